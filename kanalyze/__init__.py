@@ -1,0 +1,50 @@
+"""kanalyze: what goes over the wire between Kafka clients and brokers.
+
+    >>> import kanalyze
+    >>> for row in kanalyze.requests("broker.pcap", api="Fetch", slower_than="10ms"):
+    ...     print(row.client_id, row.latency_ns)
+
+The names below are all there is to the library; each is loaded when it is first used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kanalyze.version import __version__
+
+if TYPE_CHECKING:
+    from kanalyze.analysis.row import Row
+    from kanalyze.errors import CaptureError, KanalyzeError, UsageError
+    from kanalyze.library import Requests, report, requests
+
+__all__ = [
+    "CaptureError",
+    "KanalyzeError",
+    "Requests",
+    "Row",
+    "UsageError",
+    "__version__",
+    "report",
+    "requests",
+]
+
+_HOMES = {
+    "CaptureError": "kanalyze.errors",
+    "KanalyzeError": "kanalyze.errors",
+    "Requests": "kanalyze.library",
+    "Row": "kanalyze.analysis.row",
+    "UsageError": "kanalyze.errors",
+    "report": "kanalyze.library",
+    "requests": "kanalyze.library",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name on first use: ``kanalyze --help`` need not import NumPy."""
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'kanalyze' has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(home), name)
