@@ -1,0 +1,1 @@
+"""The parts of the recorder: cache, namespace, broker, sniffer, clients, truth."""

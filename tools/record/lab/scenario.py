@@ -1,0 +1,169 @@
+"""What a scenario is, and what it is given to work with."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lab.broker import Broker, address
+from lab.cache import HERE, Tools
+from lab.errors import RecorderError
+from lab.namespace import Namespace
+from lab.processes import run
+from lab.sniffer import Recording
+
+Result = dict[str, Any]
+PRODUCER = "org.apache.kafka.tools.ConsoleProducer"
+CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
+PERFORMANCE = "org.apache.kafka.tools.ProducerPerformance"
+TOPICS = "org.apache.kafka.tools.TopicCommand"
+GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+CONFIGS = "kafka.admin.ConfigCommand"
+
+
+class Lab:
+    """The network and the programs of one recording, and what its clients have reported."""
+
+    def __init__(
+        self, tools: Tools, namespace: Namespace, folder: Path, broker: Broker | None
+    ) -> None:
+        self.tools = tools
+        self.namespace = namespace
+        self.folder = folder
+        self._broker = broker
+        self.clients: list[Result] = []
+        self.rejected: dict[str, int] = {}
+
+    @property
+    def broker(self) -> Broker:
+        """The broker of a scenario that has one."""
+        if self._broker is None:
+            raise ValueError("this scenario has no broker")
+        return self._broker
+
+    def worker(self, library: str, op: str, timeout: float = 120, **job: Any) -> Result:
+        """Let a Python client do a job in a process of its own, and keep what it counted."""
+        job.setdefault("bootstrap", address("PLAINTEXT"))
+        job.setdefault("client_id", f"{library.replace('_', '-')}-{op}")
+        script = str(HERE / "clients" / f"{library}_worker.py")
+        command = self.namespace.command([str(self.tools.python), "-W", "ignore", script])
+        told = run(command, timeout=timeout, stdin=json.dumps({"op": op, **job}))
+        result: Result = json.loads(told.stdout.splitlines()[-1])
+        for found in result.get("clients", [result]):
+            self.clients.append({"op": op} | found)
+        return result
+
+    def tool(
+        self,
+        main_class: str,
+        *arguments: str,
+        listener: str = "PLAINTEXT",
+        stdin: str | None = None,
+        timeout: float = 90,
+        may_fail: bool = False,
+    ) -> tuple[str, str]:
+        """Run one of Kafka's command-line classes; returns its output and its error output."""
+        words = ["--bootstrap-server", address(listener), *arguments]
+        command = self.namespace.command(self.tools.java(main_class, *words))
+        told = run(command, timeout=timeout, stdin=stdin, check=not may_fail)
+        return told.stdout, told.stderr
+
+    def java_client(self, op: str, client_id: str, **counts: Any) -> None:
+        """Keep what a command-line class counted."""
+        about = {"library": "apache-kafka-java", "version": self.tools.kafka_version}
+        self.clients.append({"op": op, **about, "client_id": client_id, **counts})
+
+    def create_topics(self, topics: Mapping[str, Mapping[str, Any]]) -> None:
+        """Topics made before the recording begins."""
+        self.worker("confluent", "create_topics", topics=topics, client_id="setup")
+        self.clients.clear()
+
+    def console_producer(
+        self,
+        topic: str,
+        values: list[str],
+        *,
+        acks: str,
+        listener: str = "PLAINTEXT",
+        settings: tuple[str, ...] = (),
+        may_fail: bool = False,
+    ) -> None:
+        """Kafka's console producer: one record a line."""
+        client_id = f"console-producer-acks-{acks}"
+        words = ["--topic", topic]
+        wanted = (f"acks={acks}", f"client.id={client_id}", *settings)
+        for setting in wanted:
+            words += ["--command-property", setting]
+        lines = "".join(f"{value}\n" for value in values)
+        told = self.tool(PRODUCER, *words, listener=listener, stdin=lines, may_fail=may_fail)
+        self.java_client(
+            "produce",
+            client_id,
+            acks=acks,
+            sent={topic: {"*": len(values)}},
+            **_errors("".join(told)),
+        )
+
+    def console_consumer(
+        self,
+        topic: str,
+        *words: str,
+        client_id: str,
+        listener: str = "PLAINTEXT",
+        settings: tuple[str, ...] = (),
+        may_fail: bool = False,
+    ) -> None:
+        """Kafka's console consumer, bounded by ``--max-messages`` or ``--timeout-ms``."""
+        given = ["--topic", topic, *words]
+        for setting in (f"client.id={client_id}", *settings):
+            given += ["--command-property", setting]
+        out, err = self.tool(CONSUMER, *given, listener=listener, may_fail=may_fail)
+        self.java_client(
+            "consume", client_id, consumed={topic: {"*": processed(err)}}, **_errors(out + err)
+        )
+
+
+def processed(text: str) -> int:
+    """The console consumer's last word: how many records it read."""
+    for line in text.splitlines():
+        if line.startswith("Processed a total of "):
+            return int(line.split()[4])
+    raise RecorderError("the console consumer did not say how many records it read")
+
+
+def _errors(text: str) -> Result:
+    """Names of Kafka's exceptions that begin a line, as a logged error's second line does."""
+    found: dict[str, int] = {}
+    for line in text.splitlines():
+        words = line.replace(":", " ").split()
+        if words and words[0].startswith("org.apache.kafka."):
+            name = words[0].rpartition(".")[2]
+            found[name] = found.get(name, 0) + 1
+    return {"errors": found} if found else {}
+
+
+def nothing(lab: Lab) -> None:
+    """No preparation."""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One capture: how it is taken and what happens while it is.
+
+    ``listeners`` are the broker's listeners whose ports are recorded; a scenario without a broker
+    (``broker`` false) records all TCP of its namespace. ``whole_life`` begins the recording before
+    the broker starts and ends it after the broker stopped.
+    """
+
+    name: str
+    summary: str
+    run: Callable[[Lab], None]
+    setup: Callable[[Lab], None] = nothing
+    listeners: tuple[str, ...] = ("PLAINTEXT",)
+    recording: Recording = field(default_factory=Recording)
+    mtu: int = 1500
+    offload: bool = False
+    broker: bool = True
+    whole_life: bool = False
+    settings: Mapping[str, str] = field(default_factory=dict)

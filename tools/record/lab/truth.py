@@ -1,0 +1,222 @@
+"""The truth of a capture: what broker and clients counted, never what a packet analyzer saw."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from lab import requestlog
+from lab.errors import RecorderError
+from lab.jmx import bean, rise
+from lab.requestlog import Batch, Exchange, Fetched
+
+Counts = Mapping[str, float]
+
+# Sent by the node to its own controller on a clock: the two readings and the log's mark are not
+# taken at one instant, so these may differ by one and prove nothing.
+CLOCKED = frozenset({"BrokerHeartbeat"})
+
+# Kafka counts every Fetch a second time, by who asks.
+COUNTED_TWICE = frozenset({"FetchConsumer", "FetchFollower"})
+
+# What the broker says of a frame whose size can't be; TLS spoken to a plaintext port looks so.
+REFUSED = "frames refused because of their size"
+
+SOCKET = {
+    "connection-creation-total": "connections",
+    "incoming-byte-total": "request_bytes",
+    "outgoing-byte-total": "response_bytes",
+    # The selector is a client's: what it calls requests are sent, and a broker sends responses.
+    "response-total": "requests",
+    "request-total": "responses",
+    "failed-authentication-total": "failed_handshakes",
+}
+
+
+@dataclass(frozen=True)
+class Observed:
+    """All that was read from the broker for one recording.
+
+    ``exchanges`` are those completed between the two readings of its counters, ``later`` those of
+    its shutdown, when it can't be asked any more.
+    """
+
+    before: Counts
+    after: Counts
+    exchanges: list[Exchange]
+    topic_ids: Mapping[str, str]
+    batches: Mapping[str, list[Batch]]
+    listeners: tuple[str, ...]
+    warnings: Mapping[str, int] = field(default_factory=dict)
+    later: list[Exchange] = field(default_factory=list)
+    rejected: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def recorded(self) -> list[Exchange]:
+        """The exchanges that went over a recorded listener."""
+        return [one for one in (*self.exchanges, *self.later) if one["listener"] in self.listeners]
+
+
+def broker_truth(seen: Observed) -> dict[str, Any]:
+    """The broker's part of a truth file."""
+    grown = rise(seen.before, seen.after)
+    _agree(grown, seen.exchanges)
+    recorded = seen.recorded
+    sockets = {name: table for name, table in listeners(grown).items() if name in seen.listeners}
+    _complete(seen, sockets)
+    appended = produced(grown)
+    names = {ident: name for name, ident in seen.topic_ids.items()}
+    fetched = Fetched(names, seen.batches)
+    for exchange in recorded:
+        if requestlog.api(exchange) == "Fetch":
+            fetched.add(exchange)
+    return {
+        "broker_requests": requestlog.by_version(recorded),
+        "broker_requests_by_listener": by_listener(recorded),
+        "broker_errors": requestlog.errors(recorded),
+        "broker_errors_by_jmx": jmx_errors(grown),
+        "broker_listeners": _final(sockets, seen),
+        "requests_without_response": sum(
+            table["requests"] - table["responses"] for table in sockets.values()
+        ),
+        "encrypted_listeners": [name for name in seen.listeners if name == "SSL"],
+        "tls_connections": _tls(sockets, seen.warnings),
+        "produce_requests_by_acks": requestlog.acks(recorded),
+        "requests_by_client_id": requestlog.client_ids(recorded),
+        "connections_by_software": requestlog.software(recorded),
+        "produced_records": appended,
+        "rejected_records": dict(seen.rejected),
+        "sent_records": {
+            topic: sum(appended.get(topic, {}).values()) + seen.rejected.get(topic, 0)
+            for topic in sorted(appended.keys() | seen.rejected.keys())
+        },
+        "produced_batches": {part: len(found) for part, found in sorted(seen.batches.items())},
+        "produced_bytes": requestlog.produced_bytes(recorded, names),
+        **fetched.result(),
+        "topic_ids": dict(sorted(seen.topic_ids.items())),
+        "broker_warnings": dict(seen.warnings),
+    }
+
+
+def by_listener(found: Iterable[Exchange]) -> dict[str, dict[str, int]]:
+    """``{listener: {api: requests}}``."""
+    table: dict[str, Counter[str]] = {}
+    for exchange in found:
+        table.setdefault(exchange["listener"], Counter())[requestlog.on_wire(exchange)[0]] += 1
+    return {name: dict(sorted(counts.items())) for name, counts in sorted(table.items())}
+
+
+def listeners(grown: Counts) -> dict[str, dict[str, int]]:
+    """What the socket server counted on each listener; frames with their size prefix."""
+    table: dict[str, Counter[str]] = {}
+    for name, value in grown.items():
+        keys, attribute = bean(name)
+        if keys.get("type") != "socket-server-metrics" or "networkProcessor" not in keys:
+            continue
+        if attribute in SOCKET and "clientSoftwareName" not in keys:
+            table.setdefault(keys["listener"], Counter())[SOCKET[attribute]] += round(value)
+    return {name: dict(sorted(counts.items())) for name, counts in sorted(table.items())}
+
+
+def produced(grown: Counts) -> dict[str, dict[str, int]]:
+    """Records appended: by how much each partition's log end offset rose."""
+    table: dict[str, dict[str, int]] = {}
+    for name, value in sorted(grown.items()):
+        keys, _ = bean(name)
+        if keys.get("name") != "LogEndOffset" or keys["topic"].startswith("__") or value == 0:
+            continue
+        table.setdefault(keys["topic"], {})[keys["partition"]] = round(value)
+    return table
+
+
+def jmx_errors(grown: Counts) -> dict[str, dict[str, int]]:
+    """ErrorsPerSec: all listeners, and once for each partition or resource with the error."""
+    table: dict[str, dict[str, int]] = {}
+    for name, value in sorted(grown.items()):
+        keys, attribute = bean(name)
+        if keys.get("name") != "ErrorsPerSec" or attribute != "Count" or value == 0:
+            continue
+        if keys["error"] != "NONE" and keys["request"] not in COUNTED_TWICE:
+            table.setdefault(keys["request"], {})[keys["error"]] = round(value)
+    return table
+
+
+def jmx_requests(grown: Counts) -> dict[str, int]:
+    """RequestsPerSec: all listeners, with those forwarded to the controller counted again."""
+    total: Counter[str] = Counter()
+    for name, value in grown.items():
+        keys, attribute = bean(name)
+        if keys.get("name") != "RequestsPerSec" or attribute != "Count":
+            continue
+        if value and keys["request"] not in COUNTED_TWICE:
+            total[f"{keys['request']} v{keys['version']}"] += round(value)
+    return dict(sorted(total.items()))
+
+
+def _final(sockets: Mapping[str, Mapping[str, int]], seen: Observed) -> dict[str, dict[str, int]]:
+    """The listeners' counts; of one that went on afterwards only its connections are final."""
+    going_on = {one["listener"] for one in seen.later}
+    return {
+        name: {"connections": table["connections"]} if name in going_on else dict(table)
+        for name, table in sockets.items()
+    }
+
+
+def _tls(sockets: Mapping[str, Mapping[str, int]], warnings: Mapping[str, int]) -> dict[str, int]:
+    """Connections that spoke TLS: all of the TLS listener's, and those refused elsewhere."""
+    if "SSL" not in sockets:
+        return {}
+    return {"SSL": sockets["SSL"]["connections"], "PLAINTEXT": warnings.get(REFUSED, 0)}
+
+
+def _complete(seen: Observed, sockets: Mapping[str, Mapping[str, int]]) -> None:
+    """Every request that was received must have been logged, or the log is no truth."""
+    logged = Counter(one["listener"] for one in seen.exchanges)
+    for name in seen.listeners:
+        received = sockets[name]["requests"]
+        if name != "CONTROLLER" and logged[name] != received:
+            raise RecorderError(f"{name} received {received} requests and logged {logged[name]}")
+
+
+def _agree(grown: Counts, found: Iterable[Exchange]) -> None:
+    """Log and JMX are two counters in the broker: they must say the same."""
+    logged = Counter(
+        f"{requestlog.api(one)} v{one['requestHeader']['requestApiVersion']}" for one in found
+    )
+    counted = Counter(jmx_requests(grown))
+    for name in sorted(logged.keys() | counted.keys()):
+        if name.split()[0] not in CLOCKED and logged[name] != counted[name]:
+            raise RecorderError(
+                f"the broker logged {logged[name]} {name} and counted {counted[name]} over JMX"
+            )
+
+
+def client_truth(found: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """The clients' reports, summed by topic."""
+    sums: dict[str, Counter[str]] = {
+        "sent": Counter(),
+        "acknowledged": Counter(),
+        "consumed": Counter(),
+    }
+    for client in found:
+        for what, counter in sums.items():
+            for topic, parts in client.get(what, {}).items():
+                counter[topic] += sum(parts.values())
+    return {f"client_{what}": dict(sorted(counter.items())) for what, counter in sums.items()}
+
+
+def mock_truth(found: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """What librdkafka's statistics say of its own mock cluster.
+
+    Only APIs that are never spoken over a bootstrap connection are given: librdkafka drops such a
+    connection's counts when it has learned which broker it is.
+    """
+    requests: Counter[str] = Counter()
+    ports: dict[str, int] = {}
+    for client in found:
+        for number, port in client.get("mock_brokers", {}).items():
+            ports[f"MOCK{number}"] = port
+        for broker in client["statistics"]["brokers"].values():
+            requests.update(broker["req"])
+    certain = {api: requests[api] for api in ("Fetch", "ListOffsets", "Produce")}
+    return {"ports": dict(sorted(ports.items())), "client_requests": certain}
