@@ -1,0 +1,1 @@
+"""The grammar of Kafka's wire protocol, knowing nothing of packets and connections."""

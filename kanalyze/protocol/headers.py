@@ -1,0 +1,106 @@
+"""Request and response headers.
+
+In: bytes and the catalog, which knows the header's version. Out: the header and where the body
+begins. Must not know bodies, nor that bytes come from packets.
+
+Layouts: https://kafka.apache.org/protocol (Request Header v0 to v2, Response Header v0 and v1).
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import TYPE_CHECKING, NamedTuple
+
+from kanalyze.protocol.primitives import skip_tags
+from kanalyze.protocol.wire import Malformed, Truncated
+
+if TYPE_CHECKING:
+    from kanalyze.protocol.catalog import Catalog
+
+__all__ = ["RequestHeader", "ResponseHeader", "parse_request_header", "parse_response_header"]
+
+# api_key, api_version, correlation_id; then the length of client_id
+_version_0 = Struct(">hhi").unpack_from
+_version_1 = Struct(">hhih").unpack_from
+_correlation_id = Struct(">i").unpack_from
+
+
+class RequestHeader(NamedTuple):
+    """What stands before the body of a request."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+    """Bytes that are no UTF-8 as ``\\xNN``; None for null and in version 0, which has none."""
+    body: int
+    """Index in the view of the first byte after the header."""
+
+
+class ResponseHeader(NamedTuple):
+    """What stands before the body of a response."""
+
+    correlation_id: int
+    body: int
+    """Index in the view of the first byte after the header."""
+
+
+def parse_request_header(
+    view: bytes | memoryview, pos: int, limit: int, catalog: Catalog
+) -> RequestHeader:
+    """Read the request header at ``view[pos]``, which ends at ``limit`` at the latest.
+
+    Raises Truncated when it doesn't, Malformed for a length below -1 and for tags that don't rise.
+    Keys and versions are not judged: those the catalog doesn't know are read as
+    :meth:`~kanalyze.protocol.catalog.Catalog.request_header_version` says.
+    """
+    if pos + 8 > limit:
+        raise Truncated("the bytes end within a request header")
+    key, version, correlation_id = _version_0(view, pos)
+    header_version = catalog.request_header_version(key, version)
+    if header_version == 0:
+        return RequestHeader(key, version, correlation_id, None, pos + 8)
+    if pos + 10 > limit:
+        raise Truncated("the bytes end within a request header")
+    length = _version_1(view, pos)[3]
+    end = pos + 10 + max(length, 0)
+    if length < -1:
+        raise Malformed("client_id: negative length")
+    if end > limit:
+        raise Truncated("the bytes end within a request header")
+    client_id = (
+        None if length < 0 else str(view[pos + 10 : end], "utf-8", errors="backslashreplace")
+    )
+    if header_version == 2 and catalog.api(key) is not None:
+        # Of an API that nobody knows no body is read; tags that may not be there are no reason
+        # to lose its header.
+        end = _after_tags(view, end, limit)
+    return RequestHeader(key, version, correlation_id, client_id, end)
+
+
+def parse_response_header(
+    view: bytes | memoryview, pos: int, limit: int, header_version: int
+) -> ResponseHeader:
+    """Read the response header at ``view[pos]``, which ends at ``limit`` at the latest.
+
+    ``header_version`` is what :meth:`~kanalyze.protocol.catalog.Catalog.response_header_version`
+    says for the request that it answers: the bytes don't tell. Raises as
+    :func:`parse_request_header` does.
+    """
+    if pos + 4 > limit:
+        raise Truncated("the bytes end within a response header")
+    correlation_id = _correlation_id(view, pos)[0]
+    end = pos + 4
+    if header_version >= 1:
+        end = _after_tags(view, end, limit)
+    return ResponseHeader(correlation_id, end)
+
+
+def _after_tags(view: bytes | memoryview, pos: int, limit: int) -> int:
+    """Step over the header's tag section, nearly always one zero byte."""
+    if pos < limit and view[pos] == 0:
+        return pos + 1
+    end = skip_tags(view, pos, limit)
+    if end > limit:
+        raise Truncated("the bytes end within a header")
+    return end
