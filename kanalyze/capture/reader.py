@@ -1,0 +1,227 @@
+"""Reads a capture from its beginning to its end, batch by batch, through one buffer.
+
+In: a path or a binary file. Out: :class:`kanalyze.model.PacketBatch`. Must not know: what is
+inside a packet, nor who reads.
+
+The content decides the format: pcap or pcapng, either of them as gzip data.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Self
+
+from kanalyze.capture.gzipped import GZIP_MAGIC, GzipDamagedError, GzipSource
+from kanalyze.capture.pcap import PCAP_MAGICS, PcapParser
+from kanalyze.capture.pcapng import PCAPNG_MAGIC, PcapngParser
+from kanalyze.capture.source import open_source
+from kanalyze.errors import CaptureError
+from kanalyze.model import Anomaly, AnomalyKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import TracebackType
+
+    from kanalyze.capture.records import CaptureParser, Parsed
+    from kanalyze.capture.source import BinaryFile, ByteSource, FileSource, PathLike
+    from kanalyze.model import PacketBatch
+
+__all__ = [
+    "DEFAULT_BUFFER_BYTES",
+    "MAGIC_BYTES",
+    "CaptureReader",
+    "is_capture_start",
+    "open_capture",
+]
+
+DEFAULT_BUFFER_BYTES: Final = 4 << 20
+MIN_BUFFER_BYTES: Final = 64
+"""The least that a buffer is made with: the headers that begin a file fit."""
+MAGIC_BYTES: Final = 4
+
+
+def is_capture_start(start: bytes) -> bool:
+    """Tell whether a file that begins with ``start`` (4 bytes or more) is pcap or pcapng."""
+    return start[:4] in PCAP_MAGICS or start[:4] == PCAPNG_MAGIC or start[:2] == GZIP_MAGIC
+
+
+def open_capture(
+    path: PathLike | BinaryFile,
+    *,
+    name: str | None = None,
+    buffer_bytes: int = DEFAULT_BUFFER_BYTES,
+) -> CaptureReader:
+    """Open a capture and read its header.
+
+    ``path`` is a path, ``-`` for standard input, or a binary file (which stays open at the end).
+    ``name`` is what messages call it. ``buffer_bytes`` is read at once; a larger buffer is made
+    only where a single packet needs it.
+
+    Raises :class:`CaptureError` when it cannot be opened or is no capture.
+    """
+    source = open_source(path, name)
+    try:
+        return CaptureReader(source, buffer_bytes)
+    except BaseException:
+        source.close()
+        raise
+
+
+class CaptureReader:
+    """A capture being read; a context manager that closes what was opened for it."""
+
+    def __init__(self, source: FileSource, buffer_bytes: int = DEFAULT_BUFFER_BYTES) -> None:
+        self.name = source.name
+        self.packets = 0
+        """Packets handed out so far."""
+        self.anomalies: list[Anomaly] = []
+        """What is wrong with the file: at most a few, known when the last batch was read."""
+        self._file = source
+        self._source: ByteSource = source
+        self._buffer = memoryview(bytearray(max(buffer_bytes, MIN_BUFFER_BYTES)))
+        self._start = 0
+        self._end = 0
+        self._at_end = False
+        self._parser = self._begin()
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes taken from the file so far; of a compressed file, compressed ones."""
+        return self._file.bytes_read
+
+    @property
+    def total_bytes(self) -> int | None:
+        """Size of the file, to be compared with ``bytes_read``; None for a pipe."""
+        return self._file.total_bytes
+
+    @property
+    def dropped_packets(self) -> int | None:
+        """Packets that the capturing machine dropped, where the file says it (so far)."""
+        return self._parser.dropped_packets
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file, if it was opened for this reader."""
+        self._file.close()
+
+    def batches(self, first_number: int = 1) -> Iterator[PacketBatch]:
+        """Yield the packets, the first of them numbered ``first_number``; never an empty batch.
+
+        A batch's buffer is valid until the next batch is asked for. Raises
+        :class:`CaptureError` when the system cannot read on; a file that is cut or makes no
+        sense ends the iteration, and ``anomalies`` says so.
+        """
+        while True:
+            before = self._start
+            parsed = self._parser.parse(self._buffer, before, self._end)
+            self._start = parsed.position
+            if parsed.columns is not None and len(parsed.columns):
+                number = first_number + self.packets
+                self.packets += len(parsed.columns)
+                yield parsed.columns.batch(self._buffer, number)
+            if parsed.anomaly is not None:
+                self.anomalies.append(parsed.anomaly)
+                return
+            if parsed.position == before and not self._more(parsed):
+                self._note_rest()
+                return
+
+    def _begin(self) -> CaptureParser:
+        """Find out the format and read the header."""
+        self._fill(MAGIC_BYTES)
+        if bytes(self._buffer[: self._end]).startswith(GZIP_MAGIC):
+            self._source = GzipSource(_Rest(bytes(self._buffer[: self._end]), self._source))
+            self._end = 0
+            self._at_end = False
+            self._fill(MAGIC_BYTES)
+        parser = self._choose(bytes(self._buffer[: min(self._end, MAGIC_BYTES)]))
+        parsed = parser.start(self._buffer, self._end)
+        while parsed is None:
+            if self._end == len(self._buffer):
+                self._grow()
+            if not self._read():
+                raise CaptureError(f"{self.name}: the file's header is cut short")
+            parsed = parser.start(self._buffer, self._end)
+        self._start = parsed.position
+        return parser
+
+    def _choose(self, magic: bytes) -> CaptureParser:
+        if magic in PCAP_MAGICS:
+            return PcapParser(self.name)
+        if magic == PCAPNG_MAGIC:
+            return PcapngParser(self.name)
+        if not magic:
+            raise CaptureError(f"{self.name}: is empty")
+        raise CaptureError(
+            f"{self.name}: is not a pcap or pcapng file (it begins with {magic.hex(' ')})"
+        )
+
+    def _fill(self, least: int) -> None:
+        """Read until ``least`` bytes are there or the source ends."""
+        while self._end < least and self._read():
+            pass
+
+    def _more(self, parsed: Parsed) -> bool:
+        """Make room and read on; false at the end of the source."""
+        if self._at_end:
+            return False
+        left = self._end - self._start
+        if self._start:
+            self._buffer[:left] = self._buffer[self._start : self._end]
+            self._start, self._end = 0, left
+        if left == len(self._buffer):
+            assert parsed.record_bytes > left, "a parser that uses nothing of a whole record"
+            self._grow()
+        return self._read()
+
+    def _grow(self) -> None:
+        """Double the buffer: what a length says it needs is believed only as bytes come."""
+        larger = memoryview(bytearray(2 * len(self._buffer)))
+        larger[: self._end] = self._buffer[: self._end]
+        self._buffer = larger
+
+    def _read(self) -> bool:
+        if self._at_end:
+            return False
+        try:
+            count = self._source.readinto(self._buffer[self._end :])
+        except GzipDamagedError as error:
+            kind = AnomalyKind.CAPTURE_TRUNCATED if error.cut else AnomalyKind.CAPTURE_CORRUPT
+            self.anomalies.append(Anomaly(kind, detail=str(error)))
+            count = 0
+        self._end += count
+        self._at_end = count == 0
+        return count > 0
+
+    def _note_rest(self) -> None:
+        left = self._end - self._start
+        if left:
+            detail = f"the file ends within a packet or block: {left} bytes are left over"
+            self.anomalies.append(
+                Anomaly(AnomalyKind.CAPTURE_TRUNCATED, length=left, detail=detail)
+            )
+
+
+class _Rest:
+    """Bytes that were read ahead, then the source they came from."""
+
+    def __init__(self, ahead: bytes, source: ByteSource) -> None:
+        self._ahead = ahead
+        self._source = source
+
+    def readinto(self, target: memoryview) -> int:
+        if not self._ahead:
+            return self._source.readinto(target)
+        count = min(len(self._ahead), len(target))
+        target[:count] = self._ahead[:count]
+        self._ahead = self._ahead[count:]
+        return count

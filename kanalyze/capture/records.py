@@ -1,0 +1,124 @@
+"""What the parsers of the capture formats share.
+
+In: the bytes of a capture file, in any portions. Out: :class:`Parsed`, packets as columns over the
+bytes handed in. Must not know: where the bytes come from; nothing here reads a file.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from kanalyze.model import Anomaly, AnomalyKind, PacketBatch
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike, NDArray
+
+__all__ = [
+    "MAX_RECORD_BYTES",
+    "STANDARD_SNAP_BYTES",
+    "CaptureParser",
+    "Columns",
+    "Parsed",
+    "corrupt",
+    "gather",
+    "overlapping",
+]
+
+MAX_RECORD_BYTES = 256 << 20
+"""A record or block that says it is larger is taken for corruption."""
+STANDARD_SNAP_BYTES = 262_144
+"""The largest packet that tcpdump and Wireshark write, whatever the snap length says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Packets as columns, not numbered yet; the meaning is that of :class:`PacketBatch`."""
+
+    time_ns: NDArray[np.int64]
+    offset: NDArray[np.int64]
+    captured_bytes: NDArray[np.int64]
+    wire_bytes: NDArray[np.int64]
+    link_type: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.time_ns)
+
+    def batch(self, buffer: memoryview, first_number: int) -> PacketBatch:
+        """Make a batch over ``buffer``, numbered from ``first_number`` on."""
+        return PacketBatch(
+            buffer=buffer,
+            number=np.arange(first_number, first_number + len(self), dtype=np.int64),
+            time_ns=self.time_ns,
+            offset=self.offset,
+            captured_bytes=self.captured_bytes,
+            wire_bytes=self.wire_bytes,
+            link_type=self.link_type,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """What a parser made of the bytes between ``start`` and ``end``."""
+
+    columns: Columns | None
+    """The packets that were complete; None for none."""
+    position: int
+    """Index of the first byte not used: the start of a record that is not complete, or ``end``."""
+    record_bytes: int = 0
+    """Size of the record at ``position``, as far as it is known; 0 when its header is cut."""
+    anomaly: Anomaly | None = None
+    """Set when the record at ``position`` makes no sense: nothing after it can be read."""
+
+
+class CaptureParser(Protocol):
+    """A parser of one capture format, fed with bytes; it keeps what the file's header said."""
+
+    @property
+    def dropped_packets(self) -> int | None:
+        """Packets that the capturing machine dropped, where the file says it."""
+
+    def start(self, buffer: memoryview, end: int) -> Parsed | None:
+        """Read the file's header from ``buffer[:end]``; None when there are not enough bytes.
+
+        Raises :class:`kanalyze.errors.CaptureError` when it is of a kind that cannot be read.
+        """
+
+    def parse(self, buffer: memoryview, start: int, end: int) -> Parsed:
+        """Read the records in ``buffer[start:end]``; ``start`` is where a record begins.
+
+        Always uses at least one record when one is complete; may stop before the last complete
+        one (at a change of byte order), so it is to be called until it uses nothing.
+        """
+
+
+def overlapping(buffer: memoryview, dtype: DTypeLike) -> NDArray[Any]:
+    """View ``buffer`` as items that begin at every byte: item ``i`` is at ``buffer[i]``.
+
+    A fancy index into it is a gather from unaligned places in one operation. Empty when the
+    buffer is smaller than an item.
+    """
+    kind = np.dtype(dtype)
+    count = max(len(buffer) - kind.itemsize + 1, 0)
+    if not count:
+        return np.empty(0, kind)
+    return np.ndarray((count,), kind, buffer, 0, (1,))
+
+
+def gather(
+    buffer: memoryview, layout: np.dtype[np.void], places: NDArray[np.int64]
+) -> NDArray[np.void]:
+    """Copy out the structs of ``layout`` at ``places``, which must lie within ``buffer``.
+
+    Through an opaque type: NumPy copies that as bytes, but a struct field by field.
+    """
+    if not len(places):
+        return np.empty(0, layout)
+    return overlapping(buffer, f"V{layout.itemsize}")[places].view(layout)
+
+
+def corrupt(detail: str) -> Anomaly:
+    """Make the anomaly of a record that contradicts itself."""
+    return Anomaly(AnomalyKind.CAPTURE_CORRUPT, detail=detail)

@@ -1,0 +1,110 @@
+"""Where captured bytes come from: files, standard input, objects that behave like files.
+
+In: a path, ``-``, or a binary file object. Out: :class:`ByteSource`. Must not know: formats.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+from pathlib import Path
+from typing import IO, Protocol, TypeAlias
+
+from kanalyze.errors import CaptureError
+
+__all__ = ["STDIN", "BinaryFile", "ByteSource", "FileSource", "PathLike", "open_source"]
+
+STDIN = "-"
+"""As a path: standard input."""
+_STDIN_NAME = "standard input"
+_STDIN_DESCRIPTOR = 0
+
+PathLike: TypeAlias = str | os.PathLike[str]
+BinaryFile: TypeAlias = IO[bytes] | io.RawIOBase | io.BufferedIOBase
+
+
+class ByteSource(Protocol):
+    """Bytes in order."""
+
+    def readinto(self, target: memoryview) -> int:
+        """Fill the start of ``target``; return the number of bytes, 0 at the end alone.
+
+        May return before ``target`` is full: what there is of a pipe is not held back.
+        """
+
+
+class FileSource:
+    """An open binary file as a :class:`ByteSource` that counts, and closes what it opened."""
+
+    def __init__(self, file: BinaryFile, name: str, *, owned: bool) -> None:
+        self.name = name
+        self.bytes_read = 0
+        self.total_bytes = _size(file)
+        """None where there is no telling (a pipe)."""
+        self._file = file
+        self._owned = owned
+        # At most one read of the system: a buffered reader's readinto waits for a full buffer.
+        self._readinto = getattr(file, "readinto1", None) or getattr(file, "readinto", None)
+
+    def readinto(self, target: memoryview) -> int:
+        """Fill the start of ``target``: see :class:`ByteSource`.
+
+        Raises :class:`CaptureError` when the system cannot read.
+        """
+        try:
+            if self._readinto is not None:
+                count = self._readinto(target) or 0
+            else:
+                data = self._file.read(len(target)) or b""
+                count = len(data)
+                target[:count] = data
+        except OSError as error:
+            raise CaptureError(f"{self.name}: {_reason(error)}") from error
+        self.bytes_read += count
+        return int(count)
+
+    def close(self) -> None:
+        """Close the file, if it was opened here."""
+        if self._owned:
+            self._file.close()
+
+
+def open_source(path: PathLike | BinaryFile, name: str | None = None) -> FileSource:
+    """Open a path, ``-`` for standard input, or take a binary file as it is.
+
+    Raises :class:`CaptureError` when the path cannot be opened.
+    """
+    if not isinstance(path, str | os.PathLike):
+        given = getattr(path, "name", None)
+        return FileSource(
+            path, name or (given if isinstance(given, str) else "<stream>"), owned=False
+        )
+    if path == STDIN:
+        standard_input = io.FileIO(_STDIN_DESCRIPTOR, closefd=False)
+        return FileSource(standard_input, name or _STDIN_NAME, owned=True)
+    label = name or os.fspath(path)
+    try:
+        return FileSource(Path(path).open("rb", buffering=0), label, owned=True)
+    except (OSError, ValueError) as error:
+        # ValueError: a null byte in the path.
+        raise CaptureError(f"{label!s}: {_reason(error)}") from error
+
+
+def _size(file: BinaryFile) -> int | None:
+    """Bytes that the file has on disk; None for what is not a regular file."""
+    try:
+        status = os.fstat(file.fileno())
+    except (OSError, AttributeError, ValueError):
+        return None
+    return status.st_size if stat.S_ISREG(status.st_mode) else None
+
+
+def _reason(error: OSError | ValueError) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "no such file"
+    if isinstance(error, IsADirectoryError):
+        return "is a folder"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.lower()
+    return str(error)

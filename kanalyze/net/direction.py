@@ -1,0 +1,357 @@
+"""One direction of a TCP connection: what comes next, and what is held back until then.
+
+In: segments in the order of the capture. Out: calls of a :class:`StreamWriter`. Must not know:
+the other direction, other connections, the clock (times are the packets').
+
+Sequence numbers (RFC 9293, section 3.4) are of 32 bits and wrap; positions in the stream are of
+64 bits and do not. The first copy of a byte is the one that counts.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final
+
+from kanalyze.model import Anomaly, AnomalyKind
+from kanalyze.net.output import Held
+
+if TYPE_CHECKING:
+    from kanalyze.model import TcpConnection
+    from kanalyze.net.limits import ReassemblyLimits
+    from kanalyze.net.notes import Notes
+    from kanalyze.net.output import Segment, StreamWriter
+
+__all__ = ["PAST_WINDOW_BYTES", "Direction", "distance"]
+
+_SEQUENCE_MASK: Final = 0xFFFF_FFFF
+_HALF: Final = 1 << 31
+_FUTURE_WINDOW_BYTES: Final = 1 << 30
+"""The largest window that TCP can announce (RFC 7323, section 2.3)."""
+PAST_WINDOW_BYTES: Final = 64 << 20
+"""How far back a retransmission may reach: no further than the window, which is this in the
+largest settings in use, not in the largest possible."""
+_BY_POSITION: Final = attrgetter("position")
+
+
+def distance(later: int, earlier: int) -> int:
+    """Bytes from one sequence number to another; negative when ``later`` is the earlier one."""
+    return ((later - earlier + _HALF) & _SEQUENCE_MASK) - _HALF
+
+
+class Direction:
+    """What one end of a connection sent. ``index`` is its place in ``connection.endpoints``."""
+
+    __slots__ = (
+        "acknowledged",
+        "acknowledged_segments",
+        "acknowledged_since_ns",
+        "connection",
+        "fin_acknowledged",
+        "fin_position",
+        "first_sequence",
+        "has_syn",
+        "held",
+        "held_bytes",
+        "hole_since_ns",
+        "index",
+        "limits",
+        "next_sequence",
+        "notes",
+        "position",
+        "started",
+        "strays",
+    )
+
+    def __init__(
+        self, connection: TcpConnection, index: int, limits: ReassemblyLimits, notes: Notes
+    ) -> None:
+        self.connection = connection
+        self.index = index
+        self.limits = limits
+        self.notes = notes
+        self.started = False
+        self.has_syn = False
+        self.first_sequence = 0
+        """Sequence number of position 0."""
+        self.next_sequence = 0
+        """Sequence number of the byte at ``position``."""
+        self.position = 0
+        """Of the next byte to be delivered."""
+        self.fin_position: int | None = None
+        """Position after the last byte of the stream, once a FIN was seen."""
+        self.fin_acknowledged = False
+        self.held: list[Held] = []
+        """What came early: rising, without overlaps, all of it after ``position``."""
+        self.held_bytes = 0
+        self.hole_since_ns = 0
+        """When the first segment after the present hole came."""
+        self.acknowledged = 0
+        """Position up to which the receiver has acknowledged, since there is a hole."""
+        self.acknowledged_since_ns = 0
+        self.acknowledged_segments = 0
+        """Segments of the connection from the acknowledgment on; 0 when there was none."""
+        self.strays = 0
+        """Segments out of the window, in a row."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Nothing is held back, nothing is about to end: segments in order may pass at once."""
+        return not self.held and self.fin_position is None and not self.strays
+
+    def start(self, sequence: int, *, has_syn: bool) -> None:
+        """Set the sequence number of the first byte of the stream."""
+        self.started = True
+        self.has_syn = has_syn
+        self.first_sequence = self.next_sequence = sequence & _SEQUENCE_MASK
+
+    def place(self, sequence: int) -> int:
+        """Turn a sequence number into a position, the one nearest to what comes next."""
+        return self.position + distance(sequence, self.next_sequence)
+
+    def is_stray(self, position: int, end: int) -> bool:
+        """Tell whether bytes cannot be of this stream: beyond any window, or after its end."""
+        ahead = position - self.position
+        if ahead > _FUTURE_WINDOW_BYTES or ahead < -PAST_WINDOW_BYTES:
+            return True
+        if self.has_syn and position < -1:  # -1: a probe sends the byte before the first.
+            return True
+        return self.fin_position is not None and end > self.fin_position
+
+    def add(self, segment: Segment, position: int, out: StreamWriter) -> None:
+        """Take a segment's payload, which begins at ``position`` of the stream."""
+        end = position + segment.length
+        if position == self.position and not self.held:
+            out.whole(position, segment.rank)
+            self._pass(segment.length)
+            self.note_snapped(
+                position, segment.length, segment.captured, segment.time_ns, segment.packet
+            )
+            return
+        if position < self.position:
+            self._count_old(position, min(end, self.position))
+            if end <= self.position:
+                return
+            if not self.held:
+                skip = self.position - position
+                out.part(self.position, segment, skip)
+                left = segment.length - skip
+                captured = max(segment.captured - skip, 0)
+                self.note_snapped(self.position, left, captured, segment.time_ns, segment.packet)
+                self._pass(left)
+                return
+        self._hold(segment, position, out)
+        self._drain(segment.time_ns, out)
+        while (
+            self.held_bytes > self.limits.held_bytes_per_direction
+            or len(self.held) > self.limits.held_segments_per_direction
+        ):
+            self.note_limit()
+            self.give_up(segment.time_ns, out)
+
+    def finish_at(self, position: int) -> None:
+        """Note a FIN that stands at ``position``; one before what was delivered is nonsense."""
+        if self.fin_position is None and position >= self._furthest():
+            self.fin_position = position
+
+    def acknowledge(self, sequence: int, time_ns: int) -> None:
+        """Note that the receiver has everything before ``sequence``."""
+        if not self.started:
+            return
+        position = self.place(sequence)
+        if self.fin_position is not None and position > self.fin_position:
+            self.fin_acknowledged = True
+        if not self.held:
+            return
+        position = min(position, self._furthest())
+        if position > self.position:
+            self.acknowledged = max(self.acknowledged, position)
+            if not self.acknowledged_segments:
+                self.acknowledged_segments = 1
+                self.acknowledged_since_ns = time_ns
+
+    def is_overdue(self, now_ns: int) -> bool:
+        """Tell whether a hole was there for too long."""
+        if not self.held:
+            return False
+        if now_ns - self.hole_since_ns > self.limits.hole_ns:
+            return True
+        waited_ns = now_ns - self.acknowledged_since_ns
+        return self.acknowledged_segments > 0 and waited_ns > self.limits.acknowledged_hole_ns
+
+    def age(self, now_ns: int, out: StreamWriter) -> None:
+        """Give up holes that were there for too long at ``now_ns``, before it is acted on."""
+        while self.is_overdue(now_ns):
+            if now_ns - self.hole_since_ns > self.limits.hole_ns:
+                self.give_up(self.held[0].time_ns, out)
+            else:
+                self._give_up_acknowledged(now_ns, out)
+
+    def count_segment(self, now_ns: int, out: StreamWriter) -> None:
+        """Count a segment of the connection while an acknowledged hole is waited for."""
+        if self.acknowledged_segments:
+            self.acknowledged_segments += 1
+            if self.acknowledged_segments > self.limits.acknowledged_hole_segments:
+                self._give_up_acknowledged(now_ns, out)
+
+    def give_up(self, now_ns: int, out: StreamWriter) -> None:
+        """Turn the first hole into a gap and deliver what was held back behind it."""
+        after = self.held[0]
+        length = after.position - self.position
+        self.connection.lost_bytes[self.index] += length
+        self.notes.counters.lost_bytes += length
+        self.notes.counters.gaps += 1
+        self.notes.add(
+            Anomaly(
+                AnomalyKind.LOST_BYTES,
+                time_ns=after.time_ns,
+                packet=after.packet,
+                connection=self.connection,
+                direction=self.index,
+                stream_offset=self.position,
+                length=length,
+            )
+        )
+        out.gap(self.position, length, after)
+        self._pass(length)
+        self._drain(now_ns, out)
+
+    def give_up_all(self, out: StreamWriter) -> None:
+        """Deliver everything held back: nothing more will come."""
+        while self.held:
+            self.give_up(self.held[0].time_ns, out)
+
+    def _give_up_acknowledged(self, now_ns: int, out: StreamWriter) -> None:
+        acknowledged = self.acknowledged
+        while self.held and self.position < acknowledged:
+            self.give_up(now_ns, out)
+
+    def _furthest(self) -> int:
+        return self.held[-1].end if self.held else self.position
+
+    def _pass(self, length: int) -> None:
+        self.position += length
+        self.next_sequence = (self.next_sequence + length) & _SEQUENCE_MASK
+
+    def _drain(self, now_ns: int, out: StreamWriter) -> None:
+        """Deliver what is held back and comes next; what is behind it waits at a new hole."""
+        position = self.position
+        count = 0
+        for piece in self.held:
+            if piece.position != position:
+                break
+            position += piece.length
+            count += 1
+        if not count:
+            return
+        pieces = self.held[:count]
+        del self.held[:count]
+        self.held_bytes -= sum(len(piece.data) for piece in pieces)
+        out.held(pieces)
+        for piece in pieces:
+            self.note_snapped(
+                piece.position, piece.length, len(piece.data), piece.time_ns, piece.packet
+            )
+        self._pass(position - self.position)
+        self.hole_since_ns = now_ns
+        self.acknowledged_segments = 0
+
+    def _hold(self, segment: Segment, position: int, out: StreamWriter) -> None:
+        """Copy what no held piece covers of a segment that comes at or after ``position``."""
+        end = position + segment.length
+        at = max(position, self.position)
+        if not self.held:
+            self.hole_since_ns = segment.time_ns
+            self.acknowledged = self.acknowledged_segments = 0
+        elif at < self.held[-1].position:
+            self.connection.out_of_order_packets[self.index] += 1
+            self.notes.counters.out_of_order_packets += 1
+        index = bisect_right(self.held, at, key=_BY_POSITION)
+        if index and self.held[index - 1].end > at:
+            index -= 1
+        while at < end:
+            if index < len(self.held) and self.held[index].position <= at:
+                earlier = self.held[index]
+                self._compare(earlier, segment, position, at, min(end, earlier.end), out)
+                at = earlier.end
+            else:
+                stop = min(end, self.held[index].position) if index < len(self.held) else end
+                first = segment.start + min(at - position, segment.captured)
+                last = segment.start + min(stop - position, segment.captured)
+                data = bytes(out.buffer[first:last])
+                piece = Held(at, stop - at, data, segment.time_ns, segment.packet)
+                self.held.insert(index, piece)
+                self.held_bytes += len(data)
+                at = stop
+            index += 1
+
+    def _compare(
+        self,
+        earlier: Held,
+        segment: Segment,
+        position: int,
+        at: int,
+        stop: int,
+        out: StreamWriter,
+    ) -> None:
+        """Count bytes that came before, and say so if they are not the same."""
+        self._count_old(at, stop)
+        known = earlier.data[at - earlier.position : stop - earlier.position]
+        start = segment.start + at - position
+        again = bytes(out.buffer[start : start + min(stop, position + segment.captured) - at])
+        size = min(len(known), len(again))
+        if known[:size] != again[:size]:
+            self.notes.add(
+                Anomaly(
+                    AnomalyKind.INCONSISTENT_RETRANSMISSION,
+                    time_ns=segment.time_ns,
+                    packet=segment.packet,
+                    connection=self.connection,
+                    direction=self.index,
+                    stream_offset=at,
+                    length=stop - at,
+                )
+            )
+
+    def _count_old(self, position: int, end: int) -> None:
+        """Count bytes that are not delivered because their time is over."""
+        before_start = 0 if self.has_syn else max(min(end, 0) - position, 0)
+        again = end - position - before_start
+        self.connection.retransmitted_bytes[self.index] += again
+        self.notes.counters.retransmitted_bytes += again
+        self.notes.counters.before_start_bytes += before_start
+
+    def note_snapped(
+        self, position: int, length: int, captured: int, time_ns: int, packet: int
+    ) -> None:
+        """Count the bytes of a delivered segment that the capture cut off, if any."""
+        if captured == length:
+            return
+        self.connection.lost_bytes[self.index] += length - captured
+        self.notes.counters.lost_bytes += length - captured
+        self.notes.add(
+            Anomaly(
+                AnomalyKind.SNAPPED_BYTES,
+                time_ns=time_ns,
+                packet=packet,
+                connection=self.connection,
+                direction=self.index,
+                stream_offset=position + captured,
+                length=length - captured,
+            )
+        )
+
+    def note_limit(self) -> None:
+        """Say that too much is held back."""
+        after = self.held[0]
+        self.notes.add(
+            Anomaly(
+                AnomalyKind.REORDER_LIMIT,
+                time_ns=after.time_ns,
+                packet=after.packet,
+                connection=self.connection,
+                direction=self.index,
+                stream_offset=self.position,
+                length=self.held_bytes,
+            )
+        )

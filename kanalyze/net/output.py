@@ -1,0 +1,141 @@
+"""Puts together what is delivered of one direction of a connection.
+
+In: segments in stream order. Out: chunks and gaps, as few as can be. Must not know: why they are
+delivered now.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from kanalyze.model import Chunk, Gap, Segments
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kanalyze.model import StreamItem
+
+__all__ = ["Held", "Segment", "StreamWriter"]
+
+
+class Segment(NamedTuple):
+    """A TCP segment, as the slow path of reassembly takes it up."""
+
+    sequence: int
+    acknowledgment: int
+    flags: int
+    start: int
+    """Index in the batch's buffer of the payload."""
+    length: int
+    """Payload bytes on the wire."""
+    captured: int
+    time_ns: int
+    packet: int
+    rank: int
+    """Index in the batch's shared :class:`Segments`; means nothing without payload."""
+    from_higher: int
+    """1 when the higher end of the pair sent it (see :mod:`kanalyze.net.grouping`), else 0."""
+
+
+class Held(NamedTuple):
+    """Payload kept while bytes before it are missing."""
+
+    position: int
+    """In the stream."""
+    length: int
+    data: bytes
+    """A copy; shorter than ``length`` where the capture was."""
+    time_ns: int
+    packet: int
+
+    @property
+    def end(self) -> int:
+        """Position in the stream after the last byte."""
+        return self.position + self.length
+
+
+class StreamWriter:
+    """Collects the items of one direction in one batch.
+
+    Whole segments that follow one another become one chunk: over the ``shared`` segments of the
+    batch where they are neighbours there, else (every other one is a duplicate) over a selection.
+    """
+
+    __slots__ = ("_offset", "_ranks", "_shared", "items")
+
+    def __init__(self, items: list[StreamItem], shared: Segments) -> None:
+        self.items = items
+        self._shared = shared
+        self._offset = 0
+        self._ranks: list[int] = []
+        """Whole segments that are not in ``items`` yet, the first of them at ``_offset``."""
+
+    @property
+    def buffer(self) -> memoryview:
+        """The buffer that segments point into."""
+        return self._shared.buffer
+
+    def whole(self, offset: int, rank: int) -> None:
+        """Deliver a segment as it came."""
+        if not self._ranks:
+            self._offset = offset
+        self._ranks.append(rank)
+
+    def part(self, offset: int, segment: Segment, skip: int) -> None:
+        """Deliver a segment without its first ``skip`` bytes."""
+        self.flush()
+        segments = Segments(
+            self._shared.buffer,
+            [segment.start + skip],
+            [segment.length - skip],
+            [max(segment.captured - skip, 0)],
+            [segment.time_ns],
+            [segment.packet],
+        )
+        self.items.append(Chunk(offset, segments, 0, 1))
+
+    def held(self, pieces: Sequence[Held]) -> None:
+        """Deliver what was held back: pieces next to each other."""
+        self.flush()
+        captured = [len(piece.data) for piece in pieces]
+        start, total = [], 0
+        for size in captured:
+            start.append(total)
+            total += size
+        segments = Segments(
+            memoryview(b"".join([piece.data for piece in pieces])),
+            start,
+            [piece.length for piece in pieces],
+            captured,
+            [piece.time_ns for piece in pieces],
+            [piece.packet for piece in pieces],
+        )
+        self.items.append(Chunk(pieces[0].position, segments, 0, len(pieces)))
+
+    def gap(self, offset: int, length: int, after: Held) -> None:
+        """Say that bytes are missing, up to ``after``."""
+        self.flush()
+        self.items.append(Gap(offset, length, after.time_ns, after.packet))
+
+    def flush(self) -> None:
+        """Put the whole segments into the items; to be called at the end."""
+        ranks = self._ranks
+        if not ranks:
+            return
+        first, last = ranks[0], ranks[-1] + 1
+        if last - first == len(ranks):
+            self.items.append(Chunk(self._offset, self._shared, first, last))
+        else:
+            self.items.append(Chunk(self._offset, self._pick(ranks), 0, len(ranks)))
+        self._ranks = []
+
+    def _pick(self, ranks: list[int]) -> Segments:
+        shared = self._shared
+        return Segments(
+            shared.buffer,
+            [shared.start[rank] for rank in ranks],
+            [shared.length[rank] for rank in ranks],
+            [shared.captured[rank] for rank in ranks],
+            [shared.time_ns[rank] for rank in ranks],
+            [shared.packet[rank] for rank in ranks],
+        )

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import gzip
+import os
+from pathlib import Path
+
+import pytest
+
+from kanalyze.capture.inputs import find_captures, first_packet_time_ns
+from kanalyze.errors import CaptureError
+from tests.support.packets import Packet, pcap_file, pcapng_file
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Captures whose names are not in the order of their times, and other files."""
+    (tmp_path / "a.pcap").write_bytes(pcap_file([Packet(b"x", 3_000)]))
+    (tmp_path / "b.dat").write_bytes(pcapng_file([Packet(b"x", 1_000), Packet(b"y", 9_000)]))
+    (tmp_path / "c.pcap.gz").write_bytes(gzip.compress(pcap_file([Packet(b"x", 2_000)])))
+    (tmp_path / "no packets.pcap").write_bytes(pcap_file([]))
+    (tmp_path / "notes.txt").write_text("notes")
+    (tmp_path / "log.gz").write_bytes(gzip.compress(b"log"))
+    (tmp_path / "bad.gz").write_bytes(b"\x1f\x8b\x08\x00garbage!")
+    (tmp_path / "empty.pcap").write_bytes(b"")
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "d.pcap").write_bytes(pcap_file([Packet(b"x", 4_000)]))
+    return tmp_path
+
+
+def names(paths):
+    return [Path(path).name for path in paths]
+
+
+def test_a_folder_is_its_captures_by_content_in_the_order_of_their_first_packets(folder):
+    assert names(find_captures([folder])) == ["b.dat", "c.pcap.gz", "a.pcap", "no packets.pcap"]
+
+
+def test_a_glob_is_the_files_it_matches(folder):
+    assert names(find_captures([f"{folder}/*.pcap.gz"])) == ["c.pcap.gz"]
+    assert names(find_captures([f"{folder}/[ab].*"])) == ["b.dat", "a.pcap"]
+    assert names(find_captures([f"{folder}/inner*", f"{folder}/a.pcap"][1:])) == ["a.pcap"]
+
+
+def test_a_file_with_the_signs_of_a_glob_in_its_name_is_that_file(folder):
+    strange = folder / "a[1].pcap"
+    strange.write_bytes(pcap_file([]))
+    assert find_captures([strange]) == [str(strange)]
+
+
+def test_files_named_in_several_ways_are_read_once(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    found = find_captures(["inner/d.pcap", "a.pcap", "./a.pcap", folder / "a.pcap", "inner"])
+    assert found == ["a.pcap", "inner/d.pcap"]
+
+
+def test_a_single_argument_is_given_back_as_it_is_and_not_looked_into(folder):
+    assert find_captures(["-"]) == ["-"]
+    assert find_captures([f"{folder}/notes.txt"]) == [f"{folder}/notes.txt"]
+    assert find_captures(["/no/such/file"]) == ["/no/such/file"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "^no capture given$"),
+        (["{}/*.nothing"], r"\*\.nothing: no file has such a name$"),
+        (["{}/inn*"], r"inn\*: no file has such a name$"),
+        (["{}/hollow"], "hollow: no capture in this folder$"),
+        (["{}/a.pcap", "{}/gone"], "gone: no such file$"),
+        (["{}/a.pcap", "{}/notes.txt"], r"notes\.txt: is not a pcap or pcapng file"),
+        (["{}/a.pcap", "-"], "^-: can only be read alone"),
+        (["{}/a.pcap", "{}/fifo"], "fifo: can only be read alone"),
+    ],
+)
+def test_what_cannot_be_read_is_an_error_of_one_line(folder, arguments, message):
+    (folder / "hollow").mkdir()
+    os.mkfifo(folder / "fifo")
+    with pytest.raises(CaptureError, match=message) as caught:
+        find_captures([argument.format(folder) for argument in arguments])
+    assert "\n" not in str(caught.value)
+
+
+def test_the_time_of_the_first_packet_is_told_without_reading_on(folder):
+    assert first_packet_time_ns(folder / "b.dat") == 1_000
+    assert first_packet_time_ns(folder / "no packets.pcap") is None

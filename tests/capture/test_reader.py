@@ -1,0 +1,263 @@
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kanalyze.capture.reader import open_capture
+from kanalyze.errors import CaptureError
+from kanalyze.model import AnomalyKind
+from tests.support.packets import START_NS, Blocks, Packet, pcap_file, pcapng_file
+
+STEADY = settings(deadline=None)
+PACKETS = [Packet(bytes([i + 1]) * (10 + i % 7), START_NS + i) for i in range(12)]
+B = Blocks()
+FILES = {
+    "pcap": pcap_file(PACKETS),
+    "pcapng": pcapng_file(PACKETS[:6])
+    + B.block(0xBAD, b"unknown")
+    + B.statistics(0, B.option(5, bytes(8)))
+    + pcapng_file(PACKETS[6:], ">"),
+}
+GZIPPED = {name: gzip.compress(data) for name, data in FILES.items()}
+
+
+def packets_of(reader):
+    out = []
+    for batch in reader.batches():
+        assert len(batch)
+        assert list(batch.number) == list(range(len(out) + 1, len(out) + len(batch) + 1))
+        for i in range(len(batch)):
+            start, size = int(batch.offset[i]), int(batch.captured_bytes[i])
+            assert 0 <= start <= start + size <= len(batch.buffer)
+            assert batch.wire_bytes[i] >= size
+            out.append(bytes(batch.buffer[start : start + size]))
+    return out
+
+
+def read(data: bytes, buffer_bytes: int = 4096):
+    with open_capture(io.BytesIO(data), name="x", buffer_bytes=buffer_bytes) as reader:
+        return packets_of(reader), reader
+
+
+@pytest.mark.parametrize("form", FILES)
+def test_a_file_cut_anywhere_gives_the_packets_before_the_cut(form):
+    data = FILES[form]
+    whole = read(data)[0]
+    assert whole == [packet.data for packet in PACKETS]
+    seen = set()
+    for end in range(len(data)):
+        for buffer_bytes in (64, 4096):
+            try:
+                packets, reader = read(data[:end], buffer_bytes)
+            except CaptureError:
+                assert end < 28
+                continue
+            assert packets == whole[: len(packets)]
+            kinds = [anomaly.kind for anomaly in reader.anomalies]
+            assert kinds in ([], [AnomalyKind.CAPTURE_TRUNCATED])
+            for anomaly in reader.anomalies:
+                assert 0 < anomaly.length <= 64
+                assert f"{anomaly.length} bytes" in anomaly.detail
+            seen.add((len(packets), bool(kinds)))
+    # At each number of packets there are cuts between records and cuts within one.
+    assert seen >= {(n, cut) for n in range(len(PACKETS)) for cut in (False, True)}
+
+
+@pytest.mark.parametrize("form", GZIPPED)
+def test_a_gzip_file_cut_anywhere_gives_what_could_be_decompressed(form):
+    data = GZIPPED[form]
+    for end in range(len(data)):
+        try:
+            packets, reader = read(data[:end])
+        except CaptureError:
+            continue
+        assert packets == [p.data for p in PACKETS][: len(packets)]
+        assert reader.anomalies[0].kind == AnomalyKind.CAPTURE_TRUNCATED
+
+
+@pytest.mark.parametrize("form", GZIPPED)
+@pytest.mark.parametrize("buffer_bytes", [64, 4096])
+def test_gzip_is_seen_through_with_several_members_and_padding(form, buffer_bytes):
+    data = FILES[form]
+    half = gzip.compress(data[:100]) + gzip.compress(b"") + gzip.compress(data[100:]) + bytes(9)
+    for packed in (GZIPPED[form], half):
+        packets, reader = read(packed, buffer_bytes)
+        assert packets == [p.data for p in PACKETS]
+        assert reader.anomalies == []
+
+
+def test_damage_within_gzip_data_ends_the_reading_and_keeps_what_came_before():
+    data = pcap_file([Packet(os.urandom(500), i) for i in range(2000)])
+    packed = bytearray(gzip.compress(data))
+    packed[len(packed) // 2 : len(packed) // 2 + 50] = bytes(50)
+    packets, reader = read(bytes(packed), 1 << 16)
+    assert 0 < len(packets) <= 2000
+    assert AnomalyKind.CAPTURE_CORRUPT in [anomaly.kind for anomaly in reader.anomalies]
+
+
+def test_gzip_data_of_something_else_is_no_capture():
+    with pytest.raises(CaptureError, match="not a pcap or pcapng file"):
+        read(gzip.compress(b"hello, world"))
+    with pytest.raises(CaptureError, match="is empty"):
+        read(gzip.compress(b""))
+
+
+MUTATIONS = st.lists(
+    st.tuples(
+        st.integers(0, 10_000), st.sampled_from([0, 1, 0x7F, 0x80, 0xFF]) | st.integers(0, 255)
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+@STEADY
+@given(
+    st.sampled_from([*FILES.values(), *GZIPPED.values()]), MUTATIONS, st.sampled_from([64, 4096])
+)
+def test_changed_bytes_raise_nothing_but_capture_errors(data, mutations, buffer_bytes):
+    changed = bytearray(data)
+    for place, value in mutations:
+        changed[place % len(changed)] = value
+    try:
+        packets, _ = read(bytes(changed), buffer_bytes)
+    except CaptureError:
+        return
+    assert sum(map(len, packets)) <= 100 * len(data)
+
+
+@STEADY
+@given(st.sampled_from(list(FILES.values())).map(lambda data: data[:28]), st.binary(max_size=300))
+def test_any_bytes_after_a_good_start_raise_nothing_but_capture_errors(start, rest):
+    try:
+        packets, _ = read(start + rest, 64)
+    except CaptureError:
+        return
+    assert sum(map(len, packets)) <= len(rest)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "x: is empty"),
+        (b"h", r"x: is not a pcap or pcapng file \(it begins with 68\)"),
+        (b"hello, world\n" * 9, r"x: is not a pcap or pcapng file \(it begins with 68 65 6c 6c\)"),
+        (FILES["pcap"][:23], "x: the file's header is cut short"),
+        (FILES["pcapng"][:27], "x: the file's header is cut short"),
+    ],
+)
+def test_what_is_no_capture_is_an_error_of_one_line(data, message):
+    with pytest.raises(CaptureError, match=f"^{message}$"):
+        read(data)
+
+
+def test_a_missing_path_a_folder_and_a_forbidden_file_are_errors_of_one_line(tmp_path, monkeypatch):
+    with pytest.raises(CaptureError, match=r"gone\.pcap: no such file$"):
+        open_capture(tmp_path / "gone.pcap")
+    with pytest.raises(CaptureError, match=f"^{tmp_path}: is a folder$"):
+        open_capture(str(tmp_path))
+    with pytest.raises(CaptureError, match="null"):
+        open_capture("a\0b")
+
+    def refuse(*_args, **_named):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(CaptureError, match=r"x\.pcap: permission denied$"):
+        open_capture("x.pcap")
+
+
+def test_an_error_of_the_system_while_reading_is_a_capture_error():
+    class Failing(io.RawIOBase):
+        left = 100
+
+        def readinto(self, target):
+            if not self.left:
+                raise OSError(5, "Input/output error")
+            target[: self.left], count = FILES["pcap"][: self.left], self.left
+            self.left = 0
+            return count
+
+    with (
+        open_capture(Failing(), name="disk") as reader,
+        pytest.raises(CaptureError, match=r"^disk: input/output error$"),
+    ):
+        packets_of(reader)
+
+
+def test_progress_counts_the_bytes_of_the_file(tmp_path):
+    for name, data in (("a.pcap", FILES["pcap"]), ("a.pcap.gz", GZIPPED["pcap"])):
+        path = tmp_path / name
+        path.write_bytes(data)
+        with open_capture(path) as reader:
+            assert reader.total_bytes == len(data)
+            packets_of(reader)
+            assert reader.bytes_read == len(data)
+            assert reader.name == str(path)
+
+
+def test_numbers_go_on_from_file_to_file():
+    with open_capture(io.BytesIO(FILES["pcap"]), buffer_bytes=64) as reader:
+        numbers = [n for batch in reader.batches(first_number=101) for n in batch.number.tolist()]
+    assert numbers == list(range(101, 101 + len(PACKETS)))
+    assert reader.packets == len(PACKETS)
+
+
+def test_what_a_pipe_holds_is_handed_out_before_more_comes():
+    reading, writing = os.pipe()
+    data = FILES["pcap"]
+    with os.fdopen(reading, "rb") as source, os.fdopen(writing, "wb", buffering=0) as sink:
+        sink.write(data[:30])
+        with open_capture(source, name="pipe") as reader:
+            assert reader.total_bytes is None
+            batches = reader.batches()
+            sink.write(data[30:100])
+            first = next(batches)
+            assert len(first) >= 1
+            rest = threading.Thread(target=lambda: (sink.write(data[100:]), sink.close()))
+            rest.start()
+            count = len(first) + sum(len(batch) for batch in batches)
+            rest.join()
+    assert count == len(PACKETS)
+    assert reader.anomalies == []
+
+
+def test_a_file_object_that_can_only_read_will_do():
+    class Plain:
+        def __init__(self, data):
+            self.data = data
+
+        def read(self, size):
+            taken, self.data = self.data[: min(size, 7)], self.data[min(size, 7) :]
+            return taken
+
+    with open_capture(Plain(FILES["pcapng"])) as reader:
+        assert packets_of(reader) == [p.data for p in PACKETS]
+        assert reader.name == "<stream>"
+
+
+def test_a_file_that_was_handed_in_stays_open_and_one_opened_here_is_closed(tmp_path):
+    given_file = io.BytesIO(FILES["pcap"])
+    with open_capture(given_file):
+        pass
+    assert not given_file.closed
+    path = tmp_path / "a.pcap"
+    path.write_bytes(FILES["pcap"])
+    with path.open("rb") as handed_in, open_capture(handed_in) as reader:
+        assert len(packets_of(reader)) == len(PACKETS)
+        assert reader.total_bytes == len(FILES["pcap"])
+
+
+def test_a_huge_declared_block_takes_no_memory_before_its_bytes_come():
+    block = B.pack("II", 0xBAD, 0x0FFF_FFFC)
+    packets, reader = read(pcapng_file(PACKETS[:2]) + block + bytes(100), 64)
+    assert len(packets) == 2
+    assert [a.kind for a in reader.anomalies] == [AnomalyKind.CAPTURE_TRUNCATED]
+    assert len(reader._buffer) <= 512

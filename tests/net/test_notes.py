@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+from dataclasses import fields
+
+from kanalyze.model import Anomaly, AnomalyKind
+from kanalyze.net.notes import MAX_ANOMALIES_PER_KIND, NetCounters, Notes
+
+
+def test_merging_adds_every_counter():
+    one, two = NetCounters(), NetCounters()
+    for i, column in enumerate(fields(NetCounters)):
+        if isinstance(getattr(one, column.name), int):
+            setattr(one, column.name, i + 1)
+            setattr(two, column.name, 1000)
+    one.unknown_link_type = {7: 1, 8: 2}
+    two.unknown_link_type = {8: 3, 9: 4}
+    two.anomalies = {AnomalyKind.LOST_BYTES: 5}
+    one.merge(two)
+    for i, column in enumerate(fields(NetCounters)):
+        if isinstance(getattr(one, column.name), int):
+            assert getattr(one, column.name) == i + 1001
+    assert one.unknown_link_type == {7: 1, 8: 5, 9: 4}
+    assert one.anomalies == {AnomalyKind.LOST_BYTES: 5}
+
+
+def test_anomalies_are_kept_up_to_a_bound_and_taken_once():
+    notes = Notes()
+    for i in range(MAX_ANOMALIES_PER_KIND + 5):
+        notes.add(Anomaly(AnomalyKind.LOST_BYTES, length=i))
+    notes.add(Anomaly(AnomalyKind.BAD_IP_HEADER))
+    taken = notes.take()
+    assert [a.length for a in taken[:-1]] == list(range(MAX_ANOMALIES_PER_KIND))
+    assert taken[-1].kind == AnomalyKind.BAD_IP_HEADER
+    assert notes.take() == []
+    notes.add(Anomaly(AnomalyKind.LOST_BYTES))
+    assert len(notes.take()) == 1
+    assert notes.counters.anomalies == {
+        AnomalyKind.LOST_BYTES: MAX_ANOMALIES_PER_KIND + 6,
+        AnomalyKind.BAD_IP_HEADER: 1,
+    }
