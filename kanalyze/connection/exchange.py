@@ -1,0 +1,84 @@
+"""A request with its response, as the connection stage hands it on.
+
+In: nothing. Out: :class:`Exchange`, :class:`Message` and :class:`Peers`. This module must not know
+how frames are read or what becomes of an exchange.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kanalyze.model import AnomalyKind, Endpoint, TcpConnection
+    from kanalyze.protocol.framing import Frame
+
+__all__ = ["Exchange", "Message", "Peers"]
+
+
+@dataclass(slots=True, eq=False)
+class Peers:
+    """The two ends of a Kafka connection and what they said of themselves so far."""
+
+    tcp: TcpConnection
+    client: Endpoint
+    broker: Endpoint
+    software_name: str | None = None
+    """``ClientSoftwareName`` of ApiVersions v3+ (KIP-511)."""
+    software_version: str | None = None
+    principal: str | None = None
+    """The user of SASL/PLAIN or SCRAM; never a secret."""
+
+
+class Message:
+    """When and how large one request or response was on the wire, and what was read of it.
+
+    Attributes:
+        start_ns, start_packet: of the packet with the first byte.
+        end_ns, end_packet: of the packet with the last byte; None where that one was lost.
+        length: bytes with the 4-byte size prefix.
+        values: what the decoder gave for the wanted fields; None when the body was not read.
+        version: API version that the body was read as; None when it was not read.
+    """
+
+    __slots__ = (
+        "end_ns",
+        "end_packet",
+        "length",
+        "start_ns",
+        "start_packet",
+        "values",
+        "version",
+    )
+
+    def __init__(self, frame: Frame) -> None:
+        self.start_ns = frame.start_time_ns
+        self.start_packet = frame.start_packet
+        self.end_ns = frame.end_time_ns
+        self.end_packet = frame.end_packet
+        self.length = frame.size + 4
+        self.values: Any = None
+        self.version: int | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Exchange:
+    """One request and its response.
+
+    ``response`` is None for one that needs none (``one_way``) and for one that never came;
+    ``request`` is None for a response whose request was not seen, and then ``api_key`` and
+    ``api_version`` are None too.
+    """
+
+    peers: Peers
+    request: Message | None
+    response: Message | None
+    api_key: int | None
+    api_version: int | None
+    correlation_id: int
+    client_id: str | None
+    one_way: bool = False
+    """No response is due: Produce with acks=0."""
+    malformed: bool = False
+    """A body could not be read: it breaks its grammar, or bytes of it are missing."""
+    anomalies: list[AnomalyKind] = field(default_factory=list)

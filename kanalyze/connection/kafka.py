@@ -1,0 +1,430 @@
+"""One Kafka connection as a state machine: requests one way, responses the other, paired.
+
+In: frames of both directions. Out: exchanges and anomalies. This module must not know how a
+direction was found, nor of packets beyond their times and numbers.
+
+Frames of the two directions are taken in the order in which they ended: a correlation id may be
+used again as soon as its response has come.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kanalyze.connection.exchange import Exchange, Message
+from kanalyze.connection.locate import RequestLocator, ResponseLocator
+from kanalyze.connection.pending import Pending
+from kanalyze.connection.reader import (
+    API_VERSIONS,
+    PRODUCE,
+    SASL_AUTHENTICATE,
+    SASL_HANDSHAKE,
+)
+from kanalyze.connection.sasl import principal_of
+from kanalyze.model import Anomaly, AnomalyKind
+from kanalyze.protocol.framing import FrameCutter
+from kanalyze.protocol.wire import WireError
+
+if TYPE_CHECKING:
+    from kanalyze.connection.exchange import Peers
+    from kanalyze.connection.reader import MessageReader
+    from kanalyze.model import StreamItem
+    from kanalyze.protocol.catalog import Catalog
+    from kanalyze.protocol.framing import Frame
+    from kanalyze.protocol.headers import RequestHeader
+
+__all__ = ["KafkaConnection"]
+
+_MOST_EARLY_RESPONSES = 64
+_MOST_EARLY_BYTES = 1024 * 1024
+_MOST_TOKENS = 16
+"""SASL exchanges take a few round trips; more size-delimited frames that are no requests are
+something else."""
+
+
+class KafkaConnection:
+    """Reads and pairs what goes over one connection.
+
+    ``decoded_bytes`` and ``undecoded_bytes`` count whole frames, by whether their body was read
+    to the end; ``skipped_bytes`` counts what was passed over while out of sync.
+    """
+
+    def __init__(
+        self,
+        peers: Peers,
+        client_side: int,
+        reader: MessageReader,
+        catalog: Catalog,
+        *,
+        in_sync: tuple[bool, bool],
+        from_start: bool,
+    ) -> None:
+        """Make the state of a connection.
+
+        Args:
+            peers: the two ends.
+            client_side: which direction (0 or 1) the requests come from.
+            reader: reads headers and bodies.
+            catalog: the known APIs.
+            in_sync: by direction, whether its first byte begins a frame.
+            from_start: whether the connection was seen from its handshake on.
+        """
+        self.peers = peers
+        self._client_side = client_side
+        self._reader = reader
+        self._requests = FrameCutter(
+            RequestLocator(reader, catalog), in_sync=in_sync[client_side], smallest_bytes=8
+        )
+        self._responses = FrameCutter(
+            ResponseLocator(reader, self._waiting),
+            in_sync=in_sync[1 - client_side],
+            smallest_bytes=4,
+        )
+        self._pending = Pending()
+        self._early: list[tuple[Frame, int]] = []
+        self._early_bytes = 0
+        # Only when every request was seen can a response without one be early, not orphaned.
+        self._all_requests_seen = from_start
+        self._mechanism: str | None = None
+        self._raw_tokens = 0
+        self._done: list[Exchange] = []
+        self._anomalies: list[Anomaly] = []
+        self.decoded_bytes = 0
+        self.undecoded_bytes = 0
+
+    @property
+    def skipped_bytes(self) -> int:
+        """Bytes of both directions passed over while looking for a frame boundary."""
+        return self._requests.skipped_bytes + self._responses.skipped_bytes
+
+    def feed(self, items: tuple[list[StreamItem], list[StreamItem]]) -> list[Exchange]:
+        """Take in what was added to both directions; return the exchanges that are complete."""
+        self._requests.feed(items[self._client_side])
+        self._note_losses(self._requests, self._client_side)
+        requests = self._requests.take()
+        # Responses are looked for among the answers to known requests: while out of sync, the
+        # requests of this batch have to be known first.
+        if requests and not self._responses.in_sync:
+            for frame in requests:
+                self._request(frame)
+            requests = []
+        self._responses.feed(items[1 - self._client_side])
+        self._note_losses(self._responses, 1 - self._client_side)
+        self._in_order(requests, self._responses.take())
+        self._requests.settle()
+        self._responses.settle()
+        done, self._done = self._done, []
+        return done
+
+    def close(self) -> list[Exchange]:
+        """End the connection; return what is left: unanswered requests, orphaned responses."""
+        for cutter, side in (
+            (self._requests, self._client_side),
+            (self._responses, 1 - self._client_side),
+        ):
+            frame = cutter.partial
+            if frame is not None:
+                self._incomplete(frame, side)
+        for frame, _ in self._early:
+            self._orphan(frame)
+        self._early.clear()
+        for exchange in self._pending.take_all():
+            self._unanswered(exchange)
+        done, self._done = self._done, []
+        return done
+
+    def take_anomalies(self) -> list[Anomaly]:
+        """Return the anomalies found since the last call."""
+        found, self._anomalies = self._anomalies, []
+        return found
+
+    # -- the order of things ----------------------------------------------------------------------
+
+    def _in_order(self, requests: list[Frame], responses: list[Frame]) -> None:
+        """Take the frames of both directions in the order of the packets they ended with."""
+        if not responses:
+            for frame in requests:
+                self._request(frame)
+            return
+        position = 0
+        count = len(requests)
+        for response in responses:
+            ended = _ended(response)
+            while position < count and _ended(requests[position]) < ended:
+                self._request(requests[position])
+                position += 1
+            self._response(response)
+        for frame in requests[position:]:
+            self._request(frame)
+
+    def _waiting(self) -> dict[int, tuple[int, int]]:
+        return self._pending.keys()
+
+    # -- requests ---------------------------------------------------------------------------------
+
+    def _request(self, frame: Frame) -> None:
+        try:
+            header = self._reader.request_header(frame)
+        except WireError:
+            self._bad_request(frame)
+            return
+        if self._raw_tokens and not self._is_request(frame, header):
+            self._token(frame)
+            return
+        self._raw_tokens = 0
+        message = Message(frame)
+        exchange = Exchange(
+            self.peers,
+            message,
+            None,
+            header.api_key,
+            header.api_version,
+            header.correlation_id,
+            header.client_id,
+        )
+        self._learn(frame, header)
+        self._read(frame, exchange, message, header)
+        if header.api_key == PRODUCE and self._reader.acks(frame, header) == 0:
+            exchange.one_way = True
+            self._done.append(exchange)
+            return
+        if self._early and self._answer_early(exchange):
+            return
+        dropped = self._pending.add(exchange)
+        if dropped is not None:
+            self._note(AnomalyKind.PENDING_LIMIT, dropped)
+            self._unanswered(dropped)
+
+    def _read(
+        self, frame: Frame, exchange: Exchange, message: Message, header: RequestHeader
+    ) -> None:
+        body = self._reader.request_body(frame, header)
+        message.values = body.values
+        message.version = body.version
+        self._count(frame, exchange, body.version, body.problem, self._client_side)
+
+    def _is_request(self, frame: Frame, header: RequestHeader) -> bool:
+        view = frame.whole()
+        return view is not None and bool(self._reader.check_request(view, header, frame.size))
+
+    def _bad_request(self, frame: Frame) -> None:
+        if self._raw_tokens:
+            self._token(frame)
+            return
+        self.undecoded_bytes += frame.length
+        kind = AnomalyKind.MISSING_BYTES if frame.missing_bytes else AnomalyKind.MALFORMED_BODY
+        self._anomalies.append(self._anomaly(kind, frame, self._client_side, "request header"))
+
+    def _learn(self, frame: Frame, header: RequestHeader) -> None:
+        """Follow what requests say of the connection itself: software, login."""
+        key = header.api_key
+        if key == API_VERSIONS and header.api_version >= 3:
+            found = self._reader.secret_free_fields(
+                frame, header, "ClientSoftwareName", "ClientSoftwareVersion"
+            )
+            if found is not None:
+                self.peers.software_name, self.peers.software_version = found
+        elif key == SASL_HANDSHAKE:
+            found = self._reader.secret_free_fields(frame, header, "Mechanism")
+            self._mechanism = found[0] if found is not None else None
+            if header.api_version == 0:
+                self._raw_tokens = _MOST_TOKENS
+        elif key == SASL_AUTHENTICATE:
+            found = self._reader.secret_free_fields(frame, header, "AuthBytes")
+            if found is not None and self.peers.principal is None:
+                self.peers.principal = principal_of(self._mechanism, found[0])
+
+    def _token(self, frame: Frame) -> None:
+        """Take a frame for a SASL token without a header: its user is kept, nothing else."""
+        self._raw_tokens -= 1
+        self.decoded_bytes += frame.length
+        if self.peers.principal is None and frame.whole() is not None:
+            token = bytes(frame.read(4, frame.size))
+            self.peers.principal = principal_of(self._mechanism, token)
+
+    # -- responses --------------------------------------------------------------------------------
+
+    def _response(self, frame: Frame) -> None:
+        try:
+            correlation_id = self._reader.correlation_id(frame)
+        except WireError:
+            self._bad_response(frame)
+            return
+        exchange = self._pending.answer(correlation_id)
+        if exchange is not None:
+            self._answer(exchange, frame)
+        elif self._raw_tokens:
+            self.decoded_bytes += frame.length
+        elif self._may_be_early(frame):
+            frame.detach()
+            self._early.append((frame, correlation_id))
+            self._early_bytes += frame.held_bytes
+        else:
+            self._orphan(frame)
+
+    def _may_be_early(self, frame: Frame) -> bool:
+        return (
+            self._all_requests_seen
+            and len(self._early) < _MOST_EARLY_RESPONSES
+            and self._early_bytes + frame.held_bytes <= _MOST_EARLY_BYTES
+        )
+
+    def _answer_early(self, exchange: Exchange) -> bool:
+        """Pair a request with a response that was captured before it."""
+        for index, (frame, correlation_id) in enumerate(self._early):
+            if correlation_id == exchange.correlation_id:
+                del self._early[index]
+                self._early_bytes -= frame.held_bytes
+                self._note(AnomalyKind.RESPONSE_BEFORE_REQUEST, exchange)
+                self._answer(exchange, frame)
+                return True
+        return False
+
+    def _answer(self, exchange: Exchange, frame: Frame) -> None:
+        message = Message(frame)
+        exchange.response = message
+        if exchange.api_key is not None and exchange.api_version is not None:
+            body = self._reader.response_body(frame, exchange.api_key, exchange.api_version)
+            message.values = body.values
+            message.version = body.version
+            self._count(frame, exchange, body.version, body.problem, 1 - self._client_side)
+        self._done.append(exchange)
+
+    def _orphan(self, frame: Frame) -> None:
+        correlation_id = self._reader.correlation_id(frame)
+        exchange = Exchange(self.peers, None, Message(frame), None, None, correlation_id, None)
+        self.undecoded_bytes += frame.length
+        exchange.anomalies.append(AnomalyKind.ORPHAN_RESPONSE)
+        self._anomalies.append(
+            self._anomaly(AnomalyKind.ORPHAN_RESPONSE, frame, 1 - self._client_side)
+        )
+        self._done.append(exchange)
+
+    def _bad_response(self, frame: Frame) -> None:
+        if self._raw_tokens:
+            self.decoded_bytes += frame.length
+            return
+        self.undecoded_bytes += frame.length
+        kind = AnomalyKind.MISSING_BYTES if frame.missing_bytes else AnomalyKind.MALFORMED_BODY
+        self._anomalies.append(self._anomaly(kind, frame, 1 - self._client_side, "correlation id"))
+
+    # -- what went wrong ---------------------------------------------------------------------------
+
+    def _count(
+        self,
+        frame: Frame,
+        exchange: Exchange,
+        version: int | None,
+        problem: AnomalyKind | None,
+        side: int,
+    ) -> None:
+        if version is None:
+            self.undecoded_bytes += frame.length
+        else:
+            self.decoded_bytes += frame.length
+        if problem is None:
+            return
+        if problem in (AnomalyKind.MALFORMED_BODY, AnomalyKind.MISSING_BYTES):
+            exchange.malformed = True
+        if problem not in exchange.anomalies:
+            exchange.anomalies.append(problem)
+        self._anomalies.append(
+            self._anomaly(problem, frame, side, "", exchange.api_key, exchange.api_version)
+        )
+
+    def _note(self, kind: AnomalyKind, exchange: Exchange) -> None:
+        exchange.anomalies.append(kind)
+        message = exchange.request or exchange.response
+        self._anomalies.append(
+            Anomaly(
+                kind,
+                time_ns=message.start_ns if message else None,
+                packet=message.start_packet if message else None,
+                connection=self.peers.tcp,
+                api_key=exchange.api_key,
+                api_version=exchange.api_version,
+                length=message.length if message else None,
+            )
+        )
+
+    def _unanswered(self, exchange: Exchange) -> None:
+        self._note(AnomalyKind.UNANSWERED_REQUEST, exchange)
+        self._done.append(exchange)
+
+    def _incomplete(self, frame: Frame, side: int) -> None:
+        """Take what a frame without an end still tells: its header, and when it began."""
+        self.undecoded_bytes += frame.held_bytes
+        self._anomalies.append(self._anomaly(AnomalyKind.INCOMPLETE_FRAME, frame, side))
+        try:
+            if side == self._client_side:
+                self._incomplete_request(frame, self._reader.request_header(frame))
+            else:
+                self._incomplete_response(frame, self._reader.correlation_id(frame))
+        except WireError:
+            return
+
+    def _incomplete_request(self, frame: Frame, header: RequestHeader) -> None:
+        exchange = Exchange(
+            self.peers,
+            Message(frame),
+            None,
+            header.api_key,
+            header.api_version,
+            header.correlation_id,
+            header.client_id,
+        )
+        exchange.anomalies.append(AnomalyKind.INCOMPLETE_FRAME)
+        self._pending.add(exchange)
+
+    def _incomplete_response(self, frame: Frame, correlation_id: int) -> None:
+        exchange = self._pending.answer(correlation_id)
+        if exchange is None:
+            return
+        exchange.response = Message(frame)
+        exchange.malformed = True
+        exchange.anomalies.append(AnomalyKind.INCOMPLETE_FRAME)
+        self._done.append(exchange)
+
+    def _note_losses(self, cutter: FrameCutter, side: int) -> None:
+        for stream_offset, size, time_ns, packet in cutter.take_losses():
+            if side == self._client_side:
+                self._all_requests_seen = False
+            kind = AnomalyKind.NOT_IN_SYNC if size is None else AnomalyKind.IMPLAUSIBLE_SIZE
+            self._anomalies.append(
+                Anomaly(
+                    kind,
+                    time_ns=time_ns,
+                    packet=packet,
+                    connection=self.peers.tcp,
+                    direction=side,
+                    stream_offset=stream_offset,
+                    detail="" if size is None else f"size {size}",
+                )
+            )
+
+    def _anomaly(  # the same place for all that concerns a frame
+        self,
+        kind: AnomalyKind,
+        frame: Frame,
+        side: int,
+        detail: str = "",
+        api_key: int | None = None,
+        api_version: int | None = None,
+    ) -> Anomaly:
+        return Anomaly(
+            kind,
+            time_ns=frame.start_time_ns,
+            packet=frame.start_packet,
+            connection=self.peers.tcp,
+            direction=side,
+            stream_offset=frame.stream_offset,
+            length=frame.length,
+            api_key=api_key,
+            api_version=api_version,
+            detail=detail,
+        )
+
+
+def _ended(frame: Frame) -> int:
+    """Return the packet a frame ended with; the one it began with where its end was lost."""
+    return frame.start_packet if frame.end_packet is None else frame.end_packet

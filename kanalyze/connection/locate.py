@@ -1,0 +1,203 @@
+"""Finds where a request or a response begins in bytes that begin anywhere.
+
+In: bytes of one direction, and for responses the requests that wait for one. Out: the index of a
+frame's first byte. This module must not know where the bytes come from.
+
+A boundary is not guessed from a plausible size alone: the header has to make sense and the body
+has to be what the header says, down to the frame's last byte where that is at hand. A wrong
+boundary gives wrong rows; a boundary missed gives one row less.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from kanalyze.protocol.framing import LARGEST_FRAME_BYTES
+from kanalyze.protocol.wire import WireError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from kanalyze.connection.reader import MessageReader
+    from kanalyze.protocol.catalog import Catalog
+
+__all__ = ["RequestLocator", "ResponseLocator"]
+
+Verdict = Literal["yes", "perhaps", "no"]
+
+_SIZE = struct.Struct(">i").unpack_from
+_HEAD_BYTES = 14
+_PATIENCE_BYTES = 64 * 1024
+"""How much is held back to see whether a candidate is a frame; then a candidate whose body fits
+as far as it goes is believed."""
+_LONGEST_CLIENT_ID_BYTES = 1024
+_TOP_SIZE_BYTE = LARGEST_FRAME_BYTES >> 24
+_NEWER_VERSIONS = 8
+"""How many versions beyond the tables a request may have and still be taken for one."""
+_MOST_CANDIDATES = 4096
+
+
+class RequestLocator:
+    """Finds requests; a :class:`~kanalyze.protocol.framing.Locate`."""
+
+    def __init__(self, reader: MessageReader, catalog: Catalog) -> None:
+        self._reader = reader
+        self._catalog = catalog
+        self._highest = _highest_versions(catalog)
+
+    def __call__(self, view: memoryview) -> tuple[int | None, int]:
+        """Return (index of a request's first byte or None, index of the first byte to keep)."""
+        limit = len(view) - _HEAD_BYTES + 1
+        if limit <= 0:
+            return None, 0
+        for index in self._candidates(view, limit):
+            verdict = self.verdict(view[index:])
+            if verdict == "yes" and self._goes_on(view, index):
+                return index, index
+            if verdict == "perhaps":
+                if len(view) - index >= _PATIENCE_BYTES:
+                    return index, index
+                return None, index
+        return None, limit
+
+    def verdict(self, view: memoryview) -> Verdict:
+        """Tell whether a request begins at the view's first byte.
+
+        ``yes``: a known API and version, whose body takes up the frame to the byte. ``perhaps``:
+        nothing speaks against it, but the frame is not all there, or the version is newer than
+        known.
+        """
+        if len(view) < _HEAD_BYTES:
+            return "perhaps" if len(view) < 4 or _SIZE(view)[0] >= 8 else "no"
+        size = _SIZE(view)[0]
+        if not 8 <= size <= LARGEST_FRAME_BYTES:
+            return "no"
+        try:
+            header = self._reader.parse_header(view, size)
+        except WireError:
+            return "no"
+        api = self._catalog.api(header.api_key)
+        if api is None or not 0 <= header.api_version <= api.versions.highest + _NEWER_VERSIONS:
+            return "no"
+        if header.client_id is not None and not _sane(header.client_id):
+            return "no"
+        fits = self._reader.check_request(view, header, size)
+        if fits is None:
+            return "perhaps"
+        return "yes" if fits else "no"
+
+    def _goes_on(self, view: memoryview, index: int) -> bool:
+        """Tell whether what follows a request may be the next one; one frame alone may be luck."""
+        following = view[index + _SIZE(view, index)[0] + 4 :]
+        return len(following) < _HEAD_BYTES or self.verdict(following) != "no"
+
+    def _candidates(self, view: memoryview, limit: int) -> list[int]:
+        """Return the indices below ``limit`` where the fixed part of a header could stand."""
+        octets = np.frombuffer(view, np.uint8)
+        key = octets[5 : limit + 5]
+        possible = octets[:limit] <= _TOP_SIZE_BYTE
+        possible &= octets[4 : limit + 4] == 0
+        possible &= octets[6 : limit + 6] == 0
+        possible &= octets[7 : limit + 7] <= self._highest[key]
+        found = np.flatnonzero(possible)
+        if len(found):
+            sizes = _sizes_at(octets, found)
+            found = found[(sizes >= 8) & (sizes <= LARGEST_FRAME_BYTES)]
+        indices: list[int] = found[:_MOST_CANDIDATES].tolist()
+        return indices
+
+
+class ResponseLocator:
+    """Finds responses to the requests that wait for one; a ``framing.Locate``."""
+
+    def __init__(
+        self,
+        reader: MessageReader,
+        waiting: Callable[[], dict[int, tuple[int, int]]],
+    ) -> None:
+        """Make a locator.
+
+        Args:
+            reader: to see whether a body fits.
+            waiting: gives the (api_key, api_version) of the oldest unanswered request of each
+                correlation id.
+        """
+        self._reader = reader
+        self._waiting = waiting
+
+    def __call__(self, view: memoryview) -> tuple[int | None, int]:
+        """Return (index of a response's first byte or None, index of the first byte to keep)."""
+        limit = len(view) - 8 + 1
+        if limit <= 0:
+            return None, 0
+        waiting = self._waiting()
+        for index in self._candidates(view, limit, waiting):
+            size, correlation_id = _SIZE(view, index)[0], _SIZE(view, index + 4)[0]
+            fits = self._reader.check_response(view[index:], size, *waiting[correlation_id])
+            if fits:
+                return index, index
+            if fits is None:
+                if len(view) - index >= _PATIENCE_BYTES:
+                    return index, index
+                return None, index
+        if self._chain(view, waiting):
+            return 0, 0
+        return None, limit
+
+    @staticmethod
+    def _candidates(view: memoryview, limit: int, waiting: dict[int, tuple[int, int]]) -> list[int]:
+        if not waiting:
+            return []
+        octets = np.frombuffer(view, np.uint8)
+        ids = np.ndarray(limit, ">i4", octets.data, 4, (1,))
+        ids_wanted = np.fromiter(waiting, np.int64, len(waiting))
+        found = np.flatnonzero(np.isin(ids, ids_wanted) & (octets[:limit] <= _TOP_SIZE_BYTE))
+        if len(found):
+            sizes = _sizes_at(octets, found)
+            found = found[(sizes >= 4) & (sizes <= LARGEST_FRAME_BYTES)]
+        indices: list[int] = found[:_MOST_CANDIDATES].tolist()
+        return indices
+
+    @staticmethod
+    def _chain(view: memoryview, waiting: dict[int, tuple[int, int]]) -> bool:
+        """Tell whether sizes lead from the first byte to a response waited for, or to the end.
+
+        A capture that begins between two frames begins with the answer to a request that nobody
+        saw; the sizes are all that such a response says of itself.
+        """
+        at = 0
+        for _ in range(_MOST_CANDIDATES):
+            if at == len(view) or len(view) - at < 8:
+                return at == len(view) and at > 0
+            size, correlation_id = _SIZE(view, at)[0], _SIZE(view, at + 4)[0]
+            if at and correlation_id in waiting:
+                return True
+            if not 4 <= size <= LARGEST_FRAME_BYTES:
+                return False
+            at += size + 4
+            if at > len(view):
+                return False
+        return False
+
+
+def _highest_versions(catalog: Catalog) -> NDArray[np.int16]:
+    """Return, for each value of the key's low byte, the highest plausible version, or -1."""
+    highest = np.full(256, -1, np.int16)
+    for api in catalog.apis:
+        highest[api.key] = api.versions.highest + _NEWER_VERSIONS
+    return highest
+
+
+def _sizes_at(octets: NDArray[np.uint8], found: NDArray[np.intp]) -> NDArray[np.int64]:
+    wide = octets.astype(np.int64) if len(found) > len(octets) // 8 else octets
+    parts = [wide[found + shift].astype(np.int64) for shift in range(4)]
+    return parts[0] << 24 | parts[1] << 16 | parts[2] << 8 | parts[3]
+
+
+def _sane(client_id: str) -> bool:
+    return len(client_id) <= _LONGEST_CLIENT_ID_BYTES and client_id.isprintable()

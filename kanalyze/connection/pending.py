@@ -1,0 +1,83 @@
+"""The requests of one connection that wait for their response.
+
+In: exchanges as their requests are read. Out: the one that a correlation id answers. This module
+must not know how messages are read.
+
+Correlation ids belong to one connection; they may be 0, negative, repeated, or fall. The oldest
+unanswered request with an id is the one that a response with that id answers.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kanalyze.connection.exchange import Exchange
+
+__all__ = ["Pending"]
+
+
+class Pending:
+    """Unanswered exchanges by correlation id, at most ``most`` of them."""
+
+    def __init__(self, most: int = 10_000) -> None:
+        self._most = most
+        self._by_id: dict[int, Exchange | deque[Exchange]] = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, exchange: Exchange) -> Exchange | None:
+        """Add an unanswered exchange; return the oldest one when there are too many."""
+        waiting = self._by_id.get(exchange.correlation_id)
+        if waiting is None:
+            self._by_id[exchange.correlation_id] = exchange
+        elif isinstance(waiting, deque):
+            waiting.append(exchange)
+        else:
+            # Rare enough that a queue is made only for an id that is in use twice.
+            self._by_id[exchange.correlation_id] = deque((waiting, exchange))
+        self._count += 1
+        if self._count <= self._most:
+            return None
+        return self.answer(next(iter(self._by_id)))
+
+    def oldest(self, correlation_id: int) -> Exchange | None:
+        """Return the exchange that this id answers, and leave it here."""
+        waiting = self._by_id.get(correlation_id)
+        return waiting[0] if isinstance(waiting, deque) else waiting
+
+    def answer(self, correlation_id: int) -> Exchange | None:
+        """Take out the exchange that this id answers; None when none waits."""
+        waiting = self._by_id.get(correlation_id)
+        if waiting is None:
+            return None
+        self._count -= 1
+        if isinstance(waiting, deque):
+            found = waiting.popleft()
+            if waiting:
+                return found
+            waiting = found
+        del self._by_id[correlation_id]
+        return waiting
+
+    def keys(self) -> dict[int, tuple[int, int]]:
+        """Return (api_key, api_version) of the oldest exchange of each correlation id."""
+        found = {}
+        for correlation_id, waiting in self._by_id.items():
+            first = waiting[0] if isinstance(waiting, deque) else waiting
+            if first.api_key is not None and first.api_version is not None:
+                found[correlation_id] = (first.api_key, first.api_version)
+        return found
+
+    def take_all(self) -> list[Exchange]:
+        """Take out all that wait, in the order of their requests."""
+        left: list[Exchange] = []
+        for waiting in self._by_id.values():
+            left.extend(waiting if isinstance(waiting, deque) else (waiting,))
+        self._by_id.clear()
+        self._count = 0
+        left.sort(key=lambda exchange: exchange.request.start_packet if exchange.request else 0)
+        return left

@@ -1,0 +1,237 @@
+"""Pairing: who answers whom. Each test is a line of what others get wrong."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from tests.support import kafka as k
+from tests.support.talk import BROKER, CLIENT, Talk
+
+
+def test_a_response_answers_the_request_with_its_correlation_id() -> None:
+    talk = Talk().client(k.heartbeat(1)).client(k.heartbeat(2))
+    talk.broker(k.heartbeat_answer(2)).broker(k.heartbeat_answer(1))
+    assert talk.pairs() == [(2, 2, 3), (1, 1, 4)]
+
+
+@pytest.mark.parametrize("correlation_id", [0, -1, -(2**31), 2**31 - 1])
+def test_any_correlation_id_is_as_good_as_another(correlation_id: int) -> None:
+    talk = Talk().client(k.heartbeat(correlation_id)).broker(k.heartbeat_answer(correlation_id))
+    assert talk.pairs() == [(correlation_id, 1, 2)]
+
+
+def test_an_id_is_used_again_after_its_response() -> None:
+    talk = Talk().at_once(
+        (CLIENT, k.heartbeat(0)),
+        (BROKER, k.heartbeat_answer(0)),
+        (CLIENT, k.heartbeat(0)),
+        (BROKER, k.heartbeat_answer(0)),
+    )
+    assert talk.pairs() == [(0, 1, 2), (0, 3, 4)]
+
+
+def test_of_two_requests_with_one_id_the_oldest_is_answered_first() -> None:
+    talk = Talk().client(k.heartbeat(5), k.heartbeat(5)).broker(k.heartbeat_answer(5))
+    assert talk.pairs() == [(5, 1, 3)]
+    talk.broker(k.heartbeat_answer(5))
+    assert talk.pairs()[1] == (5, 2, 4)
+
+
+def test_a_response_captured_before_its_request_is_paired_and_said_so() -> None:
+    talk = Talk().client(k.heartbeat(1)).broker(k.heartbeat_answer(1))
+    talk.broker(k.heartbeat_answer(2)).client(k.heartbeat(2))
+    assert talk.pairs()[1] == (2, 4, 3)
+    assert talk.kinds() == ["response_before_request"]
+
+
+def test_a_response_without_a_request_is_an_orphan() -> None:
+    talk = Talk().client(k.heartbeat(1)).broker(k.heartbeat_answer(1))
+    talk.broker(k.heartbeat_answer(99)).close()
+    assert talk.pairs()[1] == (99, None, 3)
+    assert talk.exchanges[1].api_key is None
+    assert talk.kinds() == ["orphan_response"]
+
+
+def test_after_a_loss_among_requests_an_orphan_is_not_kept_for_a_later_request() -> None:
+    # A client that always uses id 0: the lost request's answer must not be paired with the next.
+    talk = Talk().client(k.heartbeat(0)).broker(k.heartbeat_answer(0))
+    talk.loses(CLIENT, len(k.heartbeat(0)))
+    talk.broker(k.heartbeat_answer(0))
+    talk.client(k.heartbeat(0)).broker(k.heartbeat_answer(0)).close()
+    assert talk.pairs() == [(0, 1, 2), (0, None, 3), (0, 4, 5)]
+
+
+def test_a_request_without_a_response_is_unanswered_when_the_connection_ends() -> None:
+    talk = Talk().client(k.heartbeat(1), k.heartbeat(2)).broker(k.heartbeat_answer(1)).close()
+    assert talk.pairs() == [(1, 1, 3), (2, 2, None)]
+    assert talk.kinds() == ["unanswered_request"]
+
+
+@pytest.mark.parametrize("version", [0, 2, 3, 7])
+def test_produce_with_acks_0_gets_no_response(version: int) -> None:
+    talk = Talk().client(k.produce(1, acks=0, version=version), k.heartbeat(2))
+    talk.broker(k.heartbeat_answer(2)).close()
+    assert [exchange.one_way for exchange in talk.exchanges] == [True, False]
+    assert talk.anomalies == []
+
+
+def test_acks_is_read_after_the_transactional_id() -> None:
+    # Before it, the bytes 00 00 of an empty transactional id look like acks=0.
+    body = k.string("") + struct.pack(">hii", 1, 1000, 0)
+    talk = Talk().client(k.request(k.PRODUCE, 3, 7, body))
+    talk.broker(k.response(7, struct.pack(">ii", 0, 0))).close()
+    assert talk.pairs() == [(7, 1, 2)]
+    assert not talk.exchanges[0].one_way
+
+
+def test_an_unsupported_api_versions_request_is_answered_in_version_0() -> None:
+    talk = Talk().client(k.api_versions(1, version=4))
+    talk.broker(k.api_versions_answer_v0(1, error_code=35))
+    (exchange,) = talk.exchanges
+    assert exchange.response is not None
+    assert exchange.response.version == 0
+    assert exchange.response.values is not None
+    assert not exchange.malformed
+
+
+def test_api_versions_newer_than_the_tables_is_still_a_request() -> None:
+    newer = Talk().catalog.api(k.API_VERSIONS)
+    assert newer is not None
+    talk = Talk().client(k.api_versions(1, version=newer.versions.highest + 1))
+    talk.broker(k.api_versions_answer_v0(1, error_code=35))
+    assert talk.pairs() == [(1, 1, 2)]
+    assert talk.exchanges[0].anomalies == ["unknown_api_version"]
+
+
+def test_api_versions_responses_have_no_tags_in_their_header() -> None:
+    body = struct.pack(">h", 0) + b"\x02" + struct.pack(">hhh", 18, 0, 4) + b"\0"
+    body += struct.pack(">i", 0) + b"\0"
+    talk = Talk().client(k.api_versions(1)).broker(k.response(1, body))
+    (exchange,) = talk.exchanges
+    assert exchange.anomalies == []
+    assert exchange.response is not None
+    assert exchange.response.version == 3
+
+
+def test_the_client_software_is_learnt_from_api_versions() -> None:
+    talk = Talk().client(k.api_versions(1, name="librdkafka", number="2.16.0"))
+    talk.broker(k.api_versions_answer_v0(1, error_code=35))
+    peers = talk.exchanges[0].peers
+    assert (peers.software_name, peers.software_version) == ("librdkafka", "2.16.0")
+
+
+def test_controlled_shutdown_v0_has_no_client_id() -> None:
+    frame = struct.pack(">hhi", k.CONTROLLED_SHUTDOWN, 0, 3) + struct.pack(">i", 1)
+    talk = Talk().client(k.heartbeat(1), struct.pack(">i", len(frame)) + frame)
+    talk.broker(k.heartbeat_answer(1), k.response(3, struct.pack(">hi", 0, 0)))
+    assert [(e.api_key, e.client_id) for e in talk.exchanges] == [(12, "test"), (7, None)]
+    assert talk.anomalies == []
+
+
+def test_bytes_left_over_are_an_anomaly_and_no_reason_to_drop_the_message() -> None:
+    # librdkafka's ApiVersions v0 requests carry four zero bytes after the body.
+    talk = Talk().client(k.request(k.API_VERSIONS, 0, 1, bytes(4)))
+    talk.broker(k.api_versions_answer_v0(1))
+    assert talk.pairs() == [(1, 1, 2)]
+    assert talk.kinds() == ["trailing_bytes"]
+
+
+def test_a_body_that_breaks_its_grammar_is_malformed_and_the_next_one_is_not() -> None:
+    bad = k.request(k.HEARTBEAT, 0, 2, b"\x7f\xff")
+    talk = Talk().client(k.heartbeat(1), bad, k.heartbeat(3))
+    talk.broker(*(k.heartbeat_answer(i) for i in (1, 2, 3)))
+    assert [exchange.malformed for exchange in talk.exchanges] == [False, True, False]
+    assert talk.kinds() == ["malformed_body"]
+
+
+def test_an_unknown_api_key_still_makes_an_exchange() -> None:
+    talk = Talk().client(k.heartbeat(1), k.request(999, 0, 2, b"whatever"))
+    talk.broker(k.heartbeat_answer(1), k.response(2, b"and so on"))
+    assert talk.pairs()[1] == (2, 2, 4)
+    assert talk.exchanges[1].anomalies == ["unknown_api"]
+
+
+def test_a_snapped_frame_keeps_its_header_and_times() -> None:
+    talk = Talk().client(k.heartbeat(1)).broker(k.heartbeat_answer(1))
+    talk.client(k.produce(2, acks=1, records=k.record_batch(5, size=900)), snap=40)
+    talk.broker(k.produce_answer(2))
+    exchange = talk.exchanges[1]
+    assert (exchange.api_key, exchange.correlation_id, exchange.malformed) == (0, 2, True)
+    assert talk.kinds() == ["missing_bytes"]
+
+
+def test_a_loss_inside_record_data_costs_nothing_but_the_bytes() -> None:
+    big = k.produce(2, acks=1, records=k.record_batch(5, size=9000))
+    talk = Talk().client(k.heartbeat(1)).broker(k.heartbeat_answer(1))
+    talk.client(big[:200]).loses(CLIENT, 5000).client(big[5200:], k.heartbeat(3))
+    talk.broker(k.produce_answer(2), k.heartbeat_answer(3))
+    assert [exchange.malformed for exchange in talk.exchanges] == [False, False, False]
+    assert talk.exchanges[1].request is not None
+    ((_, _, partitions),) = talk.exchanges[1].request.values[2]
+    assert partitions[0][1].record_count == 5
+
+
+def test_after_a_lost_boundary_both_directions_are_found_again() -> None:
+    talk = Talk().client(k.heartbeat(1)).broker(k.heartbeat_answer(1))
+    lost, kept = k.heartbeat(2), k.heartbeat(3)
+    talk.client(lost[:10]).loses(CLIENT, len(lost) - 4).client(kept[6:], k.heartbeat(4))
+    answers = [k.heartbeat_answer(i) for i in (2, 3, 4)]
+    talk.loses(BROKER, len(answers[0]) + 3).broker(answers[1][3:], answers[2]).close()
+    assert (4, 5, 7) in talk.pairs()
+    assert all(packet != 7 or cid == 4 for cid, _, packet in talk.pairs())
+    assert "not_in_sync" in talk.kinds()
+
+
+def test_a_request_cut_by_the_end_of_the_capture_keeps_its_header() -> None:
+    talk = Talk().client(k.heartbeat(1)).broker(k.heartbeat_answer(1))
+    talk.client(k.produce(2, acks=1, records=k.record_batch(5, size=900))[:300]).close()
+    exchange = talk.exchanges[1]
+    assert (exchange.api_key, exchange.correlation_id) == (0, 2)
+    assert exchange.request is not None
+    assert exchange.request.end_ns is None
+    assert "incomplete_frame" in talk.kinds()
+
+
+def test_more_requests_in_flight_than_are_kept_are_given_up_oldest_first() -> None:
+    talk = Talk().client(*(k.heartbeat(i) for i in range(10_001)))
+    assert [exchange.correlation_id for exchange in talk.exchanges] == [0]
+    assert "pending_limit" in talk.kinds()
+
+
+# -- SASL -----------------------------------------------------------------------------------------
+
+
+def handshake(correlation_id: int, version: int, mechanism: str) -> bytes:
+    return k.request(k.SASL_HANDSHAKE, version, correlation_id, k.string(mechanism))
+
+
+def handshake_answer(correlation_id: int, mechanism: str) -> bytes:
+    return k.response(correlation_id, struct.pack(">hi", 0, 1) + k.string(mechanism))
+
+
+def token(raw: bytes) -> bytes:
+    return struct.pack(">i", len(raw)) + raw
+
+
+def test_after_sasl_handshake_v0_come_raw_tokens_and_then_requests_again() -> None:
+    talk = Talk().client(handshake(1, 0, "PLAIN")).broker(handshake_answer(1, "PLAIN"))
+    talk.client(token(b"\0alice\0secret-word")).broker(token(b""))
+    talk.client(k.heartbeat(2)).broker(k.heartbeat_answer(2)).close()
+    assert talk.pairs() == [(1, 1, 2), (2, 5, 6)]
+    assert talk.exchanges[1].peers.principal == "alice"
+    assert talk.anomalies == []
+
+
+def test_tokens_in_sasl_authenticate_give_a_name_and_are_not_kept() -> None:
+    raw = b"n,,n=bob,r=fyko+d2lbbFgONRv9qkxdawL"
+    body = struct.pack(">i", len(raw)) + raw
+    talk = Talk().client(handshake(1, 1, "SCRAM-SHA-256"))
+    talk.broker(handshake_answer(1, "SCRAM-SHA-256"))
+    talk.client(k.request(k.SASL_AUTHENTICATE, 0, 2, body))
+    talk.broker(k.response(2, struct.pack(">hhi", 0, -1, 0)))
+    exchange = talk.exchanges[1]
+    assert exchange.peers.principal == "bob"
+    assert exchange.request is not None
+    assert b"fyko" not in repr(exchange.request.values).encode()

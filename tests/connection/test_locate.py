@@ -1,0 +1,90 @@
+"""Finding a frame in bytes that begin anywhere."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kanalyze.analysis.extract import Extractors
+from kanalyze.connection.locate import RequestLocator, ResponseLocator
+from kanalyze.connection.reader import MessageReader
+from kanalyze.protocol.catalog import Catalog
+from kanalyze.protocol.compiler import Decoders
+from tests.support import kafka as k
+
+CATALOG = Catalog()
+READER = MessageReader(CATALOG, Decoders(CATALOG), Extractors(CATALOG).wanted)
+REQUESTS = RequestLocator(READER, CATALOG)
+
+
+def responses(waiting: dict[int, tuple[int, int]]) -> ResponseLocator:
+    return ResponseLocator(READER, lambda: waiting)
+
+
+@given(st.binary(max_size=300), st.sampled_from([k.heartbeat(7), k.produce(9, acks=1)]))
+def test_a_request_is_found_after_any_bytes(before: bytes, request: bytes) -> None:
+    view = memoryview(b"\xfe" + before + b"\xfe" * 14 + request + request)
+    found, _ = REQUESTS(view)
+    assert found is not None
+    assert found <= len(before) + 15
+
+
+def test_noise_holds_no_request() -> None:
+    noise = random.Random(4)
+    for _ in range(20):
+        found, keep = REQUESTS(memoryview(noise.randbytes(50_000)))
+        assert found is None
+        assert keep <= 50_000
+
+
+def test_what_may_be_the_start_of_a_request_is_kept() -> None:
+    big = k.produce(1, acks=1, records=k.record_batch(3, size=5000))
+    found, keep = REQUESTS(memoryview(b"\xff" * 40 + big[:1000]))
+    assert (found, keep) == (None, 40)
+    found, keep = REQUESTS(memoryview(b"\xff" * 40 + big + k.heartbeat(2)))
+    assert (found, keep) == (40, 40)
+
+
+def test_a_request_larger_than_what_is_held_back_is_believed_as_far_as_it_goes() -> None:
+    big = k.produce(1, acks=1, records=k.record_batch(3, size=500_000))
+    assert REQUESTS(memoryview(b"\xff" * 40 + big[:70_000]))[0] == 40
+
+
+@pytest.mark.parametrize(
+    ("frame", "verdict"),
+    [
+        (k.heartbeat(1), "yes"),
+        (k.heartbeat(1)[:20], "perhaps"),
+        (k.heartbeat(1)[:3], "perhaps"),
+        (k.request(k.API_VERSIONS, 0, 1, bytes(4)), "yes"),
+        (k.request(k.HEARTBEAT, 0, 1, b"\x7f\xff"), "no"),
+        (k.request(999, 0, 1), "no"),
+        (k.request(k.HEARTBEAT, 100, 1), "no"),
+        (k.request(k.HEARTBEAT, -1, 1), "no"),
+        (k.heartbeat(1, client_id="a\x00b"), "no"),
+        (b"\xff\xff\xff\xff" + bytes(40), "no"),
+        (bytes(40), "no"),
+    ],
+)
+def test_verdicts(frame: bytes, verdict: str) -> None:
+    assert REQUESTS.verdict(memoryview(frame)) == verdict
+
+
+def test_a_response_is_known_by_an_id_that_waits_and_a_body_that_fits() -> None:
+    answer = k.heartbeat_answer(77)
+    view = memoryview(b"\x01\x02\x03" + answer)
+    assert responses({77: (k.HEARTBEAT, 0)})(view) == (3, 3)
+    assert responses({78: (k.HEARTBEAT, 0)})(view)[0] is None
+    wrong = k.response(77, b"not what a heartbeat says")
+    assert responses({77: (k.HEARTBEAT, 0)})(memoryview(b"\xee" * 3 + wrong))[0] is None
+
+
+def test_sizes_that_lead_to_an_awaited_response_are_frames() -> None:
+    unknown = k.response(5, b"an answer to a request from before the capture")
+    chain = unknown + k.heartbeat_answer(77)
+    assert responses({77: (k.HEARTBEAT, 3)})(memoryview(chain)) == (0, 0)
+    assert responses({})(memoryview(unknown)) == (0, 0)
+    assert responses({})(memoryview(unknown + b"\xff" * 20))[0] is None

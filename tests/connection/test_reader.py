@@ -1,0 +1,98 @@
+"""Headers and bodies out of frames, wherever the bytes lie."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kanalyze.analysis.extract import Extractors
+from kanalyze.connection.reader import MessageReader
+from kanalyze.model import AnomalyKind
+from kanalyze.protocol.catalog import Catalog
+from kanalyze.protocol.compiler import Decoders
+from kanalyze.protocol.framing import Frame, FrameCutter
+from kanalyze.protocol.wire import WireError
+from tests.support import kafka as k
+from tests.support.streams import chunk, cut
+
+CATALOG = Catalog()
+READER = MessageReader(CATALOG, Decoders(CATALOG), Extractors(CATALOG).wanted)
+
+
+def frame_of(data: bytes, sizes: list[int] | None = None) -> Frame:
+    cutter = FrameCutter(lambda view: (None, len(view)), smallest_bytes=0)
+    cutter.feed([chunk(cut(data, sizes or []))])
+    (frame,) = cutter.take()
+    return frame
+
+
+PRODUCE = k.produce(3, acks=-1, version=7, topic="orders", records=k.record_batch(6, size=4000))
+
+
+@given(st.lists(st.integers(1, 400), max_size=40))
+def test_a_message_reads_the_same_however_it_was_cut(sizes: list[int]) -> None:
+    frame = frame_of(PRODUCE, sizes)
+    head = READER.request_header(frame)
+    assert head[:4] == (k.PRODUCE, 7, 3, "test")
+    body = READER.request_body(frame, head)
+    assert body.problem is None
+    transactional_id, acks, [(topic, _, [(index, records)])] = body.values
+    assert (transactional_id, acks, topic, index) == (None, -1, "orders", 0)
+    assert (records.record_count, records.record_bytes) == (6, 4061)
+    assert READER.acks(frame, head) == -1
+
+
+@pytest.mark.parametrize("length", range(10))
+def test_a_frame_without_room_for_a_header_is_refused(length: int) -> None:
+    frame = frame_of(struct.pack(">i", length) + b"\0\x0c\0\0\0\0\0\1\0\5"[:length])
+    with pytest.raises(WireError):
+        READER.request_header(frame)
+
+
+def test_header_version_2_has_tags_and_an_unknown_one_is_stepped_over() -> None:
+    request = k.request(
+        k.API_VERSIONS, 3, 5, k.compact("a") + k.compact("b") + b"\0", tags=b"\x01\x07\x03abc"
+    )
+    head = READER.request_header(frame_of(request))
+    assert READER.request_body(frame_of(request), head).problem is None
+
+
+@pytest.mark.parametrize("tags", [b"\xff", b"\x01", b"\x01\x07\x7f", b"\x01" + b"\xff" * 6])
+def test_tags_that_do_not_fit_are_refused(tags: bytes) -> None:
+    with pytest.raises(WireError):
+        READER.request_header(frame_of(k.request(k.API_VERSIONS, 3, 5, b"", tags=tags)))
+
+
+@pytest.mark.parametrize(("version", "acks"), [(0, 1), (2, -1), (3, 0), (8, 1), (9, -1), (13, 0)])
+def test_acks_of_every_layout(version: int, acks: int) -> None:
+    if version >= 9:
+        body = b"\x03tx" + struct.pack(">hi", acks, 1000) + b"\x01\0"
+        request = k.request(k.PRODUCE, version, 1, body, tags=b"\0")
+    else:
+        body = (k.string("tx") if version >= 3 else b"") + struct.pack(">hii", acks, 1000, 0)
+        request = k.request(k.PRODUCE, version, 1, body)
+    frame = frame_of(request)
+    head = READER.request_header(frame)
+    assert READER.acks(frame, head) == acks
+    assert READER.request_body(frame, head).values[1] == acks
+
+
+def test_a_newer_version_is_read_as_the_newest_known_if_that_fits_to_the_byte() -> None:
+    api = CATALOG.api(k.HEARTBEAT)
+    assert api is not None
+    newer = api.versions.highest + 1
+    fits = b"\x02g" + struct.pack(">i", 1) + b"\x02m" + b"\0" + b"\0"
+    for body, read_as in ((fits, api.versions.highest), (fits + b"more", None)):
+        frame = frame_of(k.request(k.HEARTBEAT, newer, 1, body, tags=b"\0"))
+        found = READER.request_body(frame, READER.request_header(frame))
+        assert (found.version, found.problem) == (read_as, AnomalyKind.UNKNOWN_API_VERSION)
+        assert (found.values is None) == (read_as is None)
+
+
+def test_keys_and_versions_without_end_fill_no_memory() -> None:
+    for number in range(6000):
+        READER.request_header(frame_of(k.request(200 + number % 100, number, 1)))
+    assert len(READER._request_plans) <= 4096
