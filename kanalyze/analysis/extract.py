@@ -1,0 +1,445 @@
+"""What a row says of a message's body: partitions, errors, ids, waiting; one function an API.
+
+In: the decoded values of a request and its response, in the shapes that the projections here ask
+for. Out: a :class:`Facts`. This module must not know of packets, times or how values are read.
+
+Topic ids are 16 bytes here; a :class:`~kanalyze.analysis.topics.TopicNames` names them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kanalyze.analysis.interests import ErrorWalk, ids_in, projection_of
+from kanalyze.protocol.projection import Projection
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kanalyze.protocol.catalog import Catalog
+
+__all__ = ["Extractors", "Facts", "Part"]
+
+PRODUCE, FETCH, LIST_OFFSETS, METADATA = 0, 1, 2, 3
+OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR = 8, 9, 10
+SASL_HANDSHAKE, SASL_AUTHENTICATE = 17, 36
+
+_NO_ID = bytes(16)
+_UNKNOWN_OFFSET = -1
+_GROUP_KEY, _TRANSACTION_KEY = 0, 1
+
+
+class Part(NamedTuple):
+    """One partition in a message; the fields as in the row contract, the topic id as bytes."""
+
+    topic: str | None
+    topic_id: bytes
+    partition: int
+    record_count: int | None = None
+    record_bytes: int | None = None
+    base_offset: int | None = None
+    high_watermark: int | None = None
+    codec: str | None = None
+    error_code: int | None = None
+
+
+class Facts:
+    """What was found in the bodies of one exchange; None and empty where nothing was."""
+
+    __slots__ = (
+        "acks",
+        "errors",
+        "group_id",
+        "max_wait_ms",
+        "member_id",
+        "min_bytes",
+        "names",
+        "parts",
+        "throttle_time_ms",
+        "transactional_id",
+    )
+
+    def __init__(self) -> None:
+        self.parts: list[Part] = []
+        self.errors: list[tuple[str | None, bytes, int | None, int]] = []
+        self.names: list[tuple[bytes, str]] = []
+        """Topic ids and the names that the response gives them."""
+        self.throttle_time_ms: int | None = None
+        self.acks: int | None = None
+        self.max_wait_ms: int | None = None
+        self.min_bytes: int | None = None
+        self.group_id: str | None = None
+        self.member_id: str | None = None
+        self.transactional_id: str | None = None
+
+
+class _Extractor(NamedTuple):
+    request: Projection
+    response: Projection
+    fill: Callable[[Facts, Any, Any], None]
+
+
+class Extractors:
+    """The extractor of every API; those not named here are made from their definitions."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        """Make the table; the definitions of an API are read when it is first met."""
+        self._catalog = catalog
+        self._extractors: dict[int, _Extractor] = {
+            PRODUCE: _Extractor(_PRODUCE_REQUEST, _PRODUCE_RESPONSE, _produce),
+            FETCH: _Extractor(_FETCH_REQUEST, _FETCH_RESPONSE, _fetch),
+            LIST_OFFSETS: _Extractor(_LIST_REQUEST, _LIST_RESPONSE, _list_offsets),
+            METADATA: _Extractor(_METADATA_REQUEST, _METADATA_RESPONSE, _metadata),
+            OFFSET_COMMIT: _Extractor(_COMMIT_REQUEST, _COMMIT_RESPONSE, _offset_commit),
+            OFFSET_FETCH: _Extractor(_OFFSETS_REQUEST, _OFFSETS_RESPONSE, _offset_fetch),
+            FIND_COORDINATOR: _Extractor(_FIND_REQUEST, _FIND_RESPONSE, _find_coordinator),
+        }
+
+    def wanted(self, api_key: int, kind: str) -> Projection:
+        """Return the fields that a row needs of the API's ``request`` or ``response``."""
+        extractor = self._of(api_key)
+        return extractor.request if kind == "request" else extractor.response
+
+    def facts(self, api_key: int | None, request: Any, response: Any) -> Facts:
+        """Return what the bodies of an exchange say; either may be None, when it was not read."""
+        facts = Facts()
+        if api_key is not None:
+            self._of(api_key).fill(facts, request, response)
+        return facts
+
+    def _of(self, api_key: int) -> _Extractor:
+        extractor = self._extractors.get(api_key)
+        if extractor is None:
+            extractor = self._make(api_key)
+            if self._catalog.api(api_key) is not None:
+                self._extractors[api_key] = extractor
+        return extractor
+
+    def _make(self, api_key: int) -> _Extractor:
+        if self._catalog.api(api_key) is None:
+            return _Extractor(Projection.of(), Projection.of(), _nothing)
+        request = self._catalog.message(api_key, "request")
+        response = self._catalog.message(api_key, "response")
+        request_ids, response_ids = ids_in(request), ids_in(response)
+        walk = ErrorWalk(response)
+
+        def fill(facts: Facts, asked: Any, answered: Any) -> None:
+            if asked is not None:
+                _set_ids(facts, request_ids, asked)
+            if answered is not None:
+                _set_ids(facts, response_ids, answered)
+                facts.errors = walk(answered)
+
+        return _Extractor(projection_of(request), projection_of(response), fill)
+
+
+def _nothing(facts: Facts, asked: Any, answered: Any) -> None:
+    """Unknown API: there is nothing to be found."""
+
+
+def _set_ids(facts: Facts, places: dict[str, int], values: tuple[Any, ...]) -> None:
+    for name, index in places.items():
+        value = values[index]
+        # A member joins with an empty id and learns its own from the response.
+        if value not in (None, ""):
+            setattr(facts, name, value)
+
+
+# -- Produce --------------------------------------------------------------------------------------
+
+_PRODUCE_REQUEST = Projection.of(
+    "TransactionalId",
+    "Acks",
+    "TopicData.Name",
+    "TopicData.TopicId",
+    "TopicData.PartitionData.Index",
+    "TopicData.PartitionData.Records",
+)
+_PRODUCE_RESPONSE = Projection.of(
+    "Responses.Name",
+    "Responses.TopicId",
+    "Responses.PartitionResponses.Index",
+    "Responses.PartitionResponses.ErrorCode",
+    "Responses.PartitionResponses.BaseOffset",
+    "ThrottleTimeMs",
+)
+
+
+def _produce(facts: Facts, asked: Any, answered: Any) -> None:
+    results: dict[tuple[str, bytes, int], tuple[int, int]] = {}
+    if answered is not None:
+        topics, facts.throttle_time_ms = answered
+        for topic, topic_id, partitions in topics:
+            for partition, code, base_offset in partitions:
+                results[topic, topic_id, partition] = (code, base_offset)
+                if code:
+                    facts.errors.append((topic, topic_id, partition, code))
+    if asked is None:
+        facts.parts = [
+            Part(topic, topic_id, partition, error_code=code, base_offset=_offset(base))
+            for (topic, topic_id, partition), (code, base) in results.items()
+        ]
+        return
+    facts.transactional_id, facts.acks, topics = asked
+    for topic, topic_id, partitions in topics:
+        for partition, records in partitions:
+            code, base_offset = results.get((topic, topic_id, partition), (None, None))
+            facts.parts.append(
+                Part(
+                    topic,
+                    topic_id,
+                    partition,
+                    0 if records is None else records.record_count,
+                    0 if records is None else records.record_bytes,
+                    _offset(base_offset),
+                    None,
+                    None if records is None else records.codec,
+                    code,
+                )
+            )
+
+
+def _offset(offset: int | None) -> int | None:
+    return None if offset == _UNKNOWN_OFFSET else offset
+
+
+# -- Fetch ----------------------------------------------------------------------------------------
+
+_FETCH_REQUEST = Projection.of(
+    "MaxWaitMs",
+    "MinBytes",
+    "Topics.Topic",
+    "Topics.TopicId",
+    "Topics.Partitions.Partition",
+)
+_FETCH_RESPONSE = Projection.of(
+    "ThrottleTimeMs",
+    "ErrorCode",
+    "Responses.Topic",
+    "Responses.TopicId",
+    "Responses.Partitions.PartitionIndex",
+    "Responses.Partitions.ErrorCode",
+    "Responses.Partitions.HighWatermark",
+    "Responses.Partitions.Records",
+)
+
+
+def _fetch(facts: Facts, asked: Any, answered: Any) -> None:
+    seen = set()
+    if answered is not None:
+        facts.throttle_time_ms, top_code, topics = answered
+        if top_code:
+            facts.errors.append((None, _NO_ID, None, top_code))
+        for topic, topic_id, partitions in topics:
+            for partition, code, high_watermark, records in partitions:
+                seen.add((topic, topic_id, partition))
+                if code:
+                    facts.errors.append((topic, topic_id, partition, code))
+                facts.parts.append(
+                    Part(
+                        topic,
+                        topic_id,
+                        partition,
+                        0 if records is None else records.record_count,
+                        0 if records is None else records.record_bytes,
+                        None if records is None else records.base_offset,
+                        _offset(high_watermark),
+                        None if records is None else records.codec,
+                        code,
+                    )
+                )
+    if asked is None:
+        return
+    facts.max_wait_ms, facts.min_bytes, topics = asked
+    for topic, topic_id, partitions in topics:
+        for (partition,) in partitions:
+            # A fetch session's response leaves out the partitions that have nothing new.
+            if (topic, topic_id, partition) not in seen:
+                facts.parts.append(Part(topic, topic_id, partition))
+
+
+# -- ListOffsets ----------------------------------------------------------------------------------
+
+_LIST_REQUEST = Projection.of("Topics.Name", "Topics.Partitions.PartitionIndex")
+_LIST_RESPONSE = Projection.of(
+    "ThrottleTimeMs",
+    "Topics.Name",
+    "Topics.Partitions.PartitionIndex",
+    "Topics.Partitions.ErrorCode",
+    "Topics.Partitions.OldStyleOffsets",
+    "Topics.Partitions.Offset",
+)
+
+
+def _list_offsets(facts: Facts, asked: Any, answered: Any) -> None:
+    if answered is None:
+        if asked is not None:
+            facts.parts = [
+                Part(topic, _NO_ID, partition)
+                for topic, partitions in asked[0]
+                for (partition,) in partitions
+            ]
+        return
+    facts.throttle_time_ms, topics = answered
+    for topic, partitions in topics:
+        for partition, code, old_offsets, offset in partitions:
+            if code:
+                facts.errors.append((topic, _NO_ID, partition, code))
+            if old_offsets:
+                offset = old_offsets[0]  # noqa: PLW2901 - version 0 lists offsets, newest first
+            facts.parts.append(
+                Part(topic, _NO_ID, partition, base_offset=_offset(offset), error_code=code)
+            )
+
+
+# -- Metadata -------------------------------------------------------------------------------------
+
+_METADATA_REQUEST = Projection.of()
+_METADATA_RESPONSE = Projection.of(
+    "ThrottleTimeMs",
+    "Topics.ErrorCode",
+    "Topics.Name",
+    "Topics.TopicId",
+    "Topics.Partitions.ErrorCode",
+    "Topics.Partitions.PartitionIndex",
+    "ErrorCode",
+)
+
+
+def _metadata(facts: Facts, asked: Any, answered: Any) -> None:  # noqa: ARG001 - one signature
+    if answered is None:
+        return
+    facts.throttle_time_ms, topics, top_code = answered
+    for code, topic, topic_id, partitions in topics:
+        if code:
+            facts.errors.append((topic, topic_id, None, code))
+        if topic and topic_id != _NO_ID:
+            facts.names.append((topic_id, topic))
+        for partition_code, partition in partitions:
+            if partition_code:
+                facts.errors.append((topic, topic_id, partition, partition_code))
+    if top_code:
+        facts.errors.append((None, _NO_ID, None, top_code))
+
+
+# -- OffsetCommit, OffsetFetch --------------------------------------------------------------------
+
+_COMMIT_REQUEST = Projection.of(
+    "GroupId",
+    "MemberId",
+    "Topics.Name",
+    "Topics.TopicId",
+    "Topics.Partitions.PartitionIndex",
+    "Topics.Partitions.CommittedOffset",
+)
+_COMMIT_RESPONSE = Projection.of(
+    "ThrottleTimeMs",
+    "Topics.Name",
+    "Topics.TopicId",
+    "Topics.Partitions.PartitionIndex",
+    "Topics.Partitions.ErrorCode",
+)
+
+
+def _offset_commit(facts: Facts, asked: Any, answered: Any) -> None:
+    codes: dict[tuple[str, bytes, int], int] = {}
+    if answered is not None:
+        facts.throttle_time_ms, topics = answered
+        for topic, topic_id, partitions in topics:
+            for partition, code in partitions:
+                codes[topic, topic_id, partition] = code
+                if code:
+                    facts.errors.append((topic, topic_id, partition, code))
+    if asked is None:
+        return
+    facts.group_id, facts.member_id, topics = asked
+    for topic, topic_id, partitions in topics:
+        for partition, offset in partitions:
+            code = codes.get((topic, topic_id, partition))
+            facts.parts.append(
+                Part(topic, topic_id, partition, base_offset=_offset(offset), error_code=code)
+            )
+
+
+_OFFSETS_REQUEST = Projection.of(
+    "GroupId",
+    "Topics.Name",
+    "Topics.PartitionIndexes",
+    "Groups.GroupId",
+    "Groups.Topics.Name",
+    "Groups.Topics.TopicId",
+    "Groups.Topics.PartitionIndexes",
+)
+_OFFSETS_RESPONSE = Projection.of(
+    "ThrottleTimeMs",
+    "Topics.Name",
+    "Topics.Partitions.PartitionIndex",
+    "Topics.Partitions.CommittedOffset",
+    "Topics.Partitions.ErrorCode",
+    "ErrorCode",
+    "Groups.Topics.Name",
+    "Groups.Topics.TopicId",
+    "Groups.Topics.Partitions.PartitionIndex",
+    "Groups.Topics.Partitions.CommittedOffset",
+    "Groups.Topics.Partitions.ErrorCode",
+    "Groups.ErrorCode",
+)
+
+
+def _offset_fetch(facts: Facts, asked: Any, answered: Any) -> None:
+    if asked is not None:
+        group_id, old_topics, groups = asked
+        # From version 8 on a request asks for several groups; one is the rule.
+        facts.group_id = group_id or (groups[0][0] if len(groups) == 1 else None)
+        if answered is None:
+            topics = [(name, _NO_ID, partitions) for name, partitions in old_topics or ()]
+            for _, group_topics in groups:
+                topics.extend(group_topics or ())
+            facts.parts = [
+                Part(topic, topic_id, partition)
+                for topic, topic_id, partitions in topics
+                for partition in partitions
+            ]
+    if answered is None:
+        return
+    facts.throttle_time_ms, old_topics, top_code, groups = answered
+    _committed(facts, [(name, _NO_ID, partitions) for name, partitions in old_topics])
+    if top_code:
+        facts.errors.append((None, _NO_ID, None, top_code))
+    for topics, group_code in groups:
+        _committed(facts, topics)
+        if group_code:
+            facts.errors.append((None, _NO_ID, None, group_code))
+
+
+def _committed(facts: Facts, topics: list[tuple[str, bytes, list[Any]]]) -> None:
+    for topic, topic_id, partitions in topics:
+        for partition, offset, code in partitions:
+            if code:
+                facts.errors.append((topic, topic_id, partition, code))
+            facts.parts.append(
+                Part(topic, topic_id, partition, base_offset=_offset(offset), error_code=code)
+            )
+
+
+# -- FindCoordinator ------------------------------------------------------------------------------
+
+_FIND_REQUEST = Projection.of("Key", "KeyType", "CoordinatorKeys")
+_FIND_RESPONSE = Projection.of("ThrottleTimeMs", "ErrorCode", "Coordinators.ErrorCode")
+
+
+def _find_coordinator(facts: Facts, asked: Any, answered: Any) -> None:
+    if asked is not None:
+        key, key_type, keys = asked
+        if not key and len(keys) == 1:
+            key = keys[0]
+        if key_type == _GROUP_KEY:
+            facts.group_id = key or None
+        elif key_type == _TRANSACTION_KEY:
+            facts.transactional_id = key or None
+    if answered is None:
+        return
+    facts.throttle_time_ms, top_code, coordinators = answered
+    if top_code:
+        facts.errors.append((None, _NO_ID, None, top_code))
+    facts.errors.extend((None, _NO_ID, None, code) for (code,) in coordinators if code)

@@ -1,0 +1,251 @@
+"""Which rows are wanted: one filter for every command.
+
+In: what a person asked for, as text; rows. Out: yes or no. This module must not know where rows
+come from.
+
+Each kind of condition given must hold; of several values for one kind, any may. A condition on
+something that a row does not have (a null client id, say) does not hold.
+"""
+
+from __future__ import annotations
+
+import difflib
+import ipaddress
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from kanalyze.analysis.times import parse_duration_ns, parse_time_ns
+from kanalyze.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from kanalyze.analysis.row import Row
+
+__all__ = ["BrokerAddress", "RowFilter", "parse_broker"]
+
+_Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
+_Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
+_Check: TypeAlias = "Callable[[RowFilter, Row], bool]"
+
+
+class BrokerAddress(NamedTuple):
+    """A broker, or every broker on one host."""
+
+    ip: str
+    """Canonical text, without brackets."""
+    port: int | None
+    """None for any port."""
+
+
+def parse_broker(text: str) -> BrokerAddress:
+    """Return the broker that ``IP``, ``IP:PORT``, ``[IPV6]`` or ``[IPV6]:PORT`` names.
+
+    Raises UsageError for anything else; host names are not looked up.
+    """
+    host, port = text, None
+    if text.startswith("["):
+        host, bracket, rest = text[1:].partition("]")
+        host = host if bracket else text
+        port = rest.removeprefix(":") if rest else None
+    elif text.count(":") == 1:
+        host, _, port = text.partition(":")
+    try:
+        ip = str(ipaddress.ip_address(host))
+        number = None if port is None else int(port)
+    except ValueError:
+        raise UsageError(f"not a broker address: {text!r} (IP or IP:PORT)") from None
+    if number is not None and not 0 < number < 65536:
+        raise UsageError(f"not a TCP port: {port!r} in {text!r}")
+    return BrokerAddress(ip, number)
+
+
+@dataclass(frozen=True, slots=True)
+class RowFilter:
+    """Conditions on rows. ``RowFilter()`` lets every row pass.
+
+    Globs know ``*``, ``?`` and ``[...]``, and heed case.
+    """
+
+    api_names: frozenset[str] = frozenset()
+    """In lower case."""
+    api_keys: frozenset[int] = frozenset()
+    client_ids: tuple[str, ...] = ()
+    """Globs."""
+    client_networks: tuple[_Network, ...] = ()
+    brokers: tuple[BrokerAddress, ...] = ()
+    topics: tuple[str, ...] = ()
+    """Globs, on the topic's name, or on its id where no name is known."""
+    groups: tuple[str, ...] = ()
+    """Globs."""
+    errors_only: bool = False
+    """Only rows with an error code other than 0, at any level."""
+    slower_than_ns: int | None = None
+    """Only rows with a latency above this. A fetch that waited for data is not slow."""
+    since_ns: int | None = None
+    """Only requests that began at this time or later; a response without a request counts by
+    its own beginning."""
+    until_ns: int | None = None
+    """Only requests that began before this time."""
+    _checks: tuple[_Check, ...] = field(init=False, repr=False, compare=False, default=())
+
+    def __post_init__(self) -> None:
+        checks = tuple(check for is_set, check in _CHECKS if is_set(self))
+        object.__setattr__(self, "_checks", checks)
+
+    @classmethod
+    def parse(
+        cls,
+        *,
+        apis: Iterable[str] = (),
+        api_names: Mapping[str, int] | None = None,
+        client_ids: Iterable[str] = (),
+        client_ips: Iterable[str] = (),
+        brokers: Iterable[str] = (),
+        topics: Iterable[str] = (),
+        groups: Iterable[str] = (),
+        errors_only: bool = False,
+        slower_than: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
+    ) -> RowFilter:
+        """Return the filter that the texts describe.
+
+        ``apis`` are names in any case, or API keys as numbers; ``api_names`` maps the names that
+        there are to keys (None: any name is taken). ``client_ips`` are addresses or networks
+        such as ``10.0.0.0/8``; ``brokers`` as :func:`parse_broker` reads them; ``slower_than`` a
+        duration with a unit; ``since`` and ``until`` as
+        :func:`~kanalyze.analysis.times.parse_time_ns` reads them. Raises UsageError.
+        """
+        asked = tuple(apis)
+        names = [text for text in asked if not _is_number(text)]
+        return cls(
+            api_names=frozenset(_known_api(name, api_names).lower() for name in names),
+            api_keys=frozenset(int(text) for text in asked if _is_number(text)),
+            client_ids=tuple(client_ids),
+            client_networks=tuple(_network(text) for text in client_ips),
+            brokers=tuple(parse_broker(text) for text in brokers),
+            topics=tuple(topics),
+            groups=tuple(groups),
+            errors_only=errors_only,
+            slower_than_ns=None if slower_than is None else parse_duration_ns(slower_than),
+            since_ns=None if since is None else parse_time_ns(since),
+            until_ns=None if until is None else parse_time_ns(until),
+        )
+
+    @property
+    def passes_all(self) -> bool:
+        """Whether there is no condition at all."""
+        return not self._checks
+
+    def matches(self, row: Row) -> bool:
+        """Return whether a row meets every condition."""
+        return all(check(self, row) for check in self._checks)
+
+    def select(self, rows: list[Row]) -> list[Row]:
+        """Return the rows that meet every condition: the same list when there is none."""
+        if not self._checks:
+            return rows
+        return [row for row in rows if self.matches(row)]
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit()
+
+
+def _known_api(name: str, api_names: Mapping[str, int] | None) -> str:
+    if api_names is None:
+        return name
+    by_lower = {known.lower(): known for known in api_names}
+    if name.lower() in by_lower:
+        return name
+    near = difflib.get_close_matches(name.lower(), by_lower, n=3)
+    hint = f"; did you mean {', '.join(by_lower[match] for match in near)}?" if near else ""
+    raise UsageError(f"unknown API: {name!r}{hint}")
+
+
+def _network(text: str) -> _Network:
+    try:
+        return ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        raise UsageError(
+            f"not an IP address or network: {text!r} (such as 10.1.2.3 or 10.0.0.0/8)"
+        ) from None
+
+
+# A pure function of its argument, asked again and again for the few clients of a capture.
+@lru_cache(maxsize=4096)
+def _address(text: str) -> _Address:
+    return ipaddress.ip_address(text)
+
+
+def _any_glob(text: str | None, globs: Sequence[str]) -> bool:
+    return text is not None and any(fnmatchcase(text, glob) for glob in globs)
+
+
+def _api_matches(wanted: RowFilter, row: Row) -> bool:
+    if row.api_key in wanted.api_keys:
+        return True
+    return row.api_name is not None and row.api_name.lower() in wanted.api_names
+
+
+def _client_id_matches(wanted: RowFilter, row: Row) -> bool:
+    return _any_glob(row.client_id, wanted.client_ids)
+
+
+def _client_ip_matches(wanted: RowFilter, row: Row) -> bool:
+    address = _address(row.client_ip)
+    return any(address in network for network in wanted.client_networks)
+
+
+def _broker_matches(wanted: RowFilter, row: Row) -> bool:
+    return any(
+        row.broker_ip == broker.ip and broker.port in (None, row.broker_port)
+        for broker in wanted.brokers
+    )
+
+
+def _topic_matches(wanted: RowFilter, row: Row) -> bool:
+    named = (item.topic or item.topic_id for item in row.partitions)
+    failed = (item.topic for item in row.errors)
+    return any(_any_glob(topic, wanted.topics) for topics in (named, failed) for topic in topics)
+
+
+def _group_matches(wanted: RowFilter, row: Row) -> bool:
+    return _any_glob(row.group_id, wanted.groups)
+
+
+def _failed(_wanted: RowFilter, row: Row) -> bool:
+    return bool(row.errors) or row.status == "error"
+
+
+def _is_slower(wanted: RowFilter, row: Row) -> bool:
+    limit = wanted.slower_than_ns
+    if limit is None or row.latency_ns is None:
+        return False
+    return row.latency_ns > limit and not row.waited
+
+
+def _is_within(wanted: RowFilter, row: Row) -> bool:
+    began = row.request_start_ns if row.request_start_ns is not None else row.response_start_ns
+    if began is None:
+        return False
+    if wanted.since_ns is not None and began < wanted.since_ns:
+        return False
+    return wanted.until_ns is None or began < wanted.until_ns
+
+
+_CHECKS: tuple[tuple[Callable[[RowFilter], bool], _Check], ...] = (
+    (lambda wanted: bool(wanted.api_names or wanted.api_keys), _api_matches),
+    (lambda wanted: wanted.errors_only, _failed),
+    (lambda wanted: wanted.slower_than_ns is not None, _is_slower),
+    (lambda wanted: (wanted.since_ns, wanted.until_ns) != (None, None), _is_within),
+    (lambda wanted: bool(wanted.client_networks), _client_ip_matches),
+    (lambda wanted: bool(wanted.brokers), _broker_matches),
+    (lambda wanted: bool(wanted.client_ids), _client_id_matches),
+    (lambda wanted: bool(wanted.groups), _group_matches),
+    (lambda wanted: bool(wanted.topics), _topic_matches),
+)
+"""What says whether a condition was given, and what tests it; cheap ones first."""

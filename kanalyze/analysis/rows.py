@@ -1,0 +1,237 @@
+"""Makes rows of exchanges.
+
+In: :class:`~kanalyze.connection.exchange.Exchange`. Out: :class:`~kanalyze.analysis.row.Row`. This
+module must not know of packets or bytes, nor where rows go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kanalyze.analysis.extract import FETCH, PRODUCE, Extractors, Facts, Part
+from kanalyze.analysis.row import ErrorItem, PartitionItem, Row, Status
+from kanalyze.analysis.topics import TopicNames
+from kanalyze.analysis.waits import LogEnds
+from kanalyze.protocol.error_codes import error_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kanalyze.connection.exchange import Exchange, Message, Peers
+    from kanalyze.protocol.catalog import Catalog
+
+__all__ = ["RowMaker"]
+
+
+class RowMaker:
+    """Turns exchanges into rows, in the order in which they come.
+
+    Holds what rows need to know of earlier ones: topic names and log ends, both bounded.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        extractors: Extractors,
+        place: Callable[[int], tuple[str, int]],
+    ) -> None:
+        """Make a row maker.
+
+        Args:
+            catalog: names of APIs.
+            extractors: reads facts out of decoded values.
+            place: gives, for a packet number over the whole input, the capture it is in and its
+                number there.
+        """
+        self._catalog = catalog
+        self._extractors = extractors
+        self._place = place
+        self._names = TopicNames()
+        self._log_ends = LogEnds()
+        self._throttles: dict[tuple[int, int], bool] = {}
+
+    def row(self, exchange: Exchange) -> Row:
+        """Return the row of an exchange."""
+        peers, request, response = exchange.peers, exchange.request, exchange.response
+        facts = self._facts(exchange)
+        for topic_id, name in facts.names:
+            self._names.learn(topic_id, name)
+        errors = [
+            ErrorItem(self._names.name(topic, topic_id), partition, code, error_name(code))
+            for topic, topic_id, partition, code in facts.errors
+        ]
+        # Without a response that was read nothing is known of errors; 0 would be a claim.
+        known = response is not None and response.version is not None
+        code = errors[0].code if errors else 0
+        record_count, record_bytes = _records(exchange.api_key, facts)
+        capture, request_packet, response_packet = self._packets(request, response)
+        api = None if exchange.api_key is None else self._catalog.api(exchange.api_key)
+        client, broker = peers.client, peers.broker
+        return Row(
+            capture=capture,
+            connection=f"{client}>{broker}",
+            connection_number=peers.tcp.connection_number,
+            client_ip=client.ip,
+            broker_ip=broker.ip,
+            client_port=client.port,
+            broker_port=broker.port,
+            client_software_name=peers.software_name,
+            client_software_version=peers.software_version,
+            principal=peers.principal,
+            wire="kafka",
+            api_key=exchange.api_key,
+            api_version=exchange.api_version,
+            api_name=_api_name(exchange.api_key, api.name if api else None),
+            correlation_id=exchange.correlation_id,
+            client_id=exchange.client_id,
+            request_start_ns=request.start_ns if request else None,
+            request_end_ns=request.end_ns if request else None,
+            response_start_ns=response.start_ns if response else None,
+            response_end_ns=response.end_ns if response else None,
+            latency_ns=_latency(request, response),
+            total_time_ns=_total_time(request, response),
+            request_bytes=request.length if request else None,
+            response_bytes=response.length if response else None,
+            request_packet=request_packet,
+            response_packet=response_packet,
+            status=_status(exchange, bool(errors)),
+            error_code=code if known else None,
+            error_name=error_name(code) if known else None,
+            errors=errors,
+            throttle_time_ms=self._throttle(exchange, facts),
+            partitions=[self._partition(part) for part in facts.parts],
+            record_count=record_count,
+            record_bytes=record_bytes,
+            acks=facts.acks,
+            max_wait_ms=facts.max_wait_ms,
+            min_bytes=facts.min_bytes,
+            waited=self._waited(exchange, facts) if exchange.api_key == FETCH else None,
+            group_id=facts.group_id,
+            member_id=facts.member_id,
+            transactional_id=facts.transactional_id,
+            anomalies=[kind.value for kind in exchange.anomalies],
+        )
+
+    def _facts(self, exchange: Exchange) -> Facts:
+        request, response = exchange.request, exchange.response
+        return self._extractors.facts(
+            exchange.api_key,
+            request.values if request else None,
+            response.values if response else None,
+        )
+
+    def _packets(
+        self, request: Message | None, response: Message | None
+    ) -> tuple[str, int | None, int | None]:
+        capture = ""
+        request_packet = response_packet = None
+        if response is not None:
+            capture, response_packet = self._place(response.start_packet)
+        if request is not None:
+            capture, request_packet = self._place(request.start_packet)
+        return capture, request_packet, response_packet
+
+    def _partition(self, part: Part) -> PartitionItem:
+        topic, topic_id = part.topic, part.topic_id
+        return PartitionItem(
+            self._names.name(topic, topic_id),
+            self._names.text(topic_id),
+            part.partition,
+            part.record_count,
+            part.record_bytes,
+            part.base_offset,
+            part.high_watermark,
+            part.codec,
+            part.error_code,
+        )
+
+    def _throttle(self, exchange: Exchange, facts: Facts) -> int | None:
+        """Return the throttle time; None in the versions that do not tell one."""
+        response, api_key = exchange.response, exchange.api_key
+        if facts.throttle_time_ms is None or response is None or response.version is None:
+            return None
+        if api_key is None:
+            return None
+        key = (api_key, response.version)
+        tells = self._throttles.get(key)
+        if tells is None:
+            field = self._catalog.message(api_key, "response").struct.field("ThrottleTimeMs")
+            tells = field is not None and field.is_present(response.version)
+            self._throttles[key] = tells
+        return facts.throttle_time_ms if tells else None
+
+    def _waited(self, exchange: Exchange, facts: Facts) -> bool | None:
+        request, response = exchange.request, exchange.response
+        if request is None or response is None or request.end_ns is None:
+            return None
+        if facts.max_wait_ms is None or facts.min_bytes is None or response.values is None:
+            return None
+        peers = exchange.peers
+        answered = [part for part in facts.parts if part.error_code is not None]
+        waited = self._log_ends.waited(
+            asked_ns=request.end_ns,
+            answered_ns=response.start_ns,
+            max_wait_ms=facts.max_wait_ms,
+            min_bytes=facts.min_bytes,
+            record_bytes=sum(part.record_bytes or 0 for part in answered),
+            failed=bool(facts.errors),
+            got=[
+                (_log(peers, part), part.base_offset)
+                for part in answered
+                if part.base_offset is not None
+            ],
+        )
+        for part in answered:
+            if part.high_watermark is not None:
+                self._log_ends.learn(_log(peers, part), part.high_watermark, response.start_ns)
+        return waited
+
+
+def _log(peers: Peers, part: Part) -> tuple[object, ...]:
+    return (peers.broker, part.topic, part.topic_id, part.partition)
+
+
+def _api_name(api_key: int | None, name: str | None) -> str | None:
+    if name is not None or api_key is None:
+        return name
+    return f"Unknown{api_key}"
+
+
+def _latency(request: Message | None, response: Message | None) -> int | None:
+    if request is None or response is None or request.end_ns is None:
+        return None
+    return response.start_ns - request.end_ns
+
+
+def _total_time(request: Message | None, response: Message | None) -> int | None:
+    if request is None or response is None or response.end_ns is None:
+        return None
+    return response.end_ns - request.start_ns
+
+
+def _records(api_key: int | None, facts: Facts) -> tuple[int | None, int | None]:
+    """Return the sums over partitions; None where there are none, or one is not known."""
+    if api_key not in (PRODUCE, FETCH):
+        return None, None
+    parts = [part for part in facts.parts if part.record_bytes is not None]
+    if not parts and (api_key == PRODUCE or not _was_answered(facts)):
+        return None, None
+    counts = [part.record_count for part in parts]
+    total = None if None in counts else sum(count or 0 for count in counts)
+    return total, sum(part.record_bytes or 0 for part in parts)
+
+
+def _was_answered(facts: Facts) -> bool:
+    return facts.throttle_time_ms is not None
+
+
+def _status(exchange: Exchange, failed: bool) -> Status:
+    if exchange.request is None:
+        return "orphan_response"
+    if exchange.malformed:
+        return "malformed"
+    if exchange.one_way:
+        return "one_way"
+    if exchange.response is None:
+        return "unanswered"
+    return "error" if failed else "ok"

@@ -1,0 +1,77 @@
+"""Times and durations as text, exact to the nanosecond.
+
+In: text a person gave, or integers. Out: integers, or text. This module must not know the clock
+or the local time zone.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+from kanalyze.errors import UsageError
+
+__all__ = ["format_time", "parse_duration_ns", "parse_time_ns"]
+
+_NS_PER_S = 1_000_000_000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_ISO_FRACTION = re.compile(r"(.*[T ]\d\d:?\d\d:?\d\d)[.,](\d+)(.*)", re.ASCII)
+_UNIX_SECONDS = re.compile(r"\d{1,12}(\.\d{1,9})?", re.ASCII)
+_DURATION = re.compile(r"(\d{1,15}(?:\.\d{1,15})?)\s*(ns|us|\u00b5s|ms|s|m|min|h)", re.ASCII)
+_UNIT_NS = {
+    "ns": 1,
+    "us": 1_000,
+    "\u00b5s": 1_000,
+    "ms": 1_000_000,
+    "s": _NS_PER_S,
+    "m": 60 * _NS_PER_S,
+    "min": 60 * _NS_PER_S,
+    "h": 3600 * _NS_PER_S,
+}
+
+
+def format_time(time_ns: int) -> str:
+    """Return a Unix time in ns as ISO 8601 in UTC with nine decimals, ending in ``Z``."""
+    seconds, fraction = divmod(time_ns, _NS_PER_S)
+    whole = _EPOCH + timedelta(seconds=seconds)
+    return f"{whole:%Y-%m-%dT%H:%M:%S}.{fraction:09d}Z"
+
+
+def parse_time_ns(text: str) -> int:
+    """Return the Unix time in ns that ``text`` says.
+
+    Digits alone, with up to nine decimals, are Unix seconds. Anything else is ISO 8601, with up
+    to nine decimals; without a zone it is UTC; a date alone is its first moment. Raises
+    UsageError for anything else.
+    """
+    text = text.strip()
+    if _UNIX_SECONDS.fullmatch(text):
+        return int(Decimal(text) * _NS_PER_S)
+    match = _ISO_FRACTION.fullmatch(text)
+    before, digits, after = match.groups() if match else (text, "0", "")
+    try:
+        moment = datetime.fromisoformat(before + after)
+    except ValueError:
+        moment = None
+    if moment is None or len(digits) > 9:
+        raise UsageError(
+            f"not a time: {text!r} (ISO 8601 such as 2026-01-31T09:30:00.5Z, or Unix seconds)"
+        )
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    seconds = (moment - _EPOCH) // timedelta(seconds=1)
+    return seconds * _NS_PER_S + int(digits.ljust(9, "0"))
+
+
+def parse_duration_ns(text: str) -> int:
+    """Return the duration that ``text`` says in ns, rounded down.
+
+    A number and one of the units ns, us, ms, s, m (or min) and h: ``10ms``, ``1.5s``. Raises
+    UsageError for anything else; a number without a unit is refused, for it could mean several.
+    """
+    match = _DURATION.fullmatch(text.strip())
+    if match is None:
+        raise UsageError(f"not a duration: {text!r} (a number and a unit, such as 10ms or 1.5s)")
+    number, unit = match.groups()
+    return int(Decimal(number) * _UNIT_NS[unit])

@@ -1,0 +1,475 @@
+"""The sums that a report is made of: per API, client, broker, topic, group and error.
+
+In: sums over groups of alike rows. Out: plain values. This module must not know how rows are
+grouped, and imports no I/O.
+
+All sums have ``merge``, which is associative and commutative.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from kanalyze.analysis.keyed import SmallestTexts, bounded_text
+from kanalyze.analysis.sketch import Int64Values, QuantileSketch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kanalyze.analysis.row import Row
+
+__all__ = [
+    "ApiTotals",
+    "ClientTotals",
+    "ErrorTotals",
+    "GroupTotals",
+    "PartyTotals",
+    "RecordTotals",
+    "RowSums",
+    "SlowestRequests",
+    "TopicTotals",
+]
+
+MAX_VERSIONS = 64
+"""Versions of one API that are counted apart; beyond, they count as ``other``."""
+MAX_TEXTS = 8
+"""Client addresses, principals and software versions shown for one client."""
+MAX_SLOWEST = 10
+MAX_SLOWEST_TOPICS = 3
+
+
+@dataclass(slots=True)
+class RecordTotals:
+    """Records and their bytes, and whether that is all of them."""
+
+    count: int = 0
+    bytes: int = 0
+    unknown: int = 0
+    """Requests or partitions whose records could not be counted."""
+
+    def merge(self, other: RecordTotals) -> None:
+        """Add another sum."""
+        self.count += other.count
+        self.bytes += other.bytes
+        self.unknown += other.unknown
+
+
+@dataclass(slots=True)
+class RowSums:
+    """Sums over rows that are alike in API, version, status, client and broker."""
+
+    status: str
+    rows: int
+    responses: int
+    request_bytes: int
+    response_bytes: int
+    throttled: int
+    throttle_time_ms: int
+    latencies_ns: Int64Values
+    """Of the rows that have one."""
+    total_times_ns: Int64Values
+    waited: bool
+    """All rows are fetches whose answer was held back on purpose."""
+    records: RecordTotals | None
+    """None for an API that carries no records."""
+
+    @property
+    def requests(self) -> int:
+        """Rows that have a request."""
+        return 0 if self.status == "orphan_response" else self.rows
+
+    @property
+    def errors(self) -> int:
+        """Rows with an error code other than 0."""
+        return self.rows if self.status == "error" else 0
+
+
+@dataclass(slots=True)
+class WaitedTotals:
+    """Fetches of which the broker held the answer back on purpose."""
+
+    requests: int = 0
+    errors: int = 0
+    request_bytes: int = 0
+    response_bytes: int = 0
+    record_count: int = 0
+    latency: QuantileSketch = field(default_factory=QuantileSketch)
+    total_time: QuantileSketch = field(default_factory=QuantileSketch)
+
+    def add(self, sums: RowSums) -> None:
+        """Add rows that waited."""
+        self.requests += sums.requests
+        self.errors += sums.errors
+        self.request_bytes += sums.request_bytes
+        self.response_bytes += sums.response_bytes
+        self.record_count += 0 if sums.records is None else sums.records.count
+        self.latency.add_values(sums.latencies_ns)
+        self.total_time.add_values(sums.total_times_ns)
+
+    def merge(self, other: WaitedTotals) -> None:
+        """Add another sum."""
+        self.requests += other.requests
+        self.errors += other.errors
+        self.request_bytes += other.request_bytes
+        self.response_bytes += other.response_bytes
+        self.record_count += other.record_count
+        self.latency.merge(other.latency)
+        self.total_time.merge(other.total_time)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the sums as ``waited`` in the report's ``apis`` entries has them."""
+        return {
+            "requests": self.requests,
+            "errors": self.errors,
+            "request_bytes": self.request_bytes,
+            "response_bytes": self.response_bytes,
+            "record_count": self.record_count,
+            "latency_ns": self.latency.to_dict(),
+            "total_time_ns": self.total_time.to_dict(),
+        }
+
+
+@dataclass(slots=True)
+class ApiTotals:
+    """One API; its latencies are those of requests that did not wait on purpose."""
+
+    versions: Counter[str] = field(default_factory=Counter)
+    statuses: Counter[str] = field(default_factory=Counter)
+    requests: int = 0
+    responses: int = 0
+    request_bytes: int = 0
+    response_bytes: int = 0
+    throttled: int = 0
+    throttle_time_ms: int = 0
+    records: RecordTotals = field(default_factory=RecordTotals)
+    carries_records: bool = False
+    latency: QuantileSketch = field(default_factory=QuantileSketch)
+    total_time: QuantileSketch = field(default_factory=QuantileSketch)
+    waited: WaitedTotals = field(default_factory=WaitedTotals)
+
+    def add(self, version: int | None, sums: RowSums) -> None:
+        """Add rows of this API in one version."""
+        self._count_version("unknown" if version is None else str(version), sums.requests)
+        self.statuses[sums.status] += sums.rows
+        self.requests += sums.requests
+        self.responses += sums.responses
+        self.request_bytes += sums.request_bytes
+        self.response_bytes += sums.response_bytes
+        self.throttled += sums.throttled
+        self.throttle_time_ms += sums.throttle_time_ms
+        if sums.records is not None:
+            self.carries_records = True
+            self.records.merge(sums.records)
+        if sums.waited:
+            self.waited.add(sums)
+        else:
+            self.latency.add_values(sums.latencies_ns)
+            self.total_time.add_values(sums.total_times_ns)
+
+    def merge(self, other: ApiTotals) -> None:
+        """Add another sum over the same API."""
+        for version, count in other.versions.items():
+            self._count_version(version, count)
+        self.statuses.update(other.statuses)
+        self.requests += other.requests
+        self.responses += other.responses
+        self.request_bytes += other.request_bytes
+        self.response_bytes += other.response_bytes
+        self.throttled += other.throttled
+        self.throttle_time_ms += other.throttle_time_ms
+        self.records.merge(other.records)
+        self.carries_records = self.carries_records or other.carries_records
+        self.latency.merge(other.latency)
+        self.total_time.merge(other.total_time)
+        self.waited.merge(other.waited)
+
+    def _count_version(self, version: str, count: int) -> None:
+        if not count:
+            return
+        if version not in self.versions and len(self.versions) >= MAX_VERSIONS:
+            version = "other"
+        self.versions[version] += count
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the sums as the report's ``apis`` entries have them."""
+        carries = self.carries_records
+        return {
+            "requests": self.requests,
+            "responses": self.responses,
+            "versions": dict(sorted(self.versions.items(), key=_version_order)),
+            "statuses": dict(sorted(self.statuses.items())),
+            "errors": self.statuses["error"],
+            "request_bytes": self.request_bytes,
+            "response_bytes": self.response_bytes,
+            "record_count": self.records.count if carries else None,
+            "record_bytes": self.records.bytes if carries else None,
+            "record_count_known": self.records.unknown == 0 if carries else None,
+            "throttled": self.throttled,
+            "throttle_time_ms": self.throttle_time_ms,
+            "latency_ns": self.latency.to_dict(),
+            "total_time_ns": self.total_time.to_dict(),
+            "waited": self.waited.to_dict(),
+        }
+
+
+def _version_order(item: tuple[str, int]) -> tuple[int, str]:
+    text = item[0]
+    return (int(text), "") if text.lstrip("-").isdigit() else (1 << 16, text)
+
+
+@dataclass(slots=True)
+class PartyTotals:
+    """One client or one broker."""
+
+    requests: int = 0
+    errors: int = 0
+    request_bytes: int = 0
+    response_bytes: int = 0
+    latency: QuantileSketch = field(default_factory=QuantileSketch)
+    """Without fetches that waited."""
+
+    def add(self, sums: RowSums) -> None:
+        """Add rows of this client or broker."""
+        self.requests += sums.requests
+        self.errors += sums.errors
+        self.request_bytes += sums.request_bytes
+        self.response_bytes += sums.response_bytes
+        if not sums.waited:
+            self.latency.add_values(sums.latencies_ns)
+
+    def merge(self, other: PartyTotals) -> None:
+        """Add another sum over the same client or broker."""
+        self.requests += other.requests
+        self.errors += other.errors
+        self.request_bytes += other.request_bytes
+        self.response_bytes += other.response_bytes
+        self.latency.merge(other.latency)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the sums as the report has them."""
+        return {
+            "requests": self.requests,
+            "errors": self.errors,
+            "request_bytes": self.request_bytes,
+            "response_bytes": self.response_bytes,
+            "latency_ns": self.latency.to_dict(),
+        }
+
+
+def _texts() -> SmallestTexts:
+    return SmallestTexts(MAX_TEXTS)
+
+
+@dataclass(slots=True)
+class ClientTotals:
+    """Everything that calls itself by one client id."""
+
+    party: PartyTotals = field(default_factory=PartyTotals)
+    ips: SmallestTexts = field(default_factory=_texts)
+    software: SmallestTexts = field(default_factory=_texts)
+    """Name and version, as the clients give them to the broker."""
+    principals: SmallestTexts = field(default_factory=_texts)
+
+    def merge(self, other: ClientTotals) -> None:
+        """Add another sum over the same client id."""
+        self.party.merge(other.party)
+        self.ips.merge(other.ips)
+        self.software.merge(other.software)
+        self.principals.merge(other.principals)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the sums as the report's ``clients`` entries have them."""
+        return {
+            "software": self.software.to_list(),
+            "more_software": self.software.more,
+            "client_ips": self.ips.to_list(),
+            "more_client_ips": self.ips.more,
+            "principals": self.principals.to_list(),
+            "more_principals": self.principals.more,
+            **self.party.to_dict(),
+        }
+
+
+@dataclass(slots=True)
+class TopicTotals:
+    """One topic."""
+
+    produce_requests: int = 0
+    produced: RecordTotals = field(default_factory=RecordTotals)
+    fetch_requests: int = 0
+    fetched: RecordTotals = field(default_factory=RecordTotals)
+    errors: int = 0
+    """Error codes other than 0 that concern the topic, each counted."""
+
+    def merge(self, other: TopicTotals) -> None:
+        """Add another sum over the same topic."""
+        self.produce_requests += other.produce_requests
+        self.produced.merge(other.produced)
+        self.fetch_requests += other.fetch_requests
+        self.fetched.merge(other.fetched)
+        self.errors += other.errors
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the sums as the report's ``topics`` entries have them."""
+        return {
+            "produce_requests": self.produce_requests,
+            "produced_records": self.produced.count,
+            "produced_records_known": self.produced.unknown == 0,
+            "produced_bytes": self.produced.bytes,
+            "fetch_requests": self.fetch_requests,
+            "fetched_records": self.fetched.count,
+            "fetched_records_known": self.fetched.unknown == 0,
+            "fetched_bytes": self.fetched.bytes,
+            "errors": self.errors,
+        }
+
+
+@dataclass(slots=True)
+class GroupTotals:
+    """One consumer group."""
+
+    requests: int = 0
+    joins: int = 0
+    errors: int = 0
+
+    def merge(self, other: GroupTotals) -> None:
+        """Add another sum over the same group."""
+        self.requests += other.requests
+        self.joins += other.joins
+        self.errors += other.errors
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the sums as the report's ``groups`` entries have them."""
+        return {"requests": self.requests, "joins": self.joins, "errors": self.errors}
+
+
+@dataclass(slots=True)
+class ErrorTotals:
+    """One error code, of one API, on one topic."""
+
+    count: int = 0
+    first_time_ns: int | None = None
+    last_time_ns: int | None = None
+
+    def add(self, time_ns: int | None) -> None:
+        """Count one occurrence, in a response that began at ``time_ns``."""
+        self.count += 1
+        self._stretch(time_ns, time_ns)
+
+    def merge(self, other: ErrorTotals) -> None:
+        """Add another sum over the same error."""
+        self.count += other.count
+        self._stretch(other.first_time_ns, other.last_time_ns)
+
+    def _stretch(self, first: int | None, last: int | None) -> None:
+        if first is None or last is None:
+            return
+        if self.first_time_ns is None or first < self.first_time_ns:
+            self.first_time_ns = first
+        if self.last_time_ns is None or last > self.last_time_ns:
+            self.last_time_ns = last
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the sums as the report's ``errors`` entries have them."""
+        return {
+            "count": self.count,
+            "first_time_ns": self.first_time_ns,
+            "last_time_ns": self.last_time_ns,
+        }
+
+
+class SlowestRequests:
+    """The requests with the highest latency, waiting fetches left out by whoever adds.
+
+    Of equal latencies the earlier request stands first, then the lower packet number, then the
+    connection's name: the choice does not depend on the order of adding.
+    """
+
+    __slots__ = ("_entries",)
+
+    def __init__(self) -> None:
+        self._entries: list[tuple[tuple[int | str, ...], dict[str, Any]]] = []
+
+    def add(self, rows: Iterable[Row], highest_ns: int) -> None:
+        """Consider rows, of which the highest latency is ``highest_ns``."""
+        least_ns = self._least_ns()
+        if least_ns is not None and highest_ns < least_ns:
+            return
+        considered = [
+            (_slowness(row, row.latency_ns), row)
+            for row in rows
+            if row.latency_ns is not None and (least_ns is None or row.latency_ns >= least_ns)
+        ]
+        considered.sort(key=lambda item: item[0])
+        self._keep((order, _slow_entry(row)) for order, row in considered[:MAX_SLOWEST])
+
+    def merge(self, other: SlowestRequests) -> None:
+        """Consider the requests of another."""
+        self._keep(other._entries)
+
+    def to_list(self) -> list[dict[str, Any]]:
+        """Return the requests, slowest first."""
+        return [entry for _, entry in self._entries]
+
+    def _least_ns(self) -> int | None:
+        """Return the latency that gets a request in; None while any does."""
+        if len(self._entries) < MAX_SLOWEST:
+            return None
+        least: int = self._entries[-1][1]["latency_ns"]
+        return least
+
+    def _keep(self, entries: Iterable[tuple[tuple[int | str, ...], dict[str, Any]]]) -> None:
+        self._entries = sorted([*self._entries, *entries], key=lambda item: item[0])[:MAX_SLOWEST]
+
+
+def _slowness(row: Row, latency_ns: int) -> tuple[int | str, ...]:
+    return (
+        -latency_ns,
+        row.request_start_ns or 0,
+        row.request_packet or 0,
+        row.capture,
+        row.connection,
+        row.connection_number,
+        row.correlation_id or 0,
+    )
+
+
+_SLOW_COLUMNS = (
+    "capture",
+    "connection",
+    "connection_number",
+    "client_id",
+    "api_key",
+    "api_name",
+    "api_version",
+    "correlation_id",
+    "latency_ns",
+    "total_time_ns",
+    "request_start_ns",
+    "request_end_ns",
+    "response_start_ns",
+    "response_end_ns",
+    "request_packet",
+    "response_packet",
+    "request_bytes",
+    "response_bytes",
+    "throttle_time_ms",
+    "status",
+    "error_name",
+)
+
+
+def _slow_entry(row: Row) -> dict[str, Any]:
+    entry = {name: getattr(row, name) for name in _SLOW_COLUMNS}
+    if row.client_id is not None:
+        entry["client_id"] = bounded_text(row.client_id)
+    topics = SmallestTexts(MAX_SLOWEST_TOPICS)
+    for item in row.partitions:
+        name = item.topic or item.topic_id
+        if name is not None:
+            topics.add(name)
+    entry["topics"] = topics.to_list()
+    entry["more_topics"] = topics.more
+    return entry

@@ -1,0 +1,88 @@
+"""Tells a fetch that waited for data from one that took long to answer.
+
+In: fetches, in the order of their responses, with what they asked for and got. Out: whether the
+broker held the answer back. This module must not know how messages are read.
+
+A broker answers a fetch at once when it has ``min_bytes``, when something is wrong, or when
+``max_wait_ms`` or ``min_bytes`` is 0. Otherwise it holds the answer until the data is there or
+``max_wait_ms`` is over (KIP-541 and kafka.server.DelayedFetch describe it). So:
+
+- fewer bytes than ``min_bytes``, after at least ``max_wait_ms``: it waited to the end;
+- enough bytes, but all of them appended since the log end that an earlier response told: it waited
+  for them, unless they may as well have come before the request. The data came at some time after
+  that earlier response; where most of that time lies before the request, no wait is claimed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable
+
+__all__ = ["LogEnds"]
+
+_NS_PER_MS = 1_000_000
+_TIMER_NS = _NS_PER_MS
+"""Kafka's timer ticks in milliseconds."""
+_KEPT = 4
+_MOST_PARTITIONS = 200_000
+
+
+class LogEnds:
+    """The ends of logs, as fetch responses told them, and when."""
+
+    def __init__(self) -> None:
+        self._ends: dict[Hashable, list[tuple[int, int]]] = {}
+
+    def learn(self, partition: Hashable, high_watermark: int, time_ns: int) -> None:
+        """Take in that at ``time_ns`` a partition's log ended at ``high_watermark``."""
+        ends = self._ends.get(partition)
+        if ends is None:
+            if len(self._ends) >= _MOST_PARTITIONS:
+                self._ends.clear()
+            ends = self._ends[partition] = []
+        ends.append((time_ns, high_watermark))
+        if len(ends) > _KEPT:
+            del ends[0]
+
+    def waited(
+        self,
+        *,
+        asked_ns: int,
+        answered_ns: int,
+        max_wait_ms: int,
+        min_bytes: int,
+        record_bytes: int,
+        failed: bool,
+        got: Iterable[tuple[Hashable, int]],
+    ) -> bool:
+        """Tell whether a fetch's answer was held back.
+
+        Args:
+            asked_ns: when the request's last byte was seen.
+            answered_ns: when the response's first byte was seen.
+            max_wait_ms: as asked for.
+            min_bytes: as asked for.
+            record_bytes: bytes of records in the response.
+            failed: whether the response has an error code.
+            got: partition and base offset of all record data in the response.
+        """
+        if max_wait_ms <= 0 or min_bytes <= 0 or failed:
+            return False
+        latency_ns = answered_ns - asked_ns
+        if record_bytes < min_bytes:
+            return latency_ns + _TIMER_NS >= max_wait_ms * _NS_PER_MS
+        newest_ns = None
+        for partition, base_offset in got:
+            told = self._before(partition, asked_ns)
+            if told is None or base_offset < told[1]:
+                return False
+            newest_ns = told[0] if newest_ns is None else max(newest_ns, told[0])
+        return newest_ns is not None and latency_ns > asked_ns - newest_ns
+
+    def _before(self, partition: Hashable, time_ns: int) -> tuple[int, int] | None:
+        for told in reversed(self._ends.get(partition, ())):
+            if told[0] <= time_ns:
+                return told
+        return None

@@ -1,0 +1,87 @@
+"""What a row wants of messages that no one has described by hand."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from kanalyze.analysis.interests import ErrorWalk, ids_in, projection_of
+from kanalyze.protocol.catalog import Catalog
+from kanalyze.protocol.compiler import compile_decoder
+from tests.support.messages import Generator, Writer
+
+CATALOG = Catalog()
+
+
+def codes_in(value: object) -> list[int]:
+    """Every error code in a whole message that is not 0, in the message's order."""
+    if isinstance(value, list):
+        return [code for item in value for code in codes_in(item)]
+    if not isinstance(value, dict):
+        return []
+    found = []
+    for name, item in value.items():
+        if name.lower().endswith("errorcode") and isinstance(item, int) and item:
+            found.append(item)
+        found += codes_in(item)
+    return found
+
+
+@pytest.mark.parametrize("api", CATALOG.apis, ids=lambda api: api.name)
+def test_every_error_code_of_every_response_is_found_in_its_order(api) -> None:  # type: ignore[no-untyped-def]
+    message = CATALOG.message(api.key, "response")
+    walk, projection = ErrorWalk(message), projection_of(message)
+    for version in {api.versions.lowest, api.versions.highest}:
+        decode = compile_decoder(message, version, projection)
+        noise = random.Random(api.key)
+        for _ in range(10):
+            values = Generator(message, version, noise).values()
+            body = Writer(message, version).write(values)
+            found, end = decode(body, 0, 0, None)
+            assert end == len(body)
+            assert [code for *_, code in walk(found)] == codes_in(values)
+
+
+def test_a_code_comes_with_the_topic_and_the_partition_around_it() -> None:
+    message = CATALOG.message(0, "response")
+    values = {
+        "responses": [
+            {
+                "name": "orders",
+                "partitionResponses": [
+                    {"index": 3, "errorCode": 6, "baseOffset": 0, "logAppendTimeMs": -1}
+                ],
+            }
+        ],
+        "throttleTimeMs": 5,
+    }
+    body = Writer(message, 2).write(values)
+    found, _ = compile_decoder(message, 2, projection_of(message))(body, 0, 0, None)
+    assert ErrorWalk(message)(found) == [("orders", bytes(16), 3, 6)]
+
+
+@pytest.mark.parametrize(
+    ("key", "kind", "ids"),
+    [
+        (11, "request", {"group_id", "member_id"}),
+        (11, "response", {"member_id", "throttle_time_ms"}),
+        (12, "request", {"group_id", "member_id"}),
+        (22, "request", {"transactional_id"}),
+        (68, "request", {"group_id", "member_id"}),
+    ],
+)
+def test_the_ids_of_a_message_are_found_by_what_its_definition_says(
+    key: int, kind: str, ids: set[str]
+) -> None:
+    message = CATALOG.message(key, kind)  # type: ignore[arg-type]
+    assert set(ids_in(message)) == ids
+
+
+def test_no_secret_is_ever_asked_for() -> None:
+    for api in CATALOG.apis:
+        for kind in ("request", "response"):
+            paths = projection_of(CATALOG.message(api.key, kind)).paths  # type: ignore[arg-type]
+            assert not [
+                path for path in paths if "Auth" in path or "Hmac" in path or "Salt" in path
+            ]

@@ -1,0 +1,105 @@
+"""Rows out of exchanges: status, times, sums, and what is null."""
+
+from __future__ import annotations
+
+from kanalyze.analysis.extract import Extractors
+from kanalyze.analysis.rows import RowMaker
+from tests.support import kafka as k
+from tests.support.streams import TIME_NS
+from tests.support.talk import CLIENT, Talk
+
+
+def rows_of(talk: Talk) -> list:  # type: ignore[type-arg]
+    maker = RowMaker(talk.catalog, Extractors(talk.catalog), lambda number: ("x.pcap", number))
+    return [maker.row(exchange) for exchange in talk.exchanges]
+
+
+def test_times_are_of_first_and_last_packets() -> None:
+    big = k.produce(1, acks=1, records=k.record_batch(3, size=3000))
+    answer = k.produce_answer(1)
+    talk = Talk().client(big[:1000], big[1000:2000], big[2000:])
+    talk.broker(answer[:5], answer[5:])
+    (row,) = rows_of(talk)
+    assert (row.request_start_ns, row.request_end_ns) == (TIME_NS + 1, TIME_NS + 3)
+    assert (row.response_start_ns, row.response_end_ns) == (TIME_NS + 4, TIME_NS + 5)
+    assert (row.latency_ns, row.total_time_ns) == (1, 4)
+    assert (row.request_bytes, row.response_bytes) == (len(big), len(answer))
+    assert (row.request_packet, row.response_packet) == (1, 4)
+    assert (row.record_count, row.record_bytes) == (3, 3061)
+
+
+def test_a_plain_answer_is_ok_with_code_0_and_name_none() -> None:
+    (row,) = rows_of(Talk().client(k.heartbeat(1)).broker(k.heartbeat_answer(1)))
+    assert (row.status, row.error_code, row.error_name, row.errors) == ("ok", 0, "NONE", [])
+    assert (row.api_name, row.api_key, row.api_version) == ("Heartbeat", 12, 0)
+    assert (row.group_id, row.member_id, row.client_id) == ("g", "m", "test")
+    assert row.connection == "10.0.0.1:50000>10.0.0.2:9092"
+    assert row.throttle_time_ms is None  # version 0 tells none
+
+
+def test_an_error_is_named() -> None:
+    (row,) = rows_of(Talk().client(k.heartbeat(1)).broker(k.heartbeat_answer(1, 27)))
+    assert (row.status, row.error_code, row.error_name) == ("error", 27, "REBALANCE_IN_PROGRESS")
+    assert row.errors == [(None, None, 27, "REBALANCE_IN_PROGRESS")]
+
+
+def test_an_error_deep_inside_is_an_error_of_the_request() -> None:
+    talk = Talk().client(k.produce(1, acks=1)).broker(k.produce_answer(1, error_code=6))
+    (row,) = rows_of(talk)
+    assert (row.status, row.error_name) == ("error", "NOT_LEADER_OR_FOLLOWER")
+    assert row.errors == [("t", 0, 6, "NOT_LEADER_OR_FOLLOWER")]
+
+
+def test_one_way_and_unanswered_have_no_response_and_claim_no_code() -> None:
+    talk = Talk().client(k.produce(1, acks=0), k.heartbeat(2)).close()
+    one_way, unanswered = rows_of(talk)
+    assert (one_way.status, unanswered.status) == ("one_way", "unanswered")
+    for row in (one_way, unanswered):
+        assert row.error_code is row.error_name is row.latency_ns is row.response_bytes is None
+    assert one_way.record_count == 1
+    assert unanswered.anomalies == ["unanswered_request"]
+
+
+def test_an_orphan_has_no_api() -> None:
+    talk = Talk().client(k.heartbeat(1)).broker(k.heartbeat_answer(1), k.heartbeat_answer(9))
+    row = rows_of(talk.close())[1]
+    assert row.status == "orphan_response"
+    assert row.api_key is row.api_version is row.api_name is row.request_packet is None
+    assert row.correlation_id == 9
+
+
+def test_a_malformed_body_claims_nothing_but_header_times_and_bytes() -> None:
+    talk = Talk().client(k.heartbeat(1), k.heartbeat(2))
+    talk.broker(k.heartbeat_answer(1), k.response(2, b"\0"))
+    row = rows_of(talk)[1]
+    assert (row.status, row.error_code) == ("malformed", None)
+    assert row.latency_ns == 2
+    assert row.anomalies == ["malformed_body"]
+
+
+def test_a_request_whose_end_was_lost_has_no_latency() -> None:
+    big = k.produce(2, acks=1, records=k.record_batch(3, size=3000))
+    talk = Talk().client(k.heartbeat(1)).broker(k.heartbeat_answer(1)).client(big[:2000])
+    talk.loses(CLIENT, len(big) - 2000).broker(k.produce_answer(2))
+    row = rows_of(talk)[1]
+    assert row.request_end_ns is row.latency_ns is None
+    assert row.total_time_ns == 1
+    assert row.record_count == 3
+
+
+def test_records_that_no_header_counts_make_the_sum_unknown() -> None:
+    # A compressed message of magic 1 hides how many there are inside.
+    message = b"\0\0\0\0" + b"\x01\x01" + bytes(8) + b"\xff\xff\xff\xff" + b"\0\0\0\3abc"
+    wrapper = bytes(8) + len(message).to_bytes(4, "big") + message
+    talk = Talk().client(k.produce(1, acks=1, version=2, records=wrapper))
+    (row,) = rows_of(talk.broker(k.produce_answer(1, version=2)))
+    assert (row.record_count, row.record_bytes) == (None, len(wrapper))
+    assert row.partitions[0].codec == "gzip"
+
+
+def test_an_unknown_api_is_named_by_its_number() -> None:
+    talk = Talk().client(k.heartbeat(1), k.request(999, 5, 2, b"what"))
+    talk.broker(k.heartbeat_answer(1), k.response(2, b"ever"))
+    row = rows_of(talk)[1]
+    assert (row.api_name, row.api_key, row.api_version) == ("Unknown999", 999, 5)
+    assert (row.latency_ns, row.error_code) == (2, None)

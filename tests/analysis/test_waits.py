@@ -1,0 +1,78 @@
+"""Waiting is not slowness."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kanalyze.analysis.waits import LogEnds
+
+MS = 1_000_000
+NOW = 1_700_000_000_000 * MS
+
+
+def fetch(ends: LogEnds, latency_ms: float, **changes: Any) -> bool:
+    known: dict[str, Any] = {
+        "asked_ns": NOW,
+        "answered_ns": NOW + int(latency_ms * MS),
+        "max_wait_ms": 500,
+        "min_bytes": 1,
+        "record_bytes": 0,
+        "failed": False,
+        "got": [],
+    }
+    return ends.waited(**known | changes)
+
+
+def test_an_empty_answer_after_max_wait_waited() -> None:
+    assert fetch(LogEnds(), 501)
+    assert fetch(LogEnds(), 499.5)
+
+
+def test_an_empty_answer_before_max_wait_did_not() -> None:
+    assert not fetch(LogEnds(), 3)
+
+
+def test_nothing_is_held_back_where_nothing_is_to_be_waited_for() -> None:
+    assert not fetch(LogEnds(), 600, max_wait_ms=0)
+    assert not fetch(LogEnds(), 600, min_bytes=0)
+    assert not fetch(LogEnds(), 600, failed=True)
+
+
+def test_too_few_bytes_after_max_wait_waited() -> None:
+    assert fetch(LogEnds(), 501, min_bytes=1000, record_bytes=900, got=[("t", 5)])
+
+
+def test_a_slow_answer_with_data_that_was_there_was_slow() -> None:
+    ends = LogEnds()
+    ends.learn("t", 100, NOW - 5 * MS)
+    assert not fetch(ends, 400, record_bytes=900, got=[("t", 40)])
+
+
+def test_data_beyond_the_log_end_of_a_moment_ago_was_waited_for() -> None:
+    ends = LogEnds()
+    ends.learn("t", 100, NOW - 1 * MS)
+    assert fetch(ends, 300, record_bytes=900, got=[("t", 100)])
+
+
+def test_data_that_may_as_well_have_come_before_the_request_was_not() -> None:
+    ends = LogEnds()
+    ends.learn("t", 100, NOW - 10_000 * MS)
+    assert not fetch(ends, 4, record_bytes=900, got=[("t", 100)])
+
+
+def test_a_log_never_heard_of_tells_nothing() -> None:
+    assert not fetch(LogEnds(), 300, record_bytes=900, got=[("t", 100)])
+
+
+def test_what_was_learnt_after_the_request_does_not_count() -> None:
+    ends = LogEnds()
+    ends.learn("t", 100, NOW - 1 * MS)
+    ends.learn("t", 180, NOW + 200 * MS)
+    assert fetch(ends, 300, record_bytes=900, got=[("t", 100)])
+
+
+def test_one_partition_that_had_data_is_enough_for_an_answer_at_once() -> None:
+    ends = LogEnds()
+    for partition in ("a", "b"):
+        ends.learn(partition, 100, NOW - 1 * MS)
+    assert not fetch(ends, 300, record_bytes=900, got=[("a", 100), ("b", 40)])
