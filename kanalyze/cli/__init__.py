@@ -1,0 +1,1 @@
+"""The command line: arguments, and what a terminal needs. It knows everything and does nothing."""

@@ -1,0 +1,96 @@
+"""The entry point: a command, its exit status, and one line for whatever went wrong.
+
+In: arguments. Out: an exit status: 0; 2 when an argument, an input or an output is no good; 130
+when interrupted. This module must not import anything slow before it knows the command.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from kanalyze.cli.arguments import parser
+from kanalyze.errors import KanalyzeError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+__all__ = ["main", "run"]
+
+FAILED = 2
+INTERRUPTED = 130
+
+
+def run() -> None:
+    """Run the command that the process was given, and end the process."""
+    sys.exit(main(sys.argv[1:]))
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run a command and return its exit status; never raises but SystemExit from argparse."""
+    # A process may be started without them.
+    sys.stdout = _tolerant(sys.stdout)
+    sys.stderr = _tolerant(sys.stderr)
+    arguments = parser().parse_args(argv)
+    try:
+        _run_command(arguments)
+        sys.stdout.flush()
+    except KanalyzeError as error:
+        return _fail(str(error))
+    except BrokenPipeError:
+        # Whoever read standard output has seen enough. Nothing more can be written to it, not
+        # even by the interpreter on its way out.
+        _discard_output()
+        return 0
+    except OSError as error:
+        _discard_output()
+        return _fail(_os_error_text(error))
+    except KeyboardInterrupt:
+        _discard_output()
+        return INTERRUPTED
+    return 0
+
+
+def _run_command(arguments: argparse.Namespace) -> None:
+    if arguments.command == "report":
+        from kanalyze.cli.report import report
+
+        report(arguments)
+    else:
+        from kanalyze.cli.requests import requests
+
+        requests(arguments)
+
+
+def _fail(text: str) -> int:
+    # One line, whatever a file name or a system message holds.
+    line = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+    with suppress(OSError):
+        sys.stderr.write(f"kanalyze: {line}\n")
+    return FAILED
+
+
+def _os_error_text(error: OSError) -> str:
+    reason = error.strerror or str(error) or type(error).__name__
+    return f"{error.filename}: {reason}" if error.filename else reason
+
+
+def _tolerant(stream: TextIO | None) -> TextIO:
+    """Return a stream that writes escapes for what its encoding does not have."""
+    if stream is None:
+        return Path(os.devnull).open("w", encoding="utf-8")
+    reconfigure = getattr(stream, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(errors="backslashreplace")
+    return stream
+
+
+def _discard_output() -> None:
+    with suppress(OSError, ValueError):
+        devnull = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(devnull, sys.stdout.fileno())
+        os.close(devnull)

@@ -1,0 +1,72 @@
+"""Choosing a writer by format or by the ending of a file name.
+
+In: a destination and a format. Out: a row writer. Each writer's module is imported when it is
+chosen.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kanalyze.errors import UsageError
+from kanalyze.export.files import STANDARD_OUTPUT
+from kanalyze.export.schema import choose_columns
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kanalyze.export.writer import RowWriter
+
+__all__ = ["FORMATS", "format_of", "open_writer"]
+
+FORMATS = ("csv", "jsonl", "parquet")
+
+_ENDINGS = {
+    ".csv": "csv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+}
+
+
+def format_of(destination: str) -> str:
+    """Return the format that the ending of a file name says.
+
+    Raises UsageError when it says none.
+    """
+    ending = Path(destination).suffix.lower()
+    if ending not in _ENDINGS:
+        raise UsageError(
+            f"cannot tell the format of {destination!r} from its ending; "
+            f"give --format, or one of {' '.join(_ENDINGS)}"
+        )
+    return _ENDINGS[ending]
+
+
+def open_writer(
+    destination: str, file_format: str | None = None, columns: Iterable[str] | None = None
+) -> RowWriter:
+    """Open a file, or ``-`` for standard output, for rows.
+
+    ``file_format`` is one of :data:`FORMATS`; None follows the file's ending (JSON Lines for
+    standard output). ``columns`` are names of the row contract, None for all. Raises UsageError,
+    and OSError where the file cannot be made.
+    """
+    if file_format is None:
+        file_format = "jsonl" if destination == STANDARD_OUTPUT else format_of(destination)
+    chosen = choose_columns(columns)
+    if file_format == "csv":
+        from kanalyze.export.csv import CsvWriter
+
+        return CsvWriter(destination, chosen)
+    if file_format == "jsonl":
+        from kanalyze.export.jsonl import JsonLinesWriter
+
+        return JsonLinesWriter(destination, chosen)
+    if file_format == "parquet":
+        from kanalyze.export.parquet import ParquetWriter
+
+        return ParquetWriter(destination, chosen)
+    raise UsageError(f"unknown format: {file_format!r}; there are {', '.join(FORMATS)}")

@@ -1,0 +1,67 @@
+"""The row contract as an Arrow schema.
+
+In: the columns of :mod:`kanalyze.analysis.row`. Out: a ``pyarrow.Schema``. pyarrow is imported
+when a schema is asked for, not before: it takes longer to load than most commands to run.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kanalyze.analysis.row import COLUMNS, Column
+from kanalyze.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+__all__ = ["arrow_schema", "arrow_type", "choose_columns"]
+
+
+def choose_columns(names: Iterable[str] | None) -> tuple[Column, ...]:
+    """Return the columns with these names, in this order; all of them for None.
+
+    Raises UsageError for a name that is no column, for one given twice, and for no name at all.
+    """
+    if names is None:
+        return COLUMNS
+    known = {column.name: column for column in COLUMNS}
+    asked = tuple(names)
+    for name in asked:
+        if name not in known:
+            raise UsageError(f"unknown column: {name!r}; there are {', '.join(known)}")
+    if not asked or len(set(asked)) < len(asked):
+        raise UsageError("columns must be named, and each once")
+    return tuple(known[name] for name in asked)
+
+
+def arrow_schema(columns: Sequence[Column] = COLUMNS) -> Any:
+    """Return the ``pyarrow.Schema`` of columns.
+
+    Each field's metadata holds its ``meaning`` and, where it has one, its ``unit``.
+    """
+    import pyarrow as pa
+
+    return pa.schema([_field(column) for column in columns])
+
+
+def arrow_type(column: Column) -> Any:
+    """Return the ``pyarrow.DataType`` of a column."""
+    import pyarrow as pa
+
+    # Items are named as Parquet names them, so that what is read back has the same schema.
+    if column.type == "list<struct>":
+        return pa.list_(pa.field("element", pa.struct([_field(item) for item in column.fields])))
+    if column.type == "list<string>":
+        return pa.list_(pa.field("element", pa.string()))
+    if column.type == "bool":
+        return pa.bool_()
+    return getattr(pa, column.type)()
+
+
+def _field(column: Column) -> Any:
+    import pyarrow as pa
+
+    metadata = {"meaning": column.meaning}
+    if column.unit:
+        metadata["unit"] = column.unit
+    return pa.field(column.name, arrow_type(column), column.nullable, metadata)

@@ -1,0 +1,4 @@
+"""Summaries and rows become something to look at: a terminal report, a table, JSON.
+
+In: summaries and rows. Out: text. Knows neither captures nor how anything was counted.
+"""

@@ -1,0 +1,44 @@
+"""Amounts over time as a chart of block characters.
+
+In: amounts per bucket of time. Out: lines of text. This module must not know what is charted.
+"""
+
+from __future__ import annotations
+
+__all__ = ["bar_lines", "columns_for", "resampled"]
+
+_EIGHTHS = " \u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588"
+
+
+def columns_for(buckets: int, width: int) -> tuple[int, int]:
+    """Return how ``buckets`` go into ``width`` columns: (buckets a column, columns a bucket).
+
+    One of them is 1. Neither is below 1.
+    """
+    if buckets <= width:
+        return 1, max(1, width // max(buckets, 1))
+    return -(-buckets // width), 1
+
+
+def resampled(amounts: list[int], together: int) -> list[int]:
+    """Return the sums of each ``together`` amounts; the last may be of fewer."""
+    return [sum(amounts[first : first + together]) for first in range(0, len(amounts), together)]
+
+
+def bar_lines(amounts: list[int], height: int, repeat: int = 1) -> list[str]:
+    """Return ``height`` lines, the top one first: a bar for each amount, the highest full.
+
+    Each bar is ``repeat`` columns wide. An amount above 0 is never shown as nothing.
+    """
+    top = max(amounts, default=0)
+    levels = [_level(amount, top, 8 * height) for amount in amounts]
+    return [
+        "".join(_EIGHTHS[min(max(level - 8 * row, 0), 8)] * repeat for level in levels)
+        for row in reversed(range(height))
+    ]
+
+
+def _level(amount: int, top: int, levels: int) -> int:
+    if amount <= 0 or top <= 0:
+        return 0
+    return max(1, round(amount * levels / top))

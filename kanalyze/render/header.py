@@ -1,0 +1,155 @@
+"""The head of the report: what was captured, how well, and how much of it there was.
+
+In: a summary. Out: lines. This module must not know the tables that follow.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from kanalyze.render.text import shown
+from kanalyze.render.times import moment_text
+from kanalyze.render.units import at_least, bytes_text, count_text, duration_text, percent_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["header_lines"]
+
+_WARNING = "bold yellow"
+
+
+def header_lines(summary: dict[str, Any]) -> Iterator[Text]:
+    """Give the lines before the first table; they may be longer than a terminal is wide."""
+    yield from _captured(summary["capture"])
+    yield from _connections(summary["quality"])
+    yield from _totals(summary["totals"])
+    for warning in _warnings(summary):
+        yield Text(f"WARNING: {warning}", style=_WARNING)
+    yield from _anomalies(summary["quality"]["anomalies"])
+
+
+def _captured(capture: dict[str, Any]) -> Iterator[Text]:
+    names = capture["captures"]
+    title = shown(names[0]) if names else "no capture"
+    if len(names) > 1:
+        title += f" and {count_text(len(names) - 1)} more"
+    yield Text(title, style="bold")
+    if capture["first_time_ns"] is None:
+        yield Text("no packets")
+        return
+    yield Text(
+        f"{moment_text(capture['first_time_ns'])} to {moment_text(capture['last_time_ns'])} UTC "
+        f"({duration_text(capture['duration_ns'])})"
+    )
+    packets = _counted(capture["packets"], "packet")
+    yield Text(f"{packets}, {bytes_text(capture['wire_bytes'])} on the wire")
+
+
+def _connections(quality: dict[str, Any]) -> Iterator[Text]:
+    kinds = [
+        f"{count_text(quality[f'{kind}_connections'])} {name}"
+        for kind, name in (("kafka", "Kafka"), ("tls", "TLS"), ("other", "other"))
+        if quality[f"{kind}_connections"]
+    ]
+    text = _counted(quality["connections"], "TCP connection")
+    yield Text(f"{text}: {', '.join(kinds)}" if kinds else text)
+    troubles = [
+        f"{bytes_text(quality['retransmitted_bytes'])} retransmitted"
+        if quality["retransmitted_bytes"]
+        else "",
+        f"{_counted(quality['out_of_order_packets'], 'packet')} out of order"
+        if quality["out_of_order_packets"]
+        else "",
+    ]
+    if any(troubles):
+        yield Text(", ".join(filter(None, troubles)))
+    share = quality["decoded_share"]
+    if share is not None:
+        yield Text(
+            f"{percent_text(share)} of {bytes_text(quality['kafka_bytes'])} of Kafka decoded"
+        )
+
+
+def _totals(totals: dict[str, Any]) -> Iterator[Text]:
+    if not totals["rows"]:
+        return
+    words = {
+        "ok": "ok",
+        "error": "with errors",
+        "one_way": "one-way",
+        "unanswered": "unanswered",
+        "malformed": "malformed",
+    }
+    states = [f"{count_text(totals[key])} {word}" for key, word in words.items() if totals[key]]
+    yield Text(
+        f"{_counted(totals['requests'], 'request')} "
+        f"({bytes_text(totals['request_bytes'])}), "
+        f"{_counted(totals['responses'], 'response')} ({bytes_text(totals['response_bytes'])}): "
+        f"{', '.join(states) or 'none'}"
+    )
+    yield Text(
+        f"records produced {_records(totals, 'produced')}, fetched {_records(totals, 'fetched')}"
+    )
+    if totals["throttled"]:
+        waited = duration_text(totals["throttle_time_ms"] * 1_000_000)
+        yield Text(f"{_counted(totals['throttled'], 'response')} throttled, {waited} in all")
+
+
+def _records(totals: dict[str, Any], which: str) -> str:
+    count = at_least(count_text(totals[f"{which}_records"]), known=totals[f"{which}_records_known"])
+    return f"{count} ({bytes_text(totals[f'{which}_record_bytes'])})"
+
+
+def _warnings(summary: dict[str, Any]) -> Iterator[str]:
+    """Give a line for each reason to doubt what follows."""
+    quality, totals = summary["quality"], summary["totals"]
+    if not totals["rows"]:
+        yield (
+            "no Kafka requests found"
+            if not quality["kafka_connections"]
+            else "no Kafka requests match"
+        )
+    if quality["dropped_packets"]:
+        yield f"{_counted(quality['dropped_packets'], 'packet')} dropped while capturing"
+    if quality["lost_bytes"]:
+        yield f"{bytes_text(quality['lost_bytes'])} sent but not in the capture"
+    if quality["snapped_bytes"]:
+        yield f"{bytes_text(quality['snapped_bytes'])} cut off by the snap length"
+    yield from _undecoded(quality)
+    if quality["unreadable_packets"]:
+        yield f"{_counted(quality['unreadable_packets'], 'packet')} with unreadable headers"
+    if totals["orphan_response"]:
+        yield f"{_counted(totals['orphan_response'], 'response')} without a request"
+    if summary["limited"]:
+        yield f"too many {', '.join(summary['limited'])} to tell all apart: the rest is one line"
+
+
+def _undecoded(quality: dict[str, Any]) -> Iterator[str]:
+    share = quality["decoded_share"]
+    if share is None or share >= 1:
+        return
+    parts = [
+        f"{bytes_text(quality[name])} {word}"
+        for name, word in (
+            ("undecoded_bytes", "in messages that were not read to the end"),
+            ("skipped_bytes", "passed over while out of step"),
+        )
+        if quality[name]
+    ]
+    why = f": {', '.join(parts)}" if parts else ""
+    yield f"{percent_text(1 - share)} of the Kafka bytes not decoded{why}"
+
+
+def _anomalies(anomalies: dict[str, dict[str, int]]) -> Iterator[Text]:
+    if not anomalies:
+        return
+    items = sorted(anomalies.items(), key=lambda item: (-item[1]["count"], item[0]))
+    kinds = [f"{kind} {count_text(total['count'])}" for kind, total in items]
+    yield Text(f"anomalies: {', '.join(kinds)}", style="dim")
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count_text(count)} {noun}" + ("" if count == 1 else "s")

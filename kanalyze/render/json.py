@@ -1,0 +1,26 @@
+"""A summary as JSON.
+
+In: a summary. Out: ASCII text. This module must not know what a summary holds.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from kanalyze.version import __version__
+
+__all__ = ["summary_json"]
+
+
+def summary_json(summary: dict[str, Any]) -> str:
+    """Return a summary as indented JSON, ending in a line break.
+
+    ``kanalyze_version`` is added. Integers are exact; all but ASCII is escaped.
+    """
+    written = {
+        "schema": summary["schema"],
+        "kanalyze_version": __version__,
+        **summary,
+    }
+    return json.dumps(written, indent=2, ensure_ascii=True, allow_nan=False) + "\n"

@@ -1,0 +1,107 @@
+"""Lines of a table, fitted to a width.
+
+In: cells as text. Out: padded cells. This module must not know what is in them. Widths are those
+that characters take on a terminal: 2 for a wide one, 0 for a combining one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rich.cells import cell_len, set_cell_size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+__all__ = ["GAP", "TableColumn", "fitted", "natural_widths", "padded"]
+
+GAP = 2
+"""Spaces between columns."""
+
+_NARROWEST = 8
+
+
+@dataclass(frozen=True, slots=True)
+class TableColumn:
+    """How a column behaves when there is little room."""
+
+    title: str
+    right: bool = False
+    least: int | None = None
+    """Width it may be cut down to before others are left out; None: it is never cut."""
+    rank: int = 0
+    """0: always there. Others are left out when there is no room, the highest rank first."""
+
+
+def natural_widths(columns: Sequence[TableColumn], rows: Iterable[Sequence[str]]) -> list[int]:
+    """Return the width each column needs to show everything."""
+    widths = [cell_len(column.title) for column in columns]
+    for row in rows:
+        widths = [max(width, cell_len(cell)) for width, cell in zip(widths, row, strict=True)]
+    return widths
+
+
+def fitted(
+    columns: Sequence[TableColumn], natural: Sequence[int], width: int | None
+) -> list[int | None]:
+    """Return the width of each column so that a line takes at most ``width``; None: left out.
+
+    Columns are left out, then cut, no more than is needed: to ``least`` at first, and when all
+    that may be left out is, down to 8. What can be neither makes the line too long. No limit for
+    ``width`` None.
+    """
+    widths: list[int | None] = list(natural)
+    if width is None:
+        return widths
+    for index in _by_rank(columns):
+        if _line_width(_least_widths(columns, widths)) <= width:
+            break
+        widths[index] = None
+    widths = _cut(widths, _least_widths(columns, widths), width)
+    return _cut(widths, _least_widths(columns, widths, _NARROWEST), width)
+
+
+def padded(text: str, width: int, *, right: bool = False) -> str:
+    """Return a cell's text in exactly ``width``, cut with an ellipsis where it is too long."""
+    taken = cell_len(text)
+    if taken > width:
+        return set_cell_size(text, width - 1) + "\u2026" if width > 0 else ""
+    space = " " * (width - taken)
+    return space + text if right else text + space
+
+
+def _by_rank(columns: Sequence[TableColumn]) -> list[int]:
+    """Return the columns that may be left out, the first to go first."""
+    ranked = [index for index, column in enumerate(columns) if column.rank]
+    return sorted(ranked, key=lambda index: -columns[index].rank)
+
+
+def _least_widths(
+    columns: Sequence[TableColumn], widths: Sequence[int | None], most: int = 1 << 16
+) -> list[int | None]:
+    return [
+        width if width is None or column.least is None else min(width, column.least, most)
+        for column, width in zip(columns, widths, strict=True)
+    ]
+
+
+def _line_width(widths: Iterable[int | None]) -> int:
+    shown = [width for width in widths if width is not None]
+    return sum(shown) + GAP * (len(shown) - 1)
+
+
+def _cut(widths: Sequence[int | None], least: Sequence[int | None], width: int) -> list[int | None]:
+    """Take from the widest column that may be cut, until the line fits."""
+    cut = list(widths)
+    for _ in range(_line_width(cut) - width):
+        spare = [
+            (now, -index)
+            for index, (now, low) in enumerate(zip(cut, least, strict=True))
+            if now is not None and low is not None and now > low
+        ]
+        if not spare:
+            break
+        widest, index = max(spare)
+        cut[-index] = widest - 1
+    return cut

@@ -1,0 +1,219 @@
+"""Rows as a table of text, written as they come.
+
+In: rows. Out: lines on a text stream. This module must not know where rows come from. Widths are
+settled by the first rows, so that a table of any length takes little memory. What is longer later
+on is cut, and an ellipsis says so; a number is not cut but out of line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
+
+from rich.color import ColorSystem
+from rich.style import Style
+
+from kanalyze.analysis.row import Column, Row
+from kanalyze.render.layout import GAP, TableColumn, fitted, natural_widths, padded
+from kanalyze.render.text import MISSING, shown
+from kanalyze.render.times import clock_text
+from kanalyze.render.units import bytes_text, duration_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+__all__ = ["RowTable"]
+
+_LOOKED_AT = 1000
+"""Rows that settle the widths; they are held back until there are so many, or no more."""
+_CELL_LIMIT = 60
+_LEAST = 8
+
+_Cell: TypeAlias = Callable[[Row], str]
+_Settled: TypeAlias = tuple[_Cell, TableColumn, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _RowColumn:
+    column: TableColumn
+    cell: _Cell
+
+
+class RowTable:
+    """Writes rows as lines: chosen columns as they are, or a choice made for reading.
+
+    ``width`` None sets no limit, and nothing is cut. The stream is not closed.
+    """
+
+    def __init__(
+        self,
+        stream: TextIO,
+        *,
+        width: int | None,
+        colour: bool,
+        columns: Sequence[Column] | None = None,
+    ) -> None:
+        made = _READABLE if columns is None else tuple(map(_plain, columns))
+        self._stream = stream
+        self._width = width
+        self._colour = colour
+        self._columns = made
+        self._held: list[Row] = []
+        self._cells: tuple[_Settled, ...] | None = None
+
+    def write(self, rows: Sequence[Row]) -> None:
+        """Write rows, or hold them back while widths are not settled. Raises OSError."""
+        if self._cells is None:
+            self._held.extend(rows)
+            if len(self._held) >= _LOOKED_AT:
+                self._release()
+            return
+        lines = [self._line(row, self._cells) for row in rows]
+        if lines:
+            self._stream.write("\n".join(lines) + "\n")
+
+    def close(self) -> None:
+        """Write what is held back, the titles at least, and flush. Raises OSError."""
+        if self._cells is None:
+            self._release()
+        self._stream.flush()
+
+    def _release(self) -> None:
+        held, self._held = self._held, []
+        self._cells = self._settle(held)
+        self.write(held)
+
+    def _settle(self, rows: Iterable[Row]) -> tuple[_Settled, ...]:
+        columns = [item.column for item in self._columns]
+        looked_at = [[item.cell(row) for item in self._columns] for row in list(rows)[:_LOOKED_AT]]
+        widths = fitted(columns, natural_widths(columns, looked_at), self._width)
+        settled = [
+            (item, width) for item, width in zip(self._columns, widths, strict=True) if width
+        ]
+        titles = [
+            padded(item.column.title, width, right=item.column.right) for item, width in settled
+        ]
+        self._stream.write(self._styled(_joined(titles), _TITLE) + "\n")
+        return tuple((item.cell, item.column, width) for item, width in settled)
+
+    def _line(self, row: Row, cells: Iterable[_Settled]) -> str:
+        line = _joined([self._fit(cell(row), column, width) for cell, column, width in cells])
+        return self._styled(line, _STYLES.get(row.status))
+
+    def _fit(self, text: str, column: TableColumn, width: int) -> str:
+        # A number that has grown since the widths were settled is better out of line than cut.
+        may_be_cut = self._width is not None and column.least is not None
+        if not may_be_cut and len(text) > width:
+            return text
+        return padded(text, width, right=column.right)
+
+    def _styled(self, line: str, style: Style | None) -> str:
+        if not self._colour or style is None:
+            return line
+        return style.render(line, color_system=ColorSystem.STANDARD)
+
+
+_TITLE = Style(bold=True)
+_STYLES = {
+    "error": Style(color="red"),
+    "malformed": Style(color="magenta"),
+    "unanswered": Style(color="yellow"),
+    "orphan_response": Style(color="yellow"),
+}
+
+
+def _joined(cells: Iterable[str]) -> str:
+    return (" " * GAP).join(cells).rstrip()
+
+
+# -- the columns made for reading -----------------------------------------------------------------
+
+
+def _time(row: Row) -> str:
+    began = row.request_start_ns
+    return clock_text(row.response_start_ns if began is None else began, decimals=6)
+
+
+def _api(row: Row) -> str:
+    if row.api_key is None:
+        return MISSING
+    name = shown(row.api_name) if row.api_name else f"key {row.api_key}"
+    return f"{name} v{row.api_version}"
+
+
+def _latency(row: Row) -> str:
+    return duration_text(row.latency_ns) + (" w" if row.waited else "")
+
+
+def _status(row: Row) -> str:
+    return shown(row.error_name) if row.status == "error" else row.status
+
+
+def _topics(row: Row) -> str:
+    names = dict.fromkeys(item.topic or item.topic_id for item in row.partitions[:100])
+    return ", ".join(shown(name) for name in names) or MISSING
+
+
+def _packets(row: Row) -> str:
+    numbers = (row.request_packet, row.response_packet)
+    return " \u2192 ".join(MISSING if number is None else str(number) for number in numbers)
+
+
+_READABLE = (
+    _RowColumn(TableColumn("time"), _time),
+    _RowColumn(TableColumn("client", least=8), lambda row: shown(row.client_id)),
+    _RowColumn(TableColumn("from", least=9, rank=4), lambda row: row.client_ip),
+    _RowColumn(TableColumn("API", least=10), _api),
+    _RowColumn(TableColumn("latency", right=True), _latency),
+    _RowColumn(TableColumn("sent", right=True, rank=2), lambda row: bytes_text(row.request_bytes)),
+    _RowColumn(
+        TableColumn("received", right=True, rank=2), lambda row: bytes_text(row.response_bytes)
+    ),
+    _RowColumn(TableColumn("status", least=8), _status),
+    _RowColumn(TableColumn("topics", least=8), _topics),
+    _RowColumn(TableColumn("group", least=8, rank=3), lambda row: shown(row.group_id)),
+    _RowColumn(TableColumn("packets", right=True, rank=1), _packets),
+)
+
+
+# -- columns of the row contract ------------------------------------------------------------------
+
+
+def _plain(column: Column) -> _RowColumn:
+    position = Row._fields.index(column.name)
+    text = _TEXTS.get(column.type, _number)
+    is_number = column.type.startswith("int")
+    return _RowColumn(
+        TableColumn(column.name, right=is_number, least=None if is_number else _LEAST),
+        lambda row: text(row[position]),
+    )
+
+
+def _number(value: int | None) -> str:
+    return MISSING if value is None else str(value)
+
+
+def _bool(value: bool | None) -> str:
+    return MISSING if value is None else str(value).lower()
+
+
+def _text(value: str | None) -> str:
+    return shown(value, _CELL_LIMIT)
+
+
+def _items(items: list[Any]) -> str:
+    """Return the parts of each item with colons between them: ``orders:0:6:NOT_LEADER``."""
+    texts = []
+    for item in items[:_CELL_LIMIT]:
+        parts = (item,) if isinstance(item, str) else item
+        texts.append(":".join(shown(None if part is None else str(part)) for part in parts))
+    return ", ".join(texts) or MISSING
+
+
+_TEXTS: dict[str, Callable[[Any], str]] = {
+    "string": _text,
+    "bool": _bool,
+    "list<string>": _items,
+    "list<struct>": _items,
+}

@@ -1,0 +1,26 @@
+"""Times of day for people.
+
+In: Unix times. Out: short text, in UTC. This module must not know the local time zone.
+"""
+
+from __future__ import annotations
+
+from kanalyze.analysis.times import format_time
+from kanalyze.render.text import MISSING
+
+__all__ = ["clock_text", "moment_text"]
+
+
+def clock_text(time_ns: int | None, *, dated: bool = False, decimals: int = 3) -> str:
+    """Return ``09:30:00.123``, or ``01-31 09:30:00`` when dated; ``-`` for null."""
+    if time_ns is None:
+        return MISSING
+    text = format_time(time_ns)
+    return f"{text[5:10]} {text[11:19]}" if dated else text[11 : 20 + decimals]
+
+
+def moment_text(time_ns: int | None) -> str:
+    """Return ``2026-01-31 09:30:00.123``; ``-`` for null."""
+    if time_ns is None:
+        return MISSING
+    return format_time(time_ns)[:23].replace("T", " ")

@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import sys
+import time
+
+import pytest
+
+from kanalyze.analysis.filters import BrokerAddress
+from kanalyze.cli import analyze
+from kanalyze.cli.analyze import analysis_of, with_progress
+from kanalyze.cli.arguments import parser
+from kanalyze.errors import UsageError
+from tests.support.rows import row
+
+
+def analysis(*argv: str):
+    return analysis_of(parser().parse_args(["report", *argv, "x.pcap"]))
+
+
+def test_arguments_become_a_filter_and_a_choice_of_brokers(fake):
+    made = analysis("--port", "9092", "--broker", "10.0.0.9:9092", "--api", "fetch", "--errors")
+    assert made.captures == ["x.pcap"]
+    assert made.ports == [9092]
+    assert made.brokers == ["10.0.0.9:9092"]
+    assert made.row_filter.brokers == (BrokerAddress("10.0.0.9", 9092),)
+    assert made.row_filter.api_names == {"fetch"}
+    assert made.row_filter.errors_only
+
+
+def test_every_filter_reaches_the_rows(fake):
+    made = analysis(
+        *("--client-id", "c", "--client-ip", "10.0.0.0/8", "--topic", "t", "--group", "g"),
+        *("--slower-than", "1ms", "--since", "1", "--until", "2"),
+    )
+    wanted = made.row_filter
+    assert wanted.client_ids == ("c",)
+    assert str(wanted.client_networks[0]) == "10.0.0.0/8"
+    assert (wanted.topics, wanted.groups) == (("t",), ("g",))
+    assert wanted.slower_than_ns == 1_000_000
+    assert (wanted.since_ns, wanted.until_ns) == (10**9, 2 * 10**9)
+
+
+def test_without_filters_every_row_passes(fake):
+    assert analysis().row_filter.passes_all
+
+
+def test_an_unknown_api_is_refused(fake):
+    with pytest.raises(UsageError, match="unknown API"):
+        analysis("--api", "nope")
+
+
+class Slow:
+    """An analysis that takes as long as a bar needs to appear and to move."""
+
+    progress = (50, 100)
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    def row_batches(self):
+        yield [row()]
+        time.sleep(self._seconds)
+        yield [row()]
+
+
+def on_terminal(monkeypatch, is_terminal: bool = True) -> None:
+    """Let standard error be a terminal, and the bar impatient."""
+    # Not a fixture: capsys has another stream in its place by the time the test runs.
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(analyze, "_PATIENCE_S", 0.05)
+    monkeypatch.setattr(analyze, "_REFRESH_S", 0.01)
+
+
+def test_work_that_takes_a_while_has_a_bar_on_a_terminal(monkeypatch, capsys):
+    on_terminal(monkeypatch)
+    assert len(list(with_progress(Slow(0.5)))) == 2
+    captured = capsys.readouterr()
+    assert "50/100 bytes" in captured.err
+    assert captured.out == ""
+
+
+def test_quick_work_has_no_bar(monkeypatch, capsys):
+    on_terminal(monkeypatch)
+    assert len(list(with_progress(Slow(0)))) == 2
+    assert capsys.readouterr().err == ""
+
+
+def test_there_is_no_bar_where_it_is_not_wanted(monkeypatch, capsys):
+    on_terminal(monkeypatch)
+    assert len(list(with_progress(Slow(0.2), wanted=False))) == 2
+    assert capsys.readouterr().err == ""
+
+
+def test_there_is_no_bar_without_a_terminal(monkeypatch, capsys):
+    on_terminal(monkeypatch, is_terminal=False)
+    assert len(list(with_progress(Slow(0.2)))) == 2
+    assert capsys.readouterr().err == ""
+
+
+def test_rows_written_while_there_is_a_bar_go_to_standard_output(monkeypatch, capsys):
+    on_terminal(monkeypatch)
+    for _ in with_progress(Slow(0.3)):
+        sys.stdout.write("row\n")
+    assert capsys.readouterr().out == "row\nrow\n"
+
+
+def test_an_error_ends_the_bar(monkeypatch, fake):
+    on_terminal(monkeypatch)
+    fake.error = UsageError("no good")
+    with pytest.raises(UsageError):
+        list(with_progress(analysis()))

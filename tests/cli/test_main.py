@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import kanalyze
+from kanalyze.cli.main import main
+from kanalyze.errors import CaptureError
+
+ROOT = Path(__file__).parent.parent.parent
+RUN = [sys.executable, "-c", "from kanalyze.cli.main import run; run()"]
+
+
+def test_help_imports_nothing_slow():
+    code = (
+        "import sys\n"
+        "from kanalyze.cli.main import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "slow = {'numpy', 'pyarrow', 'rich', 'pandas', 'kanalyze.pipeline', 'asyncio'}\n"
+        "sys.exit(','.join(slow & set(sys.modules)) or 0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, cwd=ROOT)
+    assert done.stderr == b""
+    assert done.returncode == 0
+    assert b"usage: kanalyze" in done.stdout
+
+
+def test_the_version_is_the_package_s(capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(["--version"])
+    assert caught.value.code == 0
+    assert capsys.readouterr().out == f"kanalyze {kanalyze.__version__}\n"
+
+
+def test_a_capture_that_cannot_be_read_is_one_line_and_2(fake, capsys):
+    fake.batches = ()
+    fake.error = CaptureError("x.pcap: no such file")
+    assert main(["report", "x.pcap"]) == 2
+    assert capsys.readouterr().err == "kanalyze: x.pcap: no such file\n"
+
+
+def test_a_message_is_one_line_whatever_a_file_name_holds(fake, capsys):
+    fake.batches = ()
+    fake.error = CaptureError("a\nb\x1b[2J: no such file")
+    assert main(["report", "x"]) == 2
+    assert capsys.readouterr().err == "kanalyze: a\\nb\\x1b[2J: no such file\n"
+
+
+@pytest.mark.parametrize(
+    ("filters", "words"),
+    [
+        (["--api", "Prodoce"], "unknown API: 'Prodoce'; did you mean Produce"),
+        (["--slower-than", "10"], "not a duration: '10'"),
+        (["--since", "soon"], "not a time: 'soon'"),
+        (["--client-ip", "host"], "not an IP address or network: 'host'"),
+        (["--broker", "host:9092"], "not a broker address: 'host:9092'"),
+    ],
+)
+def test_a_filter_that_makes_no_sense_is_one_line_and_2(fake, capsys, filters, words):
+    assert main(["report", *filters, "x.pcap"]) == 2
+    error = capsys.readouterr().err
+    assert words in error
+    assert error.count("\n") == 1
+
+
+def test_a_keyboard_interrupt_is_130_and_says_nothing(fake, capsys):
+    fake.error = KeyboardInterrupt()
+    assert main(["report", "x.pcap"]) == 130
+    assert capsys.readouterr().err == ""
+
+
+def test_an_output_that_cannot_be_written_is_one_line_and_2(fake, capsys, tmp_path):
+    target = tmp_path / "no" / "out.csv"
+    assert main(["requests", "-o", str(target), "x.pcap"]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("kanalyze: ")
+    assert error.endswith(": No such file or directory\n")
+    assert error.count("\n") == 1
+
+
+def test_an_error_of_the_program_is_not_hidden(fake):
+    fake.error = RuntimeError("a bug")
+    with pytest.raises(RuntimeError):
+        main(["report", "x.pcap"])
+
+
+def shell(command: str, **settings) -> subprocess.CompletedProcess[bytes]:
+    """Run a command with a small fake pipeline in place of the real one."""
+    code = (
+        "import sys\n"
+        "from kanalyze.cli import analyze\n"
+        "from kanalyze.analysis.quality import CaptureQuality\n"
+        "from tests.support.rows import plain_traffic\n"
+        "class Fake:\n"
+        "    def __init__(self, captures, **_): self.quality = CaptureQuality(list(captures))\n"
+        "    def row_batches(self):\n"
+        "        for _ in range(20): yield plain_traffic(500)\n"
+        "analyze.Analysis = Fake\n"
+        "from kanalyze.cli.main import run\n"
+        "run()\n"
+    )
+    return subprocess.run(
+        ["sh", "-c", command, sys.executable, code],
+        capture_output=True,
+        check=False,
+        cwd=ROOT,
+        **settings,
+    )
+
+
+@pytest.mark.parametrize("row_format", ["table", "csv", "jsonl"])
+def test_a_reader_that_has_seen_enough_is_no_error(row_format):
+    command = (
+        f'{{ "$0" -c "$1" requests --format {row_format} x; echo "exit $?" >&2; }} | head -n 1'
+    )
+    done = shell(command)
+    assert done.stderr == b"exit 0\n"
+    assert done.stdout.count(b"\n") == 1
+
+
+@pytest.mark.parametrize("command", ["report", "report --json -", "requests --format csv"])
+def test_a_full_disk_behind_standard_output_is_one_line_and_2(command):
+    done = shell(f'"$0" -c "$1" {command} x > /dev/full')
+    assert done.stderr == b"kanalyze: No space left on device\n"
+    assert done.returncode == 2
+
+
+def test_closed_standard_streams_are_no_traceback():
+    assert shell('"$0" -c "$1" report x >&- 2>&-').returncode == 0
+
+
+def test_an_encoding_without_the_characters_gets_escapes():
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii", "NO_COLOR": "1"}
+    done = shell('"$0" -c "$1" report x', env=environment)
+    assert done.returncode == 0
+    assert done.stderr == b""
+    assert done.stdout.isascii()
+    assert b"\\u2192" in done.stdout
+
+
+def test_the_console_entry_ends_the_process_with_the_status():
+    done = subprocess.run(
+        [*RUN, "report", "--port", "0", "x"], capture_output=True, check=False, cwd=ROOT
+    )
+    assert done.returncode == 2
+    assert b"not a TCP port: '0'" in done.stderr

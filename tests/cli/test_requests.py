@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import pyarrow.parquet as pq
+import pytest
+
+from kanalyze.analysis.row import COLUMNS
+from kanalyze.cli.main import main
+
+
+def test_rows_are_a_table_on_standard_output(fake, capsys):
+    assert main(["requests", "x.pcap"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split()[:3] == ["time", "client", "from"]
+    assert len(lines) == 4
+
+
+def test_a_table_fits_the_width_that_the_environment_gives(fake, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["requests", "x.pcap"]) == 0
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.jsonl", "rows.parquet", "rows.txt"])
+def test_the_ending_of_the_file_says_the_format(fake, capsys, tmp_path, name):
+    target = tmp_path / name
+    assert main(["requests", "-o", str(target), "x.pcap"]) == 0
+    assert capsys.readouterr().out == ""
+    data = target.read_bytes()
+    count = {
+        "rows.csv": lambda: len(list(csv.reader(io.StringIO(data.decode())))) - 1,
+        "rows.jsonl": lambda: len([json.loads(line) for line in data.splitlines()]),
+        "rows.parquet": lambda: pq.read_table(target).num_rows,
+        "rows.txt": lambda: len(data.splitlines()) - 1,
+    }[name]
+    assert count() == 3
+
+
+def test_the_format_goes_before_the_ending(fake, tmp_path):
+    target = tmp_path / "rows.csv"
+    assert main(["requests", "--format", "jsonl", "-o", str(target), "x.pcap"]) == 0
+    assert json.loads(target.read_text().splitlines()[0])["capture"] == "x.pcap"
+
+
+@pytest.mark.parametrize("row_format", ["csv", "jsonl"])
+def test_formats_for_programs_go_to_standard_output(fake, capfd, row_format):
+    assert main(["requests", "--format", row_format, "--columns", "api_name", "x.pcap"]) == 0
+    assert "Fetch" in capfd.readouterr().out
+
+
+def test_columns_are_chosen_by_name(fake, capsys):
+    assert main(["requests", "--columns", "client_id, latency_ns", "x.pcap"]) == 0
+    assert capsys.readouterr().out.splitlines()[0].split() == ["client_id", "latency_ns"]
+
+
+def test_filters_hold_for_the_rows(fake, capsys):
+    assert main(["requests", "--errors", "--columns", "error_name", "x.pcap"]) == 0
+    assert capsys.readouterr().out.split() == ["error_name", "NOT_LEADER_OR_FOLLOWER"]
+
+
+def test_no_rows_are_titles_alone(fake, capfd):
+    fake.batches = ()
+    assert main(["requests", "--format", "csv", "x.pcap"]) == 0
+    assert capfd.readouterr().out.strip() == ",".join(column.name for column in COLUMNS)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["-o", "rows.xml"], "cannot tell the format of 'rows.xml'"),
+        (["--columns", "nope"], "unknown column: 'nope'"),
+        (["--columns", ","], "columns must be named"),
+    ],
+)
+def test_an_output_that_makes_no_sense_is_one_line_and_2(fake, capsys, arguments, words):
+    assert main(["requests", *arguments, "x.pcap"]) == 2
+    error = capsys.readouterr().err
+    assert words in error
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.jsonl", "rows.parquet", "rows.txt"])
+def test_what_is_interrupted_leaves_no_file(fake, tmp_path, name):
+    fake.error = KeyboardInterrupt()
+    assert main(["requests", "-o", str(tmp_path / name), "x.pcap"]) == 130
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kanalyze.analysis.row import COLUMNS
+from kanalyze.export.csv import CsvWriter, csv_text
+from kanalyze.export.schema import choose_columns
+from tests.support.rows import START_NS, failed, orphan, plain_traffic, row, rows
+
+
+def written(tmp_path, some, columns=COLUMNS) -> bytes:
+    target = tmp_path / "out.csv"
+    with CsvWriter(str(target), columns) as writer:
+        writer.write(some)
+    return target.read_bytes()
+
+
+def read_back(data: bytes) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(data.decode("utf-8"), newline="")))
+
+
+def undone(cell: str) -> str | None:
+    """Return a text cell as the module's description says a reader gets the text."""
+    if not cell:
+        return None
+    quoted = cell.removeprefix("'").replace('"', '\\"')
+    return json.loads(f'"{quoted}"')
+
+
+def test_the_first_line_names_the_columns(tmp_path):
+    assert written(tmp_path, []) == (",".join(c.name for c in COLUMNS) + "\r\n").encode()
+
+
+def test_numbers_are_exact_and_null_is_empty(tmp_path):
+    (cells,) = read_back(written(tmp_path, [row(request_start_ns=START_NS + 1, acks=-1)]))
+    assert cells["request_start_ns"] == str(START_NS + 1)
+    assert cells["acks"] == "-1"
+    assert cells["max_wait_ms"] == ""
+    assert cells["principal"] == ""
+
+
+def test_truth_is_lower_case(tmp_path):
+    cells = read_back(written(tmp_path, [row(waited=True), row(waited=False), row(waited=None)]))
+    assert [line["waited"] for line in cells] == ["true", "false", ""]
+
+
+def test_nested_columns_are_json(tmp_path):
+    item = failed("caf\u00e9", 6, "NOT_LEADER_OR_FOLLOWER", anomalies=["trailing_bytes"])
+    (cells,) = read_back(written(tmp_path, [item]))
+    assert json.loads(cells["errors"]) == [
+        {"topic": "caf\u00e9", "partition": 0, "code": 6, "name": "NOT_LEADER_OR_FOLLOWER"}
+    ]
+    assert json.loads(cells["anomalies"]) == ["trailing_bytes"]
+    assert json.loads(cells["partitions"])[0]["record_bytes"] == 100
+
+
+@settings(max_examples=40)
+@given(some=st.lists(rows(), max_size=3))
+def test_every_text_can_be_had_back(tmp_path_factory, some):
+    lines = read_back(written(tmp_path_factory.mktemp("csv"), some))
+    for item, cells in zip(some, lines, strict=True):
+        for name in ("client_id", "principal", "group_id", "client_software_name"):
+            assert undone(cells[name]) == getattr(item, name)
+
+
+@given(st.text(st.characters()))
+def test_a_cell_is_printable_and_no_formula(text):
+    cell = csv_text(text)
+    assert cell.isprintable()
+    assert cell
+    assert cell[0] not in "=+-@"
+    assert undone(cell) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "cell"),
+    [
+        ("app", "app"),
+        ('=HYPERLINK("http://x")', '\'=HYPERLINK("http://x")'),
+        ("+1", "'+1"),
+        ("-1", "'-1"),
+        ("@SUM(A1)", "'@SUM(A1)"),
+        ("'quoted", "''quoted"),
+        ("", "'"),
+        ("\t=1", "\\t=1"),
+        ("a\x1b[31m", "a\\u001b[31m"),
+        ("a\nb", "a\\nb"),
+    ],
+)
+def test_texts_that_a_spreadsheet_would_run_are_guarded(text, cell):
+    assert csv_text(text) == cell
+
+
+def test_pandas_reads_it(tmp_path):
+    traffic = plain_traffic(300)
+    frame = pd.read_csv(io.BytesIO(written(tmp_path, traffic)))
+    assert frame["latency_ns"].to_list() == [item.latency_ns for item in traffic]
+    assert frame["client_id"].to_list() == [item.client_id for item in traffic]
+    assert frame.columns.to_list() == [column.name for column in COLUMNS]
+
+
+def test_columns_can_be_chosen(tmp_path):
+    data = written(tmp_path, [orphan()], choose_columns(["status", "client_id"]))
+    assert data == b"status,client_id\r\norphan_response,\r\n"
+
+
+def test_many_different_texts_are_all_written(tmp_path):
+    crowd = [row(client_id=f"client-{number}") for number in range(12_000)]
+    data = written(tmp_path, crowd, choose_columns(["client_id"]))
+    assert data.decode().split("\r\n")[1:-1] == [item.client_id for item in crowd]

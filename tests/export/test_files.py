@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import os
+import stat
+import threading
+from pathlib import Path
+
+import pytest
+
+from kanalyze.export.files import OutputFile
+
+
+def names(folder) -> list[str]:
+    return sorted(item.name for item in folder.iterdir())
+
+
+def test_a_file_appears_when_it_is_closed_and_not_before(tmp_path):
+    target = tmp_path / "out.csv"
+    output = OutputFile(str(target))
+    output.file.write(b"whole")
+    assert not target.exists()
+    output.close()
+    assert target.read_bytes() == b"whole"
+    assert names(tmp_path) == ["out.csv"]
+
+
+def test_giving_up_leaves_the_old_file_and_nothing_else(tmp_path):
+    target = tmp_path / "out.csv"
+    target.write_bytes(b"old")
+    output = OutputFile(str(target))
+    output.file.write(b"half")
+    output.abort()
+    assert target.read_bytes() == b"old"
+    assert names(tmp_path) == ["out.csv"]
+
+
+def test_an_exception_in_the_block_gives_up(tmp_path):
+    def fail():
+        with OutputFile(str(tmp_path / "out")) as output:
+            output.file.write(b"half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fail()
+    assert names(tmp_path) == []
+
+
+def test_closing_or_giving_up_twice_does_nothing(tmp_path):
+    output = OutputFile(str(tmp_path / "out"))
+    output.close()
+    output.close()
+    output.abort()
+    assert names(tmp_path) == ["out"]
+
+
+def test_a_new_file_has_the_permissions_that_the_umask_says(tmp_path):
+    before = os.umask(0o027)
+    try:
+        OutputFile(str(tmp_path / "out")).close()
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == 0o640
+
+
+def test_a_symbolic_link_stays_one(tmp_path):
+    (tmp_path / "real").write_bytes(b"old")
+    (tmp_path / "link").symlink_to("real")
+    with OutputFile(str(tmp_path / "link")) as output:
+        output.file.write(b"new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real").read_bytes() == b"new"
+
+
+def test_a_pipe_is_written_as_it_is(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    read = []
+    reader = threading.Thread(target=lambda: read.append(pipe.read_bytes()))
+    reader.start()
+    with OutputFile(str(pipe)) as output:
+        output.file.write(b"through")
+    reader.join(5)
+    assert read == [b"through"]
+    assert names(tmp_path) == ["pipe"]
+
+
+def test_a_device_is_written_as_it_is():
+    with OutputFile("/dev/null") as output:
+        output.file.write(b"gone")
+    assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
+
+
+def test_a_folder_is_no_file(tmp_path):
+    with pytest.raises(IsADirectoryError):
+        OutputFile(str(tmp_path))
+
+
+def test_a_missing_folder_is_an_error_with_a_file_name(tmp_path):
+    with pytest.raises(FileNotFoundError) as caught:
+        OutputFile(str(tmp_path / "no" / "out"))
+    assert "out" in str(caught.value.filename)
+
+
+def test_standard_output_stays_open(capfdbinary):
+    with OutputFile("-") as output:
+        output.file.write(b"one")
+    with OutputFile("-") as output:
+        output.file.write(b"two")
+    assert capfdbinary.readouterr().out == b"onetwo"

@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+from kanalyze.errors import UsageError
+from kanalyze.export import parquet
+from kanalyze.export.arrow import record_batch
+from kanalyze.export.parquet import ParquetWriter
+from kanalyze.export.schema import arrow_schema, choose_columns
+from tests.support.rows import failed, fetch, orphan, plain_traffic, row, unanswered
+
+MIXED = [row(), fetch(), orphan(), unanswered(), failed("orders", 6, "X"), row(client_id="")]
+
+
+def test_what_is_read_back_equals_what_was_written(tmp_path):
+    target = tmp_path / "out.parquet"
+    with ParquetWriter(str(target)) as writer:
+        writer.write(MIXED[:2])
+        writer.write([])
+        writer.write(MIXED[2:])
+    table = pq.read_table(target)
+    assert table.to_pylist() == record_batch(MIXED).to_pylist()
+    assert table.schema.equals(arrow_schema(), check_metadata=True)
+
+
+def test_pandas_reads_it(tmp_path):
+    traffic = plain_traffic(500)
+    target = tmp_path / "out.parquet"
+    with ParquetWriter(str(target)) as writer:
+        writer.write(traffic)
+    frame = pd.read_parquet(target)
+    assert frame["latency_ns"].to_list() == [item.latency_ns for item in traffic]
+
+
+def test_it_is_compressed_with_zstandard(tmp_path):
+    with ParquetWriter(str(tmp_path / "out.parquet")) as writer:
+        writer.write([row()])
+    metadata = pq.ParquetFile(tmp_path / "out.parquet").metadata
+    assert metadata.row_group(0).column(0).compression == "ZSTD"
+
+
+def test_row_groups_are_bounded_in_rows(tmp_path, monkeypatch):
+    monkeypatch.setattr(parquet, "ROW_GROUP_ROWS", 100)
+    with ParquetWriter(str(tmp_path / "out.parquet")) as writer:
+        writer.write(plain_traffic(50))
+        writer.write(plain_traffic(330))
+    metadata = pq.ParquetFile(tmp_path / "out.parquet").metadata
+    groups = [metadata.row_group(index).num_rows for index in range(metadata.num_row_groups)]
+    assert sum(groups) == 380
+    assert max(groups) <= 100
+
+
+def test_row_groups_are_bounded_in_bytes(tmp_path, monkeypatch):
+    monkeypatch.setattr(parquet, "ROW_GROUP_BYTES", 10_000)
+    with ParquetWriter(str(tmp_path / "out.parquet")) as writer:
+        for _ in range(4):
+            writer.write(plain_traffic(100))
+    assert pq.ParquetFile(tmp_path / "out.parquet").metadata.num_row_groups == 4
+
+
+def test_no_rows_make_a_file_with_all_columns(tmp_path):
+    ParquetWriter(str(tmp_path / "out.parquet")).close()
+    assert pq.read_table(tmp_path / "out.parquet").schema.names == arrow_schema().names
+
+
+def test_columns_can_be_chosen(tmp_path):
+    with ParquetWriter(str(tmp_path / "out.parquet"), choose_columns(["client_id"])) as writer:
+        writer.write([row()])
+    assert pq.read_table(tmp_path / "out.parquet").to_pylist() == [{"client_id": "app"}]
+
+
+def test_an_exception_leaves_no_file(tmp_path):
+    def fail():
+        with ParquetWriter(str(tmp_path / "out.parquet")) as writer:
+            writer.write([row()])
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fail()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_is_an_error_and_leaves_no_traceback_behind():
+    code = (
+        "import sys\n"
+        "from kanalyze.export.parquet import ParquetWriter\n"
+        "from tests.support.rows import row\n"
+        "try:\n"
+        "    with ParquetWriter('/dev/full') as writer: writer.write([row()])\n"
+        "except OSError as error: sys.exit(error.errno)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert done.returncode == 28
+    assert done.stderr == b""
+
+
+def test_it_is_not_written_to_a_terminal(monkeypatch):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    with pytest.raises(UsageError, match="terminal"):
+        ParquetWriter("-")
+
+
+def test_it_is_written_to_a_pipe():
+    code = (
+        "from kanalyze.export.parquet import ParquetWriter\n"
+        "from tests.support.rows import row\n"
+        "with ParquetWriter('-') as writer: writer.write([row()])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert pq.read_table(io.BytesIO(done.stdout)).num_rows == 1

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pyarrow as pa
+import pytest
+
+from kanalyze.analysis.row import COLUMNS
+from kanalyze.errors import UsageError
+from kanalyze.export.schema import arrow_schema, choose_columns
+
+
+def test_the_schema_has_every_column_of_the_contract_in_order():
+    assert arrow_schema().names == [column.name for column in COLUMNS]
+
+
+def test_types_and_nullability_are_those_of_the_contract():
+    schema = arrow_schema()
+    assert schema.field("latency_ns").type == pa.int64()
+    assert schema.field("latency_ns").nullable
+    assert schema.field("client_port").type == pa.int32()
+    assert not schema.field("client_port").nullable
+    assert schema.field("acks").type == pa.int16()
+    assert schema.field("waited").type == pa.bool_()
+    assert schema.field("anomalies").type.value_type == pa.string()
+    partitions = schema.field("partitions").type.value_type
+    assert partitions.field("record_count").type == pa.int64()
+    assert not partitions.field("partition").nullable
+
+
+def test_every_field_says_what_it_means_and_in_what_unit():
+    schema = arrow_schema()
+    assert schema.field("latency_ns").metadata[b"unit"] == b"ns"
+    assert all(field.metadata[b"meaning"] for field in schema)
+    assert b"unit" not in schema.field("client_id").metadata
+
+
+def test_columns_are_chosen_by_name_in_the_order_asked():
+    assert [column.name for column in choose_columns(["client_id", "capture"])] == [
+        "client_id",
+        "capture",
+    ]
+    assert choose_columns(None) is COLUMNS
+
+
+@pytest.mark.parametrize("names", [[], ["nope"], ["capture", "capture"]])
+def test_columns_that_make_no_sense_are_refused(names):
+    with pytest.raises(UsageError, match="column"):
+        choose_columns(names)
+
+
+def test_pyarrow_is_not_imported_before_a_schema_is_asked_for():
+    code = "import kanalyze.export.open, sys; sys.exit('pyarrow' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

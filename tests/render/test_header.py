@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import pytest
+
+from kanalyze.analysis.quality import CaptureQuality
+from kanalyze.analysis.statistics import Statistics
+from kanalyze.model import AnomalyKind
+from kanalyze.render.header import header_lines
+from tests.support.rows import START_NS, orphan, row
+
+
+def lines_of(rows=(), key_limit: int = 100, **quality) -> list[str]:
+    statistics = Statistics(key_limit=key_limit)
+    statistics.add(rows)
+    made = CaptureQuality(**quality)
+    return [line.plain for line in header_lines(statistics.summary(made))]
+
+
+def warnings_of(rows=(), **quality) -> list[str]:
+    return [line for line in lines_of(rows, **quality) if line.startswith("WARNING")]
+
+
+def test_a_sound_capture_has_no_warning():
+    assert warnings_of([row()], kafka_connections=1, kafka_bytes=250, decoded_bytes=250) == []
+
+
+@pytest.mark.parametrize(
+    ("quality", "expected"),
+    [
+        ({"lost_bytes": 1460}, "1.46 kB sent but not in the capture"),
+        ({"snapped_bytes": 10}, "10 B cut off by the snap length"),
+        ({"dropped_packets": 1}, "1 packet dropped while capturing"),
+        ({"unreadable_packets": 2}, "2 packets with unreadable headers"),
+        (
+            {"kafka_bytes": 200, "decoded_bytes": 100, "undecoded_bytes": 60, "skipped_bytes": 40},
+            (
+                "50.00 % of the Kafka bytes not decoded: 60 B in messages that were not read to "
+                "the end, 40 B passed over while out of step"
+            ),
+        ),
+    ],
+)
+def test_what_is_missing_is_a_warning(quality, expected):
+    assert warnings_of([row()], **quality) == [f"WARNING: {expected}"]
+
+
+def test_a_capture_without_kafka_says_so():
+    assert warnings_of(tls_connections=1) == ["WARNING: no Kafka requests found"]
+
+
+def test_a_filter_that_lets_nothing_pass_is_not_called_absence_of_kafka():
+    assert warnings_of(kafka_connections=1) == ["WARNING: no Kafka requests match"]
+
+
+def test_responses_without_a_request_are_a_warning():
+    assert warnings_of([row(), orphan()]) == ["WARNING: 1 response without a request"]
+
+
+def test_a_limit_that_was_met_is_a_warning():
+    warnings = warnings_of([row(client_id=str(n)) for n in range(9)], key_limit=5)
+    assert warnings == ["WARNING: too many clients to tell all apart: the rest is one line"]
+
+
+def test_an_empty_capture_says_that_it_has_no_packets():
+    assert lines_of(captures=["x.pcap"])[:2] == ["x.pcap", "no packets"]
+
+
+def test_times_packets_and_connections_are_said():
+    lines = lines_of(
+        [row()],
+        captures=["a", "b", "c"],
+        packets=1,
+        wire_bytes=1500,
+        first_time_ns=START_NS,
+        last_time_ns=START_NS + 2_500_000_000,
+        connections=3,
+        kafka_connections=2,
+        tls_connections=1,
+    )
+    assert lines[0] == "a and 2 more"
+    assert lines[1] == "2026-01-01 00:00:00.000 to 2026-01-01 00:00:02.500 UTC (2.50 s)"
+    assert lines[2] == "1 packet, 1.50 kB on the wire"
+    assert lines[3] == "3 TCP connections: 2 Kafka, 1 TLS"
+
+
+def test_retransmissions_and_disorder_are_said():
+    assert "1.46 kB retransmitted, 1 packet out of order" in lines_of(
+        retransmitted_bytes=1460, out_of_order_packets=1
+    )
+    assert "2 packets out of order" in lines_of(out_of_order_packets=2)
+
+
+def test_throttling_is_said():
+    lines = lines_of([row(throttle_time_ms=250), row()])
+    assert "1 response throttled, 250 ms in all" in lines
+
+
+def test_anomalies_are_listed_with_the_most_frequent_first():
+    statistics, quality = Statistics(), CaptureQuality()
+    quality.count_anomaly(AnomalyKind.LOST_BYTES, 5)
+    quality.count_anomaly(AnomalyKind.TRAILING_BYTES, 5, count=3)
+    lines = [line.plain for line in header_lines(statistics.summary(quality))]
+    assert lines[-1] == "anomalies: trailing_bytes 3, lost_bytes 1"
+
+
+def test_a_file_name_cannot_drive_the_terminal():
+    assert lines_of(captures=["\x1b[2J.pcap"])[0] == "\\u001b[2J.pcap"

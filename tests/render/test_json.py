@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import json
+
+import kanalyze
+from kanalyze.analysis.quality import CaptureQuality
+from kanalyze.analysis.statistics import Statistics
+from kanalyze.render.json import summary_json
+from tests.support.rows import row
+
+
+def summary_of(*rows) -> dict:
+    statistics = Statistics()
+    statistics.add(rows)
+    return statistics.summary(CaptureQuality())
+
+
+def test_the_text_holds_the_summary_and_the_version_that_made_it():
+    summary = summary_of(row())
+    read = json.loads(summary_json(summary))
+    assert read.pop("kanalyze_version") == kanalyze.__version__
+    assert read == summary
+
+
+def test_the_schema_stands_first():
+    assert list(json.loads(summary_json(summary_of())))[:2] == ["schema", "kanalyze_version"]
+
+
+def test_nothing_from_the_wire_is_written_raw():
+    text = summary_json(summary_of(row(client_id="\x1b[31m\u202e\u00e9")))
+    assert text.isascii()
+    assert "\x1b" not in text
+    assert json.loads(text)["clients"][0]["client_id"] == "\x1b[31m\u202e\u00e9"

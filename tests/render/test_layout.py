@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from kanalyze.render.layout import GAP, TableColumn, fitted, natural_widths, padded
+
+COLUMNS = (
+    TableColumn("name", least=10),
+    TableColumn("count", right=True),
+    TableColumn("extra", rank=1),
+    TableColumn("more", rank=2),
+)
+
+
+def line_width(widths) -> int:
+    shown = [width for width in widths if width is not None]
+    return sum(shown) + GAP * (len(shown) - 1)
+
+
+def test_a_column_is_as_wide_as_its_widest_cell_or_its_title():
+    rows = [("a", "1234567", "", ""), ("abcdefgh", "1", "", "")]
+    assert natural_widths(COLUMNS, rows) == [8, 7, 5, 4]
+
+
+def test_wide_characters_take_two_columns():
+    assert natural_widths(COLUMNS[:1], [("\u6f22\u5b57\u6f22",)]) == [6]
+
+
+def test_with_room_nothing_changes():
+    assert fitted(COLUMNS, [20, 5, 5, 5], 80) == [20, 5, 5, 5]
+    assert fitted(COLUMNS, [2000, 5, 5, 5], None) == [2000, 5, 5, 5]
+
+
+def test_long_names_are_cut_before_a_column_is_left_out():
+    assert fitted(COLUMNS, [40, 5, 5, 5], 41) == [20, 5, 5, 5]
+
+
+def test_the_highest_rank_goes_first():
+    assert fitted(COLUMNS, [40, 5, 5, 5], 28) == [14, 5, 5, None]
+    assert fitted(COLUMNS, [40, 5, 5, 5], 20) == [13, 5, None, None]
+
+
+def test_names_are_cut_further_when_nothing_is_left_to_leave_out():
+    assert fitted(COLUMNS, [40, 5, 5, 5], 15) == [8, 5, None, None]
+
+
+def test_numbers_are_never_cut():
+    assert fitted(COLUMNS, [40, 20, 5, 5], 10) == [8, 20, None, None]
+
+
+@given(st.lists(st.integers(0, 60), min_size=4, max_size=4), st.integers(80, 200))
+def test_the_line_fits(natural, width):
+    assert line_width(fitted(COLUMNS, natural, width)) <= max(width, 8 + GAP + natural[1])
+
+
+@given(st.text(max_size=30), st.integers(1, 20), st.booleans())
+def test_a_cell_takes_exactly_its_width(text, width, right):
+    text = "".join(char for char in text if char.isprintable())
+    assert cell_len(padded(text, width, right=right)) == width
+
+
+def test_cells_are_padded_or_cut():
+    assert padded("ab", 4) == "ab  "
+    assert padded("ab", 4, right=True) == "  ab"
+    assert padded("abcdef", 4) == "abc\u2026"
+    assert padded("abcd", 4) == "abcd"

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from rich.cells import cell_len
+
+from kanalyze.analysis.row import COLUMNS
+from kanalyze.render.table import RowTable
+from tests.support.golden import assert_golden
+from tests.support.rows import failed, fetch, orphan, partition, plain_traffic, row, unanswered
+
+GOLDEN = Path(__file__).parent / "golden"
+MIXED = [
+    row(),
+    fetch(waited=True, client_id="a-consumer-with-a-rather-long-name", group_id="billing"),
+    failed("orders", 6, "NOT_LEADER_OR_FOLLOWER"),
+    unanswered(),
+    orphan(),
+    row(client_id="\x1b[31mred[bold]x[/]\u202e\n", api_name=None, api_key=999),
+    row(partitions=[partition("orders"), partition("clicks"), partition(None, topic_id="id")]),
+]
+
+
+def columns(*names):
+    by_name = {column.name: column for column in COLUMNS}
+    return [by_name[name] for name in names]
+
+
+def written(*batches, width=None, colour=False, chosen=None) -> str:
+    stream = io.StringIO()
+    table = RowTable(stream, width=width, colour=colour, columns=chosen)
+    for batch in batches:
+        table.write(batch)
+    table.close()
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("width", [80, 140])
+def test_the_table_looks_as_it_did(width):
+    assert_golden(written(MIXED, width=width), GOLDEN / f"table-{width}.txt")
+
+
+@pytest.mark.parametrize("width", [80, 100, 140, 200])
+def test_every_line_fits_the_width(width):
+    lines = written(MIXED + plain_traffic(100), width=width).splitlines()
+    assert max(cell_len(line) for line in lines) <= width
+
+
+def test_there_is_one_line_a_row_and_one_of_titles():
+    assert len(written(MIXED[:3], MIXED[3:], width=80).splitlines()) == len(MIXED) + 1
+
+
+def test_without_rows_there_are_the_titles():
+    assert written(width=80).split()[:2] == ["time", "client"]
+    assert written([]) == written()
+
+
+def test_nothing_from_the_wire_drives_the_terminal():
+    text = written(MIXED)
+    assert all(char.isprintable() or char == "\n" for char in text)
+    assert "\\u001b[31mred[bold]x[/]\\u202e\\n" in text
+
+
+def test_colour_marks_what_failed_and_only_when_it_is_wanted():
+    lines = written([row(), failed("orders", 6, "X")], colour=True).splitlines()
+    assert lines[2].startswith("\x1b[31m")
+    assert "\x1b" not in lines[1]
+    assert "\x1b" not in written(MIXED)
+
+
+def test_chosen_columns_are_shown_as_they_are():
+    chosen = columns("client_id", "latency_ns", "waited", "errors", "anomalies")
+    text = written([failed("orders", 6, "X", anomalies=["a", "b"])], chosen=chosen)
+    assert text.splitlines()[1].split() == ["app", "2000000", "-", "orders:0:6:X", "a,", "b"]
+    assert written([fetch(waited=False)], chosen=columns("waited")) == "waited\nfalse\n"
+
+
+def test_every_column_of_the_contract_can_be_shown():
+    text = written(MIXED, chosen=COLUMNS)
+    assert text.splitlines()[0].split() == [column.name for column in COLUMNS]
+
+
+def test_a_number_that_grew_later_is_not_cut():
+    chosen = columns("request_packet", "client_id")
+    batches = [row(request_packet=1)] * 1000, [row(request_packet=10**15)]
+    assert str(10**15) in written(*batches, chosen=chosen, width=80)
+
+
+def test_a_text_that_grew_later_is_cut_on_a_terminal_and_nowhere_else():
+    chosen = columns("client_id", "status")
+    batches = [row()] * 1000, [row(client_id="x" * 40)]
+    assert written(*batches, chosen=chosen, width=80).endswith("\nxxxxxxxx\u2026  ok\n")
+    assert written(*batches, chosen=chosen).endswith("\n" + "x" * 40 + "  ok\n")
+
+
+def test_widths_are_settled_by_many_rows_however_small_the_batches():
+    batches = [[row(client_id="x" * number)] for number in range(1, 30)]
+    assert "x" * 29 in written([], *batches, width=80, chosen=columns("client_id"))
+
+
+def test_rows_are_held_back_only_until_the_widths_are_settled():
+    stream = io.StringIO()
+    table = RowTable(stream, width=80, colour=False)
+    table.write([row()] * 999)
+    assert stream.getvalue() == ""
+    table.write([row()])
+    assert len(stream.getvalue().splitlines()) == 1001
+
+
+def test_times_have_microseconds():
+    assert "00:00:00.000000" in written([row()])

@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from kanalyze.analysis.quality import CaptureQuality
+from kanalyze.analysis.statistics import Statistics
+from kanalyze.model import AnomalyKind
+from kanalyze.render.terminal import render_report
+from tests.support.golden import assert_golden
+from tests.support.rows import (
+    START_NS,
+    failed,
+    fetch,
+    orphan,
+    partition,
+    plain_traffic,
+    row,
+    unanswered,
+)
+
+GOLDEN = Path(__file__).parent / "golden"
+HOSTILE = "\x1b[31mred[bold]x[/]\u202egnp\n:smile:"
+
+
+def rendered(summary: dict, width: int, *, colour: bool = False) -> str:
+    stream = io.StringIO()
+    console = Console(
+        file=stream,
+        width=width,
+        force_terminal=colour,
+        color_system="standard" if colour else None,
+        no_color=not colour,
+        legacy_windows=False,
+    )
+    render_report(summary, console)
+    return stream.getvalue()
+
+
+def summary_of(rows, quality: CaptureQuality | None = None, key_limit: int = 100) -> dict:
+    statistics = Statistics(key_limit=key_limit)
+    statistics.add(rows)
+    return statistics.summary(quality or CaptureQuality(["x.pcap"]))
+
+
+def usual() -> dict:
+    quality = CaptureQuality(
+        captures=["broker-1.pcapng"],
+        packets=6_004,
+        captured_bytes=4_000_000,
+        wire_bytes=4_001_000,
+        first_time_ns=START_NS,
+        last_time_ns=START_NS + 620_000_000,
+        tcp_packets=6_000,
+        not_tcp_packets=4,
+        connections=10,
+        kafka_connections=8,
+        tls_connections=1,
+        other_connections=1,
+        kafka_bytes=750_000,
+        decoded_bytes=749_000,
+        undecoded_bytes=800,
+        skipped_bytes=200,
+        lost_bytes=1_460,
+    )
+    quality.count_anomaly(AnomalyKind.LOST_BYTES, 1_460)
+    quality.count_anomaly(AnomalyKind.NOT_IN_SYNC, 200)
+    rows = [*plain_traffic(3000), orphan(), unanswered(), row(principal="alice", client_id=None)]
+    return summary_of(rows, quality)
+
+
+def hostile() -> dict:
+    rows = [
+        failed(HOSTILE, 3, HOSTILE, client_id=HOSTILE, group_id=HOSTILE, principal=HOSTILE),
+        row(api_name=HOSTILE, api_key=777, wire=HOSTILE, client_software_name=HOSTILE),
+        row(client_id="\u6f22\u5b57" * 40, partitions=[partition("e\u0301" * 60)]),
+        row(client_id="x" * 32_000, status="malformed", latency_ns=-5),
+    ]
+    return summary_of(rows, CaptureQuality([HOSTILE]))
+
+
+@pytest.mark.parametrize("width", [80, 140])
+@pytest.mark.parametrize(("name", "make"), [("usual", usual), ("hostile", hostile)])
+def test_the_report_looks_as_it_did(name, make, width):
+    assert_golden(rendered(make(), width), GOLDEN / f"{name}-{width}.txt")
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 140, 200])
+@pytest.mark.parametrize("make", [usual, hostile])
+def test_every_line_fits_the_terminal(make, width):
+    lines = rendered(make(), width).splitlines()
+    assert max(cell_len(line) for line in lines) <= width
+
+
+def test_nothing_from_the_wire_drives_the_terminal():
+    text = rendered(hostile(), 140)
+    assert all(char.isprintable() or char == "\n" for char in text)
+    assert "\\u001b[31mred[bold]x[/]\\u202egnp\\n:smile:" in text
+
+
+def test_without_colour_there_is_no_escape_code():
+    assert "\x1b" not in rendered(usual(), 80)
+
+
+def test_with_colour_the_words_are_the_same():
+    coloured = rendered(usual(), 80, colour=True)
+    assert "\x1b[" in coloured
+    assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == rendered(usual(), 80)
+
+
+def test_a_capture_without_kafka_gives_the_head_alone():
+    quality = CaptureQuality(["x.pcap"], packets=3, connections=1, other_connections=1)
+    assert rendered(summary_of([], quality), 80) == (
+        "x.pcap\nno packets\n1 TCP connection: 1 other\nWARNING: no Kafka requests found\n"
+    )
+
+
+def test_fetches_that_waited_have_a_line_of_their_own():
+    rows = [fetch(), fetch(waited=True, latency_ns=500_000_000)]
+    lines = rendered(summary_of(rows), 80).splitlines()
+    (waited,) = [line for line in lines if line.startswith("Fetch (waited)")]
+    (other,) = [line for line in lines if line.startswith("Fetch  ")]
+    assert waited.split()[2] == "1"
+    assert "500 ms" in waited
+    assert other.split()[1] == "1"
+    assert "500 ms" not in other
+
+
+def test_when_every_fetch_waited_there_is_only_that_line():
+    text = rendered(summary_of([fetch(waited=True)]), 80)
+    assert "Fetch (waited)" in text
+    assert "\nFetch  " not in text
+
+
+def test_a_count_that_is_too_low_is_marked():
+    text = rendered(summary_of([row(), row(record_count=None)]), 140)
+    assert "records produced \u22651 " in text
+
+
+def test_long_tables_say_how_much_they_leave_out():
+    crowd = [row(client_id=f"c{number}") for number in range(25)]
+    assert "and 15 more" in rendered(summary_of(crowd), 80)
+
+
+def test_keys_beyond_the_limit_are_one_line():
+    crowd = [row(client_id=f"c{number}") for number in range(9)]
+    assert "(other clients)" in rendered(summary_of(crowd, key_limit=5), 80)
+
+
+def test_times_have_their_date_when_the_capture_spans_days():
+    quality = CaptureQuality(["x"], first_time_ns=START_NS, last_time_ns=START_NS + 86_400 * 10**9)
+    text = rendered(summary_of([failed("orders", 6, "X")], quality), 140)
+    assert "01-01 00:00:00" in text
