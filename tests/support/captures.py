@@ -1,0 +1,46 @@
+"""The captures of the repository, what was counted while they were made, and our rows of them."""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kanalyze.pipeline import Analysis
+
+if TYPE_CHECKING:
+    from kanalyze.analysis.quality import CaptureQuality
+    from kanalyze.analysis.row import Row
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "captures"
+NAMES = sorted(path.name.removesuffix(".truth.json") for path in FOLDER.glob("*.truth.json"))
+
+
+def truth(name: str) -> dict[str, Any]:
+    """What the broker and the clients counted."""
+    found: dict[str, Any] = json.loads((FOLDER / f"{name}.truth.json").read_text())
+    return found
+
+
+def path(name: str) -> Path:
+    return FOLDER / truth(name)["capture"]
+
+
+def request_log(name: str) -> list[dict[str, Any]]:
+    """The broker's request log; empty where there was no broker to write one."""
+    log = FOLDER / f"{name}.broker.jsonl.gz"
+    if not log.exists():
+        return []
+    with gzip.open(log, "rt") as lines:
+        return [json.loads(line) for line in lines]
+
+
+@functools.cache
+def analysis(name: str) -> tuple[tuple[Row, ...], CaptureQuality]:
+    """Our rows and what we say of the capture."""
+    run = Analysis([str(path(name))])
+    rows = tuple(row for batch in run.row_batches() for row in batch)
+    return rows, run.quality

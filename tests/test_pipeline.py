@@ -1,0 +1,106 @@
+"""All stages together: what does not change the stream does not change the rows."""
+
+from __future__ import annotations
+
+import io
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kanalyze.analysis.filters import RowFilter
+from kanalyze.errors import UsageError
+from kanalyze.pipeline import Analysis
+from tests.support.captures import analysis, path, truth
+from tests.support.rewrite import Packet, duplicated, pcap_of, read_pcap, resegmented, swapped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from kanalyze.analysis.row import Row
+
+PLACES = ("capture", "request_packet", "response_packet")
+TIMES = tuple(
+    f"{message}_{edge}_ns" for message in ("request", "response") for edge in ("start", "end")
+)
+BY_TIME = (*TIMES, "latency_ns", "total_time_ns", "waited")
+
+
+def rows_of(data: bytes) -> list[Row]:
+    run = Analysis([io.BytesIO(data)])
+    return [row for batch in run.row_batches() for row in batch]
+
+
+def without(rows: list[Row] | tuple[Row, ...], *columns: str) -> list[Row]:
+    """Rows with some columns blanked, in the order of connections and ids."""
+    blanked = [row._replace(**dict.fromkeys(columns)) for row in rows]
+    return sorted(blanked, key=lambda row: (row.connection, row.correlation_id, repr(row)))
+
+
+CHANGES: dict[str, tuple[Callable[[list[Packet], random.Random], list[Packet]], tuple[str, ...]]]
+CHANGES = {
+    "every packet twice": (duplicated, PLACES),
+    "neighbours swapped": (swapped, (*PLACES, *BY_TIME)),
+    "segments cut anew": (resegmented, PLACES),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("name", ["mock", "waits", "large"])
+def test_disorder_changes_nothing_but_packet_numbers(name: str, change: str) -> None:
+    alter, columns = CHANGES[change]
+    header, packets = read_pcap(path(name).read_bytes())
+    altered = pcap_of(header, alter(packets, random.Random(7)))
+    assert without(rows_of(altered), *columns) == without(analysis(name)[0], *columns)
+
+
+def test_several_files_are_one_stream_and_each_counts_its_own_packets(tmp_path: Path) -> None:
+    header, packets = read_pcap(path("large").read_bytes())
+    third = len(packets) // 3
+    for number in range(3):
+        part = packets[number * third : (number + 1) * third if number < 2 else None]
+        (tmp_path / f"part{2 - number}.pcap").write_bytes(pcap_of(header, part))
+    run = Analysis([str(tmp_path)])
+    rows = [row for batch in run.row_batches() for row in batch]
+    assert without(rows, *PLACES) == without(analysis("large")[0], *PLACES)
+    assert {row.capture for row in rows} == {str(tmp_path / f"part{n}.pcap") for n in range(3)}
+    assert max(row.request_packet or 0 for row in rows) <= third + 2
+    assert run.quality.packets == truth("large")["packets"]
+
+
+def test_a_filter_gives_the_rows_that_match_and_no_others() -> None:
+    run = Analysis([str(path("basics"))], row_filter=RowFilter.parse(apis=["fetch"]))
+    rows = [row for batch in run.row_batches() for row in batch]
+    assert rows == [row for row in analysis("basics")[0] if row.api_name == "Fetch"]
+    assert run.quality == analysis("basics")[1]
+
+
+def test_a_forced_port_turns_a_connection_round() -> None:
+    clients = {row.client_port for row in analysis("ipv6")[0]}
+    run = Analysis([str(path("ipv6"))], ports=sorted(clients))
+    assert not [row for batch in run.row_batches() for row in batch if row.status == "ok"]
+
+
+@pytest.mark.parametrize(
+    "bad", [{"ports": [0]}, {"ports": [70_000]}, {"brokers": ["not an address"]}]
+)
+def test_arguments_that_make_no_sense_are_refused_before_anything_is_opened(
+    bad: dict[str, list[str]],
+) -> None:
+    with pytest.raises(UsageError):
+        Analysis(["missing.pcap"], **bad)  # type: ignore[arg-type]
+
+
+def test_an_analysis_runs_once() -> None:
+    run = Analysis([str(path("mock"))])
+    assert list(run.row_batches())
+    with pytest.raises(UsageError, match="once"):
+        list(run.row_batches())
+
+
+def test_progress_ends_at_the_size_of_the_files() -> None:
+    run = Analysis([str(path("mock")), str(path("waits"))])
+    list(run.row_batches())
+    size = path("mock").stat().st_size + path("waits").stat().st_size
+    assert run.progress == (size, size)

@@ -1,0 +1,316 @@
+"""Our rows against what the broker and the clients counted while the captures were made.
+
+Nothing here was computed by this project: ``*.truth.json`` holds JMX counters, request-log counts
+and the clients' own counts, ``*.broker.jsonl.gz`` the broker's log of every request.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import Any
+
+import pytest
+
+from tests.support.captures import NAMES, analysis, request_log, truth
+
+ENVELOPE = 58
+ENCRYPTED_OR_CUT = {"tls", "snaplen"}
+READABLE = [name for name in NAMES if name not in ENCRYPTED_OR_CUT]
+WITH_BROKER = [name for name in READABLE if "broker_requests" in truth(name)]
+
+
+def test_there_are_captures() -> None:
+    assert len(NAMES) >= 8
+    assert {"basics", "tls", "mock", "errors", "waits"} <= set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_packet_is_counted(name: str) -> None:
+    _, quality = analysis(name)
+    assert quality.packets == truth(name)["packets"]
+    assert truth(name)["dropped_by_kernel"] == 0
+
+
+@pytest.mark.parametrize("name", WITH_BROKER)
+def test_requests_by_api_and_version_are_those_the_broker_counted(name: str) -> None:
+    rows, _ = analysis(name)
+    ours: dict[str, Counter[str]] = defaultdict(Counter)
+    for row in rows:
+        if row.request_packet is not None and row.api_name is not None:
+            ours[row.api_name][str(row.api_version)] += 1
+    assert ours == truth(name)["broker_requests"]
+
+
+@pytest.mark.parametrize("name", WITH_BROKER)
+def test_errors_are_those_the_broker_counted(name: str) -> None:
+    rows, _ = analysis(name)
+    ours: dict[str, Counter[str]] = defaultdict(Counter)
+    for row in rows:
+        if row.api_key != ENVELOPE:
+            ours[row.api_name or ""].update(item.name for item in row.errors)
+    theirs = truth(name)["broker_errors"]
+    assert {api: dict(names) for api, names in ours.items() if names} == theirs
+
+
+def records_by_topic(rows: Any, api_name: str) -> dict[str, int]:
+    found: Counter[str] = Counter()
+    for row in rows:
+        if row.api_name == api_name:
+            for part in row.partitions:
+                if part.record_count:
+                    found[part.topic or str(part.topic_id)] += part.record_count
+    return dict(found)
+
+
+@pytest.mark.parametrize("name", WITH_BROKER)
+def test_records_produced_are_those_the_broker_appended(name: str) -> None:
+    rows, _ = analysis(name)
+    ours: dict[str, Counter[str]] = defaultdict(Counter)
+    for row in rows:
+        if row.api_name == "Produce":
+            for part in row.partitions:
+                if not part.error_code and part.topic is not None:
+                    ours[part.topic][str(part.partition)] += part.record_count or 0
+    assert ours == truth(name)["produced_records"]
+
+
+@pytest.mark.parametrize("name", WITH_BROKER)
+def test_records_and_bytes_fetched_are_those_the_broker_sent(name: str) -> None:
+    rows, _ = analysis(name)
+    assert records_by_topic(rows, "Fetch") == truth(name)["fetched_records"]
+    sent: Counter[str] = Counter()
+    for row in rows:
+        if row.api_name == "Fetch":
+            for part in row.partitions:
+                if part.record_bytes:
+                    sent[part.topic or str(part.topic_id)] += part.record_bytes
+    assert dict(sent) == truth(name)["fetched_bytes"]
+
+
+@pytest.mark.parametrize("name", [n for n in READABLE if "client_consumed" in truth(n)])
+def test_clients_received_the_records_that_we_saw_fetched(name: str) -> None:
+    rows, _ = analysis(name)
+    ours = records_by_topic(rows, "Fetch")
+    theirs = truth(name)["client_consumed"]
+    assert {topic: ours.get(topic, 0) for topic in theirs} == theirs
+
+
+@pytest.mark.parametrize("name", WITH_BROKER)
+def test_no_byte_is_left_undecoded(name: str) -> None:
+    _, quality = analysis(name)
+    assert quality.kafka_bytes > 0
+    assert quality.decoded_bytes == quality.kafka_bytes
+    assert quality.undecoded_bytes == quality.skipped_bytes == quality.lost_bytes == 0
+
+
+@pytest.mark.parametrize("name", WITH_BROKER)
+def test_connections_and_bytes_are_those_the_brokers_sockets_counted(name: str) -> None:
+    rows, _ = analysis(name)
+    for listener, counted in truth(name)["broker_listeners"].items():
+        port = truth(name)["ports"][listener]
+        here = [row for row in rows if row.broker_port == port]
+        assert len({row.connection for row in here}) == counted["connections"]
+        if "requests" not in counted:
+            continue  # a listener that went on while the broker shut down
+        assert sum(row.request_bytes or 0 for row in here) == counted["request_bytes"]
+        assert sum(row.response_bytes or 0 for row in here) == counted["response_bytes"]
+        assert len(here) == counted["requests"]
+        assert sum(row.response_packet is not None for row in here) == counted["responses"]
+
+
+@pytest.mark.parametrize("name", WITH_BROKER)
+def test_bytes_and_records_sent_are_those_of_the_request_log_and_the_clients(name: str) -> None:
+    rows, _ = analysis(name)
+    sent_records: Counter[str] = Counter()
+    sent_bytes: Counter[str] = Counter()
+    for row in rows:
+        if row.api_name == "Produce":
+            for part in row.partitions:
+                sent_records[part.topic or ""] += part.record_count or 0
+                sent_bytes[part.topic or ""] += part.record_bytes or 0
+    assert sent_records == truth(name)["sent_records"]
+    assert sent_bytes == truth(name)["produced_bytes"]
+
+
+@pytest.mark.parametrize("name", WITH_BROKER)
+def test_what_got_no_response_is_one_way_or_unanswered(name: str) -> None:
+    rows, _ = analysis(name)
+    without = [row for row in rows if row.response_packet is None]
+    assert {row.status for row in without} <= {"one_way", "unanswered"}
+    assert all(row.acks == 0 for row in without if row.status == "one_way")
+    if "requests_without_response" in truth(name):
+        assert len(without) == truth(name)["requests_without_response"]
+
+
+@pytest.mark.parametrize("name", WITH_BROKER)
+def test_acks_are_those_in_the_request_log(name: str) -> None:
+    rows, _ = analysis(name)
+    ours = Counter(str(row.acks) for row in rows if row.api_name == "Produce")
+    assert ours == truth(name)["produce_requests_by_acks"]
+
+
+@pytest.mark.parametrize("name", WITH_BROKER)
+def test_client_ids_and_software_are_those_in_the_request_log(name: str) -> None:
+    ours = Counter(row.client_id for row in own_requests(name) if row.request_packet is not None)
+    assert ours == truth(name)["requests_by_client_id"]
+
+
+def own_requests(name: str) -> list[Any]:
+    """Our rows without Envelopes: the broker's log writes what is inside them instead."""
+    return [row for row in analysis(name)[0] if row.api_key != ENVELOPE]
+
+
+def own_log(name: str) -> list[dict[str, Any]]:
+    """The broker's log without what came inside an Envelope."""
+    return [entry for entry in request_log(name) if not entry["isForwarded"]]
+
+
+def log_key(entry: dict[str, Any]) -> tuple[Any, ...]:
+    header = entry["requestHeader"]
+    return (
+        entry["client"],
+        header["correlationId"],
+        header["requestApiKey"],
+        header["requestApiVersion"],
+    )
+
+
+@pytest.mark.parametrize("name", WITH_BROKER)
+def test_each_request_of_the_brokers_log_has_its_row(name: str) -> None:
+    ours = Counter(
+        (row.connection.partition(">")[0], row.correlation_id, row.api_key, row.api_version)
+        for row in own_requests(name)
+    )
+    assert ours == Counter(map(log_key, own_log(name)))
+
+
+def test_what_was_forwarded_came_in_an_envelope() -> None:
+    envelopes = [row for row in analysis("controller")[0] if row.api_key == ENVELOPE]
+    assert len(envelopes) == len(request_log("controller")) - len(own_log("controller")) > 0
+
+
+@pytest.mark.parametrize("name", WITH_BROKER)
+def test_throttle_times_and_top_level_codes_agree_with_the_log(name: str) -> None:
+    by_key = {
+        (row.connection.partition(">")[0], row.correlation_id, row.api_key, row.api_version): row
+        for row in own_requests(name)
+    }
+    for entry in own_log(name):
+        row, answer = by_key[log_key(entry)], entry.get("response") or {}
+        if row.response_packet is None:
+            continue
+        assert row.throttle_time_ms == answer.get("throttleTimeMs")
+        if answer.get("errorCode"):
+            assert answer["errorCode"] in {item.code for item in row.errors}
+
+
+@pytest.mark.parametrize("name", WITH_BROKER)
+def test_latency_is_at_least_the_time_the_broker_says_it_took(name: str) -> None:
+    by_key = {
+        (row.connection.partition(">")[0], row.correlation_id, row.api_key): row
+        for row in own_requests(name)
+    }
+    compared = 0
+    for entry in own_log(name):
+        row = by_key[log_key(entry)[:3]]
+        if row.latency_ns is None:
+            continue
+        busy_ms = entry["requestQueueTimeMs"] + entry["localTimeMs"] + entry["remoteTimeMs"]
+        # The broker's clock starts when it has read the request, ours when the last packet came.
+        assert row.latency_ns / 1e6 >= busy_ms - 0.1
+        compared += 1
+    assert compared > 0
+
+
+@pytest.mark.parametrize("name", WITH_BROKER)
+def test_a_fetch_that_waited_is_one_the_broker_held_in_purgatory(name: str) -> None:
+    rows, _ = analysis(name)
+    log = {log_key(entry)[:3]: entry for entry in request_log(name)}
+    for row in rows:
+        if row.api_name != "Fetch" or row.waited is None:
+            continue
+        entry = log[row.connection.partition(">")[0], row.correlation_id, row.api_key]
+        held_ms = entry["remoteTimeMs"]
+        assert row.waited == (held_ms > 0), (row.request_packet, held_ms, row.latency_ns)
+
+
+def test_a_tls_connection_gives_no_row_but_is_counted() -> None:
+    rows, quality = analysis("tls")
+    encrypted = sum(truth("tls")["tls_connections"].values())
+    assert quality.tls_connections == encrypted > 0
+    ports = {row.broker_port for row in rows}
+    assert ports.isdisjoint(truth("tls")["encrypted_listeners"])
+
+
+def test_requests_to_the_mock_cluster_are_those_the_client_counted() -> None:
+    rows, _ = analysis("mock")
+    ours = Counter(row.api_name for row in rows)
+    theirs = truth("mock")["client_requests"]
+    assert {api: ours[api] for api in theirs} == theirs
+    assert {"Produce", "Fetch"} <= set(theirs)
+
+
+def logged_parts(entry: dict[str, Any], names: dict[str, str]) -> set[tuple[Any, ...]]:
+    """(topic, partition, offset, high watermark, error code) as the broker's log tells them."""
+    name, answer = entry["requestHeader"]["requestApiKeyName"], entry["response"] or {}
+    lists = {
+        "PRODUCE": ("responses", "partitionResponses", "baseOffset"),
+        "FETCH": ("responses", "partitions", None),
+        "LIST_OFFSETS": ("topics", "partitions", "offset"),
+    }
+    if name == "OFFSET_FETCH":
+        groups = answer.get("groups", [answer])
+        topics = [topic for group in groups for topic in group.get("topics", [])]
+        inner, offset = "partitions", "committedOffset"
+    elif name in lists:
+        outer, inner, offset_name = lists[name]
+        topics, offset = answer.get(outer, []), offset_name or ""
+    else:
+        return set()
+    found = set()
+    for topic in topics:
+        told = topic.get("topic") or topic.get("name") or names.get(topic.get("topicId", ""))
+        for part in topic[inner]:
+            index = part.get("partitionIndex", part.get("index"))
+            position = part.get(offset, -1)
+            found.add(
+                (
+                    told,
+                    index,
+                    None if position == -1 else position,
+                    None if part.get("highWatermark", -1) == -1 else part["highWatermark"],
+                    part["errorCode"],
+                )
+            )
+    return found
+
+
+@pytest.mark.parametrize("name", WITH_BROKER)
+def test_partitions_are_those_in_the_brokers_log(name: str) -> None:
+    by_key = {
+        (row.connection.partition(">")[0], row.correlation_id, row.api_key): row
+        for row in own_requests(name)
+    }
+    names = {topic_id: topic for topic, topic_id in truth(name)["topic_ids"].items()}
+    compared = 0
+    for entry in own_log(name):
+        row = by_key[log_key(entry)[:3]]
+        theirs = logged_parts(entry, names)
+        if row.response_packet is None or not theirs:
+            continue
+        is_fetch = row.api_name == "Fetch"
+        ours = {
+            (
+                part.topic,
+                part.partition,
+                None if is_fetch else part.base_offset,
+                part.high_watermark,
+                part.error_code,
+            )
+            for part in row.partitions
+            if part.error_code is not None
+        }
+        assert ours == theirs, row.request_packet
+        compared += 1
+    told = {"Produce", "Fetch", "ListOffsets", "OffsetFetch"} & set(truth(name)["broker_requests"])
+    assert bool(compared) == bool(told)

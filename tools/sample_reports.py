@@ -1,0 +1,98 @@
+"""Makes the sample reports in reports/ and the generated parts of README.md.
+
+    .venv/bin/python tools/sample_reports.py [--check]
+
+Run it after a change to what reports look like, and read the diff. With --check it writes nothing
+and exits with 1 when something would change.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from kanalyze.analysis.row import COLUMNS
+from kanalyze.analysis.statistics import Statistics
+from kanalyze.pipeline import Analysis
+from kanalyze.render.json import summary_json
+from kanalyze.render.terminal import render_report
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).resolve().parent.parent
+SAMPLES = ("basics.pcap", "errors.pcapng", "waits.pcap", "snaplen.pcap", "tls.pcap")
+WIDTH = 100
+EXAMPLE_LINES = 26
+
+
+def report_of(capture: str) -> tuple[str, str]:
+    """Return the report of a capture as text and as JSON."""
+    analysis = Analysis([capture])
+    statistics = Statistics()
+    for rows in analysis.row_batches():
+        statistics.add(rows)
+    summary = statistics.summary(analysis.quality)
+    out = io.StringIO()
+    render_report(summary, Console(file=out, width=WIDTH, color_system=None, markup=False))
+    text = "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+    return text, summary_json(summary)
+
+
+def column_table() -> str:
+    """Return the row contract as a Markdown table."""
+    lines = ["| column | type | meaning |", "|---|---|---|"]
+    for column in COLUMNS:
+        unit = f" in {column.unit}" if column.unit else ""
+        null = ", null" if column.nullable else ""
+        names = ", ".join(field.name for field in column.fields)
+        kind = f"list of ({names})" if names else column.type
+        lines.append(f"| `{column.name}` | {kind}{null}{unit} | {column.meaning} |")
+    return "\n".join(lines) + "\n"
+
+
+def between(text: str, marker: str, replacement: str) -> str:
+    """Return the text with what stands between two marker lines replaced."""
+    begin, end = f"<!-- {marker} begins -->\n", f"<!-- {marker} ends -->\n"
+    before, _, rest = text.partition(begin)
+    _, _, after = rest.partition(end)
+    return before + begin + replacement + end + after
+
+
+def outputs() -> Iterator[tuple[Path, str]]:
+    """Give every generated file and what is to be in it."""
+    os.chdir(ROOT)
+    for name in SAMPLES:
+        text, json_text = report_of(f"captures/{name}")
+        stem = Path(name).stem
+        yield ROOT / "reports" / f"{stem}.txt", text
+        yield ROOT / "reports" / f"{stem}.json", json_text
+        if name == SAMPLES[0]:
+            example = "\n".join(text.splitlines()[:EXAMPLE_LINES]) + "\n"
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    readme = between(readme, "example", f"```\n{example}```\n")
+    yield ROOT / "README.md", between(readme, "columns", column_table())
+
+
+def main() -> int:
+    """Write what has changed, or say so."""
+    check = "--check" in sys.argv[1:]
+    changed = []
+    for path, text in outputs():
+        if path.exists() and path.read_text(encoding="utf-8") == text:
+            continue
+        changed.append(path)
+        if not check:
+            path.write_text(text, encoding="utf-8")
+    for path in changed:
+        print(("would change " if check else "wrote ") + str(path.relative_to(ROOT)))
+    return 1 if check and changed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
