@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from kanalyze.analysis.row import Row
     from kanalyze.capture.reader import CaptureReader
     from kanalyze.connection.exchange import Exchange
+    from kanalyze.connection.kafka import Keep
     from kanalyze.model import Anomaly, PacketBatch, StreamUpdate
 
 __all__ = ["Analysis", "CaptureInput"]
@@ -58,6 +59,7 @@ class Analysis:
         row_filter: RowFilter | None = None,
         ports: Sequence[int] = (),
         brokers: Sequence[str] = (),
+        keep: Keep | None = None,
     ) -> None:
         """Set up the stages; nothing is opened yet.
 
@@ -66,6 +68,8 @@ class Analysis:
             row_filter: which rows to give; None gives all.
             ports: an end with one of these TCP ports is a broker, whatever its bytes look like.
             brokers: ``IP`` or ``IP:PORT`` of ends that are brokers.
+            keep: tells of an API key whether ``Message.data`` is to hold the bytes of its
+                messages; for those who read more of them than a row needs.
 
         Raises:
             UsageError: a port or a broker makes no sense.
@@ -81,6 +85,7 @@ class Analysis:
             MessageReader(catalog, Decoders(catalog), extractors.wanted),
             catalog,
             is_broker=_broker_side(ports, brokers),
+            keep=keep,
         )
         self._reader: CaptureReader | None = None
         self._read_before = 0
@@ -101,6 +106,11 @@ class Analysis:
         Raises:
             CaptureError: an input is missing or is no capture.
         """
+        for pairs in self.exchange_batches():
+            yield [row for _, row in pairs]
+
+    def exchange_batches(self) -> Iterator[list[tuple[Exchange, Row]]]:
+        """Give the exchanges with their rows; otherwise as :meth:`row_batches`."""
         if self._started:
             raise UsageError("an analysis can be run once; make another one")
         self._started = True
@@ -113,7 +123,7 @@ class Analysis:
 
     # -- stages -----------------------------------------------------------------------------------
 
-    def _capture(self, item: CaptureInput) -> Iterator[list[Row]]:
+    def _capture(self, item: CaptureInput) -> Iterator[list[tuple[Exchange, Row]]]:
         with open_capture(item) as reader:
             self._reader = reader
             name = item if isinstance(item, str) else reader.name
@@ -130,7 +140,7 @@ class Analysis:
             self._read_before += reader.bytes_read
             self._reader = None
 
-    def _emit(self, updates: Iterable[StreamUpdate]) -> Iterator[list[Row]]:
+    def _emit(self, updates: Iterable[StreamUpdate]) -> Iterator[list[tuple[Exchange, Row]]]:
         exchanges: list[Exchange] = []
         for update in updates:
             exchanges.extend(self._tracker.feed(update))
@@ -143,9 +153,11 @@ class Analysis:
         exchanges.sort(key=_ended)
         for first in range(0, len(exchanges), _ROWS_AT_ONCE):
             some = exchanges[first : first + _ROWS_AT_ONCE]
-            rows = self._filter.select([self._rows.row(exchange) for exchange in some])
-            if rows:
-                yield rows
+            pairs = [(exchange, self._rows.row(exchange)) for exchange in some]
+            if not self._filter.passes_all:
+                pairs = [pair for pair in pairs if self._filter.matches(pair[1])]
+            if pairs:
+                yield pairs
 
     # -- counting ---------------------------------------------------------------------------------
 

@@ -104,3 +104,20 @@ def test_progress_ends_at_the_size_of_the_files() -> None:
     list(run.row_batches())
     size = path("mock").stat().st_size + path("waits").stat().st_size
     assert run.progress == (size, size)
+
+
+def test_the_bytes_of_messages_are_kept_only_where_they_are_asked_for() -> None:
+    run = Analysis([str(path("basics"))], keep=lambda api_key: api_key == 0)
+    kept = []
+    for pairs in run.exchange_batches():
+        for exchange, row in pairs:
+            assert exchange.request is not None
+            if row.api_name != "Produce":
+                assert exchange.request.data is None
+                continue
+            assert exchange.request.data is not None
+            assert len(exchange.request.data) == row.request_bytes
+            if exchange.response is not None:
+                assert len(exchange.response.data or b"") == row.response_bytes
+            kept.append(row.client_id)
+    assert len(kept) == 63

@@ -39,9 +39,11 @@ class Message:
         length: bytes with the 4-byte size prefix.
         values: what the decoder gave for the wanted fields; None when the body was not read.
         version: API version that the body was read as; None when it was not read.
+        data: the whole frame from its size prefix on, where it was asked for and is all there.
     """
 
     __slots__ = (
+        "data",
         "end_ns",
         "end_packet",
         "length",
@@ -59,6 +61,7 @@ class Message:
         self.length = frame.size + 4
         self.values: Any = None
         self.version: int | None = None
+        self.data: bytes | None = None
 
 
 @dataclass(slots=True, eq=False)

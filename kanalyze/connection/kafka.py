@@ -9,7 +9,7 @@ used again as soon as its response has come.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from kanalyze.connection.exchange import Exchange, Message
 from kanalyze.connection.locate import RequestLocator, ResponseLocator
@@ -26,6 +26,8 @@ from kanalyze.protocol.framing import FrameCutter
 from kanalyze.protocol.wire import WireError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kanalyze.connection.exchange import Peers
     from kanalyze.connection.reader import MessageReader
     from kanalyze.model import StreamItem
@@ -33,7 +35,10 @@ if TYPE_CHECKING:
     from kanalyze.protocol.framing import Frame
     from kanalyze.protocol.headers import RequestHeader
 
-__all__ = ["KafkaConnection"]
+__all__ = ["KafkaConnection", "Keep"]
+
+Keep: TypeAlias = "Callable[[int], bool]"
+"""Tells of an API key whether the bytes of its messages are wanted."""
 
 _MOST_EARLY_RESPONSES = 64
 _MOST_EARLY_BYTES = 1024 * 1024
@@ -58,6 +63,7 @@ class KafkaConnection:
         *,
         in_sync: tuple[bool, bool],
         from_start: bool,
+        keep: Keep | None = None,
     ) -> None:
         """Make the state of a connection.
 
@@ -68,6 +74,7 @@ class KafkaConnection:
             catalog: the known APIs.
             in_sync: by direction, whether its first byte begins a frame.
             from_start: whether the connection was seen from its handshake on.
+            keep: tells of an API key whether the bytes of its messages are wanted; None: of none.
         """
         self.peers = peers
         self._client_side = client_side
@@ -85,6 +92,7 @@ class KafkaConnection:
         self._early_bytes = 0
         # Only when every request was seen can a response without one be early, not orphaned.
         self._all_requests_seen = from_start
+        self._keep = keep
         self._mechanism: str | None = None
         self._raw_tokens = 0
         self._done: list[Exchange] = []
@@ -201,6 +209,8 @@ class KafkaConnection:
         body = self._reader.request_body(frame, header)
         message.values = body.values
         message.version = body.version
+        if self._keep is not None and self._keep(header.api_key):
+            message.data = _data(frame)
         self._count(frame, exchange, body.version, body.problem, self._client_side)
 
     def _is_request(self, frame: Frame, header: RequestHeader) -> bool:
@@ -287,6 +297,8 @@ class KafkaConnection:
             body = self._reader.response_body(frame, exchange.api_key, exchange.api_version)
             message.values = body.values
             message.version = body.version
+            if self._keep is not None and self._keep(exchange.api_key):
+                message.data = _data(frame)
             self._count(frame, exchange, body.version, body.problem, 1 - self._client_side)
         self._done.append(exchange)
 
@@ -423,6 +435,10 @@ class KafkaConnection:
             api_version=api_version,
             detail=detail,
         )
+
+
+def _data(frame: Frame) -> bytes | None:
+    return None if frame.missing_bytes else bytes(frame.read(0, frame.length))
 
 
 def _ended(frame: Frame) -> int:

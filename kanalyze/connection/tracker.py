@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kanalyze.connection.exchange import Exchange
+    from kanalyze.connection.kafka import Keep
     from kanalyze.connection.reader import MessageReader
     from kanalyze.model import StreamItem, StreamUpdate, TcpConnection
     from kanalyze.protocol.catalog import Catalog
@@ -82,6 +83,7 @@ class ConnectionTracker:
         catalog: Catalog,
         *,
         is_broker: BrokerSide | None = None,
+        keep: Keep | None = None,
     ) -> None:
         """Make a tracker.
 
@@ -90,10 +92,12 @@ class ConnectionTracker:
             catalog: the known APIs.
             is_broker: tells of an IP address and a port whether a broker is there, whatever the
                 bytes look like; None leaves it to the bytes.
+            keep: tells of an API key whether the bytes of its messages are wanted.
         """
         self._reader = reader
         self._catalog = catalog
         self._is_broker = is_broker
+        self._keep = keep
         self._locate = RequestLocator(reader, catalog)
         self._undecided: dict[int, _Undecided] = {}
         self._kafka: dict[int, KafkaConnection] = {}
@@ -225,6 +229,7 @@ class ConnectionTracker:
             self._catalog,
             in_sync=in_sync,
             from_start=tcp.opened_by is not None and in_sync[client_side],
+            keep=self._keep,
         )
         self._kafka[tcp.serial] = connection
         self.counts.kafka += 1
