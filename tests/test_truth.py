@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from kanalyze.analysis.statistics import Statistics
 from tests.support.captures import NAMES, analysis, request_log, truth
 
 ENVELOPE = 58
@@ -314,3 +315,19 @@ def test_partitions_are_those_in_the_brokers_log(name: str) -> None:
         compared += 1
     told = {"Produce", "Fetch", "ListOffsets", "OffsetFetch"} & set(truth(name)["broker_requests"])
     assert bool(compared) == bool(told)
+
+
+@pytest.mark.parametrize("name", WITH_BROKER)
+def test_the_report_counts_as_produced_what_the_broker_appended(name: str) -> None:
+    rows, quality = analysis(name)
+    statistics = Statistics()
+    statistics.add(list(rows))
+    summary = statistics.summary(quality)
+    appended = {
+        topic: sum(counts.values()) for topic, counts in truth(name)["produced_records"].items()
+    }
+    assert summary["totals"]["produced_records"] == sum(appended.values())
+    assert summary["totals"]["refused_records"] == sum(truth(name)["rejected_records"].values())
+    assert summary["totals"]["fetched_records"] == sum(truth(name)["fetched_records"].values())
+    shown = {item["topic"]: item["produced_records"] for item in summary["topics"]}
+    assert {topic: count for topic, count in shown.items() if count} == appended

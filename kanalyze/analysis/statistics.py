@@ -26,7 +26,8 @@ records of a fetch whose response is not in the capture are none.
 - ``quality``: all of :class:`~kanalyze.analysis.quality.CaptureQuality`, and ``decoded_share``
 - ``totals``: ``rows requests responses``, the statuses ``ok error one_way unanswered
   orphan_response malformed``, ``request_bytes response_bytes``, ``produced_records
-  produced_record_bytes produced_records_known``, the same for ``fetched``, ``throttled
+  produced_record_bytes produced_records_known refused_records`` (sent, but answered with an
+  error: not in ``produced``), the same for ``fetched``, ``throttled
   throttle_time_ms``
 - ``apis``, most requests first: ``wire api_key api_name other requests responses versions{version:
   requests} statuses{status: rows} errors request_bytes response_bytes record_count record_bytes
@@ -80,6 +81,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from kanalyze.analysis.quality import CaptureQuality
+    from kanalyze.analysis.row import PartitionItem
 
 __all__ = ["KEY_LIMIT", "SCHEMA", "Statistics"]
 
@@ -121,6 +123,7 @@ _MEASURES = (
     "record_count",
     "record_bytes",
     "errors",
+    "partitions",
 )
 _likeness_of = itemgetter(*map(Row._fields.index, _LIKENESS))
 _measures_of = itemgetter(*map(Row._fields.index, _MEASURES))
@@ -275,6 +278,7 @@ class Statistics:
             "produced_records": self._produced.count,
             "produced_record_bytes": self._produced.bytes,
             "produced_records_known": self._produced.unknown == 0,
+            "refused_records": self._produced.refused,
             "fetched_records": self._fetched.count,
             "fetched_record_bytes": self._fetched.bytes,
             "fetched_records_known": self._fetched.unknown == 0,
@@ -315,10 +319,24 @@ def _record_sums(
         return None
     counts = columns["record_count"]
     is_unanswered_fetch = status == "unanswered" and api_name in _FETCH_APIS
+    refused = _refused(columns["partitions"]) if status == "error" else _NOTHING_REFUSED
     return RecordTotals(
-        count=sum(filter(None, counts)),
-        bytes=sum(filter(None, columns["record_bytes"])),
+        count=sum(filter(None, counts)) - refused.count,
+        bytes=sum(filter(None, columns["record_bytes"])) - refused.bytes,
         unknown=0 if is_unanswered_fetch else counts.count(None),
+        refused=refused.count,
+    )
+
+
+_NOTHING_REFUSED = RecordTotals()
+
+
+def _refused(partitions: Iterable[list[PartitionItem]]) -> RecordTotals:
+    """Return what was sent to partitions that answered with an error: it was not produced."""
+    parts = [part for several in partitions for part in several if part.error_code]
+    return RecordTotals(
+        sum(part.record_count or 0 for part in parts),
+        sum(part.record_bytes or 0 for part in parts),
     )
 
 
@@ -347,7 +365,7 @@ def _by_topic(rows: Iterable[Row], none_is_zero: bool) -> dict[Key, tuple[int, R
     names: dict[str, list[int]] = {}
     ids: dict[str | None, list[int]] = {}
     for number, row in enumerate(rows):
-        for topic, topic_id, _, count, size, _, _, _, _ in row.partitions:
+        for topic, topic_id, _, count, size, _, _, _, code in row.partitions:
             sums = ids.get(topic_id) if topic is None else names.get(topic)
             if sums is None:
                 sums = [0, -1, 0, 0, 0]
@@ -358,6 +376,8 @@ def _by_topic(rows: Iterable[Row], none_is_zero: bool) -> dict[Key, tuple[int, R
             if sums[_LAST_ROW] != number:
                 sums[_LAST_ROW] = number
                 sums[_REQUESTS] += 1
+            if code:
+                continue  # refused: asked for, but neither produced nor fetched
             if size:
                 sums[_BYTES] += size
             if count:

@@ -48,12 +48,15 @@ class RecordTotals:
     bytes: int = 0
     unknown: int = 0
     """Requests or partitions whose records could not be counted."""
+    refused: int = 0
+    """Records in partitions that were answered with an error; in none of the above."""
 
     def merge(self, other: RecordTotals) -> None:
         """Add another sum."""
         self.count += other.count
         self.bytes += other.bytes
         self.unknown += other.unknown
+        self.refused += other.refused
 
 
 @dataclass(slots=True)

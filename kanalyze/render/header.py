@@ -90,8 +90,11 @@ def _totals(totals: dict[str, Any]) -> Iterator[Text]:
         f"{_counted(totals['responses'], 'response')} ({bytes_text(totals['response_bytes'])}): "
         f"{', '.join(states) or 'none'}"
     )
+    refused = totals["refused_records"]
     yield Text(
-        f"records produced {_records(totals, 'produced')}, fetched {_records(totals, 'fetched')}"
+        f"records produced {_records(totals, 'produced')}"
+        + (f" and {count_text(refused)} refused" if refused else "")
+        + f", fetched {_records(totals, 'fetched')}"
     )
     if totals["throttled"]:
         waited = duration_text(totals["throttle_time_ms"] * 1_000_000)
