@@ -19,10 +19,9 @@ from kanalyze.capture.records import (
     Columns,
     Parsed,
     corrupt,
-    gather,
-    overlapping,
 )
 from kanalyze.errors import CaptureError
+from kanalyze.gathers import gather, overlapping
 
 __all__ = ["PCAP_MAGICS", "PcapParser"]
 

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from kanalyze.capture.records import MAX_RECORD_BYTES, Columns, Parsed, corrupt, gather, overlapping
+from kanalyze.capture.records import MAX_RECORD_BYTES, Columns, Parsed, corrupt
 from kanalyze.errors import CaptureError
+from kanalyze.gathers import gather, overlapping
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

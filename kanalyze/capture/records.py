@@ -7,14 +7,14 @@ bytes handed in. Must not know: where the bytes come from; nothing here reads a 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from kanalyze.model import Anomaly, AnomalyKind, PacketBatch
 
 if TYPE_CHECKING:
-    from numpy.typing import DTypeLike, NDArray
+    from numpy.typing import NDArray
 
 __all__ = [
     "MAX_RECORD_BYTES",
@@ -23,8 +23,6 @@ __all__ = [
     "Columns",
     "Parsed",
     "corrupt",
-    "gather",
-    "overlapping",
 ]
 
 MAX_RECORD_BYTES = 256 << 20
@@ -92,31 +90,6 @@ class CaptureParser(Protocol):
         Always uses at least one record when one is complete; may stop before the last complete
         one (at a change of byte order), so it is to be called until it uses nothing.
         """
-
-
-def overlapping(buffer: memoryview, dtype: DTypeLike) -> NDArray[Any]:
-    """View ``buffer`` as items that begin at every byte: item ``i`` is at ``buffer[i]``.
-
-    A fancy index into it is a gather from unaligned places in one operation. Empty when the
-    buffer is smaller than an item.
-    """
-    kind = np.dtype(dtype)
-    count = max(len(buffer) - kind.itemsize + 1, 0)
-    if not count:
-        return np.empty(0, kind)
-    return np.ndarray((count,), kind, buffer, 0, (1,))
-
-
-def gather(
-    buffer: memoryview, layout: np.dtype[np.void], places: NDArray[np.int64]
-) -> NDArray[np.void]:
-    """Copy out the structs of ``layout`` at ``places``, which must lie within ``buffer``.
-
-    Through an opaque type: NumPy copies that as bytes, but a struct field by field.
-    """
-    if not len(places):
-        return np.empty(0, layout)
-    return overlapping(buffer, f"V{layout.itemsize}")[places].view(layout)
 
 
 def corrupt(detail: str) -> Anomaly:

@@ -6,10 +6,10 @@ In: rows. Out: bytes. This module must not know where they go.
 - Text is what somebody sent over a network. In it, a backslash and every character that is not
   printable (see :func:`kanalyze.analysis.text.escape`) stand as JSON escapes: ``\\``, ``\n``,
   ``\u001b``. No cell has a line break.
-- Spreadsheets run cells that begin with ``= + - @``. A text that begins with one of them, or with
-  an apostrophe, gets an apostrophe in front; the empty text, which is not null, is a single
-  apostrophe. So a reader that wants the exact text takes one apostrophe off and undoes the
-  escapes; numbers are left alone.
+- Spreadsheets run cells that begin with ``= + - @``. A text that begins with one of them (a lone
+  dash is none), or with an apostrophe, gets an apostrophe in front; the empty text, which is not
+  null, is a single apostrophe. So a reader that wants the exact text takes one apostrophe off and
+  undoes the escapes; numbers are left alone.
 """
 
 from __future__ import annotations
@@ -61,6 +61,8 @@ class CsvWriter(FileWriter):
 def csv_text(text: str) -> str:
     """Return a text as the module says a cell holds it."""
     text = escape(text)
+    if text == "-":
+        return text  # standard input's name; no spreadsheet runs a lone dash
     return f"'{text}" if not text or text[0] in _GUARDED else text
 
 

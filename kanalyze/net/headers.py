@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from kanalyze.gathers import gather
 from kanalyze.model import AnomalyKind
-from kanalyze.net.columns import Places, gather
+from kanalyze.net.columns import Places
 from kanalyze.net.ip import TcpInIp, read_ipv4, read_ipv6
 from kanalyze.net.link import find_ip_headers
 

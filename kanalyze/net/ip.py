@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from kanalyze.gathers import gather, overlapping
 from kanalyze.model import AnomalyKind
-from kanalyze.net.columns import Places, gather, overlapping
+from kanalyze.net.columns import Places
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

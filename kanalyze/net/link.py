@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
+from kanalyze.gathers import overlapping
 from kanalyze.model import AnomalyKind
-from kanalyze.net.columns import Places, overlapping
+from kanalyze.net.columns import Places
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

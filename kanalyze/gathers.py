@@ -1,0 +1,41 @@
+"""Reads the same kind of thing at many places of a buffer, in one operation.
+
+In: a buffer and places in it. Out: NumPy arrays. This module must not know what is read; it lies
+below the stages because two of them, which may not know each other, read headers this way.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike, NDArray
+
+__all__ = ["gather", "overlapping"]
+
+
+def overlapping(buffer: memoryview, dtype: DTypeLike) -> NDArray[Any]:
+    """View ``buffer`` as items that begin at every byte: item ``i`` is at ``buffer[i]``.
+
+    A fancy index into it is a gather from unaligned places in one operation. Empty when the
+    buffer is smaller than an item.
+    """
+    kind = np.dtype(dtype)
+    count = max(len(buffer) - kind.itemsize + 1, 0)
+    if not count:
+        return np.empty(0, kind)
+    return np.ndarray((count,), kind, buffer, 0, (1,))
+
+
+def gather(
+    buffer: memoryview, layout: np.dtype[np.void], places: NDArray[np.int64]
+) -> NDArray[np.void]:
+    """Copy out the structs of ``layout`` at ``places``, which must lie within ``buffer``.
+
+    Through an opaque type: NumPy copies that as bytes, but a struct field by field.
+    """
+    if not len(places):
+        return np.empty(0, layout)
+    return overlapping(buffer, f"V{layout.itemsize}")[places].view(layout)
