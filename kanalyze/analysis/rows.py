@@ -169,6 +169,7 @@ class RowMaker:
         peers = exchange.peers
         answered = [part for part in facts.parts if part.error_code is not None]
         waited = self._log_ends.waited(
+            peers.tcp.serial,
             asked_ns=request.end_ns,
             answered_ns=response.start_ns,
             max_wait_ms=facts.max_wait_ms,

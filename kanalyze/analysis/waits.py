@@ -11,6 +11,8 @@ A broker answers a fetch at once when it has ``min_bytes``, when something is wr
 - enough bytes, but all of them appended since the log end that an earlier response told: it waited
   for them, unless they may as well have come before the request. The data came at some time after
   that earlier response; where most of that time lies before the request, no wait is claimed.
+A broker works on one request of a connection at a time: a fetch that is sent while another waits is
+held back with it, and is marked like it.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ _TIMER_NS = _NS_PER_MS
 """Kafka's timer ticks in milliseconds."""
 _KEPT = 4
 _MOST_PARTITIONS = 200_000
+_MOST_CONNECTIONS = 100_000
 
 
 class LogEnds:
@@ -34,6 +37,7 @@ class LogEnds:
 
     def __init__(self) -> None:
         self._ends: dict[Hashable, list[tuple[int, int]]] = {}
+        self._held_until: dict[Hashable, int] = {}
 
     def learn(self, partition: Hashable, high_watermark: int, time_ns: int) -> None:
         """Take in that at ``time_ns`` a partition's log ended at ``high_watermark``."""
@@ -48,6 +52,7 @@ class LogEnds:
 
     def waited(
         self,
+        connection: Hashable,
         *,
         asked_ns: int,
         answered_ns: int,
@@ -60,6 +65,7 @@ class LogEnds:
         """Tell whether a fetch's answer was held back.
 
         Args:
+            connection: which one; its fetches are asked about in the order of their responses.
             asked_ns: when the request's last byte was seen.
             answered_ns: when the response's first byte was seen.
             max_wait_ms: as asked for.
@@ -68,6 +74,28 @@ class LogEnds:
             failed: whether the response has an error code.
             got: partition and base offset of all record data in the response.
         """
+        held_until = self._held_until.get(connection, 0)
+        if asked_ns < held_until:
+            return True
+        waited = self._waited_itself(
+            asked_ns, answered_ns, max_wait_ms, min_bytes, record_bytes, failed, got
+        )
+        if waited:
+            if len(self._held_until) >= _MOST_CONNECTIONS:
+                self._held_until.clear()
+            self._held_until[connection] = answered_ns
+        return waited
+
+    def _waited_itself(
+        self,
+        asked_ns: int,
+        answered_ns: int,
+        max_wait_ms: int,
+        min_bytes: int,
+        record_bytes: int,
+        failed: bool,
+        got: Iterable[tuple[Hashable, int]],
+    ) -> bool:
         if max_wait_ms <= 0 or min_bytes <= 0 or failed:
             return False
         latency_ns = answered_ns - asked_ns

@@ -20,7 +20,7 @@ def fetch(ends: LogEnds, latency_ms: float, **changes: Any) -> bool:
         "failed": False,
         "got": [],
     }
-    return ends.waited(**known | changes)
+    return ends.waited(changes.pop("connection", 1), **known | changes)
 
 
 def test_an_empty_answer_after_max_wait_waited() -> None:
@@ -76,3 +76,13 @@ def test_one_partition_that_had_data_is_enough_for_an_answer_at_once() -> None:
     for partition in ("a", "b"):
         ends.learn(partition, 100, NOW - 1 * MS)
     assert not fetch(ends, 300, record_bytes=900, got=[("a", 100), ("b", 40)])
+
+
+def test_a_fetch_sent_while_another_is_held_is_held_with_it() -> None:
+    ends = LogEnds()
+    assert fetch(ends, 501)
+    inside = NOW + 400 * MS
+    assert fetch(ends, 0, asked_ns=inside, answered_ns=inside + 103 * MS)
+    assert not fetch(ends, 0, asked_ns=inside, answered_ns=inside + 103 * MS, connection=2)
+    after = NOW + 502 * MS
+    assert not fetch(ends, 0, asked_ns=after, answered_ns=after + 3 * MS)
