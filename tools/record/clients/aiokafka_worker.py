@@ -41,10 +41,12 @@ async def produce(job: Job) -> Result:
     tally = Tally()
     async with AIOKafkaProducer(**settings(job, acks=job["acks"])) as producer:
         reports = []
-        for topic, partition, key, value in messages(job):
+        for topic, partition, key, value, headers in messages(job):
             tally.add("sent", topic, partition)
             try:
-                report = await producer.send(topic, value, key=key, partition=partition)
+                report = await producer.send(
+                    topic, value, key=key, partition=partition, headers=headers
+                )
             except KafkaError as error:
                 tally.error(type(error).__name__)
                 continue
@@ -60,6 +62,14 @@ async def produce(job: Job) -> Result:
             else:
                 tally.add("acknowledged", topic, partition)
     return about(job) | {"acks": job["acks"]} | tally.result()
+
+
+async def knock(job: Job) -> Result:
+    """Try to produce where the broker may not let this client in at all."""
+    try:
+        return await produce(job)
+    except KafkaError as error:
+        return about(job) | {"errors": {type(error).__name__: 1}}
 
 
 async def consume(job: Job) -> Result:
@@ -80,7 +90,7 @@ async def consume(job: Job) -> Result:
             consumer.seek(part, int(offset))
     end = time.monotonic() + 20
     while tally.total("consumed") < int(job["count"]) and time.monotonic() < end:
-        if not await _take(consumer, tally):
+        if not await _take(consumer, tally, keep=bool(job.get("keep"))):
             break
     end = time.monotonic() + job.get("linger", 0)
     while time.monotonic() < end and await _take(consumer, tally):
@@ -89,7 +99,7 @@ async def consume(job: Job) -> Result:
     return about(job) | tally.result()
 
 
-async def _take(consumer: Any, tally: Tally) -> bool:
+async def _take(consumer: Any, tally: Tally, *, keep: bool = False) -> bool:
     try:
         found = await consumer.getmany(timeout_ms=200)
     except KafkaError as error:
@@ -97,6 +107,9 @@ async def _take(consumer: Any, tally: Tally) -> bool:
         return False
     for part, records in found.items():
         tally.add("consumed", part.topic, part.partition, len(records))
+        for one in records if keep else ():
+            place = (part.topic, part.partition, one.offset)
+            tally.record(place, one.timestamp, (one.key, one.value), list(one.headers))
     return True
 
 
@@ -158,6 +171,7 @@ if __name__ == "__main__":
     main(
         {
             "produce": lambda job: asyncio.run(produce(job)),
+            "knock": lambda job: asyncio.run(knock(job)),
             "consume": lambda job: asyncio.run(consume(job)),
             "group": lambda job: asyncio.run(group(job)),
         }

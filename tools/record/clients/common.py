@@ -4,15 +4,27 @@ A worker is a program of its own: it reads one job (a JSON object) from standard
 one client library, and writes one JSON object of what that library counted to standard output.
 """
 
+import base64
 import json
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 Job = dict[str, Any]
 Result = dict[str, Any]
+Headers = list[tuple[str, bytes | None]]
+
+
+class Message(NamedTuple):
+    """A record to send; a key, a value or a header's value may be null."""
+
+    topic: str
+    partition: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
 
 
 class Tally:
@@ -21,6 +33,7 @@ class Tally:
     def __init__(self) -> None:
         self._counts: dict[str, Counter[tuple[str, int]]] = {}
         self._errors: Counter[str] = Counter()
+        self._records: list[Result] = []
 
     def add(self, what: str, topic: str, partition: int, number: int = 1) -> None:
         """Count something of a partition: sent, acknowledged, consumed."""
@@ -29,6 +42,27 @@ class Tally:
     def error(self, name: str) -> None:
         """Count an error that the library reported."""
         self._errors[name] += 1
+
+    def record(
+        self,
+        place: tuple[str, int, int],
+        timestamp_ms: int,
+        content: tuple[bytes | None, bytes | None],
+        headers: Headers,
+    ) -> None:
+        """Keep a record that was read: (topic, partition, offset), time, (key, value), headers."""
+        topic, partition, offset = place
+        self._records.append(
+            {
+                "topic": topic,
+                "partition": partition,
+                "offset": offset,
+                "timestamp": timestamp_ms,
+                "key": packed(content[0]),
+                "value": packed(content[1]),
+                "headers": [[name, packed(value)] for name, value in headers],
+            }
+        )
 
     def total(self, what: str) -> int:
         """All of one kind."""
@@ -44,17 +78,34 @@ class Tally:
             found[what] = topics
         if self._errors:
             found["errors"] = dict(sorted(self._errors.items()))
+        if self._records:
+            found["records"] = self._records
         return found
 
 
-def messages(job: Job) -> Iterator[tuple[str, int, bytes, bytes]]:
-    """Topic, partition, key and value of every record that a produce job asks for."""
+def packed(content: bytes | None) -> str | None:
+    """Bytes as base64, for JSON; null stays null."""
+    return None if content is None else base64.b64encode(content).decode()
+
+
+def unpacked(text: str | None) -> bytes | None:
+    """The other way round."""
+    return None if text is None else base64.b64decode(text)
+
+
+def messages(job: Job) -> Iterator[Message]:
+    """Every record that a produce job asks for: given one by one, or as a count and a size."""
     for send in job["sends"]:
-        topic, partition, size = send["topic"], int(send["partition"]), int(send["size"])
-        for number in range(int(send["count"])):
+        topic, partition = send["topic"], int(send["partition"])
+        for given in send.get("records", ()):
+            headers: Headers = [(name, unpacked(value)) for name, value in given["headers"]]
+            key, value = unpacked(given["key"]), unpacked(given["value"])
+            yield Message(topic, partition, key, value, headers)
+        size = int(send.get("size", 0))
+        for number in range(int(send.get("count", 0))):
             label = f"{topic}/{partition}/{number} "
-            value = (label * (size // len(label) + 1))[:size]
-            yield topic, partition, f"key-{number}".encode(), value.encode()
+            text = (label * (size // len(label) + 1))[:size]
+            yield Message(topic, partition, f"key-{number}".encode(), text.encode(), [])
             time.sleep(float(send.get("pause", 0)))
 
 

@@ -90,8 +90,8 @@ def _send(producer: Producer, job: Job, tally: Tally) -> None:
         else:
             tally.error(error.name())
 
-    for topic, partition, key, value in messages(job):
-        producer.produce(topic, value, key, partition, on_delivery=report)
+    for topic, partition, key, value, headers in messages(job):
+        producer.produce(topic, value, key, partition, on_delivery=report, headers=headers)
         tally.add("sent", topic, partition)
         if job.get("one_at_a_time"):
             producer.flush(10)
@@ -99,9 +99,35 @@ def _send(producer: Producer, job: Job, tally: Tally) -> None:
     producer.flush(30)
 
 
+def transactions(job: Job) -> Result:
+    """Each of ``rounds`` is a transaction: its records, a group's offsets, its end."""
+    tally = Tally()
+    producer = Producer(settings(job))
+    reader = Consumer(settings(job, **{"group.id": f"{job['client_id']}-group"}))
+    producer.init_transactions(20)
+    for turn in job["rounds"]:
+        end = "committed" if turn["commit"] else "aborted"
+        producer.begin_transaction()
+        for topic, partition, key, value, headers in messages(turn):
+            producer.produce(topic, value, key, partition, headers=headers)
+            for what in ("sent", "acknowledged", end):
+                tally.add(what, topic, partition)
+        producer.flush(20)
+        offsets = [TopicPartition(topic, part, at) for topic, part, at in turn.get("offsets", [])]
+        if offsets:
+            producer.send_offsets_to_transaction(offsets, reader.consumer_group_metadata(), 20)
+        if turn["commit"]:
+            producer.commit_transaction(20)
+        else:
+            producer.abort_transaction(20)
+    reader.close()
+    return about(job) | tally.result()
+
+
 def consume(job: Job) -> Result:
     """Read a number of records from given partitions, then go on asking for a while."""
     tally, statistics = Tally(), Statistics()
+    keep = bool(job.get("keep"))
     consumer = Consumer(
         settings(
             job,
@@ -109,6 +135,7 @@ def consume(job: Job) -> Result:
                 "group.id": job.get("group", f"{job['client_id']}-group"),
                 "enable.auto.commit": False,
                 "auto.offset.reset": "error",
+                "isolation.level": job.get("isolation", "read_uncommitted"),
                 "stats_cb": statistics,
                 "statistics.interval.ms": 200,
             },
@@ -117,7 +144,7 @@ def consume(job: Job) -> Result:
     offset = job.get("offset", "earliest")
     start = OFFSETS[offset] if isinstance(offset, str) else int(offset)
     consumer.assign([TopicPartition(topic, part, start) for topic, part in job["assign"]])
-    read(consumer, tally, int(job["count"]), job.get("patience", 20))
+    read(consumer, tally, int(job["count"]), job.get("patience", 20), keep=keep)
     _linger(consumer, tally, job.get("linger", 0))
     if job.get("statistics"):
         # No fetch may be on its way while the counts are read: they must be the last ones.
@@ -126,19 +153,23 @@ def consume(job: Job) -> Result:
         wait_statistics(statistics, consumer.poll)
     consumer.close()
     found = about(job) | tally.result()
+    if "isolation" in job:
+        found["isolation_level"] = job["isolation"]
     return found | ({"statistics": statistics.result()} if job.get("statistics") else {})
 
 
-def read(consumer: Consumer, tally: Tally, count: int, patience: float) -> None:
+def read(
+    consumer: Consumer, tally: Tally, count: int, patience: float, *, keep: bool = False
+) -> None:
     """Poll until so many records were read, an error was reported, or patience ends."""
     end = time.monotonic() + patience
     wanted = tally.total("consumed") + count
     while tally.total("consumed") < wanted and time.monotonic() < end:
-        if not _take(consumer, tally, 0.2):
+        if not _take(consumer, tally, 0.2, keep=keep):
             return
 
 
-def _take(consumer: Consumer, tally: Tally, timeout: float) -> bool:
+def _take(consumer: Consumer, tally: Tally, timeout: float, *, keep: bool = False) -> bool:
     message = consumer.poll(timeout)
     if message is None:
         return True
@@ -146,7 +177,13 @@ def _take(consumer: Consumer, tally: Tally, timeout: float) -> bool:
     if error is not None:
         tally.error(error.name())
         return False
-    tally.add("consumed", message.topic() or "", message.partition() or 0)
+    topic, partition = message.topic() or "", message.partition() or 0
+    tally.add("consumed", topic, partition)
+    if keep:
+        headers: Any = message.headers() or []
+        place = (topic, partition, message.offset() or 0)
+        content: Any = (message.key(), message.value())
+        tally.record(place, message.timestamp()[1], content, headers)
     return True
 
 
@@ -269,6 +306,8 @@ if __name__ == "__main__":
     main(
         {
             "produce": produce,
+            "knock": produce,
+            "transactions": transactions,
             "consume": consume,
             "group": group,
             "create_topics": create_topics,

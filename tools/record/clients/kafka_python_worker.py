@@ -14,12 +14,15 @@ from common import Job, Result, Tally, main, messages
 
 def settings(job: Job, **more: Any) -> dict[str, Any]:
     """Native settings: the job's own win."""
-    return {
+    config = {
         "bootstrap_servers": job["bootstrap"],
         "client_id": job["client_id"],
         **more,
         **job.get("config", {}),
     }
+    if "api_version" in config:
+        config["api_version"] = tuple(config["api_version"])
+    return config
 
 
 def about(job: Job) -> Result:
@@ -35,12 +38,14 @@ def produce(job: Job) -> Result:
     """Send every record, wait for every report."""
     tally = Tally()
     idempotent = job["acks"] == "all" and job.get("idempotent", True)
-    producer = KafkaProducer(**settings(job, acks=job["acks"], enable_idempotence=idempotent))
+    # Version 2 of the library does not know the setting.
+    more = {} if job.get("old") else {"enable_idempotence": idempotent}
+    producer = KafkaProducer(**settings(job, acks=job["acks"], **more))
     futures = []
-    for topic, partition, key, value in messages(job):
+    for topic, partition, key, value, headers in messages(job):
         tally.add("sent", topic, partition)
         try:
-            future = producer.send(topic, value, key=key, partition=partition)
+            future = producer.send(topic, value, key=key, partition=partition, headers=headers)
         except KafkaError as error:
             tally.error(type(error).__name__)
             continue
@@ -59,6 +64,14 @@ def produce(job: Job) -> Result:
     return about(job) | {"acks": job["acks"]} | tally.result()
 
 
+def knock(job: Job) -> Result:
+    """Try to produce where the broker may not let this client in at all."""
+    try:
+        return produce(job)
+    except KafkaError as error:
+        return about(job) | {"errors": {type(error).__name__: 1}}
+
+
 def consume(job: Job) -> Result:
     """Read a number of records from given partitions, then go on asking for a while."""
     tally = Tally()
@@ -70,7 +83,7 @@ def consume(job: Job) -> Result:
     _seek(consumer, parts, job.get("offset", "earliest"))
     end = time.monotonic() + 20
     while tally.total("consumed") < int(job["count"]) and time.monotonic() < end:
-        if not _take(consumer, tally, 200):
+        if not _take(consumer, tally, 200, keep=bool(job.get("keep"))):
             break
     end = time.monotonic() + job.get("linger", 0)
     while time.monotonic() < end and _take(consumer, tally, 200):
@@ -89,7 +102,7 @@ def _seek(consumer: Any, parts: list[Any], offset: str | int) -> None:
             consumer.seek(part, int(offset))
 
 
-def _take(consumer: Any, tally: Tally, timeout_ms: int) -> bool:
+def _take(consumer: Any, tally: Tally, timeout_ms: int, *, keep: bool = False) -> bool:
     try:
         found = consumer.poll(timeout_ms=timeout_ms)
     except KafkaError as error:
@@ -97,6 +110,9 @@ def _take(consumer: Any, tally: Tally, timeout_ms: int) -> bool:
         return False
     for part, records in found.items():
         tally.add("consumed", part.topic, part.partition, len(records))
+        for one in records if keep else ():
+            place = (part.topic, part.partition, one.offset)
+            tally.record(place, one.timestamp, (one.key, one.value), one.headers)
     return True
 
 
@@ -178,4 +194,12 @@ def administer(job: Job) -> Result:
 
 
 if __name__ == "__main__":
-    main({"produce": produce, "consume": consume, "group": group, "administer": administer})
+    main(
+        {
+            "produce": produce,
+            "knock": knock,
+            "consume": consume,
+            "group": group,
+            "administer": administer,
+        }
+    )

@@ -16,9 +16,22 @@ from lab.processes import end_group, need, run, start, wait_for
 if TYPE_CHECKING:
     import subprocess
 
-PORTS = {"PLAINTEXT": 9092, "CONTROLLER": 9093, "SSL": 9094, "IPV6": 9095}
-PROTOCOLS = "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SSL:SSL,IPV6:PLAINTEXT"
-CLIENT_LISTENERS = ("PLAINTEXT", "SSL", "IPV6")
+PORTS = {
+    "PLAINTEXT": 9092,
+    "CONTROLLER": 9093,
+    "SSL": 9094,
+    "IPV6": 9095,
+    "INTERNAL": 9096,
+    "SASL": 9097,
+}
+PROTOCOLS = (
+    "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SSL:SSL,IPV6:PLAINTEXT,INTERNAL:PLAINTEXT,"
+    "SASL:SASL_PLAINTEXT"
+)
+CLIENT_LISTENERS = ("PLAINTEXT", "SSL", "IPV6", "SASL")
+# Of the SASL listener of a broker that lives for a minute in a namespace of its own.
+PASSWORDS = {"alice": "alice-secret", "bob": "bob-secret"}
+SASL_MODULE = "org.apache.kafka.common.security"
 JVM = ("-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
@@ -190,7 +203,11 @@ class Broker:
 
     def _properties(self) -> dict[str, str]:
         listeners = ",".join(f"{name}://{address(name)}" for name in PORTS)
-        public = ",".join(f"{name}://{address(name)}" for name in CLIENT_LISTENERS)
+        told = (*CLIENT_LISTENERS, "INTERNAL")
+        public = ",".join(f"{name}://{address(name)}" for name in told)
+        users = " ".join(f'user_{name}="{word}"' for name, word in PASSWORDS.items())
+        sasl = "listener.name.sasl"
+        scram = f"{SASL_MODULE}.scram.ScramLoginModule required;"
         return {
             "process.roles": "broker,controller",
             "node.id": "1",
@@ -202,6 +219,12 @@ class Broker:
             "listener.security.protocol.map": PROTOCOLS,
             "ssl.keystore.type": "PEM",
             "ssl.keystore.location": str(self.folder / "keystore.pem"),
+            f"{sasl}.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+            f"{sasl}.plain.sasl.jaas.config": (
+                f"{SASL_MODULE}.plain.PlainLoginModule required {users};"
+            ),
+            f"{sasl}.scram-sha-256.sasl.jaas.config": scram,
+            f"{sasl}.scram-sha-512.sasl.jaas.config": scram,
             "log.dirs": str(self.data),
             "num.network.threads": "2",
             "num.io.threads": "4",

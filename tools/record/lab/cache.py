@@ -63,8 +63,13 @@ def _jars() -> Path:
     return folder
 
 
-def _environment() -> Path:
-    wanted = HERE / "requirements.txt"
+def old_clients() -> Path:
+    """The Python of an environment with older clients."""
+    return _environment("requirements-old.txt")
+
+
+def _environment(file: str = "requirements.txt") -> Path:
+    wanted = HERE / file
     folder = cache_folder() / f"clients-{_digest(wanted)}"
     python = folder / "bin" / "python"
     if not (folder / ".complete").exists():

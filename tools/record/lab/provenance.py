@@ -57,15 +57,22 @@ ApiVersions; `unknown unknown` where nothing was told | request log |
 | `tls_connections` | connections that began with a TLS handshake: all of the TLS listener's, and \
 those that the plaintext listener refused | JMX, the broker's own log |
 | `produced_records` | records appended, by topic and partition | log end offsets, JMX |
-| `rejected_records` | records that were sent once in a Produce request and refused | clients |
+| `rejected_records` | records that were sent in a Produce request and refused; where the batch \
+was \
+sent again and appended (`transactions`), told from its bytes | clients, request \
+log and DumpLogSegments |
 | `sent_records` | records in all Produce requests, by topic: appended and refused | both above |
 | `produced_batches` | batches in the log at the end, by topic-partition; with those from before \
 the recording where a scenario prepared some (`groups`) | DumpLogSegments |
+| `produced_batches_by_codec` | batches and records in the log by topic and codec, without those \
+that end a transaction | DumpLogSegments |
 | `produced_bytes` | bytes of record batches in Produce requests, by topic, refused ones too | \
 request log |
 | `fetched_bytes` | bytes of records in Fetch responses, by topic, cut batches too | request log |
 | `fetched_records`, `fetched_batches` | records and batches in Fetch responses that are there \
 whole, by topic; a batch sent twice counts twice | request log and DumpLogSegments |
+| `fetched_control_batches` | those of `fetched_batches` that end a transaction; their records are \
+not in `fetched_records` | the same |
 | `fetched_cut_batches` | batches that were cut at the end of a response | the same |
 | `fetch_responses` | Fetch responses with and without records | request log |
 | `topic_ids` | topics that existed at the end and their ids | files in the broker's log folders |
@@ -73,11 +80,25 @@ whole, by topic; a batch sent twice counts twice | request log and DumpLogSegmen
 | `client_sent`, `client_acknowledged`, `client_consumed` | records by topic, summed over the \
 clients; libraries call acks 0 acknowledged when it was sent; console tools tell no \
 acknowledgements | clients |
+| `authenticated_requests`, `handshake_requests` | of a SASL listener, in place of \
+`broker_requests`: what came after (`broker_listeners` counts these only), and what came before, \
+by \
+API (without SaslAuthenticate) | request log; the broker's own log |
+| `principals` | principal of each client address that asked something after it was let in | \
+request log |
+| `client_committed`, `client_aborted`, `client_consumed_by_isolation` | records by the end of \
+their transaction; of topics that someone read with `read_committed`, in place of \
+`client_consumed`: records that each client was given, by isolation level | clients |
+| `records` | every record that a client kept as it was given to it, one a line: place, timestamp \
+in ms, key, value and headers' values in base64 or null; of no topic twice | clients |
 | `client_requests` | mock cluster only: requests of the APIs that librdkafka counts completely | \
 librdkafka's statistics |
 | `clients` | one entry a client process (or mock part): library, version, client id, and its \
 counts by topic and partition (`*` where a console tool tells no partition), errors by the \
 library's own names, librdkafka's last statistics | clients |
+
+Of an old broker (`old-*`) `produced_records` are the high watermarks that it wrote down
+as it ended.
 
 The recording begins after the broker is up and preparations are over, with no client connected, and
 ends when no client is connected any more: no exchange is cut at the edges. `controller` is
@@ -92,9 +113,9 @@ AGAIN = """\
     python3 tools/record/record.py NAME ...
 
 as root on Linux, with java 17 or later, mvn, tcpdump, dumpcap, capinfos, ip, ss, ethtool and
-openssl. Kafka's jars come through `tools/record/pom.xml`, the Python clients through
-`tools/record/requirements.txt`, once, into `$KANALYZE_CACHE` or `~/.cache/kanalyze`. A new
-recording has other times, ports and counts than the last.
+openssl. Kafka's jars come through `tools/record/pom.xml` and `old.pom.xml`, the Python clients
+through `tools/record/requirements.txt` and `requirements-old.txt`, once, into `$KANALYZE_CACHE` or
+`~/.cache/kanalyze`. A new recording has other times, ports and counts than the last.
 
 A scenario is a module in `tools/record/scenarios/`, named in the list in its `__init__.py`: a
 function that drives clients, and a `Scenario` that says how to record. A client is a worker in

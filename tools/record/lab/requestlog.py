@@ -32,12 +32,20 @@ ERROR_NAMES = {
     27: "REBALANCE_IN_PROGRESS",
     35: "UNSUPPORTED_VERSION",
     36: "TOPIC_ALREADY_EXISTS",
+    29: "TOPIC_AUTHORIZATION_FAILED",
+    30: "GROUP_AUTHORIZATION_FAILED",
+    31: "CLUSTER_AUTHORIZATION_FAILED",
     42: "INVALID_REQUEST",
+    51: "CONCURRENT_TRANSACTIONS",
+    53: "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
     69: "GROUP_ID_NOT_FOUND",
     70: "FETCH_SESSION_ID_NOT_FOUND",
     71: "INVALID_FETCH_SESSION_EPOCH",
     79: "MEMBER_ID_REQUIRED",
+    91: "RESOURCE_NOT_FOUND",
+    95: "INVALID_UPDATE_VERSION",
     100: "UNKNOWN_TOPIC_ID",
+    105: "TRANSACTIONAL_ID_NOT_FOUND",
 }
 
 
@@ -132,6 +140,11 @@ def client_ids(found: Iterable[Exchange]) -> dict[str, int]:
     return dict(sorted(counts.items()))
 
 
+def principals(found: Iterable[Exchange]) -> dict[str, str]:
+    """``{client address: principal}`` of every connection on which something was asked."""
+    return {one["client"]: one["principal"] for one in found}
+
+
 def software(found: Iterable[Exchange]) -> dict[str, int]:
     """Connections by what the client said of its software."""
     said: dict[str, str] = {}
@@ -152,6 +165,30 @@ def produced_bytes(found: Iterable[Exchange], names: Mapping[str, str]) -> dict[
             for part in topic["partitionData"]:
                 total[_topic(topic, names)] += part.get("recordsSizeInBytes", 0)
     return dict(sorted(total.items()))
+
+
+def sent_again(
+    found: Iterable[Exchange], names: Mapping[str, str], batches: Mapping[str, list[Batch]]
+) -> dict[str, int]:
+    """Records of batches that were refused at first and are in the log after all, by topic.
+
+    The log tells a batch's bytes: a batch of so many bytes is in the partition's segments.
+    """
+    total: Counter[str] = Counter()
+    for exchange in (one for one in found if api(one) == "Produce"):
+        sizes = {
+            (_topic(topic, names), part["index"]): part.get("recordsSizeInBytes", 0)
+            for topic in exchange["request"]["topicData"]
+            for part in topic["partitionData"]
+        }
+        for topic in (exchange.get("response") or {}).get("responses", []):
+            for part in topic["partitionResponses"]:
+                place = (_topic(topic, names), part["index"])
+                if part["errorCode"]:
+                    same = batches.get(f"{place[0]}-{place[1]}", [])
+                    counts = {one["count"] for one in same if one["size"] == sizes[place]}
+                    total[place[0]] += counts.pop() if len(counts) == 1 else 0
+    return {topic: number for topic, number in sorted(total.items()) if number}
 
 
 def _topic(topic: Mapping[str, Any], names: Mapping[str, str]) -> str:
@@ -177,6 +214,7 @@ class Fetched:
         self.bytes: Counter[str] = Counter()
         self.batch_count: Counter[str] = Counter()
         self.cut_batches: Counter[str] = Counter()
+        self.control_batches: Counter[str] = Counter()
         self.responses = Counter[str]()
         self._sessions: dict[tuple[str, int], dict[tuple[str, int], int]] = {}
 
@@ -219,8 +257,11 @@ class Fetched:
                 self.cut_batches[topic] += 1
                 return
             size -= batch["size"]
-            self.records[topic] += batch["count"]
             self.batch_count[topic] += 1
+            if batch["control"]:
+                self.control_batches[topic] += 1
+            else:
+                self.records[topic] += batch["count"]
 
     def result(self) -> dict[str, Any]:
         """The sums, by topic."""
@@ -228,6 +269,7 @@ class Fetched:
             "fetched_records": dict(sorted(self.records.items())),
             "fetched_batches": dict(sorted(self.batch_count.items())),
             "fetched_bytes": dict(sorted(self.bytes.items())),
+            "fetched_control_batches": dict(sorted(self.control_batches.items())),
             "fetched_cut_batches": dict(sorted(self.cut_batches.items())),
             "fetch_responses": dict(sorted(self.responses.items())),
         }

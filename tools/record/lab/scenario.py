@@ -10,6 +10,7 @@ from lab.broker import Broker, address
 from lab.cache import HERE, Tools
 from lab.errors import RecorderError
 from lab.namespace import Namespace
+from lab.oldbroker import OldBroker
 from lab.processes import run
 from lab.sniffer import Recording
 
@@ -20,6 +21,7 @@ PERFORMANCE = "org.apache.kafka.tools.ProducerPerformance"
 TOPICS = "org.apache.kafka.tools.TopicCommand"
 GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 CONFIGS = "kafka.admin.ConfigCommand"
+ACLS = "org.apache.kafka.tools.AclCommand"
 
 
 class Lab:
@@ -32,6 +34,7 @@ class Lab:
         self.namespace = namespace
         self.folder = folder
         self._broker = broker
+        self.old: OldBroker | None = None
         self.clients: list[Result] = []
         self.rejected: dict[str, int] = {}
 
@@ -41,6 +44,13 @@ class Lab:
         if self._broker is None:
             raise ValueError("this scenario has no broker")
         return self._broker
+
+    @property
+    def old_broker(self) -> OldBroker:
+        """The broker of a scenario that has an old one."""
+        if self.old is None:
+            raise ValueError("this scenario has no old broker")
+        return self.old
 
     def worker(self, library: str, op: str, timeout: float = 120, **job: Any) -> Result:
         """Let a Python client do a job in a process of its own, and keep what it counted."""
@@ -53,6 +63,16 @@ class Lab:
         for found in result.get("clients", [result]):
             self.clients.append({"op": op} | found)
         return result
+
+    def java_worker(
+        self, steps: list[Result], *, listener: str = "PLAINTEXT", timeout: float = 120
+    ) -> None:
+        """Let Kafka's own client do jobs, one after the other, in one process."""
+        script = str(HERE / "clients" / "JavaWorker.java")
+        command = self.namespace.command(self.tools.java(script))
+        job = json.dumps({"bootstrap": address(listener), "steps": steps})
+        told = run(command, timeout=timeout, stdin=job)
+        self.clients.extend(json.loads(told.stdout.splitlines()[-1])["clients"])
 
     def tool(
         self,
@@ -153,7 +173,8 @@ class Scenario:
 
     ``listeners`` are the broker's listeners whose ports are recorded; a scenario without a broker
     (``broker`` false) records all TCP of its namespace. ``whole_life`` begins the recording before
-    the broker starts and ends it after the broker stopped.
+    the broker starts and ends it after the broker stopped. ``old`` is the version of an old broker
+    and of its Scala.
     """
 
     name: str
@@ -167,3 +188,4 @@ class Scenario:
     broker: bool = True
     whole_life: bool = False
     settings: Mapping[str, str] = field(default_factory=dict)
+    old: tuple[str, str] | None = None

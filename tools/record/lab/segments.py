@@ -9,6 +9,7 @@ from lab.processes import run
 DUMP = "org.apache.kafka.tools.DumpLogSegments"
 BATCH = re.compile(
     r"baseOffset: (?P<baseOffset>\d+) lastOffset: (?P<lastOffset>\d+) count: (?P<count>\d+) .*?"
+    r"isControl: (?P<control>\w+) .*?"
     r"size: (?P<size>\d+) magic: (?P<magic>\d+) compresscodec: (?P<codec>\w+) crc: (?P<crc>\d+)"
 )
 
@@ -39,9 +40,8 @@ def batches(text: str) -> dict[str, list[dict[str, Any]]]:
             current = found.setdefault(name, [])
         match = BATCH.match(line)
         if match is not None:
-            numbers: dict[str, Any] = {
-                key: value if key == "codec" else int(value)
-                for key, value in match.groupdict().items()
-            }
-            current.append(numbers)
+            words: dict[str, Any] = match.groupdict()
+            control, codec = words.pop("control") == "true", words.pop("codec")
+            numbers = {key: int(value) for key, value in words.items()}
+            current.append(numbers | {"codec": codec, "control": control})
     return found

@@ -1,6 +1,7 @@
 """One recording from beginning to end."""
 
 import contextlib
+import dataclasses
 import datetime
 import gzip
 import json
@@ -8,21 +9,23 @@ import platform
 import shutil
 import socket
 import tempfile
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from lab import segments
 from lab.broker import PORTS, Broker
-from lab.cache import Tools
+from lab.cache import Tools, old_clients
 from lab.errors import RecorderError
 from lab.namespace import Namespace
+from lab.oldbroker import OldBroker
 from lab.pcapng import without_machine
 from lab.processes import run
 from lab.requestlog import Exchange, exchanges
 from lab.scenario import Lab, Scenario
 from lab.sniffer import Sniffer, Taken, version
-from lab.truth import REFUSED, Observed, broker_truth, client_truth, mock_truth
+from lab.truth import REFUSED, Observed, broker_truth, client_truth, consumed_records, mock_truth
 
 # Lines of the broker's own log that tell of connections it could not use.
 WARNINGS = {
@@ -62,6 +65,8 @@ class _Session:
             at_end.callback(self._abandon)
             if not self.scenario.broker:
                 lab, taken, truth, log = self._without_broker()
+            elif self.scenario.old is not None:
+                lab, taken, truth, log = self._with_old_broker(at_end, *self.scenario.old)
             elif self.scenario.whole_life:
                 lab, taken, truth, log = self._whole_life(at_end)
             else:
@@ -99,8 +104,22 @@ class _Session:
             listeners=self.scenario.listeners,
             warnings=_warnings(broker.server_log()[words:]),
             rejected=lab.rejected,
+            handshakes=_handshakes(broker.server_log()[words:]),
         )
         return lab, taken, broker_truth(seen), seen.recorded
+
+    def _with_old_broker(
+        self, at_end: contextlib.ExitStack, version_: str, scala: str
+    ) -> tuple[Lab, Taken, dict[str, Any], list[Exchange]]:
+        self.tools = dataclasses.replace(self.tools, python=old_clients(), kafka_version=version_)
+        broker = OldBroker(version_, scala, self.network, self.work / "broker")
+        lab = Lab(self.tools, self.network, self.work, None)
+        lab.old = at_end.enter_context(broker)
+        self.scenario.setup(lab)
+        self._listen(self._filter())
+        self.scenario.run(lab)
+        taken = self._stop()
+        return lab, taken, old_truth(broker), []
 
     def _whole_life(
         self, at_end: contextlib.ExitStack
@@ -154,9 +173,10 @@ class _Session:
         self._clean()
         name = self.scenario.name
         shutil.copyfile(self.file, out / self.file.name)
+        records = consumed_records(lab.clients)
         whole = self._about(taken) | truth | client_truth(lab.clients) | {"clients": lab.clients}
-        text = json.dumps(whole, indent=1, sort_keys=False)
-        (out / f"{name}.truth.json").write_text(text + "\n")
+        text = json.dumps(whole, indent=1, sort_keys=False) + "\n"
+        (out / f"{name}.truth.json").write_text(_with_records(text, records))
         if log:
             _write_lines(out / f"{name}.broker.jsonl.gz", log)
         size = self.file.stat().st_size
@@ -201,8 +221,34 @@ def link_type(file: Path) -> str:
     return told.stdout.strip().split("\t")[-1]
 
 
+def _with_records(text: str, records: list[dict[str, Any]]) -> str:
+    """The truth file's text with the records at its end, one a line."""
+    if not records:
+        return text
+    lines = ",\n".join("  " + json.dumps(one, separators=(",", ":")) for one in records)
+    return text.removesuffix("\n}\n") + ',\n "records": [\n' + lines + "\n ]\n}\n"
+
+
+def old_truth(broker: OldBroker) -> dict[str, Any]:
+    """What an old broker wrote down as it ended."""
+    broker.stop()
+    produced = broker.end_offsets()
+    return {
+        "produced_records": produced,
+        "sent_records": {topic: sum(parts.values()) for topic, parts in produced.items()},
+    }
+
+
 def _named(ids: dict[str, str]) -> dict[str, str]:
     return {name: ident for name, ident in ids.items() if name != "__cluster_metadata"}
+
+
+def _handshakes(text: str) -> dict[str, int]:
+    """Requests by API that the broker took before it knew who asks, from its own words."""
+    sign = "Handling Kafka request "
+    names = (line.partition(sign)[2].split()[0] for line in text.splitlines() if sign in line)
+    counts = Counter("".join(part.capitalize() for part in name.split("_")) for name in names)
+    return dict(sorted(counts.items()))
 
 
 def _warnings(text: str) -> dict[str, int]:

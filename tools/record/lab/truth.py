@@ -19,6 +19,9 @@ CLOCKED = frozenset({"BrokerHeartbeat"})
 # Kafka counts every Fetch a second time, by who asks.
 COUNTED_TWICE = frozenset({"FetchConsumer", "FetchFollower"})
 
+# What JMX calls requests of a kind that it counts apart from the others of their API.
+COUNTED_APART = {"AddPartitionsToTxnVerification": "AddPartitionsToTxn"}
+
 # What the broker says of a frame whose size can't be; TLS spoken to a plaintext port looks so.
 REFUSED = "frames refused because of their size"
 
@@ -50,6 +53,7 @@ class Observed:
     warnings: Mapping[str, int] = field(default_factory=dict)
     later: list[Exchange] = field(default_factory=list)
     rejected: Mapping[str, int] = field(default_factory=dict)
+    handshakes: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def recorded(self) -> list[Exchange]:
@@ -64,14 +68,23 @@ def broker_truth(seen: Observed) -> dict[str, Any]:
     recorded = seen.recorded
     sockets = {name: table for name, table in listeners(grown).items() if name in seen.listeners}
     _complete(seen, sockets)
-    appended = produced(grown)
+    appended = produced(grown, seen.batches)
     names = {ident: name for name, ident in seen.topic_ids.items()}
+    rejected = requestlog.sent_again(recorded, names, seen.batches) | dict(seen.rejected)
     fetched = Fetched(names, seen.batches)
     for exchange in recorded:
         if requestlog.api(exchange) == "Fetch":
             fetched.add(exchange)
+    of_requests: dict[str, Any] = {"broker_requests": requestlog.by_version(recorded)}
+    if "SASL" in seen.listeners:
+        # Not all requests on the wire, so not under the name that says so.
+        of_requests = {
+            "authenticated_requests": of_requests["broker_requests"],
+            "handshake_requests": dict(seen.handshakes),
+            "principals": requestlog.principals(recorded),
+        }
     return {
-        "broker_requests": requestlog.by_version(recorded),
+        **of_requests,
         "broker_requests_by_listener": by_listener(recorded),
         "broker_errors": requestlog.errors(recorded),
         "broker_errors_by_jmx": jmx_errors(grown),
@@ -85,12 +98,13 @@ def broker_truth(seen: Observed) -> dict[str, Any]:
         "requests_by_client_id": requestlog.client_ids(recorded),
         "connections_by_software": requestlog.software(recorded),
         "produced_records": appended,
-        "rejected_records": dict(seen.rejected),
+        "rejected_records": rejected,
         "sent_records": {
-            topic: sum(appended.get(topic, {}).values()) + seen.rejected.get(topic, 0)
-            for topic in sorted(appended.keys() | seen.rejected.keys())
+            topic: sum(appended.get(topic, {}).values()) + rejected.get(topic, 0)
+            for topic in sorted(appended.keys() | rejected.keys())
         },
         "produced_batches": {part: len(found) for part, found in sorted(seen.batches.items())},
+        "produced_batches_by_codec": by_codec(seen.batches),
         "produced_bytes": requestlog.produced_bytes(recorded, names),
         **fetched.result(),
         "topic_ids": dict(sorted(seen.topic_ids.items())),
@@ -118,14 +132,36 @@ def listeners(grown: Counts) -> dict[str, dict[str, int]]:
     return {name: dict(sorted(counts.items())) for name, counts in sorted(table.items())}
 
 
-def produced(grown: Counts) -> dict[str, dict[str, int]]:
-    """Records appended: by how much each partition's log end offset rose."""
+def produced(
+    grown: Counts, batches: Mapping[str, list[Batch]] | None = None
+) -> dict[str, dict[str, int]]:
+    """Records appended: by how much each partition's log end offset rose.
+
+    What ends a transaction is in the log too, but no client sent it.
+    """
+    markers = {
+        part: sum(batch["count"] for batch in found if batch["control"])
+        for part, found in (batches or {}).items()
+    }
     table: dict[str, dict[str, int]] = {}
     for name, value in sorted(grown.items()):
         keys, _ = bean(name)
         if keys.get("name") != "LogEndOffset" or keys["topic"].startswith("__") or value == 0:
             continue
-        table.setdefault(keys["topic"], {})[keys["partition"]] = round(value)
+        own = markers.get(f"{keys['topic']}-{keys['partition']}", 0)
+        table.setdefault(keys["topic"], {})[keys["partition"]] = round(value) - own
+    return table
+
+
+def by_codec(found: Mapping[str, list[Batch]]) -> dict[str, dict[str, dict[str, int]]]:
+    """``{topic: {codec: {"batches": n, "records": n}}}`` of what is in the log."""
+    table: dict[str, dict[str, dict[str, int]]] = {}
+    for part, batches in sorted(found.items()):
+        topic = table.setdefault(part.rpartition("-")[0], {})
+        for batch in (one for one in batches if not one["control"]):
+            sums = topic.setdefault(batch["codec"].lower(), {"batches": 0, "records": 0})
+            sums["batches"] += 1
+            sums["records"] += batch["count"]
     return table
 
 
@@ -149,7 +185,8 @@ def jmx_requests(grown: Counts) -> dict[str, int]:
         if keys.get("name") != "RequestsPerSec" or attribute != "Count":
             continue
         if value and keys["request"] not in COUNTED_TWICE:
-            total[f"{keys['request']} v{keys['version']}"] += round(value)
+            name_of_api = COUNTED_APART.get(keys["request"], keys["request"])
+            total[f"{name_of_api} v{keys['version']}"] += round(value)
     return dict(sorted(total.items()))
 
 
@@ -193,16 +230,53 @@ def _agree(grown: Counts, found: Iterable[Exchange]) -> None:
 
 def client_truth(found: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """The clients' reports, summed by topic."""
+    clients = list(found)
+    isolated = by_isolation(clients)
     sums: dict[str, Counter[str]] = {
         "sent": Counter(),
         "acknowledged": Counter(),
         "consumed": Counter(),
     }
-    for client in found:
+    if isolated:
+        sums |= {"committed": Counter(), "aborted": Counter()}
+    for client in clients:
         for what, counter in sums.items():
             for topic, parts in client.get(what, {}).items():
                 counter[topic] += sum(parts.values())
-    return {f"client_{what}": dict(sorted(counter.items())) for what, counter in sums.items()}
+    for topic in isolated:
+        del sums["consumed"][topic]
+    table: dict[str, Any] = {
+        f"client_{what}": dict(sorted(counter.items())) for what, counter in sums.items()
+    }
+    return table | ({"client_consumed_by_isolation": isolated} if isolated else {})
+
+
+def by_isolation(clients: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, list[int]]]:
+    """``{topic: {isolation level: [records that each client was given]}}``.
+
+    Of the topics that someone read with ``read_committed``: more records came to such a client than
+    it handed out.
+    """
+    table: dict[str, dict[str, list[int]]] = {}
+    for client in clients:
+        level = client.get("isolation_level", "read_uncommitted")
+        for topic, parts in client.get("consumed", {}).items():
+            table.setdefault(topic, {}).setdefault(level, []).append(sum(parts.values()))
+    return {topic: levels for topic, levels in sorted(table.items()) if "read_committed" in levels}
+
+
+def consumed_records(clients: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The records that clients kept, taken out of their reports, in order of place.
+
+    Clients that read the same record must have read the same.
+    """
+    found: dict[tuple[str, int, int], dict[str, Any]] = {}
+    for client in clients:
+        for record in client.pop("records", []):
+            place = (record["topic"], record["partition"], record["offset"])
+            if found.setdefault(place, record) != record:
+                raise RecorderError(f"two clients read different records at {place}")
+    return [found[place] for place in sorted(found)]
 
 
 def mock_truth(found: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

@@ -1,7 +1,23 @@
 """The list of scenarios: to add one, write a module beside this file and name it here."""
 
 from lab.scenario import Scenario
-from scenarios import admin, basics, errors, groups, large, mock, small, tls, waits
+from scenarios import (
+    admin,
+    admin_many,
+    basics,
+    codecs,
+    errors,
+    groups,
+    large,
+    mock,
+    next_groups,
+    old,
+    sasl,
+    small,
+    tls,
+    transactions,
+    waits,
+)
 
 ALL: tuple[Scenario, ...] = (
     basics.SCENARIO,
@@ -13,4 +29,10 @@ ALL: tuple[Scenario, ...] = (
     tls.SCENARIO,
     *small.SCENARIOS,
     mock.SCENARIO,
+    codecs.SCENARIO,
+    transactions.SCENARIO,
+    sasl.SCENARIO,
+    next_groups.SCENARIO,
+    admin_many.SCENARIO,
+    *old.SCENARIOS,
 )
