@@ -1,20 +1,24 @@
 """What Kafka speaks: its APIs, their versions, and the definitions of their messages.
 
-In: the packaged tables and definition files. Out: :class:`Api` rows and, one file at a time as
-they are asked for, :class:`~kanalyze.protocol.language.Message` definitions. Must not know of
-bytes or decoders. Loaded at every start: what reads definitions is imported on first use.
+In: the packaged tables and definition files, and a user's own. Out: :class:`Api` rows and, one
+file at a time as they are asked for, :class:`~kanalyze.protocol.language.Message` definitions.
+Must not know of bytes or decoders. Loaded at every start: what reads definitions is imported on
+first use.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 
 from kanalyze.errors import DefinitionError
 from kanalyze.protocol.api_table import APIS, RELEASES
 from kanalyze.protocol.versions import NONE, VersionRange
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from kanalyze.protocol.language import Message
+    from kanalyze.protocol.user_definitions import UserDefinitions, UserMessage
 
 __all__ = ["RELEASES", "Api", "Catalog", "Kind"]
 
@@ -38,7 +42,8 @@ class Api(NamedTuple):
     """Version from which requests are flexible; above 32767 for never."""
     response_flexible_from: int
     first_release: str
-    """Release it was first seen in; ``2.2``, the oldest looked at, stands for that or older."""
+    """Release it was first seen in; ``2.2``, the oldest looked at, stands for that or older; ``-``
+    for an API of the user's own."""
     listeners: tuple[str, ...]
     """``broker``, ``controller``, ``zkBroker``: who answers it."""
     by_release: tuple[str, ...]
@@ -60,14 +65,31 @@ class Api(NamedTuple):
 class Catalog:
     """The API table and the definitions behind it.
 
-    Definitions are read from the package on first use, one file at a time, and kept.
+    Definitions are read from the package on first use, one file at a time, and kept. Those of a
+    user are read at once: what is wrong with them is said before any work is done.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, definitions: str | Path | None = None) -> None:
+        """Make the table.
+
+        Args:
+            definitions: a folder of message definitions, added to the built-in ones. Of a message
+                that is built in, the versions that the folder's definition has are read by that
+                one, the others as before; see :mod:`kanalyze.protocol.overlay`.
+
+        Raises:
+            DefinitionError: the folder cannot be read, or a definition in it breaks a rule.
+        """
         rows = [_api(row) for row in APIS.splitlines()]
         self._apis = {api.key: api for api in rows}
-        self._by_name = {api.name: api for api in rows}
         self._messages: dict[str, dict[str, Message]] = {}
+        self._own: dict[tuple[int, Kind], Message] = {}
+        self._own_data: dict[str, Message] = {}
+        if definitions is not None:
+            from kanalyze.protocol.user_definitions import read_definitions
+
+            self._add(read_definitions(definitions))
+        self._by_name = {api.name: api for api in self._apis.values()}
 
     @property
     def apis(self) -> tuple[Api, ...]:
@@ -88,16 +110,16 @@ class Catalog:
         Reads that API's file on first use. Raises KeyError for an unknown key, DefinitionError
         for a definition that breaks the rules (never the packaged ones).
         """
-        api = self._apis[key]
-        suffix = "Request" if kind == "request" else "Response"
-        return self._messages_in(f"{key:03d}_{api.name}.json")[api.name + suffix]
+        own = self._own.get((key, kind))
+        return self._built_in(self._apis[key], kind) if own is None else own
 
     def data(self, name: str) -> Message:
         """Return the definition of data inside messages, such as ``ConsumerProtocolSubscription``.
 
         Raises KeyError when there is none of that name.
         """
-        return self._other("data", name)
+        own = self._own_data.get(name)
+        return self._other("data", name) if own is None else own
 
     def header(self, kind: Kind) -> Message:
         """Return the definition of the request or the response header."""
@@ -126,6 +148,66 @@ class Catalog:
         api = self._apis.get(key)
         return 1 if api is None or version >= api.response_flexible_from else 0
 
+    # -- the user's own ---------------------------------------------------------------------------
+
+    def _add(self, found: UserDefinitions) -> None:
+        for name, one in found.data.items():
+            try:
+                self._own_data[name] = _over(one, self._other("data", name))
+            except KeyError:
+                self._own_data[name] = one.message
+        added = {**found.responses, **found.requests}
+        for key in added:
+            self._add_message(key, "request", found.requests.get(key))
+            self._add_message(key, "response", found.responses.get(key))
+        for key, one in added.items():
+            self._apis[key] = self._changed(key, one)
+        self._apis = {key: self._apis[key] for key in sorted(self._apis)}
+        _check_names(self._apis, added)
+
+    def _add_message(self, key: int, kind: Kind, one: UserMessage | None) -> None:
+        """Keep a message of an API of which the user defines the request, the response or both."""
+        api = self._apis.get(key)
+        old = None if api is None else self._built_in(api, kind)
+        if one is None:
+            if old is not None:
+                self._own[key, kind] = old
+        else:
+            self._own[key, kind] = one.message if old is None else _over(one, old)
+
+    def _changed(self, key: int, one: UserMessage) -> Api:
+        """Return the row of an API of which the user defines a message, such as ``one``."""
+        for kind in get_args(Kind):
+            if (key, kind) not in self._own:
+                raise DefinitionError(
+                    f"{one.file}: {one.message.name}: there is no {kind} with apiKey {key}"
+                )
+        request, response = self.message(key, "request"), self.message(key, "response")
+        if request.valid_versions != response.valid_versions:
+            raise DefinitionError(
+                f"{one.file}: {one.message.name}: requests have versions {request.valid_versions}, "
+                f"responses {response.valid_versions}"
+            )
+        name = one.message.name.removesuffix("Request").removesuffix("Response")
+        old = self._apis.get(key)
+        return Api(
+            key=key,
+            name=name,
+            versions=request.valid_versions,
+            request_flexible_from=_lowest(request.flexible_versions),
+            response_flexible_from=_lowest(response.flexible_versions),
+            first_release="-" if old is None else old.first_release,
+            listeners=request.listeners,
+            by_release=("-",) * len(RELEASES) if old is None else old.by_release,
+            unstable=() if old is None else old.unstable,
+        )
+
+    # -- the built-in ones ------------------------------------------------------------------------
+
+    def _built_in(self, api: Api, kind: Kind) -> Message:
+        suffix = "Request" if kind == "request" else "Response"
+        return self._messages_in(f"{api.key:03d}_{api.name}.json")[api.name + suffix]
+
     def _other(self, kind: str, name: str) -> Message:
         if not name.isidentifier():
             raise KeyError(name)
@@ -139,6 +221,31 @@ class Catalog:
         if found is None:
             found = self._messages[file] = _read(file)
         return found
+
+
+def _over(one: UserMessage, old: Message) -> Message:
+    from kanalyze.protocol.overlay import Conflict, overlay
+
+    try:
+        return overlay(one.message, old)
+    except Conflict as error:
+        raise DefinitionError(f"{one.file}: {error}") from None
+
+
+def _check_names(apis: dict[int, Api], added: dict[int, UserMessage]) -> None:
+    """Refuse two APIs of one name; one of them is the user's."""
+    keys: dict[str, int] = {}
+    for key, api in apis.items():
+        other = keys.setdefault(api.name, key)
+        if other != key:
+            one = added.get(key) or added[other]
+            raise DefinitionError(
+                f"{one.file}: {one.message.name}: the APIs {other} and {key} have one name"
+            )
+
+
+def _lowest(flexible: VersionRange) -> int:
+    return _NEVER if flexible.is_empty else flexible.lowest
 
 
 def _read(file: str) -> dict[str, Message]:

@@ -142,7 +142,8 @@ def _null_problems(field: Field) -> Iterator[str]:
     nullable = field.nullable_versions
     if not nullable.is_empty and field.element_type in FIXED_SIZES and not field.is_array:
         yield f"a field of type {field.type} cannot be nullable"
-    if not field.versions.covers(nullable):
+    if not nullable.is_empty and field.versions.intersect(nullable).is_empty:
+        # Kafka's own go beyond them at times, without a meaning.
         yield f"nullableVersions {nullable} lie outside versions {field.versions}"
     if field.has_null_default and field.type != "records" and nullable.is_empty:
         yield "the default is null, but no version is nullable"

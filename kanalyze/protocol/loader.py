@@ -6,7 +6,7 @@ what is built on them need not check again. Must not know where the text came fr
 
 The rules are those of Kafka's generator (org.apache.kafka.message: MessageSpec, StructSpec,
 FieldSpec), but for two: a struct may be declared in more than one place of a message, and a range
-with an upper end may not go past ``validVersions``.
+with an upper end may not go past ``validVersions``. All that Kafka has published keeps to them.
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ __all__ = ["load_messages"]
 MAX_NESTING = 8
 """Structs within structs; Kafka has 4 at most. A decoder is one function with up to two loops for
 each, and Python nests 20."""
+
+MAX_FIELDS = 10_000
+"""Of a message, those of a common struct counted at each use; Kafka has 120 at most."""
 
 _MESSAGE_KEYS = frozenset(
     {
@@ -118,11 +121,11 @@ def _skip_space(text: str, position: int) -> int:
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> _Object:
-    made = dict(pairs)
-    if len(made) != len(pairs):
-        keys = [key for key, _ in pairs]
-        repeated = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"key {repeated!r} stands twice in one object")
+    """Refuse a key that stands twice with two values; with the same it does no harm."""
+    made: _Object = {}
+    for key, value in pairs:
+        if made.setdefault(key, value) != value:
+            raise ValueError(f"key {key!r} stands twice in one object")
     return made
 
 
@@ -134,6 +137,8 @@ class _MessageReader:
         self._found = found
         self._name = ""
         self._common: dict[str, list[_Object]] = {}
+        self._common_walked: set[str] = set()
+        self._count = 0
         self._valid = NONE
         self._flexible = NONE
 
@@ -149,7 +154,9 @@ class _MessageReader:
         self._flexible = self._versions(found, "flexibleVersions", where, self._valid)
         self._check_message_versions(where)
         self._read_common_structs(where)
-        fields = self._fields(self._objects_in(found, "fields", where), where, self._valid, ())
+        # An API that is gone has a definition without fields.
+        own = self._objects_in(found, "fields", where, optional=self._valid.is_empty)
+        fields = self._fields(own, where, self._valid, ())
         return Message(
             name=self._name,
             kind=kind,
@@ -202,9 +209,12 @@ class _MessageReader:
             raise self._error(f"{self._name}.commonStructs.{name}", "the struct contains itself")
         if len(around) > MAX_NESTING:
             raise self._error(f"{self._name}.commonStructs.{name}", "structs nest too deeply")
+        if name in self._common_walked:
+            return
         for inner in _struct_types(self._common[name]):
             if inner in self._common:
                 self._walk_struct(inner, (*around, name))
+        self._common_walked.add(name)
 
     def _fields(
         self, found: list[_Object], where: str, around: VersionRange, structs: tuple[str, ...]
@@ -212,6 +222,9 @@ class _MessageReader:
         """Read the fields of a struct that exists in the versions ``around``."""
         if len(structs) > MAX_NESTING:
             raise self._error(where, "structs nest too deeply")
+        self._count += len(found)
+        if self._count > MAX_FIELDS:
+            raise self._error(where, f"the message has more than {MAX_FIELDS} fields")
         fields = tuple(self._field(item, where, around, structs) for item in found)
         problem = check_fields(fields, around, self._flexible)
         if problem is not None:
@@ -249,12 +262,14 @@ class _MessageReader:
         )
 
     def _check_inside_valid(self, versions: VersionRange, at: str) -> None:
-        """Refuse versions that the message doesn't have; an open end means up to its newest."""
-        closed = versions.intersect(VersionRange(0, self._valid.highest))
-        inside = closed if versions.is_open else versions
-        if not VersionRange(0, self._valid.highest).covers(inside) or (
-            inside.intersect(self._valid).is_empty and not versions.is_empty
-        ):
+        """Refuse versions that the message doesn't have yet; an open end means up to its newest.
+
+        Versions before its oldest are left over from when it had them: Kafka's own have such.
+        """
+        highest = self._valid.highest
+        if self._valid.is_empty or versions.is_empty:
+            return
+        if versions.lowest > highest or (versions.highest > highest and not versions.is_open):
             raise self._error(at, f"versions {versions} lie outside validVersions {self._valid}")
 
     def _struct(
@@ -292,6 +307,8 @@ class _MessageReader:
 
     def _tag(self, found: _Object, at: str) -> int | None:
         tag = found.get("tag")
+        if isinstance(tag, str) and tag.isascii() and tag.isdigit() and len(tag) <= 10:
+            tag = int(tag)  # some of Kafka's own are written as texts
         if tag is not None and (type(tag) is not int or not 0 <= tag <= 0x7FFFFFFF):
             raise self._error(at, "tag must be a number that is not negative")
         return tag

@@ -8,17 +8,14 @@ not share code with the compiler, which is tested against it.
 from __future__ import annotations
 
 import struct
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kanalyze.protocol.wire import Malformed, Truncated, WireError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from kanalyze.protocol.language import Field, Message, Struct
 
-__all__ = ["field_path_of_failure", "read_message"]
+__all__ = ["Failure", "Reader", "failure_of", "field_path_of_failure", "read_message"]
 
 _NUMBERS = {
     "int8": ">b",
@@ -31,6 +28,17 @@ _NUMBERS = {
 }
 
 
+class Failure(NamedTuple):
+    """Where and why a message cannot be read."""
+
+    path: str
+    """Of the field, as :func:`field_path_of_failure` says."""
+    pos: int
+    """Index in the body of the first byte that was not read."""
+    reason: str
+    """A short text; never bytes from the wire."""
+
+
 def read_message(
     message: Message, version: int, body: bytes | memoryview, pos: int = 0
 ) -> tuple[dict[str, Any], int]:
@@ -39,7 +47,7 @@ def read_message(
     The dict is as :data:`kanalyze.protocol.compiler.Decoder` says for ``Projection.ALL``. Raises
     Truncated or Malformed, with field path and position in the text.
     """
-    reader = _Reader(message, version, bytes(body), pos)
+    reader = Reader(message, version, bytes(body), pos)
     try:
         return reader.struct(message.struct), reader.pos
     except WireError as error:
@@ -54,15 +62,23 @@ def field_path_of_failure(message: Message, version: int, body: bytes | memoryvi
     ``_taggedFields`` where the failure is in a tag section. Bytes that are left over are no
     failure.
     """
-    reader = _Reader(message, version, bytes(body), 0)
+    failure = failure_of(message, version, body)
+    return None if failure is None else failure.path
+
+
+def failure_of(
+    message: Message, version: int, body: bytes | memoryview, pos: int = 0
+) -> Failure | None:
+    """Return where reading the message that begins at ``body[pos]`` fails, None when it doesn't."""
+    reader = Reader(message, version, bytes(body), pos)
     try:
         reader.struct(message.struct)
-    except WireError:
-        return reader.path() or message.name
+    except WireError as error:
+        return Failure(reader.path() or message.name, reader.pos, str(error))
     return None
 
 
-class _Reader:
+class Reader:
     """A place in a body and the path of the field that is read there.
 
     On a failure both stay where they were.
@@ -79,11 +95,12 @@ class _Reader:
         """Return the path of the field being read, empty between fields."""
         return ".".join(self._names).replace(".[", "[")
 
-    @contextmanager
-    def _inside(self, name: str) -> Iterator[None]:
-        """Name the field that is read; a failure leaves the name in place."""
+    def enter(self, name: str) -> None:
+        """Name the field that is read from here on; a failure leaves the name in place."""
         self._names.append(name)
-        yield
+
+    def leave(self) -> None:
+        """End what was entered last: it was read."""
         self._names.pop()
 
     def struct(self, struct: Struct) -> dict[str, Any]:
@@ -92,8 +109,9 @@ class _Reader:
         values: dict[str, Any] = {}
         for field in struct.fields:
             if field.is_present(version) and not field.is_tagged(version):
-                with self._inside(field.name):
-                    values[field.json_name] = self._field(field)
+                self.enter(field.name)
+                values[field.json_name] = self.field(field)
+                self.leave()
         if self._flexible.contains(version):
             self._tags(struct, values)
         return values
@@ -105,26 +123,29 @@ class _Reader:
             if field.is_present(self._version) and field.is_tagged(self._version)
         }
         unknown: list[tuple[int, bytes]] = []
-        with self._inside("_taggedFields"):
-            last = -1
-            for _ in range(self._unsigned_varint()):
-                tag = self._unsigned_varint()
-                if tag <= last:
-                    raise Malformed("tags do not rise")
-                last = tag
-                end = self._end(self._unsigned_varint())
-                if tag not in known:
-                    unknown.append((tag, self._take(end - self.pos)))
-                    continue
-                field = known[tag]
-                with self._inside(field.name):
-                    values[field.json_name] = self._field(field)
-                    if self.pos != end:
-                        raise Malformed("its bytes are not those its size says")
+        self.enter("_taggedFields")
+        last = -1
+        for _ in range(self._unsigned_varint()):
+            tag = self._unsigned_varint()
+            if tag <= last:
+                raise Malformed("tags do not rise")
+            last = tag
+            end = self._end(self._unsigned_varint())
+            if tag not in known:
+                unknown.append((tag, self.unknown_tag(tag, end - self.pos)))
+                continue
+            field = known[tag]
+            self.enter(field.name)
+            values[field.json_name] = self.field(field)
+            if self.pos != end:
+                raise Malformed("its bytes are not those its size says")
+            self.leave()
+        self.leave()
         if unknown:
             values["_taggedFields"] = unknown
 
-    def _field(self, field: Field) -> Any:
+    def field(self, field: Field) -> Any:
+        """Read one field, in whichever section it stands."""
         nullable = field.is_nullable(self._version)
         flexible = field.is_flexible(self._version, self._flexible)
         if field.is_array:
@@ -148,13 +169,20 @@ class _Reader:
             raise Truncated("an array of more elements than there are bytes")
         values = []
         for index in range(count):
-            with self._inside(f"[{index}]"):
-                if field.struct is not None:
-                    values.append(self.struct(field.struct))
-                else:
-                    element = field.element_type
-                    values.append(self._primitive(element, flexible=flexible, nullable=False))
+            self.enter(f"[{index}]")
+            values.append(self.element(field, flexible=flexible))
+            self.leave()
         return values
+
+    def element(self, field: Field, *, flexible: bool) -> Any:
+        """Read one element of an array."""
+        if field.struct is not None:
+            return self.struct(field.struct)
+        return self._primitive(field.element_type, flexible=flexible, nullable=False)
+
+    def unknown_tag(self, tag: int, size: int) -> bytes:  # noqa: ARG002 - for who overrides it
+        """Read the bytes of a tagged field that the definition doesn't know."""
+        return self._take(size)
 
     def _primitive(self, kind: str, *, flexible: bool, nullable: bool) -> Any:
         if kind in _NUMBERS:

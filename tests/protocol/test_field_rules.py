@@ -95,7 +95,10 @@ def test_fields_that_keep_the_rules_have_no_problem() -> None:
     ("field", "reason"),
     [
         (Field("A", "int32", V0, nullable_versions=V0), "cannot be nullable"),
-        (Field("A", "string", V2, nullable_versions=V0), "nullableVersions 0+ lie outside"),
+        (
+            Field("A", "string", V2, nullable_versions=VersionRange(0, 1)),
+            "nullableVersions 0-1 lie outside",
+        ),
         (Field("A", "string", V0, has_null_default=True), "no version is nullable"),
         (Field("A", "int32", V0, tagged_versions=V2), "taggedVersions without a tag"),
         (Field("A", "int32", V0, tag=0), "a tag without taggedVersions"),

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kanalyze.errors import DefinitionError
-from kanalyze.protocol.loader import MAX_NESTING, load_messages
+from kanalyze.protocol.loader import MAX_FIELDS, MAX_NESTING, load_messages
 from kanalyze.protocol.versions import NONE, VersionRange
 
 
@@ -120,7 +120,7 @@ def test_a_message_that_breaks_a_rule_is_refused(text: str, reason: str) -> None
         (field(versions="4"), "versions 4 lie outside validVersions 0-3"),
         (field(versions="2-5"), "versions 2-5 lie outside validVersions 0-3"),
         (field(versions="4+"), r"versions 4\+ lie outside validVersions 0-3"),
-        (field(tag="0"), "tag must be a number"),
+        (field(tag="0x1"), "tag must be a number"),
         (field(tag=-1), "tag must be a number"),
         (field(mapKey="perhaps"), "mapKey must be true or false"),
         (field(about=3), "about must be a text"),
@@ -185,6 +185,36 @@ def test_a_chain_of_common_structs_nests_to_the_same_bound() -> None:
     common.append({"name": "S30", "fields": [field()]})
     with pytest.raises(DefinitionError, match="structs nest too deeply"):
         load_messages(definition(field(kind="S0"), commonStructs=common), "f")
+
+
+def test_what_kafkas_own_files_have_at_times_is_let_pass() -> None:
+    text = definition(
+        field("Nulls", "string", "1+", nullableVersions="0+"),
+        field("Left", versions="0"),
+        field("Tagged", versions="2+", tag="0", taggedVersions="2+"),
+        validVersions="1-3",
+    )
+    text = text.replace('"versions": "0",', '"versions": "0", "versions": "0",')
+    (message,) = load_messages(text, "f")
+    nulls, left, tagged = message.struct.fields
+    assert nulls.is_nullable(1)
+    assert str(left.versions) == "0"
+    assert tagged.tag == 0
+    gone = definition(validVersions="none", flexibleVersions=None, fields=None)
+    (message,) = load_messages(gone, "f")
+    assert message.struct.fields == ()
+
+
+def test_common_structs_do_not_fan_out_without_bound() -> None:
+    common = [
+        {"name": f"S{n}", "fields": [field(f"F{k}", f"S{n + 1}") for k in range(40)]}
+        for n in range(6)
+    ]
+    common.append({"name": "S6", "fields": [field()]})
+    with pytest.raises(DefinitionError, match=f"the message has more than {MAX_FIELDS} fields"):
+        load_messages(definition(field(kind="S0"), commonStructs=common), "f")
+    (message,) = load_messages(definition(field(kind="S5"), commonStructs=common), "f")
+    assert message.struct.fields[0].struct is not None
 
 
 def test_an_empty_file_holds_no_message() -> None:

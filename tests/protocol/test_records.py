@@ -223,3 +223,11 @@ def test_many_small_entries_take_time_in_proportion() -> None:
     found = peek(records)
     assert found.record_count == 20_000
     assert time.process_time() - start < 2
+
+
+def test_records_of_a_transaction_are_records() -> None:
+    # Whether it commits or aborts is not known here, and changes nothing on the wire.
+    plain, of_a_transaction = bytearray(batch(4)), bytearray(batch(4))
+    of_a_transaction[22] |= 0x10
+    assert peek(bytes(of_a_transaction)) == peek(bytes(plain))
+    assert peek(bytes(of_a_transaction)).record_count == 4

@@ -1,0 +1,25 @@
+"""The checksums of records: CRC-32 of messages (magic 0 and 1), CRC-32C of batches (magic 2).
+
+In: bytes. Out: numbers of 32 bits. This module must not know what the bytes are.
+
+CRC-32C is the crc32c package's, which uses the processor's instruction where there is one and
+takes a view without copying it. It is loaded by what reads records only.
+"""
+
+from __future__ import annotations
+
+import zlib
+
+from crc32c import crc32c as _crc32c
+
+__all__ = ["crc32", "crc32c"]
+
+
+def crc32(data: bytes, start: int, end: int) -> int:
+    """Return the CRC-32 (IEEE 802.3, as in gzip) of ``data[start:end]``."""
+    return zlib.crc32(memoryview(data)[start:end])
+
+
+def crc32c(data: bytes, start: int, end: int) -> int:
+    """Return the CRC-32C (Castagnoli, RFC 3720) of ``data[start:end]``."""
+    return int(_crc32c(memoryview(data)[start:end]))

@@ -1,0 +1,225 @@
+"""What other protocols put into bytes fields of Kafka's messages.
+
+In: the bytes of such a field. Out: plain values. This module must not know which connection they
+came from; what it cannot read it refuses with a WireError, and keeps no bytes of a secret.
+
+- The consumer protocol in JoinGroup and SyncGroup (``ConsumerProtocolSubscription`` and
+  ``ConsumerProtocolAssignment``): a version, then its fields, never flexible. Newer versions only
+  add fields, and readers of older ones leave those unread.
+- Client telemetry (KIP-714): the metrics of PushTelemetry by size and codec, not by content.
+- Control records: what their key says they are.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from kanalyze.protocol.wire import Malformed, Truncated
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = [
+    "Assignment",
+    "ControlRecord",
+    "Subscription",
+    "Telemetry",
+    "TopicPartitions",
+    "parse_assignment",
+    "parse_control_key",
+    "parse_subscription",
+    "telemetry_of",
+]
+
+_INT16 = Struct(">h").unpack_from
+_INT32 = Struct(">i").unpack_from
+_NO_GENERATION = -1
+_CONSUMER_PROTOCOL = 3
+"""The newest version of both messages that is known."""
+
+T = TypeVar("T")
+
+
+class TopicPartitions(NamedTuple):
+    """Partitions of one topic."""
+
+    topic: str
+    partitions: tuple[int, ...]
+
+
+class Subscription(NamedTuple):
+    """What a member of a consumer group tells the leader when it joins."""
+
+    version: int
+    topics: tuple[str, ...]
+    user_data: bytes | None
+    """Of the assignor; None and empty are different."""
+    owned: tuple[TopicPartitions, ...] = ()
+    """From version 1 on: what it holds already."""
+    generation_id: int | None = None
+    """From version 2 on; None for none (-1) and before."""
+    rack_id: str | None = None
+    """From version 3 on."""
+
+
+class Assignment(NamedTuple):
+    """What the leader gives a member."""
+
+    version: int
+    assigned: tuple[TopicPartitions, ...]
+    user_data: bytes | None
+
+
+class Telemetry(NamedTuple):
+    """A PushTelemetry request without its metrics."""
+
+    client_instance_id: bytes
+    """16 bytes."""
+    subscription_id: int
+    is_terminating: bool
+    codec: str
+    """``none``, ``gzip``, ``snappy``, ``lz4``, ``zstd`` or ``unknown``."""
+    metrics_bytes: int
+    """Size of the metrics as sent, compressed if a codec is named."""
+
+
+class ControlRecord(NamedTuple):
+    """What the key of a control record says."""
+
+    version: int
+    type: int
+    name: str
+    """``abort``, ``commit``, ``leader_change``, ...; ``unknown`` for a newer type."""
+    is_quorum: bool
+    """It belongs to the metadata quorum, not to a transaction."""
+
+
+_CONTROL_NAMES = (
+    "abort",
+    "commit",
+    "leader_change",
+    "snapshot_header",
+    "snapshot_footer",
+    "kraft_version",
+    "kraft_voters",
+)
+_FIRST_QUORUM_TYPE = 2
+_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+def parse_subscription(data: bytes | memoryview) -> Subscription:
+    """Read the metadata that a member of protocol type ``consumer`` joins with.
+
+    Raises:
+        WireError: the bytes end too early or contradict the format. Bytes after the known fields
+            are those of a newer version, and no error.
+    """
+    reader = _Reader(data)
+    version = reader.version()
+    topics = reader.array(reader.string, least_bytes=2)
+    user_data = reader.data()
+    owned = reader.array(reader.topic_partitions, least_bytes=6) if version >= 1 else ()
+    generation = reader.int32() if version >= 2 else _NO_GENERATION
+    rack = reader.nullable_string() if version >= 3 else None
+    generation_id = None if generation == _NO_GENERATION else generation
+    return Subscription(version, topics, user_data, owned, generation_id, rack)
+
+
+def parse_assignment(data: bytes | memoryview) -> Assignment:
+    """Read what a member of protocol type ``consumer`` is assigned; as :func:`parse_subscription`.
+
+    No bytes at all are no assignment, as a broker sends to a member that gets none.
+    """
+    if len(data) == 0:
+        return Assignment(0, (), None)
+    reader = _Reader(data)
+    version = reader.version()
+    assigned = reader.array(reader.topic_partitions, least_bytes=6)
+    return Assignment(version, assigned, reader.data())
+
+
+def telemetry_of(
+    client_instance_id: bytes,
+    subscription_id: int,
+    terminating: bool,
+    compression_type: int,
+    metrics: bytes | None,
+) -> Telemetry:
+    """Name the fields of a PushTelemetry request (KIP-714), in the message's order."""
+    known = 0 <= compression_type < len(_CODECS)
+    codec = _CODECS[compression_type] if known else "unknown"
+    return Telemetry(client_instance_id, subscription_id, terminating, codec, len(metrics or b""))
+
+
+def parse_control_key(key: bytes | memoryview) -> ControlRecord:
+    """Read the key of a record of a control batch: ``version int16, type int16``.
+
+    Types 0 and 1 end a transaction (KIP-98); 2 to 6 belong to the metadata quorum (KIP-595,
+    KIP-630, KIP-853). Raises Truncated for a key shorter than 4 bytes.
+    """
+    if len(key) < 4:
+        raise Truncated(f"a control record's key of {len(key)} bytes")
+    version, kind = _INT16(key, 0)[0], _INT16(key, 2)[0]
+    name = _CONTROL_NAMES[kind] if 0 <= kind < len(_CONTROL_NAMES) else "unknown"
+    return ControlRecord(version, kind, name, kind >= _FIRST_QUORUM_TYPE)
+
+
+class _Reader:
+    """Reads the primitives of versions that are not flexible."""
+
+    def __init__(self, data: bytes | memoryview) -> None:
+        self._data = memoryview(data)
+        self._at = 0
+
+    def version(self) -> int:
+        """Read a version; a newer one is read as the newest known."""
+        version = self.int16()
+        if version < 0:
+            raise Malformed(f"version {version}")
+        return min(version, _CONSUMER_PROTOCOL)
+
+    def int16(self) -> int:
+        return int(_INT16(self._take(2))[0])
+
+    def int32(self) -> int:
+        return int(_INT32(self._take(4))[0])
+
+    def nullable_string(self) -> str | None:
+        length = self.int16()
+        if length < -1:
+            raise Malformed(f"a string of {length} bytes")
+        if length == -1:
+            return None
+        return str(self._take(length), "utf-8", "backslashreplace")
+
+    def string(self) -> str:
+        found = self.nullable_string()
+        if found is None:
+            raise Malformed("a string that may not be null is")
+        return found
+
+    def data(self) -> bytes | None:
+        length = self.int32()
+        if length < -1:
+            raise Malformed(f"{length} bytes")
+        return None if length == -1 else bytes(self._take(length))
+
+    def topic_partitions(self) -> TopicPartitions:
+        return TopicPartitions(self.string(), self.array(self.int32, least_bytes=4))
+
+    def array(self, read: Callable[[], T], *, least_bytes: int) -> tuple[T, ...]:
+        """Read an array; a count that the bytes left have no room for is refused at once."""
+        count = self.int32()
+        if count < 0:
+            raise Malformed(f"an array of {count}")
+        if count * least_bytes > len(self._data) - self._at:
+            raise Truncated(f"an array of {count} in {len(self._data) - self._at} bytes")
+        return tuple(read() for _ in range(count))
+
+    def _take(self, length: int) -> memoryview:
+        end = self._at + length
+        if end > len(self._data):
+            raise Truncated(f"{length} bytes at {self._at} of {len(self._data)}")
+        found, self._at = self._data[self._at : end], end
+        return found

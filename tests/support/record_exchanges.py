@@ -1,0 +1,82 @@
+"""Exchanges that hold records, with their rows; made by hand."""
+
+from __future__ import annotations
+
+import struct
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from kanalyze.connection.exchange import Exchange, Message
+from kanalyze.protocol.catalog import Catalog
+from kanalyze.protocol.compiler import Decoders
+from tests.support import kafka
+from tests.support.rows import START_NS, fetch, partition, row
+
+if TYPE_CHECKING:
+    from kanalyze.analysis.row import Row
+
+PRODUCE_VERSION, FETCH_VERSION = 3, 4
+Records = dict[tuple[str, int], bytes | None]
+"""By topic and partition."""
+
+
+def message(data: bytes | None, version: int | None, length: int = 100) -> Message:
+    frame: Any = SimpleNamespace(
+        start_time_ns=START_NS + 7, start_packet=4, end_time_ns=START_NS, end_packet=5, size=length
+    )
+    made = Message(frame)
+    made.data, made.version = data, version
+    made.values = None if version is None else ()
+    return made
+
+
+def array(items: list[bytes]) -> bytes:
+    return struct.pack(">i", len(items)) + b"".join(items)
+
+
+def data_of(records: bytes | None) -> bytes:
+    return struct.pack(">i", -1) if records is None else struct.pack(">i", len(records)) + records
+
+
+def topics_of(records: Records, head: bytes) -> bytes:
+    """Topics with their partitions; ``head`` stands between a partition's index and its records."""
+    return array(
+        [
+            kafka.string(topic) + array([struct.pack(">i", index) + head + data_of(value)])
+            for (topic, index), value in records.items()
+        ]
+    )
+
+
+def items_of(records: Records, **changes: Any) -> list[Any]:
+    return [
+        partition(topic, index, record_bytes=len(value or b""), **changes)
+        for (topic, index), value in records.items()
+    ]
+
+
+def produced(records: Records, *, base_offset: int | None = 500) -> tuple[Exchange, Row]:
+    """A Produce request of version 3, answered with that base offset."""
+    body = kafka.string(None) + struct.pack(">hi", -1, 1000) + topics_of(records, b"")
+    data = kafka.request(kafka.PRODUCE, PRODUCE_VERSION, 1, body)
+    exchange = exchange_of(kafka.PRODUCE, PRODUCE_VERSION)
+    exchange.request = message(data, PRODUCE_VERSION)
+    return exchange, row(partitions=items_of(records, base_offset=base_offset))
+
+
+def fetched(records: Records) -> tuple[Exchange, Row]:
+    """A Fetch response of version 4."""
+    # error code, high watermark, last stable offset, aborted transactions
+    body = struct.pack(">i", 0) + topics_of(records, struct.pack(">hqqi", 0, 9, 9, -1))
+    exchange = exchange_of(kafka.FETCH, FETCH_VERSION)
+    exchange.response = message(kafka.response(1, body), FETCH_VERSION)
+    return exchange, fetch(partitions=items_of(records))
+
+
+def exchange_of(api_key: int, version: int) -> Exchange:
+    return Exchange(SimpleNamespace(), None, None, api_key, version, 1, "app")  # type: ignore[arg-type]
+
+
+def tools() -> tuple[Catalog, Decoders]:
+    catalog = Catalog()
+    return catalog, Decoders(catalog)
