@@ -6,15 +6,19 @@ it puts the pipeline and the exports together for people who call them from Pyth
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.analysis.filters import RowFilter
 from kanalyze.analysis.statistics import Statistics
+from kanalyze.analysis.topics import parse_topic_ids
+from kanalyze.errors import UsageError
 from kanalyze.pipeline import Analysis
 from kanalyze.protocol.catalog import Catalog
+from kanalyze.protocol.kafka07 import RequestType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     import pandas as pd
     import pyarrow as pa
@@ -23,7 +27,9 @@ if TYPE_CHECKING:
     from kanalyze.analysis.row import Row
     from kanalyze.pipeline import CaptureInput
 
-__all__ = ["Requests", "make_filter", "report", "requests"]
+__all__ = ["Requests", "make_filter", "read_topic_ids", "report", "requests"]
+
+_LARGEST_TOPIC_IDS_BYTES = 256 * 1024 * 1024
 
 
 class Requests:
@@ -38,12 +44,16 @@ class Requests:
         row_filter: RowFilter,
         ports: Sequence[int],
         brokers: Sequence[str],
+        topic_ids: Mapping[bytes, str] | None = None,
+        catalog: Catalog | None = None,
     ) -> None:
         """Keep what is to be read; nothing is opened yet."""
         self._captures = captures
         self._filter = row_filter
         self._ports = ports
         self._brokers = brokers
+        self._topic_ids = topic_ids
+        self._catalog = catalog
         self.quality: CaptureQuality | None = None
 
     def __iter__(self) -> Iterator[Row]:
@@ -54,7 +64,12 @@ class Requests:
     def batches(self) -> Iterator[list[Row]]:
         """Give the rows in lists, as they are found."""
         analysis = Analysis(
-            self._captures, row_filter=self._filter, ports=self._ports, brokers=self._brokers
+            self._captures,
+            row_filter=self._filter,
+            ports=self._ports,
+            brokers=self._brokers,
+            topic_ids=self._topic_ids,
+            catalog=self._catalog,
         )
         yield from analysis.row_batches()
         self.quality = analysis.quality
@@ -88,6 +103,8 @@ def requests(
     since: str | None = None,
     until: str | None = None,
     port: Iterable[int] = (),
+    topic_ids: str | Path | None = None,
+    definitions: str | Path | None = None,
 ) -> Requests:
     """Return the requests in captures, one row each.
 
@@ -105,12 +122,19 @@ def requests(
         since: only requests from that time on, ISO 8601 or Unix seconds.
         until: only requests before that time.
         port: ends with one of these TCP ports are taken for brokers.
+        topic_ids: a file with names of topics by id, for those that the captures tell none; see
+            :func:`read_topic_ids`.
+        definitions: a folder of message definitions to add to the built-in ones; see
+            :class:`~kanalyze.protocol.catalog.Catalog`.
 
     Raises:
-        UsageError: a filter makes no sense.
+        DefinitionError: a definition breaks a rule, or the folder cannot be read.
+        UsageError: a filter or the file of topic ids makes no sense.
     """
     brokers = _texts(broker)
+    catalog = None if definitions is None else Catalog(definitions)
     row_filter = make_filter(
+        catalog,
         apis=_texts(api),
         client_ids=_texts(client_id),
         client_ips=_texts(client_ip),
@@ -122,7 +146,8 @@ def requests(
         since=since,
         until=until,
     )
-    return Requests(captures, row_filter, tuple(port), brokers)
+    names = None if topic_ids is None else read_topic_ids(topic_ids)
+    return Requests(captures, row_filter, tuple(port), brokers, names, catalog)
 
 
 def report(*captures: CaptureInput, **filters: Any) -> dict[str, Any]:
@@ -141,10 +166,37 @@ def report(*captures: CaptureInput, **filters: Any) -> dict[str, Any]:
     return statistics.summary(found.quality)
 
 
-def make_filter(**conditions: Any) -> RowFilter:
-    """Return a filter that knows the names of Kafka's APIs; arguments as ``RowFilter.parse``."""
-    names = {api.name: api.key for api in Catalog().apis}
+def make_filter(catalog: Catalog | None = None, **conditions: Any) -> RowFilter:
+    """Return a filter that knows the names of APIs: those of ``catalog``, or the built-in ones.
+
+    Other arguments as ``RowFilter.parse``.
+    """
+    # Those of Kafka 0.7 by name only: its request types mean other APIs in later versions.
+    names = {kind.api_name: int(kind) for kind in RequestType}
+    names |= {api.name: api.key for api in (catalog or Catalog()).apis}
     return RowFilter.parse(api_names=names, **conditions)
+
+
+def read_topic_ids(path: str | Path) -> dict[bytes, str]:
+    """Return the names of topics by their 16-byte id that a file has.
+
+    A line ``ID NAME`` each, or a JSON object; ids in Kafka's base64 or as UUIDs (see
+    :func:`~kanalyze.analysis.topics.parse_topic_ids`).
+
+    Raises:
+        UsageError: the file cannot be read, or makes no sense; the text names it.
+    """
+    try:
+        with Path(path).open(encoding="utf-8") as file:
+            text = file.read(_LARGEST_TOPIC_IDS_BYTES)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path}: is not UTF-8 text") from error
+    try:
+        return parse_topic_ids(text)
+    except UsageError as error:
+        raise UsageError(f"{path}: {error}") from error
 
 
 def _texts(value: str | Iterable[str]) -> tuple[str, ...]:

@@ -7,6 +7,11 @@ together.
     bytes -> PacketBatch -> StreamUpdate -> Exchange -> Row
 
 Nothing is held but what open connections need: a capture ten times as long takes no more memory.
+
+A topic's name holds for the whole capture, also where it is told after its id was used. Where all
+inputs are files, the first id without a name starts a search through them that reads names and
+nothing else; a capture that begins with its connections never needs one. What comes through a pipe
+or an open file is read once, and there a name holds from where it is told.
 """
 
 from __future__ import annotations
@@ -17,8 +22,10 @@ from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 
 from kanalyze.analysis.extract import Extractors
 from kanalyze.analysis.filters import RowFilter, parse_broker
+from kanalyze.analysis.name_search import NameReader
 from kanalyze.analysis.quality import CaptureQuality
 from kanalyze.analysis.rows import RowMaker
+from kanalyze.analysis.topics import TopicNames
 from kanalyze.capture.inputs import find_captures
 from kanalyze.capture.reader import open_capture
 from kanalyze.connection.reader import MessageReader
@@ -29,7 +36,7 @@ from kanalyze.protocol.catalog import Catalog
 from kanalyze.protocol.compiler import Decoders
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from kanalyze.analysis.row import Row
     from kanalyze.capture.reader import CaptureReader
@@ -60,6 +67,8 @@ class Analysis:
         ports: Sequence[int] = (),
         brokers: Sequence[str] = (),
         keep: Keep | None = None,
+        topic_ids: Mapping[bytes, str] | None = None,
+        catalog: Catalog | None = None,
     ) -> None:
         """Set up the stages; nothing is opened yet.
 
@@ -69,22 +78,31 @@ class Analysis:
             ports: an end with one of these TCP ports is a broker, whatever its bytes look like.
             brokers: ``IP`` or ``IP:PORT`` of ends that are brokers.
             keep: tells of an API key whether ``Message.data`` is to hold the bytes of its
-                messages; for those who read more of them than a row needs.
+                messages; for those who read more of them than a row needs. Those of Kafka 0.7
+                are never kept.
+            topic_ids: names of topics by their 16-byte id, for those that the capture tells none.
+            catalog: what Kafka speaks; None for what is built in.
 
         Raises:
             UsageError: a port or a broker makes no sense.
         """
         self._captures = tuple(captures)
         self._filter = RowFilter() if row_filter is None else row_filter
-        catalog = Catalog()
+        catalog = Catalog() if catalog is None else catalog
         extractors = Extractors(catalog)
         self._places = _Places()
-        self._rows = RowMaker(catalog, extractors, self._places)
+        self._catalog = catalog
+        self._inputs: list[CaptureInput] = []
+        self._is_broker = _broker_side(ports, brokers)
+        names = TopicNames(self._search_names)
+        for topic_id, name in (topic_ids or {}).items():
+            names.learn(topic_id, name)
+        self._rows = RowMaker(catalog, extractors, self._places, names)
         self._reassembler = Reassembler()
         self._tracker = ConnectionTracker(
             MessageReader(catalog, Decoders(catalog), extractors.wanted),
             catalog,
-            is_broker=_broker_side(ports, brokers),
+            is_broker=self._is_broker,
             keep=keep,
         )
         self._reader: CaptureReader | None = None
@@ -114,9 +132,9 @@ class Analysis:
         if self._started:
             raise UsageError("an analysis can be run once; make another one")
         self._started = True
-        inputs = _inputs(self._captures)
-        self._total_bytes = _total_bytes(inputs)
-        for item in inputs:
+        self._inputs = _inputs(self._captures)
+        self._total_bytes = _total_bytes(self._inputs)
+        for item in self._inputs:
             yield from self._capture(item)
         yield from self._emit(self._reassembler.finish())
         self._finish()
@@ -158,6 +176,18 @@ class Analysis:
                 pairs = [pair for pair in pairs if self._filter.matches(pair[1])]
             if pairs:
                 yield pairs
+
+    def _search_names(self) -> Iterator[tuple[bytes, str]]:
+        """Give all that the inputs call topic ids, if they can be read twice."""
+        if self._total_bytes is None:
+            return
+        names, reassembler = NameReader(self._catalog), Reassembler()
+        reader = MessageReader(self._catalog, Decoders(self._catalog), names.wanted)
+        tracker = ConnectionTracker(reader, self._catalog, is_broker=self._is_broker)
+        for update in _updates(self._inputs, reassembler):
+            for exchange in tracker.feed(update):
+                yield from names.names(exchange)
+            tracker.take_anomalies()
 
     # -- counting ---------------------------------------------------------------------------------
 
@@ -218,6 +248,18 @@ class _Places:
         """Return the capture of a packet and its number in it, from 1."""
         index = bisect_right(self._first_numbers, number) - 1
         return self._names[index], number - self._first_numbers[index] + 1
+
+
+def _updates(inputs: Iterable[CaptureInput], reassembler: Reassembler) -> Iterator[StreamUpdate]:
+    """Give what the packets of all inputs add to their connections."""
+    packets = 0
+    for item in inputs:
+        with open_capture(item) as reader:
+            for batch in reader.batches(packets + 1):
+                packets += len(batch)
+                yield from reassembler.feed(batch)
+                reassembler.take_anomalies()
+    yield from reassembler.finish()
 
 
 def _ended(exchange: Exchange) -> int:

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kanalyze.analysis.interests import ErrorWalk, ids_in, projection_of
+from kanalyze.analysis.interests import BodyWalk, ids_in, projection_of
+from kanalyze.analysis.sessions import SessionFacts
 from kanalyze.protocol.projection import Projection
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kanalyze.analysis.sessions import Place
     from kanalyze.protocol.catalog import Catalog
 
 __all__ = ["Extractors", "Facts", "Part"]
@@ -55,6 +57,7 @@ class Facts:
         "min_bytes",
         "names",
         "parts",
+        "session",
         "throttle_time_ms",
         "transactional_id",
     )
@@ -63,7 +66,9 @@ class Facts:
         self.parts: list[Part] = []
         self.errors: list[tuple[str | None, bytes, int | None, int]] = []
         self.names: list[tuple[bytes, str]] = []
-        """Topic ids and the names that the response gives them."""
+        """Topic ids and the names that the bodies give them."""
+        self.session: SessionFacts | None = None
+        """Of a fetch in a session, or that may begin or end one."""
         self.throttle_time_ms: int | None = None
         self.acks: int | None = None
         self.max_wait_ms: int | None = None
@@ -121,14 +126,17 @@ class Extractors:
         request = self._catalog.message(api_key, "request")
         response = self._catalog.message(api_key, "response")
         request_ids, response_ids = ids_in(request), ids_in(response)
-        walk = ErrorWalk(response)
+        asked_walk, walk = BodyWalk(request), BodyWalk(response)
+        names_in_request = asked_walk.finds_names
 
         def fill(facts: Facts, asked: Any, answered: Any) -> None:
             if asked is not None:
                 _set_ids(facts, request_ids, asked)
+                if names_in_request:
+                    asked_walk(asked, [], facts.names)
             if answered is not None:
                 _set_ids(facts, response_ids, answered)
-                facts.errors = walk(answered)
+                walk(answered, facts.errors, facts.names)
 
         return _Extractor(projection_of(request), projection_of(response), fill)
 
@@ -208,13 +216,19 @@ def _offset(offset: int | None) -> int | None:
 _FETCH_REQUEST = Projection.of(
     "MaxWaitMs",
     "MinBytes",
+    "SessionId",
+    "SessionEpoch",
     "Topics.Topic",
     "Topics.TopicId",
     "Topics.Partitions.Partition",
+    "ForgottenTopicsData.Topic",
+    "ForgottenTopicsData.TopicId",
+    "ForgottenTopicsData.Partitions",
 )
 _FETCH_RESPONSE = Projection.of(
     "ThrottleTimeMs",
     "ErrorCode",
+    "SessionId",
     "Responses.Topic",
     "Responses.TopicId",
     "Responses.Partitions.PartitionIndex",
@@ -225,9 +239,10 @@ _FETCH_RESPONSE = Projection.of(
 
 
 def _fetch(facts: Facts, asked: Any, answered: Any) -> None:
-    seen = set()
+    seen: set[Place] = set()
+    answered_id, top_code = None, 0
     if answered is not None:
-        facts.throttle_time_ms, top_code, topics = answered
+        facts.throttle_time_ms, top_code, answered_id, topics = answered
         if top_code:
             facts.errors.append((None, _NO_ID, None, top_code))
         for topic, topic_id, partitions in topics:
@@ -250,12 +265,18 @@ def _fetch(facts: Facts, asked: Any, answered: Any) -> None:
                 )
     if asked is None:
         return
-    facts.max_wait_ms, facts.min_bytes, topics = asked
+    facts.max_wait_ms, facts.min_bytes, session_id, epoch, topics, forgotten = asked
+    places: list[Place] = []
     for topic, topic_id, partitions in topics:
         for (partition,) in partitions:
+            place = (topic, topic_id, partition)
+            places.append(place)
             # A fetch session's response leaves out the partitions that have nothing new.
-            if (topic, topic_id, partition) not in seen:
+            if place not in seen:
                 facts.parts.append(Part(topic, topic_id, partition))
+    if session_id or epoch >= 0:
+        gone = [(topic, topic_id, index) for topic, topic_id, some in forgotten for index in some]
+        facts.session = SessionFacts(session_id, epoch, places, gone, answered_id, top_code)
 
 
 # -- ListOffsets ----------------------------------------------------------------------------------

@@ -6,14 +6,15 @@ rows are laid out.
 
 The APIs whose partitions a row lists (Produce, Fetch, ...) have their fields named by hand in
 :mod:`kanalyze.analysis.extract`. For all others, what a row wants is found in the definitions
-themselves: every ``...ErrorCode`` with the topic and partition around it, the throttle time, and
-the ids that Kafka's definitions mark with an entity type.
+themselves: every ``...ErrorCode`` with the topic and partition around it, the throttle time, the
+ids that Kafka's definitions mark with an entity type, and every struct that has both the name and
+the id of a topic.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kanalyze.protocol.projection import Projection
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from kanalyze.protocol.language import Field, Message
 
-__all__ = ["ErrorWalk", "ids_in", "projection_of"]
+__all__ = ["BodyWalk", "ErrorAt", "ids_in", "projection_of"]
 
 _PARTITION_NAMES = frozenset({"Partition", "PartitionIndex", "PartitionId", "Index"})
 _ROLE_OF_ENTITY = {"groupId": "group_id", "transactionalId": "transactional_id"}
@@ -32,6 +33,11 @@ _ROLE_OF_NAME = {
     "GroupId": "group_id",
     "TransactionalId": "transactional_id",
 }
+
+
+ErrorAt: TypeAlias = tuple[str | None, bytes, int | None, int]
+"""Topic, topic id, partition and error code; the topic is None or empty and the id all zeros or
+empty where the message tells none."""
 
 
 def role_of(definition: Field) -> str | None:
@@ -62,6 +68,8 @@ class _Level:
     partition: int | None = None
     steps: tuple[tuple[int, _Level | None, bool], ...] = ()
     """(index, level below or None for an error code, is an array), in wire order."""
+    tells_names: bool = False
+    """The struct has a topic's name and its id."""
 
 
 @dataclass(slots=True)
@@ -70,10 +78,23 @@ class _Wanted:
     top: dict[str, int] = field(default_factory=dict)
 
 
-def _has_error(definition: Field) -> bool:
-    if role_of(definition) == "error":
+def _is_wanted(definition: Field) -> bool:
+    """Tell whether a row wants anything of a struct: an error code, or names of topic ids."""
+    inner = _inner(definition)
+    if _tells_names(inner) or any(role_of(one) == "error" for one in inner):
         return True
-    return any(_has_error(inner) for inner in _inner(definition))
+    return any(_is_wanted(one) for one in inner)
+
+
+def _tells_names(fields: Iterable[Field]) -> bool:
+    """Tell whether some version has a topic's name and its id side by side."""
+    by_role = {role_of(definition): definition for definition in fields}
+    topic, topic_id = by_role.get("topic"), by_role.get("topic_id")
+    if topic is None or topic_id is None:
+        return False
+    return max(topic.versions.lowest, topic_id.versions.lowest) <= min(
+        topic.versions.highest, topic_id.versions.highest
+    )
 
 
 def _inner(definition: Field) -> tuple[Field, ...]:
@@ -86,7 +107,7 @@ def _wanted_fields(fields: Iterable[Field], top: bool) -> Iterator[Field]:
         role = role_of(definition)
         is_id = role in ("group_id", "transactional_id", "member_id", "throttle_time_ms")
         if definition.struct is not None:
-            if _has_error(definition):
+            if _is_wanted(definition):
                 yield definition
         elif role is not None and (top or not is_id):
             yield definition
@@ -119,24 +140,34 @@ def ids_in(message: Message) -> dict[str, int]:
     return found
 
 
-class ErrorWalk:
-    """Collects the error codes in the values of ``projection_of(message)``, in wire order."""
+class BodyWalk:
+    """Collects error codes and names of topics in the values of ``projection_of(message)``."""
 
     def __init__(self, message: Message) -> None:
-        """Find out where error codes stand in the values of a message."""
+        """Find out where they stand in the values of a message."""
         self._level = _level(message.struct.fields, top=True)
 
-    def __call__(self, values: tuple[Any, ...]) -> list[tuple[str | None, bytes, int | None, int]]:
-        """Return (topic, topic id, partition, code) of every code that is not 0.
+    @property
+    def finds_names(self) -> bool:
+        """Whether the message has names and ids of topics side by side."""
+        return _any_names(self._level)
 
-        The topic is None or empty and the id all zeros where the message tells none.
+    def __call__(
+        self, values: tuple[Any, ...], errors: list[ErrorAt], names: list[tuple[bytes, str]]
+    ) -> None:
+        """Add every code that is not 0 to ``errors``, and to ``names`` what ids are called.
+
+        Both in wire order.
         """
-        found: list[tuple[str | None, bytes, int | None, int]] = []
-        _walk(self._level, values, (None, b"", None), found)
-        return found
+        _walk(self._level, values, (None, b"", None), errors, names)
+
+
+def _any_names(level: _Level) -> bool:
+    return level.tells_names or any(below and _any_names(below) for _, below, _ in level.steps)
 
 
 def _level(fields: Iterable[Field], *, top: bool) -> _Level:
+    fields = tuple(fields)
     places: dict[str, int] = {}
     steps: list[tuple[int, _Level | None, bool]] = []
     for index, definition in enumerate(_wanted_fields(fields, top)):
@@ -150,7 +181,11 @@ def _level(fields: Iterable[Field], *, top: bool) -> _Level:
         elif role is not None:
             places.setdefault(role, index)
     return _Level(
-        places.get("topic"), places.get("topic_id"), places.get("partition"), tuple(steps)
+        places.get("topic"),
+        places.get("topic_id"),
+        places.get("partition"),
+        tuple(steps),
+        _tells_names(fields),
     )
 
 
@@ -158,8 +193,29 @@ def _walk(
     level: _Level,
     values: tuple[Any, ...],
     around: tuple[str | None, bytes, int | None],
-    found: list[tuple[str | None, bytes, int | None, int]],
+    errors: list[ErrorAt],
+    names: list[tuple[bytes, str]],
 ) -> None:
+    around = _place(level, values, around)
+    if level.tells_names:
+        topic, topic_id, _ = around
+        if topic and any(topic_id):
+            names.append((topic_id, topic))
+    for index, below, is_array in level.steps:
+        value = values[index]
+        if below is None:
+            if value:
+                errors.append((*around, value))
+        elif is_array:
+            for element in value or ():
+                _walk(below, element, around, errors, names)
+        elif value is not None:
+            _walk(below, value, around, errors, names)
+
+
+def _place(
+    level: _Level, values: tuple[Any, ...], around: tuple[str | None, bytes, int | None]
+) -> tuple[str | None, bytes, int | None]:
     topic, topic_id, partition = around
     if level.topic is not None:
         topic = values[level.topic]
@@ -167,13 +223,4 @@ def _walk(
         topic_id = values[level.topic_id]
     if level.partition is not None:
         partition = values[level.partition]
-    for index, below, is_array in level.steps:
-        value = values[index]
-        if below is None:
-            if value:
-                found.append((topic, topic_id, partition, value))
-        elif is_array:
-            for element in value or ():
-                _walk(below, element, (topic, topic_id, partition), found)
-        elif value is not None:
-            _walk(below, value, (topic, topic_id, partition), found)
+    return topic, topic_id, partition

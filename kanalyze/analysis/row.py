@@ -13,7 +13,19 @@ import typing
 from dataclasses import dataclass
 from typing import Annotated, Literal, NamedTuple, TypeAlias
 
-__all__ = ["COLUMNS", "Column", "ErrorItem", "PartitionItem", "Row", "Status", "columns_of"]
+__all__ = [
+    "COLUMNS",
+    "AnyRow",
+    "Column",
+    "ErrorItem",
+    "PartitionItem",
+    "Row",
+    "Status",
+    "columns_of",
+]
+
+AnyRow: TypeAlias = tuple[typing.Any, ...]
+"""A row of any table: a NamedTuple whose fields are the table's columns."""
 
 Status: TypeAlias = Literal["ok", "error", "one_way", "unanswered", "orphan_response", "malformed"]
 
@@ -131,9 +143,16 @@ class Row(NamedTuple):
         ),
     ]
     wire: Annotated[str, Meaning("string", "kafka or kafka-0.7")]
-    api_key: Annotated[int | None, Meaning("int16", "null for an orphan response", nullable=True)]
+    api_key: Annotated[
+        int | None,
+        Meaning(
+            "int16",
+            "in kafka-0.7 the request type; null for an orphan response",
+            nullable=True,
+        ),
+    ]
     api_version: Annotated[
-        int | None, Meaning("int16", "null for an orphan response", nullable=True)
+        int | None, Meaning("int16", "0 in kafka-0.7; null for an orphan response", nullable=True)
     ]
     api_name: Annotated[
         str | None,

@@ -6,27 +6,40 @@ module must not know of packets or bytes, nor where rows go.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
 
 from kanalyze.analysis.extract import FETCH, PRODUCE, Extractors, Facts, Part
+from kanalyze.analysis.kafka07 import api_name_07, facts_07, like_07
 from kanalyze.analysis.row import ErrorItem, PartitionItem, Row, Status
+from kanalyze.analysis.sessions import MOST_LISTED, FetchSessions
 from kanalyze.analysis.topics import TopicNames
 from kanalyze.analysis.waits import LogEnds
 from kanalyze.protocol.error_codes import error_name
+from kanalyze.protocol.kafka07 import error_name_07
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kanalyze.analysis.sessions import SessionFacts
     from kanalyze.connection.exchange import Exchange, Message, Peers
     from kanalyze.protocol.catalog import Catalog
 
 __all__ = ["RowMaker"]
 
 
+class _Api(NamedTuple):
+    name: str | None
+    like: int | None
+    """Key of the API of later versions that it is, or is like."""
+    error_name: Callable[[int], str]
+
+
 class RowMaker:
     """Turns exchanges into rows, in the order in which they come.
 
-    Holds what rows need to know of earlier ones: topic names and log ends, both bounded.
+    Holds what rows need to know of earlier ones: topic names, log ends and fetch sessions, all
+    bounded.
     """
 
     def __init__(
@@ -34,6 +47,7 @@ class RowMaker:
         catalog: Catalog,
         extractors: Extractors,
         place: Callable[[int], tuple[str, int]],
+        names: TopicNames | None = None,
     ) -> None:
         """Make a row maker.
 
@@ -42,30 +56,37 @@ class RowMaker:
             extractors: reads facts out of decoded values.
             place: gives, for a packet number over the whole input, the capture it is in and its
                 number there.
+            names: what is known of topic ids already; None begins with nothing.
         """
         self._catalog = catalog
         self._extractors = extractors
         self._place = place
-        self._names = TopicNames()
+        self._names = TopicNames() if names is None else names
+        self._sessions = FetchSessions()
+        self._apis: dict[tuple[str, int | None], _Api] = {}
         self._log_ends = LogEnds()
         self._throttles: dict[tuple[int, int], bool] = {}
 
     def row(self, exchange: Exchange) -> Row:
         """Return the row of an exchange."""
         peers, request, response = exchange.peers, exchange.request, exchange.response
+        key = (exchange.wire, exchange.api_key)
+        api_name, like, name_of = self._apis.get(key) or self._api(*key)
         facts = self._facts(exchange)
         for topic_id, name in facts.names:
             self._names.learn(topic_id, name)
         errors = [
-            ErrorItem(self._names.name(topic, topic_id), partition, code, error_name(code))
+            ErrorItem(self._names.name(topic, topic_id), partition, code, name_of(code))
             for topic, topic_id, partition, code in facts.errors
         ]
         # Without a response that was read nothing is known of errors; 0 would be a claim.
         known = response is not None and response.version is not None
         code = errors[0].code if errors else 0
-        record_count, record_bytes = _records(exchange.api_key, facts)
+        partitions = [self._partition(part) for part in facts.parts]
+        if facts.session is not None:
+            partitions += self._quiet(peers, facts, facts.session)
+        record_count, record_bytes = _records(like, facts)
         capture, request_packet, response_packet = self._packets(request, response)
-        api = None if exchange.api_key is None else self._catalog.api(exchange.api_key)
         client, broker = peers.client, peers.broker
         return Row(
             capture=capture,
@@ -78,10 +99,10 @@ class RowMaker:
             client_software_name=peers.software_name,
             client_software_version=peers.software_version,
             principal=peers.principal,
-            wire="kafka",
+            wire=exchange.wire,
             api_key=exchange.api_key,
             api_version=exchange.api_version,
-            api_name=_api_name(exchange.api_key, api.name if api else None),
+            api_name=api_name,
             correlation_id=exchange.correlation_id,
             client_id=exchange.client_id,
             request_start_ns=request.start_ns if request else None,
@@ -96,24 +117,56 @@ class RowMaker:
             response_packet=response_packet,
             status=_status(exchange, bool(errors)),
             error_code=code if known else None,
-            error_name=error_name(code) if known else None,
+            error_name=name_of(code) if known else None,
             errors=errors,
             throttle_time_ms=self._throttle(exchange, facts),
-            partitions=[self._partition(part) for part in facts.parts],
+            partitions=partitions,
             record_count=record_count,
             record_bytes=record_bytes,
             acks=facts.acks,
             max_wait_ms=facts.max_wait_ms,
             min_bytes=facts.min_bytes,
-            waited=self._waited(exchange, facts) if exchange.api_key == FETCH else None,
+            waited=self._waited(exchange, facts) if like == FETCH else None,
             group_id=facts.group_id,
             member_id=facts.member_id,
             transactional_id=facts.transactional_id,
             anomalies=[kind.value for kind in exchange.anomalies],
         )
 
+    def _api(self, wire: str, api_key: int | None) -> _Api:
+        """Return what is known of an API, and keep it: there are at most 2^16 keys."""
+        if wire != "kafka":
+            found = _Api(api_name_07(api_key), like_07(api_key), error_name_07)
+        elif api_key is None:
+            found = _Api(None, None, error_name)
+        else:
+            api = self._catalog.api(api_key)
+            found = _Api(f"Unknown{api_key}" if api is None else api.name, api_key, error_name)
+        self._apis[wire, api_key] = found
+        return found
+
+    def _quiet(self, peers: Peers, facts: Facts, said: SessionFacts) -> list[PartitionItem]:
+        """Return the partitions of a fetch session that neither request nor response names."""
+        session = self._sessions.follow(peers.broker, said)
+        if not session:
+            return []
+        items = session.items
+        if items is None:
+            some = islice(session, MOST_LISTED)
+            items = [(place, self._partition(Part(*place))) for place in some]
+            # A name that is not known yet may be told before the next fetch.
+            if all(item.topic is not None for _, item in items):
+                session.items = items
+        named = {part[:3] for part in facts.parts}
+        quiet = [item for place, item in items if place not in named]
+        return quiet[: max(0, MOST_LISTED - len(named))]
+
     def _facts(self, exchange: Exchange) -> Facts:
         request, response = exchange.request, exchange.response
+        if exchange.wire != "kafka":
+            return facts_07(
+                request.values if request else None, response.values if response else None
+            )
         return self._extractors.facts(
             exchange.api_key,
             request.values if request else None,
@@ -190,12 +243,6 @@ class RowMaker:
 
 def _log(peers: Peers, part: Part) -> tuple[object, ...]:
     return (peers.broker, part.topic, part.topic_id, part.partition)
-
-
-def _api_name(api_key: int | None, name: str | None) -> str | None:
-    if name is not None or api_key is None:
-        return name
-    return f"Unknown{api_key}"
 
 
 def _latency(request: Message | None, response: Message | None) -> int | None:

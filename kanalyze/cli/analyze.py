@@ -8,26 +8,37 @@ from __future__ import annotations
 import sys
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from kanalyze.library import make_filter
+from kanalyze.library import make_filter, read_topic_ids
 from kanalyze.pipeline import Analysis
+from kanalyze.protocol.catalog import Catalog
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
     from kanalyze.analysis.row import Row
+    from kanalyze.connection.kafka import Keep
 
-__all__ = ["analysis_of", "with_progress"]
+__all__ = ["analysis_of", "progress_bar", "with_progress"]
 
 _PATIENCE_S = 1.0
 _REFRESH_S = 0.1
 
 
-def analysis_of(arguments: argparse.Namespace) -> Analysis:
-    """Return the analysis that arguments ask for; raises UsageError."""
+def analysis_of(
+    arguments: argparse.Namespace, *, keep: Keep | None = None, catalog: Catalog | None = None
+) -> Analysis:
+    """Return the analysis that arguments ask for; raises UsageError and DefinitionError.
+
+    ``keep`` tells whose messages' bytes are wanted, as in :class:`~kanalyze.pipeline.Analysis`;
+    ``catalog`` is for those who made one with ``arguments.definitions`` before.
+    """
+    if catalog is None and arguments.definitions is not None:
+        catalog = Catalog(arguments.definitions)
     row_filter = make_filter(
+        catalog,
         apis=arguments.api,
         client_ids=arguments.client_id,
         client_ips=arguments.client_ip,
@@ -39,11 +50,14 @@ def analysis_of(arguments: argparse.Namespace) -> Analysis:
         since=arguments.since,
         until=arguments.until,
     )
+    given: dict[str, Any] = {"keep": keep, "catalog": catalog}
     return Analysis(
         arguments.captures,
         row_filter=row_filter,
         ports=arguments.port,
         brokers=arguments.broker,
+        topic_ids=read_topic_ids(arguments.topic_ids) if arguments.topic_ids else None,
+        **{name: value for name, value in given.items() if value is not None},
     )
 
 
@@ -52,19 +66,19 @@ def with_progress(analysis: Analysis, *, wanted: bool = True) -> Iterator[list[R
 
     There is none when it is not wanted or standard error is no terminal.
     """
-    if not (wanted and sys.stderr.isatty()):
-        yield from analysis.row_batches()
-        return
-    with _bar(analysis):
+    with progress_bar(analysis, wanted=wanted):
         yield from analysis.row_batches()
 
 
 @contextmanager
-def _bar(analysis: Analysis) -> Iterator[None]:
-    """Show a bar while the block runs, from its second second on.
+def progress_bar(analysis: Analysis, *, wanted: bool = True) -> Iterator[None]:
+    """Show a bar while the block runs, from its second second on; as :func:`with_progress`.
 
     A thread looks at the progress: a filter that lets few rows pass gives few occasions to.
     """
+    if not (wanted and sys.stderr.isatty()):
+        yield
+        return
     done = threading.Event()
     watcher = threading.Thread(target=_watch, args=(analysis, done), daemon=True)
     watcher.start()

@@ -41,6 +41,29 @@ examples:
   kanalyze requests --columns client_id,api_name,latency_ns --format csv broker.pcap
 """
 
+_DECODE_EPILOG = """\
+examples:
+  kanalyze decode broker.pcap | jq 'select(.status == "error")'
+  kanalyze decode --format text --api JoinGroup broker.pcap
+  kanalyze decode --format text --all --client-id 'billing-*' -o billing.txt broker.pcap
+"""
+
+_PROTOCOL_EPILOG = """\
+examples:
+  kanalyze protocol
+  kanalyze protocol Fetch
+  kanalyze protocol errors
+  kanalyze protocol 18 --json
+"""
+
+_RECORDS_EPILOG = """\
+examples:
+  kanalyze records --topic orders broker.pcap
+  kanalyze records --api Fetch --values broker.pcap
+  kanalyze records --values --format jsonl broker.pcap | jq -r .value
+  kanalyze records -o records.parquet captures/
+"""
+
 _FORMATS = ("table", "csv", "jsonl", "parquet")
 
 
@@ -57,6 +80,9 @@ def parser() -> argparse.ArgumentParser:
     commands = made.add_subparsers(dest="command", metavar="COMMAND", required=True)
     _add_report(commands)
     _add_requests(commands)
+    _add_records(commands)
+    _add_decode(commands)
+    _add_protocol(commands)
     return made
 
 
@@ -72,6 +98,24 @@ def _add_report(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 def _add_requests(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     made = _command(commands, "requests", "write one row per request", _REQUESTS_EPILOG)
+    _add_output(made)
+    _add_input(made)
+
+
+def _add_records(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    made = _command(
+        commands, "records", "write one row per record produced or fetched", _RECORDS_EPILOG
+    )
+    made.add_argument(
+        "--values",
+        action="store_true",
+        help="show keys, values and headers too, bytes that are no text as base64",
+    )
+    _add_output(made)
+    _add_input(made)
+
+
+def _add_output(made: argparse.ArgumentParser) -> None:
     made.add_argument(
         "-o", "--output", metavar="FILE", default="-", help="where to (default: standard output)"
     )
@@ -83,7 +127,37 @@ def _add_requests(commands: argparse._SubParsersAction[argparse.ArgumentParser])
     made.add_argument(
         "--columns", metavar="A,B,...", help="columns to write, in this order (default: all)"
     )
+
+
+def _add_decode(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    made = _command(commands, "decode", "write every field of every message", _DECODE_EPILOG)
+    made.add_argument(
+        "-o", "--output", metavar="FILE", default="-", help="where to (default: standard output)"
+    )
+    made.add_argument(
+        "--format",
+        choices=("jsonl", "text"),
+        help="jsonl: an object per request, as the broker's own request log has it (KIP-673); "
+        "text: a tree with byte offsets; default: what the ending of FILE says; "
+        "jsonl on standard output",
+    )
+    made.add_argument(
+        "--all", action="store_true", help="with text: cut no array, text or bytes short"
+    )
     _add_input(made)
+
+
+def _add_protocol(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    made = _command(commands, "protocol", "show what is known of the protocol", _PROTOCOL_EPILOG)
+    made.add_argument(
+        "api",
+        nargs="?",
+        metavar="API",
+        help="an API by name or key: its fields in every version; errors: the error codes; "
+        "default: all APIs",
+    )
+    made.add_argument("--json", action="store_true", help="as JSON")
+    _add_definitions(made)
 
 
 def _command(
@@ -119,6 +193,22 @@ def _add_detection(group: argparse._ArgumentGroup) -> None:
         type=_port,
         metavar="N",
         help="take this TCP port for a broker's, whatever the bytes look like; may be repeated",
+    )
+    group.add_argument(
+        "--topic-ids",
+        metavar="FILE",
+        help="names of topics by id, for those that the capture tells none: "
+        "a line 'ID NAME' each, or a JSON object",
+    )
+    _add_definitions(group)
+
+
+def _add_definitions(group: argparse._ActionsContainer) -> None:
+    group.add_argument(
+        "--definitions",
+        metavar="DIR",
+        help="a folder of message definitions (*.json in Kafka's own language) to add to the "
+        "built-in ones, such as those of another release, a fork, a vendor",
     )
 
 

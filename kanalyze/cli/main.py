@@ -60,6 +60,18 @@ def _run_command(arguments: argparse.Namespace) -> None:
         from kanalyze.cli.report import report
 
         report(arguments)
+    elif arguments.command == "records":
+        from kanalyze.cli.records import records
+
+        records(arguments)
+    elif arguments.command == "decode":
+        from kanalyze.cli.decode import decode
+
+        decode(arguments)
+    elif arguments.command == "protocol":
+        from kanalyze.cli.protocol import protocol
+
+        protocol(arguments)
     else:
         from kanalyze.cli.requests import requests
 

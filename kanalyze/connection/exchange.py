@@ -78,10 +78,13 @@ class Exchange:
     response: Message | None
     api_key: int | None
     api_version: int | None
-    correlation_id: int
+    correlation_id: int | None
+    """None in Kafka 0.7, which has none."""
     client_id: str | None
     one_way: bool = False
     """No response is due: Produce with acks=0."""
     malformed: bool = False
     """A body could not be read: it breaks its grammar, or bytes of it are missing."""
     anomalies: list[AnomalyKind] = field(default_factory=list)
+    wire: str = "kafka"
+    """``kafka`` or ``kafka-0.7``: which protocol's keys and values these are."""

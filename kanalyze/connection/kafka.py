@@ -64,6 +64,7 @@ class KafkaConnection:
         in_sync: tuple[bool, bool],
         from_start: bool,
         keep: Keep | None = None,
+        tokens_first: bool = False,
     ) -> None:
         """Make the state of a connection.
 
@@ -75,6 +76,7 @@ class KafkaConnection:
             in_sync: by direction, whether its first byte begins a frame.
             from_start: whether the connection was seen from its handshake on.
             keep: tells of an API key whether the bytes of its messages are wanted; None: of none.
+            tokens_first: SASL tokens come before the first request, with no handshake (0.9).
         """
         self.peers = peers
         self._client_side = client_side
@@ -94,7 +96,7 @@ class KafkaConnection:
         self._all_requests_seen = from_start
         self._keep = keep
         self._mechanism: str | None = None
-        self._raw_tokens = 0
+        self._raw_tokens = _MOST_TOKENS if tokens_first else 0
         self._done: list[Exchange] = []
         self._anomalies: list[Anomaly] = []
         self.decoded_bytes = 0

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from kanalyze.connection.sasl import looks_like_gssapi
 from kanalyze.protocol.framing import LARGEST_FRAME_BYTES
 from kanalyze.protocol.wire import WireError
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from kanalyze.connection.reader import MessageReader
     from kanalyze.protocol.catalog import Catalog
 
-__all__ = ["RequestLocator", "ResponseLocator"]
+__all__ = ["RequestLocator", "ResponseLocator", "after_tokens"]
 
 Verdict = Literal["yes", "perhaps", "no"]
 
@@ -40,6 +41,7 @@ _TOP_SIZE_BYTE = LARGEST_FRAME_BYTES >> 24
 _NEWER_VERSIONS = 8
 """How many versions beyond the tables a request may have and still be taken for one."""
 _MOST_CANDIDATES = 4096
+_MOST_TOKENS = 16
 
 
 class RequestLocator:
@@ -49,6 +51,8 @@ class RequestLocator:
         self._reader = reader
         self._catalog = catalog
         self._highest = _highest_versions(catalog)
+        self._high_bytes = np.zeros(256, np.bool_)
+        self._high_bytes[[api.key >> 8 for api in catalog.apis]] = True
 
     def __call__(self, view: memoryview) -> tuple[int | None, int]:
         """Return (index of a request's first byte or None, index of the first byte to keep)."""
@@ -101,7 +105,7 @@ class RequestLocator:
         octets = np.frombuffer(view, np.uint8)
         key = octets[5 : limit + 5]
         possible = octets[:limit] <= _TOP_SIZE_BYTE
-        possible &= octets[4 : limit + 4] == 0
+        possible &= self._high_bytes[octets[4 : limit + 4]]
         possible &= octets[6 : limit + 6] == 0
         possible &= octets[7 : limit + 7] <= self._highest[key]
         found = np.flatnonzero(possible)
@@ -185,11 +189,35 @@ class ResponseLocator:
         return False
 
 
+def after_tokens(view: memoryview, verdict_of: Callable[[memoryview], Verdict]) -> Verdict:
+    """Tell whether a stream begins with a GSSAPI login and goes on with requests (Kafka 0.9).
+
+    ``perhaps`` while no request has come after the tokens.
+    """
+    if len(view) < 4 or not looks_like_gssapi(view[4:], _SIZE(view)[0]):
+        return "no"
+    at = 0
+    for _ in range(_MOST_TOKENS):
+        at += max(0, _SIZE(view, at)[0]) + 4
+        if at + 4 > len(view):
+            return "perhaps"
+        if _SIZE(view, at)[0] < 8:
+            continue  # an empty token, or one that only confirms
+        verdict = verdict_of(view[at:])
+        if verdict != "no":
+            return verdict
+    return "no"
+
+
 def _highest_versions(catalog: Catalog) -> NDArray[np.int16]:
-    """Return, for each value of the key's low byte, the highest plausible version, or -1."""
+    """Return, for each value of the key's low byte, the highest plausible version, or -1.
+
+    At most 255: of a version too the low byte is looked at.
+    """
     highest = np.full(256, -1, np.int16)
     for api in catalog.apis:
-        highest[api.key] = api.versions.highest + _NEWER_VERSIONS
+        low, version = api.key & 0xFF, min(api.versions.highest + _NEWER_VERSIONS, 255)
+        highest[low] = max(highest[low], version)
     return highest
 
 

@@ -23,7 +23,7 @@ class Pending:
 
     def __init__(self, most: int = 10_000) -> None:
         self._most = most
-        self._by_id: dict[int, Exchange | deque[Exchange]] = {}
+        self._by_id: dict[int | None, Exchange | deque[Exchange]] = {}
         self._count = 0
 
     def __len__(self) -> int:
@@ -44,12 +44,12 @@ class Pending:
             return None
         return self.answer(next(iter(self._by_id)))
 
-    def oldest(self, correlation_id: int) -> Exchange | None:
+    def oldest(self, correlation_id: int | None) -> Exchange | None:
         """Return the exchange that this id answers, and leave it here."""
         waiting = self._by_id.get(correlation_id)
         return waiting[0] if isinstance(waiting, deque) else waiting
 
-    def answer(self, correlation_id: int) -> Exchange | None:
+    def answer(self, correlation_id: int | None) -> Exchange | None:
         """Take out the exchange that this id answers; None when none waits."""
         waiting = self._by_id.get(correlation_id)
         if waiting is None:
@@ -68,7 +68,9 @@ class Pending:
         found = {}
         for correlation_id, waiting in self._by_id.items():
             first = waiting[0] if isinstance(waiting, deque) else waiting
-            if first.api_key is not None and first.api_version is not None:
+            if correlation_id is None or first.api_key is None:
+                continue
+            if first.api_version is not None:
                 found[correlation_id] = (first.api_key, first.api_version)
         return found
 

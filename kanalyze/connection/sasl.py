@@ -6,7 +6,7 @@ returns no part of one but the name, and must not be given a place to write to.
 
 from __future__ import annotations
 
-__all__ = ["principal_of"]
+__all__ = ["looks_like_gssapi", "principal_of"]
 
 _LONGEST_NAME_BYTES = 1024
 
@@ -26,6 +26,31 @@ def principal_of(mechanism: str | None, token: bytes) -> str | None:
     if mechanism is not None and mechanism.startswith("SCRAM-"):
         return _scram(token)
     return None
+
+
+_APPLICATION_0 = 0x60
+_OBJECT_IDENTIFIER = 0x06
+_LONGEST_OID_BYTES = 32
+
+
+def looks_like_gssapi(head: bytes | memoryview, size: int) -> bool:
+    """Tell whether a token of ``size`` bytes that starts with ``head`` opens a GSSAPI login.
+
+    Clients of Kafka 0.9 log in so with no SaslHandshake before. RFC 2743 section 3.1: the tag
+    0x60, the DER length of all that follows, and the mechanism's object identifier.
+    """
+    if len(head) < 8 or head[0] != _APPLICATION_0:
+        return False
+    length, at = head[1], 2
+    if length > 0x80:
+        count = length & 0x7F
+        if count > 4:
+            return False
+        at += count
+        length = int.from_bytes(head[2:at], "big")
+    if length != size - at or len(head) < at + 2:
+        return False
+    return head[at] == _OBJECT_IDENTIFIER and 0 < head[at + 1] <= _LONGEST_OID_BYTES
 
 
 def _plain(token: bytes) -> str | None:

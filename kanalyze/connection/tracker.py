@@ -12,11 +12,13 @@ says so.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from kanalyze.connection.exchange import Peers
 from kanalyze.connection.kafka import KafkaConnection
-from kanalyze.connection.locate import RequestLocator
+from kanalyze.connection.kafka07 import Kafka07Connection
+from kanalyze.connection.locate import RequestLocator, after_tokens
+from kanalyze.connection.locate07 import Request07Locator
 from kanalyze.connection.tls import looks_like_tls
 from kanalyze.model import Anomaly, AnomalyKind, Chunk, Gap, Segments
 
@@ -39,6 +41,9 @@ _HELD_BYTES = 256 * 1024
 _SOUGHT_BYTES = 16 * 1024 * 1024
 """How much of a direction is searched before the connection is taken for something else."""
 _TLS_HEAD_BYTES = 5
+
+_Connection: TypeAlias = KafkaConnection | Kafka07Connection
+_Wire: TypeAlias = Literal["kafka", "kafka after tokens", "kafka-0.7"]
 
 
 @dataclass(slots=True)
@@ -100,7 +105,8 @@ class ConnectionTracker:
         self._keep = keep
         self._locate = RequestLocator(reader, catalog)
         self._undecided: dict[int, _Undecided] = {}
-        self._kafka: dict[int, KafkaConnection] = {}
+        self._locate07 = Request07Locator()
+        self._kafka: dict[int, _Connection] = {}
         self._ignored: set[int] = set()
         self._anomalies: list[Anomaly] = []
         self.counts = ConnectionCounts()
@@ -140,12 +146,13 @@ class ConnectionTracker:
         for side in (0, 1):
             self._hold(state, side, update.items[side])
         client_side = self._forced_client(tcp)
-        if client_side is None:
-            if state.tls_sides:
-                return self._tls(state)
-            client_side = self._find_client(state)
         if client_side is not None:
-            return self._begin(state, client_side)
+            return self._begin(state, client_side, self._forced_wire(state.directions[client_side]))
+        if state.tls_sides:
+            return self._tls(state)
+        found = self._find_client(state)
+        if found is not None:
+            return self._begin(state, *found)
         if self._hopeless(state):
             self._ignore(state, tls=False)
             return []
@@ -177,29 +184,59 @@ class ConnectionTracker:
             direction.payload_bytes += _item_bytes(item)
         direction.items.extend(items)
 
-    def _find_client(self, state: _Undecided) -> int | None:
+    def _forced_wire(self, direction: _Direction) -> _Wire:
+        view = _contiguous(direction.items)
+        if self._locate.verdict(view) == "no" and self._locate07.verdict(view) == "yes":
+            return "kafka-0.7"
+        return "kafka"
+
+    def _find_client(self, state: _Undecided) -> tuple[int, _Wire] | None:
         order = (0, 1) if state.tcp.opened_by in (0, None) else (1, 0)
         for side in order:
-            if self._has_request(state.directions[side], state.directions[1 - side]):
-                return side
+            wire = self._wire(state.directions[side], state.directions[1 - side])
+            if wire is not None:
+                return side, wire
         return None
 
-    def _has_request(self, direction: _Direction, other: _Direction) -> bool:
-        """Tell whether a request begins in what is held; at its first byte if that is known."""
+    def _wire(self, direction: _Direction, other: _Direction) -> _Wire | None:
+        """Tell whose requests begin in what is held; at its first byte if that is known."""
         view = _contiguous(direction.items)
         if len(view) == 0:
-            return False
+            return None
         if not _unbroken(direction):
             direction.sought_bytes += len(view)
-            return self._locate(view)[0] is not None
-        verdict = self._locate.verdict(view)
-        if verdict == "perhaps":
-            # A body that is not all there, or newer than the tables: an answer with the same
-            # correlation id speaks for it.
-            answer = _contiguous(other.items)
-            same_id = len(answer) >= 8 and len(view) >= 12 and answer[4:8] == view[8:12]
-            return same_id or len(view) >= _HELD_BYTES // 4
-        return verdict == "yes"
+            return self._wire_within(view)
+        new, old = self._locate.verdict(view), self._locate07.verdict(view)
+        # A body that is not all there, newer than the tables, or sound in both readings: an
+        # answer with the same correlation id speaks for the later versions.
+        answer = _contiguous(other.items)
+        same_id = len(answer) >= 8 and len(view) >= 12 and answer[4:8] == view[8:12]
+        other_id = len(answer) >= 6 and answer[4:8] != view[8 : 8 + len(answer[4:8])]
+        if old == "yes" and (new != "yes" or other_id):
+            return "kafka-0.7"
+        if new == "yes" or (new == "perhaps" and (same_id or _is_long(view))):
+            return "kafka"
+        if old == "perhaps" and new == "no" and _is_long(view):
+            return "kafka-0.7"
+        if new == "no" and after_tokens(view, self._locate.verdict) == "yes":
+            return "kafka after tokens"
+        return None
+
+    def _wire_within(self, view: memoryview) -> _Wire | None:
+        if self._locate(view)[0] is not None:
+            return "kafka"
+        found, _ = self._locate07(view)
+        if found is not None and self._locate07.verdict(view[found:]) == "yes":
+            return "kafka-0.7"
+        return None
+
+    def _may_begin(self, view: memoryview) -> bool:
+        """Tell whether a stream that begins with these bytes may be a client's of Kafka."""
+        return (
+            self._locate.verdict(view) != "no"
+            or self._locate07.verdict(view) != "no"
+            or after_tokens(view, self._locate.verdict) != "no"
+        )
 
     def _hopeless(self, state: _Undecided) -> bool:
         """Tell whether this can be no Kafka connection any more."""
@@ -208,7 +245,7 @@ class ConnectionTracker:
                 continue
             if direction.from_start:
                 view = _contiguous(direction.items)
-                if self._locate.verdict(view) != "no":
+                if self._may_begin(view):
                     return False
             elif direction.sought_bytes < _SOUGHT_BYTES:
                 return False
@@ -216,21 +253,29 @@ class ConnectionTracker:
 
     # -- decided ----------------------------------------------------------------------------------
 
-    def _begin(self, state: _Undecided, client_side: int) -> list[Exchange]:
+    def _begin(self, state: _Undecided, client_side: int, wire: _Wire) -> list[Exchange]:
         tcp = state.tcp
         del self._undecided[tcp.serial]
         peers = Peers(tcp, tcp.endpoints[client_side], tcp.endpoints[1 - client_side])
         directions = state.directions
         in_sync = (directions[0].from_start, directions[1].from_start)
-        connection = KafkaConnection(
-            peers,
-            client_side,
-            self._reader,
-            self._catalog,
-            in_sync=in_sync,
-            from_start=tcp.opened_by is not None and in_sync[client_side],
-            keep=self._keep,
-        )
+        from_start = tcp.opened_by is not None and in_sync[client_side]
+        connection: _Connection
+        if wire == "kafka-0.7":
+            connection = Kafka07Connection(
+                peers, client_side, in_sync=in_sync, from_start=from_start
+            )
+        else:
+            connection = KafkaConnection(
+                peers,
+                client_side,
+                self._reader,
+                self._catalog,
+                in_sync=in_sync,
+                from_start=from_start,
+                keep=self._keep,
+                tokens_first=wire == "kafka after tokens",
+            )
         self._kafka[tcp.serial] = connection
         self.counts.kafka += 1
         items = (directions[0].items, directions[1].items)
@@ -258,7 +303,7 @@ class ConnectionTracker:
         else:
             self.counts.other += 1
 
-    def _close(self, serial: int, connection: KafkaConnection | None) -> list[Exchange]:
+    def _close(self, serial: int, connection: _Connection | None) -> list[Exchange]:
         state = self._undecided.pop(serial, None)
         self._ignored.discard(serial)
         exchanges: list[Exchange] = []
@@ -284,7 +329,7 @@ class ConnectionTracker:
                 known = len(view) >= 12 and _unbroken(direction)
                 if known and self._locate.verdict(view) == "perhaps":
                     self._undecided[state.tcp.serial] = state
-                    return self._begin(state, side)
+                    return self._begin(state, side, "kafka")
             self.counts.other += 1
             return []
         self.counts.tls += 1
@@ -303,6 +348,10 @@ class ConnectionTracker:
                 )
             )
         return []
+
+
+def _is_long(view: memoryview) -> bool:
+    return len(view) >= _HELD_BYTES // 4
 
 
 def _unbroken(direction: _Direction) -> bool:

@@ -9,10 +9,10 @@ Rows are turned into columns first: one call a column, instead of one a value.
 from __future__ import annotations
 
 from itertools import accumulate, chain
-from operator import itemgetter
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kanalyze.analysis.row import COLUMNS, Column, Row
+from kanalyze.analysis.row import COLUMNS, Column
 from kanalyze.export.schema import arrow_schema, arrow_type
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     import pandas as pd
     import pyarrow as pa
+
+    from kanalyze.analysis.row import AnyRow, Row
 
 __all__ = ["RowBatches", "frame_of", "record_batch", "table_of"]
 
@@ -31,7 +33,7 @@ class RowBatches(Protocol):
         """Give the rows in lists."""
 
 
-def record_batch(rows: Sequence[Row], columns: Sequence[Column] = COLUMNS) -> Any:
+def record_batch(rows: Sequence[AnyRow], columns: Sequence[Column] = COLUMNS) -> Any:
     r"""Return rows as a ``pyarrow.RecordBatch``, with the schema of ``columns``.
 
     Text that is not valid Unicode (a lone surrogate) has the offending parts replaced by their
@@ -69,11 +71,8 @@ def frame_of(source: RowBatches, columns: Sequence[Column] = COLUMNS) -> pd.Data
     return frame.astype(dict.fromkeys(never_null, "int64"))
 
 
-_POSITION = {name: position for position, name in enumerate(Row._fields)}
-
-
-def _values(rows: Iterable[Row], column: Column) -> list[Any]:
-    return list(map(itemgetter(_POSITION[column.name]), rows))
+def _values(rows: Iterable[AnyRow], column: Column) -> list[Any]:
+    return list(map(attrgetter(column.name), rows))
 
 
 def _array(column: Column, values: Sequence[Any]) -> Any:

@@ -17,10 +17,10 @@ from __future__ import annotations
 import csv
 import io
 import json
-from operator import itemgetter
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.analysis.row import COLUMNS, Row
+from kanalyze.analysis.row import COLUMNS
 from kanalyze.analysis.text import escape
 from kanalyze.export.files import OutputFile
 from kanalyze.export.jsonl import json_item_maker
@@ -29,7 +29,7 @@ from kanalyze.export.writer import FileWriter
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from kanalyze.analysis.row import Column
+    from kanalyze.analysis.row import AnyRow, Column
 
 __all__ = ["CsvWriter", "csv_text"]
 
@@ -47,7 +47,7 @@ class CsvWriter(FileWriter):
         self._columns = [_cells_of(column) for column in columns]
         self._write_lines([tuple(column.name for column in columns)])
 
-    def write(self, rows: Sequence[Row]) -> None:
+    def write(self, rows: Sequence[AnyRow]) -> None:
         """Write rows; raises OSError."""
         if rows:
             self._write_lines(zip(*[cells(rows) for cells in self._columns], strict=True))
@@ -66,12 +66,12 @@ def csv_text(text: str) -> str:
     return f"'{text}" if not text or text[0] in _GUARDED else text
 
 
-def _cells_of(column: Column) -> Callable[[Sequence[Row]], Sequence[Any]]:
+def _cells_of(column: Column) -> Callable[[Sequence[AnyRow]], Sequence[Any]]:
     """Return what makes a column's cells of rows."""
-    pick = itemgetter(Row._fields.index(column.name))
+    pick = attrgetter(column.name)
     convert = _converter(column)
 
-    def cells(rows: Sequence[Row]) -> Sequence[Any]:
+    def cells(rows: Sequence[AnyRow]) -> Sequence[Any]:
         values = map(pick, rows)
         return list(values if convert is None else map(convert, values))
 

@@ -10,17 +10,17 @@ terminal as it is.
 from __future__ import annotations
 
 import json
-from operator import itemgetter
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.analysis.row import COLUMNS, Row
+from kanalyze.analysis.row import COLUMNS
 from kanalyze.export.files import OutputFile
 from kanalyze.export.writer import FileWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from kanalyze.analysis.row import Column
+    from kanalyze.analysis.row import AnyRow, Column
 
 __all__ = ["JsonLinesWriter", "json_item_maker"]
 
@@ -34,7 +34,7 @@ class JsonLinesWriter(FileWriter):
         super().__init__(OutputFile(destination))
         self._to_dict = _dict_maker(columns)
 
-    def write(self, rows: Iterable[Row]) -> None:
+    def write(self, rows: Iterable[AnyRow]) -> None:
         """Write rows; raises OSError."""
         to_dict = self._to_dict
         lines = [_encode(to_dict(row)) for row in rows]
@@ -54,16 +54,15 @@ def json_item_maker(column: Column) -> Callable[[list[Any]], list[Any]] | None:
     return to_dicts
 
 
-def _dict_maker(columns: Sequence[Column]) -> Callable[[Row], dict[str, Any]]:
+def _dict_maker(columns: Sequence[Column]) -> Callable[[AnyRow], dict[str, Any]]:
     names = tuple(column.name for column in columns)
-    positions = tuple(Row._fields.index(name) for name in names)
     nested = [
         (column.name, maker) for column in columns if (maker := json_item_maker(column)) is not None
     ]
-    # itemgetter gives a tuple for several positions only.
-    pick = itemgetter(*positions) if len(positions) > 1 else lambda row: (row[positions[0]],)
+    # attrgetter gives a tuple for several names only.
+    pick = attrgetter(*names) if len(names) > 1 else lambda row: (getattr(row, names[0]),)
 
-    def to_dict(row: Row) -> dict[str, Any]:
+    def to_dict(row: AnyRow) -> dict[str, Any]:
         result = dict(zip(names, pick(row), strict=True))
         for name, to_dicts in nested:
             if result[name]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kanalyze.analysis.row import COLUMNS
 from kanalyze.errors import UsageError
 from kanalyze.export.files import STANDARD_OUTPUT
 from kanalyze.export.schema import choose_columns
@@ -16,6 +17,7 @@ from kanalyze.export.schema import choose_columns
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from kanalyze.analysis.row import Column
     from kanalyze.export.writer import RowWriter
 
 __all__ = ["FORMATS", "format_of", "open_writer"]
@@ -46,17 +48,20 @@ def format_of(destination: str) -> str:
 
 
 def open_writer(
-    destination: str, file_format: str | None = None, columns: Iterable[str] | None = None
+    destination: str,
+    file_format: str | None = None,
+    columns: Iterable[str] | None = None,
+    table: tuple[Column, ...] = COLUMNS,
 ) -> RowWriter:
     """Open a file, or ``-`` for standard output, for rows.
 
     ``file_format`` is one of :data:`FORMATS`; None follows the file's ending (JSON Lines for
-    standard output). ``columns`` are names of the row contract, None for all. Raises UsageError,
-    and OSError where the file cannot be made.
+    standard output). ``columns`` are names of columns of ``table``, None for all. Raises
+    UsageError, and OSError where the file cannot be made.
     """
     if file_format is None:
         file_format = "jsonl" if destination == STANDARD_OUTPUT else format_of(destination)
-    chosen = choose_columns(columns)
+    chosen = choose_columns(columns, table)
     if file_format == "csv":
         from kanalyze.export.csv import CsvWriter
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from kanalyze.analysis.row import COLUMNS, Row
+from kanalyze.analysis.row import COLUMNS
 from kanalyze.errors import UsageError
 from kanalyze.export.arrow import record_batch
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
@@ -19,7 +19,7 @@ from kanalyze.export.writer import FileWriter
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kanalyze.analysis.row import Column
+    from kanalyze.analysis.row import AnyRow, Column
 
 __all__ = ["ParquetWriter"]
 
@@ -49,7 +49,7 @@ class ParquetWriter(FileWriter):
             _Positioned(self.output.file), self._schema, compression="zstd"
         )
 
-    def write(self, rows: Sequence[Row]) -> None:
+    def write(self, rows: Sequence[AnyRow]) -> None:
         """Write rows; raises OSError."""
         for first in range(0, len(rows), ROW_GROUP_ROWS):
             batch = record_batch(rows[first : first + ROW_GROUP_ROWS], self._columns)

@@ -17,14 +17,16 @@ if TYPE_CHECKING:
 __all__ = ["arrow_schema", "arrow_type", "choose_columns"]
 
 
-def choose_columns(names: Iterable[str] | None) -> tuple[Column, ...]:
-    """Return the columns with these names, in this order; all of them for None.
+def choose_columns(
+    names: Iterable[str] | None, table: tuple[Column, ...] = COLUMNS
+) -> tuple[Column, ...]:
+    """Return the columns of a table with these names, in this order; all of them for None.
 
     Raises UsageError for a name that is no column, for one given twice, and for no name at all.
     """
     if names is None:
-        return COLUMNS
-    known = {column.name: column for column in COLUMNS}
+        return table
+    known = {column.name: column for column in table}
     asked = tuple(names)
     for name in asked:
         if name not in known:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import TracebackType
 
-    from kanalyze.analysis.row import Row
+    from kanalyze.analysis.row import AnyRow
     from kanalyze.export.files import OutputFile
 
 __all__ = ["FileWriter", "RowWriter"]
@@ -24,7 +24,7 @@ class RowWriter(Protocol):
     ``close`` and opening one raise OSError where the system does.
     """
 
-    def write(self, rows: Sequence[Row], /) -> None:
+    def write(self, rows: Sequence[AnyRow], /) -> None:
         """Write rows, in this order."""
 
     def close(self) -> None:

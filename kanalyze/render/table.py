@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 
 from rich.color import ColorSystem
 from rich.style import Style
 
-from kanalyze.analysis.row import Column, Row
 from kanalyze.render.layout import GAP, TableColumn, fitted, natural_widths, padded
 from kanalyze.render.text import MISSING, shown
 from kanalyze.render.times import clock_text
@@ -23,19 +23,23 @@ from kanalyze.render.units import bytes_text, duration_text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["RowTable"]
+    from kanalyze.analysis.row import AnyRow, Column, Row
+
+__all__ = ["READABLE", "ReadableColumn", "RowTable"]
 
 _LOOKED_AT = 1000
 """Rows that settle the widths; they are held back until there are so many, or no more."""
 _CELL_LIMIT = 60
 _LEAST = 8
 
-_Cell: TypeAlias = Callable[[Row], str]
+_Cell: TypeAlias = Callable[[Any], str]
 _Settled: TypeAlias = tuple[_Cell, TableColumn, int]
 
 
 @dataclass(frozen=True, slots=True)
-class _RowColumn:
+class ReadableColumn:
+    """A column made for reading: how wide it may be, and a row's cell in it."""
+
     column: TableColumn
     cell: _Cell
 
@@ -43,7 +47,9 @@ class _RowColumn:
 class RowTable:
     """Writes rows as lines: chosen columns as they are, or a choice made for reading.
 
-    ``width`` None sets no limit, and nothing is cut. The stream is not closed.
+    ``width`` None sets no limit, and nothing is cut. ``readable`` are the columns made for reading
+    of the rows' table; ``status_of`` names what is wrong with a row, for its colour. The stream is
+    not closed.
     """
 
     def __init__(
@@ -53,16 +59,21 @@ class RowTable:
         width: int | None,
         colour: bool,
         columns: Sequence[Column] | None = None,
+        readable: tuple[ReadableColumn, ...] | None = None,
+        status_of: Callable[[Any], str] = attrgetter("status"),
     ) -> None:
-        made = _READABLE if columns is None else tuple(map(_plain, columns))
+        made = readable or READABLE
+        if columns is not None:
+            made = tuple(map(_plain, columns))
+        self._status_of = status_of
         self._stream = stream
         self._width = width
         self._colour = colour
         self._columns = made
-        self._held: list[Row] = []
+        self._held: list[AnyRow] = []
         self._cells: tuple[_Settled, ...] | None = None
 
-    def write(self, rows: Sequence[Row]) -> None:
+    def write(self, rows: Sequence[AnyRow]) -> None:
         """Write rows, or hold them back while widths are not settled. Raises OSError."""
         if self._cells is None:
             self._held.extend(rows)
@@ -84,7 +95,7 @@ class RowTable:
         self._cells = self._settle(held)
         self.write(held)
 
-    def _settle(self, rows: Iterable[Row]) -> tuple[_Settled, ...]:
+    def _settle(self, rows: Iterable[AnyRow]) -> tuple[_Settled, ...]:
         columns = [item.column for item in self._columns]
         looked_at = [[item.cell(row) for item in self._columns] for row in list(rows)[:_LOOKED_AT]]
         widths = fitted(columns, natural_widths(columns, looked_at), self._width)
@@ -97,9 +108,9 @@ class RowTable:
         self._stream.write(self._styled(_joined(titles), _TITLE) + "\n")
         return tuple((item.cell, item.column, width) for item, width in settled)
 
-    def _line(self, row: Row, cells: Iterable[_Settled]) -> str:
+    def _line(self, row: AnyRow, cells: Iterable[_Settled]) -> str:
         line = _joined([self._fit(cell(row), column, width) for cell, column, width in cells])
-        return self._styled(line, _STYLES.get(row.status))
+        return self._styled(line, _STYLES.get(self._status_of(row)))
 
     def _fit(self, text: str, column: TableColumn, width: int) -> str:
         # A number that has grown since the widths were settled is better out of line than cut.
@@ -160,33 +171,36 @@ def _packets(row: Row) -> str:
     return " \u2192 ".join(MISSING if number is None else str(number) for number in numbers)
 
 
-_READABLE = (
-    _RowColumn(TableColumn("time"), _time),
-    _RowColumn(TableColumn("client", least=8), lambda row: shown(row.client_id)),
-    _RowColumn(TableColumn("from", least=9, rank=4), lambda row: row.client_ip),
-    _RowColumn(TableColumn("API", least=10), _api),
-    _RowColumn(TableColumn("latency", right=True), _latency),
-    _RowColumn(TableColumn("sent", right=True, rank=2), lambda row: bytes_text(row.request_bytes)),
-    _RowColumn(
+READABLE: tuple[ReadableColumn, ...] = (
+    ReadableColumn(TableColumn("time"), _time),
+    ReadableColumn(TableColumn("client", least=8), lambda row: shown(row.client_id)),
+    ReadableColumn(TableColumn("from", least=9, rank=4), lambda row: row.client_ip),
+    ReadableColumn(TableColumn("API", least=10), _api),
+    ReadableColumn(TableColumn("latency", right=True), _latency),
+    ReadableColumn(
+        TableColumn("sent", right=True, rank=2), lambda row: bytes_text(row.request_bytes)
+    ),
+    ReadableColumn(
         TableColumn("received", right=True, rank=2), lambda row: bytes_text(row.response_bytes)
     ),
-    _RowColumn(TableColumn("status", least=8), _status),
-    _RowColumn(TableColumn("topics", least=8), _topics),
-    _RowColumn(TableColumn("group", least=8, rank=3), lambda row: shown(row.group_id)),
-    _RowColumn(TableColumn("packets", right=True, rank=1), _packets),
+    ReadableColumn(TableColumn("status", least=8), _status),
+    ReadableColumn(TableColumn("topics", least=8), _topics),
+    ReadableColumn(TableColumn("group", least=8, rank=3), lambda row: shown(row.group_id)),
+    ReadableColumn(TableColumn("packets", right=True, rank=1), _packets),
 )
+"""Of requests."""
 
 
 # -- columns of the row contract ------------------------------------------------------------------
 
 
-def _plain(column: Column) -> _RowColumn:
-    position = Row._fields.index(column.name)
+def _plain(column: Column) -> ReadableColumn:
+    pick = attrgetter(column.name)
     text = _TEXTS.get(column.type, _number)
     is_number = column.type.startswith("int")
-    return _RowColumn(
+    return ReadableColumn(
         TableColumn(column.name, right=is_number, least=None if is_number else _LEAST),
-        lambda row: text(row[position]),
+        lambda row: text(pick(row)),
     )
 
 

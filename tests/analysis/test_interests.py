@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 
-from kanalyze.analysis.interests import ErrorWalk, ids_in, projection_of
+from kanalyze.analysis.interests import BodyWalk, ErrorAt, ids_in, projection_of
 from kanalyze.protocol.catalog import Catalog
 from kanalyze.protocol.compiler import compile_decoder
 from tests.support.messages import Generator, Writer
@@ -28,10 +29,16 @@ def codes_in(value: object) -> list[int]:
     return found
 
 
+def errors_of(walk: BodyWalk, values: tuple[Any, ...]) -> list[ErrorAt]:
+    errors: list[ErrorAt] = []
+    walk(values, errors, [])
+    return errors
+
+
 @pytest.mark.parametrize("api", CATALOG.apis, ids=lambda api: api.name)
 def test_every_error_code_of_every_response_is_found_in_its_order(api) -> None:  # type: ignore[no-untyped-def]
     message = CATALOG.message(api.key, "response")
-    walk, projection = ErrorWalk(message), projection_of(message)
+    walk, projection = BodyWalk(message), projection_of(message)
     for version in {api.versions.lowest, api.versions.highest}:
         decode = compile_decoder(message, version, projection)
         noise = random.Random(api.key)
@@ -40,7 +47,7 @@ def test_every_error_code_of_every_response_is_found_in_its_order(api) -> None: 
             body = Writer(message, version).write(values)
             found, end = decode(body, 0, 0, None)
             assert end == len(body)
-            assert [code for *_, code in walk(found)] == codes_in(values)
+            assert [code for *_, code in errors_of(walk, found)] == codes_in(values)
 
 
 def test_a_code_comes_with_the_topic_and_the_partition_around_it() -> None:
@@ -58,7 +65,7 @@ def test_a_code_comes_with_the_topic_and_the_partition_around_it() -> None:
     }
     body = Writer(message, 2).write(values)
     found, _ = compile_decoder(message, 2, projection_of(message))(body, 0, 0, None)
-    assert ErrorWalk(message)(found) == [("orders", bytes(16), 3, 6)]
+    assert errors_of(BodyWalk(message), found) == [("orders", bytes(16), 3, 6)]
 
 
 @pytest.mark.parametrize(
@@ -85,3 +92,36 @@ def test_no_secret_is_ever_asked_for() -> None:
             assert not [
                 path for path in paths if "Auth" in path or "Hmac" in path or "Salt" in path
             ]
+
+
+TELLING = [
+    (3, "response"),
+    (4, "request"),
+    (6, "request"),
+    (19, "response"),
+    (20, "response"),
+    (69, "response"),
+    (75, "response"),
+    (77, "response"),
+]
+
+
+@pytest.mark.parametrize(("key", "kind"), TELLING)
+def test_names_are_learnt_from_every_struct_that_has_both_name_and_id(key: int, kind: str) -> None:
+    message = CATALOG.message(key, kind)  # type: ignore[arg-type]
+    walk, version = BodyWalk(message), CATALOG.api(key).versions.highest  # type: ignore[union-attr]
+    assert walk.finds_names
+    decode = compile_decoder(message, version, projection_of(message))
+    names: list[tuple[bytes, str]] = []
+    for seed in range(20):
+        values = Generator(message, version, random.Random(seed)).values()
+        found, _ = decode(Writer(message, version).write(values), 0, 0, None)
+        walk(found, [], names)
+    assert names
+    assert all(name and topic_id != bytes(16) for topic_id, name in names)
+
+
+def test_messages_with_either_a_name_or_an_id_tell_no_names() -> None:
+    for key in (0, 1, 8, 9):
+        for kind in ("request", "response"):
+            assert not BodyWalk(CATALOG.message(key, kind)).finds_names  # type: ignore[arg-type]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kanalyze.analysis.extract import Extractors
 from kanalyze.analysis.rows import RowMaker
 from tests.support import kafka as k
+from tests.support import topic_ids as t
 from tests.support.streams import TIME_NS
 from tests.support.talk import CLIENT, Talk
 
@@ -103,3 +104,44 @@ def test_an_unknown_api_is_named_by_its_number() -> None:
     row = rows_of(talk)[1]
     assert (row.api_name, row.api_key, row.api_version) == ("Unknown999", 999, 5)
     assert (row.latency_ns, row.error_code) == (2, None)
+
+
+def fetches(*turns: tuple[bytes, bytes]) -> list[list[tuple[str | None, int, int | None]]]:
+    """Topic, partition and error code of every partition, by row."""
+    talk = Talk()
+    for asked, answered in turns:
+        talk.client(asked).broker(answered)
+    return [[(p.topic, p.partition, p.error_code) for p in row.partitions] for row in rows_of(talk)]
+
+
+def test_an_incremental_fetch_is_of_all_partitions_of_its_session() -> None:
+    _, changed, empty, fewer = fetches(
+        (t.fetch(1, 0, 0, {"a": [0, 1]}), t.fetch_answer(1, 77, {"a": [0, 1]})),
+        (t.fetch(2, 77, 1, {"b": [5]}), t.fetch_answer(2, 77, {"a": [1]})),
+        (t.fetch(3, 77, 2), t.fetch_answer(3, 77)),
+        (t.fetch(4, 77, 3, forgotten={"a": [0, 1]}), t.fetch_answer(4, 77)),
+    )
+    assert changed == [("a", 1, 0), ("b", 5, None), ("a", 0, None)]
+    assert empty == [("a", 0, None), ("a", 1, None), ("b", 5, None)]
+    assert fewer == [("b", 5, None)]
+
+
+def test_a_session_from_before_the_capture_claims_only_what_is_seen() -> None:
+    (row,) = fetches((t.fetch(1, 77, 30), t.fetch_answer(1, 77, {"a": [3]})))
+    assert row == [("a", 3, 0)]
+
+
+def test_partitions_listed_for_their_session_alone_are_bounded() -> None:
+    many = {"a": list(range(1200))}
+    first, empty = fetches(
+        (t.fetch(1, 0, 0, many), t.fetch_answer(1, 77)), (t.fetch(2, 77, 1), t.fetch_answer(2, 77))
+    )
+    assert (len(first), len(empty)) == (1200, 1000)
+
+
+def test_a_throttled_answer_says_so_and_its_latency_does_not() -> None:
+    # Since KIP-219 the answer is sent at once and the client has to wait.
+    answer = k.produce_answer(1)
+    talk = Talk().client(k.produce(1, acks=1)).broker(answer[:-4] + (1500).to_bytes(4, "big"))
+    (row,) = rows_of(talk)
+    assert (row.throttle_time_ms, row.latency_ns, row.status) == (1500, 1, "ok")

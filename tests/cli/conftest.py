@@ -14,9 +14,12 @@ class FakeAnalysis:
     error: BaseException | None = None
     made: list[FakeAnalysis]
 
-    def __init__(self, captures, *, row_filter, ports, brokers) -> None:
+    def __init__(
+        self, captures, *, row_filter, ports, brokers, topic_ids=None, catalog=None
+    ) -> None:
         self.captures, self.ports, self.brokers = captures, ports, brokers
-        self.row_filter = row_filter
+        self.row_filter, self.topic_ids = row_filter, topic_ids
+        self.catalog = catalog
         self.quality = CaptureQuality(
             list(captures), packets=12, first_time_ns=START_NS, last_time_ns=START_NS + 10**9
         )

@@ -9,7 +9,8 @@ from kanalyze.analysis.filters import BrokerAddress
 from kanalyze.cli import analyze
 from kanalyze.cli.analyze import analysis_of, with_progress
 from kanalyze.cli.arguments import parser
-from kanalyze.errors import UsageError
+from kanalyze.errors import DefinitionError, UsageError
+from tests.support.definitions import vendor_folder
 from tests.support.rows import row
 
 
@@ -25,6 +26,14 @@ def test_arguments_become_a_filter_and_a_choice_of_brokers(fake):
     assert made.row_filter.brokers == (BrokerAddress("10.0.0.9", 9092),)
     assert made.row_filter.api_names == {"fetch"}
     assert made.row_filter.errors_only
+
+
+def test_topic_ids_are_read_from_their_file(fake, tmp_path):
+    path = tmp_path / "ids"
+    path.write_text("AAAAAAAAAAAAAAAAAAAAAQ __cluster_metadata\n")
+    assert analysis("--topic-ids", str(path)).topic_ids == {bytes(15) + b"\1": "__cluster_metadata"}
+    with pytest.raises(UsageError, match="missing"):
+        analysis("--topic-ids", str(tmp_path / "missing"))
 
 
 def test_every_filter_reaches_the_rows(fake):
@@ -110,3 +119,11 @@ def test_an_error_ends_the_bar(monkeypatch, fake):
     fake.error = UsageError("no good")
     with pytest.raises(UsageError):
         list(with_progress(analysis()))
+
+
+def test_definitions_become_a_catalog(fake, tmp_path):
+    made = analysis("--definitions", str(vendor_folder(tmp_path)), "--api", "VendorThing")
+    assert made.catalog.named("VendorThing").key == 1000
+    assert made.row_filter.api_names == {"vendorthing"}
+    with pytest.raises(DefinitionError, match="not a folder"):
+        analysis("--definitions", str(tmp_path / "missing"))

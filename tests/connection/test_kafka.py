@@ -235,3 +235,26 @@ def test_tokens_in_sasl_authenticate_give_a_name_and_are_not_kept() -> None:
     assert exchange.peers.principal == "bob"
     assert exchange.request is not None
     assert b"fyko" not in repr(exchange.request.values).encode()
+
+
+def test_a_password_is_in_nothing_that_comes_out() -> None:
+    secret = b"correct-horse"
+    plain = b"\0alice\0" + secret
+    talk = Talk().client(handshake(1, 1, "PLAIN")).broker(handshake_answer(1, "PLAIN"))
+    body = struct.pack(">i", len(plain)) + plain
+    talk.client(k.request(k.SASL_AUTHENTICATE, 0, 2, body))
+    talk.broker(k.response(2, struct.pack(">hhi", 0, -1, len(secret)) + secret)).close()
+    shown = [[e.peers, e.client_id] for e in talk.exchanges]
+    shown += [[m.values, m.data] for e in talk.exchanges for m in (e.request, e.response) if m]
+    assert talk.exchanges[1].peers.principal == "alice"
+    assert "correct-horse" not in repr([shown, talk.anomalies])
+
+
+def test_ids_belong_to_one_connection() -> None:
+    first = Talk().client(k.heartbeat(5))
+    second = Talk(tracker=first.tracker)
+    second.tcp.serial = 2
+    second.client(k.heartbeat(6)).broker(k.heartbeat_answer(6), k.heartbeat_answer(5)).close()
+    first.broker(k.heartbeat_answer(5))
+    assert second.pairs() == [(6, 1, 2), (5, None, 3)]
+    assert first.pairs() == [(5, 1, 2)]

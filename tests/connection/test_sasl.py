@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kanalyze.connection.sasl import principal_of
+from kanalyze.connection.sasl import looks_like_gssapi, principal_of
 
 
 @pytest.mark.parametrize(
@@ -53,3 +53,27 @@ def test_a_password_is_never_in_the_name(user: str, password: str) -> None:
 @given(st.sampled_from(["PLAIN", "SCRAM-SHA-256", None]), st.binary(max_size=80))
 def test_any_bytes_give_a_name_or_none(mechanism: str | None, token: bytes) -> None:
     assert isinstance(principal_of(mechanism, token), str | None)
+
+
+TOKEN = b"\x60\x0e\x06\x09\x2a\x86\x48\x86\xf7\x12\x01\x02\x02\x01\x00\x6e"
+
+
+def test_a_gssapi_token_is_known_by_its_tag_its_length_and_its_mechanism() -> None:
+    assert looks_like_gssapi(TOKEN, len(TOKEN))
+    long = b"\x60\x82\x01\x2c" + TOKEN[2:].ljust(300, b"\0")
+    assert looks_like_gssapi(long[:20], len(long))
+
+
+@pytest.mark.parametrize(
+    ("head", "size"),
+    [
+        (TOKEN, len(TOKEN) + 1),
+        (TOKEN[:7], len(TOKEN)),
+        (b"\x61" + TOKEN[1:], len(TOKEN)),
+        (TOKEN[:2] + b"\x04" + TOKEN[3:], len(TOKEN)),
+        (TOKEN[:3] + b"\x7f" + TOKEN[4:], len(TOKEN)),
+        (b"\x60\xff" + TOKEN[2:], len(TOKEN)),
+    ],
+)
+def test_what_only_begins_like_one_is_none(head: bytes, size: int) -> None:
+    assert not looks_like_gssapi(head, size)

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import random
 import struct
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.support import kafka as k
+from tests.support import kafka07 as old
 from tests.support.talk import BROKER, CLIENT, Talk
+
+if TYPE_CHECKING:
+    from kanalyze.connection.locate import RequestLocator
 
 CLIENT_HELLO = bytes.fromhex("16030100c8010000c40303") + bytes(190)
 SERVER_HELLO = bytes.fromhex("160303007a020000760303") + bytes(120)
@@ -119,3 +124,123 @@ def test_what_is_held_of_an_undecided_connection_is_bounded() -> None:
     (state,) = talk.tracker._undecided.values()
     held = sum(map(len, (i.segments.buffer for i in state.directions[CLIENT].items)))
     assert held <= 400_000
+
+
+# -- Kafka 0.7 ------------------------------------------------------------------------------------
+
+
+def test_kafka_0_7_is_told_by_content_and_by_either_end() -> None:
+    talk = Talk(opened_by=BROKER).client(old.fetch(0)).broker(old.fetched()).close()
+    assert [(e.wire, e.api_key) for e in talk.exchanges] == [("kafka-0.7", old.FETCH)]
+    assert talk.exchanges[0].peers.client == talk.tcp.endpoints[CLIENT]
+
+
+@pytest.mark.parametrize("topic", ["t", "abc", "test", "clicks", "orders-2011.eu", "x" * 200])
+@pytest.mark.parametrize("kind", ["produce", "fetch", "offsets"])
+def test_no_topic_of_kafka_0_7_is_taken_for_a_version(kind: str, topic: str) -> None:
+    part = old.place(topic) + struct.pack(">qi", 0, 100)
+    frames = {
+        "produce": old.produce(topic=topic),
+        "fetch": old.fetch(0, topic=topic),
+        "offsets": old.request(old.OFFSETS, part),
+    }
+    talk = Talk().client(frames[kind]).close()
+    assert [exchange.wire for exchange in talk.exchanges] == ["kafka-0.7"]
+
+
+def test_later_versions_are_not_taken_for_kafka_0_7() -> None:
+    talk = Talk().client(k.produce(1, 1), k.heartbeat(2), k.api_versions(3)).close()
+    assert {exchange.wire for exchange in talk.exchanges} == {"kafka"}
+
+
+def test_of_two_sound_readings_the_answer_decides() -> None:
+    class Both:
+        """Stands for the locator of later versions, which finds the frame sound too."""
+
+        def __init__(self, inner: RequestLocator) -> None:
+            self.verdict = lambda view: "yes" if len(view) >= 14 else inner.verdict(view)
+
+    for answer, wire in ((old.fetched(), "kafka-0.7"), (None, "kafka")):
+        talk = Talk()
+        talk.tracker._locate = Both(talk.tracker._locate)  # type: ignore[assignment]
+        frame = old.fetch(0)
+        talk.at_once((CLIENT, frame), (BROKER, answer or b"\0\0\0\x08" + frame[8:12] + bytes(4)))
+        talk.close()
+        assert {exchange.wire for exchange in talk.exchanges} == {wire}
+
+
+def test_a_capture_that_begins_inside_a_produce_of_kafka_0_7_loses_no_later_one() -> None:
+    big = old.produce(old.message(b"\xee" * 100_000))
+    talk = Talk(opened_by=None).client(big[5000:])
+    talk.client(old.produce(), old.produce(topic="clicks")).close()
+    assert [exchange.request.start_packet for exchange in talk.exchanges] == [2, 3]  # type: ignore[union-attr]
+
+
+def test_a_forced_broker_may_speak_kafka_0_7() -> None:
+    talk = Talk(is_broker=lambda _ip, port: port == 9092)
+    talk.client(old.fetch(0)).broker(old.fetched()).close()
+    assert [exchange.wire for exchange in talk.exchanges] == ["kafka-0.7"]
+
+
+# -- SASL with no handshake -----------------------------------------------------------------------
+
+MECHANISM = b"\x06\x09\x2a\x86\x48\x86\xf7\x12\x01\x02\x02"  # Kerberos 5
+
+
+def gssapi(secret: bytes) -> bytes:
+    inner = MECHANISM + secret
+    token = b"\x60\x82" + struct.pack(">H", len(inner)) + inner
+    return struct.pack(">i", len(token)) + token
+
+
+def test_gssapi_tokens_with_no_handshake_come_before_the_first_request() -> None:
+    talk = Talk().client(gssapi(b"ticket-" * 60)).broker(gssapi(b"answer-" * 20))
+    talk.client(b"\0\0\0\0").broker(b"\0\0\0\x04\x01\0\0\0").client(b"\0\0\0\x05\x01\0\0\0x")
+    talk.client(k.heartbeat(1)).broker(k.heartbeat_answer(1)).close()
+    assert talk.pairs() == [(1, 6, 7)]
+    assert talk.anomalies == []
+    assert talk.exchanges[0].peers.principal is None
+    assert talk.tracker.counts.undecoded_bytes == 0
+
+
+def test_tokens_are_shown_nowhere() -> None:
+    talk = Talk().client(gssapi(b"ticket-" * 60)).broker(gssapi(b"answer-" * 20))
+    talk.client(k.heartbeat(1)).broker(k.heartbeat_answer(1)).close()
+    shown = repr([talk.exchanges, talk.anomalies, talk.exchanges[0].request.values])  # type: ignore[union-attr]
+    assert "ticket" not in shown
+    assert "answer-" not in shown
+    assert not talk.tracker._undecided
+
+
+def test_gssapi_tokens_that_no_request_follows_are_no_kafka() -> None:
+    talk = Talk()
+    for number in range(20):
+        talk.client(gssapi(b"%d" % number)).broker(gssapi(b"reply"))
+    talk.close()
+    assert talk.exchanges == []
+    assert talk.tracker.counts.other == 1
+
+
+def test_a_port_pair_used_again_begins_anew() -> None:
+    first = Talk().client(k.heartbeat(1))
+    again = Talk(tracker=first.tracker)
+    again.tcp.serial, again.tcp.connection_number = 2, 2
+    first.close()
+    again.client(old.fetch(0)).broker(old.fetched()).close()
+    assert first.pairs() == [(1, 1, None)]
+    assert [(e.wire, e.peers.tcp.connection_number) for e in again.exchanges] == [("kafka-0.7", 2)]
+
+
+def test_a_tls_connection_has_its_lifetime_and_its_bytes() -> None:
+    talk = Talk().client(CLIENT_HELLO).broker(SERVER_HELLO).close()
+    assert talk.tcp.payload_bytes == [len(CLIENT_HELLO), len(SERVER_HELLO)]
+    assert talk.tcp.last_time_ns >= talk.tcp.first_time_ns
+    assert talk.tracker.counts.kafka_bytes == 0
+
+
+def test_a_client_may_have_port_9092() -> None:
+    talk = Talk(opened_by=None)
+    talk.broker(k.heartbeat(1)).client(k.heartbeat_answer(1)).close()
+    (exchange,) = talk.exchanges
+    assert exchange.peers.client.port == 9092
+    assert talk.pairs() == [(1, 1, 2)]

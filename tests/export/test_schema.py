@@ -6,6 +6,7 @@ import sys
 import pyarrow as pa
 import pytest
 
+from kanalyze.analysis.records import RECORD_COLUMNS
 from kanalyze.analysis.row import COLUMNS
 from kanalyze.errors import UsageError
 from kanalyze.export.schema import arrow_schema, choose_columns
@@ -13,6 +14,14 @@ from kanalyze.export.schema import arrow_schema, choose_columns
 
 def test_the_schema_has_every_column_of_the_contract_in_order():
     assert arrow_schema().names == [column.name for column in COLUMNS]
+
+
+def test_columns_may_be_those_of_another_table():
+    chosen = choose_columns(["value", "topic"], RECORD_COLUMNS)
+    assert [column.name for column in chosen] == ["value", "topic"]
+    assert choose_columns(None, RECORD_COLUMNS) == RECORD_COLUMNS
+    with pytest.raises(UsageError, match="unknown column: 'latency_ns'"):
+        choose_columns(["latency_ns"], RECORD_COLUMNS)
 
 
 def test_types_and_nullability_are_those_of_the_contract():

@@ -1,0 +1,331 @@
+"""Reads all fields of the messages of an exchange.
+
+In: an :class:`~kanalyze.connection.exchange.Exchange` whose messages hold their frames' bytes. Out:
+:class:`DecodedMessage` for each, secrets taken out (see
+:mod:`kanalyze.analysis.decoding.secrets`), or the :class:`Problem` why there is none. This module
+must not know how a message is shown.
+
+The versions are those that the connection stage reads by too: an ApiVersions answer of error 35
+has a version 0 body whatever was asked; a version newer than the definitions is read as the newest
+known one only if that consumes the frame to the byte.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kanalyze.analysis.decoding.secrets import Redactor
+from kanalyze.model import AnomalyKind
+from kanalyze.protocol.headers import RequestHeader, parse_request_header, parse_response_header
+from kanalyze.protocol.projection import Projection
+from kanalyze.protocol.reference import failure_of, read_message
+from kanalyze.protocol.wire import WireError
+
+if TYPE_CHECKING:
+    from kanalyze.connection.exchange import Exchange, Message
+    from kanalyze.protocol.catalog import Catalog, Kind
+    from kanalyze.protocol.compiler import Decoders
+    from kanalyze.protocol.language import Message as Definition
+
+__all__ = [
+    "PREFIX_BYTES",
+    "BodyReader",
+    "DecodedExchange",
+    "DecodedMessage",
+    "ForwardedExchange",
+    "Placed",
+    "Problem",
+    "json_path",
+]
+
+PREFIX_BYTES = 4
+"""Bytes of a frame's size prefix."""
+
+_API_VERSIONS = 18
+_ENVELOPE = 58
+_UNSUPPORTED_VERSION = 35
+_INT16 = struct.Struct(">h").unpack_from
+_SIZE = struct.Struct(">i").pack
+
+
+class Problem(NamedTuple):
+    """Why bytes of a message were not decoded."""
+
+    kind: AnomalyKind
+    """``TRAILING_BYTES`` where the message was decoded and bytes were left over."""
+    frame_offset: int
+    """Frame position of the first byte that was not decoded; positions count from the first byte
+    of the size prefix."""
+    size_in_bytes: int
+    """Bytes from there to the end of the frame."""
+    field_path: str | None
+    """The field that could not be read, as ``topics[0].name``; None where no definition says."""
+    reason: str
+    """A short text; never bytes from the wire."""
+
+
+class Placed(NamedTuple):
+    """Where a body stands in its frame, and what it is."""
+
+    definition: Definition | None
+    """None for an API that nobody knows."""
+    version: int | None
+    """The version to read the body as; None where there is none to try."""
+    known: bool
+    """Whether the definition has the version that was asked for."""
+    header_version: int
+    body: int
+    """Frame position of the first byte of the body."""
+
+
+class DecodedMessage(NamedTuple):
+    """One message, as far as it can be read."""
+
+    definition: Definition | None
+    version: int | None
+    """The version that ``values`` were read as."""
+    values: dict[str, Any] | None
+    """As :data:`kanalyze.protocol.compiler.Decoder` gives with ``Projection.ALL``, secrets
+    replaced by text; None when the body could not be read."""
+    header_tags: list[tuple[int, bytes]]
+    """Tagged fields of the header; no release knows any."""
+    problem: Problem | None
+
+
+class DecodedExchange(NamedTuple):
+    """The messages of an exchange; None for one that was not seen."""
+
+    request: DecodedMessage | None
+    response: DecodedMessage | None
+    forwarded: ForwardedExchange | None
+    """What an Envelope held: a request that a broker passed on to the controller (KIP-590)."""
+
+
+class ForwardedExchange(NamedTuple):
+    """A request inside an Envelope, with the response inside the Envelope's response."""
+
+    header: RequestHeader
+    request: DecodedMessage
+    response: DecodedMessage | None
+    request_data: bytes
+    """The request as a frame, with a size prefix that was not on the wire."""
+    response_data: bytes | None
+
+
+class BodyReader:
+    """Reads messages with decoders that are made when first needed, and kept."""
+
+    def __init__(self, catalog: Catalog, decoders: Decoders) -> None:
+        self.catalog = catalog
+        self._decoders = decoders
+        self._redactors: dict[tuple[int, Kind], Redactor] = {}
+
+    def exchange(self, exchange: Exchange) -> DecodedExchange:
+        """Decode both messages of an exchange; raises nothing, whatever the bytes."""
+        if exchange.wire != "kafka":
+            return DecodedExchange(_other(exchange.request), _other(exchange.response), None)
+        key, version = exchange.api_key, exchange.api_version
+        request = self._message(exchange.request, key, version, "request")
+        response = self._message(exchange.response, key, version, "response")
+        forwarded = self._forwarded(exchange) if key == _ENVELOPE else None
+        return DecodedExchange(request, response, forwarded)
+
+    def place(self, data: bytes, api_key: int, api_version: int, kind: Kind) -> Placed:
+        """Return where the body of a whole frame begins and what it is to be read as.
+
+        Raises WireError when the header cannot be read.
+        """
+        header_version, body = self._body_start(data, api_key, api_version, kind)
+        api = self.catalog.api(api_key)
+        if api is None:
+            return Placed(None, None, False, header_version, body)
+        definition = self.catalog.message(api_key, kind)
+        if kind == "response" and api_key == _API_VERSIONS and _is_unsupported(data, body):
+            return Placed(definition, 0, True, header_version, body)
+        if api_version < api.versions.lowest:
+            return Placed(definition, None, False, header_version, body)
+        version = min(api_version, api.versions.highest)
+        return Placed(definition, version, version == api_version, header_version, body)
+
+    def api_name(self, api_key: int) -> str:
+        """Return the name of an API as rows have it."""
+        api = self.catalog.api(api_key)
+        return f"Unknown{api_key}" if api is None else api.name
+
+    def redactor(self, api_key: int, kind: Kind) -> Redactor:
+        """Return what takes the secrets out of an API's messages; raises KeyError as Catalog."""
+        found = self._redactors.get((api_key, kind))
+        if found is None:
+            found = Redactor(self.catalog.message(api_key, kind))
+            self._redactors[api_key, kind] = found
+        return found
+
+    # -- one message ------------------------------------------------------------------------------
+
+    def _message(
+        self, message: Message | None, api_key: int | None, version: int | None, kind: Kind
+    ) -> DecodedMessage | None:
+        if message is None:
+            return None
+        if api_key is None or version is None:
+            text = "a response to a request that was not seen"
+            return _undecoded(
+                None, Problem(AnomalyKind.ORPHAN_RESPONSE, 8, message.length - 8, None, text)
+            )
+        if message.data is None:
+            text = "the capture does not hold all its bytes"
+            return _undecoded(
+                None, Problem(AnomalyKind.MISSING_BYTES, 0, message.length, None, text)
+            )
+        return self.message(message.data, api_key, version, kind)
+
+    def message(self, data: bytes, api_key: int, api_version: int, kind: Kind) -> DecodedMessage:
+        """Decode a whole frame, size prefix included; raises nothing, whatever the bytes."""
+        try:
+            placed = self.place(data, api_key, api_version, kind)
+        except WireError as error:
+            at = PREFIX_BYTES
+            problem = Problem(
+                AnomalyKind.MALFORMED_BODY, at, len(data) - at, f"{kind}Header", str(error)
+            )
+            return _undecoded(None, problem)
+        if placed.definition is None or placed.version is None:
+            return _undecoded(placed.definition, _unknown(placed, len(data)))
+        return self._body(data, api_key, kind, placed)
+
+    def _body(self, data: bytes, api_key: int, kind: Kind, placed: Placed) -> DecodedMessage:
+        definition, version = placed.definition, placed.version
+        if definition is None or version is None:
+            return _undecoded(definition, _unknown(placed, len(data)))
+        decode = self._decoders.get(api_key, kind, version, Projection.ALL)
+        tags: list[tuple[int, bytes]] = []
+        try:
+            tags = self._header_tags(data, kind, placed)
+            values, end = decode(data, placed.body, 0, None)
+        except WireError as error:
+            return _undecoded(definition, _failure(data, placed, str(error)), tags)
+        problem = None
+        if end != len(data):
+            if not placed.known:
+                return _undecoded(definition, _unknown(placed, len(data)), tags)
+            problem = _left_over(data, end)
+        self.redactor(api_key, kind).redact(values)
+        return DecodedMessage(definition, version, values, tags, problem)
+
+    def _body_start(
+        self, data: bytes, api_key: int, api_version: int, kind: Kind
+    ) -> tuple[int, int]:
+        if kind == "request":
+            header = parse_request_header(data, PREFIX_BYTES, len(data), self.catalog)
+            key, its_version = header.api_key, header.api_version
+            if self.catalog.api(key) is None:
+                return 1, header.body  # as parse_request_header reads it
+            return self.catalog.request_header_version(key, its_version), header.body
+        version = self.catalog.response_header_version(api_key, api_version)
+        if self.catalog.api(api_key) is None:
+            version = 0
+        return version, parse_response_header(data, PREFIX_BYTES, len(data), version).body
+
+    def _header_tags(self, data: bytes, kind: Kind, placed: Placed) -> list[tuple[int, bytes]]:
+        # A tag section without tags, as nearly every one is, takes one byte.
+        if placed.header_version < (2 if kind == "request" else 1):
+            return []
+        plain_end = 4 + 4
+        if kind == "request":
+            plain_end = 4 + 10 + max(_INT16(data, 12)[0], 0)
+        if placed.body == plain_end + 1:
+            return []
+        header = self.catalog.header(kind)
+        values, _ = read_message(header, placed.header_version, data[: placed.body], PREFIX_BYTES)
+        tags: list[tuple[int, bytes]] = values.get("_taggedFields", [])
+        return tags
+
+    # -- Envelope ---------------------------------------------------------------------------------
+
+    def _forwarded(self, exchange: Exchange) -> ForwardedExchange | None:
+        """Decode what an Envelope holds; None when that is no request."""
+        inner = self._inner(exchange.request, exchange.api_version, "request")
+        if inner is None:
+            return None
+        try:
+            header = parse_request_header(inner, PREFIX_BYTES, len(inner), self.catalog)
+        except WireError:
+            return None
+        key, version = header.api_key, header.api_version
+        answer = self._inner(exchange.response, exchange.api_version, "response")
+        return ForwardedExchange(
+            header,
+            self.message(inner, key, version, "request"),
+            None if answer is None else self.message(answer, key, version, "response"),
+            inner,
+            answer,
+        )
+
+    def _inner(self, message: Message | None, version: int | None, kind: Kind) -> bytes | None:
+        """Return what an Envelope's message holds, as a frame; None when there is none."""
+        if message is None or message.data is None or version is None:
+            return None
+        try:
+            placed = self.place(message.data, _ENVELOPE, version, kind)
+            if placed.version is None:
+                return None
+            wanted = Projection.of("RequestData" if kind == "request" else "ResponseData")
+            decode = self._decoders.get(_ENVELOPE, kind, placed.version, wanted)
+            (inner,), _ = decode(message.data, placed.body, 0, None)
+        except WireError:
+            return None
+        return None if inner is None else _SIZE(len(inner)) + bytes(inner)
+
+
+def json_path(path: str) -> str:
+    """Return a path of definition names as Kafka's JSON names: ``topics[0].name``."""
+    return re.sub(r"(^|\.)([A-Z])", lambda found: found[1] + found[2].lower(), path)
+
+
+def _other(message: Message | None) -> DecodedMessage | None:
+    """Return what stands for a message of Kafka 0.7, which no definition describes."""
+    if message is None:
+        return None
+    text = "no definition describes this wire"
+    size = message.length - PREFIX_BYTES
+    return _undecoded(None, Problem(AnomalyKind.UNKNOWN_API, PREFIX_BYTES, size, None, text))
+
+
+def _is_unsupported(data: bytes, body: int) -> bool:
+    return len(data) >= body + 2 and _INT16(data, body)[0] == _UNSUPPORTED_VERSION
+
+
+def _undecoded(
+    definition: Definition | None, problem: Problem, tags: list[tuple[int, bytes]] | None = None
+) -> DecodedMessage:
+    return DecodedMessage(definition, None, None, tags or [], problem)
+
+
+def _unknown(placed: Placed, length: int) -> Problem:
+    size = length - placed.body
+    if placed.definition is None:
+        text = "no definition has this API"
+        return Problem(AnomalyKind.UNKNOWN_API, placed.body, size, None, text)
+    text = f"known are the versions {placed.definition.valid_versions}"
+    return Problem(AnomalyKind.UNKNOWN_API_VERSION, placed.body, size, None, text)
+
+
+def _failure(data: bytes, placed: Placed, reason: str) -> Problem:
+    """Return why a body could not be read: the slow reader says where."""
+    if not placed.known:
+        return _unknown(placed, len(data))
+    failure = None
+    if placed.definition is not None and placed.version is not None:
+        failure = failure_of(placed.definition, placed.version, data, placed.body)
+    path = None if failure is None else json_path(failure.path)
+    pos = placed.body if failure is None else failure.pos
+    if failure is not None:
+        reason = failure.reason
+    return Problem(AnomalyKind.MALFORMED_BODY, pos, len(data) - pos, path, reason)
+
+
+def _left_over(data: bytes, end: int) -> Problem:
+    text = "bytes after the message"
+    return Problem(AnomalyKind.TRAILING_BYTES, end, len(data) - end, None, text)

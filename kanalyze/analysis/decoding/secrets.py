@@ -1,0 +1,210 @@
+"""What must not be shown of a message, and its removal.
+
+In: definitions, and values or traces read with them. Out: the same with :data:`HIDDEN` in place of
+secrets. This module must not know what the rest is used for; nothing that has passed it holds a
+secret.
+
+Hidden are:
+
+- fields of bytes or text whose name says so, in any API, so that one that comes tomorrow is
+  covered too: ``AuthBytes`` (SaslAuthenticate, both ways), ``Hmac`` (delegation tokens), ``Salt``
+  and ``SaltedPassword`` (AlterUserScramCredentials), ``...Password``, ``...Secret``;
+- ``RequestData`` and ``ResponseData`` (Envelope): whole messages, with whatever they hold;
+- the values of configurations whose name says so (see :func:`is_secret_name`), that the broker
+  calls sensitive, or that belong to a kind of resource that nobody knows; the broker itself hides
+  values by their type, and those of names that it doesn't know;
+- unknown tagged fields of a message that has any of these.
+
+The word is Kafka's own (``Password.HIDDEN``).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from kanalyze.protocol.language import Field, Message, Struct
+    from kanalyze.protocol.trace import TraceNode
+
+__all__ = ["HIDDEN", "Redactor", "is_secret_name"]
+
+HIDDEN = "[hidden]"
+
+_SECRET_FIELD = re.compile(
+    r"^(AuthBytes|RequestData|ResponseData|Salt)$|Hmac|Password|Secret|PrivateKey"
+)
+_SECRET_WORDS = (
+    "passw",
+    "pwd",
+    "passphrase",
+    "secret",
+    "jaas",
+    "credential",
+    "certificate",
+    "private",
+    "token",
+)
+_HARMLESS_ENDINGS = frozenset(("ms", "seconds", "url", "class", "type", "location", "algorithm"))
+_RESOURCE_TYPES = frozenset((2, 4, 8, 16, 32))
+"""Topic, broker, broker logger, client metrics, group (ConfigResource.Type)."""
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a configuration's value is a secret, by its name.
+
+    ``sasl.jaas.config``, ``listener.name.x.ssl.keystore.key``, ``client.secret`` are;
+    ``delegation.token.expiry.time.ms`` and ``ssl.keystore.location`` are not.
+    """
+    lower = name.lower()
+    last = lower.rpartition(".")[2]
+    if last in _HARMLESS_ENDINGS:
+        return False
+    return last.endswith("key") or any(word in lower for word in _SECRET_WORDS)
+
+
+class Redactor:
+    """Takes the secrets out of the messages of one definition."""
+
+    def __init__(self, message: Message) -> None:
+        self._plan = _plan(message.struct)
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether the message has any field that may be secret."""
+        return self._plan is not None
+
+    def redact(self, values: dict[str, Any]) -> None:
+        """Replace the secrets in values that a decoder gave for all fields, in place."""
+        if self._plan is not None:
+            _redact(values, self._plan, force=False)
+
+    def redact_trace(self, root: TraceNode) -> None:
+        """Replace the secrets in a trace, in place; one that ended early is no exception."""
+        if self._plan is not None:
+            _redact_node(root, self._plan, force=False)
+
+
+class _Plan(NamedTuple):
+    hidden: frozenset[str]
+    """Names of secret fields."""
+    pair: str | None
+    """Name of the field that names what the field ``Value`` is a value of; None when the struct
+    is no such pair."""
+    nested: dict[str, _Plan]
+    has_resource: bool
+    """The struct's ``ResourceType`` says whose configurations are inside."""
+    json_names: dict[str, str]
+
+
+def _plan(struct: Struct) -> _Plan | None:
+    """Return what to do with a struct, None for nothing."""
+    hidden = frozenset(field.name for field in struct.fields if _is_secret(field))
+    nested = {}
+    for field in struct.fields:
+        inner = None if field.struct is None else _plan(field.struct)
+        if inner is not None:
+            nested[field.name] = inner
+    pair = _pair(struct)
+    if not (hidden or nested or pair):
+        return None
+    return _Plan(
+        hidden,
+        pair,
+        nested,
+        struct.field("ResourceType") is not None,
+        {field.name: field.json_name for field in struct.fields},
+    )
+
+
+def _is_secret(field: Field) -> bool:
+    return (
+        field.element_type in ("bytes", "string") and _SECRET_FIELD.search(field.name) is not None
+    )
+
+
+def _pair(struct: Struct) -> str | None:
+    value = struct.field("Value")
+    if value is None or value.type != "string":
+        return None
+    return next((name for name in ("Name", "Key") if struct.field(name) is not None), None)
+
+
+# -- values ---------------------------------------------------------------------------------------
+
+
+def _redact(values: dict[str, Any], plan: _Plan, *, force: bool) -> None:
+    names = plan.json_names
+    for name in plan.hidden:
+        _hide(values, names[name])
+    if plan.has_resource and values.get("resourceType") not in _RESOURCE_TYPES:
+        force = True
+    if plan.pair is not None:
+        named = values.get(names[plan.pair]) or ""
+        force = force or bool(values.get("isSensitive")) or is_secret_name(named)
+        if force:
+            _hide(values, "value")
+    if "_taggedFields" in values:
+        values["_taggedFields"] = [(tag, HIDDEN) for tag, _ in values["_taggedFields"]]
+    for name, inner in plan.nested.items():
+        for item in _items(values.get(names[name])):
+            _redact(item, inner, force=force)
+
+
+def _hide(values: dict[str, Any], name: str) -> None:
+    if values.get(name) is not None:
+        values[name] = HIDDEN
+
+
+def _items(value: Any) -> list[dict[str, Any]]:
+    if value is None:
+        return []
+    return value if isinstance(value, list) else [value]
+
+
+# -- traces ---------------------------------------------------------------------------------------
+
+
+def _redact_node(node: TraceNode, plan: _Plan, *, force: bool) -> None:
+    """Redact a struct's node; what was not read to its end is taken for sensitive."""
+    fields = _fields_of(node)
+    if plan.has_resource and _value(fields, "ResourceType") not in _RESOURCE_TYPES:
+        force = True
+    if plan.pair is not None:
+        sensitive = node.end is None or _value(fields, "IsSensitive")
+        force = force or bool(sensitive) or is_secret_name(_value(fields, plan.pair) or "")
+        if force:
+            _hide_node(fields.get("Value"))
+    for name, child in fields.items():
+        if name in plan.hidden or child.field is None:
+            _hide_node(child)
+        elif name in plan.nested:
+            for item in _struct_nodes(child):
+                _redact_node(item, plan.nested[name], force=force)
+
+
+def _fields_of(node: TraceNode) -> dict[str, TraceNode]:
+    found = {}
+    for child in node.children:
+        if child.name == "_taggedFields":
+            found.update({inner.name: inner for inner in child.children})
+        else:
+            found[child.name] = child
+    return found
+
+
+def _value(fields: dict[str, TraceNode], name: str) -> Any:
+    node = fields.get(name)
+    return None if node is None else node.value
+
+
+def _hide_node(node: TraceNode | None) -> None:
+    if node is not None and not node.is_null:
+        node.value = HIDDEN
+        node.children.clear()
+
+
+def _struct_nodes(node: TraceNode) -> list[TraceNode]:
+    if node.field is not None and node.field.is_array:
+        return node.children
+    return [node]

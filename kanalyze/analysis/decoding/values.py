@@ -1,0 +1,26 @@
+"""Forms of values and names that more than one output gives.
+
+In: decoded values. Out: short text. This module must not know where it goes.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+
+__all__ = ["api_key_name", "endpoint_text", "uuid_text"]
+
+
+def api_key_name(name: str) -> str:
+    """Return the name of an API in Kafka's enumeration: ``LEADER_AND_ISR`` for ``LeaderAndIsr``."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).upper()
+
+
+def uuid_text(value: bytes) -> str:
+    """Return 16 bytes as Kafka writes a UUID: 22 characters of URL-safe base64, no padding."""
+    return base64.urlsafe_b64encode(value)[:22].decode("ascii")
+
+
+def endpoint_text(ip: str, port: int) -> str:
+    """Return ``IP:PORT``, IPv6 addresses in brackets."""
+    return f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"

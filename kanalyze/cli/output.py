@@ -1,0 +1,102 @@
+"""Where the rows of a command go: a table, or a file.
+
+In: what the arguments say of output. Out: a function that takes rows. This module must not know
+which rows.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rich.console import Console
+
+from kanalyze.analysis.row import COLUMNS
+from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
+from kanalyze.export.open import format_of, open_writer
+from kanalyze.export.schema import choose_columns
+from kanalyze.render.table import RowTable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
+    from typing import TypeAlias
+
+    from kanalyze.analysis.row import AnyRow, Column
+
+    Write: TypeAlias = Callable[[Sequence[AnyRow]], None]
+
+__all__ = ["TABLE", "Output", "column_names", "default_format"]
+
+TABLE = "table"
+
+
+class Output(NamedTuple):
+    """Where rows go, and how."""
+
+    destination: str
+    """A file, or ``-``."""
+    row_format: str
+    """``table``, or a format of :mod:`kanalyze.export.open`."""
+    names: list[str] | None
+    """Columns, as asked for; None for all, or in a table for those made for reading."""
+    table: tuple[Column, ...] = COLUMNS
+    """The columns there are."""
+    table_style: Mapping[str, Any] | None = None
+    """How a table looks: more arguments of ``RowTable``."""
+
+    def opened(self) -> AbstractContextManager[Write]:
+        """Open it; gives what writes rows. Raises UsageError and OSError."""
+        return self._table() if self.row_format == TABLE else self._file()
+
+    @contextmanager
+    def _file(self) -> Iterator[Write]:
+        writer = open_writer(self.destination, self.row_format, self.names, self.table)
+        with writer:
+            yield writer.write
+
+    @contextmanager
+    def _table(self) -> Iterator[Write]:
+        chosen = None if self.names is None else choose_columns(self.names, self.table)
+        style = self.table_style or {}
+        if self.destination == STANDARD_OUTPUT:
+            console = Console()
+            table = RowTable(
+                sys.stdout,
+                width=_width(console),
+                colour=console.is_terminal and console.color_system is not None,
+                columns=chosen,
+                **style,
+            )
+            yield table.write
+            table.close()
+            return
+        with OutputFile(self.destination) as output:
+            text = io.TextIOWrapper(output.file, encoding="utf-8", errors="backslashreplace")
+            table = RowTable(text, width=None, colour=False, columns=chosen, **style)
+            yield table.write
+            table.close()
+            text.detach()
+
+
+def column_names(text: str | None) -> list[str] | None:
+    """Return what ``--columns`` says; None where it was not given."""
+    if text is None:
+        return None
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def default_format(destination: str) -> str:
+    """Return the format for a destination when none is asked for; raises UsageError."""
+    if destination == STANDARD_OUTPUT or Path(destination).suffix.lower() == ".txt":
+        return TABLE
+    return format_of(destination)
+
+
+def _width(console: Console) -> int | None:
+    """Return what a line may take: no limit where the reader is a program."""
+    return console.width if sys.stdout.isatty() or "COLUMNS" in os.environ else None

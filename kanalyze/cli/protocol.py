@@ -1,0 +1,65 @@
+"""``kanalyze protocol``."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+from kanalyze.errors import UsageError
+from kanalyze.protocol.catalog import Catalog
+from kanalyze.render.protocol import (
+    api_facts,
+    api_lines,
+    apis_lines,
+    error_facts,
+    errors_lines,
+    summary_facts,
+)
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable
+
+    from kanalyze.protocol.catalog import Api
+
+__all__ = ["protocol"]
+
+_ERRORS = "errors"
+
+
+def protocol(arguments: argparse.Namespace) -> None:
+    """Show the APIs, one API, or the error codes; raises KanalyzeError and OSError."""
+    catalog = Catalog(arguments.definitions)
+    wanted = arguments.api
+    if wanted is None:
+        _show(arguments.json, apis_lines(catalog), [summary_facts(api) for api in catalog.apis])
+    elif wanted.lower() == _ERRORS:
+        _show(arguments.json, errors_lines(), error_facts())
+    else:
+        api = _find(wanted, catalog)
+        _show(arguments.json, api_lines(catalog, api), api_facts(catalog, api))
+
+
+def _show(as_json: bool, lines: Iterable[str], facts: Any) -> None:
+    text = json.dumps(facts, indent=2) if as_json else "\n".join(lines)
+    sys.stdout.write(text + "\n")
+
+
+def _find(text: str, catalog: Catalog) -> Api:
+    """Return the API of that key or name, in any case and with or without ``_``."""
+    if text.isascii() and text.isdigit():
+        found = catalog.api(int(text))
+        if found is None:
+            last = catalog.apis[-1].key
+            raise UsageError(f"no API has the key {text}; keys are 0 to {last}")
+        return found
+    names = {api.name.lower(): api for api in catalog.apis}
+    plain = text.lower().replace("_", "")
+    if plain in names:
+        return names[plain]
+    near = difflib.get_close_matches(plain, [*names, _ERRORS], n=3)
+    known = [names[name].name if name in names else name for name in near]
+    hint = f"; did you mean {', '.join(known)}?" if known else ""
+    raise UsageError(f"unknown API: {text!r}{hint}")

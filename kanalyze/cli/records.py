@@ -1,0 +1,63 @@
+"""``kanalyze records``."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from kanalyze.analysis.records import RECORD_COLUMNS, VALUE_COLUMNS, RecordReader, has_records
+from kanalyze.cli.analyze import analysis_of, progress_bar
+from kanalyze.cli.output import TABLE, Output, column_names, default_format
+from kanalyze.errors import UsageError
+from kanalyze.export.files import STANDARD_OUTPUT
+from kanalyze.protocol.catalog import Catalog
+from kanalyze.protocol.compiler import Decoders
+from kanalyze.render.records import LONGEST_SHOWN, record_columns, record_status
+
+if TYPE_CHECKING:
+    import argparse
+
+    from kanalyze.analysis.row import Column
+
+__all__ = ["records"]
+
+
+def records(arguments: argparse.Namespace) -> None:
+    """Write one row per record; raises KanalyzeError and OSError."""
+    analysis = analysis_of(arguments, keep=has_records)
+    names = column_names(arguments.columns)
+    row_format = arguments.format or default_format(arguments.output)
+    table = _columns(values=arguments.values)
+    _check_names(names, table)
+    # A table made for reading is for people, all else for programs.
+    is_for_reading = row_format == TABLE and names is None
+    catalog = Catalog(arguments.definitions)
+    reader = RecordReader(
+        catalog,
+        Decoders(catalog),
+        topics=arguments.topic,
+        values_as=("escaped" if is_for_reading else "base64") if arguments.values else None,
+        longest_value=LONGEST_SHOWN if row_format == TABLE else None,
+    )
+    style = {"readable": record_columns(values=arguments.values), "status_of": record_status}
+    output = Output(arguments.output, row_format, names, table, style)
+    # A bar and rows on one terminal would write over each other.
+    is_seen = arguments.output == STANDARD_OUTPUT and sys.stdout.isatty()
+    with output.opened() as write, progress_bar(analysis, wanted=not is_seen):
+        for exchanges in analysis.exchange_batches():
+            for rows in reader.row_batches(exchanges):
+                write(rows)
+
+
+def _columns(*, values: bool) -> tuple[Column, ...]:
+    if values:
+        return RECORD_COLUMNS
+    return tuple(column for column in RECORD_COLUMNS if column.name not in VALUE_COLUMNS)
+
+
+def _check_names(names: list[str] | None, table: tuple[Column, ...]) -> None:
+    """Say what a column that is not there would take; raises UsageError."""
+    hidden = VALUE_COLUMNS - {column.name for column in table}
+    for name in names or ():
+        if name in hidden:
+            raise UsageError(f"column {name!r} holds what users wrote: it takes --values")

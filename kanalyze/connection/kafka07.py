@@ -1,0 +1,368 @@
+"""One connection of Kafka 0.7 as a state machine: responses answer requests in their order.
+
+In: frames of both directions. Out: exchanges and anomalies. This module must not know how the
+connection was found to be of Kafka 0.7, nor of packets beyond their times and numbers.
+
+Without correlation ids a pairing is certain only while no frame of either direction was lost. After
+a loss, and in a capture that begins in the middle, nothing is paired: requests are unanswered and
+responses are orphans, until a consumer's own words prove which response answers what. Offsets are
+positions in bytes: the FETCH that follows an answer asks from where that answer ended.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple
+
+from kanalyze.connection.exchange import Exchange, Message
+from kanalyze.connection.locate07 import Request07Locator, Response07Locator
+from kanalyze.model import Anomaly, AnomalyKind
+from kanalyze.protocol.framing import FrameCutter
+from kanalyze.protocol.kafka07 import (
+    FetchPart07,
+    Request07,
+    RequestType,
+    parse_request,
+    parse_response,
+)
+from kanalyze.protocol.wire import WireError
+
+if TYPE_CHECKING:
+    from kanalyze.connection.exchange import Peers
+    from kanalyze.model import StreamItem
+    from kanalyze.protocol.framing import Frame
+    from kanalyze.protocol.kafka07 import Response07
+
+__all__ = ["WIRE", "Kafka07Connection"]
+
+WIRE = "kafka-0.7"
+_MOST_PENDING = 10_000
+_SMALLEST_REQUEST_BYTES = 2
+_SMALLEST_RESPONSE_BYTES = 2
+
+
+class _Guess(NamedTuple):
+    """A request and a response that may be its answer; the next request will tell."""
+
+    exchange: Exchange
+    request: Request07
+    response: Exchange
+    """The response as an orphan."""
+    values: Response07
+    next_offset: int
+    """Where the request after it begins to read, if it is the answer."""
+
+
+class Kafka07Connection:
+    """Reads and pairs what goes over one connection; counters as those of ``KafkaConnection``."""
+
+    def __init__(
+        self, peers: Peers, client_side: int, *, in_sync: tuple[bool, bool], from_start: bool
+    ) -> None:
+        """Make the state of a connection.
+
+        Args:
+            peers: the two ends.
+            client_side: which direction (0 or 1) the requests come from.
+            in_sync: by direction, whether its first byte begins a frame.
+            from_start: whether the connection was seen from its handshake on.
+        """
+        self.peers = peers
+        self._client_side = client_side
+        self._requests = FrameCutter(
+            Request07Locator(),
+            in_sync=in_sync[client_side],
+            smallest_bytes=_SMALLEST_REQUEST_BYTES,
+        )
+        self._responses = FrameCutter(
+            Response07Locator(),
+            in_sync=in_sync[1 - client_side],
+            smallest_bytes=_SMALLEST_RESPONSE_BYTES,
+        )
+        self._certain = from_start and all(in_sync)
+        self._pending: deque[tuple[Exchange, Request07 | None]] = deque()
+        self._guess: _Guess | None = None
+        self._done: list[Exchange] = []
+        self._anomalies: list[Anomaly] = []
+        self.decoded_bytes = 0
+        self.undecoded_bytes = 0
+
+    @property
+    def skipped_bytes(self) -> int:
+        """Bytes of both directions passed over while looking for a frame boundary."""
+        return self._requests.skipped_bytes + self._responses.skipped_bytes
+
+    def feed(self, items: tuple[list[StreamItem], list[StreamItem]]) -> list[Exchange]:
+        """Take in what was added to both directions; return the exchanges that are complete."""
+        self._requests.feed(items[self._client_side])
+        self._responses.feed(items[1 - self._client_side])
+        losses = self._losses()
+        for ended, side, frame in self._in_order():
+            while losses and ended >= losses[0]:
+                self._lose()
+                losses.popleft()
+            if side == self._client_side:
+                self._request(frame)
+            else:
+                self._response(frame)
+        if losses:
+            self._lose()
+        self._requests.settle()
+        self._responses.settle()
+        done, self._done = self._done, []
+        return done
+
+    def close(self) -> list[Exchange]:
+        """End the connection; return what is left: requests without an answer."""
+        for cutter, side in (
+            (self._requests, self._client_side),
+            (self._responses, 1 - self._client_side),
+        ):
+            frame = cutter.partial
+            if frame is not None:
+                self.undecoded_bytes += frame.held_bytes
+                self._note(AnomalyKind.INCOMPLETE_FRAME, frame, side)
+        self._lose()
+        done, self._done = self._done, []
+        return done
+
+    def take_anomalies(self) -> list[Anomaly]:
+        """Return the anomalies found since the last call."""
+        found, self._anomalies = self._anomalies, []
+        return found
+
+    # -- order and certainty ----------------------------------------------------------------------
+
+    def _in_order(self) -> list[tuple[int, int, Frame]]:
+        """Return the frames of both directions by the packets that they ended with."""
+        frames = [(_ended(frame), self._client_side, frame) for frame in self._requests.take()]
+        frames += [
+            (_ended(frame), 1 - self._client_side, frame) for frame in self._responses.take()
+        ]
+        frames.sort(key=lambda item: item[0])
+        return frames
+
+    def _losses(self) -> deque[int]:
+        """Note the losses of this batch; return the packets that came after them, in order."""
+        packets: list[int] = []
+        for cutter, side in (
+            (self._requests, self._client_side),
+            (self._responses, 1 - self._client_side),
+        ):
+            for stream_offset, size, time_ns, packet in cutter.take_losses():
+                packets.append(packet)
+                kind = AnomalyKind.NOT_IN_SYNC if size is None else AnomalyKind.IMPLAUSIBLE_SIZE
+                self._anomalies.append(
+                    Anomaly(
+                        kind,
+                        time_ns=time_ns,
+                        packet=packet,
+                        connection=self.peers.tcp,
+                        direction=side,
+                        stream_offset=stream_offset,
+                        detail="" if size is None else f"size {size}",
+                    )
+                )
+        return deque(sorted(packets))
+
+    def _lose(self) -> None:
+        """Give up what waits: which answer is whose cannot be told any more."""
+        self._certain = False
+        self._drop_guess()
+        while self._pending:
+            self._unanswered(self._pending.popleft()[0])
+
+    def _drop_guess(self) -> None:
+        guess, self._guess = self._guess, None
+        if guess is not None:
+            self._unanswered(guess.exchange)
+            self._orphan(guess.response)
+
+    def _prove(self, request: Request07) -> None:
+        """See whether a request goes on where the guessed answer to the one before it ended."""
+        guess = self._guess
+        if guess is None:
+            return
+        before = guess.request.parts[0]
+        goes_on = before._replace(offset=guess.next_offset, max_size=None)
+        if [part._replace(max_size=None) for part in request.parts] != [goes_on]:
+            self._drop_guess()
+            return
+        self._guess = None
+        self._certain = True
+        guess.exchange.response = guess.response.response
+        self._finish(guess.exchange, guess.values)
+
+    # -- requests ---------------------------------------------------------------------------------
+
+    def _request(self, frame: Frame) -> None:
+        message = Message(frame)
+        exchange = Exchange(self.peers, message, None, None, None, None, None, wire=WIRE)
+        request = self._read_request(frame, exchange)
+        if request is None:
+            # Not even its type is sure: whether an answer is due is not known.
+            self._lose()
+            self._unanswered(exchange)
+            return
+        if request.parts:
+            message.values, message.version = request, 0
+        self._prove(request)
+        if not request.type.is_answered:
+            exchange.one_way = True
+            self._done.append(exchange)
+            return
+        if not self._certain:
+            # Of several that wait, none can be guessed to be the one that is answered.
+            while self._pending:
+                self._unanswered(self._pending.popleft()[0])
+        self._pending.append((exchange, request))
+        if len(self._pending) > _MOST_PENDING:
+            self._note(AnomalyKind.PENDING_LIMIT, frame, self._client_side)
+            self._lose()
+
+    def _read_request(self, frame: Frame, exchange: Exchange) -> Request07 | None:
+        side = self._client_side
+        if frame.missing_bytes:
+            self._bad(AnomalyKind.MISSING_BYTES, frame, side, exchange)
+            return self._head_of(frame, exchange)
+        try:
+            request = parse_request(frame.read(0, frame.length))
+        except WireError:
+            self._bad(AnomalyKind.MALFORMED_BODY, frame, side, exchange)
+            return None
+        self.decoded_bytes += frame.length
+        exchange.api_key, exchange.api_version = int(request.type), 0
+        if any(part.messages and part.messages.bad_checksums for part in request.parts):
+            self._note(AnomalyKind.MALFORMED_BODY, frame, side, "checksum", exchange)
+        return request
+
+    @staticmethod
+    def _head_of(frame: Frame, exchange: Exchange) -> Request07 | None:
+        """Return a request with holes by its type alone."""
+        try:
+            number = int.from_bytes(frame.read(4, 2), "big")
+            kind = RequestType(number)
+        except (WireError, ValueError):
+            return None
+        exchange.api_key, exchange.api_version = number, 0
+        return Request07(kind, ())
+
+    # -- responses --------------------------------------------------------------------------------
+
+    def _response(self, frame: Frame) -> None:
+        orphan = Exchange(self.peers, None, Message(frame), None, None, None, None, wire=WIRE)
+        if not self._pending or self._guess is not None:
+            self._no_request(frame, orphan)
+            return
+        exchange, request = self._pending.popleft()
+        values = None if request is None else self._read_response(frame, request)
+        if self._certain:
+            self._answer(frame, exchange, values)
+        elif values is None or request is None or not self._can_be_guessed(request, values):
+            self.undecoded_bytes += frame.length
+            self._unanswered(exchange)
+            self._orphan(orphan)
+        else:
+            self.decoded_bytes += frame.length
+            part = values[0]
+            assert isinstance(part, FetchPart07)
+            offset = (request.parts[0].offset or 0) + part.messages.whole_bytes
+            self._guess = _Guess(exchange, request, orphan, values, offset)
+
+    def _no_request(self, frame: Frame, orphan: Exchange) -> None:
+        """Take a response that no known request is left for: one was lost, or never seen."""
+        self.undecoded_bytes += frame.length
+        self._lose()
+        self._orphan(orphan)
+
+    @staticmethod
+    def _can_be_guessed(request: Request07, values: Response07) -> bool:
+        if request.type != RequestType.FETCH or not request.parts:
+            return False
+        part = values[0]
+        return isinstance(part, FetchPart07) and part.messages.whole_bytes > 0
+
+    @staticmethod
+    def _read_response(frame: Frame, request: Request07) -> Response07 | None:
+        if frame.missing_bytes or not request.parts:
+            return None
+        try:
+            return parse_response(frame.read(0, frame.length), request)
+        except WireError:
+            return None
+
+    def _answer(self, frame: Frame, exchange: Exchange, values: Response07 | None) -> None:
+        exchange.response = Message(frame)
+        side = 1 - self._client_side
+        if values is None:
+            kind = AnomalyKind.MISSING_BYTES if frame.missing_bytes else AnomalyKind.MALFORMED_BODY
+            self._bad(kind, frame, side, exchange)
+        else:
+            self.decoded_bytes += frame.length
+            if any(isinstance(p, FetchPart07) and p.messages.bad_checksums for p in values):
+                self._note(AnomalyKind.MALFORMED_BODY, frame, side, "checksum", exchange)
+        self._finish(exchange, values)
+
+    def _finish(self, exchange: Exchange, values: Response07 | None) -> None:
+        if exchange.response is not None and values is not None:
+            exchange.response.values, exchange.response.version = values, 0
+        self._done.append(exchange)
+
+    # -- what went wrong ---------------------------------------------------------------------------
+
+    def _bad(self, kind: AnomalyKind, frame: Frame, side: int, exchange: Exchange) -> None:
+        self.undecoded_bytes += frame.length
+        exchange.malformed = True
+        self._note(kind, frame, side, "", exchange)
+
+    def _unanswered(self, exchange: Exchange) -> None:
+        message = exchange.request
+        exchange.anomalies.append(AnomalyKind.UNANSWERED_REQUEST)
+        self._of(AnomalyKind.UNANSWERED_REQUEST, message, exchange.api_key)
+        self._done.append(exchange)
+
+    def _orphan(self, exchange: Exchange) -> None:
+        exchange.anomalies.append(AnomalyKind.ORPHAN_RESPONSE)
+        self._of(AnomalyKind.ORPHAN_RESPONSE, exchange.response, None)
+        self._done.append(exchange)
+
+    def _of(self, kind: AnomalyKind, message: Message | None, api_key: int | None) -> None:
+        self._anomalies.append(
+            Anomaly(
+                kind,
+                time_ns=message.start_ns if message else None,
+                packet=message.start_packet if message else None,
+                connection=self.peers.tcp,
+                length=message.length if message else None,
+                api_key=api_key,
+            )
+        )
+
+    def _note(
+        self,
+        kind: AnomalyKind,
+        frame: Frame,
+        side: int,
+        detail: str = "",
+        exchange: Exchange | None = None,
+    ) -> None:
+        if exchange is not None and kind not in exchange.anomalies:
+            exchange.anomalies.append(kind)
+        self._anomalies.append(
+            Anomaly(
+                kind,
+                time_ns=frame.start_time_ns,
+                packet=frame.start_packet,
+                connection=self.peers.tcp,
+                direction=side,
+                stream_offset=frame.stream_offset,
+                length=frame.length,
+                api_key=exchange.api_key if exchange else None,
+                detail=detail,
+            )
+        )
+
+
+def _ended(frame: Frame) -> int:
+    """Return the packet a frame ended with; the one it began with where its end was lost."""
+    return frame.start_packet if frame.end_packet is None else frame.end_packet

@@ -1,0 +1,101 @@
+"""The columns that a table of records has for reading.
+
+In: rows of records. Out: cells. This module must not know where rows come from.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kanalyze.analysis.times import format_time
+from kanalyze.render.layout import TableColumn
+from kanalyze.render.table import ReadableColumn
+from kanalyze.render.text import MISSING, shown
+from kanalyze.render.times import clock_text
+
+if TYPE_CHECKING:
+    from kanalyze.analysis.records import RecordRow
+
+__all__ = ["LONGEST_SHOWN", "record_columns", "record_status"]
+
+LONGEST_SHOWN = 200
+"""Bytes of a key or a value that a table shows."""
+_CELL_LIMIT = 60
+_NS_PER_MS = 1_000_000
+_LAST_MS = 253_402_300_799_999
+"""The end of the year 9999; what lies beyond is shown as a number."""
+
+
+def record_columns(*, values: bool) -> tuple[ReadableColumn, ...]:
+    """Return the columns made for reading; with ``values``, keys, values and headers too."""
+    return (*_COLUMNS, *(_VALUES if values else ()), *_LAST)
+
+
+def record_status(row: RecordRow) -> str:
+    """Return ``malformed`` or ``ok``, for the colour of a line."""
+    return "malformed" if row.problem is not None or row.crc_ok is False else "ok"
+
+
+def _number(value: int | None) -> str:
+    return MISSING if value is None else str(value)
+
+
+def _written(row: RecordRow) -> str:
+    time_ms = row.timestamp_ms
+    if time_ms is None or not 0 <= time_ms <= _LAST_MS:
+        return _number(time_ms)
+    return format_time(time_ms * _NS_PER_MS)[:23].replace("T", " ")
+
+
+def _state(row: RecordRow) -> str:
+    if row.problem is not None:
+        return row.problem
+    if row.crc_ok is False:
+        return "bad crc"
+    if row.is_control:
+        return row.control_type or "control"
+    return "transactional" if row.is_transactional else "ok"
+
+
+def _text(text: str | None, encoding: str | None) -> str:
+    # What was escaped before is harmless; its backslashes must not be doubled.
+    if text is None or encoding != "escaped":
+        return shown(text, _CELL_LIMIT)
+    return text if len(text) <= _CELL_LIMIT else text[: _CELL_LIMIT - 1] + "\u2026"
+
+
+def _headers(row: RecordRow) -> str:
+    items = row.headers[:_CELL_LIMIT]
+    texts = [f"{shown(item.key)}={_text(item.value, item.encoding)}" for item in items]
+    return ", ".join(texts)[: 4 * _CELL_LIMIT] or MISSING
+
+
+def _producer(row: RecordRow) -> str:
+    return MISSING if row.producer_id is None else f"{row.producer_id}/{row.producer_epoch}"
+
+
+_COLUMNS: tuple[ReadableColumn, ...] = (
+    ReadableColumn(TableColumn("time", rank=5), lambda row: clock_text(row.time_ns, decimals=6)),
+    ReadableColumn(TableColumn("client", least=8), lambda row: shown(row.client_id)),
+    ReadableColumn(TableColumn("API"), lambda row: row.api_name),
+    ReadableColumn(TableColumn("topic", least=8), lambda row: shown(row.topic or row.topic_id)),
+    ReadableColumn(TableColumn("partition", right=True), lambda row: _number(row.partition)),
+    ReadableColumn(TableColumn("offset", right=True), lambda row: _number(row.offset)),
+    ReadableColumn(TableColumn("timestamp", least=12, rank=3), _written),
+    ReadableColumn(TableColumn("key B", right=True), lambda row: _number(row.key_bytes)),
+    ReadableColumn(TableColumn("value B", right=True), lambda row: _number(row.value_bytes)),
+    ReadableColumn(
+        TableColumn("headers", right=True, rank=2), lambda row: _number(row.header_count)
+    ),
+)
+_VALUES: tuple[ReadableColumn, ...] = (
+    ReadableColumn(TableColumn("key", least=8), lambda row: _text(row.key, row.key_encoding)),
+    ReadableColumn(TableColumn("value", least=8), lambda row: _text(row.value, row.value_encoding)),
+    ReadableColumn(TableColumn("header values", least=8, rank=1), _headers),
+)
+_LAST: tuple[ReadableColumn, ...] = (
+    ReadableColumn(TableColumn("codec", rank=4), lambda row: shown(row.codec)),
+    ReadableColumn(TableColumn("producer", right=True, rank=6), _producer),
+    ReadableColumn(TableColumn("state", least=8), _state),
+    ReadableColumn(TableColumn("packet", right=True, rank=7), lambda row: _number(row.packet)),
+)

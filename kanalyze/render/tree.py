@@ -1,0 +1,249 @@
+"""Exchanges as trees of text: every field with where it stands, its type and its value.
+
+In: exchanges that hold their frames' bytes, with their rows. Out: lines. This module must not know
+where they go, nor what a field means, but for error codes, which have names.
+
+A line is ``START..END  NAME: TYPE = VALUE``. Positions count from the first byte of the frame, its
+size prefix; END is the position after the last byte, length prefixes included. Tag sections
+without tags, single zero bytes, have no line. Whatever came over the wire is escaped and, unless
+all is asked for, cut: a text after 120 characters, bytes after 32, an array after 20 elements.
+Secrets are hidden (see :mod:`kanalyze.analysis.decoding.secrets`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kanalyze.analysis.decoding.bodies import (
+    PREFIX_BYTES,
+    DecodedMessage,
+    ForwardedExchange,
+    json_path,
+)
+from kanalyze.analysis.decoding.secrets import HIDDEN
+from kanalyze.analysis.decoding.values import uuid_text
+from kanalyze.analysis.text import escape
+from kanalyze.analysis.times import format_time
+from kanalyze.model import AnomalyKind
+from kanalyze.protocol.error_codes import error_name
+from kanalyze.protocol.trace import TraceNode, trace_message
+from kanalyze.protocol.wire import WireError
+from kanalyze.render.text import shown
+from kanalyze.render.units import duration_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kanalyze.analysis.decoding.bodies import BodyReader, DecodedExchange, Problem
+    from kanalyze.analysis.row import Row
+    from kanalyze.connection.exchange import Exchange, Message
+    from kanalyze.protocol.catalog import Kind
+
+__all__ = ["TreeText"]
+
+_MOST_ELEMENTS = 20
+_MOST_CHARACTERS = 120
+_MOST_BYTES = 32
+_OFFSETS_WIDTH = 14
+_STEP = "  "
+
+
+class _Limits(NamedTuple):
+    elements: int | None
+    characters: int | None
+    size_in_bytes: int | None
+
+
+class TreeText:
+    """Writes exchanges as trees of text."""
+
+    def __init__(self, reader: BodyReader, *, everything: bool = False) -> None:
+        """Make a writer.
+
+        Args:
+            reader: says where bodies begin, what they are read as, and what is secret.
+            everything: cut nothing. A tree is held whole while it is written: an exchange takes
+                memory in proportion to its fields.
+        """
+        self._reader = reader
+        self._limits = _Limits(_MOST_ELEMENTS, _MOST_CHARACTERS, _MOST_BYTES)
+        if everything:
+            self._limits = _Limits(None, None, None)
+
+    def lines(self, exchange: Exchange, row: Row, decoded: DecodedExchange) -> Iterator[str]:
+        """Give the lines of an exchange, without line ends; no two exchanges share one."""
+        yield _title(row)
+        yield f"{_STEP}{row.connection} connection {row.connection_number}"
+        if row.anomalies:
+            yield f"{_STEP}anomalies: {', '.join(row.anomalies)}"
+        parts: tuple[tuple[Kind, Message | None, DecodedMessage | None, int | None], ...] = (
+            ("request", exchange.request, decoded.request, row.request_packet),
+            ("response", exchange.response, decoded.response, row.response_packet),
+        )
+        for kind, message, found, packet in parts:
+            if message is None or found is None:
+                continue
+            yield f"{_STEP}{kind} {_when(message, packet)}"
+            if (
+                message.data is not None
+                and exchange.api_key is not None
+                and exchange.wire == "kafka"
+            ):
+                yield from self._frame(message.data, exchange.api_key, exchange.api_version, kind)
+            yield from _problem_lines(found)
+        if decoded.forwarded is not None:
+            yield from self._forwarded(decoded.forwarded)
+
+    # -- one frame --------------------------------------------------------------------------------
+
+    def _frame(
+        self, data: bytes, api_key: int, api_version: int | None, kind: Kind
+    ) -> Iterator[str]:
+        """Give the lines of a frame, as far as it can be read."""
+        if api_version is None:
+            return
+        size = TraceNode("size", 0, PREFIX_BYTES, "int32", int.from_bytes(data[:4], "big"))
+        yield from self._node(size, 2)
+        try:
+            placed = self._reader.place(data, api_key, api_version, kind)
+        except WireError:
+            return
+        header = trace_message(
+            self._reader.catalog.header(kind), placed.header_version, data, PREFIX_BYTES
+        )
+        yield from self._children(header.root, 2)
+        if placed.definition is None or placed.version is None:
+            return
+        body = trace_message(
+            placed.definition,
+            placed.version,
+            data,
+            placed.body,
+            most_elements=self._limits.elements,
+        )
+        if not placed.known and (body.failure is not None or body.pos != len(data)):
+            return
+        self._reader.redactor(api_key, kind).redact_trace(body.root)
+        yield from self._children(body.root, 2)
+
+    def _forwarded(self, forwarded: ForwardedExchange) -> Iterator[str]:
+        header = forwarded.header
+        name = self._reader.api_name(header.api_key)
+        yield (
+            f"{_STEP}forwarded {name} v{header.api_version}"
+            f", client id {shown(header.client_id)}, correlation id {header.correlation_id}"
+        )
+        parts: tuple[tuple[Kind, bytes | None, DecodedMessage | None], ...] = (
+            ("request", forwarded.request_data, forwarded.request),
+            ("response", forwarded.response_data, forwarded.response),
+        )
+        for kind, data, found in parts:
+            if data is None or found is None:
+                continue
+            size = _size(len(data) - PREFIX_BYTES)
+            yield f"{_STEP}forwarded {kind} {size}, as if a size prefix stood before them"
+            yield from self._frame(data, header.api_key, header.api_version, kind)
+            yield from _problem_lines(found)
+
+    # -- nodes ------------------------------------------------------------------------------------
+
+    def _children(self, node: TraceNode, depth: int) -> Iterator[str]:
+        for child in node.children:
+            yield from self._node(child, depth)
+
+    def _node(self, node: TraceNode, depth: int) -> Iterator[str]:
+        end = "" if node.end is None else str(node.end)
+        offsets = f"{node.start}..{end}".rjust(_OFFSETS_WIDTH)
+        yield f"{offsets}{_STEP * depth}{json_path(node.name)}{self._described(node)}"
+        yield from self._children(node, depth + 1)
+        left_out = _left_out(node)
+        if left_out:
+            yield f"{' ' * _OFFSETS_WIDTH}{_STEP * (depth + 1)}... {left_out} more"
+
+    def _described(self, node: TraceNode) -> str:
+        if not node.type:
+            return ""
+        if node.is_null:
+            return f": {node.type} = null"
+        if node.end is None and node.value is None:
+            return f": {node.type}"
+        if _is_struct(node):
+            return f": {node.type}" if node.name[0] != "[" else ""
+        return f": {node.type} = {self._value(node)}"
+
+    def _value(self, node: TraceNode) -> str:
+        value, kind = node.value, node.type
+        if value == HIDDEN:
+            # A text that says so is no worse for being shown without quotes.
+            return HIDDEN
+        if kind.startswith("[]"):
+            return "1 element" if value == 1 else f"{value} elements"
+        if kind == "records":
+            return _size(value)
+        if kind == "uuid":
+            return uuid_text(value)
+        if kind == "bytes":
+            return self._bytes(value)
+        if kind == "string":
+            return self._text(value)
+        if kind == "bool":
+            return "true" if value else "false"
+        if kind == "int16" and node.name == "ErrorCode":
+            return f"{value} {error_name(value)}"
+        return str(value)
+
+    def _text(self, value: str) -> str:
+        most = self._limits.characters
+        cut = value if most is None else value[:most]
+        quoted = escape(cut).replace('"', '\\"')
+        rest = len(value) - len(cut)
+        return f'"{quoted}"' + (f" ... {rest} more characters" if rest else "")
+
+    def _bytes(self, value: bytes) -> str:
+        most = self._limits.size_in_bytes
+        cut = value if most is None else value[:most]
+        text = f"{_size(len(value))}" + (f" {cut.hex()}" if cut else "")
+        return text + ("..." if len(cut) < len(value) else "")
+
+
+def _title(row: Row) -> str:
+    name = row.api_name or "response"
+    version = "" if row.api_version is None else f" v{row.api_version}"
+    client = "" if row.client_id is None else f", client id {shown(row.client_id)}"
+    latency = "" if row.latency_ns is None else f", latency {duration_text(row.latency_ns)}"
+    number = "" if row.correlation_id is None else f", correlation id {row.correlation_id}"
+    return f"{name}{version} {row.status}{client}{number}{latency}"
+
+
+def _when(message: Message, packet: int | None) -> str:
+    place = "" if packet is None else f", packet {packet}"
+    return f"{format_time(message.start_ns)}{place}, {_size(message.length)}"
+
+
+def _problem_lines(found: DecodedMessage) -> Iterator[str]:
+    if found.problem is not None:
+        yield f"{_STEP * 2}!! {_problem(found.problem)}"
+
+
+def _problem(problem: Problem) -> str:
+    where = "" if problem.field_path is None else f" at {problem.field_path}"
+    left = f"{_size(problem.size_in_bytes)} not decoded"
+    if problem.kind is AnomalyKind.MISSING_BYTES:
+        return f"{problem.kind}: {problem.reason}; {left}"
+    return f"{problem.kind}{where}, byte {problem.frame_offset}: {problem.reason}; {left}"
+
+
+def _size(count: int) -> str:
+    return "1 byte" if count == 1 else f"{count} bytes"
+
+
+def _is_struct(node: TraceNode) -> bool:
+    return node.field is not None and node.field.struct is not None and node.type[:2] != "[]"
+
+
+def _left_out(node: TraceNode) -> int:
+    """Return how many elements of an array have no node."""
+    value: Any = node.value
+    if not node.type.startswith("[]") or not isinstance(value, int):
+        return 0
+    return value - len(node.children)

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from kanalyze.cli.main import main
+
+
+def test_without_an_api_all_are_listed(capsys):
+    assert main(["protocol"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split()[:3] == ["key", "API", "versions"]
+    assert lines[1].split()[:3] == ["0", "Produce", "0-13"]
+
+
+@pytest.mark.parametrize("text", ["Fetch", "fetch", "FETCH", "1"])
+def test_an_api_is_named_in_any_case_or_by_its_key(capsys, text):
+    assert main(["protocol", text]) == 0
+    assert capsys.readouterr().out.startswith("Fetch, key 1, FETCH\n")
+
+
+def test_an_api_may_be_named_as_kafkas_log_names_it(capsys):
+    assert main(["protocol", "OFFSET_FOR_LEADER_EPOCH"]) == 0
+    assert capsys.readouterr().out.startswith("OffsetForLeaderEpoch, key 23,")
+
+
+def test_error_codes_are_listed(capsys):
+    assert main(["protocol", "errors"]) == 0
+    assert "NOT_LEADER_OR_FOLLOWER" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        ([], lambda found: found[1]["name"] == "Fetch"),
+        (["Fetch"], lambda found: found["request"]["fields"][0]["name"] == "clusterId"),
+        (["errors"], lambda found: {"code": 0, "name": "NONE", "retriable": False} in found),
+    ],
+)
+def test_json_says_the_same_to_programs(capsys, arguments, what):
+    assert main(["protocol", "--json", *arguments]) == 0
+    assert what(json.loads(capsys.readouterr().out))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Fecth", "unknown API: 'Fecth'; did you mean Fetch"),
+        ("eror", "errors"),
+        ("999", "no API has the key 999; keys are 0 to"),
+        ("zzzzzz", "unknown API: 'zzzzzz'"),
+        ("\x1b[31m", "unknown API"),
+    ],
+)
+def test_an_unknown_api_is_one_line_and_2(capsys, text, words):
+    assert main(["protocol", text]) == 2
+    told = capsys.readouterr()
+    assert words in told.err
+    assert told.err.count("\n") == 1
+    assert "\x1b" not in told.err
+    assert told.out == ""
+
+
+def test_apis_of_ones_own_are_shown_too(capsys, tmp_path):
+    for kind in ("request", "response"):
+        definition = {
+            "apiKey": 9001,
+            "type": kind,
+            "name": f"Frobnicate{kind.capitalize()}",
+            "validVersions": "0-2",
+            "flexibleVersions": "1+",
+            "fields": [{"name": "ApiSecret", "type": "string", "versions": "1+"}],
+        }
+        (tmp_path / f"{kind}.json").write_text(json.dumps(definition))
+    assert main(["protocol", "frobnicate", "--definitions", str(tmp_path)]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("Frobnicate, key 9001, FROBNICATE\n")
+    assert shown.count("string  1-2\n") == 2
+    assert main(["protocol", "--json", "--definitions", str(tmp_path)]) == 0
+    assert json.loads(capsys.readouterr().out)[-1]["name"] == "Frobnicate"

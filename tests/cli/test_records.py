@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import base64
+import csv
+import json
+
+import pyarrow.parquet as pq
+import pytest
+
+from kanalyze.analysis.records import RECORD_COLUMNS, VALUE_COLUMNS
+from kanalyze.cli import analyze
+from kanalyze.cli.arguments import parser
+from kanalyze.cli.main import main
+from tests.support.captures import path
+from tests.support.record_exchanges import fetched, produced
+from tests.support.record_sets import ITEMS, TIME_MS, batch_of
+
+BINARY = bytes(range(256))
+DATA = {("orders", 0): batch_of([*ITEMS[:2], (2, TIME_MS, b"bin", BINARY, [])])}
+PLAIN = [column.name for column in RECORD_COLUMNS if column.name not in VALUE_COLUMNS]
+
+
+class FakeAnalysis:
+    """Gives one Produce and one Fetch, with three records each."""
+
+    progress = (1, 2)
+
+    def __init__(self, captures, *, row_filter, keep, **_more) -> None:
+        self.row_filter, self.keep = row_filter, keep
+
+    def exchange_batches(self):
+        assert self.keep(0)
+        assert self.keep(1)
+        assert not self.keep(3)
+        pairs = [produced(DATA), fetched(DATA)]
+        yield [pair for pair in pairs if self.row_filter.matches(pair[1])]
+
+
+@pytest.fixture
+def fake(monkeypatch):
+    monkeypatch.setattr(analyze, "Analysis", FakeAnalysis)
+
+
+def test_records_are_a_table_on_standard_output(fake, capsys):
+    assert main(["records", "x.pcap"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split()[:4] == ["time", "client", "API", "topic"]
+    assert len(lines) == 7
+    assert "no key" not in "".join(lines)
+
+
+def test_values_are_in_the_table_when_asked_for(fake, capsys):
+    assert main(["records", "--values", "x.pcap"]) == 0
+    text = capsys.readouterr().out
+    assert "no key" in text
+    assert "\\x00\\x01\\x02" in text
+    assert max(map(len, text.splitlines())) < 400
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.jsonl", "rows.parquet"])
+@pytest.mark.parametrize("values", [True, False])
+def test_files_have_values_only_when_they_were_asked_for(fake, tmp_path, name, values):
+    target = tmp_path / name
+    flags = ["--values"] if values else []
+    assert main(["records", *flags, "-o", str(target), "x.pcap"]) == 0
+    wanted = [column.name for column in RECORD_COLUMNS] if values else PLAIN
+    if name == "rows.csv":
+        with target.open(newline="", encoding="utf-8") as lines:
+            header, *rows = csv.reader(lines)
+    elif name == "rows.jsonl":
+        rows = [json.loads(line) for line in target.read_text().splitlines()]
+        header = list(rows[0])
+    else:
+        table = pq.read_table(target)
+        header, rows = table.schema.names, table.to_pylist()
+    assert header == wanted
+    assert len(rows) == 6
+    assert (b"no key" in target.read_bytes()) == values or name == "rows.parquet"
+
+
+def test_values_that_are_no_text_are_base64_in_files(fake, capfd):
+    assert main(["records", "--values", "--format", "jsonl", "x.pcap"]) == 0
+    rows = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+    assert base64.b64decode(rows[2]["value"]) == BINARY
+    assert rows[2]["value_encoding"] == "base64"
+    assert (rows[1]["key"], rows[1]["value"], rows[1]["value_encoding"]) == (None, "no key", "text")
+    assert rows[1]["headers"][1] == {"key": "h", "value": None, "encoding": None}
+
+
+def test_columns_are_chosen_by_name(fake, capsys):
+    assert main(["records", "--columns", "api_name,offset", "x.pcap"]) == 0
+    assert capsys.readouterr().out.split()[:4] == ["api_name", "offset", "Produce", "500"]
+
+
+def test_a_column_with_values_takes_values(fake, capsys):
+    assert main(["records", "--columns", "offset,value", "x.pcap"]) == 2
+    assert "column 'value' holds what users wrote: it takes --values" in capsys.readouterr().err
+    assert main(["records", "--values", "--columns", "offset,value", "x.pcap"]) == 0
+    assert main(["records", "--columns", "nope", "x.pcap"]) == 2
+
+
+def test_records_take_the_filters_that_requests_take():
+    arguments = ["--api", "1", "--topic", "t", "--port", "9092", "--since", "0", "x.pcap"]
+    ours = vars(parser().parse_args(["records", *arguments]))
+    theirs = vars(parser().parse_args(["requests", *arguments]))
+    assert ours.pop("values") is False
+    assert ours | {"command": "requests"} == theirs
+
+
+def test_filters_hold(fake, capfd):
+    assert main(["records", "--api", "Fetch", "--format", "jsonl", "x.pcap"]) == 0
+    rows = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+    assert [row["api_name"] for row in rows] == ["Fetch"] * 3
+    assert main(["records", "--topic", "click*", "--format", "jsonl", "x.pcap"]) == 0
+    assert capfd.readouterr().out == ""
+
+
+def test_what_is_no_format_leaves_no_file(fake, tmp_path):
+    assert main(["records", "-o", str(tmp_path / "rows.xml"), "x.pcap"]) == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_real_capture_is_read(capfd):
+    capture = str(path("any"))
+    assert main(["records", "--topic", "small", "--format", "csv", capture]) == 0
+    assert len(capfd.readouterr().out.splitlines()) == 1 + 40

@@ -1,0 +1,121 @@
+"""Kafka 0.7: responses answer requests in their order, and nothing else says whose they are."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support import kafka07 as old
+from tests.support.talk import BROKER, CLIENT, Talk
+
+Places = list[tuple[int | None, int | None]]
+
+
+def places(talk: Talk) -> Places:
+    """(request packet, response packet) of every exchange."""
+    return [(request, response) for _, request, response in talk.pairs()]
+
+
+def test_responses_come_in_the_order_of_requests() -> None:
+    talk = Talk().client(old.fetch(0), old.offsets(), old.fetch(9))
+    talk.broker(old.fetched(old.message()), old.offsets_answer(5), old.fetched()).close()
+    assert places(talk) == [(1, 4), (2, 5), (3, 6)]
+    assert [(e.wire, e.api_key, e.api_version) for e in talk.exchanges] == [
+        ("kafka-0.7", kind, 0) for kind in (old.FETCH, old.OFFSETS, old.FETCH)
+    ]
+    assert {(e.correlation_id, e.client_id) for e in talk.exchanges} == {(None, None)}
+    assert talk.anomalies == []
+
+
+def test_produce_and_multiproduce_get_no_response() -> None:
+    several = old.request(old.MULTIPRODUCE, old.produce_part(old.message()))
+    talk = Talk().client(old.produce(), several, old.fetch(0)).broker(old.fetched()).close()
+    assert [exchange.one_way for exchange in talk.exchanges] == [True, True, False]
+    assert places(talk) == [(1, None), (2, None), (3, 4)]
+    assert talk.anomalies == []
+
+
+def test_a_request_without_an_answer_is_unanswered_when_the_connection_ends() -> None:
+    talk = Talk().client(old.fetch(0), old.fetch(1)).broker(old.fetched()).close()
+    assert places(talk) == [(1, 3), (2, None)]
+    assert talk.kinds() == ["unanswered_request"]
+
+
+def test_an_answer_that_is_none_is_malformed_and_its_request_known_all_the_same() -> None:
+    talk = Talk().client(old.offsets()).broker(old.fetched(b"\x7f" * 20)).close()
+    (exchange,) = talk.exchanges
+    assert exchange.malformed
+    assert places(talk) == [(1, 2)]
+    assert talk.kinds() == ["malformed_body"]
+
+
+def test_a_wrong_checksum_is_an_anomaly_and_no_reason_to_drop_the_message() -> None:
+    bad = old.message()[:-1] + b"X"
+    talk = Talk().client(old.produce(), old.produce(bad)).close()
+    assert talk.kinds() == ["malformed_body"]
+    assert talk.anomalies[0].detail == "checksum"
+    assert [exchange.malformed for exchange in talk.exchanges] == [False, False]
+
+
+@pytest.mark.parametrize("side", [CLIENT, BROKER])
+def test_after_a_lost_boundary_nothing_is_paired(side: int) -> None:
+    talk = Talk().client(old.fetch(0)).broker(old.fetched())
+    talk.client(old.fetch(5))
+    talk.loses(side, 1000)
+    talk.client(old.offsets()).broker(old.offsets_answer(1))
+    talk.client(old.offsets()).broker(old.offsets_answer(2)).close()
+    assert places(talk)[0] == (1, 2)
+    assert [pair for pair in places(talk)[1:] if None not in pair] == []
+
+
+def test_the_offset_of_the_next_fetch_proves_what_was_answered() -> None:
+    talk = Talk(opened_by=None)
+    at = 4096
+    answers = [old.message(b"x" * size) for size in (10, 20, 30, 40)]
+    for answer in answers:
+        talk.client(old.fetch(at)).broker(old.fetched(answer))
+        at += len(answer)
+    talk.client(old.fetch(at)).broker(old.fetched()).close()
+    paired = [pair for pair in places(talk) if None not in pair]
+    assert paired == [(1, 2), (3, 4), (5, 6), (7, 8), (9, 10)]
+
+
+def test_a_pairing_that_the_next_fetch_contradicts_is_not_made() -> None:
+    # A client with two fetches in flight, seen from the middle: each answer is one request late.
+    talk = Talk(opened_by=None).broker(old.fetched(old.message(b"x" * 99)))
+    at = 4096
+    for size in (10, 20, 30):
+        talk.client(old.fetch(at)).broker(old.fetched(old.message(b"x" * (size + 1))))
+        at += len(old.message(b"x" * size))
+    talk.close()
+    assert [pair for pair in places(talk) if None not in pair] == []
+
+
+def test_a_loss_inside_record_data_keeps_the_order() -> None:
+    big = old.produce(old.message(b"x" * 9000))
+    talk = Talk().client(old.fetch(0)).broker(old.fetched())
+    talk.client(big[:200]).loses(CLIENT, 5000).client(big[5200:], old.fetch(1))
+    talk.broker(old.fetched()).close()
+    # The produce in between is known for one by its type, with a hole in it.
+    assert places(talk) == [(1, 2), (3, None), (5, 6)]
+    assert talk.exchanges[1].one_way
+    assert talk.exchanges[1].malformed
+    assert talk.kinds() == ["missing_bytes"]
+
+
+def test_a_frame_cut_by_the_end_of_the_capture_is_told() -> None:
+    talk = Talk().client(old.fetch(0)).broker(old.fetched(old.message(b"x" * 900))[:100]).close()
+    assert places(talk) == [(1, None)]
+    assert "incomplete_frame" in talk.kinds()
+
+
+def test_bytes_are_counted_by_whether_they_were_read() -> None:
+    talk = Talk().client(old.fetch(0)).broker(old.fetched()).close()
+    counts = talk.tracker.counts
+    assert (counts.kafka, counts.decoded_bytes) == (1, len(old.fetch(0)) + len(old.fetched()))
+    assert (counts.undecoded_bytes, counts.skipped_bytes) == (0, 0)
+
+
+def test_requests_in_flight_are_bounded() -> None:
+    talk = Talk().client(*(old.fetch(i) for i in range(10_001)))
+    assert "pending_limit" in talk.kinds()
+    assert len(talk.exchanges) == 10_001

@@ -1,0 +1,303 @@
+"""Our JSON against Kafka's own: the log of a real broker, and its serializer's converters."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections import defaultdict
+
+import pytest
+
+from kanalyze.analysis.decoding.secrets import HIDDEN
+from kanalyze.export.kip673 import LogForms, json_line
+from kanalyze.protocol.catalog import Catalog
+from kanalyze.protocol.reference import read_message
+from tests.support.captures import NAMES, request_log
+from tests.support.decoding import CATALOG, READER, exchange, exchanges_of, frame, sized
+from tests.support.rows import START_NS, row
+from tests.support.vectors import definition_of, read_vectors
+
+FORMS = LogForms(CATALOG)
+ENCRYPTED, CUT = "tls", "snaplen"
+LOGGED = [name for name in NAMES if request_log(name) and name not in (ENCRYPTED, CUT)]
+PARTS = ("requestHeader", "request", "response")
+RENAMED = {("TXN_OFFSET_COMMIT", "request"): {"generationId": "generationIdOrMemberEpoch"}}
+"""Fields that were called otherwise when the captures were made, by Kafka 4.3.1: name then, name
+in the newest definitions."""
+BEFORE_THE_LOG = {17, 18, 36}
+"""SaslHandshake, ApiVersions and SaslAuthenticate: where a login is asked for, they are answered
+before requests are logged."""
+
+
+def test_the_comparison_tells_what_differs():
+    assert is_same({"a": [1, HIDDEN]}, {"a": [1, "x"]})
+    assert not is_same({"a": 1}, {"a": True})
+    assert not is_same({"a": [1]}, {"a": [1, 2]})
+    assert not is_same({"a": 1}, {"a": 1, "b": 2})
+    assert not is_same({"a": HIDDEN}, {"a": None})
+
+
+def written(request: bytes | None, response: bytes | None = None, **changes):
+    made = exchange(request, response, **changes)
+    return FORMS.exchange(made, row(), READER.exchange(made))
+
+
+def key_of(entry, client: str, *, forwarded: bool):
+    header = entry["requestHeader"]
+    return client, header["correlationId"], header["requestApiKey"], forwarded
+
+
+def ours(name: str):
+    """Our objects of a capture by client, correlation id and API."""
+    found = defaultdict(list)
+    for one, its_row in exchanges_of(name):
+        made = json.loads(json_line(FORMS.exchange(one, its_row, READER.exchange(one))))
+        found[key_of(made, made["client"], forwarded=False)].append(made)
+        if "forwarded" in made:
+            inner = made["forwarded"] | {"responsePacket": made["responsePacket"]}
+            found[key_of(inner, made["client"], forwarded=True)].append(inner)
+    return found
+
+
+def logged(entry, part: str):
+    """A part of the broker's entry, with the names of today."""
+    names = RENAMED.get((entry["requestHeader"]["requestApiKeyName"], part), {})
+    found = entry[part]
+    return {names.get(name, name): value for name, value in found.items()} if names else found
+
+
+def without_records(found):
+    """A ShareFetch response, in whose records the broker logs an empty text whatever they are."""
+    if isinstance(found, list):
+        return [without_records(item) for item in found]
+    if not isinstance(found, dict):
+        return found
+    assert found.get("records", "") in ("", None)
+    return {
+        name: without_records(value)
+        for name, value in found.items()
+        if name not in ("records", "recordsSizeInBytes")
+    }
+
+
+def is_same(made, theirs) -> bool:
+    """Whether both are equal but for what we hide."""
+    if made == HIDDEN:
+        return theirs is not None
+    if isinstance(made, dict) and isinstance(theirs, dict):
+        return made.keys() == theirs.keys() and all(
+            is_same(value, theirs[name]) for name, value in made.items()
+        )
+    if isinstance(made, list) and isinstance(theirs, list):
+        return len(made) == len(theirs) and all(map(is_same, made, theirs))
+    return type(made) is type(theirs) and made == theirs
+
+
+def unsent(made) -> bool:
+    """Whether the client had left when the broker had its answer: the wire has none."""
+    return made.get("status") == "unanswered" and made["responsePacket"] is None
+
+
+@pytest.mark.parametrize("name", LOGGED)
+def test_every_entry_of_the_brokers_request_log_is_ours(name):
+    found = ours(name)
+    compared = 0
+    for entry in request_log(name):
+        key = key_of(entry, entry["client"], forwarded=entry["isForwarded"])
+        made = found[key].pop(0)
+        for part in PARTS:
+            if part == "response" and unsent(made):
+                assert made[part] is None
+                continue
+            mine, theirs = made[part], logged(entry, part)
+            if entry["requestHeader"]["requestApiKeyName"] == "SHARE_FETCH":
+                mine, theirs = without_records(mine), without_records(theirs)
+            assert is_same(mine, theirs), (mine, theirs)
+        compared += 1
+    assert compared == len(request_log(name)) > 0
+    # Nothing is ours alone, but the Envelopes around what was forwarded, and logins.
+    for (_, _, api_key, _), left in found.items():
+        assert all("forwarded" in made or api_key in BEFORE_THE_LOG for made in left)
+
+
+def test_what_a_snap_length_left_whole_is_as_in_the_brokers_log():
+    found = ours(CUT)
+    compared = 0
+    for entry in request_log(CUT):
+        made = found[key_of(entry, entry["client"], forwarded=False)].pop(0)
+        assert made["requestHeader"] == entry["requestHeader"]
+        for part in ("request", "response"):
+            if made[part] is not None:
+                assert made[part] == logged(entry, part)
+                compared += 1
+            else:
+                assert unsent(made) or made[f"{part}Problem"]["kind"] == "missing_bytes"
+    assert compared > 10
+
+
+def without_unknown_tags(value):
+    if isinstance(value, dict):
+        return {
+            name: without_unknown_tags(inner)
+            for name, inner in value.items()
+            if name != "unknownTaggedFields"
+        }
+    return [without_unknown_tags(inner) for inner in value] if isinstance(value, list) else value
+
+
+def test_every_message_kafkas_serializer_wrote_has_the_json_of_kafkas_converter():
+    compared = set()
+    for vector in read_vectors():
+        definition = definition_of(vector, CATALOG)
+        values, _ = read_message(definition, vector.version, vector.content)
+        made = FORMS.message(definition, vector.version, values)
+        assert without_unknown_tags(made) == vector.json, (vector.name, vector.version)
+        compared.add((vector.api_key, vector.kind, vector.version))
+    assert len(compared) > 700
+
+
+def test_a_request_that_wants_no_answer_has_an_empty_one():
+    values = {"acks": 0, "timeoutMs": 1, "topicData": []}
+    made = written(frame(0, 0, "request", values), one_way=True)
+    assert made["request"] == values
+    assert made["response"] == ""
+
+
+def test_null_records_are_null_and_others_are_their_size():
+    topic = {
+        "name": "t",
+        "partitionData": [{"index": n, "records": r} for n, r in enumerate((None, b"", b"xyz"))],
+    }
+    values = {"acks": 1, "timeoutMs": 1, "topicData": [topic]}
+    (shown,) = written(frame(0, 0, "request", values))["request"]["topicData"]
+    assert shown["partitionData"] == [
+        {"index": 0, "records": None},
+        {"index": 1, "recordsSizeInBytes": 0},
+        {"index": 2, "recordsSizeInBytes": 3},
+    ]
+
+
+def test_a_tagged_field_at_its_default_is_left_out_even_when_it_was_sent():
+    values = {
+        "errorCode": 0,
+        "apiKeys": [],
+        "throttleTimeMs": 0,
+        "supportedFeatures": [],
+        "finalizedFeaturesEpoch": -1,
+        "zkMigrationReady": True,
+    }
+    request = frame(18, 3, "request", {"clientSoftwareName": "", "clientSoftwareVersion": ""})
+    made = written(request, frame(18, 3, "response", values))["response"]
+    assert made == {"errorCode": 0, "apiKeys": [], "throttleTimeMs": 0, "zkMigrationReady": True}
+
+
+def test_a_tagged_struct_at_its_default_is_left_out():
+    partition = {
+        "partitionIndex": 0,
+        "errorCode": 0,
+        "highWatermark": 0,
+        "lastStableOffset": 0,
+        "logStartOffset": 0,
+        "abortedTransactions": None,
+        "preferredReadReplica": -1,
+        "records": b"",
+        "divergingEpoch": {"epoch": -1, "endOffset": -1},
+        "currentLeader": {"leaderId": 2, "leaderEpoch": -1},
+    }
+    topic = {"topic": "t", "partitions": [partition]}
+    values = {"throttleTimeMs": 0, "errorCode": 0, "sessionId": 0, "responses": [topic]}
+    definition = CATALOG.message(1, "response")
+    made = FORMS.message(definition, 12, values)["responses"][0]["partitions"][0]
+    assert "divergingEpoch" not in made
+    assert made["currentLeader"] == {"leaderId": 2, "leaderEpoch": -1}
+
+
+def test_unknown_tagged_fields_are_kept_where_they_were():
+    values = {
+        "groupId": "g",
+        "generationId": 1,
+        "memberId": "m",
+        "groupInstanceId": None,
+        "_taggedFields": [(9, b"hi")],
+    }
+    made = written(frame(12, 4, "request", values, header_tags=[(7, b"")]))
+    assert made["request"]["unknownTaggedFields"] == [{"tag": 9, "data": "aGk="}]
+    assert made["requestHeader"]["unknownTaggedFields"] == [{"tag": 7, "data": ""}]
+    assert "_taggedFields" not in made["request"]
+    answer = frame(
+        12, 4, "response", {"throttleTimeMs": 0, "errorCode": 0}, header_tags=[(8, b"x")]
+    )
+    made = written(frame(12, 4, "request", values), answer)
+    assert made["responseHeader"] == {"unknownTaggedFields": [{"tag": 8, "data": "eA=="}]}
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [(1.5, 1.5), (float("inf"), "Infinity"), (float("-inf"), "-Infinity"), (float("nan"), "NaN")],
+)
+def test_a_number_that_json_has_not_is_a_text(value, expected):
+    op = {"key": "k", "value": value, "remove": False}
+    values = {"entries": [{"entity": [], "ops": [op]}], "validateOnly": False}
+    made = written(frame(49, 0, "request", values))
+    assert made["request"]["entries"][0]["ops"][0]["value"] == expected
+    assert json.loads(json_line(made)) == made
+
+
+def test_a_header_of_version_0_has_no_client_id():
+    made = written(frame(7, 0, "request", {"brokerId": 1}))
+    assert "clientId" not in made["requestHeader"]
+    assert made["requestHeader"]["requestApiKeyName"] == "CONTROLLED_SHUTDOWN"
+
+
+def test_an_api_nobody_knows_has_a_header_without_a_name_and_a_problem():
+    data = sized(struct.pack(">hhi", 999, 3, 1) + b"\0\3app" + b"body")
+    made = written(data)
+    assert made["requestHeader"]["requestApiKey"] == 999
+    assert made["requestHeader"]["requestApiKeyName"] is None
+    assert made["request"] is None
+    assert made["requestProblem"] == {
+        "kind": "unknown_api",
+        "fieldPath": None,
+        "frameOffset": len(data) - 4,
+        "rawSizeInBytes": 4,
+        "reason": "no definition has this API",
+    }
+
+
+def test_an_exchange_of_kafka_07_is_not_called_by_a_name_of_today():
+    made = exchange(sized(b"\0\2" + bytes(20)), wire="kafka-0.7", api_version=None)
+    found = FORMS.exchange(made, row(api_name="MultiFetch"), READER.exchange(made))
+    assert found["requestHeader"]["requestApiKeyName"] == "MULTI_FETCH"
+    assert found["request"] is None
+
+
+def test_a_response_alone_has_nulls_for_what_was_not_seen():
+    made = written(None, frame(12, 0, "response", {"errorCode": 0}))
+    assert made["requestHeader"]["requestApiKey"] is None
+    assert made["requestHeader"]["correlationId"] == 77
+    assert made["response"] is None
+    assert made["responseProblem"]["kind"] == "orphan_response"
+
+
+def test_what_the_wire_adds_has_keys_of_its_own():
+    values = {"groupId": "g", "generationId": 1, "memberId": "m"}
+    made = written(frame(12, 0, "request", values))
+    assert made["connection"] == "10.0.0.1:40000>10.0.0.9:9092"
+    assert (made["client"], made["broker"]) == ("10.0.0.1:40000", "10.0.0.9:9092")
+    assert made["requestStartNs"] == START_NS
+    assert made["clientInformation"] == {"softwareName": "librdkafka", "softwareVersion": "2.5.0"}
+    assert (made["requestPacket"], made["status"], made["anomalies"]) == (4, "ok", [])
+
+
+def test_a_line_is_ascii_whatever_came_over_the_wire():
+    values = {"groupId": "é\x1b[31m\u202e名", "generationId": 1, "memberId": "\n"}
+    line = json_line(written(frame(12, 0, "request", values)))
+    assert line.isascii()
+    assert line.isprintable()
+    assert json.loads(line)["request"] == values
+
+
+def test_a_catalog_of_ones_own_serves_as_well():
+    assert LogForms(Catalog()).message(CATALOG.message(12, "response"), 0, {"errorCode": 1}) == {
+        "errorCode": 1
+    }

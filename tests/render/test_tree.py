@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+import re
+import struct
+from pathlib import Path
+
+import pytest
+
+from kanalyze.render.tree import TreeText
+from tests.support.captures import NAMES
+from tests.support.decoding import CATALOG, READER, exchange, exchanges_of, frame, message, sized
+from tests.support.golden import assert_golden
+from tests.support.rows import row
+
+GOLDEN = Path(__file__).parent / "golden"
+
+HEARTBEAT = {"groupId": "g", "generationId": 1, "memberId": "m"}
+SASL = {"authBytes": b"\0alice\0pw"}
+METADATA = {
+    "throttleTimeMs": 0,
+    "brokers": [{"nodeId": 1, "host": "b\x1b[31m1", "port": 9092, "rack": None}],
+    "clusterId": "c" * 200,
+    "controllerId": 1,
+    "topics": [
+        {
+            "errorCode": 3,
+            "name": 'quo"ted',
+            "topicId": bytes(range(16)),
+            "isInternal": True,
+            "partitions": [
+                {
+                    "errorCode": 0,
+                    "partitionIndex": index,
+                    "leaderId": 1,
+                    "leaderEpoch": 0,
+                    "replicaNodes": [1],
+                    "isrNodes": [],
+                    "offlineReplicas": [],
+                }
+                for index in range(23)
+            ],
+            "topicAuthorizedOperations": -2147483648,
+            "_taggedFields": [(88, b"unknown")],
+        }
+    ],
+    "errorCode": 0,
+}
+METADATA_REQUEST = {
+    "topics": None,
+    "allowAutoTopicCreation": True,
+    "includeTopicAuthorizedOperations": False,
+}
+JOIN = {
+    "groupId": "g",
+    "sessionTimeoutMs": 1,
+    "memberId": "",
+    "protocolType": "consumer",
+    "protocols": [{"name": "range", "metadata": bytes(range(40))}],
+}
+PRODUCE = {
+    "acks": 1,
+    "timeoutMs": 5,
+    "topicData": [{"name": "t", "partitionData": [{"index": 0, "records": b"\1" * 70}]}],
+}
+ENVELOPE = {
+    "requestData": frame(12, 0, "request", HEARTBEAT)[4:],
+    "requestPrincipal": None,
+    "clientHostAddress": b"\x7f\0\0\1",
+}
+ENVELOPE_ANSWER = {
+    "responseData": frame(12, 0, "response", {"errorCode": 25})[4:],
+    "errorCode": 0,
+}
+
+
+def text(made, *, everything: bool = False, **columns) -> str:
+    known = {
+        "api_key": made.api_key,
+        "api_version": made.api_version,
+        "api_name": None if made.api_key is None else READER.api_name(made.api_key),
+        "correlation_id": made.correlation_id,
+        "response_packet": None if made.response is None else 6,
+    }
+    tree = TreeText(READER, everything=everything)
+    lines = tree.lines(made, row(**(known | columns)), READER.exchange(made))
+    return "".join(f"{line}\n" for line in lines)
+
+
+def cut_short():
+    made = exchange(frame(12, 0, "request", HEARTBEAT))
+    made.response = message(None, 600)
+    return made
+
+
+EXCHANGES = {
+    "plain": exchange(
+        frame(12, 0, "request", HEARTBEAT), frame(12, 0, "response", {"errorCode": 27})
+    ),
+    "metadata": exchange(
+        frame(3, 13, "request", METADATA_REQUEST, header_tags=[(4, b"hi")]),
+        frame(3, 13, "response", METADATA),
+    ),
+    "bytes": exchange(frame(11, 0, "request", JOIN)),
+    "records": exchange(frame(0, 0, "request", PRODUCE)),
+    "secret": exchange(frame(36, 2, "request", SASL)),
+    "envelope": exchange(
+        frame(58, 0, "request", ENVELOPE), frame(58, 0, "response", ENVELOPE_ANSWER)
+    ),
+    "malformed": exchange(sized(frame(12, 0, "request", HEARTBEAT)[4:-1])),
+    "trailing": exchange(sized(frame(12, 0, "request", HEARTBEAT)[4:] + b"\0\0")),
+    "unknown": exchange(sized(struct.pack(">hhi", 999, 3, 1) + b"\0\3app" + b"body")),
+    "missing": cut_short(),
+    "orphan": exchange(None, frame(12, 0, "response", {"errorCode": 0})),
+}
+
+
+@pytest.mark.parametrize("name", EXCHANGES)
+def test_the_tree_looks_as_it_did(name):
+    assert_golden(text(EXCHANGES[name]), GOLDEN / f"tree-{name}.txt")
+
+
+def test_everything_cuts_nothing():
+    shown = text(EXCHANGES["metadata"], everything=True)
+    assert "c" * 200 in shown
+    assert "[22]" in shown
+    assert "more" not in shown
+    assert bytes(range(40)).hex() in text(EXCHANGES["bytes"], everything=True)
+
+
+def test_without_everything_lines_are_bounded():
+    assert max(map(len, text(EXCHANGES["metadata"]).splitlines())) < 200
+
+
+def test_nothing_from_the_wire_drives_the_terminal():
+    made = exchange(frame(12, 0, "request", HEARTBEAT | {"groupId": "\x1b[31m\n\u202e\x9b"}))
+    made.client_id = "\x1b]0;x\x07"
+    shown = text(made, client_id=made.client_id, everything=True)
+    assert all(line.isprintable() for line in shown.split("\n"))
+    assert "\\u001b[31m\\n\\u202e\\u009b" in shown
+
+
+def test_bytes_that_are_missing_give_no_offsets():
+    assert "600 bytes not decoded" in text(EXCHANGES["missing"])
+
+
+def test_an_exchange_of_kafka_07_is_a_title_and_sizes():
+    made = exchange(sized(b"\0\0" + bytes(30)), wire="kafka-0.7", api_version=None)
+    shown = text(made, anomalies=["unknown_api"])
+    assert "no definition describes this wire; 32 bytes not decoded" in shown
+    assert "anomalies: unknown_api" in shown
+
+
+OFFSETS = re.compile(r" *(\d+)\.\.(\d+) ")
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("tls", "snaplen")])
+def test_trees_of_captures_cover_each_frame_and_nothing_else(name):
+    tree = TreeText(READER)
+    seen = set()
+    for made, its_row in exchanges_of(name):
+        key = (made.api_key, made.api_version, its_row.status)
+        if key in seen or "incomplete_frame" in its_row.anomalies:
+            continue
+        seen.add(key)
+        lines = list(tree.lines(made, its_row, READER.exchange(made)))
+        ends = [int(found[2]) for line in lines if (found := OFFSETS.match(line))]
+        sizes = {len(one.data) for one in (made.request, made.response) if one is not None}
+        assert max(ends) <= max(sizes)
+        # Tag sections without tags have no line: the last field may end some bytes earlier.
+        assert max(ends) >= max(sizes) - 8
+        # What could not be decoded is what the row says was not; the mock cluster has some.
+        kinds = {line.split("!! ")[1].split()[0].strip(",:") for line in lines if "!!" in line}
+        assert kinds <= set(its_row.anomalies)
+    assert seen
+
+
+def test_the_names_of_errors_stand_beside_their_codes():
+    assert "errorCode: int16 = 27 REBALANCE_IN_PROGRESS" in text(EXCHANGES["plain"])
+
+
+def test_the_catalog_that_is_asked_is_the_readers():
+    assert READER.catalog is CATALOG

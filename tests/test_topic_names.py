@@ -1,0 +1,122 @@
+"""A topic's name holds for the whole capture, told before or after, or by the user."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+import kanalyze
+from kanalyze.analysis.topics import topic_id_text
+from kanalyze.errors import UsageError
+from kanalyze.pipeline import Analysis
+from tests.support import topic_ids as t
+from tests.support.packets import pcap_file, segment, timed
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kanalyze.analysis.row import Row
+
+OTHER_ID = bytes(15) + b"\7"
+
+
+def talk(*turns: bytes, port: int) -> list[bytes]:
+    """A connection seen from the middle: requests and answers in turn."""
+    packets, seqs = [], [1000, 5000]
+    for index, data in enumerate(turns):
+        side = index % 2
+        packets.append(
+            segment(
+                to_broker=side == 0,
+                seq=seqs[side],
+                ack=seqs[1 - side],
+                payload=data,
+                client=("10.0.0.1", port),
+            )
+        )
+        seqs[side] += len(data)
+    return packets
+
+
+BEFORE = talk(
+    *(t.produce(1), t.produce_answer(1), t.produce(2, OTHER_ID), t.produce_answer(2, OTHER_ID)),
+    port=50001,
+)
+TELLING = talk(t.metadata(1), t.metadata_answer(1, "orders"), port=50002)
+CAPTURE = pcap_file(timed(BEFORE + TELLING))
+
+
+@pytest.fixture
+def capture(tmp_path: Path) -> str:
+    path = tmp_path / "middle.pcap"
+    path.write_bytes(CAPTURE)
+    return str(path)
+
+
+def topics_of(rows: list[Row]) -> list[str | None]:
+    return [part.topic for row in rows for part in row.partitions]
+
+
+def test_a_name_told_later_holds_for_earlier_rows(capture: str) -> None:
+    rows = list(kanalyze.requests(capture))
+    assert [row.api_name for row in rows] == ["Produce", "Produce", "Metadata"]
+    assert topics_of(rows) == ["orders", None]
+    assert [part.topic_id for row in rows for part in row.partitions] == [
+        topic_id_text(t.TOPIC_ID),
+        topic_id_text(OTHER_ID),
+    ]
+
+
+def test_a_name_told_in_a_later_file_holds_too(tmp_path: Path) -> None:
+    (tmp_path / "a.pcap").write_bytes(pcap_file(timed(BEFORE)))
+    later = timed(BEFORE + TELLING)[len(BEFORE) :]
+    (tmp_path / "b.pcap").write_bytes(pcap_file(later))
+    assert topics_of(list(kanalyze.requests(str(tmp_path)))) == ["orders", None]
+
+
+def test_rows_can_be_filtered_by_a_name_told_later(capture: str) -> None:
+    assert len(list(kanalyze.requests(capture, topic="ord*"))) == 1
+
+
+def test_what_is_read_once_has_names_from_where_they_are_told() -> None:
+    again = talk(t.produce(3), t.produce_answer(3), port=50003)
+    data = pcap_file(timed(BEFORE + TELLING + again))
+    run = Analysis([io.BytesIO(data)])
+    rows = [row for batch in run.row_batches() for row in batch]
+    assert topics_of(rows) == [None, None, "orders"]
+
+
+def test_the_search_for_names_counts_nothing_twice(capture: str) -> None:
+    run = Analysis([capture])
+    rows = [row for batch in run.row_batches() for row in batch]
+    assert run.quality.packets == len(BEFORE) + len(TELLING)
+    assert run.quality.kafka_connections == 2
+    assert [row.request_packet for row in rows] == [1, 3, 5]
+
+
+def test_the_user_names_what_the_capture_does_not(capture: str, tmp_path: Path) -> None:
+    named = tmp_path / "ids.json"
+    named.write_text(json.dumps({topic_id_text(OTHER_ID): "clicks"}))
+    assert topics_of(list(kanalyze.requests(capture, topic_ids=named))) == ["orders", "clicks"]
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (None, "No such file"),
+        (b"what is this", "line 1 of the topic ids"),
+        (b"\xff\xfe", "not UTF-8"),
+    ],
+)
+def test_a_bad_file_of_ids_is_refused_with_its_name(
+    tmp_path: Path, content: bytes | None, reason: str
+) -> None:
+    path = tmp_path / "ids.txt"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(UsageError, match=reason) as caught:
+        kanalyze.requests("x.pcap", topic_ids=path)
+    assert str(path) in str(caught.value)

@@ -1,0 +1,239 @@
+"""What analyzers of Kafka traffic get wrong, line by line, and the tests that hold us to it.
+
+A line is a known trap of the wire; beside it stand the tests, as ``file::name``. This file only
+makes sure that each line has tests and that they are there: what they check, they check.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).resolve().parent
+
+KAFKA = "connection/test_kafka.py"
+TRACKER = "connection/test_tracker.py"
+LOCATE = "connection/test_locate.py"
+READER = "connection/test_reader.py"
+INTERESTS = "analysis/test_interests.py"
+OLD = "protocol/test_kafka07.py"
+OLD_CONNECTION = "connection/test_kafka07.py"
+OLD_ROWS = "analysis/test_kafka07.py"
+ROWS = "analysis/test_rows.py"
+RECORDS = "protocol/test_records.py"
+BATCHES = "protocol/test_batches.py"
+COMPRESSION = "protocol/test_compression.py"
+REASSEMBLY = "net/test_reassembly.py"
+
+PAIRING = {
+    "ids are per connection, may be 0, negative, not rising": [
+        f"{KAFKA}::test_any_correlation_id_is_as_good_as_another",
+        f"{KAFKA}::test_a_response_answers_the_request_with_its_correlation_id",
+        f"{KAFKA}::test_ids_belong_to_one_connection",
+    ],
+    "an id is used again after its response": [
+        f"{KAFKA}::test_an_id_is_used_again_after_its_response",
+    ],
+    "the oldest unanswered request with an id is the one answered": [
+        f"{KAFKA}::test_of_two_requests_with_one_id_the_oldest_is_answered_first",
+        "connection/test_pending.py::test_it_answers_as_a_list_searched_from_its_oldest_end",
+    ],
+    "a response may be captured before its request": [
+        f"{KAFKA}::test_a_response_captured_before_its_request_is_paired_and_said_so",
+        f"{KAFKA}::test_after_a_loss_among_requests_an_orphan_is_not_kept_for_a_later_request",
+    ],
+    "a capture may begin or end in the middle of anything": [
+        f"{TRACKER}::test_the_first_packet_may_be_the_brokers",
+        f"{TRACKER}::test_a_capture_that_begins_inside_a_large_request_loses_no_later_one",
+        f"{KAFKA}::test_a_request_cut_by_the_end_of_the_capture_keeps_its_header",
+        f"{TRACKER}::test_a_connection_that_ends_within_its_first_request_still_gives_a_row",
+    ],
+    "acks=0 has no response": [
+        f"{KAFKA}::test_produce_with_acks_0_gets_no_response",
+    ],
+    "acks sits after the transactional id": [
+        f"{KAFKA}::test_acks_is_read_after_the_transactional_id",
+        "connection/test_reader.py::test_acks_of_every_layout",
+    ],
+    "an unsupported ApiVersions is answered with error 35 in version 0": [
+        f"{KAFKA}::test_an_unsupported_api_versions_request_is_answered_in_version_0",
+        f"{KAFKA}::test_api_versions_newer_than_the_tables_is_still_a_request",
+    ],
+    "ApiVersions responses have response header v0": [
+        f"{KAFKA}::test_api_versions_responses_have_no_tags_in_their_header",
+    ],
+    "ControlledShutdown v0 has no client id": [
+        f"{KAFKA}::test_controlled_shutdown_v0_has_no_client_id",
+        "protocol/test_headers.py::test_version_0_has_no_client_id",
+    ],
+    "after SaslHandshake v0 come raw tokens, after v1 SaslAuthenticate": [
+        f"{KAFKA}::test_after_sasl_handshake_v0_come_raw_tokens_and_then_requests_again",
+        f"{KAFKA}::test_tokens_in_sasl_authenticate_give_a_name_and_are_not_kept",
+    ],
+    "GSSAPI tokens with no handshake at all": [
+        f"{TRACKER}::test_gssapi_tokens_with_no_handshake_come_before_the_first_request",
+        f"{TRACKER}::test_gssapi_tokens_that_no_request_follows_are_no_kafka",
+    ],
+    "tokens are never shown, never stored": [
+        f"{TRACKER}::test_tokens_are_shown_nowhere",
+        "analysis/test_interests.py::test_no_secret_is_ever_asked_for",
+        f"{KAFKA}::test_a_password_is_in_nothing_that_comes_out",
+    ],
+    "TLS records": [
+        "connection/test_tls.py::test_records_are_known_by_type_version_and_length",
+        f"{TRACKER}::test_a_tls_connection_gives_no_row_and_is_counted",
+        f"{TRACKER}::test_a_tls_connection_has_its_lifetime_and_its_bytes",
+    ],
+    "a TLS client on a plaintext port": [
+        f"{TRACKER}::test_a_tls_client_on_a_plaintext_port_is_named",
+    ],
+    "ports tell nothing, content decides": [
+        f"{TRACKER}::test_the_client_is_known_by_what_it_says_not_by_who_opened",
+        f"{TRACKER}::test_a_client_may_have_port_9092",
+        f"{LOCATE}::test_verdicts",
+    ],
+    "other protocols with a 4-byte length are not Kafka": [
+        f"{TRACKER}::test_other_protocols_give_no_row",
+        f"{TRACKER}::test_random_bytes_give_no_row",
+    ],
+    "a port pair is used again after a close": [
+        f"{TRACKER}::test_a_port_pair_used_again_begins_anew",
+        f"{REASSEMBLY}::test_a_syn_with_another_number_is_a_connection_of_its_own",
+    ],
+    "the client is told without a SYN": [
+        f"{TRACKER}::test_the_first_packet_may_be_the_brokers",
+    ],
+}
+
+BODIES = {
+    "an API version newer than the tables": [
+        f"{READER}::test_a_newer_version_is_read_as_the_newest_known_if_that_fits_to_the_byte",
+        f"{ROWS}::test_an_unknown_api_is_named_by_its_number",
+    ],
+    "topic ids, and names told later": [
+        "test_topic_names.py::test_a_name_told_later_holds_for_earlier_rows",
+        "test_topic_names.py::test_a_name_told_in_a_later_file_holds_too",
+        f"{INTERESTS}::test_names_are_learnt_from_every_struct_that_has_both_name_and_id",
+    ],
+    "fetch sessions, forgotten topics included": [
+        f"{ROWS}::test_an_incremental_fetch_is_of_all_partitions_of_its_session",
+        "analysis/test_sessions.py::test_partitions_are_added_and_forgotten_as_requests_say",
+        "analysis/test_sessions.py::test_a_missed_epoch_makes_the_session_unknown",
+        f"{ROWS}::test_a_session_from_before_the_capture_claims_only_what_is_seen",
+    ],
+    "an empty response is legal": [
+        f"{ROWS}::test_an_incremental_fetch_is_of_all_partitions_of_its_session",
+    ],
+    "the last batch of a Fetch response may be cut anywhere": [
+        f"{RECORDS}::test_the_last_batch_may_be_cut_anywhere",
+        f"{BATCHES}::test_a_last_batch_that_is_cut_anywhere_is_left_out_and_said",
+    ],
+    "records, keys, values and header values may be null": [
+        "analysis/test_extract.py::test_null_records_are_none_at_all",
+        f"{BATCHES}::test_any_records_by_another_encoder_are_read_back",
+        f"{RECORDS}::test_no_bytes_hold_no_batch",
+    ],
+    "control batches hold no user records": [
+        f"{RECORDS}::test_control_batches_hold_no_user_records",
+        f"{BATCHES}::test_a_control_batch_is_told_from_records",
+    ],
+    "transactional and aborted records are records": [
+        f"{RECORDS}::test_records_of_a_transaction_are_records",
+    ],
+    "LZ4 in magic 0 has a wrong header checksum": [
+        f"{COMPRESSION}::test_the_wrong_header_checksum_of_magic_0_is_accepted_there_only",
+    ],
+    "snappy raw or Xerial, gzip of many members": [
+        f"{COMPRESSION}::test_what_went_in_comes_out",
+        f"{COMPRESSION}::test_members_without_end_are_given_up",
+    ],
+    "a compressed batch may be a bomb": [
+        f"{COMPRESSION}::test_a_bomb_takes_no_more_than_the_limit",
+        f"{BATCHES}::test_a_bomb_is_bounded_in_bytes_and_in_ratio",
+    ],
+    "throttling shows in throttle_time_ms, not in the latency": [
+        f"{ROWS}::test_a_throttled_answer_says_so_and_its_latency_does_not",
+    ],
+    "waiting is not slowness": [
+        "analysis/test_waits.py::test_an_empty_answer_after_max_wait_waited",
+        "analysis/test_waits.py::test_data_beyond_the_log_end_of_a_moment_ago_was_waited_for",
+        "test_truth.py::test_a_fetch_that_waited_is_one_the_broker_held_in_purgatory",
+    ],
+    "errors live at several levels": [
+        f"{ROWS}::test_an_error_deep_inside_is_an_error_of_the_request",
+        "analysis/test_extract.py::test_metadata_tells_names_and_errors_at_every_level",
+        "analysis/test_interests.py::test_every_error_code_of_every_response_is_found_in_its_order",
+    ],
+    "librdkafka's four zero bytes after ApiVersions v0": [
+        f"{KAFKA}::test_bytes_left_over_are_an_anomaly_and_no_reason_to_drop_the_message",
+    ],
+    "tshark is asked about TCP, packet numbers and headers alone": [
+        "test_tshark.py::test_every_request_that_tshark_shows_is_ours_in_its_order",
+        "test_tshark.py::test_tshark_sees_the_same_number_of_tcp_packets",
+    ],
+    "unknown tagged fields are skipped by their size, and kept where all is read": [
+        "protocol/test_compiler.py::test_unknown_tags_are_kept_or_stepped_over",
+    ],
+}
+
+KAFKA_0_7 = {
+    "PRODUCE and MULTIPRODUCE": [
+        f"{OLD}::test_a_produce_has_messages_of_both_magics_and_may_leave_the_partition_to_the_broker",
+        f"{OLD_CONNECTION}::test_produce_and_multiproduce_get_no_response",
+    ],
+    "FETCH": [f"{OLD}::test_a_fetch_has_a_topic_a_partition_an_offset_and_a_size"],
+    "OFFSETS": [
+        f"{OLD}::test_offsets_are_asked_for_by_time_and_number",
+        f"{OLD}::test_offsets_come_back_newest_first_and_take_up_the_frame",
+    ],
+    "MULTIFETCH": [
+        f"{OLD}::test_several_parts_are_read_in_their_order",
+        f"{OLD}::test_a_multifetch_answer_holds_one_fetch_answer_a_part",
+    ],
+    "messages of magic 0 and 1, compressed and checked": [
+        f"{OLD}::test_compressed_messages_hide_how_many_they_hold",
+        f"{OLD}::test_a_payload_with_another_checksum_is_counted",
+        f"{OLD}::test_the_last_message_of_an_answer_may_be_cut",
+    ],
+    "responses come in the order of requests": [
+        f"{OLD_CONNECTION}::test_responses_come_in_the_order_of_requests",
+        f"{OLD_CONNECTION}::test_after_a_lost_boundary_nothing_is_paired",
+    ],
+    "offsets are byte positions": [
+        f"{OLD_CONNECTION}::test_the_offset_of_the_next_fetch_proves_what_was_answered",
+        f"{OLD_ROWS}::test_a_fetch_tells_where_it_reads_and_what_it_got",
+    ],
+    "content decides which protocol it is": [
+        f"{TRACKER}::test_no_topic_of_kafka_0_7_is_taken_for_a_version",
+        f"{TRACKER}::test_later_versions_are_not_taken_for_kafka_0_7",
+        f"{TRACKER}::test_of_two_sound_readings_the_answer_decides",
+        "connection/test_locate07.py::test_no_request_of_later_versions_is_one",
+    ],
+}
+
+TRAPS = PAIRING | BODIES | KAFKA_0_7
+
+
+@functools.cache
+def names_of_tests(file: str) -> frozenset[str]:
+    tree = ast.parse((TESTS / file).read_text())
+    return frozenset(
+        node.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+    )
+
+
+@pytest.mark.parametrize("trap", TRAPS)
+def test_a_trap_has_tests_and_they_exist(trap: str) -> None:
+    assert TRAPS[trap]
+    for test in TRAPS[trap]:
+        file, _, name = test.partition("::")
+        assert name in names_of_tests(file), test
+
+
+def test_no_trap_is_written_twice() -> None:
+    assert len(TRAPS) == len(PAIRING) + len(BODIES) + len(KAFKA_0_7)
