@@ -241,10 +241,12 @@ def _poll_until(members: dict[str, Consumer], tally: Tally, reached: Callable[[]
 
 
 def create_topics(job: Job) -> Result:
-    """Create topics: ``{name: {"partitions": n, "config": {...}}}``."""
+    """Create topics: ``{name: {"partitions": n, "replication": 1, "config": {...}}}``."""
     admin = AdminClient(settings(job))
     wanted = [
-        NewTopic(name, what["partitions"], 1, config=what.get("config", {}))
+        NewTopic(
+            name, what["partitions"], what.get("replication", 1), config=what.get("config", {})
+        )
         for name, what in job["topics"].items()
     ]
     for future in admin.create_topics(wanted).values():

@@ -50,8 +50,10 @@ class Broker:
         namespace: Namespace,
         folder: Path,
         settings: Mapping[str, str] | None = None,
+        jars: Path | None = None,
     ) -> None:
         self.tools = tools
+        self.jars = jars
         self.namespace = namespace
         self.folder = folder
         self.settings = dict(settings or {})
@@ -82,19 +84,17 @@ class Broker:
         properties.write_text("\n".join(lines) + "\n")
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         form = ["format", f"--cluster-id={cluster}", f"--config={properties}"]
-        run(self.tools.java("kafka.tools.StorageTool", *form), timeout=60)
+        run(self._java("kafka.tools.StorageTool", *form), timeout=60)
 
     def start(self) -> None:
         """Start it and wait until it says so."""
         options = (
             *JVM,
-            *jmx.options(),
+            *self._watched(),
             f"-Dlab.logs={self.folder}",
             f"-Dlog4j2.configurationFile={HERE / 'log4j2.properties'}",
         )
-        command = self.tools.java(
-            "kafka.Kafka", str(self.folder / "server.properties"), options=options
-        )
+        command = self._java("kafka.Kafka", str(self.folder / "server.properties"), options=options)
         self.child = start(self.namespace.command(command), log=self.folder / "stdout.log")
         try:
             wait_for("the broker to start", self._started, timeout=90)
@@ -102,10 +102,10 @@ class Broker:
             self.stop()
             raise
 
-    def stop(self) -> None:
+    def stop(self, grace: float = 30.0) -> None:
         """End it as an operator would, then by force."""
         if self.child is not None:
-            end_group(self.child, grace=30.0)
+            end_group(self.child, grace=grace)
             self.child = None
 
     def counts(self) -> dict[str, float]:
@@ -143,6 +143,19 @@ class Broker:
     def server_log(self) -> str:
         """The broker's own words."""
         return (self.folder / "server.log").read_text(errors="replace")
+
+    def _java(self, main_class: str, *words: str, options: tuple[str, ...] = JVM) -> list[str]:
+        """A command line of the broker's own version, which may be another than the tools'."""
+        if self.jars is None:
+            return self.tools.java(main_class, *words, options=options)
+        # Before 4.0 Kafka came with a log4j that can't write a request's time as a number.
+        newer = sorted(self.tools.jars.glob("log4j-*.jar"))
+        path = ":".join(map(str, (*newer, self.jars / "*")))
+        return ["java", *options, "-cp", path, main_class, *words]
+
+    def _watched(self) -> tuple[str, ...]:
+        """JVM options that open its counters."""
+        return tuple(jmx.options())
 
     def _started(self) -> bool:
         if self.child is None or self.child.poll() is not None:

@@ -1,4 +1,4 @@
-"""What is fetched once and kept: Kafka's jars (by Maven) and the Python clients (by pip)."""
+"""What is fetched once and kept: Kafka's jars (by Maven) and the clients (by pip, npm and go)."""
 
 import hashlib
 import os
@@ -66,6 +66,34 @@ def _jars() -> Path:
 def old_clients() -> Path:
     """The Python of an environment with older clients."""
     return _environment("requirements-old.txt")
+
+
+def kafkajs() -> list[str]:
+    """The command line of the worker for kafkajs, which npm brings."""
+    need("node", "npm")
+    lock = HERE / "package-lock.json"
+    folder = cache_folder() / f"kafkajs-{_digest(lock)}"
+    if not (folder / ".complete").exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        for file in (HERE / "package.json", lock):
+            shutil.copy(file, folder)
+        quiet = ["--no-audit", "--no-fund", "--ignore-scripts"]
+        run(["npm", "ci", "--prefix", str(folder), *quiet], timeout=FETCH_TIMEOUT)
+        (folder / ".complete").touch()
+    worker = HERE / "clients" / "kafkajs_worker.cjs"
+    return ["node", str(worker), str(folder / "node_modules" / "kafkajs")]
+
+
+def franz() -> list[str]:
+    """The command line of the worker for franz-go, built here."""
+    need("go")
+    sources = (HERE / "go.sum", HERE / "clients" / "franz_worker.go")
+    program = cache_folder() / f"franz-{'-'.join(_digest(file) for file in sources)}"
+    if not program.exists():
+        build = ["go", "-C", str(HERE), "build", "-trimpath", "-buildvcs=false"]
+        run([*build, "-o", str(program), "./clients"], timeout=FETCH_TIMEOUT)
+    return [str(program)]
 
 
 def _environment(file: str = "requirements.txt") -> Path:

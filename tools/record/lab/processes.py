@@ -20,6 +20,8 @@ PACKAGES = {
     "openssl": "openssl",
     "dumpcap": "tshark",
     "capinfos": "tshark",
+    "node": "nodejs",
+    "go": "golang-go",
 }
 
 

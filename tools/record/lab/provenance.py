@@ -91,6 +91,10 @@ their transaction; of topics that someone read with `read_committed`, in place o
 `client_consumed`: records that each client was given, by isolation level | clients |
 | `records` | every record that a client kept as it was given to it, one a line: place, timestamp \
 in ms, key, value and headers' values in base64 or null; of no topic twice | clients |
+| `client_listeners` | of a cluster, of the listeners that only clients use (`PLAINTEXT-1` and so \
+on), over all nodes: `requests` and `errors` are what `broker_requests` and `broker_errors` are \
+elsewhere, `consumed` what `client_consumed` is, and the others what they are elsewhere | request \
+logs, DumpLogSegments, clients |
 | `client_requests` | mock cluster only: requests of the APIs that librdkafka counts completely | \
 librdkafka's statistics |
 | `clients` | one entry a client process (or mock part): library, version, client id, and its \
@@ -102,7 +106,10 @@ as it ended.
 
 The recording begins after the broker is up and preparations are over, with no client connected, and
 ends when no client is connected any more: no exchange is cut at the edges. `controller` is
-different: it begins before the broker starts and ends after it stopped.
+different: it begins before the broker starts and ends after it stopped. `cluster` begins before its
+nodes start and ends while they talk on: of what nodes say to each other no exact number is known,
+and some of it has no answer in the file. Its `produced_records` are the records in the log at the
+end.
 
 """
 
@@ -115,7 +122,8 @@ AGAIN = """\
 as root on Linux, with java 17 or later, mvn, tcpdump, dumpcap, capinfos, ip, ss, ethtool and
 openssl. Kafka's jars come through `tools/record/pom.xml` and `old.pom.xml`, the Python clients
 through `tools/record/requirements.txt` and `requirements-old.txt`, once, into `$KANALYZE_CACHE` or
-`~/.cache/kanalyze`. A new recording has other times, ports and counts than the last.
+`~/.cache/kanalyze`. `foreign` also needs node with npm (`package.json`) and go (`go.mod`).
+A new recording has other times, ports and counts than the last.
 
 A scenario is a module in `tools/record/scenarios/`, named in the list in its `__init__.py`: a
 function that drives clients, and a `Scenario` that says how to record. A client is a worker in
@@ -177,6 +185,8 @@ def _libraries(truth: Truth) -> list[str]:
 
 def _counts(truth: Truth) -> list[str]:
     lines = [_line("Requests", _sums(truth.get("broker_requests", {})))]
+    on_clients = truth.get("client_listeners", {}).get("requests", {})
+    lines.append(_line("Requests on the clients' listeners", _sums(on_clients)))
     for title, key in (
         ("Requests that the clients counted", "client_requests"),
         ("Produce requests by acks", "produce_requests_by_acks"),

@@ -65,7 +65,8 @@ def exchanges(lines: Iterable[str]) -> list[Exchange]:
 
 def ends(connection: str) -> tuple[str, str]:
     """The broker's and the client's address of a connection's name in the log."""
-    broker, client = connection.rsplit("-", 2)[0].split("-")
+    # One number follows, or since 4.0 two.
+    broker, client = connection.split("-")[:2]
     return _address(broker), _address(client)
 
 

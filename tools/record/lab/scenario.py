@@ -8,6 +8,7 @@ from typing import Any
 
 from lab.broker import Broker, address
 from lab.cache import HERE, Tools
+from lab.cluster import Cluster
 from lab.errors import RecorderError
 from lab.namespace import Namespace
 from lab.oldbroker import OldBroker
@@ -35,6 +36,7 @@ class Lab:
         self.folder = folder
         self._broker = broker
         self.old: OldBroker | None = None
+        self.nodes: Cluster | None = None
         self.clients: list[Result] = []
         self.rejected: dict[str, int] = {}
 
@@ -52,12 +54,26 @@ class Lab:
             raise ValueError("this scenario has no old broker")
         return self.old
 
+    @property
+    def cluster(self) -> Cluster:
+        """The nodes of a scenario that has some."""
+        if self.nodes is None:
+            raise ValueError("this scenario has no cluster")
+        return self.nodes
+
     def worker(self, library: str, op: str, timeout: float = 120, **job: Any) -> Result:
         """Let a Python client do a job in a process of its own, and keep what it counted."""
         job.setdefault("bootstrap", address("PLAINTEXT"))
         job.setdefault("client_id", f"{library.replace('_', '-')}-{op}")
         script = str(HERE / "clients" / f"{library}_worker.py")
-        command = self.namespace.command([str(self.tools.python), "-W", "ignore", script])
+        return self._do([str(self.tools.python), "-W", "ignore", script], timeout, op, job)
+
+    def foreign_worker(self, program: list[str], op: str, timeout: float = 60, **job: Any) -> None:
+        """Let a client of another language do a job, and keep what it counted."""
+        self._do(program, timeout, op, {"bootstrap": address("PLAINTEXT"), **job})
+
+    def _do(self, program: list[str], timeout: float, op: str, job: Result) -> Result:
+        command = self.namespace.command(program)
         told = run(command, timeout=timeout, stdin=json.dumps({"op": op, **job}))
         result: Result = json.loads(told.stdout.splitlines()[-1])
         for found in result.get("clients", [result]):
@@ -174,7 +190,8 @@ class Scenario:
     ``listeners`` are the broker's listeners whose ports are recorded; a scenario without a broker
     (``broker`` false) records all TCP of its namespace. ``whole_life`` begins the recording before
     the broker starts and ends it after the broker stopped. ``old`` is the version of an old broker
-    and of its Scala.
+    and of its Scala. With ``nodes`` there is a cluster of so many, recorded on all their ports from
+    before they start. ``broker_version`` is that of a KRaft broker before 4.0 and of its Scala.
     """
 
     name: str
@@ -189,3 +206,5 @@ class Scenario:
     whole_life: bool = False
     settings: Mapping[str, str] = field(default_factory=dict)
     old: tuple[str, str] | None = None
+    nodes: int = 0
+    broker_version: tuple[str, str] | None = None

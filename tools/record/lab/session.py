@@ -14,12 +14,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from lab import segments
+from lab import cluster, segments
 from lab.broker import PORTS, Broker
 from lab.cache import Tools, old_clients
 from lab.errors import RecorderError
 from lab.namespace import Namespace
-from lab.oldbroker import OldBroker
+from lab.oldbroker import OldBroker, jars
 from lab.pcapng import without_machine
 from lab.processes import run
 from lab.requestlog import Exchange, exchanges
@@ -67,6 +67,8 @@ class _Session:
                 lab, taken, truth, log = self._without_broker()
             elif self.scenario.old is not None:
                 lab, taken, truth, log = self._with_old_broker(at_end, *self.scenario.old)
+            elif self.scenario.nodes:
+                lab, taken, truth, log = self._with_cluster(at_end)
             elif self.scenario.whole_life:
                 lab, taken, truth, log = self._whole_life(at_end)
             else:
@@ -121,6 +123,19 @@ class _Session:
         taken = self._stop()
         return lab, taken, old_truth(broker), []
 
+    def _with_cluster(
+        self, at_end: contextlib.ExitStack
+    ) -> tuple[Lab, Taken, dict[str, Any], list[Exchange]]:
+        self._listen(self._filter())
+        nodes = cluster.Cluster(
+            self.tools, self.network, self.work / "cluster", self.scenario.nodes
+        )
+        lab = Lab(self.tools, self.network, self.work, None)
+        lab.nodes = at_end.enter_context(nodes)
+        self.scenario.run(lab)
+        taken = self._stop()
+        return lab, taken, nodes.truth(lab.clients), []
+
     def _whole_life(
         self, at_end: contextlib.ExitStack
     ) -> tuple[Lab, Taken, dict[str, Any], list[Exchange]]:
@@ -145,10 +160,23 @@ class _Session:
         return lab, taken, broker_truth(seen), seen.recorded
 
     def _broker(self) -> Broker:
-        return Broker(self.tools, self.network, self.work / "broker", self.scenario.settings)
+        version_ = self.scenario.broker_version
+        return Broker(
+            self.tools,
+            self.network,
+            self.work / "broker",
+            self.scenario.settings,
+            jars(*version_) if version_ else None,
+        )
 
     def _filter(self) -> str:
-        return " or ".join(f"tcp port {PORTS[name]}" for name in self.scenario.listeners)
+        return " or ".join(f"tcp port {port}" for port in self._ports().values())
+
+    def _ports(self) -> dict[str, int]:
+        """The recorded ports by listener; the mock cluster chooses its own."""
+        if self.scenario.nodes:
+            return cluster.ports(self.scenario.nodes)
+        return {name: PORTS[name] for name in self.scenario.listeners}
 
     def _listen(self, capture_filter: str) -> None:
         self.sniffer = Sniffer(self.scenario.recording, self.network, self.file, capture_filter)
@@ -174,7 +202,11 @@ class _Session:
         name = self.scenario.name
         shutil.copyfile(self.file, out / self.file.name)
         records = consumed_records(lab.clients)
-        whole = self._about(taken) | truth | client_truth(lab.clients) | {"clients": lab.clients}
+        counted = client_truth(lab.clients)
+        if self.scenario.nodes:
+            # Of all that was fetched it is only a part: replicas fetch the same (client_listeners).
+            del counted["client_consumed"]
+        whole = self._about(taken) | truth | counted | {"clients": lab.clients}
         text = json.dumps(whole, indent=1, sort_keys=False) + "\n"
         (out / f"{name}.truth.json").write_text(_with_records(text, records))
         if log:
@@ -196,7 +228,7 @@ class _Session:
                 "recorded_on": datetime.datetime.now(datetime.UTC).date().isoformat(),
                 "capture_command": " ".join(command),
                 "capture_program": version(how.program),
-                "kafka": self.tools.kafka_version if scenario.broker else None,
+                "kafka": self._version(),
                 "kernel": platform.release().split("-")[0],
             },
             "packets": taken.packets,
@@ -204,8 +236,14 @@ class _Session:
             "link_type": link_type(self.file),
             "mtu": scenario.mtu,
             "segmentation_offload": scenario.offload,
-            "ports": {name: PORTS[name] for name in scenario.listeners} if scenario.broker else {},
+            "ports": self._ports() if scenario.broker else {},
         }
+
+    def _version(self) -> str | None:
+        if not self.scenario.broker:
+            return None
+        other = self.scenario.broker_version
+        return other[0] if other else self.tools.kafka_version
 
     def _clean(self) -> None:
         """A capture must not tell on which machine it was made."""

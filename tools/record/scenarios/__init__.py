@@ -5,8 +5,10 @@ from scenarios import (
     admin,
     admin_many,
     basics,
+    cluster,
     codecs,
     errors,
+    foreign,
     groups,
     large,
     mock,
@@ -34,5 +36,7 @@ ALL: tuple[Scenario, ...] = (
     sasl.SCENARIO,
     next_groups.SCENARIO,
     admin_many.SCENARIO,
+    cluster.SCENARIO,
     *old.SCENARIOS,
+    foreign.SCENARIO,
 )

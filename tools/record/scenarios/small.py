@@ -90,4 +90,11 @@ SCENARIOS = (
         listeners=("PLAINTEXT", "CONTROLLER"),
         whole_life=True,
     ),
+    Scenario(
+        name="kraft-3-9",
+        summary="A few requests to a KRaft broker of Kafka 3.9.1.",
+        setup=setup,
+        run=run,
+        broker_version=("3.9.1", "2.13"),
+    ),
 )
