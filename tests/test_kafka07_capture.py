@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
 
 import kanalyze
+from kanalyze.cli.main import main
 from tests.support import kafka as k
 from tests.support import kafka07 as old
 from tests.support.packets import pcap_file, segment, timed
@@ -81,3 +83,17 @@ def test_rows_of_both_wires_fit_one_table(capture: str) -> None:
     table = kanalyze.requests(capture).to_arrow()
     assert table.num_rows == 7
     assert table["correlation_id"].null_count == 6
+
+
+def test_decode_knows_its_names_and_records_are_listed(
+    capture: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["decode", "--api", "Produce", capture]) == 0
+    entries = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [entry["request"]["topic"] for entry in entries] == ["orders", "clicks"]
+    assert main(["decode", "--api", "Fetch", capture]) == 0
+    entries = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [entry["request"]["maxSize"] for entry in entries] == [65536] * 4
+    assert main(["records", "--values", "--format", "jsonl", capture]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert sorted(row["value"] for row in rows) == ["first", "hello", "hello", "second", "third"]

@@ -365,3 +365,26 @@ def test_logins_are_those_the_broker_counted_and_no_secret_is_in_a_row() -> None
     }
     assert {client: principals.get(client) for client in told["principals"]} == told["principals"]
     assert quality.decoded_bytes == quality.kafka_bytes
+
+
+def test_clients_of_a_cluster_and_its_replicas_are_told_apart_by_listener() -> None:
+    rows, _ = analysis("cluster")
+    told = truth("cluster")
+    ports = {port for name, port in told["ports"].items() if name.startswith("PLAINTEXT")}
+    ours: dict[str, Counter[str]] = defaultdict(Counter)
+    for row in rows:
+        if row.broker_port in ports and row.request_packet is not None:
+            ours[row.api_name or ""][str(row.api_version)] += 1
+    assert ours == told["client_listeners"]["requests"]
+
+
+def test_replicas_fetch_every_record_once_each() -> None:
+    produced = sum(truth("cluster")["produced_records"]["cluster"].values())
+    fetched = sum(
+        part.record_count or 0
+        for row in analysis("cluster")[0]
+        if row.api_name == "Fetch"
+        for part in row.partitions
+        if part.topic == "cluster"
+    )
+    assert fetched == 3 * produced  # a consumer and two followers

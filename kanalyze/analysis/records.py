@@ -20,6 +20,8 @@ from kanalyze.analysis.topics import topic_id_text
 from kanalyze.model import AnomalyKind
 from kanalyze.protocol.batches import RecordSet
 from kanalyze.protocol.headers import parse_request_header, parse_response_header
+from kanalyze.protocol.kafka07 import FetchPart07, Part07, RequestType
+from kanalyze.protocol.messages07 import MessageSet07Records
 from kanalyze.protocol.projection import Projection
 from kanalyze.protocol.record_types import RecordProblem, as_int64
 from kanalyze.protocol.wire import WireError
@@ -84,7 +86,9 @@ class RecordRow(NamedTuple):
     time_ns: Annotated[
         int, Meaning("int64", "time of the packet with the first byte of the message", "ns")
     ]
-    api_name: Annotated[str, Meaning("string", "Produce or Fetch")]
+    api_name: Annotated[
+        str, Meaning("string", "Produce or Fetch; in Kafka 0.7 MultiProduce or MultiFetch too")
+    ]
     client_id: Annotated[str | None, Meaning("string", "as the client calls itself", nullable=True)]
     topic: Annotated[
         str | None,
@@ -109,7 +113,8 @@ class RecordRow(NamedTuple):
         int | None,
         Meaning(
             "int64",
-            "in the log; Produce: as the broker's response tells, null where it tells none",
+            "in the log; Produce: as the broker's response tells, null where it tells none; "
+            "Kafka 0.7: position in bytes, of the compressed message for what is inside one",
             nullable=True,
         ),
     ]
@@ -156,7 +161,8 @@ class RecordRow(NamedTuple):
         Meaning(
             "int64",
             "in the header of the batch; in what producers send mostly 0; "
-            "of a message that is compressed (magic 0 and 1) that of the last one inside",
+            "of a message that is compressed (magic 0 and 1) that of the last one inside; "
+            "Kafka 0.7: position of the message in bytes, null in Produce, which has none",
             nullable=True,
         ),
     ]
@@ -227,6 +233,8 @@ class _Part(NamedTuple):
     assigned_offset: int | None
     """Offset of the first record as the broker assigned it; Produce only."""
     data: bytes
+    first_offset: int | None = None
+    """Position in the log of the first byte; Fetch of Kafka 0.7 only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,10 +245,11 @@ class _Place:
     message: Message
     api_name: str
     packet: int | None
+    is_kafka07: bool = False
 
     @property
     def is_produce(self) -> bool:
-        return self.api_name == "Produce"
+        return self.api_name in ("Produce", "MultiProduce")
 
 
 _REQUEST = Projection.of(
@@ -336,6 +345,8 @@ class RecordReader:
 
         Raises WireError.
         """
+        if place.is_kafka07:
+            return _parts_07(exchange, place.message)
         data, version = place.message.data, place.message.version
         api_key, api_version = exchange.api_key, exchange.api_version
         if data is None or version is None or api_key is None or api_version is None:
@@ -367,11 +378,15 @@ class RecordReader:
     # -- rows -------------------------------------------------------------------------------------
 
     def _part_rows(self, place: _Place, part: _Part) -> Iterator[RecordRow]:
-        found = RecordSet(part.data, self._limits)
+        found: RecordSet | MessageSet07Records = RecordSet(part.data, self._limits)
+        if place.is_kafka07:
+            found = MessageSet07Records(part.data, part.first_offset or 0, self._limits)
         where = _where(place, part)
         index = 0
         for batch in found:
             about = _about(batch)
+            if place.is_kafka07 and place.is_produce:
+                about = _without_base_offset(about)
             for record in batch.records():
                 offset: int | None = record.offset
                 if place.is_produce:
@@ -379,7 +394,7 @@ class RecordReader:
                 yield self._row(where, about, (index, offset), batch, record)
                 index += 1
             for problem in batch.problems:
-                yield _problem_row(where, problem.value, batch)
+                yield _problem_row(where, problem.value, batch, about)
         for problem in found.problems:
             # A broker fills a response as far as it may, and cuts the last batch: that is legal.
             if place.is_produce or problem is not RecordProblem.CUT_BATCH:
@@ -434,17 +449,47 @@ _NOTHING_SHOWN: _Cells = (None, None, None, None, [])
 
 
 def _place(exchange: Exchange, row: Row) -> _Place | None:
-    """Return the message of an exchange that holds records; None where there is none.
-
-    There is none in Kafka 0.7: its keys are others, and its messages have no offsets.
-    """
+    """Return the message of an exchange that holds records; None where there is none."""
     if exchange.wire != "kafka":
-        return None
+        return _place_07(exchange, row)
     if exchange.api_key == PRODUCE and exchange.request is not None:
         return _Place(row, exchange.request, "Produce", row.request_packet)
     if exchange.api_key == FETCH and exchange.response is not None:
         return _Place(row, exchange.response, "Fetch", row.response_packet)
     return None
+
+
+def _place_07(exchange: Exchange, row: Row) -> _Place | None:
+    """Return the same for Kafka 0.7, whose keys are others."""
+    kind, request, response = exchange.api_key, exchange.request, exchange.response
+    if kind is None or kind == RequestType.OFFSETS:
+        return None
+    name = RequestType(kind).api_name
+    message, packet = response, row.response_packet
+    if not RequestType(kind).is_answered:
+        message, packet = request, row.request_packet
+    return None if message is None else _Place(row, message, name, packet, is_kafka07=True)
+
+
+def _parts_07(exchange: Exchange, message: Message) -> list[_Part] | None:
+    """Return what :meth:`RecordReader._parts` does, of Kafka 0.7."""
+    data, values = message.data, message.values
+    if data is None or values is None or exchange.request is None:
+        return None
+    asked: tuple[Part07, ...] = exchange.request.values.parts
+    answers: tuple[FetchPart07, ...] | None = None if message is exchange.request else values
+    parts = []
+    for index, part in enumerate(asked):
+        answer = None if answers is None else answers[index]
+        messages = part.messages if answer is None else answer.messages
+        if messages is None or not messages.record_bytes:
+            continue
+        code = None if answer is None else answer.error_code
+        field = data[messages.start : messages.start + messages.record_bytes]
+        parts.append(
+            _Part(part.topic, None, part.partition, code, None, field, first_offset=part.offset)
+        )
+    return parts
 
 
 def _part(
@@ -497,13 +542,20 @@ def _about(batch: RecordBatch) -> _Cells:
     )
 
 
-_NO_BATCH: _Cells = (None,) * 8
+def _without_base_offset(about: _Cells) -> _Cells:
+    return (*about[:2], None, *about[3:])
+
+
 _NO_RECORD: _Cells = (None,) * 7
 
 
-def _problem_row(where: _Cells, problem: str, batch: RecordBatch | None = None) -> RecordRow:
-    """Return a row without a record, that says why."""
-    about = _NO_BATCH if batch is None else _about(batch)
+def _problem_row(
+    where: _Cells,
+    problem: str,
+    batch: RecordBatch | None = None,
+    about: _Cells = (None,) * 8,
+) -> RecordRow:
+    """Return a row without a record, that says why; with a batch comes what :func:`_about` says."""
     tail: _Cells = (None,) * 6
     if batch is not None:
         tail = (

@@ -226,7 +226,7 @@ class RowMaker:
             asked_ns=request.end_ns,
             answered_ns=response.start_ns,
             max_wait_ms=facts.max_wait_ms,
-            min_bytes=facts.min_bytes,
+            min_bytes=0 if _only_ends_session(facts) else facts.min_bytes,
             record_bytes=sum(part.record_bytes or 0 for part in answered),
             failed=bool(facts.errors),
             got=[
@@ -239,6 +239,15 @@ class RowMaker:
             if part.high_watermark is not None:
                 self._log_ends.learn(_log(peers, part), part.high_watermark, response.start_ns)
         return waited
+
+
+def _only_ends_session(facts: Facts) -> bool:
+    """Whether a fetch asks for nothing but the end of its session, which is given at once."""
+    said = facts.session
+    return said is not None and said.epoch == _FINAL_EPOCH and not said.asked
+
+
+_FINAL_EPOCH = -1  # KIP-227
 
 
 def _log(peers: Peers, part: Part) -> tuple[object, ...]:

@@ -24,6 +24,8 @@ NameSearch: TypeAlias = "Callable[[], Iterable[tuple[bytes, str]]]"
 
 _MOST_NAMES = 1_000_000
 _NO_ID = bytes(16)
+_RESERVED = {bytes(15) + b"\1": "__cluster_metadata"}
+"""Uuid.METADATA_TOPIC_ID of Kafka: the controllers' log, which no response ever names (KIP-516)."""
 
 
 def topic_id_text(topic_id: bytes) -> str | None:
@@ -100,7 +102,7 @@ class TopicNames:
             search: asked once, when an id without a name is first met: a name that is told later
                 in the capture holds for what comes before it.
         """
-        self._names: dict[bytes, str] = {}
+        self._names: dict[bytes, str] = dict(_RESERVED)
         self._texts: dict[bytes, str | None] = {}
         self._search = search
 

@@ -13,6 +13,7 @@ from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
 from kanalyze.export.kip673 import LogForms, json_line
 from kanalyze.protocol.catalog import Catalog
 from kanalyze.protocol.compiler import Decoders
+from kanalyze.protocol.kafka07 import RequestType
 from kanalyze.render.tree import TreeText
 
 if TYPE_CHECKING:
@@ -62,7 +63,9 @@ def _kept(apis: Sequence[str], catalog: Catalog) -> Keep:
     """Return whose bytes are needed: those of the APIs asked for, of all when none was."""
     if not apis:
         return _always
-    keys = {api.name.lower(): api.key for api in catalog.apis}
+    # Kafka 0.7's names too; Produce and Fetch have the same keys in both.
+    keys = {kind.api_name.lower(): int(kind) for kind in RequestType}
+    keys |= {api.name.lower(): api.key for api in catalog.apis}
     wanted = {
         int(text) if text.isascii() and text.isdigit() else keys.get(text.lower()) for text in apis
     }

@@ -25,10 +25,12 @@ from kanalyze.protocol.kafka07 import (
     parse_request,
     parse_response,
 )
+from kanalyze.protocol.messages07 import COUNTING_LIMITS
 from kanalyze.protocol.wire import WireError
 
 if TYPE_CHECKING:
     from kanalyze.connection.exchange import Peers
+    from kanalyze.connection.kafka import Keep
     from kanalyze.model import StreamItem
     from kanalyze.protocol.framing import Frame
     from kanalyze.protocol.kafka07 import Response07
@@ -39,6 +41,8 @@ WIRE = "kafka-0.7"
 _MOST_PENDING = 10_000
 _SMALLEST_REQUEST_BYTES = 2
 _SMALLEST_RESPONSE_BYTES = 2
+_LIKE = (0, 1, 1, 0, 2)
+"""By request type, the key of the later API that it is like: Produce, Fetch, ListOffsets."""
 
 
 class _Guess(NamedTuple):
@@ -57,7 +61,13 @@ class Kafka07Connection:
     """Reads and pairs what goes over one connection; counters as those of ``KafkaConnection``."""
 
     def __init__(
-        self, peers: Peers, client_side: int, *, in_sync: tuple[bool, bool], from_start: bool
+        self,
+        peers: Peers,
+        client_side: int,
+        *,
+        in_sync: tuple[bool, bool],
+        from_start: bool,
+        keep: Keep | None = None,
     ) -> None:
         """Make the state of a connection.
 
@@ -66,8 +76,11 @@ class Kafka07Connection:
             client_side: which direction (0 or 1) the requests come from.
             in_sync: by direction, whether its first byte begins a frame.
             from_start: whether the connection was seen from its handshake on.
+            keep: tells of an API key whether the bytes of its messages are wanted: it is asked for
+                a request's type, and for the key of the later API that the type is like.
         """
         self.peers = peers
+        self._keep = keep
         self._client_side = client_side
         self._requests = FrameCutter(
             Request07Locator(),
@@ -202,10 +215,12 @@ class Kafka07Connection:
         if request is None:
             # Not even its type is sure: whether an answer is due is not known.
             self._lose()
+            self._hold(frame, message, exchange.api_key)
             self._unanswered(exchange)
             return
         if request.parts:
             message.values, message.version = request, 0
+        self._hold(frame, message, exchange.api_key)
         self._prove(request)
         if not request.type.is_answered:
             exchange.one_way = True
@@ -226,7 +241,7 @@ class Kafka07Connection:
             self._bad(AnomalyKind.MISSING_BYTES, frame, side, exchange)
             return self._head_of(frame, exchange)
         try:
-            request = parse_request(frame.read(0, frame.length))
+            request = parse_request(frame.read(0, frame.length), COUNTING_LIMITS)
         except WireError:
             self._bad(AnomalyKind.MALFORMED_BODY, frame, side, exchange)
             return None
@@ -255,8 +270,10 @@ class Kafka07Connection:
             self._no_request(frame, orphan)
             return
         exchange, request = self._pending.popleft()
+        self._hold(frame, orphan.response, exchange.api_key)
         values = None if request is None else self._read_response(frame, request)
         if self._certain:
+            exchange.response = orphan.response
             self._answer(frame, exchange, values)
         elif values is None or request is None or not self._can_be_guessed(request, values):
             self.undecoded_bytes += frame.length
@@ -287,12 +304,11 @@ class Kafka07Connection:
         if frame.missing_bytes or not request.parts:
             return None
         try:
-            return parse_response(frame.read(0, frame.length), request)
+            return parse_response(frame.read(0, frame.length), request, COUNTING_LIMITS)
         except WireError:
             return None
 
     def _answer(self, frame: Frame, exchange: Exchange, values: Response07 | None) -> None:
-        exchange.response = Message(frame)
         side = 1 - self._client_side
         if values is None:
             kind = AnomalyKind.MISSING_BYTES if frame.missing_bytes else AnomalyKind.MALFORMED_BODY
@@ -302,6 +318,13 @@ class Kafka07Connection:
             if any(isinstance(p, FetchPart07) and p.messages.bad_checksums for p in values):
                 self._note(AnomalyKind.MALFORMED_BODY, frame, side, "checksum", exchange)
         self._finish(exchange, values)
+
+    def _hold(self, frame: Frame, message: Message | None, kind: int | None) -> None:
+        """Keep the bytes of a message where they are wanted and all there."""
+        if self._keep is None or message is None or kind is None or frame.missing_bytes:
+            return
+        if self._keep(kind) or self._keep(_LIKE[kind]):
+            message.data = bytes(frame.read(0, frame.length))
 
     def _finish(self, exchange: Exchange, values: Response07 | None) -> None:
         if exchange.response is not None and values is not None:

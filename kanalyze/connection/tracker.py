@@ -263,7 +263,7 @@ class ConnectionTracker:
         connection: _Connection
         if wire == "kafka-0.7":
             connection = Kafka07Connection(
-                peers, client_side, in_sync=in_sync, from_start=from_start
+                peers, client_side, in_sync=in_sync, from_start=from_start, keep=self._keep
             )
         else:
             connection = KafkaConnection(

@@ -15,6 +15,7 @@ of a real broker, entry by entry:
 - bytes are base64 (RFC 4648, padded); a UUID is URL-safe base64 without padding.
 - Records are not written: their field ``records`` becomes ``recordsSizeInBytes``. Null records are
   ``"records": null``.
+- Of Kafka 0.7, which has no such log, the names are those of its wire format.
 - The response to a Produce with acks 0, which is never sent, is the empty text.
 - ``requestHeader`` has no ``clientId`` in version 0 of the header, and ``requestApiKeyName`` is the
   name of Kafka's enumeration (``API_VERSIONS``).
@@ -146,7 +147,7 @@ class LogForms:
         if message is None or message.values is None:
             return None
         if message.definition is None or message.version is None:
-            return None
+            return message.values  # of Kafka 0.7: plain already
         return self.message(message.definition, message.version, message.values)
 
     def _forwarded(self, inner: ForwardedExchange) -> dict[str, Any]:

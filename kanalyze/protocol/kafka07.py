@@ -23,9 +23,13 @@ from __future__ import annotations
 import zlib
 from enum import IntEnum
 from struct import Struct
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from kanalyze.protocol.messages07 import CODEC_NAMES_07, InsideCounter
 from kanalyze.protocol.wire import Malformed, Truncated, WireError
+
+if TYPE_CHECKING:
+    from kanalyze.protocol.record_types import DecompressionLimits
 
 __all__ = [
     "ERROR_NAMES_07",
@@ -48,7 +52,6 @@ _INT16 = Struct(">h").unpack_from
 _INT32 = Struct(">i").unpack_from
 _INT64 = Struct(">q").unpack_from
 _LONGEST_TOPIC_BYTES = 255
-_CODECS = ("none", "gzip", "snappy", "unknown")
 _RANDOM_PARTITION = -1
 _CHECKED_BYTES = 8 * 1024 * 1024
 """Of the payloads of one message set, how many have their checksums computed."""
@@ -106,7 +109,8 @@ class MessageSet07(NamedTuple):
     record_bytes: int
     """Bytes of the field, a cut message too."""
     record_count: int | None
-    """Messages; None where a compressed one hides how many it holds."""
+    """Messages, those inside of compressed ones and not these; None where one was not opened, or
+    could not be read to its end."""
     codec: str | None
     """``none``, ``gzip``, ``snappy``, ``unknown``; ``mixed``; None without a whole message."""
     whole_bytes: int
@@ -115,6 +119,8 @@ class MessageSet07(NamedTuple):
     """Payloads that do not have the CRC-32 that their header tells."""
     is_cut: bool
     """The last message is not all there, as a broker may send it."""
+    start: int = 0
+    """Position in the frame of the field's first byte."""
 
 
 class Part07(NamedTuple):
@@ -157,8 +163,12 @@ class OffsetsPart07(NamedTuple):
 Response07: TypeAlias = tuple[FetchPart07, ...] | OffsetsPart07
 
 
-def parse_request(frame: bytes | memoryview) -> Request07:
+def parse_request(
+    frame: bytes | memoryview, limits: DecompressionLimits | None = None
+) -> Request07:
     """Read a whole request frame, its size prefix included.
+
+    ``limits`` bound what comes out of compressed messages, of each partition; None opens none.
 
     Raises:
         Truncated: a field goes past the frame's end.
@@ -178,14 +188,16 @@ def parse_request(frame: bytes | memoryview) -> Request07:
             raise Malformed(f"{count} parts")
     parts = []
     for _ in range(count):
-        part, at = _part(frame, at, kind)
+        part, at = _part(frame, at, kind, limits)
         parts.append(part)
     if at != len(frame):
         raise Malformed(f"{len(frame) - at} bytes left over")
     return Request07(kind, tuple(parts))
 
 
-def _part(frame: bytes | memoryview, at: int, kind: RequestType) -> tuple[Part07, int]:
+def _part(
+    frame: bytes | memoryview, at: int, kind: RequestType, limits: DecompressionLimits | None
+) -> tuple[Part07, int]:
     topic, at = _topic(frame, at)
     partition = _int32(frame, at)
     if partition < _RANDOM_PARTITION:
@@ -198,7 +210,7 @@ def _part(frame: bytes | memoryview, at: int, kind: RequestType) -> tuple[Part07
             raise Malformed(f"messages of {length} bytes")
         if at + length > len(frame):
             raise Truncated("messages go past the end of the frame")
-        messages = parse_messages(frame[at : at + length])
+        messages = _field(frame, at, at + length, limits)
         return Part07(topic, partition, messages=messages), at + length
     first, second = _int64(frame, at), _int32(frame, at + 8)
     at += 12
@@ -271,8 +283,12 @@ def _is_sound(part: Part07) -> bool:
     return (part.time_ms or 0) >= least_time and (part.max_number or 0) >= 0
 
 
-def parse_response(frame: bytes | memoryview, request: Request07) -> Response07:
+def parse_response(
+    frame: bytes | memoryview, request: Request07, limits: DecompressionLimits | None = None
+) -> Response07:
     """Read a whole response frame, its size prefix included, as the answer to ``request``.
+
+    ``limits`` as for :func:`parse_request`.
 
     Raises:
         WireError: it is no answer to such a request.
@@ -280,9 +296,9 @@ def parse_response(frame: bytes | memoryview, request: Request07) -> Response07:
     if request.type == RequestType.OFFSETS:
         return _offsets(frame)
     if request.type == RequestType.FETCH:
-        return (_fetched(frame, 4, len(frame)),)
+        return (_fetched(frame, 4, len(frame), limits),)
     if request.type == RequestType.MULTIFETCH:
-        return _fetched_parts(frame, len(request.parts))
+        return _fetched_parts(frame, len(request.parts), limits)
     raise Malformed(f"{request.type.api_name} has no response")
 
 
@@ -296,14 +312,18 @@ def _offsets(frame: bytes | memoryview) -> OffsetsPart07:
     return OffsetsPart07(code, tuple(_INT64(frame, 10 + 8 * index)[0] for index in range(count)))
 
 
-def _fetched(frame: bytes | memoryview, at: int, end: int) -> FetchPart07:
+def _fetched(
+    frame: bytes | memoryview, at: int, end: int, limits: DecompressionLimits | None
+) -> FetchPart07:
     code = _int16(frame, at)
     if code not in ERROR_NAMES_07:
         raise Malformed(f"error code {code}")
-    return FetchPart07(code, parse_messages(frame[at + 2 : end]))
+    return FetchPart07(code, _field(frame, at + 2, end, limits))
 
 
-def _fetched_parts(frame: bytes | memoryview, count: int) -> tuple[FetchPart07, ...]:
+def _fetched_parts(
+    frame: bytes | memoryview, count: int, limits: DecompressionLimits | None
+) -> tuple[FetchPart07, ...]:
     """Read a part for each that was asked for, after an error code of the whole if there is one.
 
     Brokers write the code; clients have been written that do not expect it. Only one of the two
@@ -313,36 +333,47 @@ def _fetched_parts(frame: bytes | memoryview, count: int) -> tuple[FetchPart07, 
     if code and len(frame) == 6:
         return tuple(FetchPart07(code, parse_messages(b"")) for _ in range(count))
     try:
-        return _parts_from(frame, 6, count)
+        return _parts_from(frame, 6, count, limits)
     except WireError:
-        return _parts_from(frame, 4, count)
+        return _parts_from(frame, 4, count, limits)
 
 
-def _parts_from(frame: bytes | memoryview, at: int, count: int) -> tuple[FetchPart07, ...]:
+def _parts_from(
+    frame: bytes | memoryview, at: int, count: int, limits: DecompressionLimits | None
+) -> tuple[FetchPart07, ...]:
     parts = []
     for _ in range(count):
         end = at + 4 + _int32(frame, at)
         if not at + 6 <= end <= len(frame):
             raise Malformed("a part goes past the end of the frame")
-        parts.append(_fetched(frame, at + 4, end))
+        parts.append(_fetched(frame, at + 4, end, limits))
         at = end
     if at != len(frame):
         raise Malformed(f"{len(frame) - at} bytes left over")
     return tuple(parts)
 
 
-def parse_messages(field: bytes | memoryview) -> MessageSet07:
+def _field(
+    frame: bytes | memoryview, start: int, end: int, limits: DecompressionLimits | None
+) -> MessageSet07:
+    return parse_messages(frame[start:end], limits)._replace(start=start)
+
+
+def parse_messages(
+    field: bytes | memoryview, limits: DecompressionLimits | None = None
+) -> MessageSet07:
     """Count the messages in a field that holds nothing else.
 
     The last one may be cut. Time: one step a message of at least 9 bytes, and a CRC-32 over the
-    first 8 MiB of payloads.
+    first 8 MiB of payloads; with ``limits``, what they allow of opening compressed payloads.
 
     Raises:
         Malformed: a length or a magic byte that no message has.
     """
-    at, count, is_hidden, bad = 0, 0, False, 0
+    at, count, bad = 0, 0, 0
     codecs: set[int] = set()
     size = len(field)
+    inside = InsideCounter(limits, size)
     while at + 5 <= size:
         length, magic = _INT32(field, at)[0], field[at + 4]
         head = _MESSAGE_HEAD_BYTES + magic
@@ -353,21 +384,22 @@ def parse_messages(field: bytes | memoryview) -> MessageSet07:
             break
         codec = field[at + 5] & 3 if magic else 0
         codecs.add(codec)
-        is_hidden = is_hidden or codec != 0
-        count += 1
+        payload = at + 4 + head
+        if codec:
+            inside.add(codec, field[payload:end])
+        else:
+            count += 1
         if end <= _CHECKED_BYTES:
-            payload = at + 4 + head
             bad += zlib.crc32(field[payload:end]) != _INT32(field, payload - 4)[0] & 0xFFFFFFFF
         at = end
-    return MessageSet07(
-        size, None if is_hidden else count, _codec(codecs), at, bad, is_cut=at < size
-    )
+    total = None if inside.count is None else count + inside.count
+    return MessageSet07(size, total, _codec(codecs), at, bad, is_cut=at < size)
 
 
 def _codec(codecs: set[int]) -> str | None:
     if len(codecs) > 1:
         return "mixed"
-    return _CODECS[next(iter(codecs))] if codecs else None
+    return CODEC_NAMES_07[next(iter(codecs))] if codecs else None
 
 
 def _int16(frame: bytes | memoryview, at: int) -> int:

@@ -20,12 +20,14 @@ from kanalyze.analysis.decoding.bodies import (
     ForwardedExchange,
     json_path,
 )
+from kanalyze.analysis.decoding.kafka07 import trace_07
 from kanalyze.analysis.decoding.secrets import HIDDEN
 from kanalyze.analysis.decoding.values import uuid_text
 from kanalyze.analysis.text import escape
 from kanalyze.analysis.times import format_time
 from kanalyze.model import AnomalyKind
 from kanalyze.protocol.error_codes import error_name
+from kanalyze.protocol.kafka07 import error_name_07
 from kanalyze.protocol.trace import TraceNode, trace_message
 from kanalyze.protocol.wire import WireError
 from kanalyze.render.text import shown
@@ -84,11 +86,9 @@ class TreeText:
             if message is None or found is None:
                 continue
             yield f"{_STEP}{kind} {_when(message, packet)}"
-            if (
-                message.data is not None
-                and exchange.api_key is not None
-                and exchange.wire == "kafka"
-            ):
+            if exchange.wire != "kafka":
+                yield from self._old_frame(exchange, message, found, kind)
+            elif message.data is not None and exchange.api_key is not None:
                 yield from self._frame(message.data, exchange.api_key, exchange.api_version, kind)
             yield from _problem_lines(found)
         if decoded.forwarded is not None:
@@ -125,6 +125,16 @@ class TreeText:
             return
         self._reader.redactor(api_key, kind).redact_trace(body.root)
         yield from self._children(body.root, 2)
+
+    def _old_frame(
+        self, exchange: Exchange, message: Message, found: DecodedMessage, kind: Kind
+    ) -> Iterator[str]:
+        """Give the lines of a frame of Kafka 0.7, if it can be read."""
+        if found.values is None or message.data is None:
+            return
+        for node in trace_07(exchange, kind):
+            node.children = node.children[: self._limits.elements]
+            yield from self._node(node, 2)
 
     def _forwarded(self, forwarded: ForwardedExchange) -> Iterator[str]:
         header = forwarded.header
@@ -178,7 +188,7 @@ class TreeText:
             return HIDDEN
         if kind.startswith("[]"):
             return "1 element" if value == 1 else f"{value} elements"
-        if kind == "records":
+        if kind in ("records", "messages"):
             return _size(value)
         if kind == "uuid":
             return uuid_text(value)
@@ -190,6 +200,8 @@ class TreeText:
             return "true" if value else "false"
         if kind == "int16" and node.name == "ErrorCode":
             return f"{value} {error_name(value)}"
+        if kind == "int16" and node.name == "errorCode":  # so written by trace_07 alone
+            return f"{value} {error_name_07(value)}"
         return str(value)
 
     def _text(self, value: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from typing import TYPE_CHECKING
 
 from kanalyze.analysis.extract import Extractors
@@ -41,6 +42,16 @@ def test_a_produce_is_one_way_and_counts_its_messages() -> None:
     )
     assert (row.record_count, row.partitions[0].codec) == (None, "snappy")
     assert row.record_bytes == len(old.message())
+
+
+def test_messages_inside_of_compressed_ones_are_counted() -> None:
+    inside = gzip.compress(old.message(b"a") + old.message(b"b"))
+    messages = old.message(inside, codec=1) + old.message()
+    talk = Talk().client(old.produce(messages), old.fetch(0)).broker(old.fetched(messages))
+    assert [(row.record_count, row.partitions[0].codec) for row in rows_of(talk)] == [
+        (3, "mixed"),
+        (3, "mixed"),
+    ]
 
 
 def test_the_five_requests_are_named_as_they_were() -> None:

@@ -268,12 +268,6 @@ def test_a_message_without_records_gives_no_row() -> None:
     assert rows_of(fetched({PLACE: b""})) == []
 
 
-def test_messages_of_kafka_0_7_are_not_taken_for_batches() -> None:
-    exchange, made = fetched({PLACE: batch_of()})
-    exchange.wire = "kafka-0.7"
-    assert rows_of((exchange, made)) == []
-
-
 def test_bytes_that_are_not_those_of_the_message_give_a_problem() -> None:
     exchange, made = produced({PLACE: batch_of()})
     assert exchange.request is not None

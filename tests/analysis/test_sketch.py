@@ -40,9 +40,8 @@ def test_quantiles_of_few_values_are_exact(values, q):
 @given(st.integers(0, 2**32), st.integers(EXACT_LIMIT + 1, 3000), QUANTILES)
 def test_quantiles_of_many_values_are_within_the_stated_error(seed, count, q):
     values = np.random.default_rng(seed).lognormal(14, 3, count).astype(np.int64)
-    exact = int(np.quantile(values, q, method="inverted_cdf"))
-    if q == 0:
-        exact = int(values.min())
+    # Not NumPy's quantile: it takes 0.07 of 1300 for a little more than 91.
+    exact = nearest_rank(values.tolist(), q)
     assert abs(sketch_of(values.tolist()).quantile(q) - exact) <= exact * RELATIVE_ERROR
 
 

@@ -89,3 +89,7 @@ def test_what_makes_no_sense_is_refused_in_one_line(text: str, reason: str) -> N
         parse_topic_ids(text)
     assert reason in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_the_controllers_log_has_its_name_from_the_start() -> None:
+    assert TopicNames().name(None, bytes(15) + b"\1") == "__cluster_metadata"

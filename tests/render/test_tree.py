@@ -143,11 +143,11 @@ def test_bytes_that_are_missing_give_no_offsets():
     assert "600 bytes not decoded" in text(EXCHANGES["missing"])
 
 
-def test_an_exchange_of_kafka_07_is_a_title_and_sizes():
+def test_an_exchange_of_kafka_07_that_cannot_be_read_is_a_title_and_sizes():
     made = exchange(sized(b"\0\0" + bytes(30)), wire="kafka-0.7", api_version=None)
-    shown = text(made, anomalies=["unknown_api"])
-    assert "no definition describes this wire; 32 bytes not decoded" in shown
-    assert "anomalies: unknown_api" in shown
+    shown = text(made, anomalies=["malformed_body"])
+    assert "malformed_body, byte 4: a topic of 0 bytes; 32 bytes not decoded" in shown
+    assert "anomalies: malformed_body" in shown
 
 
 OFFSETS = re.compile(r" *(\d+)\.\.(\d+) ")

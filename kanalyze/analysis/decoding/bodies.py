@@ -16,6 +16,7 @@ import re
 import struct
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kanalyze.analysis.decoding.kafka07 import trace_07, values_of
 from kanalyze.analysis.decoding.secrets import Redactor
 from kanalyze.model import AnomalyKind
 from kanalyze.protocol.headers import RequestHeader, parse_request_header, parse_response_header
@@ -88,7 +89,8 @@ class DecodedMessage(NamedTuple):
     """The version that ``values`` were read as."""
     values: dict[str, Any] | None
     """As :data:`kanalyze.protocol.compiler.Decoder` gives with ``Projection.ALL``, secrets
-    replaced by text; None when the body could not be read."""
+    replaced by text; None when the body could not be read. Of Kafka 0.7, for which there is no
+    definition, what :func:`kanalyze.analysis.decoding.kafka07.values_of` gives."""
     header_tags: list[tuple[int, bytes]]
     """Tagged fields of the header; no release knows any."""
     problem: Problem | None
@@ -125,7 +127,8 @@ class BodyReader:
     def exchange(self, exchange: Exchange) -> DecodedExchange:
         """Decode both messages of an exchange; raises nothing, whatever the bytes."""
         if exchange.wire != "kafka":
-            return DecodedExchange(_other(exchange.request), _other(exchange.response), None)
+            request = _old(exchange, exchange.request, "request")
+            return DecodedExchange(request, _old(exchange, exchange.response, "response"), None)
         key, version = exchange.api_key, exchange.api_version
         request = self._message(exchange.request, key, version, "request")
         response = self._message(exchange.response, key, version, "response")
@@ -284,13 +287,29 @@ def json_path(path: str) -> str:
     return re.sub(r"(^|\.)([A-Z])", lambda found: found[1] + found[2].lower(), path)
 
 
-def _other(message: Message | None) -> DecodedMessage | None:
-    """Return what stands for a message of Kafka 0.7, which no definition describes."""
+def _old(exchange: Exchange, message: Message | None, kind: Kind) -> DecodedMessage | None:
+    """Decode a message of Kafka 0.7, which no definition describes."""
     if message is None:
         return None
-    text = "no definition describes this wire"
     size = message.length - PREFIX_BYTES
-    return _undecoded(None, Problem(AnomalyKind.UNKNOWN_API, PREFIX_BYTES, size, None, text))
+    if exchange.request is None:
+        text = "a response to a request that was not seen"
+        return _undecoded(
+            None, Problem(AnomalyKind.ORPHAN_RESPONSE, PREFIX_BYTES, size, None, text)
+        )
+    if message.data is None and exchange.api_key is None and exchange.malformed:
+        # Nobody can want the bytes of what has not even a type, so they were not kept.
+        text = "no request of Kafka 0.7, or not all there"
+        return _undecoded(None, Problem(AnomalyKind.MALFORMED_BODY, PREFIX_BYTES, size, None, text))
+    if message.data is None:
+        text = "the capture does not hold all its bytes"
+        return _undecoded(None, Problem(AnomalyKind.MISSING_BYTES, 0, message.length, None, text))
+    try:
+        nodes = trace_07(exchange, kind)
+    except WireError as error:
+        problem = Problem(AnomalyKind.MALFORMED_BODY, PREFIX_BYTES, size, None, str(error))
+        return _undecoded(None, problem)
+    return DecodedMessage(None, 0, values_of(nodes), [], None)
 
 
 def _is_unsupported(data: bytes, body: int) -> bool:
