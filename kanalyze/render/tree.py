@@ -30,6 +30,7 @@ from kanalyze.protocol.error_codes import error_name
 from kanalyze.protocol.kafka07 import error_name_07
 from kanalyze.protocol.trace import TraceNode, trace_message
 from kanalyze.protocol.wire import WireError
+from kanalyze.render.embedded import embedded_lines
 from kanalyze.render.text import shown
 from kanalyze.render.units import duration_text
 
@@ -125,6 +126,8 @@ class TreeText:
             return
         self._reader.redactor(api_key, kind).redact_trace(body.root)
         yield from self._children(body.root, 2)
+        for line in embedded_lines(body.root):
+            yield f"{_STEP * 2}inside {line}"
 
     def _old_frame(
         self, exchange: Exchange, message: Message, found: DecodedMessage, kind: Kind

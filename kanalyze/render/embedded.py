@@ -1,0 +1,81 @@
+"""What the consumer protocol says inside of JoinGroup and SyncGroup, as lines of text.
+
+In: the trace of a body. Out: lines. This module must not know frames, nor who shows the lines.
+
+The bytes are the group's own affair: they are read only where the message itself says that its
+protocol type is ``consumer`` (JoinGroup requests; JoinGroup responses from version 7 on, SyncGroup
+from version 5 on).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kanalyze.protocol.embedded import parse_assignment, parse_subscription
+from kanalyze.protocol.wire import WireError
+from kanalyze.render.text import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kanalyze.protocol.embedded import TopicPartitions
+    from kanalyze.protocol.trace import TraceNode
+
+__all__ = ["embedded_lines"]
+
+_CONSUMER = "consumer"
+_MOST_NAMED = 20
+
+
+def embedded_lines(body: TraceNode) -> Iterator[str]:
+    """Give a line for each subscription and assignment in a body; none where there are none."""
+    types = [node.value for node in body.children if node.name == "ProtocolType"]
+    if types != [_CONSUMER]:
+        return
+    for node in _bytes_nodes(body):
+        try:
+            said = _subscription(node) if node.name == "Metadata" else _assignment(node)
+        except WireError:
+            said = "no consumer protocol, whatever the protocol type says"
+        yield f"{node.start}..{node.end} {said}"
+
+
+def _bytes_nodes(node: TraceNode) -> Iterator[TraceNode]:
+    for child in node.children:
+        if child.name in ("Metadata", "Assignment") and isinstance(child.value, bytes):
+            if child.value:
+                yield child
+        else:
+            yield from _bytes_nodes(child)
+
+
+def _subscription(node: TraceNode) -> str:
+    found = parse_subscription(node.value)
+    parts = [f"subscription v{found.version} to {_names(found.topics)}"]
+    if found.owned:
+        parts.append(f"owns {_partitions(found.owned)}")
+    if found.generation_id is not None:
+        parts.append(f"generation {found.generation_id}")
+    if found.rack_id is not None:
+        parts.append(f"rack {shown(found.rack_id)}")
+    return ", ".join(parts)
+
+
+def _assignment(node: TraceNode) -> str:
+    found = parse_assignment(node.value)
+    return f"assignment v{found.version} of {_partitions(found.assigned)}"
+
+
+def _names(topics: tuple[str, ...]) -> str:
+    return _bounded([shown(topic) for topic in topics])
+
+
+def _partitions(several: tuple[TopicPartitions, ...]) -> str:
+    return _bounded(
+        [f"{shown(topic)} [{_bounded(list(map(str, parts)))}]" for topic, parts in several]
+    )
+
+
+def _bounded(texts: list[str]) -> str:
+    more = f" and {len(texts) - _MOST_NAMED} more" if len(texts) > _MOST_NAMED else ""
+    return (", ".join(texts[:_MOST_NAMED]) or "nothing") + more
