@@ -231,18 +231,18 @@ class KafkaConnection:
         """Follow what requests say of the connection itself: software, login."""
         key = header.api_key
         if key == API_VERSIONS and header.api_version >= 3:
-            found = self._reader.secret_free_fields(
+            found = self._reader.protocol_fields(
                 frame, header, "ClientSoftwareName", "ClientSoftwareVersion"
             )
             if found is not None:
                 self.peers.software_name, self.peers.software_version = found
         elif key == SASL_HANDSHAKE:
-            found = self._reader.secret_free_fields(frame, header, "Mechanism")
+            found = self._reader.protocol_fields(frame, header, "Mechanism")
             self._mechanism = found[0] if found is not None else None
             if header.api_version == 0:
                 self._raw_tokens = _MOST_TOKENS
         elif key == SASL_AUTHENTICATE:
-            found = self._reader.secret_free_fields(frame, header, "AuthBytes")
+            found = self._reader.protocol_fields(frame, header, "AuthBytes")
             if found is not None and self.peers.principal is None:
                 self.peers.principal = principal_of(self._mechanism, found[0])
 

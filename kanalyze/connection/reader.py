@@ -125,7 +125,7 @@ class MessageReader:
         except (WireError, struct.error, IndexError):
             return None
 
-    def secret_free_fields(
+    def protocol_fields(
         self, frame: Frame, header: RequestHeader, *paths: str
     ) -> tuple[Any, ...] | None:
         """Read named fields of a request now, apart from those wanted; None when that fails.

@@ -239,10 +239,6 @@ class FrameCutter:
         if self._partial is not None:
             self._partial.detach()
 
-    def lose_sync(self, stream_offset: int, time_ns: int, packet: int) -> None:
-        """Begin to look for a boundary from here on; what has begun is forgotten."""
-        self._out_of_sync(stream_offset, None, time_ns, packet)
-
     # -- in sync ------------------------------------------------------------------------------
 
     def _chunk(self, chunk: Chunk) -> None:
