@@ -199,6 +199,8 @@ class AnomalyKind(enum.StrEnum):
     """A retransmission with other bytes than the first time."""
     REORDER_LIMIT = "reorder_limit"
     """Too much held back while waiting for a lost segment: the wait was given up."""
+    CONNECTION_LIMIT = "connection_limit"
+    """More open connections than are kept: the one that was silent for longest was closed."""
     # connection
     NOT_IN_SYNC = "not_in_sync"
     """Bytes passed over while looking for a frame boundary."""
@@ -221,6 +223,8 @@ class AnomalyKind(enum.StrEnum):
     """Paired, but captured the wrong way round."""
     PENDING_LIMIT = "pending_limit"
     """More requests in flight than are kept."""
+    MEMORY_LIMIT = "memory_limit"
+    """Bytes dropped because all that is held together took too much memory."""
     TLS_ON_PLAINTEXT_PORT = "tls_on_plaintext_port"
     """A TLS client on a connection that the broker takes for Kafka."""
 

@@ -71,6 +71,12 @@ class SegmentColumns:
     acknowledgment: NDArray[np.int64]
     """0 to 2^32 - 1; means something where :data:`ACK` is set."""
     flags: NDArray[np.int64]
+    window: NDArray[np.uint16]
+    """As written in the header, not scaled."""
+    checksum: NDArray[np.uint16]
+    """As written in the header; not verified, for network cards fill it in after the capture."""
+    identification: NDArray[np.int32]
+    """Of the IPv4 header, 0 to 65,535; -1 for IPv6."""
     payload_start: NDArray[np.int64]
     """Index in the buffer; past the packet's end where even the header was cut."""
     payload_bytes: NDArray[np.int64]
@@ -132,6 +138,9 @@ def _read_tcp(batch: PacketBatch, found: TcpInIp, notes: Notes) -> SegmentColumn
         sequence=header["sequence"].astype(np.int64),
         acknowledgment=header["acknowledgment"].astype(np.int64),
         flags=header["flags"].astype(np.int64),
+        window=header["window"],
+        checksum=header["checksum"],
+        identification=found.identification,
         payload_start=payload_start,
         payload_bytes=payload_bytes,
         captured_bytes=captured,
@@ -149,6 +158,7 @@ def _pick(found: TcpInIp, wanted: NDArray[Any]) -> TcpInIp:
         found.destination_high[wanted],
         found.destination_low[wanted],
         found.is_ipv6[wanted],
+        found.identification[wanted],
     )
 
 
@@ -166,5 +176,6 @@ def _in_order(ipv4: TcpInIp, ipv6: TcpInIp) -> TcpInIp:
         np.concatenate([ipv4.destination_high, ipv6.destination_high]),
         np.concatenate([ipv4.destination_low, ipv6.destination_low]),
         np.concatenate([ipv4.is_ipv6, ipv6.is_ipv6]),
+        np.concatenate([ipv4.identification, ipv6.identification]),
     )
     return _pick(both, np.argsort(both.places.row))

@@ -76,6 +76,8 @@ class TcpInIp:
     destination_high: NDArray[np.uint64]
     destination_low: NDArray[np.uint64]
     is_ipv6: NDArray[np.bool_]
+    identification: NDArray[np.int32]
+    """Of the IPv4 header; -1 for IPv6."""
 
 
 def read_ipv4(batch: PacketBatch, places: Places, notes: Notes) -> TcpInIp:
@@ -106,6 +108,7 @@ def read_ipv4(batch: PacketBatch, places: Places, notes: Notes) -> TcpInIp:
         destination_high=none,
         destination_low=header["destination"].astype(np.uint64),
         is_ipv6=np.zeros(len(inner), np.bool_),
+        identification=header["identification"].astype(np.int32),
     )
 
 
@@ -134,6 +137,7 @@ def read_ipv6(batch: PacketBatch, places: Places, notes: Notes) -> TcpInIp:
         destination_high=header["destination_high"].astype(np.uint64),
         destination_low=header["destination_low"].astype(np.uint64),
         is_ipv6=np.ones(len(inner), np.bool_),
+        identification=np.full(len(inner), -1, np.int32),
     )
 
 
