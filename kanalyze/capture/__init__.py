@@ -1,5 +1,5 @@
-"""Captured bytes to packet batches: pcap and pcapng files, compressed or not, and pipes.
+"""Captured bytes to packet batches: pcap and pcapng, compressed or not, one file or many.
 
-In: paths or binary files. Out: :class:`kanalyze.model.PacketBatch`. Must not know: what is inside
-a packet.
+In: paths, URLs, pipes or binary files. Out: :class:`kanalyze.model.PacketBatch`. Must not know:
+what is inside a packet.
 """

@@ -1,49 +1,84 @@
 """From the arguments of a command to the captures to be read, in the order of their packets.
 
-In: paths, folders, globs, ``-``. Out: paths for :func:`kanalyze.capture.reader.open_capture`.
-Must not know: what is done with them.
+In: paths, folders, globs, URLs, ``-``. Out: paths and URLs for
+:func:`kanalyze.capture.reader.open_capture`. Must not know: what is done with them.
 """
 
 from __future__ import annotations
 
 import glob
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from kanalyze.capture.gzipped import GZIP_MAGIC, GzipDamagedError, GzipSource
-from kanalyze.capture.reader import MAGIC_BYTES, is_capture_start, open_capture
-from kanalyze.capture.source import STDIN, open_source
+from kanalyze.capture.reader import CaptureReader, NotACaptureError, open_capture
+from kanalyze.capture.source import STDIN, capture_name, open_source
+from kanalyze.capture.stores import Stores
+from kanalyze.capture.urls import is_url
 from kanalyze.errors import CaptureError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from kanalyze.capture.source import ByteSource, PathLike
+    from kanalyze.capture.source import PathLike
 
-__all__ = ["find_captures", "first_packet_time_ns"]
+__all__ = [
+    "FoundCapture",
+    "can_be_read_twice",
+    "find_captures",
+    "find_inputs",
+    "first_packet_time_ns",
+    "look_at",
+]
 
 _PEEK_BYTES: Final = 64 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class FoundCapture:
+    """A capture that an argument names."""
+
+    path: str
+    """For :func:`open_capture`; a URL may hold credentials."""
+    looked_at: bool = False
+    """It was opened, and the fields below are known."""
+    first_time_ns: int | None = None
+    """Unix time in ns of its first packet; None when it has none."""
+    total_bytes: int | None = None
+    """Its size; None where there is no telling."""
 
 
 def find_captures(arguments: Sequence[PathLike]) -> list[str]:
     """Return the captures that the arguments name, each once, by the time of their first packet.
 
+    As :func:`find_inputs`, which also tells what it saw of them.
+    """
+    return [found.path for found in find_inputs(arguments)]
+
+
+def find_inputs(arguments: Sequence[PathLike], stores: Stores | None = None) -> list[FoundCapture]:
+    """Return the captures that the arguments name, each once, by the time of their first packet.
+
     An argument is a file, a folder (all captures directly in it, told by their content), a glob,
-    or ``-`` for standard input, which stands alone; so does anything else that cannot be read
-    twice (a named pipe). Captures without a packet come last.
+    a URL of any of these, or ``-`` for standard input, which stands alone; so does anything else
+    that cannot be read twice (a named pipe). Captures without a packet come last. Each is opened
+    once, for its first packet; a single file not at all.
 
     Raises :class:`CaptureError` when an argument names nothing that can be read as a capture.
     """
-    paths = list(_distinct(path for argument in arguments for path in _expand(argument)))
-    if not paths:
+    stores = Stores() if stores is None else stores
+    named = (found for argument in arguments for found in _expand(argument, stores))
+    captures = list(_distinct(named))
+    if not captures:
         raise CaptureError("no capture given")
-    if len(paths) == 1:
-        return paths
-    for path in paths:
-        if not _can_be_read_twice(path):
-            raise CaptureError(f"{path}: can only be read alone, not with other captures")
-    return sorted(paths, key=_order)
+    if len(captures) == 1:
+        return captures
+    for found in captures:
+        if not can_be_read_twice(found.path):
+            name = capture_name(found.path)
+            raise CaptureError(f"{name}: can only be read alone, not with other captures")
+    return sorted((look_at(found, stores) for found in captures), key=_order)
 
 
 def first_packet_time_ns(path: PathLike) -> int | None:
@@ -52,39 +87,73 @@ def first_packet_time_ns(path: PathLike) -> int | None:
     Raises :class:`CaptureError` when it is no capture.
     """
     with open_capture(path, buffer_bytes=_PEEK_BYTES) as reader:
-        for batch in reader.batches():
-            return int(batch.time_ns[0])
+        return _first_time(reader)
+
+
+def look_at(found: FoundCapture, stores: Stores) -> FoundCapture:
+    """Open a capture for its first packet, unless that has been done.
+
+    Raises :class:`CaptureError` when it is no capture.
+    """
+    if found.looked_at:
+        return found
+    with open_capture(found.path, buffer_bytes=_PEEK_BYTES, stores=stores) as reader:
+        return FoundCapture(found.path, True, _first_time(reader), reader.total_bytes)
+
+
+def can_be_read_twice(path: str) -> bool:
+    """Files can; what does not exist is left for opening it to complain of."""
+    if is_url(path):
+        return True
+    return path != STDIN and (Path(path).is_file() or not Path(path).exists())
+
+
+def _first_time(reader: CaptureReader) -> int | None:
+    for batch in reader.batches():
+        return int(batch.time_ns[0])
     return None
 
 
-def _order(path: str) -> tuple[bool, int, str]:
-    time_ns = first_packet_time_ns(path)
-    return time_ns is None, time_ns or 0, path
+def _order(found: FoundCapture) -> tuple[bool, int, str]:
+    return found.first_time_ns is None, found.first_time_ns or 0, found.path
 
 
-def _distinct(paths: Iterable[str]) -> Iterator[str]:
+def _distinct(captures: Iterable[FoundCapture]) -> Iterator[FoundCapture]:
     """Leave out files that were named before, in whichever way."""
     seen = set()
-    for path in paths:
-        real = path if path == STDIN else os.path.realpath(path)
+    for found in captures:
+        path = found.path
+        real = path if path == STDIN or is_url(path) else os.path.realpath(path)
         if real not in seen:
             seen.add(real)
-            yield path
+            yield found
 
 
-def _expand(argument: PathLike) -> list[str]:
+def _expand(argument: PathLike, stores: Stores) -> list[FoundCapture]:
     text = os.fspath(argument)
     if text == STDIN:
-        return [text]
+        return [FoundCapture(text)]
+    if is_url(text):
+        return _stored(text, stores)
     try:
         path = Path(text)
         if path.is_dir():
-            return _captures_in(path)
+            inside = [str(each) for each in sorted(path.iterdir()) if each.is_file()]
+            return _captures_of(inside, text, stores)
         if not path.exists() and glob.has_magic(text):
-            return _matching(text)
+            return [FoundCapture(name) for name in _matching(text)]
     except OSError as error:
         raise CaptureError(f"{text}: {(error.strerror or str(error)).lower()}") from error
-    return [text]
+    return [FoundCapture(text)]
+
+
+def _stored(url: str, stores: Stores) -> list[FoundCapture]:
+    urls, is_folder = stores.expand(url)
+    if is_folder:
+        return _captures_of(urls, capture_name(url), stores)
+    if not urls:
+        raise CaptureError(f"{capture_name(url)}: no file has such a name")
+    return [FoundCapture(each) for each in urls]
 
 
 def _matching(pattern: str) -> list[str]:
@@ -95,42 +164,23 @@ def _matching(pattern: str) -> list[str]:
     return found
 
 
-def _captures_in(folder: Path) -> list[str]:
-    found = [str(path) for path in sorted(folder.iterdir()) if path.is_file() and _sniff(path)]
+def _captures_of(paths: Iterable[str], folder: str, stores: Stores) -> list[FoundCapture]:
+    """Keep what begins as a capture does; what cannot be opened is none."""
+    found = [capture for path in paths if (capture := _look_inside(path, stores)) is not None]
     if not found:
         raise CaptureError(f"{folder}: no capture in this folder")
     return found
 
 
-def _sniff(path: Path) -> bool:
-    """Tell a capture by its first bytes; what cannot be opened is none."""
+def _look_inside(path: str, stores: Stores) -> FoundCapture | None:
     try:
-        source = open_source(path)
+        source = open_source(path, stores=stores)
     except CaptureError:
-        return False
+        return None
     try:
-        start = _first_bytes(source)
-        if start.startswith(GZIP_MAGIC):
-            with path.open("rb", buffering=0) as again:
-                start = _first_bytes(GzipSource(open_source(again)))
-        return is_capture_start(start)
-    except (CaptureError, GzipDamagedError, OSError):
-        return False
+        reader = CaptureReader(source, _PEEK_BYTES)
+        return FoundCapture(path, True, _first_time(reader), reader.total_bytes)
+    except NotACaptureError:
+        return None
     finally:
         source.close()
-
-
-def _first_bytes(source: ByteSource) -> bytes:
-    start = bytearray(MAGIC_BYTES)
-    count = 0
-    while count < len(start):
-        more = source.readinto(memoryview(start)[count:])
-        if not more:
-            break
-        count += more
-    return bytes(start[:count])
-
-
-def _can_be_read_twice(path: str) -> bool:
-    """Regular files can; what does not exist is left for opening it to complain of."""
-    return path != STDIN and (Path(path).is_file() or not Path(path).exists())

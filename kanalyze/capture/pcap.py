@@ -1,18 +1,25 @@
-"""The pcap file format: a file header, then records of a 16-byte header and a packet.
+"""The pcap file format: a file header, then records of a header and a packet.
 
 In: bytes, in any portions. Out: packets as columns. Must not know: where the bytes come from.
 
 The format is that of the Internet-Draft draft-ietf-opsawg-pcap: all numbers in the byte order of
-the machine that wrote them, which the magic number tells, together with the unit of time.
+the machine that wrote them, which the magic number tells, together with the unit of time. Variants
+have longer headers, whose additions say nothing that is needed (facts from Wireshark's
+``wiretap/libpcap.h`` and ``libpcap.c``): the one of Alexey Kuznetsov's patches, which routers still
+write, has 8 bytes more in each record; Ixia's ``lcap`` files have the size of all records at the
+end of the file header, a count of microseconds where software and of nanoseconds where hardware
+captured. Before version 2.3 the two lengths of a record stood the other way round. AIX writes
+version 2.2, nanoseconds, and instead of a link type the kind of interface of RFC 1573.
 """
 
 from __future__ import annotations
 
 import struct
-from typing import Final
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
+from kanalyze.capture.description import CaptureInterface, Description
 from kanalyze.capture.records import (
     MAX_RECORD_BYTES,
     STANDARD_SNAP_BYTES,
@@ -25,64 +32,97 @@ from kanalyze.gathers import gather, overlapping
 
 __all__ = ["PCAP_MAGICS", "PcapParser"]
 
-PCAP_MAGICS: Final = {
-    b"\xa1\xb2\xc3\xd4": (">", 1000),
-    b"\xd4\xc3\xb2\xa1": ("<", 1000),
-    b"\xa1\xb2\x3c\x4d": (">", 1),
-    b"\x4d\x3c\xb2\xa1": ("<", 1),
-}
-"""First four bytes: byte order, nanoseconds in a unit of the second time field."""
 
-FILE_HEADER_BYTES: Final = 24
-RECORD_HEADER_BYTES: Final = 16
-_LENGTH_AT: Final = 8
+class _Variant(NamedTuple):
+    order: str
+    """Byte order, as :mod:`struct` writes it."""
+    ns_per_unit: int
+    """Nanoseconds in a unit of the second time field."""
+    file_header_bytes: int = 24
+    record_header_bytes: int = 16
+
+
+_BYTE_ORDERS: Final[tuple[tuple[Literal["big", "little"], str], ...]] = (
+    ("big", ">"),
+    ("little", "<"),
+)
+PCAP_MAGICS: Final = {
+    magic.to_bytes(4, byteorder): _Variant(order, *layout)
+    for magic, layout in {
+        0xA1B2C3D4: (1000,),
+        0xA1B23C4D: (1,),
+        0xA1B2CD34: (1000, 24, 24),
+        0x1C0001AB: (1000, 28),
+        0x1C0001AC: (1, 28),
+    }.items()
+    for byteorder, order in _BYTE_ORDERS
+}
+"""The variants, by the first four bytes of the file."""
+
 _LINK_TYPE_MASK: Final = 0xFFFF
-"""Above the link type stand the length of the frame check sequence and flags."""
+"""Above the link type stand the length of the frame check sequence and flags. Packets may end with
+such a sequence: it lies behind the length that the IP header tells, and nobody reads on to it."""
+_AIX_LINK_TYPES: Final = {6: 1, 9: 6, 15: 10, 24: 0}
+"""By kind of interface: Ethernet, token ring, FDDI, loopback."""
+_AIX_VERSION: Final = (2, 2)
+_FIELDS: Final = ("seconds", "fraction", "captured", "wire")
+_FIELDS_BEFORE_2_3: Final = ("seconds", "fraction", "wire", "captured")
 
 
 class PcapParser:
-    """Reads a pcap file. ``name`` is for messages alone."""
+    """Reads a pcap file. ``name`` is for messages and descriptions alone."""
 
     dropped_packets: int | None = None
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, description: Description | None = None) -> None:
         self._name = name
+        self._description = Description() if description is None else description
         self._order = "<"
         self._ns_per_unit = 1
+        self._header_bytes = 16
+        self._fields = _FIELDS
         self._link_type = 0
         self._max_captured_bytes = STANDARD_SNAP_BYTES
 
     def start(self, buffer: memoryview, end: int) -> Parsed | None:
         """Read the file header: see :class:`kanalyze.capture.records.CaptureParser`."""
-        if end < FILE_HEADER_BYTES:
+        variant = PCAP_MAGICS[bytes(buffer[:4])]
+        if end < variant.file_header_bytes:
             return None
-        self._order, self._ns_per_unit = PCAP_MAGICS[bytes(buffer[:4])]
-        major, _minor, _zone, _sigfigs, snap_bytes, link_type = struct.unpack_from(
+        self._order, self._ns_per_unit = variant.order, variant.ns_per_unit
+        self._header_bytes = variant.record_header_bytes
+        major, minor, _zone, _sigfigs, snap_bytes, link_type = struct.unpack_from(
             f"{self._order}HHiIII", buffer, 4
         )
         if major != 2:
             raise CaptureError(f"{self._name}: pcap version {major} is not known (2 is)")
+        self._fields = _FIELDS_BEFORE_2_3 if minor < 3 else _FIELDS
+        if (major, minor) == _AIX_VERSION and link_type in _AIX_LINK_TYPES:
+            link_type = _AIX_LINK_TYPES[link_type]
+            self._ns_per_unit = 1
         self._link_type = link_type & _LINK_TYPE_MASK
         self._max_captured_bytes = min(max(snap_bytes, STANDARD_SNAP_BYTES), MAX_RECORD_BYTES)
-        return Parsed(None, FILE_HEADER_BYTES)
+        self._description.add_interface(CaptureInterface(self._name, self._link_type, snap_bytes))
+        return Parsed(None, variant.file_header_bytes)
 
     def parse(self, buffer: memoryview, start: int, end: int) -> Parsed:
         """Read records: see :class:`kanalyze.capture.records.CaptureParser`."""
         starts, position = self._walk(buffer, start, end)
+        length_at = self._length_at
         record_bytes = 0
         if position > end:
-            position = starts.pop() - _LENGTH_AT
-            record_bytes = RECORD_HEADER_BYTES + self._length(buffer, position)
+            position = starts.pop() - length_at
+            record_bytes = self._header_bytes + self._length(buffer, position)
         if not starts:
             return self._checked(None, position, record_bytes)
-        headers = gather(buffer, self._header(), np.array(starts, np.int64) - _LENGTH_AT)
+        headers = gather(buffer, self._header(), np.array(starts, np.int64) - length_at)
         captured = headers["captured"].astype(np.int64)
         if int(captured.max()) > self._max_captured_bytes:
             good = int(np.argmax(captured > self._max_captured_bytes))
             headers, captured = headers[:good], captured[:good]
-            position = starts[good] - _LENGTH_AT
-            record_bytes = RECORD_HEADER_BYTES + self._length(buffer, position)
-        offset = np.array(starts[: len(captured)], np.int64) + (RECORD_HEADER_BYTES - _LENGTH_AT)
+            position = starts[good] - length_at
+            record_bytes = self._header_bytes + self._length(buffer, position)
+        offset = np.array(starts[: len(captured)], np.int64) + (self._header_bytes - length_at)
         time_ns = headers["seconds"].astype(np.int64) * 1_000_000_000
         time_ns += headers["fraction"].astype(np.int64) * self._ns_per_unit
         columns = Columns(
@@ -106,23 +146,30 @@ class PcapParser:
         # One bound method call a packet: an item of the overlapping view costs less than half
         # of struct.unpack_from or int.from_bytes.
         length = overlapping(buffer, f"{self._order}u4").item
-        at = start + _LENGTH_AT
-        last = end - (RECORD_HEADER_BYTES - _LENGTH_AT)
+        length_at, header_bytes = self._length_at, self._header_bytes
+        at = start + length_at
+        last = end - (header_bytes - length_at)
         while at <= last:
             add(at)
-            at += RECORD_HEADER_BYTES + length(at)
-        return places, at - _LENGTH_AT
+            at += header_bytes + length(at)
+        return places, at - length_at
+
+    @property
+    def _length_at(self) -> int:
+        """Where in a record's header the length of what was captured stands."""
+        return 4 * self._fields.index("captured")
 
     def _header(self) -> np.dtype[np.void]:
         unit = f"{self._order}u4"
-        return np.dtype([("seconds", unit), ("fraction", unit), ("captured", unit), ("wire", unit)])
+        return np.dtype([(name, unit) for name in self._fields])
 
     def _length(self, buffer: memoryview, position: int) -> int:
-        length: int = struct.unpack_from(f"{self._order}I", buffer, position + _LENGTH_AT)[0]
+        place = position + self._length_at
+        length: int = struct.unpack_from(f"{self._order}I", buffer, place)[0]
         return length
 
     def _checked(self, columns: Columns | None, position: int, record_bytes: int) -> Parsed:
-        captured = record_bytes - RECORD_HEADER_BYTES
+        captured = record_bytes - self._header_bytes
         if captured > self._max_captured_bytes:
             anomaly = corrupt(
                 f"a packet of {captured} bytes, where {self._max_captured_bytes} is the most"

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from kanalyze.capture.description import Description
+from kanalyze.capture.pcapng_notes import DESCRIPTIVE_BLOCKS, INTERFACE, SectionNotes
+from kanalyze.capture.pcapng_options import LEAST_OPTION_BYTES, PacketOptions
 from kanalyze.capture.records import MAX_RECORD_BYTES, Columns, Parsed, corrupt
 from kanalyze.errors import CaptureError
 from kanalyze.gathers import gather, overlapping
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
 __all__ = ["PCAPNG_MAGIC", "PcapngParser"]
@@ -30,10 +31,8 @@ PCAPNG_MAGIC: Final = b"\x0a\x0d\x0d\x0a"
 """Type of a section header block, the same in both byte orders: a file begins with it."""
 
 _SECTION: Final = 0x0A0D0D0A
-_INTERFACE: Final = 1
 _OBSOLETE_PACKET: Final = 2
 _SIMPLE_PACKET: Final = 3
-_STATISTICS: Final = 5
 _ENHANCED_PACKET: Final = 6
 
 _MIN_BLOCK_BYTES: Final = 12
@@ -41,38 +40,16 @@ _MIN_SECTION_BYTES: Final = 28
 _PACKET_OVERHEAD_BYTES: Final = 32
 """Of an enhanced or obsolete packet block: 28 before the packet, the length again after it."""
 _SIMPLE_OVERHEAD_BYTES: Final = 16
-_MAX_INTERFACES: Final = 65_536
 _BYTE_ORDERS: Final = {b"\x1a\x2b\x3c\x4d": ">", b"\x4d\x3c\x2b\x1a": "<"}
 
-_OPTION_TSRESOL: Final = 9
-_OPTION_TSOFFSET: Final = 14
-_OPTION_IFDROP: Final = 5
-_OPTION_OSDROP: Final = 7
-_NS_PER_S: Final = 1_000_000_000
-_INT64_MAX: Final = (1 << 63) - 1
-
-
-@dataclass(frozen=True, slots=True)
-class _Interface:
-    link_type: int
-    snap_bytes: int
-    """0 for no limit."""
-    resolution: int
-    """``if_tsresol``: a negative power of 10, or with bit 7 set of 2, of a second."""
-    offset_s: int
-    """``if_tsoffset``: seconds to add."""
-
-    def times(self, ticks: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Turn timestamps into Unix times in ns, rounded down; out of range ones are clipped."""
-        if self.resolution <= 9 and not self.offset_s:
-            scale = 10 ** (9 - self.resolution)
-            if not len(ticks) or int(ticks.max()) <= _INT64_MAX // scale:
-                return ticks.astype(np.int64) * np.int64(scale)
-        power = self.resolution & 0x7F
-        per_s = 1 << power if self.resolution & 0x80 else 10**power
-        shift = self.offset_s * _NS_PER_S
-        exact = (tick * _NS_PER_S // per_s + shift for tick in ticks.tolist())
-        return np.fromiter((min(max(t, 0), _INT64_MAX) for t in exact), np.int64, len(ticks))
+_COMMENT: Final = 1
+_EPB_DROPCOUNT: Final = 4
+_MAX_PACKET_OPTIONS: Final = 64
+"""Options looked at of one packet."""
+_UNKNOWN_DROPS: Final = 0xFFFF
+"""In an obsolete packet block."""
+_MAX_DROPS: Final = 1 << 32
+"""A packet that says that more were dropped before it says nothing to be believed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +64,11 @@ class _Packets:
     wire: NDArray[np.int64]
     simple: NDArray[np.bool_]
     """A simple packet block, which has no timestamp: it gets that of the packet before."""
+    dropped: NDArray[np.int64] | None
+    """Packets dropped before this one, as an obsolete packet block says; -1 where none does, None
+    where there is no such block."""
+    end: NDArray[np.int64]
+    """Where the block's body ends, after the options."""
 
     def cut(self, count: int) -> _Packets:
         """Keep the first ``count``."""
@@ -97,26 +79,25 @@ class _Packets:
             self.captured[:count],
             self.wire[:count],
             self.simple[:count],
+            None if self.dropped is None else self.dropped[:count],
+            self.end[:count],
         )
 
 
 class PcapngParser:
-    """Reads a pcapng file. ``name`` is for messages alone."""
+    """Reads a pcapng file. ``name`` is for messages and descriptions alone."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, description: Description | None = None) -> None:
         self._name = name
         self._order = "<"
-        self._interfaces: list[_Interface] = []
-        self._section_drops: dict[int, int] = {}
-        self._earlier_drops: int | None = None
+        self._notes = SectionNotes(name, Description() if description is None else description)
         self._last_time_ns = 0
+        self._packets_before = 0
 
     @property
     def dropped_packets(self) -> int | None:
         """Packets dropped, summed over interfaces (their statistics count from the start)."""
-        if self._earlier_drops is None and not self._section_drops:
-            return None
-        return (self._earlier_drops or 0) + sum(self._section_drops.values())
+        return self._notes.dropped_packets
 
     def start(self, buffer: memoryview, end: int) -> Parsed | None:
         """Read the first section header: see :class:`kanalyze.capture.records.CaptureParser`."""
@@ -179,10 +160,8 @@ class PcapngParser:
             return Parsed(None, start, 0, corrupt(f"pcapng version {major} is not known (1 is)"))
         if start + size > end:
             return Parsed(None, start, size)
-        self._earlier_drops = self.dropped_packets
-        self._section_drops = {}
-        self._interfaces = []
         self._order = order
+        self._notes.begin_section(order, buffer[start + 8 : start + size - 4])
         return Parsed(None, start + size)
 
     def _blocks(
@@ -200,20 +179,25 @@ class PcapngParser:
         bad = words[starts + sizes - 4].astype(np.int64) != sizes
         bad |= is_full & (sizes < _PACKET_OVERHEAD_BYTES)
         bad |= is_simple & (sizes < _SIMPLE_OVERHEAD_BYTES)
+        is_packet = is_full | is_simple
         good = _first(bad)
-        known = len(self._interfaces) + np.cumsum(kinds == _INTERFACE)
-        good = self._describe_all(buffer, starts[:good], sizes[:good], kinds[:good])
-        picked = np.flatnonzero((is_full | is_simple)[:good])
+        known = len(self._notes.clocks) + np.cumsum(kinds == INTERFACE)
+        others = np.flatnonzero(~is_packet[:good]).tolist()
+        good = self._describe_all(buffer, starts[:good], sizes, kinds, others)
+        picked = np.flatnonzero(is_packet[:good])
         packets = self._packets(buffer, starts[picked], sizes[picked], kinds[picked])
         wrong = packets.interface >= known[picked]
-        wrong |= packets.offset + packets.captured + 4 > starts[picked] + sizes[picked]
+        rest = packets.end - packets.offset - packets.captured
+        wrong |= rest < 0
         right = _first(wrong)
         if right < len(picked):
             good = int(picked[right])
-            packets = packets.cut(right)
+            packets, rest = packets.cut(right), rest[:right]
         if good < len(starts):
             anomaly = corrupt("a block that contradicts itself")
             stop = Parsed(None, int(starts[good]), 0, anomaly)
+        self._read_options(buffer, packets, rest)
+        self._packets_before += len(packets.offset)
         return Parsed(self._columns(packets), stop.position, stop.record_bytes, stop.anomaly)
 
     def _packets(
@@ -231,11 +215,16 @@ class PcapngParser:
         fields = np.zeros(len(starts), header)
         fields[~simple] = gather(buffer, header, starts[~simple])
         interface = fields["interface"].astype(np.int64)
+        dropped = None
         obsolete = kinds == _OBSOLETE_PACKET
         if obsolete.any():
             # Two 16-bit numbers, the interface and a count of drops, stand in its place.
-            short = interface >> 16 if self._order == ">" else interface & 0xFFFF
-            interface = np.where(obsolete, short, interface)
+            pair = interface[obsolete]
+            first, second = pair >> 16, pair & 0xFFFF
+            number, count = (first, second) if self._order == ">" else (second, first)
+            interface[obsolete] = number
+            dropped = np.full(len(starts), -1, np.int64)
+            dropped[obsolete] = np.where(count == _UNKNOWN_DROPS, -1, count)
         packets = _Packets(
             ticks=(fields["high"].astype(np.uint64) << np.uint64(32))
             | fields["low"].astype(np.uint64),
@@ -244,6 +233,8 @@ class PcapngParser:
             captured=fields["captured"].astype(np.int64),
             wire=fields["wire"].astype(np.int64),
             simple=simple,
+            dropped=dropped,
+            end=starts + sizes - 4,
         )
         if simple.any():
             self._fill_simple(packets, overlapping(buffer, unit), starts[simple], sizes[simple])
@@ -259,7 +250,8 @@ class PcapngParser:
         """Fill in the simple packet blocks: of the first interface, and without a time."""
         wire = words[starts + 8].astype(np.int64)
         captured = np.minimum(wire, sizes - _SIMPLE_OVERHEAD_BYTES)
-        snap_bytes = self._interfaces[0].snap_bytes if self._interfaces else 0
+        clocks = self._notes.clocks
+        snap_bytes = clocks[0].snap_bytes if clocks else 0
         if snap_bytes:
             captured = np.minimum(captured, snap_bytes)
         packets.wire[packets.simple] = wire
@@ -273,10 +265,10 @@ class PcapngParser:
         time_ns = np.empty(count, np.int64)
         link_type = np.empty(count, np.int32)
         for number in np.unique(packets.interface).tolist():
-            interface = self._interfaces[number]
+            clock = self._notes.clocks[number]
             mine = packets.interface == number
-            time_ns[mine] = interface.times(packets.ticks[mine])
-            link_type[mine] = interface.link_type
+            time_ns[mine] = clock.times(packets.ticks[mine])
+            link_type[mine] = clock.link_type
         for index in np.flatnonzero(packets.simple).tolist():
             time_ns[index] = time_ns[index - 1] if index else self._last_time_ns
         self._last_time_ns = int(time_ns[-1])
@@ -294,55 +286,64 @@ class PcapngParser:
         starts: NDArray[np.int64],
         sizes: NDArray[np.int64],
         kinds: NDArray[np.int64],
+        others: list[int],
     ) -> int:
-        """Note interfaces and their statistics; return the index of the first that is wrong."""
-        for index in np.flatnonzero((kinds == _INTERFACE) | (kinds == _STATISTICS)).tolist():
-            body = bytes(buffer[starts[index] + 8 : starts[index] + sizes[index] - 4])
-            note = self._note_interface if kinds[index] == _INTERFACE else self._note_statistics
-            if not note(body):
-                return int(index)
+        """Note the blocks that are no packets; return the index of the first that is wrong."""
+        for index in others:
+            if kinds[index] not in DESCRIPTIVE_BLOCKS:
+                continue
+            body = buffer[int(starts[index]) + 8 : int(starts[index] + sizes[index]) - 4]
+            if not self._notes.note(int(kinds[index]), body):
+                return index
         return len(starts)
 
-    def _note_interface(self, body: bytes) -> bool:
-        if len(body) < 8 or len(self._interfaces) >= _MAX_INTERFACES:
-            return False
-        link_type, _reserved, snap_bytes = struct.unpack_from(f"{self._order}HHI", body)
-        resolution, offset_s = 6, 0
-        for code, value in _options(body[8:], self._order):
-            if code == _OPTION_TSRESOL and len(value) == 1:
-                resolution = value[0]
-            elif code == _OPTION_TSOFFSET and len(value) == 8:
-                offset_s = struct.unpack(f"{self._order}q", value)[0]
-        self._interfaces.append(_Interface(link_type, snap_bytes, resolution, offset_s))
-        return True
+    def _read_options(self, buffer: memoryview, packets: _Packets, rest: NDArray[np.int64]) -> None:
+        """Take what is wanted from the options behind packets: drops and comments.
 
-    def _note_statistics(self, body: bytes) -> bool:
-        if len(body) < 12:
-            return False
-        interface = struct.unpack_from(f"{self._order}I", body)[0]
-        drops = [
-            struct.unpack(f"{self._order}Q", value)[0]
-            for code, value in _options(body[12:], self._order)
-            if code in {_OPTION_IFDROP, _OPTION_OSDROP} and len(value) == 8
-        ]
-        # The counters run from the start of the capture: the last statement holds.
-        if drops and interface < len(self._interfaces):
-            self._section_drops[interface] = sum(drops)
-        return True
+        ``rest`` is what each block has behind its packet: padding, then options.
+        """
+        dropped = packets.dropped
+        may_have = rest >= LEAST_OPTION_BYTES
+        if may_have.any():
+            may_have &= ~packets.simple
+            at = packets.offset + ((packets.captured + 3) & ~3)
+            options = PacketOptions(buffer, self._order, at, packets.end)
+            if dropped is None:
+                dropped = np.full(len(at), -1, np.int64)
+            for which, codes, values, lengths in options.rounds(
+                np.flatnonzero(may_have), _MAX_PACKET_OPTIONS
+            ):
+                counts = (codes == _EPB_DROPCOUNT) & (lengths == 8)
+                if counts.any():
+                    told = options.unsigned(values[counts])
+                    believed = told <= _MAX_DROPS
+                    dropped[which[counts][believed]] = told[believed].astype(np.int64)
+                self._note_comments(buffer, which, values, lengths, codes == _COMMENT)
+        if dropped is not None:
+            says = dropped >= 0
+            for number in np.unique(packets.interface[says]).tolist():
+                mine = says & (packets.interface == number)
+                self._notes.count_drops(number, int(dropped[mine].sum()))
+
+    def _note_comments(
+        self,
+        buffer: memoryview,
+        which: NDArray[np.int64],
+        values: NDArray[np.int64],
+        lengths: NDArray[np.int64],
+        is_comment: NDArray[np.bool_],
+    ) -> None:
+        """Note the comments to packets, as long as there is room."""
+        places = np.flatnonzero(is_comment).tolist()
+        for done, index in enumerate(places):
+            if not self._notes.takes_comments:
+                self._notes.leave_out(len(places) - done)
+                return
+            start = int(values[index])
+            number = self._packets_before + int(which[index]) + 1
+            self._notes.note_comment("packet", number, buffer[start : start + int(lengths[index])])
 
 
 def _first(flags: NDArray[np.bool_]) -> int:
     """Index of the first true flag; their number when none is."""
     return int(np.argmax(flags)) if flags.any() else len(flags)
-
-
-def _options(data: bytes, order: str) -> Iterator[tuple[int, bytes]]:
-    """Yield code and value of each option, up to the end mark or one that is cut."""
-    at = 0
-    while at + 4 <= len(data):
-        code, length = struct.unpack_from(f"{order}HH", data, at)
-        value = data[at + 4 : at + 4 + length]
-        if code == 0 or len(value) < length:
-            return
-        yield code, value
-        at += 4 + length + (-length % 4)

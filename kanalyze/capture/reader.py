@@ -3,14 +3,15 @@
 In: a path or a binary file. Out: :class:`kanalyze.model.PacketBatch`. Must not know: what is
 inside a packet, nor who reads.
 
-The content decides the format: pcap or pcapng, either of them as gzip data.
+The content decides the format: pcap or pcapng, either of them compressed, once.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Self
 
-from kanalyze.capture.gzipped import GZIP_MAGIC, GzipDamagedError, GzipSource
+from kanalyze.capture.compressed import DamagedDataError, DecompressedSource, compression_name
+from kanalyze.capture.description import Description
 from kanalyze.capture.pcap import PCAP_MAGICS, PcapParser
 from kanalyze.capture.pcapng import PCAPNG_MAGIC, PcapngParser
 from kanalyze.capture.source import open_source
@@ -21,27 +22,27 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import TracebackType
 
+    from kanalyze.capture.description import CaptureInterface, Comment, DecryptionSecrets
     from kanalyze.capture.records import CaptureParser, Parsed
     from kanalyze.capture.source import BinaryFile, ByteSource, FileSource, PathLike
+    from kanalyze.capture.stores import Stores
     from kanalyze.model import PacketBatch
 
 __all__ = [
     "DEFAULT_BUFFER_BYTES",
-    "MAGIC_BYTES",
     "CaptureReader",
-    "is_capture_start",
+    "NotACaptureError",
     "open_capture",
 ]
 
 DEFAULT_BUFFER_BYTES: Final = 4 << 20
 MIN_BUFFER_BYTES: Final = 64
 """The least that a buffer is made with: the headers that begin a file fit."""
-MAGIC_BYTES: Final = 4
+_MAGIC_BYTES: Final = 4
 
 
-def is_capture_start(start: bytes) -> bool:
-    """Tell whether a file that begins with ``start`` (4 bytes or more) is pcap or pcapng."""
-    return start[:4] in PCAP_MAGICS or start[:4] == PCAPNG_MAGIC or start[:2] == GZIP_MAGIC
+class NotACaptureError(CaptureError):
+    """It can be read, but does not begin as a capture does."""
 
 
 def open_capture(
@@ -49,18 +50,21 @@ def open_capture(
     *,
     name: str | None = None,
     buffer_bytes: int = DEFAULT_BUFFER_BYTES,
+    description: Description | None = None,
+    stores: Stores | None = None,
 ) -> CaptureReader:
     """Open a capture and read its header.
 
-    ``path`` is a path, ``-`` for standard input, or a binary file (which stays open at the end).
-    ``name`` is what messages call it. ``buffer_bytes`` is read at once; a larger buffer is made
-    only where a single packet needs it.
+    ``path`` is a path, ``-`` for standard input, a URL, or a binary file (which stays open at the
+    end). ``name`` is what messages call it. ``buffer_bytes`` is read at once; a larger buffer is
+    made only where a single packet needs it. ``description`` takes what the capture says of itself,
+    where that is collected over several; ``stores`` are file systems connected to before.
 
     Raises :class:`CaptureError` when it cannot be opened or is no capture.
     """
-    source = open_source(path, name)
+    source = open_source(path, name, stores)
     try:
-        return CaptureReader(source, buffer_bytes)
+        return CaptureReader(source, buffer_bytes, description)
     except BaseException:
         source.close()
         raise
@@ -69,7 +73,14 @@ def open_capture(
 class CaptureReader:
     """A capture being read; a context manager that closes what was opened for it."""
 
-    def __init__(self, source: FileSource, buffer_bytes: int = DEFAULT_BUFFER_BYTES) -> None:
+    def __init__(
+        self,
+        source: FileSource,
+        buffer_bytes: int = DEFAULT_BUFFER_BYTES,
+        description: Description | None = None,
+    ) -> None:
+        self.description = Description() if description is None else description
+        """What the capture says of itself, as far as it has been read."""
         self.name = source.name
         self.packets = 0
         """Packets handed out so far."""
@@ -97,6 +108,26 @@ class CaptureReader:
     def dropped_packets(self) -> int | None:
         """Packets that the capturing machine dropped, where the file says it (so far)."""
         return self._parser.dropped_packets
+
+    @property
+    def interfaces(self) -> list[CaptureInterface]:
+        """The interfaces described so far; those of every section, one after another."""
+        return self.description.interfaces
+
+    @property
+    def names(self) -> dict[str, tuple[str, ...]]:
+        """Names by IP address, of the name resolution blocks so far."""
+        return self.description.names
+
+    @property
+    def comments(self) -> list[Comment]:
+        """Comments so far; those of a batch's packets are there when the batch is given."""
+        return self.description.comments
+
+    @property
+    def decryption_secrets(self) -> list[DecryptionSecrets]:
+        """Keys in the file so far; they come before the packets that need them."""
+        return self.description.decryption_secrets
 
     def __enter__(self) -> Self:
         return self
@@ -137,13 +168,21 @@ class CaptureReader:
 
     def _begin(self) -> CaptureParser:
         """Find out the format and read the header."""
-        self._fill(MAGIC_BYTES)
-        if bytes(self._buffer[: self._end]).startswith(GZIP_MAGIC):
-            self._source = GzipSource(_Rest(bytes(self._buffer[: self._end]), self._source))
+        self._fill(_MAGIC_BYTES)
+        outer = compression_name(bytes(self._buffer[: self._end]))
+        if outer is not None:
+            self._source = DecompressedSource(_Rest(bytes(self._buffer[: self._end]), self._source))
             self._end = 0
             self._at_end = False
-            self._fill(MAGIC_BYTES)
-        parser = self._choose(bytes(self._buffer[: min(self._end, MAGIC_BYTES)]))
+            self._fill(_MAGIC_BYTES)
+        magic = bytes(self._buffer[: min(self._end, _MAGIC_BYTES)])
+        inner = compression_name(magic)
+        if outer is not None and inner is not None:
+            raise NotACaptureError(
+                f"{self.name}: is compressed twice ({inner} data in {outer} data);"
+                " decompress it once before"
+            )
+        parser = self._choose(magic)
         parsed = parser.start(self._buffer, self._end)
         while parsed is None:
             if self._end == len(self._buffer):
@@ -156,12 +195,14 @@ class CaptureReader:
 
     def _choose(self, magic: bytes) -> CaptureParser:
         if magic in PCAP_MAGICS:
-            return PcapParser(self.name)
+            return PcapParser(self.name, self.description)
         if magic == PCAPNG_MAGIC:
-            return PcapngParser(self.name)
+            return PcapngParser(self.name, self.description)
+        if self.anomalies:
+            raise NotACaptureError(f"{self.name}: {self.anomalies[0].detail}")
         if not magic:
-            raise CaptureError(f"{self.name}: is empty")
-        raise CaptureError(
+            raise NotACaptureError(f"{self.name}: is empty")
+        raise NotACaptureError(
             f"{self.name}: is not a pcap or pcapng file (it begins with {magic.hex(' ')})"
         )
 
@@ -194,7 +235,7 @@ class CaptureReader:
             return False
         try:
             count = self._source.readinto(self._buffer[self._end :])
-        except GzipDamagedError as error:
+        except DamagedDataError as error:
             kind = AnomalyKind.CAPTURE_TRUNCATED if error.cut else AnomalyKind.CAPTURE_CORRUPT
             self.anomalies.append(Anomaly(kind, detail=str(error)))
             count = 0

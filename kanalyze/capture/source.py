@@ -1,6 +1,6 @@
-"""Where captured bytes come from: files, standard input, objects that behave like files.
+"""Where captured bytes come from: files, standard input, URLs, objects that behave like files.
 
-In: a path, ``-``, or a binary file object. Out: :class:`ByteSource`. Must not know: formats.
+In: a path, ``-``, a URL, or a binary file object. Out: :class:`ByteSource`. Must not know: formats.
 """
 
 from __future__ import annotations
@@ -11,9 +11,19 @@ import stat
 from pathlib import Path
 from typing import IO, Protocol, TypeAlias
 
+from kanalyze.capture.stores import Stores
+from kanalyze.capture.urls import is_url, shown_url
 from kanalyze.errors import CaptureError
 
-__all__ = ["STDIN", "BinaryFile", "ByteSource", "FileSource", "PathLike", "open_source"]
+__all__ = [
+    "STDIN",
+    "BinaryFile",
+    "ByteSource",
+    "FileSource",
+    "PathLike",
+    "capture_name",
+    "open_source",
+]
 
 STDIN = "-"
 """As a path: standard input."""
@@ -37,10 +47,12 @@ class ByteSource(Protocol):
 class FileSource:
     """An open binary file as a :class:`ByteSource` that counts, and closes what it opened."""
 
-    def __init__(self, file: BinaryFile, name: str, *, owned: bool) -> None:
+    def __init__(
+        self, file: BinaryFile, name: str, *, owned: bool, total_bytes: int | None = None
+    ) -> None:
         self.name = name
         self.bytes_read = 0
-        self.total_bytes = _size(file)
+        self.total_bytes = _size(file) if total_bytes is None else total_bytes
         """None where there is no telling (a pipe)."""
         self._file = file
         self._owned = owned
@@ -70,20 +82,33 @@ class FileSource:
             self._file.close()
 
 
-def open_source(path: PathLike | BinaryFile, name: str | None = None) -> FileSource:
-    """Open a path, ``-`` for standard input, or take a binary file as it is.
+def capture_name(path: PathLike | BinaryFile) -> str:
+    """Return what messages and rows call a capture: the path as given, without any credentials."""
+    if isinstance(path, str | os.PathLike):
+        text = os.fspath(path)
+        return shown_url(text) if is_url(text) else text
+    given = getattr(path, "name", None)
+    return given if isinstance(given, str) else "<stream>"
+
+
+def open_source(
+    path: PathLike | BinaryFile, name: str | None = None, stores: Stores | None = None
+) -> FileSource:
+    """Open a path, ``-`` for standard input, a URL, or take a binary file as it is.
+
+    ``stores`` are file systems that have been connected to before.
 
     Raises :class:`CaptureError` when the path cannot be opened.
     """
     if not isinstance(path, str | os.PathLike):
-        given = getattr(path, "name", None)
-        return FileSource(
-            path, name or (given if isinstance(given, str) else "<stream>"), owned=False
-        )
+        return FileSource(path, name or capture_name(path), owned=False)
     if path == STDIN:
         standard_input = io.FileIO(_STDIN_DESCRIPTOR, closefd=False)
         return FileSource(standard_input, name or _STDIN_NAME, owned=True)
-    label = name or os.fspath(path)
+    label = name or capture_name(path)
+    if isinstance(path, str) and is_url(path):
+        stored, total_bytes = (stores or Stores()).open(path)
+        return FileSource(stored, label, owned=True, total_bytes=total_bytes)
     try:
         return FileSource(Path(path).open("rb", buffering=0), label, owned=True)
     except (OSError, ValueError) as error:

@@ -1,14 +1,23 @@
 from __future__ import annotations
 
+import bz2
 import gzip
+import lzma
 import os
+import sys
 from pathlib import Path
 
+import lz4.frame
 import pytest
 
-from kanalyze.capture.inputs import find_captures, first_packet_time_ns
+from kanalyze.capture.inputs import find_captures, find_inputs, first_packet_time_ns
 from kanalyze.errors import CaptureError
 from tests.support.packets import Packet, pcap_file, pcapng_file
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 
 @pytest.fixture
@@ -33,6 +42,33 @@ def names(paths):
 
 def test_a_folder_is_its_captures_by_content_in_the_order_of_their_first_packets(folder):
     assert names(find_captures([folder])) == ["b.dat", "c.pcap.gz", "a.pcap", "no packets.pcap"]
+
+
+def test_a_folder_knows_its_captures_however_they_are_compressed(tmp_path):
+    skippable = b"\x50\x2a\x4d\x18\x03\0\0\0abc"
+    packers = {
+        "gzip": gzip.compress,
+        "zstd": zstd.compress,
+        "zstd after a frame to be skipped": lambda data: skippable + zstd.compress(data),
+        "lz4": lz4.frame.compress,
+        "bzip2": bz2.compress,
+        "xz": lzma.compress,
+        "nothing": bytes,
+    }
+    for time, (name, pack) in enumerate(packers.items()):
+        (tmp_path / name).write_bytes(pack(pcap_file([Packet(b"x", time)])))
+        (tmp_path / f"{name}, no capture").write_bytes(pack(b"something else"))
+        (tmp_path / f"{name}, twice").write_bytes(gzip.compress(pack(pack(b"")) or b"x"))
+    assert names(find_captures([tmp_path])) == list(packers)
+
+
+def test_what_was_seen_of_captures_is_told(folder):
+    found = find_inputs([folder / "a.pcap", folder / "no packets.pcap"])
+    assert [(each.looked_at, each.first_time_ns, each.total_bytes) for each in found] == [
+        (True, 3_000, 41),
+        (True, None, 24),
+    ]
+    assert find_inputs([folder / "a.pcap"])[0].looked_at is False
 
 
 def test_a_glob_is_the_files_it_matches(folder):

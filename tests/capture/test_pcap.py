@@ -7,10 +7,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kanalyze.capture.description import CaptureInterface
 from kanalyze.capture.reader import open_capture
 from kanalyze.errors import CaptureError
 from kanalyze.model import AnomalyKind
-from tests.support.packets import START_NS, Packet, pcap_file
+from kanalyze.net.reassembly import Reassembler
+from tests.support.packets import (
+    START_NS,
+    SYN,
+    Packet,
+    StreamCollector,
+    lcap_file,
+    modified_pcap_file,
+    pcap_file,
+    segment,
+    timed,
+    variant_pcap_file,
+)
 
 STEADY = settings(deadline=None)
 PACKETS = [Packet(bytes([i]) * (14 + i % 50), START_NS + i * 1_000_001, 100 + i) for i in range(40)]
@@ -126,3 +139,66 @@ def test_any_two_time_fields_are_added_without_overflow(seconds, fraction, order
     data[28:32] = fraction.to_bytes(4, byteorder)
     rows, _ = read(bytes(data))
     assert rows[0][1] == seconds * 1_000_000_000 + fraction
+
+
+VARIANTS = {
+    "modified": (modified_pcap_file, 1000),
+    "lcap of hardware": (lcap_file, 1),
+    "lcap of software": (lambda packets, order: lcap_file(packets, order, nanoseconds=False), 1000),
+}
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("buffer_bytes", [64, 100, 1 << 20])
+def test_variants_with_longer_headers_are_read_whatever_the_buffer(order, variant, buffer_bytes):
+    build, unit_ns = VARIANTS[variant]
+    rows, reader = read(build(PACKETS, order), buffer_bytes)
+    assert rows == [
+        (i + 1, p.time_ns // unit_ns * unit_ns, p.data, p.wire_bytes, 1)
+        for i, p in enumerate(PACKETS)
+    ]
+    assert reader.anomalies == []
+
+
+def test_before_version_2_3_the_two_lengths_stand_the_other_way_round():
+    for buffer_bytes in (64, 4096):
+        data = variant_pcap_file(PACKETS, 0xA1B2C3D4, version=(2, 2), lengths_swapped=True)
+        rows, reader = read(data, buffer_bytes)
+        assert [(row[2], row[3]) for row in rows] == [(p.data, p.wire_bytes) for p in PACKETS]
+        assert reader.anomalies == []
+
+
+def test_a_file_of_aix_has_nanoseconds_and_kinds_of_interface():
+    for kind, link_type in ((6, 1), (9, 6), (15, 10), (24, 0)):
+        data = variant_pcap_file(
+            PACKETS,
+            0xA1B2C3D4,
+            order=">",
+            version=(2, 2),
+            link_type=kind,
+            nanoseconds=True,
+            lengths_swapped=True,
+        )
+        rows, _ = read(data)
+        assert [(row[1], row[4]) for row in rows] == [(p.time_ns, link_type) for p in PACKETS]
+
+
+@pytest.mark.parametrize("bits", [0x2400_0000, 0x4400_0000, 0x0400_0000])
+def test_a_check_sequence_behind_each_packet_is_no_payload(bits):
+    packets = timed(
+        [
+            segment(seq=99, flags=SYN),
+            segment(seq=100, payload=b"hello "),
+            segment(seq=106, payload=b"kafka"),
+        ]
+    )
+    with_sequence = [Packet(p.data + b"\xfc\x5c\xfc\x5c", p.time_ns) for p in packets]
+    reassembler, collector = Reassembler(), StreamCollector()
+    data = pcap_file(with_sequence, link_type=bits | 1)
+    with open_capture(io.BytesIO(data)) as reader:
+        for batch in reader.batches():
+            collector.take(reassembler.feed(batch))
+    (streams,) = collector.streams.values()
+    assert streams[0].data == b"hello kafka"
+    assert reader.interfaces == [CaptureInterface("<stream>", 1, 262144)]

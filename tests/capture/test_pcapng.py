@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kanalyze.capture.reader import open_capture
 from kanalyze.errors import CaptureError
 from kanalyze.model import AnomalyKind
-from tests.support.packets import START_NS, Blocks, Packet, pcapng_file
+from tests.support.packets import START_NS, Blocks, Packet, enhanced_with_options, pcapng_file
 
 STEADY = settings(deadline=None)
 PACKETS = [Packet(bytes([i]) * (14 + i % 50), START_NS + i * 1_000_001, 100 + i) for i in range(40)]
@@ -181,6 +181,81 @@ def test_no_statistics_say_nothing_of_drops():
     b = Blocks()
     _, reader = read(b.section() + b.interface() + b.statistics(0, b""))
     assert reader.dropped_packets is None
+
+
+def dropcount(b: Blocks, count: int) -> bytes:
+    return b.option(4, b.pack("Q", count))
+
+
+@ORDERS
+@pytest.mark.parametrize("buffer_bytes", [64, 4096])
+def test_drops_that_packets_tell_are_summed_by_interface(order, buffer_bytes):
+    b = Blocks(order)
+    flags = b.option(2, bytes(4))
+    data = b.section() + b.interface() + b.interface() + b.interface()
+    data += enhanced_with_options(b, PACKETS[0], 1, flags + dropcount(b, 3) + b.option(0, b""))
+    data += enhanced_with_options(b, PACKETS[1], 2, dropcount(b, 4))
+    data += enhanced_with_options(b, PACKETS[2], 3, flags, 1)
+    data += b.obsolete(PACKETS[3], 4, 2)  # 7 by its header
+    rows, reader = read(data, buffer_bytes)
+    assert len(rows) == 4
+    assert reader.dropped_packets == 3 + 4 + 7
+
+
+def test_drops_told_by_packets_and_by_statistics_are_not_counted_twice():
+    b = Blocks()
+    head = b.section() + b.interface()
+    packets = enhanced_with_options(b, PACKETS[0], 1, dropcount(b, 3))
+    packets += enhanced_with_options(b, PACKETS[1], 2, dropcount(b, 4))
+    for stated, total in ((10, 10), (5, 7)):
+        data = head + packets + b.statistics(0, b.option(5, struct.pack("<Q", stated)))
+        assert read(data)[1].dropped_packets == total
+
+
+def test_drops_that_are_not_known_are_not_claimed_to_be_any():
+    b = Blocks()
+    data = b.section() + b.interface() + b.statistics(0, b.option(5, b"\xff" * 8))
+    data += enhanced_with_options(b, PACKETS[0], 1, dropcount(b, 1 << 63))
+    data += b.block(2, b.pack("HHIIII", 0, 0xFFFF, 0, 0, 4, 4) + b"data")
+    rows, reader = read(data)
+    assert len(rows) == 2
+    assert reader.dropped_packets is None
+    none = enhanced_with_options(b, PACKETS[0], 1, dropcount(b, 0))
+    assert read(b.section() + b.interface() + none)[1].dropped_packets == 0
+
+
+@pytest.mark.parametrize("buffer_bytes", [64, 1 << 16])
+def test_comments_to_packets_have_the_number_of_the_packet(buffer_bytes):
+    b = Blocks()
+    data = b.section() + b.interface()
+    for i in range(6):
+        options = b.option(1, f"note {i}".encode()) + b.option(1, b"again") if i % 3 == 2 else b""
+        data += enhanced_with_options(b, PACKETS[i], i, options)
+    _, reader = read(data, buffer_bytes)
+    told = sorted((each.number, each.text) for each in reader.comments)
+    assert told == [(3, "again"), (3, "note 2"), (6, "again"), (6, "note 5")]
+    assert {(each.about, each.capture) for each in reader.comments} == {("packet", "x.pcapng")}
+
+
+def test_options_that_are_cut_or_come_after_the_end_mark_say_nothing():
+    b = Blocks()
+    for options in (
+        b.option(0, b"") + dropcount(b, 3),
+        b.pack("HH", 4, 8) + b"\1\0\0\0",
+        b.pack("HH", 4, 0xFFFF) + bytes(8),
+        b.option(4, b"\1\0\0\0"),
+    ):
+        data = b.section() + b.interface() + enhanced_with_options(b, PACKETS[0], 1, options)
+        rows, reader = read(data + b.enhanced(PACKETS[1], 2))
+        assert len(rows) == 2
+        assert reader.dropped_packets is None
+        assert reader.anomalies == []
+
+
+def test_an_offset_in_nanoseconds_is_added_to_that_in_seconds():
+    b = Blocks()
+    options = b.option(9, NANOSECONDS) + b.option(14, struct.pack("<q", 2))
+    assert times(options + b.option(19, struct.pack("<i", -5)), 10) == 2_000_000_005
 
 
 def spoiled(where: int, value: int) -> bytes:

@@ -333,3 +333,77 @@ def reassemble(
         collector.take(reassembler.finish())
         anomalies += reassembler.take_anomalies()
     return Reassembled(collector, reassembler, anomalies)
+
+
+def variant_pcap_file(
+    packets: Iterable[Packet],
+    magic: int,
+    *,
+    order: str = "<",
+    version: tuple[int, int] = (2, 4),
+    link_type: int = 1,
+    nanoseconds: bool = False,
+    file_header_rest: bytes = b"",
+    record_header_rest: bytes = b"",
+    lengths_swapped: bool = False,
+) -> bytes:
+    """A pcap file that differs from the standard: in its magic number, headers, or field order."""
+    header = struct.pack(f"{order}IHHiIII", magic, *version, 0, 0, 262144, link_type)
+    parts = [header, file_header_rest]
+    for packet in packets:
+        seconds, rest = divmod(packet.time_ns, 1_000_000_000)
+        fraction = rest if nanoseconds else rest // 1000
+        lengths = [len(packet.data), packet.wire]
+        if lengths_swapped:
+            lengths.reverse()
+        parts.append(struct.pack(f"{order}IIII", seconds, fraction, *lengths))
+        parts += [record_header_rest, packet.data]
+    return b"".join(parts)
+
+
+def modified_pcap_file(packets: Iterable[Packet], order: str = "<") -> bytes:
+    """The variant with an interface index, a protocol and a kind of packet in each record."""
+    rest = struct.pack(f"{order}IHBx", 2, 0x0800, 4)
+    return variant_pcap_file(packets, 0xA1B2CD34, order=order, record_header_rest=rest)
+
+
+def lcap_file(packets: Iterable[Packet], order: str = "<", *, nanoseconds: bool = True) -> bytes:
+    """Ixia's variant, with the size of all records at the end of the file header."""
+    packets = list(packets)
+    size = sum(16 + len(packet.data) for packet in packets)
+    return variant_pcap_file(
+        packets,
+        0x1C0001AC if nanoseconds else 0x1C0001AB,
+        order=order,
+        nanoseconds=nanoseconds,
+        file_header_rest=struct.pack(f"{order}I", size),
+    )
+
+
+def enhanced_with_options(
+    blocks: Blocks, packet: Packet, ticks: int, options: bytes, interface: int = 0
+) -> bytes:
+    """An enhanced packet block with options behind the packet."""
+    fields = (interface, ticks >> 32, ticks & 0xFFFFFFFF, len(packet.data), packet.wire)
+    padding = bytes(-len(packet.data) % 4)
+    return blocks.block(6, blocks.pack("IIIII", *fields) + packet.data + padding + options)
+
+
+def section_with_options(blocks: Blocks, options: bytes) -> bytes:
+    """A section header with options."""
+    return blocks.block(0x0A0D0D0A, blocks.pack("IHHq", 0x1A2B3C4D, 1, 0, -1) + options)
+
+
+def names_block(blocks: Blocks, names: Iterable[tuple[str, Sequence[str]]]) -> bytes:
+    """A name resolution block: addresses and their names."""
+    body = b""
+    for address, of_one in names:
+        packed = ipaddress.ip_address(address).packed
+        value = packed + b"".join(name.encode() + b"\0" for name in of_one)
+        body += blocks.option(1 if len(packed) == 4 else 2, value)
+    return blocks.block(4, body + blocks.option(0, b""))
+
+
+def secrets_block(blocks: Blocks, data: bytes, kind: int = 0x544C534B) -> bytes:
+    """A decryption secrets block; by default a TLS key log."""
+    return blocks.block(10, blocks.pack("II", kind, len(data)) + data)

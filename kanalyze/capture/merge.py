@@ -1,0 +1,316 @@
+"""Several captures as one stream of packets in time order.
+
+In: captures in the order of their first packets, rotated (one after the other) or overlapping (two
+capture points, a ring of files an interface). Out: :class:`kanalyze.model.PacketBatch`, numbered
+over all of them. Must not know: what is inside a packet, nor who reads.
+
+Where one capture alone has the next packets, its own batch is passed on, or a part of it: that
+copies no packet. Where several have, as many of their packets as are known to come before all that
+is not read yet are put together. No more than one batch of each open capture is held.
+
+Within one capture the order of its packets is kept, also where its times go back: what counts is
+the earliest time from there on, as far as the batch goes.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self, TypeAlias
+
+import numpy as np
+
+from kanalyze.capture.description import Description
+from kanalyze.capture.front import Joiner, OpenCapture, cut
+from kanalyze.capture.inputs import FoundCapture, can_be_read_twice, look_at
+from kanalyze.capture.places import Places
+from kanalyze.capture.reader import DEFAULT_BUFFER_BYTES, open_capture
+from kanalyze.capture.source import BinaryFile, PathLike, capture_name
+from kanalyze.capture.stores import Stores
+from kanalyze.capture.urls import is_url
+from kanalyze.model import Anomaly, AnomalyKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from types import TracebackType
+
+    from numpy.typing import NDArray
+
+    from kanalyze.model import PacketBatch
+
+__all__ = ["UNKNOWN_CAPTURE", "MergeInput", "MergedCaptures"]
+
+MAX_OPEN: Final = 256
+_LEAST_BUFFER_BYTES: Final = 256 << 10
+UNKNOWN_CAPTURE: Final = "(unknown)"
+"""Stands for the capture of a packet whose place was forgotten."""
+
+MergeInput: TypeAlias = FoundCapture | PathLike | BinaryFile
+"""What :func:`kanalyze.capture.inputs.find_inputs` gives, a path or URL, or a binary file, which is
+read from where it is, after all that have names, and stays open."""
+
+
+class MergedCaptures:
+    """Captures read as one; a context manager that closes what it opened."""
+
+    def __init__(
+        self,
+        inputs: Sequence[MergeInput],
+        *,
+        buffer_bytes: int = DEFAULT_BUFFER_BYTES,
+        max_open: int = MAX_OPEN,
+        stores: Stores | None = None,
+    ) -> None:
+        """Set up; nothing is opened yet.
+
+        Args:
+            inputs: the captures, in the order of their first packets. What can be read once only
+                (a pipe, standard input, a binary file) is read after all others, in the order
+                given, and not merged.
+            buffer_bytes: read at once of a capture that is alone; less where several are open.
+            max_open: captures that may be open at once. Where more overlap, the packets of those
+                beyond come late, and an anomaly says so.
+            stores: file systems connected to before.
+        """
+        self.names: list[str] = []
+        """The captures opened so far, in order, as they were given (without credentials)."""
+        self.anomalies: list[Anomaly] = []
+        """What is wrong with them, the capture's name before each text; complete at the end."""
+        self.packets = 0
+        """Packets given out."""
+        self.description = Description()
+        """What the captures say of themselves, as far as they have been read."""
+        self._stores = Stores() if stores is None else stores
+        self._buffer_bytes = buffer_bytes
+        self._max_open = max_open
+        found, self._single = _sorted_out(inputs)
+        self._pending = found[::-1]
+        """What is to be merged and not open yet, the next one last."""
+        self._is_alone = len(found) + len(self._single) == 1
+        self.can_be_read_again = not self._single
+        """All inputs are files with names: another object like this one can read them again."""
+        self._open: list[OpenCapture] = []
+        self._places = Places()
+        self._joiner = Joiner()
+        self._bytes_closed = 0
+        self._total_bytes = _total_bytes(found) if self.can_be_read_again else None
+        self._dropped: int | None = None
+        self._said_too_many = False
+
+    @property
+    def progress(self) -> tuple[int, int | None]:
+        """Bytes read so far, and bytes in all; None where that is not known (a pipe)."""
+        readers = [each.reader for each in self._open]
+        return self._bytes_closed + sum(each.bytes_read for each in readers), self._total_bytes
+
+    @property
+    def dropped_packets(self) -> int | None:
+        """Packets that the capturing machines dropped, so far; None when no capture says it."""
+        told = [each.reader.dropped_packets for each in self._open]
+        known = [drops for drops in (*told, self._dropped) if drops is not None]
+        return sum(known) if known else None
+
+    def place(self, number: int) -> tuple[str, int | None]:
+        """Return the name of a packet's capture and the packet's number in it, from 1.
+
+        Only the latest runs of consecutive packets are kept (a million; a rotated capture needs
+        one a file). Of a packet before them the number is None, and the capture too, as
+        ``UNKNOWN_CAPTURE``, unless there is but one.
+        """
+        found = self._places.find(number)
+        if found is not None:
+            return self.names[found[0]], found[1]
+        return (self.names[0] if self._is_alone and self.names else UNKNOWN_CAPTURE), None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close what is open; binary files that were handed in stay open."""
+        for each in self._open:
+            each.reader.close()
+
+    def batches(self) -> Iterator[PacketBatch]:
+        """Yield the packets, numbered from 1; never an empty batch. To be called once.
+
+        A batch's buffer is valid until the next batch is asked for.
+
+        Raises:
+            CaptureError: a capture cannot be opened or read on, or is none.
+        """
+        try:
+            yield from self._merged()
+            for item in self._single:
+                self._begin(item)
+                while self._open:
+                    yield from self._all_of(self._open[0])
+        finally:
+            self.close()
+
+    # -- merging ----------------------------------------------------------------------------------
+
+    def _merged(self) -> Iterator[PacketBatch]:
+        while self._open or self._pending:
+            limit = self._open_due()
+            if not self._open:
+                continue
+            if len(self._open) == 1 and not self._pending:
+                yield from self._all_of(self._open[0])
+                continue
+            if self._may_open():
+                limit = min(limit, *(each.tail for each in self._open))
+            else:
+                limit = min(each.tail for each in self._open)
+            parts = [(each, each.before(limit)) for each in self._open]
+            parts = [(each, count) for each, count in parts if count > 0]
+            yield self._part(*parts[0]) if len(parts) == 1 else self._together(parts)
+            self._go_on(parts)
+
+    def _open_due(self) -> tuple[int, int]:
+        """Open what begins before anything that is held; return when the next of the rest begins.
+
+        A capture without packets is opened when nothing else is, for what it says of itself.
+        """
+        while self._pending:
+            if self._open:
+                start = (self._following_ns(), len(self.names))
+                if not self._may_open() or start > min(each.head for each in self._open):
+                    return start
+            self._begin(self._pending.pop().path)
+        return _NEVER, len(self.names)
+
+    def _following_ns(self) -> int:
+        """Return the time of the first packet of the capture to be opened next."""
+        following = look_at(self._pending[-1], self._stores)
+        self._pending[-1] = following
+        return _NEVER if following.first_time_ns is None else following.first_time_ns
+
+    def _may_open(self) -> bool:
+        """Tell whether one more may be open, and say it when that is a loss."""
+        if len(self._open) < self._max_open:
+            return True
+        latest = min(each.tail for each in self._open)[0]
+        if self._pending and not self._said_too_many and self._following_ns() < latest:
+            self._said_too_many = True
+            name = capture_name(self._pending[-1].path)
+            detail = f"{name}: more than {self._max_open} captures overlap: it comes late"
+            self.anomalies.append(Anomaly(AnomalyKind.REORDER_LIMIT, detail=detail))
+        return False
+
+    def _begin(self, item: PathLike | BinaryFile) -> None:
+        """Open a capture and take its first batch."""
+        alone = not self._pending and not self._open
+        share = self._buffer_bytes // (len(self._open) + 1)
+        size = self._buffer_bytes if alone else max(share, _LEAST_BUFFER_BYTES)
+        reader = open_capture(
+            item,
+            buffer_bytes=min(size, self._buffer_bytes),
+            description=self.description,
+            stores=self._stores,
+        )
+        if self._is_alone and self.can_be_read_again:
+            self._total_bytes = reader.total_bytes
+        begun = OpenCapture(len(self.names), reader, reader.batches())
+        self.names.append(capture_name(item))
+        self._open.append(begun)
+        if not begun.read_on():
+            self._end(begun)
+
+    def _go_on(self, parts: list[tuple[OpenCapture, int]]) -> None:
+        """Read on where all that was held has been given out."""
+        for each, _ in parts:
+            if each.at == len(each.keys) and not each.read_on():
+                self._end(each)
+
+    def _end(self, each: OpenCapture) -> None:
+        """Close a capture that was read to its end, and keep what it said."""
+        self._open.remove(each)
+        each.reader.close()
+        name = self.names[each.index]
+        self.anomalies += [
+            replace(anomaly, detail=f"{name}: {anomaly.detail}")
+            for anomaly in each.reader.anomalies
+        ]
+        self._bytes_closed += each.reader.bytes_read
+        if each.reader.dropped_packets is not None:
+            self._dropped = (self._dropped or 0) + each.reader.dropped_packets
+
+    # -- batches ----------------------------------------------------------------------------------
+
+    def _all_of(self, each: OpenCapture) -> Iterator[PacketBatch]:
+        """Give all batches of a capture that nothing else can come between."""
+        while each.batch is not None:
+            yield self._part(each, len(each.batch) - each.at)
+            each.at = 0
+            each.batch = next(each.batches, None)
+        self._end(each)
+
+    def _part(self, each: OpenCapture, count: int) -> PacketBatch:
+        """Give the next packets of one capture, over its own buffer."""
+        batch = each.batch
+        assert batch is not None
+        here = slice(each.at, each.at + count)
+        self._places.add(each.index, each.given + 1, count)
+        each.give(count)
+        return cut(batch, here, self._numbers(count))
+
+    def _together(self, parts: list[tuple[OpenCapture, int]]) -> PacketBatch:
+        """Give the next packets of several captures, by time."""
+        joined = self._joiner.join(parts)
+        count = len(joined.batch)
+        self._places.add_runs(joined.starts, joined.captures, joined.within, count)
+        for each, taken in parts:
+            each.give(taken)
+        return replace(joined.batch, number=self._numbers(count))
+
+    def _numbers(self, count: int) -> NDArray[np.int64]:
+        first = self.packets + 1
+        self.packets += count
+        return np.arange(first, first + count, dtype=np.int64)
+
+
+_NEVER: Final = 1 << 63
+"""Later than any time."""
+
+
+def _sorted_out(
+    inputs: Sequence[MergeInput],
+) -> tuple[list[FoundCapture], list[PathLike | BinaryFile]]:
+    """Tell captures that can be merged from those that are read once, one after another."""
+    found: list[FoundCapture] = []
+    single: list[PathLike | BinaryFile] = []
+    for item in inputs:
+        if isinstance(item, FoundCapture):
+            named = item
+        elif isinstance(item, str | os.PathLike):
+            named = FoundCapture(os.fspath(item))
+        else:
+            single.append(item)
+            continue
+        if can_be_read_twice(named.path):
+            found.append(named)
+        else:
+            single.append(named.path)
+    return found, single
+
+
+def _total_bytes(found: Sequence[FoundCapture]) -> int | None:
+    """Return the size of all captures together; None when one of them is not known."""
+    total = 0
+    for each in found:
+        size = each.total_bytes
+        if size is None and not is_url(each.path) and Path(each.path).is_file():
+            size = Path(each.path).stat().st_size
+        if size is None:
+            return None
+        total += size
+    return total

@@ -1,0 +1,89 @@
+"""Where a packet is: numbers rise over all captures, Wireshark's begin anew in each.
+
+In: runs of packets as they are given out. Out: the capture of a packet and its number there. Must
+not know: how captures are read.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["Places"]
+
+MAX_RUNS: Final = 1_000_000
+
+
+class Places:
+    """A table of runs: consecutive packets that are consecutive in one capture.
+
+    A rotated capture needs one a file. Where captures overlap there may be one a packet, and the
+    oldest are forgotten.
+    """
+
+    def __init__(self, max_runs: int = MAX_RUNS) -> None:
+        self._max_runs = max_runs
+        self._first = array("q")
+        """Number over all captures of each run's first packet, rising."""
+        self._capture = array("q")
+        self._within = array("q")
+        """Number in its capture of each run's first packet."""
+        self._end = 1
+        """The number after the last one."""
+
+    @property
+    def runs(self) -> int:
+        """Runs that are kept."""
+        return len(self._first)
+
+    def add(self, capture: int, within: int, count: int) -> None:
+        """Note that the next ``count`` packets are those of a capture from ``within`` on."""
+        if not self._goes_on(capture, within):
+            self._first.append(self._end)
+            self._capture.append(capture)
+            self._within.append(within)
+            self._forget()
+        self._end += count
+
+    def add_runs(
+        self,
+        starts: NDArray[np.int64],
+        captures: NDArray[np.int64],
+        within: NDArray[np.int64],
+        count: int,
+    ) -> None:
+        """Note the next ``count`` packets, whose runs begin at the indices ``starts``.
+
+        ``captures`` and ``within`` have an entry a run.
+        """
+        skip = int(len(starts) > 0 and self._goes_on(int(captures[0]), int(within[0])))
+        self._first.frombytes((starts[skip:] + self._end).tobytes())
+        self._capture.frombytes(captures[skip:].tobytes())
+        self._within.frombytes(within[skip:].tobytes())
+        self._end += count
+        self._forget()
+
+    def find(self, number: int) -> tuple[int, int] | None:
+        """Return the index of a packet's capture and its number there; None when forgotten."""
+        index = bisect_right(self._first, number) - 1
+        if index < 0 or number >= self._end:
+            return None
+        return self._capture[index], self._within[index] + number - self._first[index]
+
+    def _goes_on(self, capture: int, within: int) -> bool:
+        """Tell whether packets from here on belong to the last run."""
+        if not self._first or self._capture[-1] != capture:
+            return False
+        return within - self._within[-1] == self._end - self._first[-1]
+
+    def _forget(self) -> None:
+        """Drop the oldest runs, many at once: each time costs as much as all that are kept."""
+        surplus = len(self._first) - self._max_runs
+        if surplus > self._max_runs // 4:
+            for column in (self._first, self._capture, self._within):
+                del column[:surplus]

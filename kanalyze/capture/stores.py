@@ -1,0 +1,305 @@
+"""Captures that are named by a URL: in object stores, on HDFS, on web servers.
+
+In: a URL (``s3://bucket/key``, ``file:///folder``, ``https://host/file``). Out: binary files, and
+the URLs that a folder or a pattern stands for. Must not know: what is in the files.
+
+pyarrow opens what it knows (file, s3, gs, hdfs, abfs), fsspec the rest, if it is installed. Neither
+is imported before a URL is given.
+
+A URL may hold credentials: a user's password before the host, keys or signatures after a ``?``.
+They are used and never shown: not in names, not in messages.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fnmatch
+import importlib
+import io
+import sys
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from urllib.parse import quote, unquote
+
+from kanalyze.capture.urls import UrlParts, is_url, scrubbed, shown_url, split_url
+from kanalyze.errors import CaptureError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["Stores"]
+
+_HTTP_NOT_FOUND: Final = 404
+_SAFE: Final = "/%:@!$&'()+,;=~"
+_WEB: Final = frozenset({"http", "https"})
+_FIRST_READ_BYTES: Final = 64 << 10
+_MAX_READ_BYTES: Final = 4 << 20
+
+
+class _Entry(NamedTuple):
+    name: str
+    """Within its folder; or a URL of its own."""
+    is_folder: bool
+
+
+class _Store(Protocol):
+    """A file system with one way of naming files in it."""
+
+    has_quoted_urls: bool
+    """A percent sign in a URL quotes a character, as in RFC 3986."""
+
+    def open(self, path: str) -> Any:
+        """Open a file; the object has ``read``, ``close`` and maybe ``size``."""
+
+    def is_folder(self, path: str) -> bool:
+        """Tell whether there is a folder of that name."""
+
+    def entries(self, path: str) -> list[_Entry]:
+        """List a folder."""
+
+
+class _ArrowStore:
+    """A file system of pyarrow."""
+
+    has_quoted_urls = True
+
+    def __init__(self, system: Any) -> None:
+        self._system = system
+
+    def open(self, path: str) -> Any:
+        return self._system.open_input_file(path)
+
+    def is_folder(self, path: str) -> bool:
+        return bool(self._system.get_file_info(path).type == _file_type().Directory)
+
+    def entries(self, path: str) -> list[_Entry]:
+        selector = importlib.import_module("pyarrow.fs").FileSelector(path)
+        found = self._system.get_file_info(selector)
+        return [_Entry(info.base_name, info.type == _file_type().Directory) for info in found]
+
+
+def _file_type() -> Any:
+    return importlib.import_module("pyarrow.fs").FileType
+
+
+class _FsspecStore:
+    """A file system of fsspec."""
+
+    def __init__(self, system: Any, *, is_web: bool) -> None:
+        self._system = system
+        self._is_web = is_web
+        self.has_quoted_urls = is_web
+
+    def open(self, path: str) -> Any:
+        if self._is_web:
+            # In one go from the beginning: not every server serves ranges.
+            return self._system.open(path, "rb", block_size=0)
+        return self._system.open(path, "rb")
+
+    def is_folder(self, path: str) -> bool:
+        if self._is_web:
+            # Whether it links to files is not asked of what does not look like a folder.
+            return path.partition("?")[0].endswith("/")
+        return bool(self._system.isdir(path))
+
+    def entries(self, path: str) -> list[_Entry]:
+        found = self._system.ls(path, detail=True)
+        if self._is_web:
+            return [_Entry(item["name"], item["type"] == "directory") for item in found]
+        base = path.rstrip("/").rpartition("/")[2]
+        names = ((item["name"].rstrip("/").rpartition("/")[2], item["type"]) for item in found)
+        # Object stores may list the folder itself, as an empty object.
+        return [_Entry(name, kind == "directory") for name, kind in names if name != base]
+
+
+class Stores:
+    """File systems by URL, connected to once each."""
+
+    def __init__(self) -> None:
+        self._connected: dict[tuple[str, str], tuple[_Store, str]] = {}
+        """By the URL's root and query: the file system, and what stands before the path in it."""
+
+    def open(self, url: str) -> tuple[io.RawIOBase, int | None]:
+        """Open a file; return it, and its size where that is known.
+
+        Raises :class:`CaptureError` when it cannot be opened.
+        """
+        try:
+            store, path = self._store(split_url(url))
+            file = store.open(path)
+            size = getattr(file, "size", None)
+            if callable(size):
+                size = size()
+        except _errors() as error:
+            raise CaptureError(f"{shown_url(url)}: {_reason(error, url)}") from None
+        return _ReadAhead(file, url), size if isinstance(size, int) else None
+
+    def expand(self, url: str) -> tuple[list[str], bool]:
+        """Return the files that a URL names, and whether it names a folder.
+
+        ``*`` and ``[...]`` in the path are patterns, for any part of it; ``?`` begins the query.
+
+        Raises :class:`CaptureError` when the file system cannot be asked.
+        """
+        parts = split_url(url)
+        try:
+            if "*" in parts.path or "[" in parts.path:
+                return sorted(self._matching(parts)), False
+            store, path = self._store(parts)
+            if store.is_folder(path):
+                return sorted(self._files(parts)), True
+        except _errors() as error:
+            raise CaptureError(f"{shown_url(url)}: {_reason(error, url)}") from None
+        return [url], False
+
+    def _matching(self, parts: UrlParts) -> list[str]:
+        """Match a pattern part by part."""
+        first, *rest = parts.path.lstrip("/").split("/")
+        folders = [parts._replace(path="")]
+        for pattern in [first, *rest[:-1]] if rest else []:
+            folders = [found for each in folders for found in self._folders(each, pattern)]
+        last = rest[-1] if rest else first
+        return [
+            url
+            for folder in folders
+            for url in self._files(folder)
+            if fnmatch.fnmatchcase(self._name_of(url), last)
+        ]
+
+    def _folders(self, parent: UrlParts, pattern: str) -> Iterator[UrlParts]:
+        if "*" not in pattern and "[" not in pattern:
+            yield parent._replace(path=f"{parent.path}/{pattern}")
+            return
+        for entry in self._entries(parent):
+            url = self._child(parent, entry).rstrip("/")
+            if entry.is_folder and fnmatch.fnmatchcase(self._name_of(url), pattern):
+                yield split_url(url)
+
+    def _files(self, folder: UrlParts) -> list[str]:
+        return [
+            self._child(folder, entry) for entry in self._entries(folder) if not entry.is_folder
+        ]
+
+    def _entries(self, folder: UrlParts) -> list[_Entry]:
+        if folder.scheme.lower() in _WEB and not folder.path.endswith("/"):
+            folder = folder._replace(path=f"{folder.path}/")
+        store, path = self._store(folder)
+        return store.entries(path)
+
+    def _child(self, folder: UrlParts, entry: _Entry) -> str:
+        if is_url(entry.name):
+            return entry.name
+        store, _ = self._store(folder)
+        name = quote(entry.name) if store.has_quoted_urls else entry.name
+        return folder.with_path(f"{folder.path.rstrip('/')}/{name}")
+
+    def _name_of(self, url: str) -> str:
+        """Return the last part of a URL's path, as patterns see it."""
+        parts = split_url(url)
+        name = parts.path.rstrip("/").rpartition("/")[2]
+        return unquote(name) if self._store(parts)[0].has_quoted_urls else name
+
+    def _store(self, parts: UrlParts) -> tuple[_Store, str]:
+        """Return the file system of a URL, and the file's name in it."""
+        key = (parts.root, parts.query)
+        if key in self._connected:
+            store, before = self._connected[key]
+            return store, before + _path(store, parts)
+        store, named = _connect(parts)
+        path = _path(store, parts)
+        if named.endswith(path):
+            self._connected[key] = (store, named.removesuffix(path))
+        return store, named
+
+
+def _path(store: _Store, parts: UrlParts) -> str:
+    return unquote(parts.path) if isinstance(store, _ArrowStore) else parts.path
+
+
+def _connect(parts: UrlParts) -> tuple[_Store, str]:
+    url = parts.with_path(parts.path)
+    # What the user need not quote, pyarrow must see quoted: spaces, and "#" in an object's name.
+    strict = parts.with_path(quote(parts.path, safe=_SAFE))
+    if parts.scheme.lower() not in _WEB:
+        arrow = importlib.import_module("pyarrow")
+        try:
+            system, path = importlib.import_module("pyarrow.fs").FileSystem.from_uri(strict)
+            return _ArrowStore(system), path
+        except (arrow.ArrowInvalid, arrow.ArrowNotImplementedError) as error:
+            if "Unrecognized filesystem" not in str(error) and not isinstance(
+                error, arrow.ArrowNotImplementedError
+            ):
+                raise
+    try:
+        core = importlib.import_module("fsspec.core")
+    except ImportError:
+        needed = "fsspec and aiohttp" if parts.scheme.lower() in _WEB else "fsspec"
+        raise CaptureError(
+            f"{shown_url(url)}: to read {parts.scheme}:// install {needed}"
+        ) from None
+    system, path = core.url_to_fs(url)
+    return _FsspecStore(system, is_web=parts.scheme.lower() in _WEB), path
+
+
+class _ReadAhead(io.RawIOBase):
+    """Reads a stored file in portions that grow: a look at the start is cheap, so is the rest.
+
+    Each read of such a file may be a request over the network.
+    """
+
+    def __init__(self, file: Any, url: str) -> None:
+        super().__init__()
+        self._file = file
+        self._url = url
+        self._portion = _FIRST_READ_BYTES
+        self._ahead = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, target: Any) -> int:
+        """Fill the start of ``target``; raises OSError, whose text holds no secret."""
+        if not self._ahead:
+            try:
+                data = self._file.read(self._portion)
+            except _errors() as error:
+                raise OSError(_reason(error, self._url)) from None
+            self._ahead = memoryview(data)
+            self._portion = min(2 * self._portion, _MAX_READ_BYTES)
+        count = min(len(self._ahead), len(target))
+        target[:count] = self._ahead[:count]
+        self._ahead = self._ahead[count:]
+        return count
+
+    def close(self) -> None:
+        if not self.closed:
+            self._file.close()
+        super().close()
+
+
+def _errors() -> tuple[type[Exception], ...]:
+    """Return what file systems raise; those of the web are not all of them OSErrors."""
+    known: tuple[type[Exception], ...] = (
+        OSError,
+        ValueError,
+        ImportError,
+        NotImplementedError,
+        asyncio.TimeoutError,
+    )
+    client = sys.modules.get("aiohttp")
+    return known if client is None else (*known, client.ClientError)
+
+
+def _reason(error: Exception, url: str) -> str:
+    """Say in one line why, without anything secret that the URL holds."""
+    if isinstance(error, FileNotFoundError):
+        cause = error.__cause__
+        if not isinstance(cause, Exception) or isinstance(cause, FileNotFoundError):
+            return "no such file"
+        # fsspec calls a file missing whose server cannot be reached, too.
+        if getattr(cause, "status", None) == _HTTP_NOT_FOUND:
+            return "no such file"
+        error = cause
+    if isinstance(error, IsADirectoryError):
+        return "is a folder"
+    text = (str(error) or type(error).__name__).splitlines()[0]
+    return scrubbed(text, url)

@@ -1,0 +1,364 @@
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import struct
+import threading
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kanalyze.capture.inputs import find_inputs
+from kanalyze.capture.merge import UNKNOWN_CAPTURE, MergedCaptures
+from kanalyze.capture.places import Places
+from kanalyze.errors import CaptureError
+from kanalyze.model import AnomalyKind
+from tests.support.packets import (
+    START_NS,
+    Blocks,
+    Packet,
+    pcap_file,
+    pcapng_file,
+    secrets_block,
+)
+
+STEADY = settings(deadline=None, max_examples=40)
+
+
+def packet(label: str, time: int) -> Packet:
+    return Packet(label.encode(), START_NS + time)
+
+
+def write(folder, files: dict[str, list[Packet]]) -> None:
+    for name, packets in files.items():
+        form = pcapng_file if name.endswith("ng") else pcap_file
+        (folder / name).write_bytes(form(packets))
+
+
+def read(merged: MergedCaptures) -> list[tuple[str, int]]:
+    """Contents and times of all packets; checks what every batch promises."""
+    out = []
+    for batch in merged.batches():
+        assert len(batch)
+        assert batch.number.tolist() == list(range(len(out) + 1, len(out) + 1 + len(batch)))
+        columns = (batch.time_ns, batch.offset, batch.captured_bytes, batch.wire_bytes)
+        assert {len(column) for column in (*columns, batch.link_type)} == {len(batch)}
+        for i in range(len(batch)):
+            start, size = int(batch.offset[i]), int(batch.captured_bytes[i])
+            data = bytes(batch.buffer[start : start + size])
+            assert len(data) == size
+            out.append((data.decode(), int(batch.time_ns[i]) - START_NS))
+    assert merged.packets == len(out)
+    return out
+
+
+def places_of(merged: MergedCaptures) -> list[tuple[str, int | None]]:
+    return [merged.place(number) for number in range(1, merged.packets + 1)]
+
+
+TIMES = st.lists(st.integers(0, 30), max_size=40).map(sorted)
+
+
+@STEADY
+@given(TIMES, st.integers(1, 5), st.randoms(), st.sampled_from([64, 1 << 16]), st.booleans())
+def test_any_split_over_files_gives_back_the_packets_in_time_order(
+    tmp_path_factory, times, count, random, buffer_bytes, as_pcapng
+):
+    folder = tmp_path_factory.mktemp("split")
+    files = [[] for _ in range(count)]
+    for number, time in enumerate(times):
+        files[random.randrange(count)].append(packet(f"packet {number}", time))
+    ending = "pcapng" if as_pcapng else "pcap"
+    write(folder, {f"{i}.{ending}": packets for i, packets in enumerate(files)})
+    inputs = find_inputs([folder])
+    with MergedCaptures(inputs, buffer_bytes=buffer_bytes) as merged:
+        out = read(merged)
+    assert sorted(out) == sorted((f"packet {n}", time) for n, time in enumerate(times))
+    assert [time for _, time in out] == times
+    order = [found.path for found in inputs]
+    assert merged.names == order
+    by_path = {str(folder / f"{i}.{ending}"): packets for i, packets in enumerate(files)}
+    previous = (-1, -1)
+    for (content, time), (name, number) in zip(out, places_of(merged), strict=True):
+        assert by_path[name][number - 1].data.decode() == content
+        # Where times are equal, the order of the files decides.
+        assert (time, order.index(name)) >= previous
+        previous = (time, order.index(name))
+    assert merged.anomalies == []
+
+
+def test_a_rotation_copies_nothing_and_needs_one_run_a_file(tmp_path):
+    write(
+        tmp_path,
+        {
+            f"{i}.pcap": [packet(f"{i}/{n}", 100 * i + n) for n in range(60)]
+            # The next file begins at the very time at which this one ends.
+            + [packet(f"{i}/last", 100 * i + 100)]
+            for i in range(5)
+        },
+    )
+    with MergedCaptures(find_inputs([tmp_path]), buffer_bytes=400) as merged:
+        for batch in merged.batches():
+            assert len(merged._open) == 1
+            assert batch.buffer is merged._open[0].batch.buffer
+        assert merged._places.runs == 5
+        assert len(merged._joiner.buffer) == 0
+    assert merged.packets == 305
+    assert merged.place(62) == (str(tmp_path / "1.pcap"), 1)
+
+
+def test_where_only_one_of_many_has_packets_its_batch_is_passed_on(tmp_path):
+    quiet = [packet("first", 0), packet("late", 10_000)]
+    busy = [packet(f"{n}", n + 1) for n in range(500)]
+    write(tmp_path, {"quiet.pcap": quiet, "busy.pcap": busy})
+    with MergedCaptures(find_inputs([tmp_path]), buffer_bytes=1000) as merged:
+        own = sum(
+            any(batch.buffer is each.batch.buffer for each in merged._open)
+            for batch in merged.batches()
+        )
+    assert merged.packets == 502
+    assert own > 10
+    assert len(merged._joiner.buffer) == 0
+
+
+def test_overlapping_captures_are_put_together_in_large_batches(tmp_path):
+    files = {f"{k}.pcap": [packet(f"{k}/{n}", 3 * n + k) for n in range(2000)] for k in range(3)}
+    write(tmp_path, files)
+    with MergedCaptures(find_inputs([tmp_path])) as merged:
+        sizes = [len(batch) for batch in merged.batches()]
+    assert sum(sizes) == 6000
+    assert len(sizes) <= 5
+    assert merged.place(5) == (str(tmp_path / "1.pcap"), 2)
+
+
+def test_a_capture_whose_times_go_back_keeps_its_own_order(tmp_path):
+    write(
+        tmp_path,
+        {
+            "a.pcap": [packet("a1", 10), packet("a2", 30), packet("a3", 20), packet("a4", 40)],
+            "b.pcap": [packet("b1", 15), packet("b2", 25), packet("b3", 35)],
+        },
+    )
+    for buffer_bytes in (64, 4096):
+        with MergedCaptures(find_inputs([tmp_path]), buffer_bytes=buffer_bytes) as merged:
+            out = [content for content, _ in read(merged)]
+        assert [content for content in out if content[0] == "a"] == ["a1", "a2", "a3", "a4"]
+        assert [content for content in out if content[0] == "b"] == ["b1", "b2", "b3"]
+    assert out == ["a1", "b1", "a2", "a3", "b2", "b3", "a4"]
+
+
+def test_a_packet_from_the_future_does_not_send_its_file_behind_the_next_one(tmp_path):
+    write(
+        tmp_path,
+        {
+            "a.pcap": [packet("a1", 10), packet("a2", 1 << 40), packet("a3", 12)],
+            "b.pcap": [packet("b1", 20), packet("b2", 25)],
+        },
+    )
+    with MergedCaptures(find_inputs([tmp_path])) as merged:
+        assert [content for content, _ in read(merged)] == ["a1", "a2", "a3", "b1", "b2"]
+
+
+def test_each_is_opened_when_its_time_comes_and_closed_at_its_end(tmp_path):
+    write(
+        tmp_path,
+        {
+            "a.pcap": [packet(f"a{n}", n) for n in range(50)],
+            "b.pcap": [packet(f"b{n}", 40 + n) for n in range(50)],
+            "c.pcap": [packet(f"c{n}", 1000 + n) for n in range(50)],
+        },
+    )
+    with MergedCaptures(find_inputs([tmp_path]), buffer_bytes=64) as merged:
+        opened = [
+            "".join(merged.names[each.index][-6] for each in merged._open) for _ in merged.batches()
+        ]
+    assert list(dict.fromkeys(opened)) == ["a", "ab", "b", "c"]
+
+
+def test_more_than_may_be_open_are_all_read_and_the_late_ones_are_told(tmp_path):
+    write(
+        tmp_path,
+        {f"{k}.pcap": [packet(f"{k}/{n}", k + 10 * n) for n in range(30)] for k in range(5)},
+    )
+    with MergedCaptures(find_inputs([tmp_path]), max_open=3, buffer_bytes=64) as merged:
+        seen = 0
+        for batch in merged.batches():
+            seen += len(batch)
+            assert len(merged._open) <= 3
+    assert seen == 150
+    assert [anomaly.kind for anomaly in merged.anomalies] == [AnomalyKind.REORDER_LIMIT]
+    assert "3.pcap: more than 3 captures overlap" in merged.anomalies[0].detail
+    assert sorted(places_of(merged)) == [
+        (str(tmp_path / f"{k}.pcap"), n) for k in range(5) for n in range(1, 31)
+    ]
+
+
+def test_a_rotation_longer_than_may_be_open_is_nothing_to_tell(tmp_path):
+    write(tmp_path, {f"{k}.pcap": [packet(f"{k}", k)] for k in range(9)})
+    with MergedCaptures(find_inputs([tmp_path]), max_open=1) as merged:
+        assert [content for content, _ in read(merged)] == list("012345678")
+    assert merged.anomalies == []
+
+
+def test_captures_without_packets_come_last_and_disturb_nothing(tmp_path):
+    write(tmp_path, {"a.pcap": [], "b.pcap": [packet("b", 5)], "c.pcapng": []})
+    with MergedCaptures(find_inputs([tmp_path])) as merged:
+        assert read(merged) == [("b", 5)]
+    assert merged.names == [str(tmp_path / name) for name in ("b.pcap", "a.pcap", "c.pcapng")]
+
+
+def test_what_is_wrong_with_a_capture_is_told_with_its_name(tmp_path):
+    write(tmp_path, {"a.pcap": [packet("a", 1)], "b.pcap": [packet("b", 2)]})
+    cut = (tmp_path / "a.pcap").read_bytes() + b"1234"
+    (tmp_path / "a.pcap").write_bytes(cut)
+    with MergedCaptures(find_inputs([tmp_path])) as merged:
+        read(merged)
+    (anomaly,) = merged.anomalies
+    assert anomaly.kind == AnomalyKind.CAPTURE_TRUNCATED
+    assert anomaly.detail.startswith(f"{tmp_path / 'a.pcap'}: the file ends within a packet")
+    assert anomaly.length == 4
+
+
+def test_dropped_packets_are_summed_and_unknown_when_no_capture_says(tmp_path):
+    b = Blocks()
+    for k in range(3):
+        data = b.section() + b.interface() + b.enhanced(Packet(b"x"), k)
+        data += b.statistics(0, b.option(5, struct.pack("<Q", 10 + k))) if k else b""
+        (tmp_path / f"{k}.pcapng").write_bytes(data)
+    with MergedCaptures(find_inputs([tmp_path])) as merged:
+        read_count = sum(len(batch) for batch in merged.batches())
+    assert (read_count, merged.dropped_packets) == (3, 11 + 12)
+    with MergedCaptures([tmp_path / "0.pcapng"]) as merged:
+        assert sum(len(batch) for batch in merged.batches()) == 1
+    assert merged.dropped_packets is None
+
+
+def test_progress_rises_to_the_size_of_all_files(tmp_path):
+    write(tmp_path, {f"{k}.pcap": [packet("x" * 50, n) for n in range(40)] for k in range(3)})
+    total = sum(path.stat().st_size for path in tmp_path.iterdir())
+    with MergedCaptures(find_inputs([tmp_path]), buffer_bytes=256) as merged:
+        assert merged.progress == (0, total)
+        seen = [merged.progress[0] for _ in merged.batches()]
+    assert seen == sorted(seen)
+    assert merged.progress == (total, total)
+    assert merged.can_be_read_again
+
+
+def test_binary_files_come_after_those_with_names_one_after_another(tmp_path):
+    write(tmp_path, {"a.pcap": [packet("a", 50)]})
+    later = io.BytesIO(pcap_file([packet("x", 10), packet("y", 60)]))
+    last = io.BytesIO(gzip.compress(pcap_file([packet("z", 20)])))
+    with MergedCaptures([later, str(tmp_path / "a.pcap"), last]) as merged:
+        assert [content for content, _ in read(merged)] == ["a", "x", "y", "z"]
+    assert merged.names == [str(tmp_path / "a.pcap"), "<stream>", "<stream>"]
+    assert merged.place(3) == ("<stream>", 2)
+    assert merged.place(4) == ("<stream>", 1)
+    assert merged.progress[1] is None
+    assert not merged.can_be_read_again
+    assert not later.closed
+
+
+def test_a_pipe_is_passed_on_as_it_comes():
+    reading, writing = os.pipe()
+    data = pcap_file([packet("one", 1), packet("two", 2)])
+    with os.fdopen(reading, "rb") as source, os.fdopen(writing, "wb", buffering=0) as sink:
+        sink.write(data[:-10])
+        merged = MergedCaptures([source])
+        batches = merged.batches()
+        assert len(next(batches)) == 1
+        rest = threading.Thread(target=lambda: (sink.write(data[-10:]), sink.close()))
+        rest.start()
+        assert sum(len(batch) for batch in batches) == 1
+        rest.join()
+    assert merged.progress == (len(data), None)
+
+
+def test_paths_that_nobody_looked_at_are_looked_at_when_their_turn_is_near(tmp_path):
+    write(tmp_path, {"a.pcap": [packet("a", 1), packet("c", 3)], "b.pcap": [packet("b", 2)]})
+    with MergedCaptures([tmp_path / "a.pcap", str(tmp_path / "b.pcap")]) as merged:
+        assert [content for content, _ in read(merged)] == ["a", "b", "c"]
+
+
+def test_a_single_capture_is_opened_once(tmp_path, monkeypatch):
+    write(tmp_path, {"a.pcap": [packet("a", 1)]})
+    opened = []
+    real = type(tmp_path).open
+
+    def count(path, *arguments, **named):
+        opened.append(path.name)
+        return real(path, *arguments, **named)
+
+    monkeypatch.setattr(type(tmp_path), "open", count)
+    with MergedCaptures(find_inputs([tmp_path / "a.pcap"])) as merged:
+        read(merged)
+    assert opened == ["a.pcap"]
+
+
+def test_each_file_of_a_folder_is_opened_once_to_find_its_place(tmp_path, monkeypatch):
+    write(tmp_path, {f"{k}.pcap": [packet("x", k)] for k in range(20)})
+    opened = []
+    real = type(tmp_path).open
+
+    def count(path, *arguments, **named):
+        opened.append(path.name)
+        return real(path, *arguments, **named)
+
+    monkeypatch.setattr(type(tmp_path), "open", count)
+    found = find_inputs([tmp_path])
+    assert sorted(opened) == sorted(f"{k}.pcap" for k in range(20))
+    opened.clear()
+    with MergedCaptures(found) as merged:
+        read(merged)
+    assert sorted(opened) == sorted(f"{k}.pcap" for k in range(20))
+
+
+def test_a_place_that_was_forgotten_has_no_number(tmp_path):
+    write(
+        tmp_path,
+        {f"{k}.pcap": [packet("x", 2 * n + k) for n in range(200)] for k in range(2)},
+    )
+    merged = MergedCaptures(find_inputs([tmp_path]))
+    merged._places = Places(max_runs=10)
+    read(merged)
+    assert merged.place(1) == (UNKNOWN_CAPTURE, None)
+    assert merged.place(400) == (str(tmp_path / "1.pcap"), 200)
+
+
+def test_what_captures_say_of_themselves_is_collected_once_over_all(tmp_path):
+    b = Blocks()
+    for k in range(3):
+        data = b.section() + secrets_block(b, b"CLIENT_RANDOM a b") + b.interface()
+        (tmp_path / f"{k}.pcapng").write_bytes(data + b.enhanced(Packet(b"x"), k))
+    with MergedCaptures(find_inputs([tmp_path])) as merged:
+        assert sum(len(batch) for batch in merged.batches()) == 3
+    assert len(merged.description.decryption_secrets) == 1
+    assert [each.capture[-8:] for each in merged.description.interfaces] == [
+        "0.pcapng",
+        "1.pcapng",
+        "2.pcapng",
+    ]
+
+
+def test_files_are_closed_when_nobody_reads_on(tmp_path):
+    write(tmp_path, {f"{k}.pcap": [packet("x", k + n) for n in range(50)] for k in range(3)})
+    merged = MergedCaptures(find_inputs([tmp_path]), buffer_bytes=64)
+    batches = merged.batches()
+    for _ in range(10):
+        next(batches)
+    files = [each.reader._file._file for each in merged._open]
+    batches.close()
+    assert len(files) > 1
+    assert all(file.closed for file in files)
+
+
+def test_a_file_that_is_gone_is_an_error_of_one_line(tmp_path):
+    write(tmp_path, {"a.pcap": [packet("a", 1)], "b.pcap": [packet("b", 2)]})
+    found = find_inputs([tmp_path])
+    (tmp_path / "b.pcap").unlink()
+    with (
+        pytest.raises(CaptureError, match=r"b\.pcap: no such file$"),
+        MergedCaptures(found) as merged,
+    ):
+        read(merged)
