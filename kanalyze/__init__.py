@@ -14,27 +14,37 @@ from typing import TYPE_CHECKING, Any
 from kanalyze.version import __version__
 
 if TYPE_CHECKING:
+    from kanalyze.analysis.anomalies import AnomalyRow
+    from kanalyze.analysis.connections import ConnectionRow
     from kanalyze.analysis.row import Row
     from kanalyze.errors import CaptureError, KanalyzeError, UsageError
-    from kanalyze.library import Requests, report, requests
+    from kanalyze.library import Rows, anomalies, connections, report, requests
 
 __all__ = [
+    "AnomalyRow",
     "CaptureError",
+    "ConnectionRow",
     "KanalyzeError",
-    "Requests",
     "Row",
+    "Rows",
     "UsageError",
     "__version__",
+    "anomalies",
+    "connections",
     "report",
     "requests",
 ]
 
 _HOMES = {
+    "AnomalyRow": "kanalyze.analysis.anomalies",
     "CaptureError": "kanalyze.errors",
+    "ConnectionRow": "kanalyze.analysis.connections",
     "KanalyzeError": "kanalyze.errors",
-    "Requests": "kanalyze.library",
     "Row": "kanalyze.analysis.row",
+    "Rows": "kanalyze.library",
     "UsageError": "kanalyze.errors",
+    "anomalies": "kanalyze.library",
+    "connections": "kanalyze.library",
     "report": "kanalyze.library",
     "requests": "kanalyze.library",
 }

@@ -6,10 +6,14 @@ it puts the pipeline and the exports together for people who call them from Pyth
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from kanalyze.analysis.anomalies import ANOMALY_COLUMNS
+from kanalyze.analysis.connections import CONNECTION_COLUMNS
 from kanalyze.analysis.filters import RowFilter
+from kanalyze.analysis.row import COLUMNS
 from kanalyze.analysis.statistics import Statistics
 from kanalyze.analysis.topics import parse_topic_ids
 from kanalyze.errors import UsageError
@@ -18,21 +22,33 @@ from kanalyze.protocol.catalog import Catalog
 from kanalyze.protocol.kafka07 import RequestType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import pandas as pd
     import pyarrow as pa
 
+    from kanalyze.analysis.anomalies import AnomalyRow
+    from kanalyze.analysis.connections import ConnectionRow
     from kanalyze.analysis.quality import CaptureQuality
-    from kanalyze.analysis.row import Row
+    from kanalyze.analysis.row import Column, Row
     from kanalyze.pipeline import CaptureInput
 
-__all__ = ["Requests", "make_filter", "read_topic_ids", "report", "requests"]
+__all__ = [
+    "Rows",
+    "anomalies",
+    "connections",
+    "make_filter",
+    "read_topic_ids",
+    "report",
+    "requests",
+]
+
+RowT = TypeVar("RowT", bound=tuple[Any, ...])
 
 _LARGEST_TOPIC_IDS_BYTES = 256 * 1024 * 1024
 
 
-class Requests:
+class Rows(Generic[RowT]):
     """The rows of captures. Each iteration, and each conversion, reads the captures anew.
 
     ``quality`` says what the captures were like, once a reading has come to its end.
@@ -40,45 +56,38 @@ class Requests:
 
     def __init__(
         self,
-        captures: Sequence[CaptureInput],
-        row_filter: RowFilter,
-        ports: Sequence[int],
-        brokers: Sequence[str],
-        topic_ids: Mapping[bytes, str] | None = None,
-        catalog: Catalog | None = None,
+        analysis: Callable[[], Analysis],
+        batches: Callable[[Analysis], Iterator[list[RowT]]],
+        columns: tuple[Column, ...],
     ) -> None:
-        """Keep what is to be read; nothing is opened yet."""
-        self._captures = captures
-        self._filter = row_filter
-        self._ports = ports
-        self._brokers = brokers
-        self._topic_ids = topic_ids
-        self._catalog = catalog
+        """Keep what is to be read; nothing is opened yet.
+
+        Args:
+            analysis: makes an analysis of the captures.
+            batches: runs one.
+            columns: those of its rows.
+        """
+        self._analysis = analysis
+        self._batches = batches
+        self.columns = columns
         self.quality: CaptureQuality | None = None
 
-    def __iter__(self) -> Iterator[Row]:
+    def __iter__(self) -> Iterator[RowT]:
         """Give the rows one by one; raises CaptureError where an input is no capture."""
         for rows in self.batches():
             yield from rows
 
-    def batches(self) -> Iterator[list[Row]]:
+    def batches(self) -> Iterator[list[RowT]]:
         """Give the rows in lists, as they are found."""
-        analysis = Analysis(
-            self._captures,
-            row_filter=self._filter,
-            ports=self._ports,
-            brokers=self._brokers,
-            topic_ids=self._topic_ids,
-            catalog=self._catalog,
-        )
-        yield from analysis.row_batches()
+        analysis = self._analysis()
+        yield from self._batches(analysis)
         self.quality = analysis.quality
 
     def to_arrow(self) -> pa.Table:
-        """Return all rows as an Arrow table with the columns of the row contract."""
+        """Return all rows as an Arrow table."""
         from kanalyze.export.arrow import table_of
 
-        return table_of(self)
+        return table_of(self, self.columns)
 
     def to_pandas(self) -> pd.DataFrame:
         """Return all rows as a DataFrame; integers that may be null are nullable ``Int64``.
@@ -87,7 +96,7 @@ class Requests:
         """
         from kanalyze.export.arrow import frame_of
 
-        return frame_of(self)
+        return frame_of(self, self.columns)
 
 
 def requests(
@@ -105,7 +114,8 @@ def requests(
     port: Iterable[int] = (),
     topic_ids: str | Path | None = None,
     definitions: str | Path | None = None,
-) -> Requests:
+    max_memory_bytes: int | None = None,
+) -> Rows[Row]:
     """Return the requests in captures, one row each.
 
     Args:
@@ -126,6 +136,8 @@ def requests(
             :func:`read_topic_ids`.
         definitions: a folder of message definitions to add to the built-in ones; see
             :class:`~kanalyze.protocol.catalog.Catalog`.
+        max_memory_bytes: how much may be held of open connections; None for 1 GiB. What has to
+            be dropped is an anomaly.
 
     Raises:
         DefinitionError: a definition breaks a rule, or the folder cannot be read.
@@ -147,7 +159,79 @@ def requests(
         until=until,
     )
     names = None if topic_ids is None else read_topic_ids(topic_ids)
-    return Requests(captures, row_filter, tuple(port), brokers, names, catalog)
+    given: dict[str, Any] = {"topic_ids": names, "catalog": catalog}
+    make = _analysis(captures, row_filter, port, brokers, max_memory_bytes, **given)
+    return Rows(make, Analysis.row_batches, COLUMNS)
+
+
+def connections(
+    *captures: CaptureInput,
+    client_id: str | Iterable[str] = (),
+    client_ip: str | Iterable[str] = (),
+    broker: str | Iterable[str] = (),
+    since: str | None = None,
+    until: str | None = None,
+    port: Iterable[int] = (),
+    max_memory_bytes: int | None = None,
+) -> Rows[ConnectionRow]:
+    """Return the TCP connections in captures, Kafka or not, one row each.
+
+    Arguments as in :func:`requests`; of the times, a connection that was open between them counts.
+
+    Raises:
+        UsageError: a filter makes no sense.
+    """
+    brokers = _texts(broker)
+    row_filter = make_filter(
+        None,
+        client_ids=_texts(client_id),
+        client_ips=_texts(client_ip),
+        brokers=brokers,
+        since=since,
+        until=until,
+    )
+    make = _analysis(captures, row_filter, port, brokers, max_memory_bytes)
+    return Rows(make, Analysis.connection_batches, CONNECTION_COLUMNS)
+
+
+def anomalies(
+    *captures: CaptureInput,
+    client_ip: str | Iterable[str] = (),
+    broker: str | Iterable[str] = (),
+    since: str | None = None,
+    until: str | None = None,
+    port: Iterable[int] = (),
+    max_memory_bytes: int | None = None,
+) -> Rows[AnomalyRow]:
+    """Return what is missing or wrong in captures, one row for each thing.
+
+    Arguments as in :func:`requests`.
+
+    Raises:
+        UsageError: a filter makes no sense.
+    """
+    brokers = _texts(broker)
+    row_filter = make_filter(
+        None, client_ips=_texts(client_ip), brokers=brokers, since=since, until=until
+    )
+    make = _analysis(captures, row_filter, port, brokers, max_memory_bytes)
+    return Rows(make, Analysis.anomaly_batches, ANOMALY_COLUMNS)
+
+
+def _analysis(
+    captures: Sequence[CaptureInput],
+    row_filter: RowFilter,
+    ports: Iterable[int],
+    brokers: tuple[str, ...],
+    max_memory_bytes: int | None,
+    **given: Any,
+) -> Callable[[], Analysis]:
+    """Return what makes the same analysis each time."""
+    if max_memory_bytes is not None:
+        given["max_memory_bytes"] = max_memory_bytes
+    return partial(
+        Analysis, captures, row_filter=row_filter, ports=tuple(ports), brokers=brokers, **given
+    )
 
 
 def report(*captures: CaptureInput, **filters: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,13 +24,16 @@ __all__ = [
     "Anomaly",
     "AnomalyKind",
     "Chunk",
+    "ConnectionEnd",
     "Endpoint",
     "Gap",
     "PacketBatch",
+    "RoundTrips",
     "Segments",
     "StreamItem",
     "StreamUpdate",
     "TcpConnection",
+    "TcpMeasures",
 ]
 
 
@@ -75,13 +78,117 @@ class Endpoint(NamedTuple):
         return f"[{self.ip}]:{self.port}" if ":" in self.ip else f"{self.ip}:{self.port}"
 
 
+@dataclass(slots=True)
+class RoundTrips:
+    """Times from data to its acknowledgment, both seen at the capture point; summed up."""
+
+    samples: int = 0
+    total_ns: int = 0
+    least_ns: int | None = None
+    """None without samples."""
+    most_ns: int | None = None
+
+    @property
+    def mean_ns(self) -> int | None:
+        """Rounded down; None without samples."""
+        return self.total_ns // self.samples if self.samples else None
+
+
+def _pair() -> list[int]:
+    return [0, 0]
+
+
+@dataclass(slots=True)
+class TcpMeasures:
+    """What is measured of a connection for those who ask. Pairs by sender, as in the connection.
+
+    A *duplicate* is a packet that the capture holds more than once (an ``any`` capture of a
+    bridged packet, two mirror ports): the wire had it once. Counts other than
+    ``duplicate_packets`` leave duplicates out.
+    """
+
+    duplicate_packets: list[int] = field(default_factory=_pair)
+    retransmitted_packets: list[int] = field(default_factory=_pair)
+    """Packets with payload of which some had been seen before, keep-alive probes left out."""
+    keep_alive_packets: list[int] = field(default_factory=_pair)
+    """Probes of no or one byte just before what comes next (RFC 9293, section 3.8.4)."""
+    zero_window_packets: list[int] = field(default_factory=_pair)
+    """Packets (no SYN, FIN, RST) that announce a receive window of 0."""
+    reset_packets: list[int] = field(default_factory=_pair)
+    fin_packets: list[int] = field(default_factory=_pair)
+    syn_retransmissions: list[int] = field(default_factory=_pair)
+    """SYNs after the first, of each end."""
+    syn_time_ns: int | None = None
+    """Of the first SYN of the end that opened; None when it was not seen."""
+    syn_ack_time_ns: int | None = None
+    """Of the first SYN that answers it."""
+    handshake_ack_time_ns: int | None = None
+    """Of the first packet that acknowledges the answer's SYN and nothing more; None when not
+    seen, or when the opener's first packet after the answer was another."""
+    opened_by: int | None = None
+    """Index of the end whose SYN ``syn_time_ns`` is, or that was answered."""
+    round_trips: tuple[RoundTrips, RoundTrips] = field(
+        default_factory=lambda: (RoundTrips(), RoundTrips())
+    )
+    """By sender of the data: index 0 is from the capture point to ``endpoints[1]`` and back.
+
+    A sample is the time from a segment with payload, captured for the first time, to the first
+    acknowledgment that covers it, if that ends exactly where the segment does. The receiver's
+    delay of its acknowledgment is part of it. Segments that were sent again give none, for there
+    is no telling which one was acknowledged (Karn's rule; RFC 6298, section 3).
+    """
+
+    @property
+    def handshake_rtt_ns(self) -> int | None:
+        """From SYN to the acknowledgment of its answer: the whole way and back.
+
+        None when one of the three was not seen, came in another order, or a SYN of either end was
+        repeated: there is no telling then which one was answered (RFC 6298, section 3).
+        """
+        first_ns, second_ns = self.answer_rtt_ns, self.opener_rtt_ns
+        return None if first_ns is None or second_ns is None else first_ns + second_ns
+
+    @property
+    def answer_rtt_ns(self) -> int | None:
+        """From SYN to its answer: capture point to the end that was opened, and back.
+
+        None when one was not seen or the SYN was repeated.
+        """
+        if self.opened_by is None or self.syn_retransmissions[self.opened_by]:
+            return None
+        return _elapsed_ns(self.syn_time_ns, self.syn_ack_time_ns)
+
+    @property
+    def opener_rtt_ns(self) -> int | None:
+        """From the answer to its acknowledgment: capture point to the opener, and back.
+
+        None when one was not seen or the answer was repeated.
+        """
+        if self.opened_by is None or self.syn_retransmissions[1 - self.opened_by]:
+            return None
+        return _elapsed_ns(self.syn_ack_time_ns, self.handshake_ack_time_ns)
+
+
+def _elapsed_ns(begin_ns: int | None, end_ns: int | None) -> int | None:
+    if begin_ns is None or end_ns is None or end_ns < begin_ns:
+        return None
+    return end_ns - begin_ns
+
+
+ConnectionEnd: TypeAlias = Literal["fin", "reset", "open", "reused", "limit"]
+"""Why nothing more is told of a connection: both ends sent a FIN; one sent a RST; the capture was
+over first; a new connection took the ports without a close of this one; too many were open."""
+
+
 @dataclass(slots=True, eq=False)
 class TcpConnection:
     """One TCP connection, as the packet layer knows it: no notion of client and broker.
 
     Compared and hashed by identity. The counters are pairs, by direction: index 0 counts what
     ``endpoints[0]`` sent, index 1 what ``endpoints[1]`` sent. They are written by the reassembler
-    as packets arrive.
+    as packets arrive. ``packets`` and ``payload_bytes`` count what the capture holds, copies
+    included; each byte in ``payload_bytes`` is new (:attr:`unique_bytes`) or in exactly one of
+    ``retransmitted_bytes``, ``duplicate_bytes`` and ``keep_alive_bytes``.
     """
 
     serial: int
@@ -94,17 +201,44 @@ class TcpConnection:
     """Index of the end that sent the first SYN; None when the capture began later."""
     first_time_ns: int
     last_time_ns: int
-    packets: list[int] = field(default_factory=lambda: [0, 0])
-    payload_bytes: list[int] = field(default_factory=lambda: [0, 0])
+    first_packet: int | None = None
+    """Number of the first packet seen."""
+    packets: list[int] = field(default_factory=_pair)
+    """Packets captured, every copy counted."""
+    payload_bytes: list[int] = field(default_factory=_pair)
     """TCP payload seen, every copy counted."""
-    retransmitted_bytes: list[int] = field(default_factory=lambda: [0, 0])
-    """Payload bytes that had been seen before (keep-alive probes and duplicates included)."""
-    out_of_order_packets: list[int] = field(default_factory=lambda: [0, 0])
-    """Packets with payload that came after a later part of the stream."""
-    lost_bytes: list[int] = field(default_factory=lambda: [0, 0])
-    """Bytes never seen: gaps, and what a snap length cut off."""
+    retransmitted_bytes: list[int] = field(default_factory=_pair)
+    """Payload bytes sent again that had been seen before."""
+    duplicate_bytes: list[int] = field(default_factory=_pair)
+    """Payload bytes of packets that the capture holds more than once, without the first."""
+    keep_alive_bytes: list[int] = field(default_factory=_pair)
+    """Payload bytes of keep-alive probes: old, or of no meaning."""
+    out_of_order_packets: list[int] = field(default_factory=_pair)
+    """Packets with payload, none of it seen before, that came after a later part of the stream:
+    captured in another order, or sent again because the first was lost before the capture."""
+    lost_bytes: list[int] = field(default_factory=_pair)
+    """Bytes never seen: gaps."""
+    snapped_bytes: list[int] = field(default_factory=_pair)
+    """Bytes that a snap length cut off."""
     reset: bool = False
     """A RST was seen."""
+    closed_by: int | None = None
+    """Index of the end whose FIN or RST came first; None while none was seen."""
+    end: ConnectionEnd | None = None
+    """Why it ended; None as long as updates may come."""
+    measures: TcpMeasures | None = None
+    """None unless the reassembler was told to measure."""
+
+    @property
+    def unique_bytes(self) -> list[int]:
+        """Payload by direction, no byte of a stream counted twice."""
+        return [
+            self.payload_bytes[index]
+            - self.retransmitted_bytes[index]
+            - self.duplicate_bytes[index]
+            - self.keep_alive_bytes[index]
+            for index in (0, 1)
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,53 +314,71 @@ class AnomalyKind(enum.StrEnum):
     The value is what reports, rows and tests show; once released it does not change.
     """
 
+    meaning: str
+    """For people, in a few words."""
+
+    def __new__(cls, value: str, meaning: str) -> AnomalyKind:
+        """Make a member of its value and its meaning."""
+        member = str.__new__(cls, value)
+        member._value_ = value
+        member.meaning = meaning
+        return member
+
     # capture
-    CAPTURE_TRUNCATED = "capture_truncated"
-    """The file ends within a packet or a block."""
-    CAPTURE_CORRUPT = "capture_corrupt"
-    """A record of the file contradicts itself; reading stopped there."""
+    CAPTURE_TRUNCATED = "capture_truncated", "the file ends within a packet or a block"
+    CAPTURE_CORRUPT = (
+        "capture_corrupt",
+        "a record of the file contradicts itself; reading stopped there",
+    )
     # net
-    UNKNOWN_LINK_TYPE = "unknown_link_type"
-    BAD_IP_HEADER = "bad_ip_header"
-    BAD_TCP_HEADER = "bad_tcp_header"
-    IP_FRAGMENT = "ip_fragment"
-    """A fragment that was not put together."""
-    LOST_BYTES = "lost_bytes"
-    """A gap in a stream: bytes that were sent and are not in the capture."""
-    SNAPPED_BYTES = "snapped_bytes"
-    """Bytes that the snap length cut off."""
-    INCONSISTENT_RETRANSMISSION = "inconsistent_retransmission"
-    """A retransmission with other bytes than the first time."""
-    REORDER_LIMIT = "reorder_limit"
-    """Too much held back while waiting for a lost segment: the wait was given up."""
-    CONNECTION_LIMIT = "connection_limit"
-    """More open connections than are kept: the one that was silent for longest was closed."""
+    UNKNOWN_LINK_TYPE = "unknown_link_type", "a packet of a link layer that is not known"
+    BAD_IP_HEADER = "bad_ip_header", "a packet cut within its headers, or an IP header in conflict"
+    BAD_TCP_HEADER = "bad_tcp_header", "a TCP header that is cut, or in conflict with the packet"
+    IP_FRAGMENT = "ip_fragment", "an IP packet of which fragments are missing, or contradict"
+    LOST_BYTES = "lost_bytes", "a gap in a stream: bytes that were sent and are not in the capture"
+    SNAPPED_BYTES = "snapped_bytes", "bytes that the snap length cut off"
+    INCONSISTENT_RETRANSMISSION = (
+        "inconsistent_retransmission",
+        "bytes sent again that are not those of the first time; the first are taken",
+    )
+    REORDER_LIMIT = (
+        "reorder_limit",
+        "too much held back while waiting for lost segments: the wait was given up",
+    )
+    CONNECTION_LIMIT = (
+        "connection_limit",
+        "more open connections than are kept: the one that was silent for longest was closed",
+    )
     # connection
-    NOT_IN_SYNC = "not_in_sync"
-    """Bytes passed over while looking for a frame boundary."""
-    IMPLAUSIBLE_SIZE = "implausible_size"
-    """A frame size that no broker would accept."""
-    INCOMPLETE_FRAME = "incomplete_frame"
-    """The connection or the capture ended within a frame."""
-    MISSING_BYTES = "missing_bytes"
-    """A frame has a hole where its decoder had to read."""
-    MALFORMED_BODY = "malformed_body"
-    """A body that breaks the grammar of its API version."""
-    TRAILING_BYTES = "trailing_bytes"
-    """Bytes of a frame left over after its body."""
-    UNKNOWN_API = "unknown_api"
-    UNKNOWN_API_VERSION = "unknown_api_version"
-    """A version newer than the tables; decoded with the newest known one only if it fits."""
-    ORPHAN_RESPONSE = "orphan_response"
-    UNANSWERED_REQUEST = "unanswered_request"
-    RESPONSE_BEFORE_REQUEST = "response_before_request"
-    """Paired, but captured the wrong way round."""
-    PENDING_LIMIT = "pending_limit"
-    """More requests in flight than are kept."""
-    MEMORY_LIMIT = "memory_limit"
-    """Bytes dropped because all that is held together took too much memory."""
-    TLS_ON_PLAINTEXT_PORT = "tls_on_plaintext_port"
-    """A TLS client on a connection that the broker takes for Kafka."""
+    NOT_IN_SYNC = "not_in_sync", "from here on the next frame had to be looked for"
+    IMPLAUSIBLE_SIZE = "implausible_size", "a frame size that no broker would accept"
+    INCOMPLETE_FRAME = (
+        "incomplete_frame",
+        "the connection or the capture ended within a frame",
+    )
+    MISSING_BYTES = "missing_bytes", "a frame has a hole where its decoder had to read"
+    MALFORMED_BODY = "malformed_body", "a body that breaks the grammar of its API version"
+    TRAILING_BYTES = "trailing_bytes", "bytes of a frame left over after its body"
+    UNKNOWN_API = "unknown_api", "an API key that is not in the tables"
+    UNKNOWN_API_VERSION = (
+        "unknown_api_version",
+        "a version newer than the tables; decoded with the newest known one only if it fits",
+    )
+    ORPHAN_RESPONSE = "orphan_response", "a response whose request was not seen"
+    UNANSWERED_REQUEST = "unanswered_request", "a request whose response was not seen"
+    RESPONSE_BEFORE_REQUEST = (
+        "response_before_request",
+        "a response captured before its request; they are paired",
+    )
+    PENDING_LIMIT = (
+        "pending_limit",
+        "more requests without an answer than are kept: the oldest was given up",
+    )
+    MEMORY_LIMIT = "memory_limit", "bytes dropped because all that was held took too much memory"
+    TLS_ON_PLAINTEXT_PORT = (
+        "tls_on_plaintext_port",
+        "a TLS client on a connection that the broker takes for Kafka",
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """All stages in a row: captures in, rows out.
 
-In: names of captures (or open binary files). Out: batches of rows, then what the capture was like.
-This module must not know what becomes of the rows; it is the one place where the stages are put
-together.
+In: names of captures (or open binary files). Out: batches of rows (of requests, of connections, or
+of anomalies), then what the capture was like. This module must not know what becomes of the rows;
+it is the one place where the stages are put together.
 
     bytes -> PacketBatch -> StreamUpdate -> Exchange -> Row
 
@@ -16,33 +16,38 @@ or an open file is read once, and there a name holds from where it is told.
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 
+from kanalyze.analysis.anomalies import anomaly_row, stage_of
+from kanalyze.analysis.connections import connection_row
 from kanalyze.analysis.extract import Extractors
 from kanalyze.analysis.filters import RowFilter, parse_broker
 from kanalyze.analysis.name_search import NameReader
 from kanalyze.analysis.quality import CaptureQuality
 from kanalyze.analysis.rows import RowMaker
 from kanalyze.analysis.topics import TopicNames
-from kanalyze.capture.inputs import find_captures
-from kanalyze.capture.reader import open_capture
+from kanalyze.capture.inputs import find_inputs
+from kanalyze.capture.merge import MergedCaptures
+from kanalyze.capture.stores import Stores
 from kanalyze.connection.reader import MessageReader
-from kanalyze.connection.tracker import BrokerSide, ConnectionTracker
 from kanalyze.errors import UsageError
-from kanalyze.net.reassembly import Reassembler
 from kanalyze.protocol.catalog import Catalog
 from kanalyze.protocol.compiler import Decoders
+from kanalyze.stages import DEFAULT_MEMORY_BYTES, MemoryBounds, Stages
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from kanalyze.analysis.anomalies import AnomalyRow
+    from kanalyze.analysis.connections import ConnectionRow
     from kanalyze.analysis.row import Row
-    from kanalyze.capture.reader import CaptureReader
+    from kanalyze.capture.merge import MergeInput
+    from kanalyze.connection.ended import EndedConnection
     from kanalyze.connection.exchange import Exchange
     from kanalyze.connection.kafka import Keep
-    from kanalyze.model import Anomaly, PacketBatch, StreamUpdate
+    from kanalyze.connection.tracker import BrokerSide
+    from kanalyze.model import Anomaly, PacketBatch
+    from kanalyze.stages import Step
 
 __all__ = ["Analysis", "CaptureInput"]
 
@@ -50,13 +55,15 @@ _ROWS_AT_ONCE = 2048
 """A row is some kilobytes of Python objects; a batch of small packets holds ten thousand."""
 
 CaptureInput: TypeAlias = str | BinaryIO
-"""A path, a folder, a glob, ``-`` for standard input; or a binary file, read from where it is."""
+"""A path, a folder, a glob, a URL, ``-`` for standard input; or a binary file, read from where it
+is."""
 
 
 class Analysis:
     """One pass over captures that are one stream of packets.
 
-    Iterate :meth:`row_batches` once; then ``quality`` is complete.
+    Iterate one of :meth:`row_batches`, :meth:`exchange_batches`, :meth:`connection_batches` and
+    :meth:`anomaly_batches`, once; then ``quality`` is complete.
     """
 
     def __init__(
@@ -69,11 +76,12 @@ class Analysis:
         keep: Keep | None = None,
         topic_ids: Mapping[bytes, str] | None = None,
         catalog: Catalog | None = None,
+        max_memory_bytes: int = DEFAULT_MEMORY_BYTES,
     ) -> None:
         """Set up the stages; nothing is opened yet.
 
         Args:
-            captures: what to read; several are taken in the order of their first packets.
+            captures: what to read; several are one stream of packets in the order of their times.
             row_filter: which rows to give; None gives all.
             ports: an end with one of these TCP ports is a broker, whatever its bytes look like.
             brokers: ``IP`` or ``IP:PORT`` of ends that are brokers.
@@ -82,41 +90,30 @@ class Analysis:
                 are never kept.
             topic_ids: names of topics by their 16-byte id, for those that the capture tells none.
             catalog: what Kafka speaks; None for what is built in.
+            max_memory_bytes: how much may be held of connections; see
+                :class:`~kanalyze.stages.MemoryBounds`.
 
         Raises:
-            UsageError: a port or a broker makes no sense.
+            UsageError: a port, a broker or the memory makes no sense.
         """
-        self._captures = tuple(captures)
+        self._given = tuple(captures)
         self._filter = RowFilter() if row_filter is None else row_filter
-        catalog = Catalog() if catalog is None else catalog
-        extractors = Extractors(catalog)
-        self._places = _Places()
-        self._catalog = catalog
-        self._inputs: list[CaptureInput] = []
+        self._catalog = Catalog() if catalog is None else catalog
+        self._extractors = Extractors(self._catalog)
         self._is_broker = _broker_side(ports, brokers)
-        names = TopicNames(self._search_names)
-        for topic_id, name in (topic_ids or {}).items():
-            names.learn(topic_id, name)
-        self._rows = RowMaker(catalog, extractors, self._places, names)
-        self._reassembler = Reassembler()
-        self._tracker = ConnectionTracker(
-            MessageReader(catalog, Decoders(catalog), extractors.wanted),
-            catalog,
-            is_broker=self._is_broker,
-            keep=keep,
-        )
-        self._reader: CaptureReader | None = None
-        self._read_before = 0
-        self._total_bytes: int | None = None
-        self._started = False
+        self._keep = keep
+        self._memory = MemoryBounds.of(max_memory_bytes)
+        self._topic_ids = dict(topic_ids or {})
+        self._stores = Stores()
+        self._inputs: list[MergeInput] = []
+        self._captures: MergedCaptures | None = None
         self.quality = CaptureQuality()
 
     @property
     def progress(self) -> tuple[int, int | None]:
         """Bytes read so far, and bytes in all; None where an input is a pipe."""
-        reader = self._reader  # once: a progress bar asks from another thread
-        here = 0 if reader is None else reader.bytes_read
-        return self._read_before + here, self._total_bytes
+        captures = self._captures  # once: a progress bar asks from another thread
+        return (0, None) if captures is None else captures.progress
 
     def row_batches(self) -> Iterator[list[Row]]:
         """Give the rows, in batches, each in the order in which its exchanges ended.
@@ -129,162 +126,158 @@ class Analysis:
 
     def exchange_batches(self) -> Iterator[list[tuple[Exchange, Row]]]:
         """Give the exchanges with their rows; otherwise as :meth:`row_batches`."""
-        if self._started:
-            raise UsageError("an analysis can be run once; make another one")
-        self._started = True
-        self._inputs = _inputs(self._captures)
-        self._total_bytes = _total_bytes(self._inputs)
-        for item in self._inputs:
-            yield from self._capture(item)
-        yield from self._emit(self._reassembler.finish())
-        self._finish()
+        captures = self._begin()
+        names = TopicNames(self._search_names)
+        for topic_id, name in self._topic_ids.items():
+            names.learn(topic_id, name)
+        maker = RowMaker(self._catalog, self._extractors, captures.place, names)
+        for step in self._steps(self._stages(), captures):
+            for first in range(0, len(step.exchanges), _ROWS_AT_ONCE):
+                some = step.exchanges[first : first + _ROWS_AT_ONCE]
+                pairs = [(exchange, maker.row(exchange)) for exchange in some]
+                if not self._filter.passes_all:
+                    pairs = [pair for pair in pairs if self._filter.matches(pair[1])]
+                if pairs:
+                    yield pairs
+
+    def connection_batches(self) -> Iterator[list[ConnectionRow]]:
+        """Give a row for each TCP connection, in batches, in the order in which they ended.
+
+        Of the filter, what concerns clients, brokers and times holds. Raises as
+        :meth:`row_batches`.
+        """
+        captures = self._begin()
+        stages = self._stages(connections=True)
+        for step in self._steps(stages, captures):
+            rows = [self._connection_row(ended, captures) for ended in step.ended]
+            wanted = [row for row in rows if self._filter.matches_connection(row)]
+            if wanted:
+                yield wanted
+
+    def anomaly_batches(self) -> Iterator[list[AnomalyRow]]:
+        """Give a row for each anomaly, in batches, as they are found.
+
+        Of the filter, what concerns clients, brokers and times holds. Raises as
+        :meth:`row_batches`.
+        """
+        captures = self._begin()
+        stages = self._stages(every_anomaly=True)
+        said = 0
+        for step in self._steps(stages, captures):
+            anomalies = [*captures.anomalies[said:], *step.anomalies]
+            said = len(captures.anomalies)
+            rows = [self._anomaly_row(anomaly, stages, captures) for anomaly in anomalies]
+            wanted = [row for row in rows if self._filter.matches_anomaly(row)]
+            if wanted:
+                yield wanted
 
     # -- stages -----------------------------------------------------------------------------------
 
-    def _capture(self, item: CaptureInput) -> Iterator[list[tuple[Exchange, Row]]]:
-        with open_capture(item) as reader:
-            self._reader = reader
-            name = item if isinstance(item, str) else reader.name
-            self.quality.captures.append(name)
-            first_number = self._places.begin(name)
-            for batch in reader.batches(first_number):
-                self._places.packets += len(batch)
-                self._count_packets(batch)
-                yield from self._emit(self._reassembler.feed(batch))
-            self._count(reader.anomalies)
-            if reader.dropped_packets is not None:
-                before = self.quality.dropped_packets or 0
-                self.quality.dropped_packets = before + reader.dropped_packets
-            self._read_before += reader.bytes_read
-            self._reader = None
+    def _begin(self) -> MergedCaptures:
+        """Find the inputs; to be done once."""
+        if self._captures is not None:
+            raise UsageError("an analysis can be run once; make another one")
+        self._inputs = self._find_inputs()
+        self._captures = MergedCaptures(self._inputs, stores=self._stores)
+        return self._captures
 
-    def _emit(self, updates: Iterable[StreamUpdate]) -> Iterator[list[tuple[Exchange, Row]]]:
-        exchanges: list[Exchange] = []
-        for update in updates:
-            exchanges.extend(self._tracker.feed(update))
-            if update.closed:
-                self._count_connection(update)
-        self._count(self._tracker.take_anomalies())
-        self._count(self._reassembler.take_anomalies())
-        # Connections are worked on one after the other; their exchanges are given in the order
-        # in which they ended on the wire.
-        exchanges.sort(key=_ended)
-        for first in range(0, len(exchanges), _ROWS_AT_ONCE):
-            some = exchanges[first : first + _ROWS_AT_ONCE]
-            pairs = [(exchange, self._rows.row(exchange)) for exchange in some]
-            if not self._filter.passes_all:
-                pairs = [pair for pair in pairs if self._filter.matches(pair[1])]
-            if pairs:
-                yield pairs
+    def _find_inputs(self) -> list[MergeInput]:
+        if not self._given:
+            raise UsageError("no capture given")
+        names = [item for item in self._given if isinstance(item, str)]
+        files = [item for item in self._given if not isinstance(item, str)]
+        return [*(find_inputs(names, self._stores) if names else []), *files]
+
+    def _stages(self, *, connections: bool = False, every_anomaly: bool = False) -> Stages:
+        return Stages(
+            MessageReader(self._catalog, Decoders(self._catalog), self._extractors.wanted),
+            self._catalog,
+            is_broker=self._is_broker,
+            keep=self._keep,
+            memory=self._memory,
+            connections=connections,
+            every_anomaly=every_anomaly,
+        )
+
+    def _steps(self, stages: Stages, captures: MergedCaptures) -> Iterator[Step]:
+        """Read to the end, counting."""
+        quality = self.quality
+        for batch, step in stages.run(captures):
+            if batch is not None:
+                _count_packets(quality, batch)
+            for tcp in step.closed:
+                quality.count_connection(tcp)
+            for anomaly in step.anomalies:
+                # Of those of packets and TCP the stage itself keeps count.
+                if stage_of(anomaly.kind) != "net":
+                    quality.count_anomaly(anomaly.kind, anomaly.length or 0)
+            yield step
+        _count_captures(quality, captures)
+        quality.count_stages(stages.net, stages.counts)
 
     def _search_names(self) -> Iterator[tuple[bytes, str]]:
         """Give all that the inputs call topic ids, if they can be read twice."""
-        if self._total_bytes is None:
+        if self._captures is None or not self._captures.can_be_read_again:
             return
-        names, reassembler = NameReader(self._catalog), Reassembler()
+        names = NameReader(self._catalog)
         reader = MessageReader(self._catalog, Decoders(self._catalog), names.wanted)
-        tracker = ConnectionTracker(reader, self._catalog, is_broker=self._is_broker)
-        for update in _updates(self._inputs, reassembler):
-            for exchange in tracker.feed(update):
-                yield from names.names(exchange)
-            tracker.take_anomalies()
+        stages = Stages(reader, self._catalog, is_broker=self._is_broker, memory=self._memory)
+        with MergedCaptures(self._inputs, stores=self._stores) as again:
+            for _, step in stages.run(again):
+                for exchange in step.exchanges:
+                    yield from names.names(exchange)
 
-    # -- counting ---------------------------------------------------------------------------------
+    # -- rows -------------------------------------------------------------------------------------
 
-    def _count_packets(self, batch: PacketBatch) -> None:
-        quality = self.quality
-        quality.packets += len(batch)
-        quality.captured_bytes += int(batch.captured_bytes.sum())
-        quality.wire_bytes += int(batch.wire_bytes.sum())
-        first, last = int(batch.time_ns.min()), int(batch.time_ns.max())
-        if quality.first_time_ns is None or first < quality.first_time_ns:
-            quality.first_time_ns = first
-        if quality.last_time_ns is None or last > quality.last_time_ns:
-            quality.last_time_ns = last
+    @staticmethod
+    def _connection_row(ended: EndedConnection, captures: MergedCaptures) -> ConnectionRow:
+        tcp = ended.tcp
+        capture, packet = captures.place(tcp.first_packet or 0)
+        is_kafka = ended.protocol.startswith("kafka")
+        return connection_row(
+            tcp,
+            capture=capture,
+            first_packet=packet,
+            client_side=tcp.opened_by if ended.client_side is None else ended.client_side,
+            protocol=ended.protocol,
+            client_id=ended.client_id,
+            client_software_name=ended.software_name,
+            client_software_version=ended.software_version,
+            principal=ended.principal,
+            requests=ended.requests if is_kafka else None,
+            decoded_bytes=ended.decoded_bytes if is_kafka else None,
+            skipped_bytes=ended.skipped_bytes if is_kafka else None,
+        )
 
-    def _count_connection(self, update: StreamUpdate) -> None:
-        tcp = update.connection
-        again = sum(tcp.retransmitted_bytes)
-        self.quality.connections += 1
-        self.quality.payload_bytes += sum(tcp.payload_bytes) - again
-        self.quality.retransmitted_bytes += again
-        self.quality.out_of_order_packets += sum(tcp.out_of_order_packets)
-
-    def _count(self, anomalies: Iterable[Anomaly]) -> None:
-        for anomaly in anomalies:
-            self.quality.count_anomaly(anomaly.kind, anomaly.length or 0)
-
-    def _finish(self) -> None:
-        quality, net, seen = self.quality, self._reassembler.counters, self._tracker.counts
-        quality.tcp_packets = net.tcp_segments
-        unreadable = net.cut_headers + net.bad_ip_headers + net.bad_tcp_headers
-        quality.unreadable_packets = unreadable + sum(net.unknown_link_type.values())
-        quality.not_tcp_packets = quality.packets - net.tcp_segments - quality.unreadable_packets
-        quality.kafka_connections = seen.kafka
-        quality.tls_connections = seen.tls
-        quality.other_connections = seen.other
-        quality.kafka_bytes = seen.kafka_bytes
-        quality.decoded_bytes = seen.decoded_bytes
-        quality.undecoded_bytes = seen.undecoded_bytes
-        quality.skipped_bytes = seen.skipped_bytes
-        quality.lost_bytes = net.lost_bytes
+    def _anomaly_row(
+        self, anomaly: Anomaly, stages: Stages, captures: MergedCaptures
+    ) -> AnomalyRow:
+        tcp = anomaly.connection
+        client_side = None
+        if tcp is not None:
+            client_side = stages.client_side(tcp)
+            client_side = tcp.opened_by if client_side is None else client_side
+        api = None if anomaly.api_key is None else self._catalog.api(anomaly.api_key)
+        return anomaly_row(
+            anomaly,
+            place=captures.place,
+            client_side=client_side,
+            api_name=None if api is None else api.name,
+        )
 
 
-class _Places:
-    """Which capture a packet is in: numbers rise over all inputs, Wireshark's begin anew."""
-
-    def __init__(self) -> None:
-        self._first_numbers: list[int] = []
-        self._names: list[str] = []
-        self.packets = 0
-
-    def begin(self, name: str) -> int:
-        """Begin the next capture; return the number of its first packet over the whole input."""
-        self._names.append(name)
-        self._first_numbers.append(self.packets + 1)
-        return self.packets + 1
-
-    def __call__(self, number: int) -> tuple[str, int]:
-        """Return the capture of a packet and its number in it, from 1."""
-        index = bisect_right(self._first_numbers, number) - 1
-        return self._names[index], number - self._first_numbers[index] + 1
+def _count_packets(quality: CaptureQuality, batch: PacketBatch) -> None:
+    quality.packets += len(batch)
+    quality.captured_bytes += int(batch.captured_bytes.sum())
+    quality.wire_bytes += int(batch.wire_bytes.sum())
+    quality.count_times(int(batch.time_ns.min()), int(batch.time_ns.max()))
 
 
-def _updates(inputs: Iterable[CaptureInput], reassembler: Reassembler) -> Iterator[StreamUpdate]:
-    """Give what the packets of all inputs add to their connections."""
-    packets = 0
-    for item in inputs:
-        with open_capture(item) as reader:
-            for batch in reader.batches(packets + 1):
-                packets += len(batch)
-                yield from reassembler.feed(batch)
-                reassembler.take_anomalies()
-    yield from reassembler.finish()
-
-
-def _ended(exchange: Exchange) -> int:
-    message = exchange.response or exchange.request
-    if message is None:
-        return 0
-    return message.start_packet if message.end_packet is None else message.end_packet
-
-
-def _inputs(captures: Sequence[CaptureInput]) -> list[CaptureInput]:
-    if not captures:
-        raise UsageError("no capture given")
-    names = [item for item in captures if isinstance(item, str)]
-    files: list[CaptureInput] = [item for item in captures if not isinstance(item, str)]
-    return [*(find_captures(names) if names else []), *files]
-
-
-def _total_bytes(inputs: Sequence[CaptureInput]) -> int | None:
-    """Return the size of all inputs; None when one is not a file."""
-    total = 0
-    for item in inputs:
-        if not isinstance(item, str) or not Path(item).is_file():
-            return None
-        total += Path(item).stat().st_size
-    return total
+def _count_captures(quality: CaptureQuality, captures: MergedCaptures) -> None:
+    quality.captures.extend(captures.names)
+    quality.dropped_packets = captures.dropped_packets
+    for anomaly in captures.anomalies:
+        quality.count_anomaly(anomaly.kind, anomaly.length or 0)
 
 
 def _broker_side(ports: Sequence[int], brokers: Sequence[str]) -> BrokerSide | None:

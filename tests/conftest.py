@@ -16,11 +16,11 @@ settings.load_profile("landing" if os.environ.get("CI") else "everyone")
 
 # The oracle is a program of its own; where it is not installed there is nothing to ask.
 HAS_TSHARK = shutil.which("tshark") is not None
-collect_ignore = [] if HAS_TSHARK else ["test_tshark.py"]
+collect_ignore_glob = [] if HAS_TSHARK else ["*_tshark.py"]
 
 
 def pytest_report_header() -> str:
     """Say what is left out, so that a run without the oracle does not look like one with it."""
     if HAS_TSHARK:
         return "tshark: found, its answers are compared with ours"
-    return "tshark: not found, tests/test_tshark.py is not collected"
+    return "tshark: not found, no test_*_tshark.py and no test_tshark.py is collected"

@@ -1,9 +1,7 @@
-"""All stages together: what does not change the stream does not change the rows."""
+"""All stages together: what is read, what is given, what is refused."""
 
 from __future__ import annotations
 
-import io
-import random
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,24 +10,13 @@ from kanalyze.analysis.filters import RowFilter
 from kanalyze.errors import UsageError
 from kanalyze.pipeline import Analysis
 from tests.support.captures import analysis, path, truth
-from tests.support.rewrite import Packet, duplicated, pcap_of, read_pcap, resegmented, swapped
+from tests.support.disorder import PLACES, packets_of
+from tests.support.disorder.formats import pcap
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from kanalyze.analysis.row import Row
-
-PLACES = ("capture", "request_packet", "response_packet")
-TIMES = tuple(
-    f"{message}_{edge}_ns" for message in ("request", "response") for edge in ("start", "end")
-)
-BY_TIME = (*TIMES, "latency_ns", "total_time_ns", "waited")
-
-
-def rows_of(data: bytes) -> list[Row]:
-    run = Analysis([io.BytesIO(data)])
-    return [row for batch in run.row_batches() for row in batch]
 
 
 def without(rows: list[Row] | tuple[Row, ...], *columns: str) -> list[Row]:
@@ -38,29 +25,12 @@ def without(rows: list[Row] | tuple[Row, ...], *columns: str) -> list[Row]:
     return sorted(blanked, key=lambda row: (row.connection, row.correlation_id, repr(row)))
 
 
-CHANGES: dict[str, tuple[Callable[[list[Packet], random.Random], list[Packet]], tuple[str, ...]]]
-CHANGES = {
-    "every packet twice": (duplicated, PLACES),
-    "neighbours swapped": (swapped, (*PLACES, *BY_TIME)),
-    "segments cut anew": (resegmented, PLACES),
-}
-
-
-@pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize("name", ["mock", "waits", "large"])
-def test_disorder_changes_nothing_but_packet_numbers(name: str, change: str) -> None:
-    alter, columns = CHANGES[change]
-    header, packets = read_pcap(path(name).read_bytes())
-    altered = pcap_of(header, alter(packets, random.Random(7)))
-    assert without(rows_of(altered), *columns) == without(analysis(name)[0], *columns)
-
-
 def test_several_files_are_one_stream_and_each_counts_its_own_packets(tmp_path: Path) -> None:
-    header, packets = read_pcap(path("large").read_bytes())
+    packets = packets_of("large")
     third = len(packets) // 3
     for number in range(3):
         part = packets[number * third : (number + 1) * third if number < 2 else None]
-        (tmp_path / f"part{2 - number}.pcap").write_bytes(pcap_of(header, part))
+        (tmp_path / f"part{2 - number}.pcap").write_bytes(pcap(part))
     run = Analysis([str(tmp_path)])
     rows = [row for batch in run.row_batches() for row in batch]
     assert without(rows, *PLACES) == without(analysis("large")[0], *PLACES)

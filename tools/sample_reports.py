@@ -16,14 +16,19 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from kanalyze.analysis.anomalies import ANOMALY_COLUMNS, stage_of
+from kanalyze.analysis.connections import CONNECTION_COLUMNS
 from kanalyze.analysis.row import COLUMNS
 from kanalyze.analysis.statistics import Statistics
+from kanalyze.model import AnomalyKind
 from kanalyze.pipeline import Analysis
 from kanalyze.render.json import summary_json
 from kanalyze.render.terminal import render_report
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+
+    from kanalyze.analysis.row import Column
 
 ROOT = Path(__file__).resolve().parent.parent
 SAMPLES = ("basics.pcap", "errors.pcapng", "waits.pcap", "snaplen.pcap", "tls.pcap")
@@ -44,16 +49,28 @@ def report_of(capture: str) -> tuple[str, str]:
     return text, summary_json(summary)
 
 
-def column_table() -> str:
-    """Return the row contract as a Markdown table."""
+def column_table(columns: Sequence[Column] = COLUMNS) -> str:
+    """Return the columns of a table as a Markdown table; by default the row contract."""
     lines = ["| column | type | meaning |", "|---|---|---|"]
-    for column in COLUMNS:
+    for column in columns:
         unit = f" in {column.unit}" if column.unit else ""
         null = ", null" if column.nullable else ""
         names = ", ".join(field.name for field in column.fields)
         kind = f"list of ({names})" if names else column.type
         lines.append(f"| `{column.name}` | {kind}{null}{unit} | {column.meaning} |")
     return "\n".join(lines) + "\n"
+
+
+def kind_table() -> str:
+    """Return the kinds of anomalies as a Markdown table."""
+    lines = ["| kind | found by | what it is |", "|---|---|---|"]
+    lines += [f"| `{kind.value}` | {stage_of(kind)} | {kind.meaning} |" for kind in AnomalyKind]
+    return "\n".join(lines) + "\n"
+
+
+def folded(title: str, table: str) -> str:
+    """Return a long table as a part of a page that opens on a click."""
+    return f"<details><summary>{title}</summary>\n\n{table}\n</details>\n"
 
 
 def between(text: str, marker: str, replacement: str) -> str:
@@ -76,7 +93,12 @@ def outputs() -> Iterator[tuple[Path, str]]:
             example = "\n".join(text.splitlines()[:EXAMPLE_LINES]) + "\n"
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     readme = between(readme, "example", f"```\n{example}```\n")
-    yield ROOT / "README.md", between(readme, "columns", column_table())
+    readme = between(readme, "columns", column_table())
+    connections = folded("Columns of <code>connections</code>", column_table(CONNECTION_COLUMNS))
+    readme = between(readme, "connection columns", connections)
+    anomalies = folded("Columns of <code>anomalies</code>", column_table(ANOMALY_COLUMNS))
+    readme = between(readme, "anomaly columns", anomalies)
+    yield ROOT / "README.md", between(readme, "anomaly kinds", kind_table())
 
 
 def main() -> int:

@@ -22,6 +22,8 @@ from kanalyze.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from kanalyze.analysis.anomalies import AnomalyRow
+    from kanalyze.analysis.connections import ConnectionRow
     from kanalyze.analysis.row import Row
 
 __all__ = ["BrokerAddress", "RowFilter", "parse_broker"]
@@ -143,6 +145,47 @@ class RowFilter:
     def matches(self, row: Row) -> bool:
         """Return whether a row meets every condition."""
         return all(check(self, row) for check in self._checks)
+
+    def matches_connection(self, row: ConnectionRow) -> bool:
+        """Return whether a connection meets the conditions on clients, brokers and times.
+
+        It meets those on times when any part of it lies between them.
+        """
+        since, until = self.since_ns, self.until_ns
+        if (since is not None and row.end_ns < since) or (
+            until is not None and row.start_ns >= until
+        ):
+            return False
+        if self.client_ids and not _any_glob(row.client_id, self.client_ids):
+            return False
+        return self._matches_ends(row.client_ip, row.broker_ip, row.broker_port)
+
+    def matches_anomaly(self, row: AnomalyRow) -> bool:
+        """Return whether an anomaly meets the conditions on clients, brokers and times.
+
+        One that has no time or no connection meets none on these.
+        """
+        since, until, time_ns = self.since_ns, self.until_ns, row.time_ns
+        if (since, until) != (None, None) and (
+            time_ns is None
+            or (since is not None and time_ns < since)
+            or (until is not None and time_ns >= until)
+        ):
+            return False
+        if not (self.client_networks or self.brokers):
+            return True
+        if row.client_ip is None or row.broker_ip is None or row.broker_port is None:
+            return False
+        return self._matches_ends(row.client_ip, row.broker_ip, row.broker_port)
+
+    def _matches_ends(self, client_ip: str, broker_ip: str, broker_port: int) -> bool:
+        if self.client_networks:
+            address = _address(client_ip)
+            if not any(address in network for network in self.client_networks):
+                return False
+        return not self.brokers or any(
+            broker_ip == broker.ip and broker.port in (None, broker_port) for broker in self.brokers
+        )
 
     def select(self, rows: list[Row]) -> list[Row]:
         """Return the rows that meet every condition: the same list when there is none."""

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kanalyze.model import AnomalyKind
+    from kanalyze.connection.ended import ConnectionCounts
+    from kanalyze.model import AnomalyKind, TcpConnection
+    from kanalyze.net.notes import NetCounters
 
 __all__ = ["AnomalyTotal", "CaptureQuality"]
 
@@ -47,14 +49,26 @@ class CaptureQuality:
     """Packets that the capturing side says it lost, summed over the inputs that say it; None
     when none does."""
     tcp_packets: int = 0
+    """Packets that hold a TCP segment, those put together of fragments counted once."""
     not_tcp_packets: int = 0
     unreadable_packets: int = 0
     """Packets whose link, IP or TCP header made no sense."""
+    other_packets: dict[str, int] = field(default_factory=dict)
+    """Packets that are read no further, by what they are (``ARP``, ``UDP``, ...)."""
+    tunnels: dict[str, int] = field(default_factory=dict)
+    """TCP segments found inside of tunnels, by kind; one in two tunnels counts for each."""
+    fragment_packets: int = 0
+    """IP fragments of what may hold TCP."""
+    lost_datagrams: int = 0
+    """IP packets of which not all fragments were captured."""
     connections: int = 0
     """TCP connections; the sum of the three below."""
     kafka_connections: int = 0
     tls_connections: int = 0
     other_connections: int = 0
+    other_protocols: dict[str, int] = field(default_factory=dict)
+    """Connections that are not Kafka, by what they look like (``tls``, ``http``, ``unknown``, ...);
+    ``none`` for those without payload."""
     payload_bytes: int = 0
     """TCP payload of all connections, every byte of a stream once."""
     kafka_bytes: int = 0
@@ -70,6 +84,8 @@ class CaptureQuality:
     snapped_bytes: int = 0
     """Cut off by the snap length."""
     retransmitted_bytes: int = 0
+    duplicate_bytes: int = 0
+    """Payload of packets that the capture holds more than once, without the first."""
     out_of_order_packets: int = 0
     anomalies: dict[AnomalyKind, AnomalyTotal] = field(default_factory=dict)
 
@@ -87,6 +103,42 @@ class CaptureQuality:
             return None
         return self.last_time_ns - self.first_time_ns
 
+    def count_times(self, first_ns: int, last_ns: int) -> None:
+        """Note packets between two times."""
+        self.first_time_ns = _of_known(min, self.first_time_ns, first_ns)
+        self.last_time_ns = _of_known(max, self.last_time_ns, last_ns)
+
+    def count_connection(self, tcp: TcpConnection) -> None:
+        """Count a TCP connection that is over."""
+        self.connections += 1
+        self.payload_bytes += sum(tcp.unique_bytes)
+        self.retransmitted_bytes += sum(tcp.retransmitted_bytes)
+        self.duplicate_bytes += sum(tcp.duplicate_bytes)
+        self.out_of_order_packets += sum(tcp.out_of_order_packets)
+        self.lost_bytes += sum(tcp.lost_bytes)
+        self.snapped_bytes += sum(tcp.snapped_bytes)
+
+    def count_stages(self, net: NetCounters, seen: ConnectionCounts) -> None:
+        """Take in what the stages counted; once, at the end."""
+        self.tcp_packets += net.tcp_segments
+        self.not_tcp_packets += net.not_ip + net.not_tcp
+        unreadable = net.cut_headers + net.bad_ip_headers + net.bad_tcp_headers
+        self.unreadable_packets += unreadable + sum(net.unknown_link_type.values())
+        self.fragment_packets += net.ip_fragments
+        self.lost_datagrams += net.lost_datagrams
+        _add_to(self.other_packets, net.other_packets)
+        _add_to(self.tunnels, net.tunnels)
+        for kind, count in net.anomalies.items():
+            self.count_anomaly(kind, net.anomaly_bytes.get(kind, 0), count)
+        self.kafka_connections += seen.kafka
+        self.tls_connections += seen.tls
+        self.other_connections += seen.other
+        _add_to(self.other_protocols, seen.by_protocol)
+        self.kafka_bytes += seen.kafka_bytes
+        self.decoded_bytes += seen.decoded_bytes
+        self.undecoded_bytes += seen.undecoded_bytes
+        self.skipped_bytes += seen.skipped_bytes
+
     def count_anomaly(self, kind: AnomalyKind, size: int = 0, count: int = 1) -> None:
         """Count ``count`` anomalies of a kind, concerning ``size`` bytes together."""
         total = self.anomalies.get(kind, _NO_ANOMALY)
@@ -97,6 +149,8 @@ class CaptureQuality:
         self.captures.extend(name for name in other.captures if name not in self.captures)
         self.first_time_ns = _of_known(min, self.first_time_ns, other.first_time_ns)
         self.last_time_ns = _of_known(max, self.last_time_ns, other.last_time_ns)
+        for name in _BY_NAME:
+            _add_to(getattr(self, name), getattr(other, name))
         self.dropped_packets = _of_known(_add, self.dropped_packets, other.dropped_packets)
         for name in _COUNTERS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
@@ -106,10 +160,12 @@ class CaptureQuality:
     def to_dict(self) -> dict[str, Any]:
         """Return every field and ``decoded_share`` (rounded down to 6 digits) as plain values.
 
-        ``anomalies`` is sorted by kind, each ``{count, bytes}``.
+        ``anomalies`` is sorted by kind, each ``{count, bytes}``; what is counted by name, by name.
         """
         result: dict[str, Any] = {item.name: getattr(self, item.name) for item in fields(self)}
         result["captures"] = list(self.captures)
+        for name in _BY_NAME:
+            result[name] = dict(sorted(getattr(self, name).items()))
         share = self.decoded_share
         # Rounded down: a share of 1 says that nothing at all is missing.
         result["decoded_share"] = None if share is None else int(share * 1_000_000) / 1_000_000
@@ -122,8 +178,21 @@ class CaptureQuality:
 
 _NO_ANOMALY = AnomalyTotal(0, 0)
 
-_NOT_SUMMED = {"captures", "first_time_ns", "last_time_ns", "dropped_packets", "anomalies"}
+_BY_NAME = ("other_packets", "tunnels", "other_protocols")
+_NOT_SUMMED = {
+    "captures",
+    "first_time_ns",
+    "last_time_ns",
+    "dropped_packets",
+    "anomalies",
+    *_BY_NAME,
+}
 _COUNTERS = tuple(item.name for item in fields(CaptureQuality) if item.name not in _NOT_SUMMED)
+
+
+def _add_to(mine: dict[str, int], theirs: dict[str, int]) -> None:
+    for name, count in theirs.items():
+        mine[name] = mine.get(name, 0) + count
 
 
 def _add(one: int, two: int) -> int:

@@ -46,7 +46,7 @@ class RowMaker:
         self,
         catalog: Catalog,
         extractors: Extractors,
-        place: Callable[[int], tuple[str, int]],
+        place: Callable[[int], tuple[str, int | None]],
         names: TopicNames | None = None,
     ) -> None:
         """Make a row maker.
@@ -234,6 +234,7 @@ class RowMaker:
                 for part in answered
                 if part.base_offset is not None
             ],
+            lost_ns=exchange.lost_ns,
         )
         for part in answered:
             if part.high_watermark is not None:

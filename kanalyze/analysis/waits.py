@@ -13,6 +13,9 @@ A broker answers a fetch at once when it has ``min_bytes``, when something is wr
   that earlier response; where most of that time lies before the request, no wait is claimed.
 A broker works on one request of a connection at a time: a fetch that is sent while another waits is
 held back with it, and is marked like it.
+
+Where bytes of the connection were lost, an earlier answer may be among them: then nothing is said
+of a fetch that does not prove by itself that it waited.
 """
 
 from __future__ import annotations
@@ -37,7 +40,8 @@ class LogEnds:
 
     def __init__(self) -> None:
         self._ends: dict[Hashable, list[tuple[int, int]]] = {}
-        self._held_until: dict[Hashable, int] = {}
+        self._fetches: dict[Hashable, tuple[int, int]] = {}
+        """By connection: until when an answer was held back, and when the last one came."""
 
     def learn(self, partition: Hashable, high_watermark: int, time_ns: int) -> None:
         """Take in that at ``time_ns`` a partition's log ended at ``high_watermark``."""
@@ -61,8 +65,9 @@ class LogEnds:
         record_bytes: int,
         failed: bool,
         got: Iterable[tuple[Hashable, int]],
-    ) -> bool:
-        """Tell whether a fetch's answer was held back.
+        lost_ns: int | None = None,
+    ) -> bool | None:
+        """Tell whether a fetch's answer was held back; None when that cannot be told.
 
         Args:
             connection: which one; its fetches are asked about in the order of their responses.
@@ -73,18 +78,24 @@ class LogEnds:
             record_bytes: bytes of records in the response.
             failed: whether the response has an error code.
             got: partition and base offset of all record data in the response.
+            lost_ns: when bytes of the connection were last lost; None for never.
         """
-        held_until = self._held_until.get(connection, 0)
+        held_until, last_ns = self._fetches.get(connection, (0, -1))
         if asked_ns < held_until:
-            return True
-        waited = self._waited_itself(
-            asked_ns, answered_ns, max_wait_ms, min_bytes, record_bytes, failed, got
-        )
-        if waited:
-            if len(self._held_until) >= _MOST_CONNECTIONS:
-                self._held_until.clear()
-            self._held_until[connection] = answered_ns
-        return waited
+            waited, told_ns = True, None
+        else:
+            waited, told_ns = self._waited_itself(
+                asked_ns, answered_ns, max_wait_ms, min_bytes, record_bytes, failed, got
+            )
+            if waited:
+                held_until = answered_ns
+        if len(self._fetches) >= _MOST_CONNECTIONS:
+            self._fetches.clear()
+        self._fetches[connection] = (held_until, answered_ns)
+        if waited or lost_ns is None:
+            return waited
+        known_ns = last_ns if told_ns is None else min(last_ns, told_ns)
+        return None if lost_ns > known_ns else False
 
     def _waited_itself(
         self,
@@ -95,19 +106,22 @@ class LogEnds:
         record_bytes: int,
         failed: bool,
         got: Iterable[tuple[Hashable, int]],
-    ) -> bool:
+    ) -> tuple[bool, int | None]:
+        """Tell as :meth:`waited`, and when what that rests on was told (-1: it never was)."""
         if max_wait_ms <= 0 or min_bytes <= 0 or failed:
-            return False
+            return False, None
         latency_ns = answered_ns - asked_ns
         if record_bytes < min_bytes:
-            return latency_ns + _TIMER_NS >= max_wait_ms * _NS_PER_MS
-        newest_ns = None
+            return latency_ns + _TIMER_NS >= max_wait_ms * _NS_PER_MS, None
+        newest_ns = -1
         for partition, base_offset in got:
             told = self._before(partition, asked_ns)
-            if told is None or base_offset < told[1]:
-                return False
-            newest_ns = told[0] if newest_ns is None else max(newest_ns, told[0])
-        return newest_ns is not None and latency_ns > asked_ns - newest_ns
+            if told is None:
+                return False, -1
+            if base_offset < told[1]:
+                return False, None
+            newest_ns = max(newest_ns, told[0])
+        return newest_ns >= 0 and latency_ns > asked_ns - newest_ns, newest_ns
 
     def _before(self, partition: Hashable, time_ns: int) -> tuple[int, int] | None:
         for told in reversed(self._ends.get(partition, ())):

@@ -23,6 +23,19 @@ if TYPE_CHECKING:
 
 __all__ = ["analysis_of", "progress_bar", "with_progress"]
 
+_FILTERS = {
+    "apis": "api",
+    "client_ids": "client_id",
+    "client_ips": "client_ip",
+    "brokers": "broker",
+    "topics": "topic",
+    "groups": "group",
+    "errors_only": "errors",
+    "slower_than": "slower_than",
+    "since": "since",
+    "until": "until",
+}
+"""Conditions of a filter, and the arguments that give them."""
 _PATIENCE_S = 1.0
 _REFRESH_S = 0.1
 
@@ -37,20 +50,18 @@ def analysis_of(
     """
     if catalog is None and arguments.definitions is not None:
         catalog = Catalog(arguments.definitions)
-    row_filter = make_filter(
-        catalog,
-        apis=arguments.api,
-        client_ids=arguments.client_id,
-        client_ips=arguments.client_ip,
-        brokers=arguments.broker,
-        topics=arguments.topic,
-        groups=arguments.group,
-        errors_only=arguments.errors,
-        slower_than=arguments.slower_than,
-        since=arguments.since,
-        until=arguments.until,
-    )
-    given: dict[str, Any] = {"keep": keep, "catalog": catalog}
+    # Not every command has every filter.
+    asked = {
+        name: getattr(arguments, option)
+        for name, option in _FILTERS.items()
+        if hasattr(arguments, option)
+    }
+    row_filter = make_filter(catalog, **asked)
+    given: dict[str, Any] = {
+        "keep": keep,
+        "catalog": catalog,
+        "max_memory_bytes": arguments.max_memory,
+    }
     return Analysis(
         arguments.captures,
         row_filter=row_filter,

@@ -64,6 +64,23 @@ examples:
   kanalyze records -o records.parquet captures/
 """
 
+_CONNECTIONS_EPILOG = """\
+examples:
+  kanalyze connections broker.pcap
+  kanalyze connections --client-ip 10.1.0.0/16 broker.pcap
+  kanalyze connections -o connections.parquet captures/
+
+The two round trips divide the way at the capture point: to the broker and back, to the client and
+back. A capture at one end holds next to nothing of that end's.
+"""
+
+_ANOMALIES_EPILOG = """\
+examples:
+  kanalyze anomalies broker.pcap
+  kanalyze anomalies --kind lost_bytes --kind not_in_sync broker.pcap
+  kanalyze anomalies --format jsonl captures/ | jq -r .kind | sort | uniq -c
+"""
+
 _FORMATS = ("table", "csv", "jsonl", "parquet")
 
 
@@ -82,6 +99,8 @@ def parser() -> argparse.ArgumentParser:
     _add_requests(commands)
     _add_records(commands)
     _add_decode(commands)
+    _add_connections(commands)
+    _add_anomalies(commands)
     _add_protocol(commands)
     return made
 
@@ -113,6 +132,29 @@ def _add_records(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     _add_output(made)
     _add_input(made)
+
+
+def _add_connections(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    made = _command(
+        commands, "connections", "write one row per TCP connection", _CONNECTIONS_EPILOG
+    )
+    _add_output(made)
+    filters = _add_captures(made)
+    _repeated(filters, "--client-id", "GLOB", "first client id, such as 'billing-*'")
+    _add_end_filters(filters, "connections open")
+
+
+def _add_anomalies(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    made = _command(
+        commands,
+        "anomalies",
+        "write one row per anomaly: what is missing or wrong, and where",
+        _ANOMALIES_EPILOG,
+    )
+    _add_output(made)
+    filters = _add_captures(made)
+    _repeated(filters, "--kind", "NAME", "kind, such as lost_bytes")
+    _add_end_filters(filters, "anomalies")
 
 
 def _add_output(made: argparse.ArgumentParser) -> None:
@@ -174,15 +216,28 @@ def _command(
 
 
 def _add_input(made: argparse.ArgumentParser) -> None:
+    _add_filters(_add_captures(made))
+
+
+def _add_captures(made: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+    """Add what all commands that read captures have; return the group for their filters."""
     made.add_argument(
         "captures",
         nargs="+",
         metavar="CAPTURE",
-        help="a pcap or pcapng file, a folder, a glob, or - for standard input; "
-        "several are one capture, in the order of their packets",
+        help="a pcap or pcapng file, compressed or not, a folder, a glob, a URL of any of these, "
+        "or - for standard input; several are one capture, in the order of their packets' times",
     )
     _add_detection(made.add_argument_group("what is Kafka"))
-    _add_filters(made.add_argument_group("filters (all given must hold; values of one add up)"))
+    limits = made.add_argument_group("limits")
+    limits.add_argument(
+        "--max-memory",
+        type=_size,
+        metavar="SIZE",
+        help="how much may be held of open connections, such as 256M or 2G (default: 1G); "
+        "what has to be dropped is an anomaly",
+    )
+    return made.add_argument_group("filters (all given must hold; values of one add up)")
 
 
 def _add_detection(group: argparse._ArgumentGroup) -> None:
@@ -213,19 +268,10 @@ def _add_definitions(group: argparse._ActionsContainer) -> None:
 
 
 def _add_filters(group: argparse._ArgumentGroup) -> None:
-    def repeated(flag: str, metavar: str, text: str) -> None:
-        group.add_argument(
-            flag, action="append", default=[], metavar=metavar, help=f"{text}; may be repeated"
-        )
-
-    repeated("--api", "NAME", "API by name or key, such as Produce")
-    repeated("--client-id", "GLOB", "client id, such as 'billing-*'")
-    repeated("--client-ip", "IP", "client address, or network such as 10.0.0.0/8")
-    repeated(
-        "--broker", "IP[:PORT]", "broker address; it is taken for a broker's whatever its bytes"
-    )
-    repeated("--topic", "GLOB", "topic")
-    repeated("--group", "GLOB", "consumer group")
+    _repeated(group, "--api", "NAME", "API by name or key, such as Produce")
+    _repeated(group, "--client-id", "GLOB", "client id, such as 'billing-*'")
+    _repeated(group, "--topic", "GLOB", "topic")
+    _repeated(group, "--group", "GLOB", "consumer group")
     group.add_argument(
         "--errors", action="store_true", help="only requests answered with an error code"
     )
@@ -235,12 +281,40 @@ def _add_filters(group: argparse._ArgumentGroup) -> None:
         help="only requests with a higher latency, such as 10ms or 1.5s; "
         "fetches that waited for data are not slow",
     )
+    _add_end_filters(group, "requests")
+
+
+def _add_end_filters(group: argparse._ArgumentGroup, what: str) -> None:
+    _repeated(group, "--client-ip", "IP", "client address, or network such as 10.0.0.0/8")
+    _repeated(
+        group,
+        "--broker",
+        "IP[:PORT]",
+        "broker address; it is taken for a broker's whatever its bytes",
+    )
     group.add_argument(
         "--since",
         metavar="TIME",
-        help="only requests from then on: ISO 8601 (UTC if without zone) or Unix seconds",
+        help=f"only {what} from then on: ISO 8601 (UTC if without zone) or Unix seconds",
     )
-    group.add_argument("--until", metavar="TIME", help="only requests before then")
+    group.add_argument("--until", metavar="TIME", help=f"only {what} before then")
+
+
+def _repeated(group: argparse._ArgumentGroup, flag: str, metavar: str, text: str) -> None:
+    group.add_argument(
+        flag, action="append", default=[], metavar=metavar, help=f"{text}; may be repeated"
+    )
+
+
+def _size(text: str) -> int:
+    """Return the bytes that a number with an optional unit (K, M, G, T, of 1024) says."""
+    number, unit = text.strip().upper().removesuffix("B").removesuffix("I"), 1
+    for power, letter in enumerate("KMGT", 1):
+        if number.endswith(letter):
+            number, unit = number[:-1], 1024**power
+    if not (number.isascii() and number.isdigit()):
+        raise argparse.ArgumentTypeError(f"not a size: {text!r} (such as 256M or 2G)")
+    return int(number) * unit
 
 
 def _port(text: str) -> int:

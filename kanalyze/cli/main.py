@@ -68,6 +68,14 @@ def _run_command(arguments: argparse.Namespace) -> None:
         from kanalyze.cli.decode import decode
 
         decode(arguments)
+    elif arguments.command == "connections":
+        from kanalyze.cli.connections import connections
+
+        connections(arguments)
+    elif arguments.command == "anomalies":
+        from kanalyze.cli.anomalies import anomalies
+
+        anomalies(arguments)
     elif arguments.command == "protocol":
         from kanalyze.cli.protocol import protocol
 

@@ -16,21 +16,24 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rich.console import Console
 
 from kanalyze.analysis.row import COLUMNS
+from kanalyze.cli.analyze import progress_bar
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
 from kanalyze.export.open import format_of, open_writer
 from kanalyze.export.schema import choose_columns
 from kanalyze.render.table import RowTable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    import argparse
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from typing import TypeAlias
 
     from kanalyze.analysis.row import AnyRow, Column
+    from kanalyze.pipeline import Analysis
 
     Write: TypeAlias = Callable[[Sequence[AnyRow]], None]
 
-__all__ = ["TABLE", "Output", "column_names", "default_format"]
+__all__ = ["TABLE", "Output", "column_names", "default_format", "write_rows"]
 
 TABLE = "table"
 
@@ -81,6 +84,28 @@ class Output(NamedTuple):
             yield table.write
             table.close()
             text.detach()
+
+
+def write_rows(
+    arguments: argparse.Namespace,
+    analysis: Analysis,
+    batches: Iterable[Sequence[AnyRow]],
+    table: tuple[Column, ...] = COLUMNS,
+    table_style: Mapping[str, Any] | None = None,
+) -> None:
+    """Write rows where the arguments say; raises KanalyzeError and OSError.
+
+    ``batches`` are the rows that ``analysis`` gives while its progress is shown; ``table`` and
+    ``table_style`` are as in :class:`Output`.
+    """
+    row_format = arguments.format or default_format(arguments.output)
+    names = column_names(arguments.columns)
+    # A bar and rows on one terminal would write over each other.
+    is_seen = arguments.output == STANDARD_OUTPUT and sys.stdout.isatty()
+    output = Output(arguments.output, row_format, names, table, table_style)
+    with output.opened() as write, progress_bar(analysis, wanted=not is_seen):
+        for rows in batches:
+            write(rows)
 
 
 def column_names(text: str | None) -> list[str] | None:

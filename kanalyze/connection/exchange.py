@@ -16,9 +16,12 @@ if TYPE_CHECKING:
 __all__ = ["Exchange", "Message", "Peers"]
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Peers:
-    """The two ends of a Kafka connection and what they said of themselves so far."""
+    """The two ends of a Kafka connection and what they said of themselves so far.
+
+    It does not change: what is learned later makes another one, for the exchanges from there on.
+    """
 
     tcp: TcpConnection
     client: Endpoint
@@ -74,6 +77,7 @@ class Exchange:
     """
 
     peers: Peers
+    """As they were known with the request; of a response alone, when it was read."""
     request: Message | None
     response: Message | None
     api_key: int | None
@@ -86,5 +90,8 @@ class Exchange:
     malformed: bool = False
     """A body could not be read: it breaks its grammar, or bytes of it are missing."""
     anomalies: list[AnomalyKind] = field(default_factory=list)
+    lost_ns: int | None = None
+    """When bytes of the connection were last found missing before the exchange ended; None while
+    all were there."""
     wire: str = "kafka"
     """``kafka`` or ``kafka-0.7``: which protocol's keys and values these are."""

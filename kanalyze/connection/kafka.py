@@ -9,11 +9,12 @@ used again as soon as its response has come.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from kanalyze.connection.exchange import Exchange, Message
 from kanalyze.connection.locate import RequestLocator, ResponseLocator
-from kanalyze.connection.pending import Pending
+from kanalyze.connection.pairing import Pairing
 from kanalyze.connection.reader import (
     API_VERSIONS,
     PRODUCE,
@@ -21,6 +22,7 @@ from kanalyze.connection.reader import (
     SASL_HANDSHAKE,
 )
 from kanalyze.connection.sasl import principal_of
+from kanalyze.connection.shedding import PENDING_BYTES, note_shed
 from kanalyze.model import Anomaly, AnomalyKind
 from kanalyze.protocol.framing import FrameCutter
 from kanalyze.protocol.wire import WireError
@@ -40,8 +42,13 @@ __all__ = ["KafkaConnection", "Keep"]
 Keep: TypeAlias = "Callable[[int], bool]"
 """Tells of an API key whether the bytes of its messages are wanted."""
 
+_PATIENCE_BYTES = 1024 * 1024
+"""Held back of a direction out of sync before a frame that is not all there is believed: few are
+larger."""
 _MOST_EARLY_RESPONSES = 64
 _MOST_EARLY_BYTES = 1024 * 1024
+_NEVER = 1 << 62
+"""A packet number after all others."""
 _MOST_TOKENS = 16
 """SASL exchanges take a few round trips; more size-delimited frames that are no requests are
 something else."""
@@ -82,23 +89,32 @@ class KafkaConnection:
         self._client_side = client_side
         self._reader = reader
         self._requests = FrameCutter(
-            RequestLocator(reader, catalog), in_sync=in_sync[client_side], smallest_bytes=8
+            RequestLocator(reader, catalog, patience_bytes=_PATIENCE_BYTES),
+            in_sync=in_sync[client_side],
+            smallest_bytes=8,
         )
         self._responses = FrameCutter(
-            ResponseLocator(reader, self._waiting),
+            ResponseLocator(reader, self._waiting, patience_bytes=_PATIENCE_BYTES),
             in_sync=in_sync[1 - client_side],
             smallest_bytes=4,
         )
-        self._pending = Pending()
+        self._pairing = Pairing(from_start=from_start)
         self._early: list[tuple[Frame, int]] = []
         self._early_bytes = 0
-        # Only when every request was seen can a response without one be early, not orphaned.
-        self._all_requests_seen = from_start
+        self._unread: list[Frame] = []
+        """Requests of the present feed, until the responses before them were read."""
+        self._losses: tuple[list[tuple[int, int]], list[tuple[int, int]]] = ([], [])
+        """By direction: where in the stream sync was lost and when, until the next frame there is
+        read."""
+        if not in_sync[1 - client_side]:
+            self._losses[1 - client_side].append((0, peers.tcp.first_time_ns))
         self._keep = keep
         self._mechanism: str | None = None
         self._raw_tokens = _MOST_TOKENS if tokens_first else 0
         self._done: list[Exchange] = []
         self._anomalies: list[Anomaly] = []
+        is_whole = from_start and all(in_sync)
+        self._lost_ns = None if is_whole else peers.tcp.first_time_ns
         self.decoded_bytes = 0
         self.undecoded_bytes = 0
 
@@ -107,20 +123,40 @@ class KafkaConnection:
         """Bytes of both directions passed over while looking for a frame boundary."""
         return self._requests.skipped_bytes + self._responses.skipped_bytes
 
+    @property
+    def held_bytes(self) -> int:
+        """About how much memory is taken by messages that have not ended or have no answer."""
+        return (
+            self._requests.held_bytes
+            + self._responses.held_bytes
+            + self._early_bytes
+            + len(self._pairing) * PENDING_BYTES
+        )
+
+    def shed(self) -> None:
+        """Let go of what takes memory; what is lost by that is an anomaly."""
+        for cutter, side in (
+            (self._requests, self._client_side),
+            (self._responses, 1 - self._client_side),
+        ):
+            note_shed(self._anomalies, self.peers.tcp, side, cutter)
+        for frame, _ in self._early:
+            self._orphan(frame)
+        self._early.clear()
+        self._early_bytes = 0
+        for exchange in self._pairing.take_oldest(len(self._pairing) // 2):
+            self._note(AnomalyKind.PENDING_LIMIT, exchange)
+            self._unanswered(exchange)
+
     def feed(self, items: tuple[list[StreamItem], list[StreamItem]]) -> list[Exchange]:
         """Take in what was added to both directions; return the exchanges that are complete."""
         self._requests.feed(items[self._client_side])
         self._note_losses(self._requests, self._client_side)
-        requests = self._requests.take()
-        # Responses are looked for among the answers to known requests: while out of sync, the
-        # requests of this batch have to be known first.
-        if requests and not self._responses.in_sync:
-            for frame in requests:
-                self._request(frame)
-            requests = []
+        self._unread = self._requests.take()
         self._responses.feed(items[1 - self._client_side])
         self._note_losses(self._responses, 1 - self._client_side)
-        self._in_order(requests, self._responses.take())
+        self._in_order()
+        self._skim()
         self._requests.settle()
         self._responses.settle()
         done, self._done = self._done, []
@@ -128,6 +164,10 @@ class KafkaConnection:
 
     def close(self) -> list[Exchange]:
         """End the connection; return what is left: unanswered requests, orphaned responses."""
+        self._requests.finish()
+        self._unread = self._requests.take()
+        self._responses.finish()
+        self._in_order()
         for cutter, side in (
             (self._requests, self._client_side),
             (self._responses, 1 - self._client_side),
@@ -138,7 +178,9 @@ class KafkaConnection:
         for frame, _ in self._early:
             self._orphan(frame)
         self._early.clear()
-        for exchange in self._pending.take_all():
+        if self._losses[1 - self._client_side]:
+            self._pairing.lose_responses(_NEVER)
+        for exchange in self._pairing.take_all():
             self._unanswered(exchange)
         done, self._done = self._done, []
         return done
@@ -150,15 +192,12 @@ class KafkaConnection:
 
     # -- the order of things ----------------------------------------------------------------------
 
-    def _in_order(self, requests: list[Frame], responses: list[Frame]) -> None:
+    def _in_order(self) -> None:
         """Take the frames of both directions in the order of the packets they ended with."""
-        if not responses:
-            for frame in requests:
-                self._request(frame)
-            return
+        requests, self._unread = self._unread, []
         position = 0
         count = len(requests)
-        for response in responses:
+        for response in self._responses.take():
             ended = _ended(response)
             while position < count and _ended(requests[position]) < ended:
                 self._request(requests[position])
@@ -167,12 +206,37 @@ class KafkaConnection:
         for frame in requests[position:]:
             self._request(frame)
 
-    def _waiting(self) -> dict[int, tuple[int, int]]:
-        return self._pending.keys()
+    def _waiting(self) -> dict[int, set[tuple[int, int]]]:
+        """Tell what answers may be found: all requests seen so far, but those answered."""
+        self._note_losses(self._responses, 1 - self._client_side)
+        self._in_order()
+        return self._pairing.keys()
+
+    def _skim(self) -> None:
+        """Let large frames that go on in the next batch go of what nobody will read."""
+        request, response = self._requests.partial, self._responses.partial
+        if request is not None and request.is_worth_skimming:
+            try:
+                header = self._reader.request_header(request)
+            except WireError:
+                return
+            if not self._wants_bytes(header.api_key):
+                self._reader.skim_request(request, header)
+        if response is not None and response.is_worth_skimming:
+            asked = self._pairing.oldest(self._reader.correlation_id(response))
+            if asked is None or asked.api_key is None or asked.api_version is None:
+                return
+            if not self._wants_bytes(asked.api_key):
+                self._reader.skim_response(response, asked.api_key, asked.api_version)
+
+    def _wants_bytes(self, api_key: int) -> bool:
+        return self._keep is not None and self._keep(api_key)
 
     # -- requests ---------------------------------------------------------------------------------
 
     def _request(self, frame: Frame) -> None:
+        if self._losses[self._client_side]:
+            self._pass_losses(frame, self._client_side)
         try:
             header = self._reader.request_header(frame)
         except WireError:
@@ -182,6 +246,7 @@ class KafkaConnection:
             self._token(frame)
             return
         self._raw_tokens = 0
+        self._learn(frame, header)
         message = Message(frame)
         exchange = Exchange(
             self.peers,
@@ -192,18 +257,25 @@ class KafkaConnection:
             header.correlation_id,
             header.client_id,
         )
-        self._learn(frame, header)
         self._read(frame, exchange, message, header)
         if header.api_key == PRODUCE and self._reader.acks(frame, header) == 0:
             exchange.one_way = True
-            self._done.append(exchange)
+            self._end(exchange)
             return
         if self._early and self._answer_early(exchange):
             return
-        dropped = self._pending.add(exchange)
+        self._wait(exchange)
+
+    def _wait(self, exchange: Exchange) -> None:
+        dropped = self._pairing.ask(exchange)
         if dropped is not None:
             self._note(AnomalyKind.PENDING_LIMIT, dropped)
             self._unanswered(dropped)
+        self._take_given_up()
+
+    def _take_given_up(self) -> None:
+        for exchange in self._pairing.take_given_up():
+            self._unanswered(exchange)
 
     def _read(
         self, frame: Frame, exchange: Exchange, message: Message, header: RequestHeader
@@ -211,7 +283,7 @@ class KafkaConnection:
         body = self._reader.request_body(frame, header)
         message.values = body.values
         message.version = body.version
-        if self._keep is not None and self._keep(header.api_key):
+        if self._wants_bytes(header.api_key):
             message.data = _data(frame)
         self._count(frame, exchange, body.version, body.problem, self._client_side)
 
@@ -235,7 +307,8 @@ class KafkaConnection:
                 frame, header, "ClientSoftwareName", "ClientSoftwareVersion"
             )
             if found is not None:
-                self.peers.software_name, self.peers.software_version = found
+                name, version = found
+                self.peers = replace(self.peers, software_name=name, software_version=version)
         elif key == SASL_HANDSHAKE:
             found = self._reader.protocol_fields(frame, header, "Mechanism")
             self._mechanism = found[0] if found is not None else None
@@ -244,7 +317,12 @@ class KafkaConnection:
         elif key == SASL_AUTHENTICATE:
             found = self._reader.protocol_fields(frame, header, "AuthBytes")
             if found is not None and self.peers.principal is None:
-                self.peers.principal = principal_of(self._mechanism, found[0])
+                self._learn_user(found[0])
+
+    def _learn_user(self, token: bytes) -> None:
+        principal = principal_of(self._mechanism, token)
+        if principal is not None:
+            self.peers = replace(self.peers, principal=principal)
 
     def _token(self, frame: Frame) -> None:
         """Take a frame for a SASL token without a header: its user is kept, nothing else."""
@@ -252,44 +330,54 @@ class KafkaConnection:
         self.decoded_bytes += frame.length
         if self.peers.principal is None and frame.whole() is not None:
             token = bytes(frame.read(4, frame.size))
-            self.peers.principal = principal_of(self._mechanism, token)
+            self._learn_user(token)
 
     # -- responses --------------------------------------------------------------------------------
 
     def _response(self, frame: Frame) -> None:
+        if self._losses[1 - self._client_side]:
+            self._pass_losses(frame, 1 - self._client_side)
         try:
             correlation_id = self._reader.correlation_id(frame)
         except WireError:
             self._bad_response(frame)
             return
-        exchange = self._pending.answer(correlation_id)
+        exchange = self._pairing.answer(correlation_id, frame.start_packet)
+        self._take_given_up()
         if exchange is not None:
             self._answer(exchange, frame)
         elif self._raw_tokens:
             self.decoded_bytes += frame.length
-        elif self._may_be_early(frame):
-            frame.detach()
-            self._early.append((frame, correlation_id))
-            self._early_bytes += frame.held_bytes
         else:
-            self._orphan(frame)
+            self._keep_early(frame, correlation_id)
 
-    def _may_be_early(self, frame: Frame) -> bool:
-        return (
-            self._all_requests_seen
-            and len(self._early) < _MOST_EARLY_RESPONSES
-            and self._early_bytes + frame.held_bytes <= _MOST_EARLY_BYTES
-        )
+    def _keep_early(self, frame: Frame, correlation_id: int) -> None:
+        """Keep a response whose request may yet come: captured, or found after a loss, later."""
+        frame.detach()
+        self._early.append((frame, correlation_id))
+        self._early_bytes += frame.held_bytes
+        while len(self._early) > _MOST_EARLY_RESPONSES or self._early_bytes > _MOST_EARLY_BYTES:
+            oldest, _ = self._early.pop(0)
+            self._early_bytes -= oldest.held_bytes
+            self._orphan(oldest)
 
     def _answer_early(self, exchange: Exchange) -> bool:
-        """Pair a request with a response that was captured before it."""
+        """Pair a request with a response that was read before it."""
+        request = exchange.request
+        began = request.start_packet if request is not None else 0
         for index, (frame, correlation_id) in enumerate(self._early):
-            if correlation_id == exchange.correlation_id:
-                del self._early[index]
-                self._early_bytes -= frame.held_bytes
+            is_before = frame.start_packet < began
+            # Where requests were lost, a response before the request is that of a lost one.
+            if correlation_id != exchange.correlation_id or (
+                is_before and self._pairing.requests_lost
+            ):
+                continue
+            del self._early[index]
+            self._early_bytes -= frame.held_bytes
+            if is_before:
                 self._note(AnomalyKind.RESPONSE_BEFORE_REQUEST, exchange)
-                self._answer(exchange, frame)
-                return True
+            self._answer(exchange, frame)
+            return True
         return False
 
     def _answer(self, exchange: Exchange, frame: Frame) -> None:
@@ -299,10 +387,10 @@ class KafkaConnection:
             body = self._reader.response_body(frame, exchange.api_key, exchange.api_version)
             message.values = body.values
             message.version = body.version
-            if self._keep is not None and self._keep(exchange.api_key):
+            if self._wants_bytes(exchange.api_key):
                 message.data = _data(frame)
             self._count(frame, exchange, body.version, body.problem, 1 - self._client_side)
-        self._done.append(exchange)
+        self._end(exchange)
 
     def _orphan(self, frame: Frame) -> None:
         correlation_id = self._reader.correlation_id(frame)
@@ -312,7 +400,7 @@ class KafkaConnection:
         self._anomalies.append(
             self._anomaly(AnomalyKind.ORPHAN_RESPONSE, frame, 1 - self._client_side)
         )
-        self._done.append(exchange)
+        self._end(exchange)
 
     def _bad_response(self, frame: Frame) -> None:
         if self._raw_tokens:
@@ -336,6 +424,8 @@ class KafkaConnection:
             self.undecoded_bytes += frame.length
         else:
             self.decoded_bytes += frame.length
+        if frame.missing_bytes:
+            self._note_hole(frame, exchange)
         if problem is None:
             return
         if problem in (AnomalyKind.MALFORMED_BODY, AnomalyKind.MISSING_BYTES):
@@ -345,6 +435,16 @@ class KafkaConnection:
         self._anomalies.append(
             self._anomaly(problem, frame, side, "", exchange.api_key, exchange.api_version)
         )
+
+    def _note_hole(self, frame: Frame, exchange: Exchange) -> None:
+        """Say in the exchange that not all of it was seen, though it may be read all the same."""
+        self._lose(frame.start_time_ns)
+        for kind, size in (
+            (AnomalyKind.LOST_BYTES, frame.lost_bytes),
+            (AnomalyKind.SNAPPED_BYTES, frame.missing_bytes - frame.lost_bytes),
+        ):
+            if size and kind not in exchange.anomalies:
+                exchange.anomalies.append(kind)
 
     def _note(self, kind: AnomalyKind, exchange: Exchange) -> None:
         exchange.anomalies.append(kind)
@@ -361,9 +461,27 @@ class KafkaConnection:
             )
         )
 
-    def _unanswered(self, exchange: Exchange) -> None:
-        self._note(AnomalyKind.UNANSWERED_REQUEST, exchange)
+    def _pass_losses(self, frame: Frame, side: int) -> None:
+        """Note when a frame is the first one after a loss of sync."""
+        losses = self._losses[side]
+        while losses and losses[0][0] <= frame.stream_offset:
+            _, time_ns = losses.pop(0)
+            self._lose(time_ns)
+            if side != self._client_side:
+                self._pairing.lose_responses(frame.start_packet)
+
+    def _lose(self, time_ns: int) -> None:
+        self._lost_ns = time_ns if self._lost_ns is None else max(self._lost_ns, time_ns)
+
+    def _end(self, exchange: Exchange) -> None:
+        exchange.lost_ns = self._lost_ns
         self._done.append(exchange)
+
+    def _unanswered(self, exchange: Exchange) -> None:
+        if self._pairing.may_be_lost(exchange):
+            exchange.anomalies.append(AnomalyKind.LOST_BYTES)
+        self._note(AnomalyKind.UNANSWERED_REQUEST, exchange)
+        self._end(exchange)
 
     def _incomplete(self, frame: Frame, side: int) -> None:
         """Take what a frame without an end still tells: its header, and when it began."""
@@ -388,21 +506,23 @@ class KafkaConnection:
             header.client_id,
         )
         exchange.anomalies.append(AnomalyKind.INCOMPLETE_FRAME)
-        self._pending.add(exchange)
+        self._wait(exchange)
 
     def _incomplete_response(self, frame: Frame, correlation_id: int) -> None:
-        exchange = self._pending.answer(correlation_id)
+        exchange = self._pairing.answer(correlation_id, frame.start_packet)
+        self._take_given_up()
         if exchange is None:
             return
         exchange.response = Message(frame)
         exchange.malformed = True
         exchange.anomalies.append(AnomalyKind.INCOMPLETE_FRAME)
-        self._done.append(exchange)
+        self._end(exchange)
 
     def _note_losses(self, cutter: FrameCutter, side: int) -> None:
         for stream_offset, size, time_ns, packet in cutter.take_losses():
             if side == self._client_side:
-                self._all_requests_seen = False
+                self._pairing.lose_requests()
+            self._losses[side].append((stream_offset, time_ns))
             kind = AnomalyKind.NOT_IN_SYNC if size is None else AnomalyKind.IMPLAUSIBLE_SIZE
             self._anomalies.append(
                 Anomaly(

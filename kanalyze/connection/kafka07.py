@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kanalyze.connection.exchange import Exchange, Message
 from kanalyze.connection.locate07 import Request07Locator, Response07Locator
+from kanalyze.connection.shedding import PENDING_BYTES, note_shed
 from kanalyze.model import Anomaly, AnomalyKind
 from kanalyze.protocol.framing import FrameCutter
 from kanalyze.protocol.kafka07 import (
@@ -104,6 +105,21 @@ class Kafka07Connection:
     def skipped_bytes(self) -> int:
         """Bytes of both directions passed over while looking for a frame boundary."""
         return self._requests.skipped_bytes + self._responses.skipped_bytes
+
+    @property
+    def held_bytes(self) -> int:
+        """About how much memory is taken by messages that have not ended or have no answer."""
+        held = self._requests.held_bytes + self._responses.held_bytes
+        return held + len(self._pending) * PENDING_BYTES
+
+    def shed(self) -> None:
+        """Let go of what takes memory; what is lost by that is an anomaly."""
+        for cutter, side in (
+            (self._requests, self._client_side),
+            (self._responses, 1 - self._client_side),
+        ):
+            note_shed(self._anomalies, self.peers.tcp, side, cutter)
+        self._lose()
 
     def feed(self, items: tuple[list[StreamItem], list[StreamItem]]) -> list[Exchange]:
         """Take in what was added to both directions; return the exchanges that are complete."""

@@ -11,12 +11,12 @@ boundary gives wrong rows; a boundary missed gives one row less.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
 from kanalyze.connection.sasl import looks_like_gssapi
-from kanalyze.protocol.framing import LARGEST_FRAME_BYTES
+from kanalyze.protocol.framing import LARGEST_FRAME_BYTES, Locate
 from kanalyze.protocol.wire import WireError
 
 if TYPE_CHECKING:
@@ -26,10 +26,13 @@ if TYPE_CHECKING:
 
     from kanalyze.connection.reader import MessageReader
     from kanalyze.protocol.catalog import Catalog
+    from kanalyze.protocol.framing import Frame
 
 __all__ = ["RequestLocator", "ResponseLocator", "after_tokens"]
 
 Verdict = Literal["yes", "perhaps", "no"]
+Waiting: TypeAlias = dict[int, set[tuple[int, int]]]
+"""(api_key, api_version) by correlation id."""
 
 _SIZE = struct.Struct(">i").unpack_from
 _HEAD_BYTES = 14
@@ -44,11 +47,19 @@ _MOST_CANDIDATES = 4096
 _MOST_TOKENS = 16
 
 
-class RequestLocator:
-    """Finds requests; a :class:`~kanalyze.protocol.framing.Locate`."""
+class RequestLocator(Locate):
+    """Finds requests.
 
-    def __init__(self, reader: MessageReader, catalog: Catalog) -> None:
+    One that is there to its last byte and fits comes before one that is not all there: only when
+    none is found for long is the latter believed, until its end proves it.
+    """
+
+    def __init__(
+        self, reader: MessageReader, catalog: Catalog, *, patience_bytes: int = _PATIENCE_BYTES
+    ) -> None:
+        """Make a locator; ``patience_bytes`` are held back before a part of a frame is believed."""
         self._reader = reader
+        self._patience = patience_bytes
         self._catalog = catalog
         self._highest = _highest_versions(catalog)
         self._high_bytes = np.zeros(256, np.bool_)
@@ -59,15 +70,22 @@ class RequestLocator:
         limit = len(view) - _HEAD_BYTES + 1
         if limit <= 0:
             return None, 0
+        perhaps = None
         for index in self._candidates(view, limit):
             verdict = self.verdict(view[index:])
             if verdict == "yes" and self._goes_on(view, index):
                 return index, index
-            if verdict == "perhaps":
-                if len(view) - index >= _PATIENCE_BYTES:
-                    return index, index
-                return None, index
-        return None, limit
+            if verdict == "perhaps" and perhaps is None:
+                perhaps = index
+        return _believe(perhaps, len(view), limit, self._patience)
+
+    def confirm(self, frame: Frame) -> bool:
+        """Tell whether a frame that ended since it was found is a request."""
+        try:
+            header = self._reader.request_header(frame)
+        except WireError:
+            return False
+        return self._reader.confirms_request(frame, header)
 
     def verdict(self, view: memoryview) -> Verdict:
         """Tell whether a request begins at the view's first byte.
@@ -116,22 +134,26 @@ class RequestLocator:
         return indices
 
 
-class ResponseLocator:
+class ResponseLocator(Locate):
     """Finds responses to the requests that wait for one; a ``framing.Locate``."""
 
     def __init__(
         self,
         reader: MessageReader,
-        waiting: Callable[[], dict[int, tuple[int, int]]],
+        waiting: Callable[[], Waiting],
+        *,
+        patience_bytes: int = _PATIENCE_BYTES,
     ) -> None:
         """Make a locator.
 
         Args:
             reader: to see whether a body fits.
-            waiting: gives the (api_key, api_version) of the oldest unanswered request of each
+            waiting: gives the (api_key, api_version) of the unanswered requests of each
                 correlation id.
+            patience_bytes: held back before a part of a frame is believed.
         """
         self._reader = reader
+        self._patience = patience_bytes
         self._waiting = waiting
 
     def __call__(self, view: memoryview) -> tuple[int | None, int]:
@@ -140,21 +162,40 @@ class ResponseLocator:
         if limit <= 0:
             return None, 0
         waiting = self._waiting()
+        perhaps = None
         for index in self._candidates(view, limit, waiting):
             size, correlation_id = _SIZE(view, index)[0], _SIZE(view, index + 4)[0]
-            fits = self._reader.check_response(view[index:], size, *waiting[correlation_id])
+            fits = self._fits(view[index:], size, waiting[correlation_id])
             if fits:
-                return index, index
-            if fits is None:
-                if len(view) - index >= _PATIENCE_BYTES:
-                    return index, index
-                return None, index
-        if self._chain(view, waiting):
-            return 0, 0
-        return None, limit
+                return self._first_of_chain(view, index), index
+            if fits is None and perhaps is None:
+                perhaps = index
+        if perhaps is None and len(view) < self._patience:
+            # What nobody waits for may be answers to requests from before the capture: several
+            # with rising ids are; of one, what comes next will tell.
+            responses = _chain(view)
+            if responses is not None:
+                return (0 if responses > 1 else None), 0
+        return _believe(perhaps, len(view), limit, self._patience)
+
+    def confirm(self, frame: Frame) -> bool:
+        """Tell whether a frame that ended since it was found answers one that waits."""
+        try:
+            correlation_id = self._reader.correlation_id(frame)
+        except WireError:
+            return False
+        asked = self._waiting().get(correlation_id, ())
+        return any(self._reader.confirms_response(frame, *api) for api in asked)
+
+    def _fits(self, view: memoryview, size: int, asked: set[tuple[int, int]]) -> bool | None:
+        """Tell whether a response answers one of some APIs; None when the view ends too early."""
+        verdicts = [self._reader.check_response(view, size, *api) for api in asked]
+        if True in verdicts:
+            return True
+        return None if None in verdicts else False
 
     @staticmethod
-    def _candidates(view: memoryview, limit: int, waiting: dict[int, tuple[int, int]]) -> list[int]:
+    def _candidates(view: memoryview, limit: int, waiting: Waiting) -> list[int]:
         if not waiting:
             return []
         octets = np.frombuffer(view, np.uint8)
@@ -168,25 +209,48 @@ class ResponseLocator:
         return indices
 
     @staticmethod
-    def _chain(view: memoryview, waiting: dict[int, tuple[int, int]]) -> bool:
-        """Tell whether sizes lead from the first byte to a response waited for, or to the end.
+    def _first_of_chain(view: memoryview, found: int) -> int:
+        """Return 0 if sizes lead from the first byte to a response that was found, else its index.
 
-        A capture that begins between two frames begins with the answer to a request that nobody
-        saw; the sizes are all that such a response says of itself.
+        A capture that begins between two frames begins with answers to requests that nobody saw;
+        the sizes are all that these say of themselves.
         """
         at = 0
         for _ in range(_MOST_CANDIDATES):
-            if at == len(view) or len(view) - at < 8:
-                return at == len(view) and at > 0
-            size, correlation_id = _SIZE(view, at)[0], _SIZE(view, at + 4)[0]
-            if at and correlation_id in waiting:
-                return True
+            if at == found:
+                return 0
+            if at + 8 > found:
+                break
+            size = _SIZE(view, at)[0]
             if not 4 <= size <= LARGEST_FRAME_BYTES:
-                return False
+                break
             at += size + 4
-            if at > len(view):
-                return False
-        return False
+        return found
+
+
+def _chain(view: memoryview) -> int | None:
+    """Return how many responses, with rising ids, the view is made of; None when it is not.
+
+    0 when the last one is not all there.
+    """
+    at, last = 0, None
+    for count in range(_MOST_CANDIDATES):
+        if len(view) - at < 8:
+            return count if at == len(view) else 0
+        size, correlation_id = _SIZE(view, at)[0], _SIZE(view, at + 4)[0]
+        if not 4 <= size <= LARGEST_FRAME_BYTES or last not in (None, correlation_id - 1):
+            return None
+        at, last = at + size + 4, correlation_id
+        if at > len(view):
+            return 0
+    return None
+
+
+def _believe(perhaps: int | None, size: int, limit: int, patience: int) -> tuple[int | None, int]:
+    """Decide on the first candidate that is not all there: wait for its end, or take it."""
+    if perhaps is None:
+        return None, limit
+    return (perhaps if size - perhaps >= patience else None), perhaps
 
 
 def after_tokens(view: memoryview, verdict_of: Callable[[memoryview], Verdict]) -> Verdict:

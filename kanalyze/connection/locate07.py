@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from kanalyze.protocol.framing import LARGEST_FRAME_BYTES
+from kanalyze.protocol.framing import LARGEST_FRAME_BYTES, Locate
 from kanalyze.protocol.kafka07 import (
     ERROR_NAMES_07,
     RequestType,
@@ -42,7 +42,7 @@ _LONGEST_HEAD_BYTES = 300
 _LARGEST_LEAD_BYTE = LARGEST_FRAME_BYTES >> 24
 
 
-class Request07Locator:
+class Request07Locator(Locate):
     """Finds requests; a :class:`~kanalyze.protocol.framing.Locate`."""
 
     def __call__(self, view: memoryview) -> tuple[int | None, int]:
@@ -88,7 +88,7 @@ class Request07Locator:
         return len(following) < _HEAD_BYTES or self.verdict(following) != "no"
 
 
-class Response07Locator:
+class Response07Locator(Locate):
     """Finds responses by the chain of their sizes; a ``framing.Locate``."""
 
     def __call__(self, view: memoryview) -> tuple[int | None, int]:

@@ -13,6 +13,8 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from kanalyze.connection.exchange import Exchange
 
 __all__ = ["Pending"]
@@ -28,6 +30,13 @@ class Pending:
 
     def __len__(self) -> int:
         return self._count
+
+    def __iter__(self) -> Iterator[Exchange]:
+        for waiting in self._by_id.values():
+            if isinstance(waiting, deque):
+                yield from waiting
+            else:
+                yield waiting
 
     def add(self, exchange: Exchange) -> Exchange | None:
         """Add an unanswered exchange; return the oldest one when there are too many."""
@@ -49,6 +58,13 @@ class Pending:
         waiting = self._by_id.get(correlation_id)
         return waiting[0] if isinstance(waiting, deque) else waiting
 
+    def count(self, correlation_id: int | None) -> int:
+        """Return how many exchanges with this id are here."""
+        waiting = self._by_id.get(correlation_id)
+        if waiting is None:
+            return 0
+        return len(waiting) if isinstance(waiting, deque) else 1
+
     def answer(self, correlation_id: int | None) -> Exchange | None:
         """Take out the exchange that this id answers; None when none waits."""
         waiting = self._by_id.get(correlation_id)
@@ -63,22 +79,28 @@ class Pending:
         del self._by_id[correlation_id]
         return waiting
 
-    def keys(self) -> dict[int, tuple[int, int]]:
-        """Return (api_key, api_version) of the oldest exchange of each correlation id."""
-        found = {}
-        for correlation_id, waiting in self._by_id.items():
-            first = waiting[0] if isinstance(waiting, deque) else waiting
-            if correlation_id is None or first.api_key is None:
-                continue
-            if first.api_version is not None:
-                found[correlation_id] = (first.api_key, first.api_version)
+    def remove(self, exchange: Exchange) -> None:
+        """Take out an exchange that is here."""
+        waiting = self._by_id[exchange.correlation_id]
+        self._count -= 1
+        if isinstance(waiting, deque):
+            waiting.remove(exchange)
+            if waiting:
+                return
+        del self._by_id[exchange.correlation_id]
+
+    def keys(self) -> dict[int, set[tuple[int, int]]]:
+        """Return the (api_key, api_version) of the exchanges of each correlation id."""
+        found: dict[int, set[tuple[int, int]]] = {}
+        for exchange in self:
+            key, version = exchange.api_key, exchange.api_version
+            if exchange.correlation_id is not None and key is not None and version is not None:
+                found.setdefault(exchange.correlation_id, set()).add((key, version))
         return found
 
     def take_all(self) -> list[Exchange]:
         """Take out all that wait, in the order of their requests."""
-        left: list[Exchange] = []
-        for waiting in self._by_id.values():
-            left.extend(waiting if isinstance(waiting, deque) else (waiting,))
+        left = list(self)
         self._by_id.clear()
         self._count = 0
         left.sort(key=lambda exchange: exchange.request.start_packet if exchange.request else 0)

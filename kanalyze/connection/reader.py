@@ -22,6 +22,7 @@ from kanalyze.model import AnomalyKind
 from kanalyze.protocol.headers import RequestHeader, parse_request_header, parse_response_header
 from kanalyze.protocol.primitives import read_unsigned_varint
 from kanalyze.protocol.projection import Projection
+from kanalyze.protocol.skim import skim
 from kanalyze.protocol.wire import Truncated, WireError
 
 if TYPE_CHECKING:
@@ -167,6 +168,26 @@ class MessageReader:
             return Body(None, None, _failure(frame))
         return self._body(frame, at, plan, api_key)
 
+    # -- what of an unfinished message is needed --------------------------------------------------
+
+    def skim_request(self, frame: Frame, header: RequestHeader) -> None:
+        """Let an unfinished request go of what no field that is wanted needs."""
+        plan = self._request_plan(header.api_key, header.api_version)
+        if plan.decode is not None and plan.known:
+            skim(frame, header.body, plan.decode)
+
+    def skim_response(self, frame: Frame, api_key: int, api_version: int) -> None:
+        """As :meth:`skim_request`, for the response to a request of that key and version."""
+        plan = self._response_plan(api_key, api_version)
+        if plan.decode is None or not plan.known:
+            return
+        try:
+            view = frame.window(0)
+            at = parse_response_header(view, 4, len(view), plan.header_version).body
+        except WireError:
+            return
+        skim(frame, at, plan.decode)
+
     # -- is this a message at all? ----------------------------------------------------------------
 
     def check_request(self, view: memoryview, header: RequestHeader, size: int) -> bool | None:
@@ -212,6 +233,28 @@ class MessageReader:
         except WireError:
             return False
         return bool(end == size + 4)
+
+    def confirms_request(self, frame: Frame, header: RequestHeader) -> bool:
+        """Tell whether a request's body takes up its whole frame, as far as the frame is there.
+
+        True too where the version is not known: there is no telling.
+        """
+        check = self._check(header.api_key, header.api_version)
+        if check is None:
+            return frame.missing_bytes == 0
+        return _fills(check, frame, header.body)
+
+    def confirms_response(self, frame: Frame, api_key: int, api_version: int) -> bool:
+        """As :meth:`confirms_request`, for the response to a request of that key and version."""
+        plan = self._response_plan(api_key, api_version)
+        if plan.decode is None or not plan.known:
+            return frame.missing_bytes == 0
+        try:
+            view = frame.window(0)
+            at = parse_response_header(view, 4, len(view), plan.header_version).body
+        except WireError:
+            return False
+        return _fills(plan.decode, frame, at)
 
     # -- how --------------------------------------------------------------------------------------
 
@@ -299,6 +342,14 @@ def _run(decode: Callable[..., tuple[Any, int]], frame: Frame, at: int) -> tuple
         except Truncated:
             if not frame.widen():
                 raise
+
+
+def _fills(decode: Callable[..., tuple[Any, int]], frame: Frame, at: int) -> bool:
+    try:
+        _, end = _run(decode, frame, at)
+    except WireError:
+        return False
+    return bool(end == frame.length)
 
 
 def _acks(frame: Frame, header: RequestHeader) -> int:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-    from kanalyze.analysis.row import AnyRow, Row
+    from kanalyze.analysis.row import AnyRow
 
 __all__ = ["RowBatches", "frame_of", "record_batch", "table_of"]
 
@@ -29,7 +29,7 @@ __all__ = ["RowBatches", "frame_of", "record_batch", "table_of"]
 class RowBatches(Protocol):
     """Where rows come from."""
 
-    def batches(self) -> Iterator[list[Row]]:
+    def batches(self) -> Iterator[Sequence[AnyRow]]:
         """Give the rows in lists."""
 
 

@@ -18,18 +18,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from kanalyze.model import StreamUpdate, TcpConnection
+from kanalyze.model import StreamUpdate, TcpConnection, TcpMeasures
 from kanalyze.net.direction import Direction, distance
 from kanalyze.net.grouping import key_endpoint
 from kanalyze.net.headers import ACK, FIN, RST, SYN
-from kanalyze.net.output import StreamWriter
+from kanalyze.net.limits import HELD_PIECE_BYTES
+from kanalyze.net.meter import Meter
+from kanalyze.net.output import DUPLICATE, StreamWriter
 
 if TYPE_CHECKING:
-    from kanalyze.model import Segments, StreamItem
+    from kanalyze.model import ConnectionEnd, Segments, StreamItem
     from kanalyze.net.grouping import Pair
     from kanalyze.net.limits import ReassemblyLimits
     from kanalyze.net.notes import Notes
     from kanalyze.net.output import Segment
+    from kanalyze.net.round_trips import TimedSegments
 
 __all__ = ["ConnectionState"]
 
@@ -40,11 +43,18 @@ _CONTROL: Final = SYN | FIN | RST
 class ConnectionState:
     """Both directions of a connection that ``first`` belongs to (which is yet to be received)."""
 
-    __slots__ = ("_limits", "_notes", "_writers", "directions", "pair", "tcp", "update")
+    __slots__ = ("_limits", "_notes", "_writers", "directions", "meter", "pair", "tcp", "update")
 
     def __init__(
-        self, pair: Pair, first: Segment, number: int, limits: ReassemblyLimits, notes: Notes
+        self,
+        pair: Pair,
+        first: Segment,
+        number: int,
+        limits: ReassemblyLimits,
+        notes: Notes,
+        all_timed: TimedSegments | None = None,
     ) -> None:
+        """``all_timed`` is None where nothing is measured."""
         lower, higher = key_endpoint(pair[0]), key_endpoint(pair[1])
         from_higher = bool(first.from_higher)
         self.pair = pair
@@ -55,12 +65,18 @@ class ConnectionState:
             opened_by=None,
             first_time_ns=first.time_ns,
             last_time_ns=first.time_ns,
+            first_packet=first.packet,
         )
         self.directions = (
             Direction(self.tcp, int(from_higher), limits, notes),
             Direction(self.tcp, int(not from_higher), limits, notes),
         )
         """What the lower end of the pair sent, and what the higher one did."""
+        self.meter: Meter | None = None
+        if all_timed is not None:
+            self.tcp.measures = TcpMeasures()
+            indices = (int(from_higher), int(not from_higher))
+            self.meter = Meter(self.tcp.measures, indices, all_timed)
         self.update: StreamUpdate | None = None
         """What the present batch has added so far."""
         self._writers: tuple[StreamWriter, StreamWriter] | None = None
@@ -83,6 +99,12 @@ class ConnectionState:
     def held_bytes(self) -> int:
         """Bytes held back in both directions."""
         return self.directions[0].held_bytes + self.directions[1].held_bytes
+
+    @property
+    def held_memory_bytes(self) -> int:
+        """Bytes of memory that these take, about."""
+        pieces = len(self.directions[0].held) + len(self.directions[1].held)
+        return self.held_bytes + pieces * HELD_PIECE_BYTES
 
     def begin_update(self) -> StreamUpdate:
         """Return the update of the present batch, a new one the first time."""
@@ -109,11 +131,19 @@ class ConnectionState:
                 writer.flush()
             self._writers = None
 
-    def close(self, shared: Segments) -> StreamUpdate:
-        """Deliver what is held back, with gaps, and end the connection."""
+    def close(self, shared: Segments, end: ConnectionEnd) -> StreamUpdate:
+        """Deliver what is held back, with gaps, and end the connection.
+
+        ``end`` is why, unless both ends had sent a FIN.
+        """
+        both_sent_fin = all(direction.fin_position is not None for direction in self.directions)
+        self.tcp.end = "fin" if both_sent_fin and not self.tcp.reset else end
         for direction, writer in zip(self.directions, self.writers(shared), strict=True):
             direction.give_up_all(writer)
+            direction.lose_tail(writer)
         self.end_writing()
+        if self.meter is not None:
+            self.meter.drop_timed()
         update = self.begin_update()
         update.closed = True
         return update
@@ -124,13 +154,15 @@ class ConnectionState:
         mine = self.directions[segment.from_higher]
         other = self.directions[1 - segment.from_higher]
         writers = self.writers(shared)
+        if flags & ACK and not flags & RST:
+            other.told = (segment.acknowledgment, segment.time_ns, segment.packet)
         if not flags & _CONTROL and mine.is_plain and other.is_plain:
             if not segment.length:
-                self._count(segment, mine.index)
+                self._count(segment, mine)
                 return True
             if segment.sequence == mine.next_sequence and mine.started:
                 mine.add(segment, mine.position, writers[segment.from_higher])
-                self._count(segment, mine.index)
+                self._count(segment, mine)
                 return True
         return self._receive_odd(segment, mine, other, writers)
 
@@ -150,8 +182,9 @@ class ConnectionState:
             if self._is_another(segment, mine, other):
                 return False
             self._open(segment, mine, other)
+        is_stray = False
         if (segment.length or flags & FIN) and not flags & RST:
-            self._take_bytes(segment, mine, writers[segment.from_higher])
+            is_stray = not self._take_bytes(segment, mine, writers[segment.from_higher])
             if mine.strays > self._limits.stray_segments:
                 return False
         if mine.held or other.held:
@@ -159,11 +192,11 @@ class ConnectionState:
                 direction.count_segment(segment.time_ns, writer)
         if flags & ACK:
             other.acknowledge(segment.acknowledgment, segment.time_ns)
-        self._count(segment, mine.index)
+        self._count(segment, mine, is_stray=is_stray)
         return True
 
-    def _take_bytes(self, segment: Segment, mine: Direction, out: StreamWriter) -> None:
-        """Take payload or a FIN, if they can be of this connection."""
+    def _take_bytes(self, segment: Segment, mine: Direction, out: StreamWriter) -> bool:
+        """Take payload or a FIN; false, and not taken, when they cannot be of this connection."""
         first = segment.sequence + (1 if segment.flags & SYN else 0)
         if not mine.started:
             mine.start(first, has_syn=False)
@@ -172,20 +205,31 @@ class ConnectionState:
         if mine.is_stray(position, end):
             self._notes.counters.out_of_window_packets += 1
             mine.strays += 1
-            return
+            return False
         mine.strays = 0
         if segment.length:
             mine.add(segment, position, out)
         if segment.flags & FIN:
             mine.finish_at(end)
+        return True
 
-    def _count(self, segment: Segment, index: int) -> None:
-        tcp = self.tcp
+    def _count(self, segment: Segment, mine: Direction, *, is_stray: bool = False) -> None:
+        tcp, index = self.tcp, mine.index
         tcp.packets[index] += 1
         tcp.payload_bytes[index] += segment.length
         tcp.last_time_ns = max(tcp.last_time_ns, segment.time_ns)
         if segment.flags & RST:
             tcp.reset = True
+        if segment.flags & (FIN | RST) and tcp.closed_by is None:
+            tcp.closed_by = index
+        if self.meter is not None and tcp.measures is not None:
+            is_empty_probe = not segment.length and mine.is_probe(
+                segment, mine.place(segment.sequence)
+            )
+            if is_empty_probe and not segment.marks & DUPLICATE:
+                tcp.measures.keep_alive_packets[index] += 1
+            is_last = bool(segment.flags & FIN) and mine.fin_position is not None
+            self.meter.take(segment, is_stray=is_stray, is_last=is_last)
 
     def _is_another(self, segment: Segment, mine: Direction, other: Direction) -> bool:
         """Tell whether a SYN is that of a later connection."""

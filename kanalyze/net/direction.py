@@ -13,7 +13,8 @@ from bisect import bisect_right
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
-from kanalyze.model import Anomaly, AnomalyKind
+from kanalyze.net.findings import Findings
+from kanalyze.net.headers import FIN, RST, SYN
 from kanalyze.net.output import Held
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ PAST_WINDOW_BYTES: Final = 64 << 20
 """How far back a retransmission may reach: no further than the window, which is this in the
 largest settings in use, not in the largest possible."""
 _BY_POSITION: Final = attrgetter("position")
+_CONTROL: Final = SYN | FIN | RST
 
 
 def distance(later: int, earlier: int) -> int:
@@ -49,6 +51,7 @@ class Direction:
         "connection",
         "fin_acknowledged",
         "fin_position",
+        "findings",
         "first_sequence",
         "has_syn",
         "held",
@@ -57,10 +60,10 @@ class Direction:
         "index",
         "limits",
         "next_sequence",
-        "notes",
         "position",
         "started",
         "strays",
+        "told",
     )
 
     def __init__(
@@ -69,7 +72,7 @@ class Direction:
         self.connection = connection
         self.index = index
         self.limits = limits
-        self.notes = notes
+        self.findings = Findings(connection, index, notes)
         self.started = False
         self.has_syn = False
         self.first_sequence = 0
@@ -93,6 +96,8 @@ class Direction:
         """Segments of the connection from the acknowledgment on; 0 when there was none."""
         self.strays = 0
         """Segments out of the window, in a row."""
+        self.told: tuple[int, int, int] | None = None
+        """The receiver's last acknowledgment, its time and its packet."""
 
     @property
     def is_plain(self) -> bool:
@@ -124,30 +129,56 @@ class Direction:
         if position == self.position and not self.held:
             out.whole(position, segment.rank)
             self._pass(segment.length)
-            self.note_snapped(
+            self.findings.snapped(
                 position, segment.length, segment.captured, segment.time_ns, segment.packet
             )
             return
-        if position < self.position:
-            self._count_old(position, min(end, self.position))
-            if end <= self.position:
-                return
-            if not self.held:
-                skip = self.position - position
-                out.part(self.position, segment, skip)
-                left = segment.length - skip
-                captured = max(segment.captured - skip, 0)
-                self.note_snapped(self.position, left, captured, segment.time_ns, segment.packet)
-                self._pass(left)
-                return
-        self._hold(segment, position, out)
-        self._drain(segment.time_ns, out)
+        is_probe = self.is_probe(segment, position)
+        is_behind = bool(self.held) and position < self.held[-1].position
+        repeated = self._add_odd(segment, position, end, out)
+        if repeated:
+            self.findings.repeated(segment, repeated, is_probe=is_probe)
+        elif is_behind and end > 0:
+            self.findings.out_of_order()
         while (
             self.held_bytes > self.limits.held_bytes_per_direction
             or len(self.held) > self.limits.held_segments_per_direction
         ):
             self.note_limit()
             self.give_up(segment.time_ns, out)
+
+    def is_probe(self, segment: Segment, position: int) -> bool:
+        """Tell a keep-alive probe: one byte or none, just before what comes next.
+
+        A repetition of a message of one byte looks the same.
+        """
+        return (
+            segment.length <= 1
+            and position == self._furthest() - 1
+            and not segment.flags & _CONTROL
+            and self.started
+        )
+
+    def _add_odd(self, segment: Segment, position: int, end: int, out: StreamWriter) -> int:
+        """Take payload that does not come next; return how much of it had been seen before."""
+        repeated = 0
+        if position < self.position:
+            repeated = self._count_old(position, min(end, self.position))
+            if end <= self.position:
+                return repeated
+            if not self.held:
+                skip = self.position - position
+                out.part(self.position, segment, skip)
+                left = segment.length - skip
+                captured = max(segment.captured - skip, 0)
+                self.findings.snapped(
+                    self.position, left, captured, segment.time_ns, segment.packet
+                )
+                self._pass(left)
+                return repeated
+        repeated += self._hold(segment, position, out)
+        self._drain(segment.time_ns, out)
+        return repeated
 
     def finish_at(self, position: int) -> None:
         """Note a FIN that stands at ``position``; one before what was delivered is nonsense."""
@@ -198,20 +229,7 @@ class Direction:
         """Turn the first hole into a gap and deliver what was held back behind it."""
         after = self.held[0]
         length = after.position - self.position
-        self.connection.lost_bytes[self.index] += length
-        self.notes.counters.lost_bytes += length
-        self.notes.counters.gaps += 1
-        self.notes.add(
-            Anomaly(
-                AnomalyKind.LOST_BYTES,
-                time_ns=after.time_ns,
-                packet=after.packet,
-                connection=self.connection,
-                direction=self.index,
-                stream_offset=self.position,
-                length=length,
-            )
-        )
+        self.findings.lost(self.position, length, after)
         out.gap(self.position, length, after)
         self._pass(length)
         self._drain(now_ns, out)
@@ -220,6 +238,27 @@ class Direction:
         """Deliver everything held back: nothing more will come."""
         while self.held:
             self.give_up(self.held[0].time_ns, out)
+
+    def lose_tail(self, out: StreamWriter) -> None:
+        """Say what is missing at the end, when nothing more will come and nothing is held back.
+
+        The sender's FIN says where the stream ends. Without it, the receiver's last
+        acknowledgment says how far it went; one more than was seen may be a FIN.
+        """
+        if not self.started or self.told is None:
+            return
+        acknowledgment, time_ns, packet = self.told
+        end = self.place(acknowledgment)
+        if self.fin_position is not None:
+            end = self.fin_position
+        elif end == self.position + 1:
+            return
+        length = end - self.position
+        if 0 < length <= PAST_WINDOW_BYTES:
+            after = Held(end, 0, b"", time_ns, packet)
+            self.findings.lost(self.position, length, after)
+            out.gap(self.position, length, after)
+            self._pass(length)
 
     def _give_up_acknowledged(self, now_ns: int, out: StreamWriter) -> None:
         acknowledged = self.acknowledged
@@ -249,30 +288,30 @@ class Direction:
         self.held_bytes -= sum(len(piece.data) for piece in pieces)
         out.held(pieces)
         for piece in pieces:
-            self.note_snapped(
+            self.findings.snapped(
                 piece.position, piece.length, len(piece.data), piece.time_ns, piece.packet
             )
         self._pass(position - self.position)
         self.hole_since_ns = now_ns
         self.acknowledged_segments = 0
 
-    def _hold(self, segment: Segment, position: int, out: StreamWriter) -> None:
-        """Copy what no held piece covers of a segment that comes at or after ``position``."""
+    def _hold(self, segment: Segment, position: int, out: StreamWriter) -> int:
+        """Copy what no held piece covers of a segment; return how much some piece covers."""
         end = position + segment.length
         at = max(position, self.position)
+        repeated = 0
         if not self.held:
             self.hole_since_ns = segment.time_ns
             self.acknowledged = self.acknowledged_segments = 0
-        elif at < self.held[-1].position:
-            self.connection.out_of_order_packets[self.index] += 1
-            self.notes.counters.out_of_order_packets += 1
         index = bisect_right(self.held, at, key=_BY_POSITION)
         if index and self.held[index - 1].end > at:
             index -= 1
         while at < end:
             if index < len(self.held) and self.held[index].position <= at:
                 earlier = self.held[index]
-                self._compare(earlier, segment, position, at, min(end, earlier.end), out)
+                stop = min(end, earlier.end)
+                self._compare(earlier, segment, position, at, stop, out)
+                repeated += stop - at
                 at = earlier.end
             else:
                 stop = min(end, self.held[index].position) if index < len(self.held) else end
@@ -284,6 +323,7 @@ class Direction:
                 self.held_bytes += len(data)
                 at = stop
             index += 1
+        return repeated
 
     def _compare(
         self,
@@ -294,64 +334,20 @@ class Direction:
         stop: int,
         out: StreamWriter,
     ) -> None:
-        """Count bytes that came before, and say so if they are not the same."""
-        self._count_old(at, stop)
+        """Say so when bytes that came before are not the same."""
         known = earlier.data[at - earlier.position : stop - earlier.position]
         start = segment.start + at - position
         again = bytes(out.buffer[start : start + min(stop, position + segment.captured) - at])
         size = min(len(known), len(again))
         if known[:size] != again[:size]:
-            self.notes.add(
-                Anomaly(
-                    AnomalyKind.INCONSISTENT_RETRANSMISSION,
-                    time_ns=segment.time_ns,
-                    packet=segment.packet,
-                    connection=self.connection,
-                    direction=self.index,
-                    stream_offset=at,
-                    length=stop - at,
-                )
-            )
+            self.findings.inconsistent(at, stop - at, segment)
 
-    def _count_old(self, position: int, end: int) -> None:
-        """Count bytes that are not delivered because their time is over."""
+    def _count_old(self, position: int, end: int) -> int:
+        """Return how many bytes, all before what comes next, had been seen; count the others."""
         before_start = 0 if self.has_syn else max(min(end, 0) - position, 0)
-        again = end - position - before_start
-        self.connection.retransmitted_bytes[self.index] += again
-        self.notes.counters.retransmitted_bytes += again
-        self.notes.counters.before_start_bytes += before_start
-
-    def note_snapped(
-        self, position: int, length: int, captured: int, time_ns: int, packet: int
-    ) -> None:
-        """Count the bytes of a delivered segment that the capture cut off, if any."""
-        if captured == length:
-            return
-        self.connection.lost_bytes[self.index] += length - captured
-        self.notes.counters.lost_bytes += length - captured
-        self.notes.add(
-            Anomaly(
-                AnomalyKind.SNAPPED_BYTES,
-                time_ns=time_ns,
-                packet=packet,
-                connection=self.connection,
-                direction=self.index,
-                stream_offset=position + captured,
-                length=length - captured,
-            )
-        )
+        self.findings.notes.counters.before_start_bytes += before_start
+        return end - position - before_start
 
     def note_limit(self) -> None:
         """Say that too much is held back."""
-        after = self.held[0]
-        self.notes.add(
-            Anomaly(
-                AnomalyKind.REORDER_LIMIT,
-                time_ns=after.time_ns,
-                packet=after.packet,
-                connection=self.connection,
-                direction=self.index,
-                stream_offset=self.position,
-                length=self.held_bytes,
-            )
-        )
+        self.findings.limit(self.position, self.held_bytes, self.held[0])

@@ -15,9 +15,11 @@ import numpy as np
 
 from kanalyze.gathers import gather
 from kanalyze.model import AnomalyKind
-from kanalyze.net.columns import Places
-from kanalyze.net.ip import TcpInIp, read_ipv4, read_ipv6
-from kanalyze.net.link import find_ip_headers
+from kanalyze.net.columns import Packets, Places
+from kanalyze.net.fragments import FragmentLimits, Fragments
+from kanalyze.net.ip import TcpInIp
+from kanalyze.net.layers import find_tcp
+from kanalyze.net.names import TUNNELS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from kanalyze.model import PacketBatch
     from kanalyze.net.notes import Notes
 
-__all__ = ["ACK", "FIN", "RST", "SYN", "SegmentColumns", "read_headers"]
+__all__ = ["ACK", "FIN", "RST", "SYN", "HeaderReader", "SegmentColumns", "read_headers"]
 
 FIN: Final = 0x01
 SYN: Final = 0x02
@@ -50,8 +52,9 @@ _TCP_HEADER: Final = np.dtype(
 
 @dataclass(frozen=True, slots=True)
 class SegmentColumns:
-    """TCP segments as columns over the buffer of their batch, in the order of the capture.
+    """TCP segments as columns over one buffer, in the order of the capture.
 
+    The buffer is that of the batch, or a copy of it with datagrams that came in fragments behind.
     IPv4 addresses stand in ``low``, with ``high`` 0.
     """
 
@@ -88,27 +91,52 @@ class SegmentColumns:
         return len(self.number)
 
 
+class HeaderReader:
+    """Reads the headers of a capture, batch after batch, and puts IP fragments together.
+
+    In the columns that it returns a datagram that came in fragments is one segment, with the
+    number and the time of the packet that completed it.
+    """
+
+    def __init__(self, notes: Notes, limits: FragmentLimits | None = None) -> None:
+        self._notes = notes
+        self._fragments = Fragments(limits or FragmentLimits(), notes)
+
+    def read(self, batch: PacketBatch) -> SegmentColumns:
+        """Read the link, IP and TCP headers of a batch, and those of tunnels.
+
+        What is no segment is counted in the notes. The columns' buffer is the batch's, or, where
+        datagrams were put together, a copy with them behind.
+        """
+        self._notes.counters.packets += len(batch)
+        packets = Packets(batch, self._notes)
+        found = find_tcp(packets, self._fragments)
+        if len(batch):
+            self._fragments.expire(int(batch.time_ns.max()))
+        return _read_tcp(packets, _in_order(found))
+
+    def finish(self) -> None:
+        """End the capture: count the datagrams that never became whole."""
+        self._fragments.finish()
+
+
 def read_headers(batch: PacketBatch, notes: Notes) -> SegmentColumns:
-    """Read the link, IP and TCP headers of a batch; count in ``notes`` what is no segment."""
-    notes.counters.packets += len(batch)
-    ipv4_at, ipv6_at = find_ip_headers(batch, notes)
-    if not len(ipv6_at):
-        found = read_ipv4(batch, ipv4_at, notes)
-    elif not len(ipv4_at):
-        found = read_ipv6(batch, ipv6_at, notes)
-    else:
-        found = _in_order(read_ipv4(batch, ipv4_at, notes), read_ipv6(batch, ipv6_at, notes))
-    return _read_tcp(batch, found, notes)
+    """Read the headers of a batch that is a capture of its own (see :class:`HeaderReader`)."""
+    reader = HeaderReader(notes)
+    segments = reader.read(batch)
+    reader.finish()
+    return segments
 
 
-def _read_tcp(batch: PacketBatch, found: TcpInIp, notes: Notes) -> SegmentColumns:
+def _read_tcp(packets: Packets, found: TcpInIp) -> SegmentColumns:
+    batch, notes = packets.batch, packets.notes
     fits = found.places.at + _TCP_HEADER.itemsize <= found.places.limit
     if not fits.all():
         cut = found.places.row[~fits]
         notes.counters.cut_headers += len(cut)
         notes.add_packets(AnomalyKind.BAD_TCP_HEADER, batch, cut, "cut within the TCP header")
         found = _pick(found, fits)
-    header = gather(batch.buffer, _TCP_HEADER, found.places.at)
+    header = gather(packets.buffer, _TCP_HEADER, found.places.at)
     header_bytes = (header["header_words"] >> 4).astype(np.int64) * 4
     payload_start = found.places.at + header_bytes
     payload_bytes = found.end - payload_start
@@ -124,8 +152,10 @@ def _read_tcp(batch: PacketBatch, found: TcpInIp, notes: Notes) -> SegmentColumn
     whole = len(row) == len(batch)
     notes.counters.tcp_segments += len(row)
     notes.counters.payload_bytes += int(payload_bytes.sum())
+    if packets.has_tunnels:
+        _count_tunnels(packets, row)
     return SegmentColumns(
-        buffer=batch.buffer,
+        buffer=packets.buffer,
         number=batch.number if whole else batch.number[row],
         time_ns=batch.time_ns if whole else batch.time_ns[row],
         is_ipv6=found.is_ipv6,
@@ -147,6 +177,16 @@ def _read_tcp(batch: PacketBatch, found: TcpInIp, notes: Notes) -> SegmentColumn
     )
 
 
+def _count_tunnels(packets: Packets, rows: NDArray[np.int64]) -> None:
+    """Count the segments that came through each kind of tunnel."""
+    through = packets.tunnels[rows]
+    counts = packets.notes.counters.tunnels
+    for bit, name in enumerate(TUNNELS):
+        count = int((through >> bit & 1).sum())
+        if count:
+            counts[name] = counts.get(name, 0) + count
+
+
 def _pick(found: TcpInIp, wanted: NDArray[Any]) -> TcpInIp:
     """Keep some, by flags or by indices."""
     places = found.places
@@ -162,20 +202,28 @@ def _pick(found: TcpInIp, wanted: NDArray[Any]) -> TcpInIp:
     )
 
 
-def _in_order(ipv4: TcpInIp, ipv6: TcpInIp) -> TcpInIp:
-    """Put both into the order of the packets."""
+def _in_order(parts: list[TcpInIp]) -> TcpInIp:
+    """Put parts together, in the order of the packets."""
+    parts = [part for part in parts if len(part.places)] or parts[:1]
+    if len(parts) == 1:
+        return parts[0]
+    places = [part.places for part in parts]
     both = TcpInIp(
         Places(
-            np.concatenate([ipv4.places.row, ipv6.places.row]),
-            np.concatenate([ipv4.places.at, ipv6.places.at]),
-            np.concatenate([ipv4.places.limit, ipv6.places.limit]),
+            _joined([each.row for each in places], np.int64),
+            _joined([each.at for each in places], np.int64),
+            _joined([each.limit for each in places], np.int64),
         ),
-        np.concatenate([ipv4.end, ipv6.end]),
-        np.concatenate([ipv4.source_high, ipv6.source_high]),
-        np.concatenate([ipv4.source_low, ipv6.source_low]),
-        np.concatenate([ipv4.destination_high, ipv6.destination_high]),
-        np.concatenate([ipv4.destination_low, ipv6.destination_low]),
-        np.concatenate([ipv4.is_ipv6, ipv6.is_ipv6]),
-        np.concatenate([ipv4.identification, ipv6.identification]),
+        _joined([part.end for part in parts], np.int64),
+        _joined([part.source_high for part in parts], np.uint64),
+        _joined([part.source_low for part in parts], np.uint64),
+        _joined([part.destination_high for part in parts], np.uint64),
+        _joined([part.destination_low for part in parts], np.uint64),
+        _joined([part.is_ipv6 for part in parts], np.bool_),
+        _joined([part.identification for part in parts], np.int32),
     )
     return _pick(both, np.argsort(both.places.row))
+
+
+def _joined(columns: list[NDArray[Any]], kind: type[np.generic]) -> NDArray[Any]:
+    return np.concatenate([np.empty(0, kind), *columns])

@@ -1,11 +1,12 @@
 """IPv4 and IPv6 headers, for many packets at once.
 
-In: places of IP headers. Out: places of TCP headers, and the addresses. Must not know: what lies
-around IP.
+In: places of IP headers. Out: places of TCP headers, and the addresses; places of whatever else
+is carried; fragments. Must not know: what lies around IP.
 
-IPv4: RFC 791. IPv6 and its extension headers: RFC 8200, RFC 4302 (AH). Lengths are those of the
-IP header: what a link layer added behind (Ethernet pads to 60 bytes) is no payload. A length of 0
-is written where segmentation is left to the network card: then the packet's size tells.
+IPv4: RFC 791. IPv6 and its extension headers: RFC 8200, RFC 4302 (AH), RFC 7401 (HIP), RFC 5533
+(shim6). Lengths are those of the IP header: what a link layer added behind (Ethernet pads to 60
+bytes) is no payload. A length of 0 is written where segmentation is left to the network card, and
+in jumbograms (RFC 2675): then the packet's size tells, or what is around it.
 """
 
 from __future__ import annotations
@@ -17,19 +18,25 @@ import numpy as np
 
 from kanalyze.gathers import gather, overlapping
 from kanalyze.model import AnomalyKind
-from kanalyze.net.columns import Places
+from kanalyze.net.columns import Headers, Places
+from kanalyze.net.kinds import IP_PROTOCOL
+from kanalyze.net.tunnels import TUNNEL_PROTOCOLS
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from numpy.typing import NDArray
 
-    from kanalyze.model import PacketBatch
-    from kanalyze.net.notes import Notes
+    from kanalyze.net.columns import Packets
 
-__all__ = ["TcpInIp", "read_ipv4", "read_ipv6"]
+__all__ = ["FragmentColumns", "InIp", "TcpInIp", "read_ipv4", "read_ipv6"]
 
 _TCP: Final = 6
 _FRAGMENT_BITS: Final = 0x3FFF
 """More fragments, or not at offset 0."""
+_MORE_FRAGMENTS: Final = 0x2000
+_FRAGMENT_PLACE: Final = 0x1FFF
+_WITHIN: Final = "within the IP header"
 _IPV4_HEADER: Final = np.dtype(
     [
         ("version", "u1"),
@@ -58,10 +65,19 @@ _IPV6_HEADER: Final = np.dtype(
     ]
 )
 _FRAGMENT_HEADER: Final = 44
+_FRAGMENT_HEADER_BYTES: Final = 8
 _AUTHENTICATION: Final = 51
-_EXTENSIONS: Final = (0, 43, 60, 135, _AUTHENTICATION, _FRAGMENT_HEADER)
-"""Hop-by-hop, routing and destination options, mobility: 8 bytes and 8 for each that they say."""
+_OPTIONS: Final = (0, 43, 60, 135, 139, 140, _AUTHENTICATION)
+_EXTENSIONS: Final = (*_OPTIONS, _FRAGMENT_HEADER)
+"""Hop-by-hop, routing and destination options, mobility, HIP, shim6: 8 bytes and 8 for each that
+they say; and two of other forms."""
 _MAX_EXTENSIONS: Final = 16
+_LARGEST_UNSTATED_BYTES: Final = 1 << 20
+"""Linux joins segments up to 512 KiB before they leave or after they come (BIG TCP)."""
+_DROPPED: Final = -1
+"""In place of a protocol: counted as bad or cut."""
+_JOINED: Final = (_TCP, *TUNNEL_PROTOCOLS)
+"""Protocols whose fragments are put together: they hold TCP or may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,27 +96,61 @@ class TcpInIp:
     """Of the IPv4 header; -1 for IPv6."""
 
 
-def read_ipv4(batch: PacketBatch, places: Places, notes: Notes) -> TcpInIp:
-    """Read IPv4 headers; what is bad, no TCP or a fragment is counted and left out."""
-    places = _whole_headers(batch, places, _IPV4_HEADER.itemsize, notes)
-    header = gather(batch.buffer, _IPV4_HEADER, places.at)
+@dataclass(frozen=True, slots=True)
+class FragmentColumns:
+    """Fragments of IP packets, by the places of what they carry of the datagram."""
+
+    places: Places
+    is_ipv6: bool
+    start: NDArray[np.int64]
+    """Index in the buffer of the IP header."""
+    end: NDArray[np.int64]
+    """Index in the buffer of the end of the fragment, captured or not."""
+    offset: NDArray[np.int64]
+    """Place in the datagram, in bytes."""
+    has_more: NDArray[np.bool_]
+    """It is not the last one of its datagram."""
+    protocol: NDArray[np.int64]
+    """Of what the datagram carries, or the next extension header in it."""
+    key: list[tuple[int, ...]]
+    """The same for all fragments of a datagram, and for no other one at the time."""
+
+
+@dataclass(frozen=True, slots=True)
+class InIp:
+    """What is in the IP packets of a batch; each packet is at most in one of the three."""
+
+    tcp: TcpInIp
+    other: Headers | None = None
+    """Kinds are ``IP_PROTOCOL | protocol``; the packets' ends are noted."""
+    fragments: FragmentColumns | None = None
+
+
+def read_ipv4(packets: Packets, places: Places) -> InIp:
+    """Read IPv4 headers; what is bad or cut is counted and left out."""
+    places = packets.long_enough(places, _IPV4_HEADER.itemsize, _WITHIN)
+    header = gather(packets.buffer, _IPV4_HEADER, places.at)
     header_bytes = (header["version"] & 15).astype(np.int64) * 4
     total_bytes = header["total_bytes"].astype(np.int64)
-    total_bytes = _or_wire_size(batch, places, total_bytes, total_bytes)
+    total_bytes = _or_wire_size(packets, places, total_bytes, total_bytes)
     good = header["version"] >> 4 == 4
     good &= (header_bytes >= _IPV4_HEADER.itemsize) & (total_bytes >= header_bytes)
-    _note_bad(batch, places, good, notes)
-    wanted = good & (header["protocol"] == _TCP)
-    notes.counters.not_tcp += int(good.sum()) - int(wanted.sum())
-    fragment = wanted & (header["fragment"] & _FRAGMENT_BITS != 0)
-    _note_fragments(batch, places.row[fragment], notes)
-    wanted &= ~fragment
+    _note_bad(packets, places, good)
+    is_fragment = header["fragment"] & _FRAGMENT_BITS != 0
+    wanted = good & (header["protocol"] == _TCP) & ~is_fragment
     end = places.at + total_bytes
     inner = Places(places.row, places.at + header_bytes, places.limit)
+    other, fragments = None, None
     if not wanted.all():
+        rest = good & ~wanted
+        if rest.any():
+            start = places.at[rest]
+            other, fragments = _rest_of_ipv4(
+                packets, inner.pick(rest), start, end[rest], header[rest]
+            )
         inner, end, header = inner.pick(wanted), end[wanted], header[wanted]
     none = np.zeros(len(inner), np.uint64)
-    return TcpInIp(
+    tcp = TcpInIp(
         places=inner,
         end=end,
         source_high=none,
@@ -110,26 +160,29 @@ def read_ipv4(batch: PacketBatch, places: Places, notes: Notes) -> TcpInIp:
         is_ipv6=np.zeros(len(inner), np.bool_),
         identification=header["identification"].astype(np.int32),
     )
+    return InIp(tcp, other, fragments)
 
 
-def read_ipv6(batch: PacketBatch, places: Places, notes: Notes) -> TcpInIp:
-    """Read IPv6 headers; what is bad, no TCP or a fragment is counted and left out."""
-    places = _whole_headers(batch, places, _IPV6_HEADER.itemsize, notes)
-    header = gather(batch.buffer, _IPV6_HEADER, places.at)
+def read_ipv6(packets: Packets, places: Places) -> InIp:
+    """Read IPv6 headers and their extensions; what is bad or cut is counted and left out."""
+    places = packets.long_enough(places, _IPV6_HEADER.itemsize, _WITHIN)
+    header = gather(packets.buffer, _IPV6_HEADER, places.at)
     good = header["version"] >> 4 == 6
-    _note_bad(batch, places, good, notes)
+    _note_bad(packets, places, good)
     total_bytes = header["payload_bytes"].astype(np.int64)
-    total_bytes = _or_wire_size(batch, places, total_bytes, total_bytes + _IPV6_HEADER.itemsize)
-    protocol = np.where(good, header["next"].astype(np.int64), -1)
+    total_bytes = _or_wire_size(packets, places, total_bytes, total_bytes + _IPV6_HEADER.itemsize)
+    protocol = np.where(good, header["next"].astype(np.int64), _DROPPED)
     inner = Places(places.row, places.at + _IPV6_HEADER.itemsize, places.limit)
-    if (protocol != _TCP).any():
-        inner, protocol = _without_extensions(batch, inner, protocol, notes)
-    wanted = protocol == _TCP
-    notes.counters.not_tcp += int((protocol > 0).sum()) - int(wanted.sum())
     end = places.at + total_bytes
-    if not wanted.all():
+    other, fragments = None, None
+    if (protocol != _TCP).any():
+        inner, protocol, is_fragment = _without_extensions(packets, inner, protocol)
+        wanted = (protocol == _TCP) & ~is_fragment
+        rest = (protocol >= 0) & ~wanted & ~is_fragment
+        other = _other(packets, inner, end, protocol, rest)
+        fragments = _ipv6_fragments(packets, inner, places.at, end, header, is_fragment)
         inner, end, header = inner.pick(wanted), end[wanted], header[wanted]
-    return TcpInIp(
+    tcp = TcpInIp(
         places=inner,
         end=end,
         source_high=header["source_high"].astype(np.uint64),
@@ -139,72 +192,140 @@ def read_ipv6(batch: PacketBatch, places: Places, notes: Notes) -> TcpInIp:
         is_ipv6=np.ones(len(inner), np.bool_),
         identification=np.full(len(inner), -1, np.int32),
     )
+    return InIp(tcp, other, fragments)
 
 
 def _without_extensions(
-    batch: PacketBatch, inner: Places, protocol: NDArray[np.int64], notes: Notes
-) -> tuple[Places, NDArray[np.int64]]:
-    """Step over extension headers; a protocol of -1 marks what was counted as bad or cut."""
+    packets: Packets, inner: Places, protocol: NDArray[np.int64]
+) -> tuple[Places, NDArray[np.int64], NDArray[np.bool_]]:
+    """Step over extension headers, up to that of a fragment.
+
+    Returns the places of what follows, its protocols, and which are in fragments.
+    """
     at, protocol = inner.at.copy(), protocol.copy()
-    buffer_bytes = overlapping(batch.buffer, "u1")
+    is_fragment = np.zeros(len(at), np.bool_)
+    buffer_bytes = overlapping(packets.buffer, "u1")
     for _ in range(_MAX_EXTENSIONS):
-        pending = np.flatnonzero(np.isin(protocol, _EXTENSIONS))
+        pending = np.flatnonzero(np.isin(protocol, _EXTENSIONS) & ~is_fragment)
         if not len(pending):
             break
         fits = at[pending] + 8 <= inner.limit[pending]
-        _note_cut(batch, inner.row[pending[~fits]], notes)
-        protocol[pending[~fits]] = -1
+        packets.note_cut(inner.row[pending[~fits]], _WITHIN)
+        protocol[pending[~fits]] = _DROPPED
         pending = pending[fits]
         kind = protocol[pending]
         start = at[pending]
         length = buffer_bytes[start + 1].astype(np.int64)
         size = np.where(kind == _AUTHENTICATION, (length + 2) * 4, (length + 1) * 8)
-        size[kind == _FRAGMENT_HEADER] = 8
+        size[kind == _FRAGMENT_HEADER] = _FRAGMENT_HEADER_BYTES
         protocol[pending] = buffer_bytes[start]
         at[pending] += size
-        # The first fragment too: its TCP header would do, but its payload is not all there.
-        place = buffer_bytes[start + 2].astype(np.int64) << 8 | buffer_bytes[start + 3]
-        fragment = pending[(kind == _FRAGMENT_HEADER) & (place & 0xFFF9 != 0)]
-        _note_fragments(batch, inner.row[fragment], notes)
-        protocol[fragment] = -1
-    return Places(inner.row, at, inner.limit), protocol
+        # Offset 0 and no more to come: a fragment that is the whole datagram (RFC 6946).
+        place = packets.u16(start + 2)
+        in_parts = (kind == _FRAGMENT_HEADER) & (place & 0xFFF9 != 0)
+        is_fragment[pending] = in_parts & np.isin(protocol[pending], (*_JOINED, *_OPTIONS))
+        # Of other fragments nothing but the kind is told.
+        ends_here = in_parts & ~is_fragment[pending] & (protocol[pending] == _FRAGMENT_HEADER)
+        protocol[pending[ends_here]] = _DROPPED
+        _note_bad(packets, Places(inner.row[pending], start, start), ~ends_here)
+    return Places(inner.row, at, inner.limit), protocol, is_fragment
 
 
-def _whole_headers(batch: PacketBatch, places: Places, size: int, notes: Notes) -> Places:
-    fits = places.at + size <= places.limit
-    if not fits.all():
-        _note_cut(batch, places.row[~fits], notes)
-    return places.pick(fits)
+def _other(
+    packets: Packets,
+    inner: Places,
+    end: NDArray[np.int64],
+    protocol: NDArray[np.int64],
+    wanted: NDArray[np.bool_],
+) -> Headers | None:
+    if not wanted.any():
+        return None
+    places = packets.shorten(inner.pick(wanted), end[wanted])
+    return Headers(places, IP_PROTOCOL | protocol[wanted])
+
+
+def _rest_of_ipv4(
+    packets: Packets,
+    inner: Places,
+    start: NDArray[np.int64],
+    end: NDArray[np.int64],
+    header: NDArray[np.void],
+) -> tuple[Headers | None, FragmentColumns | None]:
+    """Part what is no whole TCP packet into fragments that may be one, and other packets."""
+    protocol = header["protocol"].astype(np.int64)
+    is_fragment = (header["fragment"] & _FRAGMENT_BITS != 0) & np.isin(protocol, _JOINED)
+    other = _other(packets, inner, end, protocol, ~is_fragment)
+    if not is_fragment.any():
+        return other, None
+    header, protocol = header[is_fragment], protocol[is_fragment]
+    columns = (header["source"], header["destination"], header["identification"], protocol)
+    fragments = FragmentColumns(
+        places=inner.pick(is_fragment),
+        is_ipv6=False,
+        start=start[is_fragment],
+        end=end[is_fragment],
+        offset=(header["fragment"] & _FRAGMENT_PLACE).astype(np.int64) * 8,
+        has_more=header["fragment"] & _MORE_FRAGMENTS != 0,
+        protocol=protocol,
+        key=_rows(columns),
+    )
+    return other, fragments
+
+
+def _ipv6_fragments(
+    packets: Packets,
+    inner: Places,
+    start: NDArray[np.int64],
+    end: NDArray[np.int64],
+    header: NDArray[np.void],
+    wanted: NDArray[np.bool_],
+) -> FragmentColumns | None:
+    if not wanted.any():
+        return None
+    header, inner = header[wanted], inner.pick(wanted)
+    extension = inner.at - _FRAGMENT_HEADER_BYTES
+    place = packets.u16(extension + 2)
+    identification = packets.u16(extension + 4) << 16 | packets.u16(extension + 6)
+    names = ("source_high", "source_low", "destination_high", "destination_low")
+    return FragmentColumns(
+        places=inner,
+        is_ipv6=True,
+        start=start[wanted],
+        end=end[wanted],
+        offset=place & 0xFFF8,
+        has_more=place & 1 != 0,
+        protocol=packets.u8(extension),
+        key=_rows((*(header[name] for name in names), identification)),
+    )
+
+
+def _rows(columns: tuple[NDArray[Any], ...]) -> list[tuple[int, ...]]:
+    return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
 def _or_wire_size(
-    batch: PacketBatch,
+    packets: Packets,
     places: Places,
     stated: NDArray[np.int64],
     total_bytes: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """Replace sizes where 0 is stated by what the packet had on the wire from IP on."""
+    """Replace sizes where 0 is stated by what the packet had on the wire from IP on.
+
+    What the capture says of that is believed up to :data:`_LARGEST_UNSTATED_BYTES`; beyond, only
+    the bytes that are there are.
+    """
     if stated.all():
         return total_bytes
-    row = places.row
-    on_wire = batch.offset[row] + batch.wire_bytes[row] - places.at
+    on_wire = packets.end[places.row] - places.at
+    believed = on_wire <= _LARGEST_UNSTATED_BYTES
+    on_wire = np.where(believed, on_wire, places.limit - places.at)
     return np.where(stated == 0, on_wire, total_bytes)
 
 
-def _note_cut(batch: PacketBatch, rows: NDArray[np.int64], notes: Notes) -> None:
-    if len(rows):
-        notes.counters.cut_headers += len(rows)
-        notes.add_packets(AnomalyKind.BAD_IP_HEADER, batch, rows, "cut within the IP header")
-
-
-def _note_bad(batch: PacketBatch, places: Places, good: NDArray[np.bool_], notes: Notes) -> None:
+def _note_bad(packets: Packets, places: Places, good: NDArray[np.bool_]) -> None:
     if not good.all():
         rows = places.row[~good]
+        notes = packets.notes
         notes.counters.bad_ip_headers += len(rows)
-        notes.add_packets(AnomalyKind.BAD_IP_HEADER, batch, rows, "wrong version or length")
-
-
-def _note_fragments(batch: PacketBatch, rows: NDArray[np.int64], notes: Notes) -> None:
-    if len(rows):
-        notes.counters.ip_fragments += len(rows)
-        notes.add_packets(AnomalyKind.IP_FRAGMENT, batch, rows, "IP fragment")
+        detail = "wrong version or length"
+        notes.add_packets(AnomalyKind.BAD_IP_HEADER, packets.batch, rows, detail)

@@ -6,6 +6,7 @@ In: the layer's own findings. Out: :class:`NetCounters`, a list of
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Final
 
@@ -21,6 +22,10 @@ __all__ = ["NetCounters", "Notes"]
 
 MAX_ANOMALIES_PER_KIND: Final = 32
 """Anomalies of one kind that are kept until they are taken; all are counted."""
+
+MAX_OTHER_NAMES: Final = 256
+"""Names of what is read no further; the wire can make up many more numbers than these."""
+OTHER: Final = "other"
 
 
 @dataclass(slots=True)
@@ -41,7 +46,18 @@ class NetCounters:
     bad_ip_headers: int = 0
     bad_tcp_headers: int = 0
     ip_fragments: int = 0
-    """Fragments of TCP packets; they are not put together."""
+    """Fragments of IP packets that hold TCP, or may: a tunnel, UDP; put together or not."""
+    reassembled_datagrams: int = 0
+    """IP packets put together of such fragments. Each counts further as what it holds."""
+    lost_datagrams: int = 0
+    """IP packets that hold TCP, or may, of which not all fragments came, or that contradict
+    themselves."""
+    other_packets: dict[str, int] = field(default_factory=dict)
+    """Packets that are read no further, by what they are: ``ARP``, ``UDP``, ``IP protocol 99``,
+    ``802.11 (link type 105)``. Beyond :data:`MAX_OTHER_NAMES` names: ``other``."""
+    tunnels: dict[str, int] = field(default_factory=dict)
+    """TCP segments that were inside of ``VXLAN``, ``GRE``, ...; in tunnels within tunnels they
+    count for each."""
     unknown_link_type: dict[int, int] = field(default_factory=dict)
     """Packets by LINKTYPE_ value."""
     connections: int = 0
@@ -59,23 +75,37 @@ class NetCounters:
     """Packets whose sequence number cannot be of their connection; not delivered."""
     anomalies: dict[AnomalyKind, int] = field(default_factory=dict)
     """Occurrences by kind, those included that no :class:`Anomaly` was kept of."""
+    anomaly_bytes: dict[AnomalyKind, int] = field(default_factory=dict)
+    """Bytes they concern, by kind, where they say it."""
 
     def merge(self, other: NetCounters) -> None:
         """Add the counts of ``other``."""
         for column in fields(self):
             mine, theirs = getattr(self, column.name), getattr(other, column.name)
-            if isinstance(mine, dict):
+            if mine is self.other_packets:
+                for name, count in theirs.items():
+                    self.count_other(name, count)
+            elif isinstance(mine, dict):
                 for key, count in theirs.items():
                     mine[key] = mine.get(key, 0) + count
             else:
                 setattr(self, column.name, mine + theirs)
 
+    def count_other(self, name: str, packets: int) -> None:
+        """Count packets that are read no further, by what they are."""
+        counts = self.other_packets
+        if name not in counts and len(counts) >= MAX_OTHER_NAMES:
+            name = OTHER
+        counts[name] = counts.get(name, 0) + packets
+
 
 class Notes:
     """Collects counters, and a bounded number of anomalies until they are taken."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, every_anomaly: bool = False) -> None:
+        """Make a collector; with ``every_anomaly`` it keeps all of them until they are taken."""
         self.counters = NetCounters()
+        self._most = sys.maxsize if every_anomaly else MAX_ANOMALIES_PER_KIND
         self._kept: list[Anomaly] = []
         self._kept_by_kind: dict[AnomalyKind, int] = {}
 
@@ -89,7 +119,7 @@ class Notes:
         """Count ``count`` anomalies of ``kind``; return how many more of them would be kept."""
         counts = self.counters.anomalies
         counts[kind] = counts.get(kind, 0) + count
-        return max(MAX_ANOMALIES_PER_KIND - self._kept_by_kind.get(kind, 0), 0)
+        return max(self._most - self._kept_by_kind.get(kind, 0), 0)
 
     def keep(self, anomaly: Anomaly) -> None:
         """Keep an anomaly that was counted with :meth:`wants`."""
@@ -98,6 +128,9 @@ class Notes:
 
     def add(self, anomaly: Anomaly) -> None:
         """Count one anomaly, and keep it if there is room."""
+        if anomaly.length:
+            sizes = self.counters.anomaly_bytes
+            sizes[anomaly.kind] = sizes.get(anomaly.kind, 0) + anomaly.length
         if self.wants(anomaly.kind):
             self.keep(anomaly)
 

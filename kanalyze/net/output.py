@@ -6,7 +6,7 @@ delivered now.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kanalyze.model import Chunk, Gap, Segments
 
@@ -15,7 +15,12 @@ if TYPE_CHECKING:
 
     from kanalyze.model import StreamItem
 
-__all__ = ["Held", "Segment", "StreamWriter"]
+__all__ = ["DUPLICATE", "ZERO_WINDOW", "Held", "Segment", "StreamWriter"]
+
+DUPLICATE: Final = 1
+"""Mark of a packet that the capture holds already."""
+ZERO_WINDOW: Final = 2
+"""Mark of a packet that announces a window of 0."""
 
 
 class Segment(NamedTuple):
@@ -35,6 +40,9 @@ class Segment(NamedTuple):
     """Index in the batch's shared :class:`Segments`; means nothing without payload."""
     from_higher: int
     """1 when the higher end of the pair sent it (see :mod:`kanalyze.net.grouping`), else 0."""
+    marks: int = 0
+    """:data:`DUPLICATE` (where payload may repeat, or when measuring) and :data:`ZERO_WINDOW`
+    (when measuring)."""
 
 
 class Held(NamedTuple):

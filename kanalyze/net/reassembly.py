@@ -12,19 +12,26 @@ and as long as bytes are missing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from kanalyze.model import Anomaly, Chunk, Segments, StreamUpdate
+import numpy as np
+
+from kanalyze.model import Anomaly, AnomalyKind, Chunk, Segments, StreamUpdate
+from kanalyze.net.closed_pairs import ClosedPairs
 from kanalyze.net.connection_state import ConnectionState
-from kanalyze.net.direction import PAST_WINDOW_BYTES, distance
-from kanalyze.net.headers import SYN, read_headers
+from kanalyze.net.duplicates import Duplicates
+from kanalyze.net.headers import HeaderReader
 from kanalyze.net.limits import ReassemblyLimits
 from kanalyze.net.notes import Notes
+from kanalyze.net.output import DUPLICATE
+from kanalyze.net.passed import mark, measure_passed
+from kanalyze.net.round_trips import TimedSegments
 from kanalyze.net.sorted_batch import SortedBatch
 
 if TYPE_CHECKING:
-    from kanalyze.model import PacketBatch
+    from numpy.typing import NDArray
+
+    from kanalyze.model import ConnectionEnd, PacketBatch
     from kanalyze.net.direction import Direction
     from kanalyze.net.grouping import Pair
     from kanalyze.net.notes import NetCounters
@@ -36,19 +43,6 @@ __all__ = ["Reassembler", "ReassemblyLimits"]
 _SEQUENCE_MASK: Final = 0xFFFF_FFFF
 
 
-@dataclass(slots=True)
-class _Closed:
-    """What is remembered of the last connection on a pair of endpoints."""
-
-    number: int
-    closed_ns: int
-    sequences: tuple[tuple[int, int] | None, tuple[int, int] | None]
-    """For the lower and the higher end: sequence number of the stream's first byte, and of the
-    byte after its last; None where nothing was seen."""
-    late: int = 0
-    """Segments with payload since."""
-
-
 class Reassembler:
     """Follows every TCP connection of a capture.
 
@@ -56,14 +50,30 @@ class Reassembler:
     batch that was fed, and are valid as long as it is.
     """
 
-    def __init__(self, limits: ReassemblyLimits | None = None) -> None:
+    def __init__(
+        self,
+        limits: ReassemblyLimits | None = None,
+        *,
+        measure: bool = False,
+        every_anomaly: bool = False,
+    ) -> None:
+        """Make a reassembler that has seen nothing.
+
+        Args:
+            limits: bounds of memory and patience; None for the defaults.
+            measure: give each connection its :class:`kanalyze.model.TcpMeasures`.
+            every_anomaly: keep all anomalies until they are taken, not only the first few of each
+                kind: about as many as packets, at worst.
+        """
         self._limits = limits or ReassemblyLimits()
-        self._notes = Notes()
+        self._timed = TimedSegments() if measure else None
+        self._duplicates = Duplicates()
+        self._notes = Notes(every_anomaly=every_anomaly)
+        self._headers = HeaderReader(self._notes)
         self._open: dict[Pair, ConnectionState] = {}
         self._holding: dict[Pair, ConnectionState] = {}
         """Those with a hole, or nearly: looked at after each batch."""
-        self._closed: dict[Pair, _Closed] = {}
-        """The oldest first."""
+        self._closed = ClosedPairs(self._limits)
         self._opened: list[tuple[int, ConnectionState]] = []
         """Connections without a serial yet, with the number of their first packet."""
         self._updates: list[StreamUpdate] = []
@@ -75,8 +85,13 @@ class Reassembler:
         """Counts over everything fed so far."""
         return self._notes.counters
 
+    @property
+    def held_bytes(self) -> int:
+        """Payload held back behind holes, in all."""
+        return sum(state.held_bytes for state in self._holding.values())
+
     def take_anomalies(self) -> list[Anomaly]:
-        """Hand over the anomalies since the last time: the first few of each kind.
+        """Hand over the anomalies since the last time: all, or the first few of each kind.
 
         All of them are counted in ``counters``.
         """
@@ -84,24 +99,36 @@ class Reassembler:
 
     def feed(self, batch: PacketBatch) -> list[StreamUpdate]:
         """Take the next packets of the capture; return what they add to each connection."""
-        segments = read_headers(batch, self._notes)
+        segments = self._headers.read(batch)
         if not len(segments):
             return []
         sorted_batch = SortedBatch(segments)
+        marks = mark(segments, self._duplicates) if self._timed is not None else None
+        passed: list[tuple[Group, ConnectionState]] = []
         for group in sorted_batch.groups():
             state = self._open.get(group.pair)
-            if state is None or not self._pass(group, state, sorted_batch.shared):
-                self._replay(group, state, sorted_batch)
+            if state is not None and self._pass(group, state, sorted_batch.shared):
+                if self._timed is not None:
+                    passed.append((group, state))
+                continue
+            if marks is None and _may_repeat(group, state):
+                marks = self._duplicates.find(segments).astype(np.uint8) * np.uint8(DUPLICATE)
+            self._replay(group, state, sorted_batch, marks)
+        if marks is not None and passed:
+            measure_passed(passed, sorted_batch, marks)
+        self._duplicates.remember(segments)
         self._give_up_old_holes(int(segments.time_ns.max()), sorted_batch.shared)
         self._bound_held_bytes(sorted_batch.shared)
         self._bound_connections(sorted_batch.shared)
+        self._bound_timed_segments()
         return self._end_batch()
 
     def finish(self) -> list[StreamUpdate]:
         """End the capture: deliver everything held back, with gaps, and close every connection."""
+        self._headers.finish()
         shared = _no_segments()
         for state in list(self._open.values()):
-            self._close(state, shared)
+            self._close(state, shared, "open")
         self._closed.clear()
         return self._end_batch()
 
@@ -111,6 +138,7 @@ class Reassembler:
         if (
             group.has_control
             or not state.is_plain
+            or (state.meter is not None and _ends_handshake(group, state.meter.awaited))
             or not _is_next(group.lower, lower)
             or not _is_next(group.higher, higher)
         ):
@@ -119,6 +147,10 @@ class Reassembler:
         self._touched.append(state)
         self._pass_side(group.lower, lower, update, shared)
         self._pass_side(group.higher, higher, update, shared)
+        if group.lower.packets:
+            higher.told = (group.lower.acknowledgment, group.last_time_ns, group.last_packet)
+        if group.higher.packets:
+            lower.told = (group.higher.acknowledgment, group.last_time_ns, group.last_packet)
         tcp = state.tcp
         tcp.last_time_ns = max(tcp.last_time_ns, group.last_time_ns)
         return True
@@ -142,7 +174,7 @@ class Reassembler:
     def _note_snapped(self, chunk: Chunk, direction: Direction) -> None:
         position = chunk.stream_offset
         for rank in range(chunk.first, chunk.last):
-            direction.note_snapped(
+            direction.findings.snapped(
                 position,
                 chunk.segments.length[rank],
                 chunk.segments.captured[rank],
@@ -151,21 +183,27 @@ class Reassembler:
             )
             position += chunk.segments.length[rank]
 
-    def _replay(self, group: Group, state: ConnectionState | None, batch: SortedBatch) -> None:
+    def _replay(
+        self,
+        group: Group,
+        state: ConnectionState | None,
+        batch: SortedBatch,
+        marks: NDArray[np.uint8] | None,
+    ) -> None:
         """Take a group segment by segment."""
         pair, shared = group.pair, batch.shared
-        for segment in batch.segments_of(group):
+        for segment in batch.segments_of(group, marks):
             if state is None:
-                if self._is_late(pair, segment):
+                if self._closed.is_late(pair, segment):
                     self.counters.late_packets += 1
                     continue
                 state = self._begin(pair, segment)
             if not state.receive(segment, shared):
-                self._close(state, shared)
+                self._close(state, shared, "reused")
                 state = self._begin(pair, segment)
                 state.receive(segment, shared)
             if state.is_over:
-                self._close(state, shared)
+                self._close(state, shared, "reset")
                 state = None
         if state is not None:
             state.end_writing()
@@ -174,50 +212,19 @@ class Reassembler:
                 self._holding[pair] = state
 
     def _begin(self, pair: Pair, segment: Segment) -> ConnectionState:
-        earlier = self._closed.pop(pair, None)
-        number = earlier.number + 1 if earlier is not None else 1
-        state = ConnectionState(pair, segment, number, self._limits, self._notes)
+        number = self._closed.take_number(pair)
+        state = ConnectionState(pair, segment, number, self._limits, self._notes, self._timed)
         self._open[pair] = state
         self._opened.append((segment.packet, state))
         self.counters.connections += 1
         return state
 
-    def _close(self, state: ConnectionState, shared: Segments) -> None:
-        update = state.close(shared)
+    def _close(self, state: ConnectionState, shared: Segments, end: ConnectionEnd) -> None:
+        update = state.close(shared, end)
         self._updates.append(update)
         del self._open[state.pair]
         self._holding.pop(state.pair, None)
-        lower, higher = state.directions
-        self._closed[state.pair] = _Closed(
-            number=state.tcp.connection_number,
-            closed_ns=state.tcp.last_time_ns,
-            sequences=(_span(lower), _span(higher)),
-        )
-        if len(self._closed) > self._limits.closed_pairs:
-            del self._closed[next(iter(self._closed))]
-
-    def _is_late(self, pair: Pair, segment: Segment) -> bool:
-        """Tell whether a segment on a pair without an open connection is of the closed one.
-
-        A SYN is late when it repeats the old one. Without SYN, nothing opens a connection but
-        payload: at once when its sequence number is far from the old stream's end, else when
-        there is too much of it, or too long after.
-        """
-        closed = self._closed.get(pair)
-        if closed is None:
-            return False
-        span = closed.sequences[segment.from_higher]
-        if segment.flags & SYN:
-            return span is not None and distance(segment.sequence + 1, span[0]) == 0
-        if not segment.length:
-            return True
-        if span is None or abs(distance(segment.sequence, span[1])) > PAST_WINDOW_BYTES:
-            return False
-        closed.late += 1
-        return (
-            closed.late <= self._limits.late_segments
-            and segment.time_ns - closed.closed_ns <= self._limits.late_ns
-        )
+        self._closed.add(state)
 
     def _give_up_old_holes(self, now_ns: int, shared: Segments) -> None:
         """Let time pass for connections that sent nothing in the batch."""
@@ -232,14 +239,14 @@ class Reassembler:
 
     def _bound_held_bytes(self, shared: Segments) -> None:
         """Give up holes of those who hold back the most while all together hold too much."""
-        total = sum(state.held_bytes for state in self._holding.values())
+        total = sum(state.held_memory_bytes for state in self._holding.values())
         if total <= self._limits.held_bytes:
             return
-        largest = sorted(self._holding.values(), key=lambda state: -state.held_bytes)
+        largest = sorted(self._holding.values(), key=lambda state: -state.held_memory_bytes)
         for state in largest:
             if total <= self._limits.held_bytes:
                 return
-            total -= state.held_bytes
+            total -= state.held_memory_bytes
             for direction, writer in zip(state.directions, state.writers(shared), strict=True):
                 if direction.held:
                     direction.note_limit()
@@ -252,7 +259,21 @@ class Reassembler:
             return
         silent = sorted(self._open.values(), key=lambda state: state.tcp.last_time_ns)
         for state in silent[: len(silent) - self._limits.connections * 3 // 4]:
-            self._close(state, shared)
+            self._notes.add(
+                Anomaly(
+                    AnomalyKind.CONNECTION_LIMIT,
+                    time_ns=state.tcp.last_time_ns,
+                    connection=state.tcp,
+                )
+            )
+            self._close(state, shared, "limit")
+
+    def _bound_timed_segments(self) -> None:
+        if self._timed is None or self._timed.count <= self._limits.timed_segments:
+            return
+        for state in self._open.values():
+            if state.meter is not None:
+                state.meter.drop_timed()
 
     def _end_batch(self) -> list[StreamUpdate]:
         """Give new connections their serials and hand over the updates, each once."""
@@ -279,10 +300,21 @@ def _is_next(side: Side, direction: Direction) -> bool:
     )
 
 
-def _span(direction: Direction) -> tuple[int, int] | None:
-    if not direction.started:
-        return None
-    return direction.first_sequence, direction.next_sequence
+def _ends_handshake(group: Group, awaited: int | None) -> bool:
+    """Tell whether a group has a segment that a meter has to see by itself."""
+    if awaited is None:
+        return False
+    return (group.higher if awaited else group.lower).packets > 0
+
+
+def _may_repeat(group: Group, state: ConnectionState | None) -> bool:
+    """Tell whether a group may have payload that was seen before."""
+    if group.lower.breaks or group.higher.breaks:
+        return True
+    if state is None:
+        return False
+    lower, higher = state.directions
+    return not (state.is_plain and _is_next(group.lower, lower) and _is_next(group.higher, higher))
 
 
 def _no_segments() -> Segments:

@@ -13,7 +13,7 @@ import numpy as np
 
 from kanalyze.model import Segments
 from kanalyze.net.grouping import Pair, group_segments
-from kanalyze.net.headers import FIN, RST, SYN
+from kanalyze.net.headers import ACK, FIN, RST, SYN
 from kanalyze.net.output import Segment
 
 if TYPE_CHECKING:
@@ -43,6 +43,8 @@ class Side(NamedTuple):
     """Payload in the buffer."""
     breaks: int
     """Payloads that do not begin where the one before ended."""
+    acknowledgment: int
+    """Of the last packet; means nothing without one."""
 
 
 class Group(NamedTuple):
@@ -52,8 +54,10 @@ class Group(NamedTuple):
     """Place in the batch."""
     pair: Pair
     has_control: bool
-    """A SYN, FIN or RST is among the segments."""
+    """A SYN, FIN or RST is among the segments, or one without ACK."""
     last_time_ns: int
+    last_packet: int
+    """Number of the packet that came last."""
     lower: Side
     higher: Side
 
@@ -62,14 +66,16 @@ class SortedBatch:
     """The segments of a batch, at least one."""
 
     def __init__(self, segments: SegmentColumns) -> None:
-        self._segments = segments
+        self.columns = segments
         groups = group_segments(segments)
-        self._groups = groups
+        self.grouping = groups
+        """Has one entry a :class:`Group`, at the index ``Group.number``."""
         order = groups.order
         lengths = segments.payload_bytes[order]
         has_payload = lengths > 0
         picked = order[has_payload]
-        self._picked = picked
+        self.picked = picked
+        """Indices of the segments whose payloads are ``shared``."""
         self._payloads_before = _sums(has_payload)
         self.shared = Segments(
             buffer=segments.buffer,
@@ -84,24 +90,29 @@ class SortedBatch:
 
     def groups(self) -> Iterator[Group]:
         """Yield the groups, in the order of their first packets."""
-        groups = self._groups
-        flags = np.bitwise_or.reduceat(self._segments.flags[groups.order], groups.start)
+        groups = self.grouping
+        # With ACK turned round: what is set then is what a plain packet has not.
+        odd = np.bitwise_or.reduceat(self.columns.flags[groups.order] ^ ACK, groups.start)
         turn = np.argsort(groups.first)
         rows = zip(
             turn.tolist(),
-            (flags[turn] & (SYN | FIN | RST) != 0).tolist(),
-            self._segments.time_ns[groups.last[turn]].tolist(),
+            (odd[turn] & (SYN | FIN | RST | ACK) != 0).tolist(),
+            self.columns.time_ns[groups.last[turn]].tolist(),
+            self.columns.number[groups.last[turn]].tolist(),
             self._sides(groups.start[turn], groups.middle[turn]),
             self._sides(groups.middle[turn], groups.end[turn]),
             strict=True,
         )
         pairs = groups.pairs
-        for number, has_control, last_time_ns, lower, higher in rows:
-            yield Group(number, pairs[number], has_control, last_time_ns, lower, higher)
+        for number, *rest in rows:
+            yield Group(number, pairs[number], *rest)
 
-    def segments_of(self, group: Group) -> list[Segment]:
-        """List the segments of a group in the order of the capture."""
-        groups, columns = self._groups, self._segments
+    def segments_of(self, group: Group, marks: NDArray[np.uint8] | None = None) -> list[Segment]:
+        """List the segments of a group in the order of the capture.
+
+        ``marks`` are those of all segments of the batch; None for none.
+        """
+        groups, columns = self.grouping, self.columns
         start, middle = int(groups.start[group.number]), int(groups.middle[group.number])
         rows = groups.order[start : int(groups.end[group.number])]
         from_higher = np.zeros(len(rows), np.int64)
@@ -119,16 +130,20 @@ class SortedBatch:
             columns.number[rows],
             self._rank_of(rows),
             from_higher[arrival],
+            np.zeros(len(rows), np.uint8) if marks is None else marks[rows],
         )
         return list(map(Segment._make, zip(*(field.tolist() for field in fields), strict=True)))
 
     def _sides(self, start: NDArray[np.int64], end: NDArray[np.int64]) -> Iterator[Side]:
         """Sum up ``order[start:end]`` for each group."""
-        segments, picked = self._segments, self._picked
+        segments, picked = self.columns, self.picked
         first, last = self._payloads_before[start], self._payloads_before[end]
+        # A side without packets has some other packet's, which means nothing.
+        told = self.columns.acknowledgment[self.grouping.order[np.maximum(end - 1, 0)]]
         if not len(picked):
             none = [0] * len(start)
-            return map(Side, (end - start).tolist(), none, none, none, none, none, none)
+            packets, told = (end - start).tolist(), told.tolist()
+            return map(Side, packets, none, none, none, none, none, none, told)
         sequence = segments.sequence[picked]
         length = segments.payload_bytes[picked]
         lengths = _sums(length)
@@ -147,12 +162,13 @@ class SortedBatch:
             (lengths[last] - lengths[first]).tolist(),
             (captured[last] - captured[first]).tolist(),
             (breaks[inside] - breaks[begin]).tolist(),
+            told.tolist(),
         )
 
     def _rank_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         if self._ranks is None:
-            self._ranks = np.zeros(len(self._segments), np.int64)
-            self._ranks[self._picked] = np.arange(len(self._picked))
+            self._ranks = np.zeros(len(self.columns), np.int64)
+            self._ranks[self.picked] = np.arange(len(self.picked))
         return self._ranks[rows]
 
 

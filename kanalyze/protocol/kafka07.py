@@ -268,7 +268,10 @@ def may_fit(head: bytes | memoryview, size: int) -> bool:
     kind = _int16(head, 4)
     if kind in (RequestType.MULTIFETCH, RequestType.MULTIPRODUCE):
         return True
-    messages_at = 16 + _int16(head, 6)
+    topic_bytes = _int16(head, 6)
+    if not 0 < topic_bytes <= _LONGEST_TOPIC_BYTES:
+        return False
+    messages_at = 16 + topic_bytes
     if kind != RequestType.PRODUCE:
         return size + 4 == messages_at + 8
     return len(head) < messages_at or _int32(head, messages_at - 4) == size + 4 - messages_at

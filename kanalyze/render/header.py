@@ -54,11 +54,23 @@ def _connections(quality: dict[str, Any]) -> Iterator[Text]:
         for kind, name in (("kafka", "Kafka"), ("tls", "TLS"), ("other", "other"))
         if quality[f"{kind}_connections"]
     ]
+    guesses = {name: n for name, n in quality["other_protocols"].items() if name != "tls"}
+    if guesses:
+        kinds[-1] += f" ({', '.join(_by_count(guesses, _PROTOCOLS))})"
     text = _counted(quality["connections"], "TCP connection")
     yield Text(f"{text}: {', '.join(kinds)}" if kinds else text)
+    if quality["tunnels"]:
+        inside = ", ".join(_by_count(quality["tunnels"]))
+        yield Text(f"inside of tunnels, by TCP packets: {inside}")
+    if quality["other_packets"]:
+        others = ", ".join(_by_count(quality["other_packets"]))
+        yield Text(f"packets read no further: {others}")
     troubles = [
         f"{bytes_text(quality['retransmitted_bytes'])} retransmitted"
         if quality["retransmitted_bytes"]
+        else "",
+        f"{bytes_text(quality['duplicate_bytes'])} captured more than once"
+        if quality["duplicate_bytes"]
         else "",
         f"{_counted(quality['out_of_order_packets'], 'packet')} out of order"
         if quality["out_of_order_packets"]
@@ -71,6 +83,22 @@ def _connections(quality: dict[str, Any]) -> Iterator[Text]:
         yield Text(
             f"{percent_text(share)} of {bytes_text(quality['kafka_bytes'])} of Kafka decoded"
         )
+
+
+_PROTOCOLS = {"none": "without payload"}
+"""What stands for a protocol where its name says too little."""
+_MOST_NAMES = 6
+
+
+def _by_count(counts: dict[str, int], words: dict[str, str] | None = None) -> list[str]:
+    """Return ``NUMBER NAME`` of each, the most frequent first; of many, those after as one."""
+    items = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    texts = [
+        f"{count_text(count)} {(words or {}).get(name, shown(name))}"
+        for name, count in items[:_MOST_NAMES]
+    ]
+    rest = sum(count for _, count in items[_MOST_NAMES:])
+    return [*texts, f"{count_text(rest)} of other kinds"] if rest else texts
 
 
 def _totals(totals: dict[str, Any]) -> Iterator[Text]:
@@ -122,6 +150,8 @@ def _warnings(summary: dict[str, Any]) -> Iterator[str]:
     if quality["snapped_bytes"]:
         yield f"{bytes_text(quality['snapped_bytes'])} cut off by the snap length"
     yield from _undecoded(quality)
+    if quality["lost_datagrams"]:
+        yield f"{_counted(quality['lost_datagrams'], 'IP packet')} of which fragments are missing"
     if quality["unreadable_packets"]:
         yield f"{_counted(quality['unreadable_packets'], 'packet')} with unreadable headers"
     if totals["orphan_response"]:

@@ -74,7 +74,7 @@ def test_a_state_that_waits_or_ends_is_not_plain():
 def test_held_bytes_are_those_of_both_directions():
     state = state_of(*OPENING, piece(13, length=4), piece(60, length=5, from_higher=1))
     assert state.held_bytes == 9
-    update = state.close(SHARED)
+    update = state.close(SHARED, "open")
     assert update.closed
     assert [len(items) for items in update.items] == [2, 2]
     assert state.held_bytes == 0

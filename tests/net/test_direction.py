@@ -8,6 +8,8 @@ from kanalyze.model import Endpoint, TcpConnection
 from kanalyze.net.direction import PAST_WINDOW_BYTES, Direction, distance
 from kanalyze.net.limits import ReassemblyLimits
 from kanalyze.net.notes import Notes
+from kanalyze.net.output import Segment
+from tests.support.packets import ACK, FIN, RST
 
 
 def new_direction(sequence: int = 1000, *, has_syn: bool = True) -> Direction:
@@ -55,3 +57,22 @@ def test_after_a_fin_nothing_belongs_to_the_stream():
 
 def test_a_direction_is_plain_while_nothing_is_held_back():
     assert new_direction().is_plain
+
+
+@pytest.mark.parametrize(
+    ("position", "length", "flags", "is_probe"),
+    [
+        (-1, 0, ACK, True),
+        (-1, 1, ACK, True),
+        (-1, 2, ACK, False),
+        (0, 0, ACK, False),
+        (-2, 1, ACK, False),
+        (-1, 0, ACK | RST, False),
+        (-1, 0, ACK | FIN, False),
+    ],
+)
+def test_a_probe_is_empty_or_one_byte_just_before_what_comes_next(
+    position, length, flags, is_probe
+):
+    piece = Segment(0, 0, flags, 0, length, length, 0, 1, 0, 0)
+    assert new_direction().is_probe(piece, position) is is_probe

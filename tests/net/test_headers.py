@@ -280,11 +280,16 @@ def test_an_unknown_link_type_is_counted_by_number():
     _, notes = read(*[Packet(b"?", link_type=147)] * 3, Packet(b"?", link_type=195))
     assert notes.counters.unknown_link_type == {147: 3, 195: 1}
     assert notes.counters.anomalies == {AnomalyKind.UNKNOWN_LINK_TYPE: 4}
-    assert {anomaly.detail for anomaly in notes.take()} == {"link type 147", "link type 195"}
+    assert {anomaly.detail for anomaly in notes.take()} == {
+        "link type 147",
+        "802.15.4 (link type 195)",
+    }
+    assert notes.counters.other_packets == {"link type 147": 3, "802.15.4 (link type 195)": 1}
 
 
 def test_few_anomalies_of_a_kind_are_kept_and_all_are_counted():
-    _, notes = read(*[ethernet(ipv4(tcp(), fragment=1))] * 100)
+    fragments = [ethernet(ipv4(tcp(), f"10.0.1.{i}", fragment=1)) for i in range(100)]
+    _, notes = read(*fragments)
     assert notes.counters.anomalies == {AnomalyKind.IP_FRAGMENT: 100}
     assert len(notes.take()) == MAX_ANOMALIES_PER_KIND
 
@@ -302,9 +307,21 @@ def extension(kind_after: int, size: int = 8) -> bytes:
         (extension(43) + extension(60, 32) + extension(6), 0),
         (bytes([6, 4]).ljust(24, b"\x01"), 51),
         (bytes([6, 0, 0, 0]) + b"\0\0\0\x07", 44),
+        (extension(140, 40) + extension(6), 139),
+        (b"\x06\x00\xc2\x04" + struct.pack(">I", 70_000), 0),
         (extension(60) * 0 + b"".join([extension(60)] * 15) + extension(6), 60),
     ],
-    ids=["hop by hop", "routing", "two", "three", "authentication", "atomic fragment", "sixteen"],
+    ids=[
+        "hop by hop",
+        "routing",
+        "two",
+        "three",
+        "authentication",
+        "atomic fragment",
+        "HIP and shim6",
+        "jumbo option",
+        "sixteen",
+    ],
 )
 def test_extension_headers_of_ipv6_are_stepped_over(chain, first):
     data = ethernet(ipv6(chain + tcp(payload=b"deep"), next_header=first), 0x86DD)
@@ -319,6 +336,30 @@ def test_fragments_of_ipv6_are_counted(place):
     _, notes = read(ethernet(ipv6(chain + tcp(), next_header=44), 0x86DD))
     assert notes.counters.ip_fragments == 1
     assert notes.counters.anomalies == {AnomalyKind.IP_FRAGMENT: 1}
+
+
+def test_a_jumbogram_is_as_long_as_it_was_on_the_wire():
+    """RFC 2675: the length of the header is 0, an option has it in 32 bits."""
+    jumbo = b"\x06\x00\xc2\x04" + struct.pack(">I", 8 + 20 + 70_000)
+    data = ethernet(ipv6(jumbo + tcp(payload=b"x" * 200), payload_bytes=0, next_header=0), 0x86DD)
+    segments, notes = read(Packet(data, wire_bytes=len(data) - 200 + 70_000))
+    assert (segments[0]["length"], segments[0]["data"]) == (70_000, b"x" * 200)
+    assert notes.counters.anomalies == {}
+
+
+@pytest.mark.parametrize("kind", [0, 60])
+def test_extension_headers_without_end_are_counted(kind):
+    many = extension(kind) * 40 + tcp()
+    segments, notes = read(ethernet(ipv6(many, next_header=kind), 0x86DD))
+    assert segments == []
+    assert notes.counters.other_packets == {"IPv6 extension headers": 1}
+
+
+def test_encrypted_packets_are_counted_as_such():
+    four = ethernet(ipv4(b"\0" * 40, protocol=50))
+    six = ethernet(ipv6(extension(50) + b"\0" * 40, next_header=0), 0x86DD)
+    _, notes = read(four, six)
+    assert notes.counters.other_packets == {"ESP": 2}
 
 
 def test_too_many_or_cut_extension_headers_are_no_segment():
@@ -364,6 +405,7 @@ def test_any_bytes_are_a_segment_within_the_packet_or_counted(packets):
         + counters.bad_ip_headers
         + counters.bad_tcp_headers
         + counters.ip_fragments
+        - counters.reassembled_datagrams
         + sum(counters.unknown_link_type.values())
     )
     assert len(segments) + reasons == len(packets) == counters.packets

@@ -2,20 +2,22 @@ from __future__ import annotations
 
 import numpy as np
 
-from kanalyze.net.columns import Places
+from kanalyze.net.columns import Packets, Places
 from kanalyze.net.ip import read_ipv4, read_ipv6
 from kanalyze.net.notes import Notes
 from tests.support.packets import Packet, ipv4, ipv6, make_batch, tcp
 
 
-def places_in(batch):
-    return Places(np.arange(len(batch)), batch.offset, batch.offset + batch.captured_bytes)
+def read_all(read, batch):
+    """Read the IP headers with which the packets of a batch begin."""
+    limit = batch.offset + batch.captured_bytes
+    return read(Packets(batch, Notes()), Places(np.arange(len(batch)), batch.offset, limit))
 
 
 def test_tcp_begins_after_the_options_and_the_packet_ends_where_it_says():
     raw = ipv4(tcp(), options=b"\x01" * 8)
     batch = make_batch([Packet(raw + b"padding")])
-    found = read_ipv4(batch, places_in(batch), Notes())
+    found = read_all(read_ipv4, batch).tcp
     assert found.places.at - batch.offset == [28]
     assert found.end - batch.offset == [len(raw)]
     assert (found.source_high.tolist(), found.source_low.tolist()) == ([0], [0x0A000001])
@@ -24,7 +26,7 @@ def test_tcp_begins_after_the_options_and_the_packet_ends_where_it_says():
 
 def test_addresses_of_ipv6_are_read_in_halves():
     batch = make_batch([Packet(ipv6(tcp(), "1:2:3:4:5:6:7:8", "::9"))])
-    found = read_ipv6(batch, places_in(batch), Notes())
+    found = read_all(read_ipv6, batch).tcp
     assert found.source_high.tolist() == [0x0001_0002_0003_0004]
     assert found.source_low.tolist() == [0x0005_0006_0007_0008]
     assert (found.destination_high.tolist(), found.destination_low.tolist()) == ([0], [9])
@@ -34,4 +36,4 @@ def test_addresses_of_ipv6_are_read_in_halves():
 def test_no_packets_are_no_headers():
     batch = make_batch([])
     for read in (read_ipv4, read_ipv6):
-        assert len(read(batch, places_in(batch), Notes()).places) == 0
+        assert len(read_all(read, batch).tcp.places) == 0

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import tracemalloc
 from dataclasses import replace
 
 import pytest
@@ -175,7 +176,9 @@ def test_what_comes_twice_is_dropped_and_counted(batch_packets):
     packets += [data(0, 300), data(250, 350)]
     done = reassemble(timed(packets), batch_packets)
     assert done.data() == TEXT[:350]
-    assert done.connections[0].retransmitted_bytes == [100 + 200 + 300 + 50, 0]
+    assert done.connections[0].duplicate_bytes == [100 + 200, 0]
+    assert done.connections[0].retransmitted_bytes == [300 + 50, 0]
+    assert done.connections[0].unique_bytes == [350, 0]
     assert done.connections[0].payload_bytes == [100 + 100 + 200 + 200 + 300 + 100, 0]
     assert done.reassembler.counters.connections == 1
     assert done.anomalies == []
@@ -188,7 +191,10 @@ def test_keep_alive_probes_are_not_data(batch_packets):
     packets = [*opening(), data(0, 300), probe, empty, probe, data(300, 400)]
     done = reassemble(timed(packets), batch_packets)
     assert done.data() == TEXT[:400]
-    assert done.connections[0].retransmitted_bytes == [2, 0]
+    (connection,) = done.connections
+    assert connection.keep_alive_bytes[0] + connection.duplicate_bytes[0] == 2
+    assert connection.retransmitted_bytes == [0, 0]
+    assert connection.unique_bytes == [400, 0]
 
 
 @BATCHES
@@ -245,7 +251,8 @@ def test_a_snap_length_leaves_the_length_of_the_stream_as_it_was(batch_packets):
     done = reassemble(packets, batch_packets)
     expected = b"".join(TEXT[i : i + 10] + b"?" * 90 for i in range(0, 400, 100))
     assert done.data() == expected
-    assert done.connections[0].lost_bytes == [360, 0]
+    assert done.connections[0].snapped_bytes == [360, 0]
+    assert done.connections[0].lost_bytes == [0, 0]
     assert done.stream().gaps == []
     assert [(a.kind, a.stream_offset, a.length) for a in done.anomalies] == [
         (AnomalyKind.SNAPPED_BYTES, i + 10, 90) for i in range(0, 400, 100)
@@ -367,7 +374,7 @@ def test_too_much_held_by_all_together_gives_up_who_holds_the_most():
     for port, end in ((1, 400), (2, 900), (3, 300)):
         client = (CLIENT[0], port)
         packets += [*opening(client=client), data(100, end, client=client)]
-    limits = ReassemblyLimits(held_bytes=600)
+    limits = ReassemblyLimits(held_bytes=1200)
     done = reassemble(timed(packets), 0, limits, finish=False)
     assert [len(done.data(n)) for n in range(3)] == [0, 900, 0]
     assert AnomalyKind.REORDER_LIMIT in [anomaly.kind for anomaly in done.anomalies]
@@ -565,6 +572,56 @@ def test_a_reset_of_an_unknown_connection_is_a_connection_that_is_closed():
     assert done.connections[0].packets == [1, 0]
 
 
+@BATCHES
+@pytest.mark.parametrize(
+    ("packets", "end", "closed_by"),
+    [
+        (closing(100), "fin", 0),
+        (closing(100)[:2], "fin", 0),
+        (closing(100)[:1], "open", 0),
+        ([], "open", None),
+        ([segment(to_broker=False, seq=901, flags=RST)], "reset", 1),
+        ([*closing(100)[:2], segment(seq=102, flags=RST)], "reset", 0),
+    ],
+    ids=["fin", "fin without the last word", "half", "open", "reset", "reset after fin"],
+)
+def test_it_is_told_why_a_connection_ended_and_who_began_to_close(
+    packets, end, closed_by, batch_packets
+):
+    done = reassemble(timed([*opening(), data(0, 100), *packets]), batch_packets)
+    (connection,) = done.connections
+    assert (connection.end, connection.closed_by) == (end, closed_by)
+    assert connection.first_packet == 1
+
+
+@BATCHES
+def test_a_connection_whose_ports_are_taken_was_reused(batch_packets):
+    closed = [*opening(isn=9000), *closing(0, isn=9000)[:2]]
+    packets = [*opening(), data(0, 100), *closed, *opening(isn=77)]
+    done = reassemble(timed(packets), batch_packets)
+    assert [connection.end for connection in done.connections] == ["reused", "fin", "open"]
+    assert [connection.first_packet for connection in done.connections] == [1, 5, 10]
+
+
+def test_a_connection_has_no_end_before_it_is_over():
+    done = reassemble(timed([*opening(), data(0, 100)]), finish=False)
+    assert done.connections[0].end is None
+
+
+@BATCHES
+def test_what_is_captured_twice_is_not_held_for_sent_again(batch_packets):
+    talk = [*opening(), data(0, 100), data(200, 300), answer(100), data(100, 200), answer(300)]
+    doubled = [packet for packet in [*talk, *closing(300)] for _ in range(2)]
+    done = reassemble(timed(doubled), batch_packets)
+    (connection,) = done.connections
+    assert done.data() == TEXT[:300]
+    assert connection.retransmitted_bytes == [0, 0]
+    assert connection.duplicate_bytes == [300, 0]
+    assert connection.unique_bytes == [300, 0]
+    assert connection.out_of_order_packets == [1, 0]
+    assert done.anomalies == []
+
+
 # Bounds
 
 
@@ -588,6 +645,75 @@ def test_too_many_open_connections_close_those_that_were_silent_longest(batch_pa
     closed = {connection.endpoints[0].port for connection in done.collector.closed}
     assert len(done.connections) - len(closed) <= 8
     assert 111 not in closed
+    assert {connection.end for connection in done.collector.closed} == {"limit"}
+    noted = [anomaly.connection for anomaly in done.anomalies]
+    assert {anomaly.kind for anomaly in done.anomalies} == {AnomalyKind.CONNECTION_LIMIT}
+    assert sorted(noted, key=lambda connection: connection.serial) == sorted(
+        done.collector.closed, key=lambda connection: connection.serial
+    )
+
+
+def test_what_follows_one_that_was_closed_for_want_of_room_is_a_connection_of_its_own():
+    clients = [("10.0.0.9", 100 + i) for i in range(3)]
+    packets = [segment(payload=b"x", client=client) for client in clients]
+    packets.append(segment(seq=1, payload=b"y", client=clients[0]))
+    done = reassemble(timed(packets), 3, ReassemblyLimits(connections=2))
+    assert [done.data(n) for n in range(4)] == [b"x", b"x", b"x", b"y"]
+    assert done.connections[-1].connection_number == 2
+
+
+@pytest.mark.parametrize(("every_anomaly", "kept"), [(False, 32), (True, 50)])
+def test_all_anomalies_are_handed_over_only_when_asked_for(every_anomaly, kept):
+    reassembler = Reassembler(every_anomaly=every_anomaly)
+    whole = [data(start, start + 2) for start in range(0, 100, 2)]
+    packets = [Packet(raw[:-1], wire_bytes=len(raw)) for raw in whole]
+    reassembler.feed(make_batch(packets))
+    anomalies = reassembler.take_anomalies()
+    assert [anomaly.kind for anomaly in anomalies] == [AnomalyKind.SNAPPED_BYTES] * kept
+    assert reassembler.counters.anomalies == {AnomalyKind.SNAPPED_BYTES: 50}
+    assert reassembler.take_anomalies() == []
+
+
+def test_the_bytes_held_back_are_told():
+    reassembler = Reassembler()
+    assert reassembler.held_bytes == 0
+    reassembler.feed(make_batch(timed([*opening(), data(100, 150), data(200, 230)])))
+    assert reassembler.held_bytes == 80
+    reassembler.finish()
+    assert reassembler.held_bytes == 0
+
+
+def test_limits_of_little_memory_keep_the_reassembler_within_it():
+    total = 1 << 20
+    reassembler = Reassembler(ReassemblyLimits.of_memory(total), measure=True)
+    tracemalloc.start()
+    try:
+        highest, number = 0, 1
+        for first in range(0, 400, 40):
+            packets = list(itertools.chain(*(greedy(port) for port in range(first, first + 40))))
+            batch = make_batch(timed(packets), number)
+            number += len(packets)
+            before = tracemalloc.get_traced_memory()[0]
+            reassembler.feed(batch)
+            reassembler.take_anomalies()
+            del batch, packets
+            highest = max(highest, tracemalloc.get_traced_memory()[0])
+    finally:
+        tracemalloc.stop()
+    assert before > total // 8
+    assert highest < total + (1 << 20)
+
+
+def greedy(port: int) -> list[bytes]:
+    """A connection that holds data back, has more of it timed, and one that is closed at once."""
+    client, other = ("10.1.0.1", 1024 + port), ("10.2.0.1", 1024 + port)
+    return [
+        *opening(client=client),
+        *(data(i, i + 40, client=client) for i in range(0, 400, 40)),
+        *(data(i, i + 1, client=client) for i in range(500, 520, 2)),
+        *opening(client=other),
+        segment(seq=1, flags=RST, client=other),
+    ]
 
 
 def test_the_end_closes_every_connection_in_order():
@@ -623,8 +749,8 @@ def test_splitting_moving_doubling_and_overlapping_changes_nothing(disorder, isn
     assert done.data() == TEXT[:total]
     assert done.anomalies == []
     copies = sum(end - start for start, end in pieces) - total
-    assert done.connections[0].retransmitted_bytes == [copies, 0]
     assert done.connections[0].payload_bytes == [copies + total, 0]
+    assert done.connections[0].unique_bytes == [total, 0]
 
 
 EVENTS = st.lists(
@@ -671,8 +797,7 @@ def test_any_segments_give_the_same_streams_in_any_batches(events, batch_packets
         for i in (0, 1):
             lost = sum(gap.length for gap in streams[i].gaps)
             assert connection.lost_bytes[i] == lost
-            kept = streams[i].position - lost
-            assert kept + connection.retransmitted_bytes[i] <= connection.payload_bytes[i]
+            assert streams[i].position - lost <= connection.unique_bytes[i]
 
 
 def describe(done):

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import numpy as np
+
 from kanalyze.net.headers import read_headers
 from kanalyze.net.notes import Notes
 from kanalyze.net.sorted_batch import SortedBatch
@@ -65,3 +67,11 @@ def test_segments_are_listed_in_the_order_of_the_capture_with_their_ranks():
     assert segments[1].acknowledgment == 13
     with_payload = [s for s in segments if s.length]
     assert [batch.shared.packet[s.rank] for s in with_payload] == [1, 2, 4]
+
+
+def test_segments_have_the_marks_of_their_packets():
+    batch = sort(segment(seq=1), segment(client=OTHER), segment(to_broker=False, seq=2))
+    group = next(batch.groups())
+    marks = np.array([1, 9, 2], np.uint8)
+    assert [(s.sequence, s.marks) for s in batch.segments_of(group, marks)] == [(1, 1), (2, 2)]
+    assert [s.marks for s in batch.segments_of(group)] == [0, 0]

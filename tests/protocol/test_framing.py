@@ -2,23 +2,40 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kanalyze.model import Gap
-from kanalyze.protocol.framing import Frame, FrameCutter
+from kanalyze.protocol.framing import Frame, FrameCutter, Locate
 from kanalyze.protocol.wire import MissingBytes, Truncated
 from tests.support.streams import TIME_NS, chunk, cut, frame_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 BODIES = st.lists(st.binary(min_size=4, max_size=60), min_size=1, max_size=8)
 
 
+class Finds(Locate):
+    """A locator made of a function."""
+
+    def __init__(self, find: Callable[[memoryview], tuple[int | None, int]]) -> None:
+        self._find = find
+
+    def __call__(self, view: memoryview) -> tuple[int | None, int]:
+        return self._find(view)
+
+
+@Finds
 def never(view: memoryview) -> tuple[int | None, int]:
     """Find no boundary, keep nothing."""
     return None, len(view)
 
 
+@Finds
 def marked(view: memoryview) -> tuple[int | None, int]:
     """Find a boundary where a body begins with MARK."""
     index = bytes(view).find(b"MARK")

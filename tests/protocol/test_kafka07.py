@@ -14,6 +14,7 @@ from kanalyze.protocol.kafka07 import (
     RequestType,
     error_name_07,
     fits_request,
+    may_fit,
     parse_messages,
     parse_request,
     parse_response,
@@ -85,6 +86,16 @@ def test_every_single_byte_mutation_gives_a_value_or_a_wire_error(name: str) -> 
                 assert parse_request(mutated).parts
             except WireError:
                 assert fits_request(mutated, len(mutated) - 4) is False
+
+
+@pytest.mark.parametrize("topic_bytes", [0x8000, 0xFFFF, 0, 256])
+def test_the_head_of_a_frame_whose_topic_is_of_no_length_that_is_one_fits_nothing(
+    topic_bytes: int,
+) -> None:
+    for frame in (old.fetch(1234), old.produce()):
+        head = frame[:6] + topic_bytes.to_bytes(2, "big") + frame[8:]
+        assert may_fit(frame, len(frame) - 4)
+        assert not may_fit(head, len(head) - 4)
 
 
 @given(st.binary(max_size=200))

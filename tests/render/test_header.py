@@ -105,3 +105,24 @@ def test_anomalies_are_listed_with_the_most_frequent_first():
 
 def test_a_file_name_cannot_drive_the_terminal():
     assert lines_of(captures=["\x1b[2J.pcap"])[0] == "\\u001b[2J.pcap"
+
+
+def test_what_the_other_connections_speak_is_guessed():
+    found = {"tls": 2, "http": 3, "none": 1}
+    lines = lines_of(connections=6, tls_connections=2, other_connections=4, other_protocols=found)
+    assert "6 TCP connections: 2 TLS, 4 other (3 http, 1 without payload)" in lines
+
+
+def test_tunnels_and_packets_read_no_further_are_named():
+    others = {f"kind {number}": number for number in range(1, 9)}
+    lines = lines_of(tunnels={"VXLAN": 12, "GRE": 1500}, other_packets=others)
+    assert "inside of tunnels, by TCP packets: 1,500 GRE, 12 VXLAN" in lines
+    (line,) = [line for line in lines if line.startswith("packets read no further")]
+    assert line.endswith(
+        "8 kind 8, 7 kind 7, 6 kind 6, 5 kind 5, 4 kind 4, 3 kind 3, 3 of other kinds"
+    )
+
+
+def test_what_was_captured_twice_is_no_retransmission():
+    lines = lines_of(duplicate_bytes=2_000, retransmitted_bytes=10)
+    assert "10 B retransmitted, 2 kB captured more than once" in lines

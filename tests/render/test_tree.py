@@ -159,7 +159,8 @@ def test_trees_of_captures_cover_each_frame_and_nothing_else(name):
     seen = set()
     for made, its_row in exchanges_of(name):
         key = (made.api_key, made.api_version, its_row.status)
-        if key in seen or "incomplete_frame" in its_row.anomalies:
+        # Of a response without its request no bytes are kept: nobody knows what they say.
+        if key in seen or "incomplete_frame" in its_row.anomalies or made.request is None:
             continue
         seen.add(key)
         lines = list(tree.lines(made, its_row, READER.exchange(made)))

@@ -1,0 +1,65 @@
+"""What a connection was, said once it has ended.
+
+In: what the tracker knows of it. Out: plain values. This module must not know how any of it was
+found.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kanalyze.model import TcpConnection
+
+__all__ = ["ConnectionCounts", "EndedConnection"]
+
+
+@dataclass(slots=True)
+class ConnectionCounts:
+    """What the connections turned out to be, and how much of them was read; sums may be added."""
+
+    kafka: int = 0
+    tls: int = 0
+    other: int = 0
+    kafka_bytes: int = 0
+    """TCP payload of Kafka connections, each byte once."""
+    decoded_bytes: int = 0
+    undecoded_bytes: int = 0
+    skipped_bytes: int = 0
+    by_protocol: dict[str, int] = field(default_factory=dict)
+    """Connections that are not Kafka, by protocol (one of ``guess.PROTOCOLS``); their sum is
+    ``tls`` and ``other`` together. A protocol with none is not there."""
+
+    def count(self, protocol: str) -> None:
+        """Count a connection that is not Kafka."""
+        self.by_protocol[protocol] = self.by_protocol.get(protocol, 0) + 1
+        if protocol == "tls":
+            self.tls += 1
+        else:
+            self.other += 1
+
+
+@dataclass(frozen=True, slots=True)
+class EndedConnection:
+    """One TCP connection that ended, or whose capture did."""
+
+    tcp: TcpConnection
+    protocol: str
+    """``kafka``, ``kafka-0.7``, or one of ``guess.PROTOCOLS``."""
+    client_side: int | None = None
+    """Which end is the client, 0 or 1: of Kafka the one that sent requests, of TLS the one that
+    sent a ClientHello. None where neither was seen."""
+    client_id: str | None = None
+    """The first one seen; None for none, and in Kafka 0.7."""
+    software_name: str | None = None
+    software_version: str | None = None
+    principal: str | None = None
+    """The user that logged in, where it was seen; never a secret."""
+    requests: int = 0
+    """Requests seen, those without an answer too."""
+    decoded_bytes: int = 0
+    """In frames whose body was read to the end; 0 where it is not Kafka, as the next two."""
+    undecoded_bytes: int = 0
+    skipped_bytes: int = 0
+    """Passed over while looking for a frame boundary."""

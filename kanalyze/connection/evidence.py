@@ -1,0 +1,128 @@
+"""How much speaks for a request: one that fits may be luck, or another protocol's message.
+
+In: bytes in which a request seems to begin, and what the other direction said. Out: whether it is
+believed. This module must not know how the place was found.
+
+In random bytes, a header that makes sense begins at one byte in about 2^42: of its 112 bits, a
+size up to 100 MiB fixes 5, a known key 9, a known version 12, a client id that is null, empty or
+short text 15. A body that takes up the frame to the byte makes that 2^60 and more, so noise alone
+is no danger. Other protocols are: messages behind a 4-byte length, of small integers and short
+strings. ZooKeeper's reads are FindCoordinator requests to the byte while its running number passes
+655360 (0x000A0000). What they all lack is a client id, a text of its own where Kafka has it; and
+answers that repeat the bytes where Kafka has its correlation id, each with a body that fits. So a
+request is believed that tells a name, or that is answered.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, NamedTuple
+
+from kanalyze.protocol.framing import LARGEST_FRAME_BYTES
+from kanalyze.protocol.wire import WireError
+
+if TYPE_CHECKING:
+    from kanalyze.connection.held import HeldStream
+    from kanalyze.connection.reader import MessageReader
+
+__all__ = ["RequestHead", "has_answer", "is_answered_first", "read_head"]
+
+_INT16 = struct.Struct(">h").unpack_from
+_INT32 = struct.Struct(">i").unpack_from
+_SHORTEST_NAME = 4
+"""Characters of a client id that is no accident."""
+_MOST_PLACES = 64
+_MOST_READ_BYTES = 64 * 1024
+_NO_ID = bytes(4)
+
+
+class RequestHead(NamedTuple):
+    """What a request's header says."""
+
+    size: int
+    api_key: int
+    api_version: int
+    correlation_id: bytes
+    """As on the wire."""
+    name_length: int
+    """Characters of the client id; 0 without one, and where it is no printable text."""
+
+    @property
+    def is_named(self) -> bool:
+        """Whether the client id is long enough to be no accident."""
+        return self.name_length >= _SHORTEST_NAME
+
+    @property
+    def end(self) -> int:
+        """Bytes of the whole frame."""
+        return self.size + 4
+
+
+def read_head(reader: MessageReader, view: memoryview) -> RequestHead | None:
+    """Read the header of a request at the view's first byte; None where there is none."""
+    if len(view) < 12:
+        return None
+    size = _INT32(view)[0]
+    if not 8 <= size <= LARGEST_FRAME_BYTES:
+        return None
+    try:
+        header = reader.parse_header(view, size)
+    except WireError:
+        return None
+    length = 0
+    if header.client_id is not None:
+        length = _name_length(view[14 : 14 + _INT16(view, 12)[0]])
+    return RequestHead(size, header.api_key, header.api_version, bytes(view[8:12]), length)
+
+
+def _name_length(raw: memoryview) -> int:
+    # The header's text has escapes for what is none.
+    try:
+        name = str(raw, "utf-8")
+    except UnicodeDecodeError:
+        return 0
+    return len(name) if name.isprintable() else 0
+
+
+def is_answered_first(
+    reader: MessageReader, head: RequestHead, answers: memoryview, *, fits: bool
+) -> bool | None:
+    """Tell whether the other direction's first bytes are the answer to its first request.
+
+    None while they are too few to tell. ``fits`` says that the request's body took up its frame;
+    where it did not, and there is no name, the answer's body has to.
+    """
+    if len(answers) < 8:
+        return None
+    size = _INT32(answers)[0]
+    if not 4 <= size <= LARGEST_FRAME_BYTES or answers[4:8] != head.correlation_id:
+        return False
+    if head.correlation_id != _NO_ID and (fits or head.name_length):
+        return True  # an id of zeros is found everywhere
+    answer_fits = reader.check_response(answers, size, head.api_key, head.api_version)
+    return bool(answer_fits) or (answer_fits is None and fits)
+
+
+def has_answer(reader: MessageReader, head: RequestHead, other: HeldStream, first: int) -> bool:
+    """Tell whether the other direction holds an answer to a request, from position ``first`` on.
+
+    The size before the correlation id must make sense and the body must fit. A body that is not
+    all there is enough where the request has a good name and its id is not zero; without a good
+    name the answer has to begin a segment.
+    """
+    at = first
+    for _ in range(_MOST_PLACES):
+        at = other.find(head.correlation_id, at)
+        if at < 0:
+            return False
+        start, at = at - 4, at + 1
+        if start < other.begin or not (head.is_named or other.segment_at(start)):
+            continue
+        size = _INT32(other.read(start, start + 4))[0]
+        if not 4 <= size <= LARGEST_FRAME_BYTES:
+            continue
+        view = other.read(start, start + min(size + 4, _MOST_READ_BYTES))
+        fits = reader.check_response(view, size, head.api_key, head.api_version)
+        if fits or (fits is None and head.is_named and head.correlation_id != _NO_ID):
+            return True
+    return False

@@ -1,0 +1,98 @@
+"""What is remembered of connections that are closed, and which packets are late ones of theirs.
+
+In: connections when they end, segments on pairs of endpoints without one. Out: whether a segment
+begins a connection, and its number. Must not know: open connections.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kanalyze.net.direction import PAST_WINDOW_BYTES, distance
+from kanalyze.net.headers import SYN
+
+if TYPE_CHECKING:
+    from kanalyze.net.connection_state import ConnectionState
+    from kanalyze.net.direction import Direction
+    from kanalyze.net.grouping import Pair
+    from kanalyze.net.limits import ReassemblyLimits
+    from kanalyze.net.output import Segment
+
+__all__ = ["ClosedPairs"]
+
+
+@dataclass(slots=True)
+class _Closed:
+    """What is remembered of the last connection on a pair of endpoints."""
+
+    number: int
+    closed_ns: int
+    sequences: tuple[tuple[int, int] | None, tuple[int, int] | None]
+    """For the lower and the higher end: sequence number of the stream's first byte, and of the
+    byte after its last; None where nothing was seen."""
+    late: int = 0
+    """Segments with payload since."""
+
+
+class ClosedPairs:
+    """The last closed connections, each on its pair of endpoints; the oldest are forgotten."""
+
+    def __init__(self, limits: ReassemblyLimits) -> None:
+        self._limits = limits
+        self._closed: dict[Pair, _Closed] = {}
+        """The oldest first."""
+
+    def __len__(self) -> int:
+        return len(self._closed)
+
+    def clear(self) -> None:
+        """Forget them all."""
+        self._closed.clear()
+
+    def add(self, state: ConnectionState) -> None:
+        """Remember a connection that is closed."""
+        lower, higher = state.directions
+        # What follows one that was closed for want of room is no late packet.
+        is_cut_off = state.tcp.end == "limit"
+        self._closed[state.pair] = _Closed(
+            number=state.tcp.connection_number,
+            closed_ns=state.tcp.last_time_ns,
+            sequences=(None, None) if is_cut_off else (_span(lower), _span(higher)),
+        )
+        if len(self._closed) > self._limits.closed_pairs:
+            del self._closed[next(iter(self._closed))]
+
+    def take_number(self, pair: Pair) -> int:
+        """Return the number of a new connection on a pair, and forget the one before."""
+        earlier = self._closed.pop(pair, None)
+        return earlier.number + 1 if earlier is not None else 1
+
+    def is_late(self, pair: Pair, segment: Segment) -> bool:
+        """Tell whether a segment on a pair without an open connection is of the closed one.
+
+        A SYN is late when it repeats the old one. Without SYN, nothing opens a connection but
+        payload: at once when its sequence number is far from the old stream's end, else when
+        there is too much of it, or too long after.
+        """
+        closed = self._closed.get(pair)
+        if closed is None:
+            return False
+        span = closed.sequences[segment.from_higher]
+        if segment.flags & SYN:
+            return span is not None and distance(segment.sequence + 1, span[0]) == 0
+        if not segment.length:
+            return True
+        if span is None or abs(distance(segment.sequence, span[1])) > PAST_WINDOW_BYTES:
+            return False
+        closed.late += 1
+        return (
+            closed.late <= self._limits.late_segments
+            and segment.time_ns - closed.closed_ns <= self._limits.late_ns
+        )
+
+
+def _span(direction: Direction) -> tuple[int, int] | None:
+    if not direction.started:
+        return None
+    return direction.first_sequence, direction.next_sequence

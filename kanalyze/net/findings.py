@@ -1,0 +1,90 @@
+"""What is found wrong, or twice, in one direction of a connection: counted, and told.
+
+In: findings. Out: counts in the connection, counters and anomalies of the layer. Must not know: how
+anything is found.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kanalyze.model import Anomaly, AnomalyKind
+from kanalyze.net.output import DUPLICATE
+
+if TYPE_CHECKING:
+    from kanalyze.model import TcpConnection
+    from kanalyze.net.notes import Notes
+    from kanalyze.net.output import Held, Segment
+
+__all__ = ["Findings"]
+
+
+class Findings:
+    """Of what one end sent; ``index`` is its place in ``connection.endpoints``."""
+
+    __slots__ = ("connection", "index", "notes")
+
+    def __init__(self, connection: TcpConnection, index: int, notes: Notes) -> None:
+        self.connection = connection
+        self.index = index
+        self.notes = notes
+
+    def lost(self, position: int, length: int, after: Held) -> None:
+        """Count bytes that are missing, up to ``after``."""
+        self.connection.lost_bytes[self.index] += length
+        self.notes.counters.lost_bytes += length
+        self.notes.counters.gaps += 1
+        self._tell(AnomalyKind.LOST_BYTES, position, length, after.time_ns, after.packet)
+
+    def snapped(self, position: int, length: int, captured: int, time_ns: int, packet: int) -> None:
+        """Count the bytes of a delivered segment that the capture cut off, if any."""
+        missing = length - captured
+        if not missing:
+            return
+        self.connection.snapped_bytes[self.index] += missing
+        self.notes.counters.lost_bytes += missing
+        self._tell(AnomalyKind.SNAPPED_BYTES, position + captured, missing, time_ns, packet)
+
+    def inconsistent(self, position: int, length: int, segment: Segment) -> None:
+        """Say that a segment has other bytes than an earlier one."""
+        kind = AnomalyKind.INCONSISTENT_RETRANSMISSION
+        self._tell(kind, position, length, segment.time_ns, segment.packet)
+
+    def limit(self, position: int, held_bytes: int, after: Held) -> None:
+        """Say that too much is held back behind a hole, from ``after`` on."""
+        self._tell(AnomalyKind.REORDER_LIMIT, position, held_bytes, after.time_ns, after.packet)
+
+    def out_of_order(self) -> None:
+        """Count a packet that came after a later part of the stream."""
+        self.connection.out_of_order_packets[self.index] += 1
+        self.notes.counters.out_of_order_packets += 1
+
+    def repeated(self, segment: Segment, length: int, *, is_probe: bool) -> None:
+        """Count bytes of a segment that had been seen before, by why they come again."""
+        tcp, index = self.connection, self.index
+        if segment.marks & DUPLICATE:
+            tcp.duplicate_bytes[index] += length
+        elif is_probe:
+            tcp.keep_alive_bytes[index] += length
+            if tcp.measures is not None:
+                tcp.measures.keep_alive_packets[index] += 1
+        else:
+            tcp.retransmitted_bytes[index] += length
+            self.notes.counters.retransmitted_bytes += length
+            if tcp.measures is not None:
+                tcp.measures.retransmitted_packets[index] += 1
+
+    def _tell(
+        self, kind: AnomalyKind, position: int, length: int, time_ns: int, packet: int
+    ) -> None:
+        self.notes.add(
+            Anomaly(
+                kind,
+                time_ns=time_ns,
+                packet=packet,
+                connection=self.connection,
+                direction=self.index,
+                stream_offset=position,
+                length=length,
+            )
+        )

@@ -1,0 +1,304 @@
+"""IP fragments put together, across batches.
+
+In: fragments, with the times of their packets. Out: whole datagrams, as packets with a header of
+their own behind the bytes of the batch. Must not know: what the datagrams carry.
+
+IPv4: RFC 791, 815. IPv6: RFC 8200 (section 4.5), RFC 5722.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from kanalyze.model import Anomaly, AnomalyKind
+from kanalyze.net.columns import Headers, Places
+from kanalyze.net.datagram import Datagram
+from kanalyze.net.kinds import IPV4, IPV6
+from kanalyze.net.udp_tunnels import UDP_TUNNEL_PORTS
+
+if TYPE_CHECKING:
+    from kanalyze.net.columns import Packets
+    from kanalyze.net.ip import FragmentColumns
+    from kanalyze.net.notes import Notes
+
+__all__ = ["FragmentLimits", "Fragments"]
+
+_MAX_IP_BYTES: Final = 65_535
+_IPV4_BYTES: Final = 20
+"""Without options."""
+_IPV6_BYTES: Final = 40
+_UDP: Final = 17
+
+
+@dataclass(frozen=True, slots=True)
+class FragmentLimits:
+    """Bounds of the memory and the patience for fragments."""
+
+    datagrams: int = 1024
+    """Open ones, and as many done ones; beyond, the oldest is given up."""
+    held_bytes: int = 16 << 20
+    """Of open datagrams in all; of done ones, what is known of their fragments, as much again."""
+    fragments: int = 1400
+    """Of one datagram: more than the largest has over a link of 68 bytes, the least that IPv4
+    allows (RFC 791)."""
+    age_ns: int = 30_000_000_000
+    """How long after its first fragment a datagram may be completed. RFC 1122 says 60 to 120 s,
+    but Linux gives up after 30 s, and IPv4's 16 bits of identification come round again the
+    sooner the faster a host sends (RFC 4963): what is old is mixed up more often than late."""
+
+
+class _Fragment(NamedTuple):
+    """A fragment, without the bytes that it carries."""
+
+    is_ipv6: bool
+    key: tuple[int, ...]
+    protocol: int
+    start: int
+    """Place in the datagram, in bytes."""
+    stop: int
+    has_more: bool
+    time_ns: int
+    packet: int
+
+
+class _Joined(NamedTuple):
+    """A datagram as a packet."""
+
+    row: int
+    data: bytes
+    """As far as there are no bytes missing."""
+    wire_bytes: int
+
+
+class Fragments:
+    """Keeps the datagrams of which fragments are missing."""
+
+    def __init__(self, limits: FragmentLimits, notes: Notes) -> None:
+        self._limits = limits
+        self._notes = notes
+        self._open: dict[tuple[int, ...], Datagram] = {}
+        """The oldest first."""
+        self._done: dict[tuple[int, ...], Datagram] = {}
+        """Those that were put together or gave themselves away as false, without their bytes:
+        their fragments may come once more, when a capture has each packet twice."""
+        self._held_bytes = 0
+        self._done_bytes = 0
+
+    def add(self, packets: Packets, columns: FragmentColumns) -> Headers:
+        """Take fragments; return the places of the datagrams that they complete.
+
+        A datagram stands where the packet that completed it has its row. The packets' buffer
+        becomes another one if there are any.
+        """
+        batch = packets.batch
+        places = columns.places
+        lists = (
+            places.row.tolist(),
+            columns.start.tolist(),
+            places.at.tolist(),
+            np.minimum(places.limit, columns.end).tolist(),
+            columns.key,
+            columns.protocol.tolist(),
+            columns.offset.tolist(),
+            (columns.offset + columns.end - places.at).tolist(),
+            columns.has_more.tolist(),
+            batch.time_ns[places.row].tolist(),
+            batch.number[places.row].tolist(),
+        )
+        header_bytes = _IPV6_BYTES if columns.is_ipv6 else _IPV4_BYTES
+        joined: list[_Joined] = []
+        for row, start, at, limit, *values in zip(*lists, strict=True):
+            fragment = _Fragment(columns.is_ipv6, *values)
+            header = bytes(packets.buffer[start : start + header_bytes])
+            datagram = self._take(fragment, header, bytes(packets.buffer[at : max(limit, at)]))
+            if datagram is not None:
+                joined.append(_as_packet(datagram, row, is_ipv6=columns.is_ipv6))
+                datagram.let_go()
+                self._keep_done(fragment.key, datagram)
+        counters = self._notes.counters
+        counters.ip_fragments += len(places)
+        counters.reassembled_datagrams += len(joined)
+        return _behind(packets, joined, IPV6 if columns.is_ipv6 else IPV4)
+
+    def expire(self, now_ns: int) -> None:
+        """Give up the datagrams that are too old at the time ``now_ns``."""
+        while self._open:
+            key, datagram = next(iter(self._open.items()))
+            if not self._is_old(datagram, now_ns):
+                break
+            self._give_up(key, "fragments are missing")
+
+    def finish(self) -> None:
+        """End the capture: what is not complete will not be."""
+        for key in list(self._open):
+            self._give_up(key, "fragments are missing")
+        self._done.clear()
+
+    def _take(self, fragment: _Fragment, header: bytes, data: bytes) -> Datagram | None:
+        """Add a fragment to its datagram; return it if it is whole now."""
+        self.expire(fragment.time_ns)
+        reason = _what_is_wrong(fragment)
+        if reason is not None:
+            self._note(fragment, reason)
+            return None
+        if self._is_late(fragment, data):
+            return None
+        datagram = self._open.get(fragment.key)
+        if datagram is not None and self._is_old(datagram, fragment.time_ns):
+            # Times that go back keep old ones behind newer ones.
+            self._give_up(fragment.key, "fragments are missing")
+            datagram = None
+        if datagram is None:
+            datagram = Datagram(fragment.time_ns, fragment.packet)
+            self._open[fragment.key] = datagram
+        before = datagram.held_bytes
+        if fragment.start == 0 and datagram.header is None:
+            datagram.header, datagram.protocol = header, fragment.protocol
+        reason = self._add(datagram, fragment, data)
+        self._held_bytes += datagram.held_bytes - before
+        if reason is not None:
+            self._drop(datagram, fragment, reason)
+        elif datagram.is_complete:
+            self._close(fragment.key)
+            return datagram
+        self._bound()
+        return None
+
+    def _add(self, datagram: Datagram, fragment: _Fragment, data: bytes) -> str | None:
+        """Add a fragment; return why its datagram cannot be believed, if so."""
+        if not fragment.has_more:
+            if datagram.total not in {None, fragment.stop} or datagram.stop > fragment.stop:
+                return "fragments say different lengths"
+            datagram.total = fragment.stop
+        elif datagram.total is not None and fragment.stop > datagram.total:
+            return "fragments say different lengths"
+        was_noted = datagram.contradicts
+        overlaps = datagram.add(fragment.start, fragment.stop, data)
+        if fragment.is_ipv6 and overlaps:
+            return "fragments overlap"
+        if datagram.contradicts and not was_noted:
+            self._note(fragment, "fragments overlap with different bytes")
+        return "too many fragments" if datagram.fragments > self._limits.fragments else None
+
+    def _is_old(self, datagram: Datagram, now_ns: int) -> bool:
+        return now_ns - datagram.time_ns > self._limits.age_ns
+
+    def _is_late(self, fragment: _Fragment, data: bytes) -> bool:
+        """Tell whether a fragment was part of a datagram that is done."""
+        done = self._done.get(fragment.key)
+        if done is None:
+            return False
+        known = done.is_false or done.knows(fragment.start, fragment.stop, data)
+        if known and not self._is_old(done, fragment.time_ns):
+            return True
+        self._forget_done(fragment.key)
+        return False
+
+    def _close(self, key: tuple[int, ...]) -> Datagram:
+        datagram = self._open.pop(key)
+        self._held_bytes -= datagram.held_bytes
+        return datagram
+
+    def _drop(self, datagram: Datagram, fragment: _Fragment, reason: str) -> None:
+        self._close(fragment.key)
+        self._note(fragment, reason)
+        self._notes.counters.lost_datagrams += 1
+        datagram.is_false = True
+        datagram.let_go()
+        self._keep_done(fragment.key, datagram)
+
+    def _keep_done(self, key: tuple[int, ...], datagram: Datagram) -> None:
+        self._done[key] = datagram
+        self._done_bytes += datagram.held_bytes
+        limits = self._limits
+        while len(self._done) > limits.datagrams or self._done_bytes > limits.held_bytes:
+            self._forget_done(next(iter(self._done)))
+
+    def _forget_done(self, key: tuple[int, ...]) -> None:
+        self._done_bytes -= self._done.pop(key).held_bytes
+
+    def _bound(self) -> None:
+        limits = self._limits
+        while len(self._open) > limits.datagrams or self._held_bytes > limits.held_bytes:
+            self._give_up(next(iter(self._open)), "fragments are missing, and too many were held")
+
+    def _give_up(self, key: tuple[int, ...], reason: str) -> None:
+        datagram = self._close(key)
+        if not _may_hold_tcp(datagram):
+            return
+        self._notes.counters.lost_datagrams += 1
+        self._notes.add(
+            Anomaly(
+                AnomalyKind.IP_FRAGMENT,
+                time_ns=datagram.time_ns,
+                packet=datagram.packet,
+                length=datagram.covered,
+                detail=reason,
+            )
+        )
+
+    def _note(self, fragment: _Fragment, reason: str) -> None:
+        self._notes.add(
+            Anomaly(
+                AnomalyKind.IP_FRAGMENT,
+                time_ns=fragment.time_ns,
+                packet=fragment.packet,
+                length=fragment.stop - fragment.start,
+                detail=reason,
+            )
+        )
+
+
+def _what_is_wrong(fragment: _Fragment) -> str | None:
+    length = fragment.stop - fragment.start
+    if length <= 0:
+        return "an empty fragment"
+    if fragment.has_more and length % 8:
+        return "a fragment, not the last one, of a length that is no multiple of 8"
+    if fragment.stop + (0 if fragment.is_ipv6 else _IPV4_BYTES) > _MAX_IP_BYTES:
+        return "a fragment past the longest packet of IP"
+    return None
+
+
+def _may_hold_tcp(datagram: Datagram) -> bool:
+    """Tell whether TCP may have been in it: UDP to a port that no tunnel has holds none."""
+    start = datagram.data()[:4]
+    if datagram.protocol != _UDP or len(start) < 4:
+        return True
+    return int.from_bytes(start[2:]) in UDP_TUNNEL_PORTS
+
+
+def _as_packet(datagram: Datagram, row: int, *, is_ipv6: bool) -> _Joined:
+    """Give a datagram the header of its first fragment, as if it had never been cut up."""
+    header = bytearray(datagram.header or b"")
+    total = datagram.total or 0
+    if is_ipv6:
+        header[4:6] = total.to_bytes(2)
+        header[6] = datagram.protocol or 0
+    else:
+        total += _IPV4_BYTES
+        header[0] = 0x45
+        header[2:4] = total.to_bytes(2)
+        # That it must not be cut up may stay; that it was cut up not.
+        header[6:8] = bytes([header[6] & 0xC0, 0])
+    wire_bytes = total + (_IPV6_BYTES if is_ipv6 else 0)
+    return _Joined(row, bytes(header) + datagram.data(), wire_bytes)
+
+
+def _behind(packets: Packets, joined: list[_Joined], kind: int) -> Headers:
+    """Put datagrams behind the bytes of the batch, in a buffer of their own."""
+    sizes = np.array([len(one.data) for one in joined], np.int64)
+    wire_bytes = np.array([one.wire_bytes for one in joined], np.int64)
+    row = np.array([one.row for one in joined], np.int64)
+    order = np.argsort(row)
+    first = len(packets.buffer)
+    if joined:
+        first = packets.used_bytes
+        parts = [bytes(packets.buffer[:first]), *(one.data for one in joined)]
+        packets.buffer = memoryview(b"".join(parts))
+    at = first + np.cumsum(sizes) - sizes
+    packets.end[row] = at + wire_bytes
+    return Headers.of(Places(row[order], at[order], (at + sizes)[order]), kind)

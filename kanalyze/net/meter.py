@@ -1,0 +1,131 @@
+"""What is measured of one connection, segment by segment: handshake, round trips, odd packets.
+
+In: segments of a connection in the order of the capture. Out: figures in a
+:class:`kanalyze.model.TcpMeasures`, where their meaning stands. Must not know: streams, batches.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from kanalyze.net.headers import ACK, FIN, RST, SYN
+from kanalyze.net.output import DUPLICATE, ZERO_WINDOW
+from kanalyze.net.round_trips import RoundTripTimer
+
+if TYPE_CHECKING:
+    from kanalyze.model import TcpMeasures
+    from kanalyze.net.output import Segment
+    from kanalyze.net.round_trips import TimedSegments
+
+__all__ = ["Meter"]
+
+_CONTROL: Final = SYN | FIN | RST
+_SEQUENCE_MASK: Final = 0xFFFF_FFFF
+
+
+class Meter:
+    """Measures one connection. Ends are those of the pair: 0 the lower, 1 the higher."""
+
+    __slots__ = ("_expected", "_is_simultaneous", "awaited", "indices", "measures", "timers")
+
+    def __init__(
+        self, measures: TcpMeasures, indices: tuple[int, int], all_timed: TimedSegments
+    ) -> None:
+        """``indices`` are the places of the lower and the higher end in the connection."""
+        self.measures = measures
+        self.indices = indices
+        lower, higher = indices
+        self.timers = (
+            RoundTripTimer(measures.round_trips[lower], all_timed),
+            RoundTripTimer(measures.round_trips[higher], all_timed),
+        )
+        """Of the data that the lower end sent, and the higher one."""
+        self.awaited: int | None = None
+        """The end whose next segment ends the handshake; None when it is over, or unseen."""
+        self._expected: int | None = None
+        """Acknowledgment that ends the handshake; None before the answer was seen."""
+        self._is_simultaneous = False
+
+    def drop_timed(self) -> None:
+        """Forget the segments that wait for their acknowledgment; they give no sample."""
+        for timer in self.timers:
+            timer.drop_all()
+
+    def take(self, segment: Segment, *, is_stray: bool, is_last: bool) -> None:
+        """Take a segment.
+
+        Of one that is astray nothing but flags and window is taken. ``is_last`` tells that the
+        stream ends with its FIN, which takes a sequence number.
+        """
+        side = segment.from_higher
+        index = self.indices[side]
+        flags = segment.flags
+        if segment.marks & DUPLICATE:
+            self.measures.duplicate_packets[index] += 1
+            return
+        if segment.marks & ZERO_WINDOW:
+            self.measures.zero_window_packets[index] += 1
+        if flags & _CONTROL:
+            self._take_control(segment, index)
+        if side == self.awaited and not flags & SYN:
+            self._end_handshake(segment)
+        if flags & RST or is_stray:
+            return
+        if flags & ACK:
+            self.timers[1 - side].acknowledge(segment.acknowledgment, segment.time_ns)
+        if segment.length:
+            first = segment.sequence + (1 if flags & SYN else 0)
+            length = segment.length + int(is_last)
+            self.timers[side].send(first & _SEQUENCE_MASK, length, segment.time_ns)
+
+    def _take_control(self, segment: Segment, index: int) -> None:
+        flags = segment.flags
+        if flags & RST:
+            self.measures.reset_packets[index] += 1
+        if flags & FIN:
+            self.measures.fin_packets[index] += 1
+        if flags & SYN:
+            if flags & ACK:
+                self._take_answer(segment, index)
+            else:
+                self._take_syn(segment, index)
+
+    def _take_syn(self, segment: Segment, index: int) -> None:
+        measures = self.measures
+        if measures.opened_by is None:
+            measures.opened_by = index
+            self.awaited = segment.from_higher
+        if measures.opened_by != index:
+            # Both open: neither SYN answers the other.
+            self._end_without_figures()
+        elif measures.syn_time_ns is None:
+            measures.syn_time_ns = None if self._is_simultaneous else segment.time_ns
+        else:
+            measures.syn_retransmissions[index] += 1
+
+    def _take_answer(self, segment: Segment, index: int) -> None:
+        measures = self.measures
+        if self._is_simultaneous:
+            return
+        if measures.opened_by is None:
+            measures.opened_by = 1 - index
+            self.awaited = 1 - segment.from_higher
+        if measures.opened_by == index:
+            self._end_without_figures()
+        elif measures.syn_ack_time_ns is None:
+            measures.syn_ack_time_ns = segment.time_ns
+            self._expected = (segment.sequence + 1) & _SEQUENCE_MASK
+        else:
+            measures.syn_retransmissions[index] += 1
+
+    def _end_handshake(self, segment: Segment) -> None:
+        """Take the opener's first segment after its SYN, whatever it is."""
+        self.awaited = None
+        flags = segment.flags
+        if flags & ACK and not flags & RST and segment.acknowledgment == self._expected:
+            self.measures.handshake_ack_time_ns = segment.time_ns
+
+    def _end_without_figures(self) -> None:
+        self._is_simultaneous = True
+        self.awaited = None
+        self.measures.syn_time_ns = self.measures.syn_ack_time_ns = None

@@ -1,0 +1,65 @@
+"""The columns that a table of anomalies has for reading.
+
+In: rows of anomalies. Out: cells. This module must not know where rows come from.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kanalyze.render.layout import TableColumn
+from kanalyze.render.table import ReadableColumn
+from kanalyze.render.text import MISSING, shown
+from kanalyze.render.times import clock_text
+from kanalyze.render.units import bytes_text
+
+if TYPE_CHECKING:
+    from kanalyze.analysis.anomalies import AnomalyRow
+
+__all__ = ["ANOMALY_TABLE", "anomaly_status"]
+
+
+def anomaly_status(row: AnomalyRow) -> str:
+    """Return what the colour of a line says: where the fault lies."""
+    return {"capture": "error", "net": "unanswered", "connection": "malformed"}[row.stage]
+
+
+def _time(row: AnomalyRow) -> str:
+    return MISSING if row.time_ns is None else clock_text(row.time_ns, decimals=6)
+
+
+def _connection(row: AnomalyRow) -> str:
+    if row.connection is None:
+        return MISSING
+    again = (row.connection_number or 1) > 1
+    return shown(row.connection) + (f" #{row.connection_number}" if again else "")
+
+
+def _message(row: AnomalyRow) -> str:
+    if row.api_key is None:
+        return MISSING
+    version = "" if row.api_version is None else f" v{row.api_version}"
+    return shown(row.api_name or str(row.api_key)) + version
+
+
+def _number(value: int | None) -> str:
+    return MISSING if value is None else str(value)
+
+
+ANOMALY_TABLE: tuple[ReadableColumn, ...] = (
+    ReadableColumn(TableColumn("time", rank=4), _time),
+    ReadableColumn(TableColumn("packet", right=True), lambda row: _number(row.packet)),
+    ReadableColumn(TableColumn("anomaly"), lambda row: row.kind),
+    ReadableColumn(TableColumn("connection", least=30), _connection),
+    ReadableColumn(TableColumn("sender", least=12, rank=1), lambda row: shown(row.sender)),
+    ReadableColumn(
+        TableColumn("offset", right=True, rank=2), lambda row: _number(row.stream_offset)
+    ),
+    ReadableColumn(
+        TableColumn("size", right=True),
+        lambda row: MISSING if row.bytes is None else bytes_text(row.bytes),
+    ),
+    ReadableColumn(TableColumn("message", rank=3), _message),
+    ReadableColumn(TableColumn("detail", least=8), lambda row: shown(row.detail or None)),
+)
+"""The columns made for reading, in order."""

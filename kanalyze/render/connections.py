@@ -1,0 +1,92 @@
+"""The columns that a table of connections has for reading.
+
+In: rows of connections. Out: cells. This module must not know where rows come from.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kanalyze.render.layout import TableColumn
+from kanalyze.render.table import ReadableColumn
+from kanalyze.render.text import MISSING, shown
+from kanalyze.render.times import clock_text
+from kanalyze.render.units import bytes_text, count_text, duration_text
+
+if TYPE_CHECKING:
+    from kanalyze.analysis.connections import ConnectionRow
+
+__all__ = ["CONNECTION_TABLE", "connection_status"]
+
+
+def connection_status(row: ConnectionRow) -> str:
+    """Return what is wrong with a connection, for the colour of a line; ``ok`` for nothing.
+
+    ``error`` for a reset, ``unanswered`` where the network or a receiver was in the way, or bytes
+    are missing.
+    """
+    if row.end == "reset":
+        return "error"
+    return "unanswered" if _trouble(row) != MISSING or row.end == "limit" else "ok"
+
+
+def _both(client: int | None, broker: int | None) -> int | None:
+    return None if client is None or broker is None else client + broker
+
+
+def _trouble(row: ConnectionRow) -> str:
+    """Return what the network or a receiver did, both ends together, in the fewest words."""
+    sent_again = _both(row.client_retransmitted_packets, row.broker_retransmitted_packets)
+    found = (
+        (sent_again, "retransmitted"),
+        (_both(row.client_syn_retransmissions, row.broker_syn_retransmissions), "SYN again"),
+        (row.client_out_of_order_packets + row.broker_out_of_order_packets, "out of order"),
+        (_both(row.client_zero_windows, row.broker_zero_windows), "zero window"),
+    )
+    texts = [f"{count_text(count)} {name}" for count, name in found if count]
+    lost = row.client_lost_bytes + row.broker_lost_bytes
+    if lost:
+        texts.append(f"{bytes_text(lost)} lost")
+    return ", ".join(texts) or MISSING
+
+
+def _closed(row: ConnectionRow) -> str:
+    return row.end if row.closed_by is None else f"{row.end} by {row.closed_by}"
+
+
+def _arrow(row: ConnectionRow) -> str:
+    again = f" #{row.connection_number}" if row.connection_number > 1 else ""
+    return shown(row.connection) + again
+
+
+CONNECTION_TABLE: tuple[ReadableColumn, ...] = (
+    ReadableColumn(TableColumn("start", rank=6), lambda row: clock_text(row.start_ns)),
+    ReadableColumn(TableColumn("connection", least=30), _arrow),
+    ReadableColumn(TableColumn("protocol"), lambda row: shown(row.protocol)),
+    ReadableColumn(TableColumn("client", least=8, rank=5), lambda row: shown(row.client_id)),
+    ReadableColumn(TableColumn("lifetime", right=True), lambda row: duration_text(row.duration_ns)),
+    ReadableColumn(
+        TableColumn("requests", right=True, rank=4), lambda row: count_text(row.requests)
+    ),
+    ReadableColumn(
+        TableColumn("sent", right=True, rank=3), lambda row: bytes_text(row.client_payload_bytes)
+    ),
+    ReadableColumn(
+        TableColumn("received", right=True, rank=3),
+        lambda row: bytes_text(row.broker_payload_bytes),
+    ),
+    ReadableColumn(
+        TableColumn("handshake", right=True), lambda row: duration_text(row.handshake_rtt_ns)
+    ),
+    ReadableColumn(
+        TableColumn("RTT to broker", right=True, rank=1),
+        lambda row: duration_text(row.broker_rtt_mean_ns),
+    ),
+    ReadableColumn(
+        TableColumn("to client", right=True, rank=2),
+        lambda row: duration_text(row.client_rtt_mean_ns),
+    ),
+    ReadableColumn(TableColumn("end"), _closed),
+    ReadableColumn(TableColumn("trouble", least=8), _trouble),
+)
+"""Of connections; round trips are means, seen from the capture point."""

@@ -1,0 +1,170 @@
+"""The stages below the rows, put in a row: captures in, exchanges out.
+
+In: captures. Out: :class:`Step`: what each batch of packets brought to its end. This module must
+not know rows, reports, or what becomes of an exchange.
+
+    bytes -> PacketBatch -> StreamUpdate -> Exchange
+
+Nothing is held but what open connections need, and of that no more than :class:`MemoryBounds` says.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+from kanalyze.connection.tracker import ConnectionTracker
+from kanalyze.errors import UsageError
+from kanalyze.net.reassembly import Reassembler, ReassemblyLimits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from kanalyze.capture.merge import MergedCaptures
+    from kanalyze.connection.ended import ConnectionCounts, EndedConnection
+    from kanalyze.connection.exchange import Exchange
+    from kanalyze.connection.kafka import Keep
+    from kanalyze.connection.reader import MessageReader
+    from kanalyze.connection.tracker import BrokerSide
+    from kanalyze.model import Anomaly, PacketBatch, StreamUpdate, TcpConnection
+    from kanalyze.net.notes import NetCounters
+    from kanalyze.protocol.catalog import Catalog
+
+__all__ = ["DEFAULT_MEMORY_BYTES", "LEAST_MEMORY_BYTES", "MemoryBounds", "Stages", "Step"]
+
+DEFAULT_MEMORY_BYTES = 1 << 30
+LEAST_MEMORY_BYTES = 32 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryBounds:
+    """How much may be held of connections, in bytes.
+
+    What the interpreter, the libraries and the buffers for reading take (some 60 MiB) comes on
+    top, and so do tables of names and statistics, which have bounds of their own.
+    """
+
+    reassembly_bytes: int
+    """Open TCP connections and what waits for lost segments."""
+    undecided_bytes: int
+    """Of connections of which it is not known yet whether they are Kafka."""
+    kafka_bytes: int
+    """Of messages that have not ended, and of requests without a response."""
+
+    @classmethod
+    def of(cls, total_bytes: int) -> MemoryBounds:
+        """Share ``total_bytes`` out; raises UsageError when that is too little to work with."""
+        if total_bytes < LEAST_MEMORY_BYTES:
+            least = LEAST_MEMORY_BYTES >> 20
+            raise UsageError(f"too little memory: {total_bytes} bytes (at least {least} MiB)")
+        return cls(total_bytes // 2, total_bytes // 8, total_bytes * 3 // 8)
+
+
+@dataclass(slots=True)
+class Step:
+    """What a batch of packets brought."""
+
+    exchanges: list[Exchange]
+    """In the order in which they ended on the wire."""
+    anomalies: list[Anomaly] = field(default_factory=list)
+    ended: list[EndedConnection] = field(default_factory=list)
+    """Only where they are asked for."""
+    closed: list[TcpConnection] = field(default_factory=list)
+
+
+class Stages:
+    """One pass over packets: reassembly, then Kafka."""
+
+    def __init__(
+        self,
+        reader: MessageReader,
+        catalog: Catalog,
+        *,
+        is_broker: BrokerSide | None = None,
+        keep: Keep | None = None,
+        memory: MemoryBounds | None = None,
+        connections: bool = False,
+        every_anomaly: bool = False,
+    ) -> None:
+        """Set up the stages.
+
+        Args:
+            reader: reads messages.
+            catalog: the known APIs.
+            is_broker: as in :class:`~kanalyze.connection.tracker.ConnectionTracker`.
+            keep: as there.
+            memory: how much may be held; None for the default.
+            connections: whether to measure TCP, and to tell of each connection that ended.
+            every_anomaly: give all anomalies of a step, not only the first of each kind; all are
+                counted in any case.
+        """
+        bounds = MemoryBounds.of(DEFAULT_MEMORY_BYTES) if memory is None else memory
+        self._reassembler = Reassembler(
+            ReassemblyLimits.of_memory(bounds.reassembly_bytes),
+            measure=connections,
+            every_anomaly=every_anomaly,
+        )
+        self._tracker = ConnectionTracker(
+            reader,
+            catalog,
+            is_broker=is_broker,
+            keep=keep,
+            collect_ended=connections,
+            most_undecided_bytes=bounds.undecided_bytes,
+            most_kafka_bytes=bounds.kafka_bytes,
+        )
+
+    @property
+    def net(self) -> NetCounters:
+        """Counts of packets and TCP so far."""
+        return self._reassembler.counters
+
+    @property
+    def counts(self) -> ConnectionCounts:
+        """Counts of connections and what was read of them so far."""
+        return self._tracker.counts
+
+    def client_side(self, tcp: TcpConnection) -> int | None:
+        """Return which end of a connection is the client, as far as that is known."""
+        return self._tracker.client_side(tcp)
+
+    def feed(self, batch: PacketBatch) -> Step:
+        """Take the next packets."""
+        return self._step(self._reassembler.feed(batch))
+
+    def finish(self) -> Step:
+        """End the capture: everything that is still open ends with it."""
+        return self._step(self._reassembler.finish())
+
+    def run(self, captures: MergedCaptures) -> Iterator[tuple[PacketBatch | None, Step]]:
+        """Read captures to their end; give each batch with its step, and None with the last."""
+        for batch in captures.batches():
+            yield batch, self.feed(batch)
+        yield None, self.finish()
+
+    def _step(self, updates: Iterable[StreamUpdate]) -> Step:
+        tracker = self._tracker
+        step = Step([])
+        ended: list[tuple[int, Exchange]] = []
+        for update in updates:
+            latest = 0
+            for exchange in tracker.feed(update):
+                # Of one connection the order is that of its streams, whatever the packets'.
+                latest = max(latest, _ended(exchange))
+                ended.append((latest, exchange))
+            if update.closed:
+                step.closed.append(update.connection)
+        # Connections are worked on one after the other.
+        ended.sort(key=itemgetter(0))
+        step.exchanges = [exchange for _, exchange in ended]
+        step.anomalies = [*self._reassembler.take_anomalies(), *tracker.take_anomalies()]
+        step.ended = tracker.take_ended()
+        return step
+
+
+def _ended(exchange: Exchange) -> int:
+    message = exchange.response or exchange.request
+    if message is None:
+        return 0
+    return message.start_packet if message.end_packet is None else message.end_packet

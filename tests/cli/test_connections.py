@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import json
+
+import pyarrow.parquet as pq
+
+from kanalyze.analysis.connections import ConnectionRow
+from kanalyze.cli.main import main
+from tests.support.captures import analysis, path
+
+
+def listed(capsys, *arguments: str) -> list[dict[str, object]]:
+    assert main(["connections", "--format", "jsonl", *arguments]) == 0
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_every_connection_has_a_row_with_its_requests(capsys) -> None:
+    rows, quality = analysis("basics")
+    found = listed(capsys, str(path("basics")))
+    assert len(found) == quality.connections
+    assert sum(row["requests"] for row in found) == len(rows)  # type: ignore[misc]
+    assert {row["connection"] for row in found} == {row.connection for row in rows}
+    assert {row["protocol"] for row in found} == {"kafka"}
+
+
+def test_tls_is_told_by_content(capsys) -> None:
+    protocols = [row["protocol"] for row in listed(capsys, str(path("tls")))]
+    assert protocols.count("tls") == analysis("tls")[1].tls_connections
+
+
+def test_filters_on_ends_and_times_hold(capsys) -> None:
+    name = str(path("basics"))
+    everything = listed(capsys, name)
+    some = listed(capsys, name, "--client-id", "kafka_python-*")
+    assert 0 < len(some) < len(everything)
+    assert all(str(row["client_id"]).startswith("kafka_python-") for row in some)
+    assert listed(capsys, name, "--client-ip", "203.0.113.0/24") == []
+    middle = sorted(int(str(row["start_ns"])) for row in everything)[len(everything) // 2]
+    until = listed(capsys, name, "--until", f"{middle / 10**9:.9f}")
+    assert 0 < len(until) < len(everything)
+
+
+def test_a_table_and_parquet_are_written(tmp_path, capsys) -> None:
+    assert main(["connections", str(path("basics"))]) == 0
+    assert capsys.readouterr().out.split()[:3] == ["start", "connection", "protocol"]
+    target = tmp_path / "connections.parquet"
+    assert main(["connections", str(path("basics")), "-o", str(target)]) == 0
+    table = pq.read_table(target)
+    assert table.column_names == list(ConnectionRow._fields)
+    assert table.num_rows == analysis("basics")[1].connections

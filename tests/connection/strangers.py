@@ -1,0 +1,185 @@
+"""Talk of other protocols, made to look as much like Kafka as it can: turns of (side, bytes).
+
+A turn that is a number is so many bytes that the capture lost.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, TypeAlias
+
+from tests.support.streams import frame_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from random import Random
+
+Turns: TypeAlias = "list[tuple[int, bytes | int]]"
+
+_pack = struct.pack
+
+
+def zookeeper(noise: Random) -> Turns:
+    """Reads whose running number passes Kafka's keys: 0x000A0000 is key 10, version 0."""
+    number = noise.choice([1, 65_530, 0x30000, 0xA0000, 0xC0000, 0xF0000, 0x110000, 0x120000]) - 2
+    turns: Turns = []
+    for _ in range(12):
+        operation = noise.choice([3, 4, 4, 8, 12])
+        path = noise.choice([b"/a", b"/brokers/ids", b"/brokers/topics/" + b"t" * 20])
+        head = _pack(">iii", number, operation, len(path))
+        turns.append((0, frame_of(head + path + bytes([noise.random() < 0.2]))))
+        turns.append((1, frame_of(_pack(">iqi", number, 900, 0) + noise.randbytes(68))))
+        number += 1
+    return turns
+
+
+def zookeeper_one_way(noise: Random) -> Turns:
+    return [turn for turn in zookeeper(noise) if turn[0] == 0]
+
+
+def thrift_framed(noise: Random) -> Turns:
+    """The old binary protocol: a name's length stands where Kafka has key and version."""
+    turns: Turns = []
+    for number in range(10):
+        name = noise.choice([b"get", b"ping", b"listTables"])
+        head = _pack(">i", len(name)) + name
+        turns.append((0, frame_of(head + b"\x01" + _pack(">i", number) + b"\0")))
+        turns.append((1, frame_of(head + b"\x02" + _pack(">i", number) + b"\0")))
+    return turns
+
+
+def typed_messages(noise: Random) -> Turns:
+    """Length, type, version, running number, zeros; and answers that begin the same way."""
+    kind, version = noise.randrange(80), noise.randrange(4)
+    turns: Turns = []
+    for number in range(12):
+        head = _pack(">hhi", kind, version, number)
+        for side in (0, 1):
+            turns.append((side, frame_of(head + bytes(noise.randrange(40)))))
+    return turns
+
+
+def small_messages(noise: Random) -> Turns:
+    makers: list[Callable[[int], bytes]] = [
+        noise.randbytes,
+        bytes,
+        lambda size: _pack(">hhi", noise.randrange(20), noise.randrange(5), size) + bytes(size),
+        lambda size: _pack(">iii", noise.randrange(20) << 16, 7, size) + b"a" * size,
+    ]
+    return [
+        (number % 2, frame_of(noise.choice(makers)(noise.choice([0, 4, 8, 10, 14, 18, 28, 60]))))
+        for number in range(20)
+    ]
+
+
+def small_numbers(noise: Random) -> Turns:
+    width = noise.choice([">i", ">h", ">q", "<i"])
+    return [
+        (side, b"".join(_pack(width, noise.choice([0, 0, 1, 2, 12, 20])) for _ in range(800)))
+        for side in (0, 1, 0)
+    ]
+
+
+def counters(noise: Random) -> Turns:
+    first = noise.randrange(60)
+    return [(0, b"".join(_pack(">i", first + number) for number in range(3000)))]
+
+
+def http2_frames(noise: Random) -> Turns:
+    """DATA frames of stream 1 with gRPC messages in them."""
+    turns: Turns = []
+    for number in range(6):
+        message = b"\0" + _pack(">I", 9) + noise.randbytes(9)
+        turns.append((number % 2, (b"\0\0\x0e\0\0" + _pack(">I", 1) + message) * 5))
+    return turns
+
+
+def dns(noise: Random) -> Turns:
+    turns: Turns = []
+    for _ in range(6):
+        question = b"\7example\3com\0\0\1\0\1"
+        number = noise.randrange(65536)
+        asked = _pack(">HHHHHH", number, 0x0100, 1, 0, 0, 0) + question
+        told = _pack(">HHHHHH", number, 0x8180, 1, 1, 0, 0) + question
+        told += b"\xc0\x0c\0\1\0\1\0\0\1\0\0\4\1\2\3\4"
+        turns += [(0, _pack(">H", len(asked)) + asked), (1, _pack(">H", len(told)) + told)]
+    return turns
+
+
+def mongodb(noise: Random) -> Turns:
+    turns: Turns = []
+    for number in range(6):
+        for side, answered in ((0, 0), (1, number)):
+            body = _pack("<iii", number + 100 * side, answered, 2013) + bytes(4) + b"\0"
+            body += noise.randbytes(40)
+            turns.append((side, _pack("<i", len(body) + 4) + body))
+    return turns
+
+
+def java_objects(_: Random) -> Turns:
+    stream = b"sr\0\x11java.lang.Integer\x12\xe2\xa0\xa4\xf7\x81\x878\2\0\1I\0\5value"
+    return [(0, b"\xac\xed\0\5"), (1, b"\xac\xed\0\5"), (0, b"w\4\0\0\0\1" + stream * 4)]
+
+
+def text_lines(noise: Random) -> Turns:
+    return [
+        (number % 2, b'{"id": %d, "name": "%s"}\n' % (number, b"x" * noise.randrange(30)))
+        for number in range(30)
+    ]
+
+
+def text_frames(_: Random) -> Turns:
+    return [(number % 2, frame_of(b'{"id": %d}' % number)) for number in range(30)]
+
+
+def few_bytes(noise: Random) -> Turns:
+    """Less than a request's header, and nothing after it."""
+    words = [
+        b"GET /\r\n\r\n\r\n\r\n",
+        b"PING\r\nPING\r\n",
+        b"HELO a.b.c\r\n",
+        b"\0\0\0\x14" + bytes(8),
+    ]
+    return [(0, noise.choice(words))]
+
+
+def noise_bytes(noise: Random) -> Turns:
+    most = noise.choice([1, 2, 5, 12, 13, 14, 20, 100, 1000, 20_000])
+    return [
+        (noise.randrange(2), noise.randbytes(noise.randrange(1, most + 1)))
+        for _ in range(noise.randrange(1, 5))
+    ]
+
+
+def noise_with_losses(noise: Random) -> Turns:
+    turns: Turns = []
+    for _ in range(3):
+        turns.append((noise.randrange(2), noise.randbytes(noise.randrange(1, 3000))))
+        turns.append((noise.randrange(2), noise.randrange(1, 5000)))
+    return turns
+
+
+def one_byte_again_and_again(noise: Random) -> Turns:
+    byte = noise.choice([b"\0", b"\xff", b"\x05", b"\x01"])
+    return [(noise.randrange(2), byte * noise.randrange(1, 5000)) for _ in range(3)]
+
+
+ALL = (
+    zookeeper,
+    zookeeper_one_way,
+    thrift_framed,
+    typed_messages,
+    small_messages,
+    small_numbers,
+    counters,
+    http2_frames,
+    dns,
+    mongodb,
+    java_objects,
+    text_lines,
+    text_frames,
+    few_bytes,
+    noise_bytes,
+    noise_with_losses,
+    one_byte_again_and_again,
+)

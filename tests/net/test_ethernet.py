@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from kanalyze.net.columns import Packets, Places
+from kanalyze.net.ethernet import looks_like_ethernet, looks_like_ip, read_ethernet, read_llc
+from kanalyze.net.kinds import IPV4, IPV6, LLC
+from kanalyze.net.notes import Notes
+from tests.support.packets import Packet, ethernet, ipv4, ipv6, make_batch, tcp
+
+
+def opened(data: bytes) -> tuple[Packets, Places]:
+    batch = make_batch([Packet(data)])
+    places = Places(np.arange(1), batch.offset, batch.offset + batch.captured_bytes)
+    return Packets(batch, Notes()), places
+
+
+@pytest.mark.parametrize(
+    ("header", "kind", "size"),
+    [
+        (b"\xaa\xaa\x03\0\0\0\x08\0", IPV4, 8),
+        (b"\xaa\xaa\x03\0\0\xf8\x86\xdd", IPV6, 8),
+        (b"\xaa\xaa\x03\0\0\0\x81\0\0\x05\x08\0", IPV4, 12),
+        (b"\x06\x06\x03", IPV4, 3),
+        (b"\xaa\xaa\x03\0\0\x0c\x20\0", LLC | 0xAA, 0),
+        (b"\xaa\xaa\x03\0\0", LLC | 0xAA, 0),
+        (b"\x42\x42\x03", LLC | 0x42, 0),
+    ],
+)
+def test_an_ethertype_in_snap_is_as_good_as_one_of_ethernet(header, kind, size):
+    packets, places = opened(header)
+    headers = read_llc(packets, places)
+    assert headers.kind.tolist() == [kind]
+    assert (headers.places.at - places.at).tolist() == [size]
+
+
+def test_a_frame_looks_like_one_by_what_it_carries():
+    four, six = ethernet(ipv4(tcp())), ethernet(ipv6(tcp()), 0x86DD)
+    for good in (four, six, ethernet(b"", 0x8100), ethernet(b"", 0x0806)):
+        assert looks_like_ethernet(*opened(good)).all()
+    for bad in (four[:13], four[:14], ethernet(ipv6(tcp())), ethernet(ipv4(tcp()), 0x86DD), b""):
+        assert not looks_like_ethernet(*opened(bad)).any()
+
+
+def test_an_ip_header_looks_like_one_by_its_lengths():
+    assert looks_like_ip(*opened(ipv4(tcp(), total_bytes=0)), IPV4).all()
+    assert looks_like_ip(*opened(b"\x45"), IPV4).all()
+    assert not looks_like_ip(*opened(ipv4(tcp(), total_bytes=19)), IPV4).any()
+    assert not looks_like_ip(*opened(b"\x44" + bytes(40)), IPV4).any()
+    assert looks_like_ip(*opened(b"\x60"), IPV6).all()
+    assert not looks_like_ip(*opened(b""), IPV6).any()
+
+
+@pytest.mark.parametrize("size", range(22))
+def test_a_frame_cut_within_its_headers_is_counted(size):
+    packets, places = opened(ethernet(b"", tags=[0x8100, 0x8100])[:size])
+    assert len(read_ethernet(packets, places)) == 0
+    assert packets.notes.counters.cut_headers == 1

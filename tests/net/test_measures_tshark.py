@@ -1,0 +1,261 @@
+"""Figures of connections against tshark's, packet for packet.
+
+Definitions are the same but for these, which are tested as relations:
+
+- tshark times acknowledgments of SYN, FIN and empty segments too, and those that a RST carries;
+  here only data is compared, and a RST acknowledges nothing.
+- tshark gives a time for what was sent again (Karn's rule forbids it).
+- tshark gives a handshake of a refused connection.
+- tshark knows no duplicates: what is captured twice is a retransmission to it. They are compared
+  in captures of which each packet was taken twice by hand.
+
+Without tshark this file is not collected (see conftest.py).
+"""
+
+from __future__ import annotations
+
+import functools
+import subprocess
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kanalyze.capture.reader import open_capture
+from kanalyze.net.reassembly import Reassembler
+from tests.support.captures import NAMES, path
+from tests.support.measuring import figures, measured
+from tests.support.packets import Packet, pcap_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kanalyze.model import TcpConnection
+
+CHOSEN = ("any", "basics", "ipv6", "large", "loopback", "snaplen", "transactions")
+EVERY = [name if name in CHOSEN else pytest.param(name, marks=pytest.mark.long) for name in NAMES]
+FIELDS = (
+    "frame.number",
+    "tcp.stream",
+    "ip.src",
+    "ipv6.src",
+    "tcp.srcport",
+    "tcp.len",
+    "tcp.seq_raw",
+    "tcp.flags.reset",
+    "tcp.analysis.ack_rtt",
+    "tcp.analysis.acks_frame",
+    "tcp.analysis.initial_rtt",
+    "tcp.analysis.retransmission",
+    "tcp.analysis.out_of_order",
+    "tcp.analysis.zero_window",
+    "tcp.analysis.keep_alive",
+)
+
+
+@dataclass
+class Stream:
+    """What tshark says of a connection; pairs by sender, the first sender first."""
+
+    handshake_ns: int | None = None
+    counts: dict[str, list[int]] = field(default_factory=lambda: defaultdict(lambda: [0, 0]))
+    samples: tuple[list[int], list[int]] = field(default_factory=lambda: ([], []))
+
+
+def tshark(file: Path) -> list[dict[str, str]]:
+    shown = [part for name in FIELDS for part in ("-e", name)]
+    command = ["tshark", "-r", str(file), "-T", "fields", *shown]
+    done = subprocess.run(command, capture_output=True, check=True, text=True)
+    lines = [line.split("\t") for line in done.stdout.splitlines()]
+    return [dict(zip(FIELDS, line, strict=True)) for line in lines]
+
+
+@functools.cache
+def streams(file: Path) -> list[Stream]:
+    """tshark's connections, in its order, which is that of their first packets."""
+    found: dict[int, Stream] = {}
+    first: dict[int, tuple[str, ...]] = {}
+    frames = {row["frame.number"]: row for row in tshark(file)}
+    sent = defaultdict(list)
+    for row in frames.values():
+        if row["tcp.len"] not in ("", "0"):
+            sent[sender_of(row)].append(row)
+    for row in (row for row in frames.values() if row["tcp.stream"]):
+        number = int(row["tcp.stream"])
+        sender = sender_of(row)
+        side = int(sender != first.setdefault(number, sender))
+        stream = found.setdefault(number, Stream())
+        size = int(row["tcp.len"])
+        stream.counts["packets"][side] += 1
+        stream.counts["payload_bytes"][side] += size
+        stream.counts["retransmitted"][side] += bool(row["tcp.analysis.retransmission"] and size)
+        stream.counts["out_of_order"][side] += bool(row["tcp.analysis.out_of_order"])
+        stream.counts["zero_window"][side] += bool(row["tcp.analysis.zero_window"])
+        stream.counts["keep_alive"][side] += bool(row["tcp.analysis.keep_alive"])
+        if row["tcp.analysis.initial_rtt"]:
+            stream.handshake_ns = nanoseconds(row["tcp.analysis.initial_rtt"])
+        if row["tcp.analysis.acks_frame"] and row["tcp.flags.reset"] not in ("1", "True"):
+            data = frames[row["tcp.analysis.acks_frame"]]
+            if int(data["tcp.len"]) and not sent_again(data, row, sent[sender_of(data)]):
+                stream.samples[1 - side].append(nanoseconds(row["tcp.analysis.ack_rtt"]))
+    return [found[number] for number in sorted(found)]
+
+
+def nanoseconds(seconds: str) -> int:
+    whole, _, fraction = seconds.partition(".")
+    return int(whole) * 10**9 + int(fraction.ljust(9, "0"))
+
+
+def sender_of(row: dict[str, str]) -> tuple[str, ...]:
+    return (row["tcp.stream"], row["ip.src"] or row["ipv6.src"], row["tcp.srcport"])
+
+
+def sent_again(data: dict[str, str], ack: dict[str, str], sent: list[dict[str, str]]) -> bool:
+    """Tell whether a byte of a segment was in another one before it was acknowledged."""
+    start = int(data["tcp.seq_raw"])
+    end = start + int(data["tcp.len"])
+    return any(
+        int(row["frame.number"]) < int(ack["frame.number"])
+        and row is not data
+        and int(row["tcp.seq_raw"]) < end
+        and start < int(row["tcp.seq_raw"]) + int(row["tcp.len"])
+        for row in sent
+    )
+
+
+def packets_of(name: str) -> list[Packet]:
+    with open_capture(str(path(name))) as reader:
+        return [
+            Packet(
+                bytes(batch.buffer[batch.offset[i] :][: batch.captured_bytes[i]]),
+                int(batch.time_ns[i]),
+                int(batch.wire_bytes[i]),
+                int(batch.link_type[i]),
+            )
+            for batch in reader.batches(1)
+            for i in range(len(batch))
+        ]
+
+
+@functools.cache
+def ours(name: str) -> list[TcpConnection]:
+    return measured(packets_of(name))
+
+
+def both(name: str) -> list[tuple[Stream, TcpConnection]]:
+    return list(zip(streams(path(name)), ours(name), strict=True))
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_tshark_counts_the_same_packets_and_bytes_by_direction(name: str) -> None:
+    for theirs, connection in both(name):
+        assert theirs.counts["packets"] == connection.packets
+        assert theirs.counts["payload_bytes"] == connection.payload_bytes
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_tshark_sees_the_same_odd_packets(name: str) -> None:
+    for theirs, connection in both(name):
+        measures = connection.measures
+        assert measures is not None
+        assert theirs.counts["retransmitted"] == measures.retransmitted_packets
+        assert theirs.counts["out_of_order"] == connection.out_of_order_packets
+        assert theirs.counts["zero_window"] == measures.zero_window_packets
+        assert theirs.counts["keep_alive"] == measures.keep_alive_packets
+        assert measures.duplicate_packets == [0, 0]
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_tshark_measures_the_same_handshakes(name: str) -> None:
+    known = 0
+    for theirs, connection in both(name):
+        assert connection.measures is not None
+        handshake_ns = connection.measures.handshake_rtt_ns
+        if handshake_ns is None:
+            refused = connection.end == "reset" and connection.payload_bytes == [0, 0]
+            assert theirs.handshake_ns is None or refused
+        else:
+            assert handshake_ns == theirs.handshake_ns
+            known += 1
+    assert known > 0
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_tshark_times_the_same_acknowledgments(name: str) -> None:
+    compared = 0
+    for theirs, connection in both(name):
+        assert connection.measures is not None
+        for samples, trips in zip(theirs.samples, connection.measures.round_trips, strict=True):
+            assert len(samples) == trips.samples
+            assert sum(samples) == trips.total_ns
+            assert min(samples, default=None) == trips.least_ns
+            assert max(samples, default=None) == trips.most_ns
+            compared += len(samples)
+    assert compared > 50
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_real_talk_has_the_same_figures_in_any_batches(name: str) -> None:
+    whole = [figures(connection) for connection in ours(name)]
+    with open_capture(str(path(name))) as reader:
+        reassembler = Reassembler(measure=True)
+        closed = [u.connection for b in reader.batches(1) for u in reassembler.feed(b) if u.closed]
+        closed += [update.connection for update in reassembler.finish()]
+    closed.sort(key=lambda connection: connection.serial)
+    assert [figures(connection) for connection in closed] == whole
+    assert [figures(connection) for connection in measured(packets_of(name), 7)] == whole
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", EVERY)
+def test_a_real_talk_has_the_same_figures_packet_by_packet(name: str) -> None:
+    whole = [figures(connection) for connection in ours(name)]
+    assert [figures(connection) for connection in measured(packets_of(name), 1)] == whole
+
+
+@pytest.mark.parametrize("name", ["any", "basics", "ipv6", "large", "snaplen"])
+def test_a_capture_that_holds_every_packet_twice_shows_no_more_trouble(name: str) -> None:
+    packets = packets_of(name)
+    doubled = [
+        copy
+        for packet in packets
+        for copy in (packet, replace(packet, time_ns=packet.time_ns + 2_000))
+    ]
+    pairs = zip(ours(name), measured(doubled), strict=True)
+    for once, twice in pairs:
+        one, two = once.measures, twice.measures
+        assert one is not None
+        assert two is not None
+        for index in (0, 1):
+            # The copy of the last packet comes when the connection is over.
+            missing = 2 * once.packets[index] - twice.packets[index]
+            assert missing in (0, 1)
+            assert two.duplicate_packets[index] == once.packets[index] - missing
+        assert twice.unique_bytes == once.unique_bytes
+        assert twice.retransmitted_bytes == once.retransmitted_bytes
+        assert twice.out_of_order_packets == once.out_of_order_packets
+        for pair in ("retransmitted", "keep_alive", "zero_window", "fin", "reset"):
+            attribute = f"{pair}_packets"
+            assert getattr(two, attribute) == getattr(one, attribute)
+        assert two.syn_retransmissions == one.syn_retransmissions == [0, 0]
+        assert two.handshake_rtt_ns == one.handshake_rtt_ns
+        assert two.round_trips == one.round_trips
+
+
+@pytest.mark.parametrize("name", ["any", "basics", "large"])
+def test_of_a_capture_with_every_tenth_packet_missing_the_same_acknowledgments_are_timed(
+    name: str, tmp_path: Path
+) -> None:
+    packets = packets_of(name)
+    kept = [packet for number, packet in enumerate(packets) if number % 10 != 3]
+    file = tmp_path / "lossy.pcap"
+    file.write_bytes(pcap_file(kept, link_type=kept[0].link_type))
+    compared = 0
+    for theirs, connection in zip(streams(file), measured(kept), strict=True):
+        assert connection.measures is not None
+        assert connection.packets == theirs.counts["packets"]
+        for samples, trips in zip(theirs.samples, connection.measures.round_trips, strict=True):
+            assert (len(samples), sum(samples)) == (trips.samples, trips.total_ns)
+            compared += len(samples)
+    assert compared > 30

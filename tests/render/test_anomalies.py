@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import io
+
+from kanalyze.analysis.anomalies import AnomalyRow, anomaly_row
+from kanalyze.model import Anomaly, AnomalyKind, Endpoint, TcpConnection
+from kanalyze.render.anomalies import ANOMALY_TABLE, anomaly_status
+from kanalyze.render.table import RowTable
+
+TCP = TcpConnection(1, (Endpoint("10.0.0.1", 50000), Endpoint("10.0.0.2", 9092)), 2, 0, 5, 5)
+
+
+def row_of(anomaly: Anomaly) -> AnomalyRow:
+    return anomaly_row(anomaly, place=lambda n: ("a.pcap", n), client_side=0, api_name="Fetch")
+
+
+def shown(*anomalies: Anomaly) -> list[str]:
+    text = io.StringIO()
+    table = RowTable(
+        text, width=None, colour=False, readable=ANOMALY_TABLE, status_of=anomaly_status
+    )
+    table.write([row_of(anomaly) for anomaly in anomalies])
+    table.close()
+    return text.getvalue().splitlines()
+
+
+def test_a_line_says_what_where_and_how_much() -> None:
+    time_ns = 1_700_000_000_123_456_789
+    head, line = shown(
+        Anomaly(AnomalyKind.MALFORMED_BODY, time_ns, 17, TCP, 0, 4096, 2048, 1, 11, None, "why")
+    )
+    assert head.split() == [
+        *("time", "packet", "anomaly", "connection", "sender"),
+        *("offset", "size", "message", "detail"),
+    ]
+    assert line.split() == [
+        *("22:13:20.123456", "17", "malformed_body", "10.0.0.1:50000>10.0.0.2:9092", "#2"),
+        *("10.0.0.1:50000", "4096", "2.05", "kB", "Fetch", "v11", "why"),
+    ]
+
+
+def test_what_is_not_known_is_a_dash() -> None:
+    _, line = shown(Anomaly(AnomalyKind.CAPTURE_CORRUPT, detail="\x1b[31mred"))
+    assert line.split()[:3] == ["-", "-", "capture_corrupt"]
+    assert "\x1b" not in line
+
+
+def test_the_colour_says_where_the_fault_lies() -> None:
+    kinds = (AnomalyKind.CAPTURE_CORRUPT, AnomalyKind.LOST_BYTES, AnomalyKind.NOT_IN_SYNC)
+    assert [anomaly_status(row_of(Anomaly(kind))) for kind in kinds] == [
+        "error",
+        "unanswered",
+        "malformed",
+    ]

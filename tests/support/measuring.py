@@ -1,0 +1,79 @@
+"""Packets with chosen windows, identifications and checksums; and what is measured of them."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from kanalyze.net.reassembly import Reassembler, ReassemblyLimits
+from tests.support.packets import Packet, make_batch, segment
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kanalyze.model import TcpConnection
+
+_IDENTIFICATION_AT = 14 + 4
+_WINDOW_AT = {False: 14 + 20 + 14, True: 14 + 40 + 14}
+_COUNTED = (
+    "endpoints",
+    "connection_number",
+    "opened_by",
+    "first_time_ns",
+    "last_time_ns",
+    "first_packet",
+    "packets",
+    "payload_bytes",
+    "retransmitted_bytes",
+    "duplicate_bytes",
+    "keep_alive_bytes",
+    "out_of_order_packets",
+    "lost_bytes",
+    "snapped_bytes",
+    "closed_by",
+    "end",
+)
+
+
+def numbered(
+    identification: int = 1, *, window: int = 65000, checksum: int = 0, **named: Any
+) -> bytes:
+    """A segment as :func:`segment` builds it, with more of its header chosen."""
+    raw = bytearray(segment(**named))
+    is_ipv6 = raw[12:14] == b"\x86\xdd"
+    if not is_ipv6:
+        struct.pack_into(">H", raw, _IDENTIFICATION_AT, identification)
+    struct.pack_into(">HH", raw, _WINDOW_AT[is_ipv6], window, checksum)
+    return bytes(raw)
+
+
+def at(*packets: tuple[int, bytes]) -> list[Packet]:
+    """Packets with their times in ns."""
+    return [Packet(data, time_ns) for time_ns, data in packets]
+
+
+def measured(
+    packets: Sequence[Packet],
+    batch_packets: int = 0,
+    limits: ReassemblyLimits | None = None,
+    *,
+    measure: bool = True,
+) -> list[TcpConnection]:
+    """Feed packets in batches of some size (0: all at once); return the connections, ended."""
+    reassembler = Reassembler(limits, measure=measure)
+    size = batch_packets or max(len(packets), 1)
+    closed = []
+    for first in range(0, len(packets), size):
+        batch = make_batch(packets[first : first + size], first + 1)
+        closed += [update.connection for update in reassembler.feed(batch) if update.closed]
+    closed += [update.connection for update in reassembler.finish()]
+    return sorted(closed, key=lambda connection: connection.serial)
+
+
+def figures(connection: TcpConnection) -> dict[str, Any]:
+    """Everything that is counted and measured of a connection."""
+    found = {name: getattr(connection, name) for name in _COUNTED}
+    if connection.measures is not None:
+        found |= asdict(connection.measures)
+    return found

@@ -1,0 +1,208 @@
+"""Packets as scapy builds them: one TCP segment, in everything it may be wrapped in."""
+
+from __future__ import annotations
+
+import struct
+import warnings
+from functools import cache
+from typing import Any, NamedTuple
+
+with warnings.catch_warnings():
+    # Scapy imports ciphers that it never uses here and that will move.
+    warnings.simplefilter("ignore")
+    from scapy.contrib.erspan import ERSPAN_I, ERSPAN_II, ERSPAN_III, ERSPAN_PlatformSpecific
+    from scapy.contrib.geneve import GENEVE, GeneveOptions
+    from scapy.contrib.mpls import MPLS, EoMCW
+    from scapy.layers.inet import IP, TCP, UDP
+    from scapy.layers.inet6 import IPv6, IPv6ExtHdrDestOpt, IPv6ExtHdrHopByHop
+    from scapy.layers.l2 import (
+        GRE,
+        LLC,
+        SNAP,
+        CookedLinux,
+        CookedLinuxV2,
+        Dot1AD,
+        Dot1Q,
+        Dot3,
+        Ether,
+    )
+    from scapy.layers.ppp import HDLC, PPP, PPPoE
+    from scapy.layers.vxlan import VXLAN
+    from scapy.packet import Raw
+
+OUTER = ("192.0.2.1", "192.0.2.2")
+OUTER_V6 = ("2001:db8:f::1", "2001:db8:f::2")
+INNER = ("10.1.0.1", "10.1.0.2")
+INNER_V6 = ("2001:db8:a::1", "2001:db8:a::2")
+PAYLOAD = b"inside of it all"
+# Without these scapy asks the network for them.
+MACS = {"src": "02:00:00:00:00:01", "dst": "02:00:00:00:00:02"}
+
+
+class Wrapped(NamedTuple):
+    link_type: int
+    data: bytes
+    is_ipv6: bool
+    tunnels: frozenset[str]
+
+
+def segment(*, is_ipv6: bool = False, payload: bytes = PAYLOAD) -> Any:
+    """Return the segment that is inside of every packet here."""
+    tcp = TCP(sport=40000, dport=9092, seq=1000, ack=2000, flags="PA", window=513)
+    if is_ipv6:
+        return IPv6(src=INNER_V6[0], dst=INNER_V6[1]) / tcp / Raw(payload)
+    return IP(src=INNER[0], dst=INNER[1], id=777) / tcp / Raw(payload)
+
+
+def outer(**more: Any) -> Any:
+    return Ether(**MACS) / IP(src=OUTER[0], dst=OUTER[1], **more)
+
+
+def outer_v6(**more: Any) -> Any:
+    return Ether(**MACS) / IPv6(src=OUTER_V6[0], dst=OUTER_V6[1], **more)
+
+
+def _log(version: int, packet_bytes: int, order: str) -> bytes:
+    """Return the start of a packet in netfilter's log, up to the packet itself."""
+    family = 10 if version == 6 else 2
+    prefix = struct.pack(f"{order}HH", 4 + 3, 10) + b"in\0\0"
+    mark = struct.pack(f"{order}HH", 8, 2) + bytes(4)
+    return bytes([family, 0, 0, 1]) + prefix + mark + struct.pack(f"{order}HH", 4 + packet_bytes, 9)
+
+
+def _links(ip: Any) -> dict[str, tuple[int, Any]]:
+    """Wrap in link layers; these are no tunnels."""
+    version = 6 if isinstance(ip, IPv6) else 4
+    ethertype, ppp = (0x86DD, 0x57) if version == 6 else (0x0800, 0x21)
+    return {
+        "Ethernet": (1, Ether(**MACS) / ip),
+        "a tag": (1, Ether(**MACS) / Dot1Q(vlan=5) / ip),
+        "two tags": (1, Ether(**MACS) / Dot1AD(vlan=7) / Dot1Q(vlan=5) / ip),
+        "LLC and SNAP": (
+            1,
+            Dot3(**MACS) / LLC(dsap=0xAA, ssap=0xAA, ctrl=3) / SNAP(OUI=0, code=ethertype) / ip,
+        ),
+        "cooked": (113, CookedLinux(proto=ethertype) / ip),
+        "cooked v2": (276, CookedLinuxV2(proto=ethertype) / ip),
+        "PPP": (9, PPP(proto=ppp) / ip),
+        "PPP with address": (9, HDLC() / PPP(proto=ppp) / ip),
+        "PPP in HDLC": (50, HDLC() / PPP(proto=ppp) / ip),
+        "Cisco HDLC": (104, Raw(b"\x0f\x00" + ethertype.to_bytes(2)) / ip),
+        "raw": (101, ip),
+        "netfilter's log": (239, Raw(_log(version, len(ip), "<")) / ip),
+        "netfilter's log of another machine": (239, Raw(_log(version, len(ip), ">")) / ip),
+    }
+
+
+def _tunnels(ip: Any) -> dict[str, tuple[Any, set[str]]]:
+    version = 6 if isinstance(ip, IPv6) else 4
+    number, ethertype = (41, 0x86DD) if version == 6 else (4, 0x0800)
+    frame = Ether(**MACS) / ip
+    ppp = PPP(proto=0x57 if version == 6 else 0x21)
+    udp = UDP(sport=50001, dport=4789)
+    return {
+        "IP in IP": (outer(proto=number) / ip, {"IP in IP"}),
+        "IP in IPv6": (outer_v6(nh=number) / ip, {"IP in IP"}),
+        "IP in IPv6 with options": (
+            outer_v6() / IPv6ExtHdrHopByHop() / IPv6ExtHdrDestOpt(nh=number) / ip,
+            {"IP in IP"},
+        ),
+        "GRE": (outer() / GRE(proto=ethertype) / ip, {"GRE"}),
+        "GRE with all fields": (
+            outer()
+            / GRE(proto=ethertype, chksum_present=1, key_present=1, seqnum_present=1, key=7)
+            / ip,
+            {"GRE"},
+        ),
+        "GRE in IPv6": (outer_v6(nh=47) / GRE(proto=ethertype) / ip, {"GRE"}),
+        "NVGRE": (outer() / GRE(proto=0x6558, key_present=1, key=0x1234) / frame, {"GRE"}),
+        "NVGRE with a tag": (
+            outer() / GRE(proto=0x6558, key_present=1) / Ether(**MACS) / Dot1Q() / ip,
+            {"GRE"},
+        ),
+        "ERSPAN I": (outer() / GRE(proto=0x88BE) / ERSPAN_I() / frame, {"ERSPAN"}),
+        "ERSPAN II": (
+            outer() / GRE(proto=0x88BE, seqnum_present=1) / ERSPAN_II() / frame,
+            {"ERSPAN"},
+        ),
+        "ERSPAN III": (
+            outer() / GRE(proto=0x22EB, seqnum_present=1) / ERSPAN_III(o=0) / frame,
+            {"ERSPAN"},
+        ),
+        "ERSPAN III with more": (
+            outer()
+            / GRE(proto=0x22EB, seqnum_present=1)
+            / ERSPAN_III(o=1)
+            / ERSPAN_PlatformSpecific()
+            / frame,
+            {"ERSPAN"},
+        ),
+        "VXLAN": (outer() / udp / VXLAN(vni=42, flags=8) / frame, {"VXLAN"}),
+        "VXLAN in IPv6": (outer_v6() / udp / VXLAN(vni=42, flags=8) / frame, {"VXLAN"}),
+        "VXLAN with a policy": (
+            outer() / udp / VXLAN(vni=42, flags=0x88, gpid=99) / frame,
+            {"VXLAN"},
+        ),
+        "VXLAN-GPE": (
+            outer()
+            / UDP(sport=50001, dport=4790)
+            / VXLAN(vni=42, flags=0x0C, NextProtocol=2 if version == 6 else 1)
+            / ip,
+            {"VXLAN"},
+        ),
+        "VXLAN-GPE with Ethernet": (
+            outer()
+            / UDP(sport=50001, dport=4790)
+            / VXLAN(vni=42, flags=0x0C, NextProtocol=3)
+            / frame,
+            {"VXLAN"},
+        ),
+        "Geneve": (
+            outer() / UDP(sport=5, dport=6081) / GENEVE(vni=9, proto=0x6558) / frame,
+            {"Geneve"},
+        ),
+        "Geneve with options": (
+            outer()
+            / UDP(sport=5, dport=6081)
+            / GENEVE(vni=9, proto=ethertype, options=[GeneveOptions(data=b"12345678")])
+            / ip,
+            {"Geneve"},
+        ),
+        "MPLS": (Ether(**MACS) / MPLS(label=16, s=0) / MPLS(label=17, s=1) / ip, {"MPLS"}),
+        "Ethernet in MPLS": (Ether(**MACS) / MPLS(label=18, s=1) / EoMCW() / frame, {"MPLS"}),
+        "Ethernet in MPLS without a word": (
+            Ether(**MACS) / MPLS(label=19, s=1) / frame,
+            {"MPLS"},
+        ),
+        "MPLS in GRE": (
+            outer() / GRE(proto=0x8847) / MPLS(label=16, s=1) / ip,
+            {"GRE", "MPLS"},
+        ),
+        "PPPoE": (Ether(**MACS) / PPPoE(sessionid=3) / ppp / ip, {"PPPoE"}),
+        "GRE in VXLAN": (
+            outer()
+            / udp
+            / VXLAN(vni=1, flags=8)
+            / Ether(**MACS)
+            / IP(src="172.16.0.1", dst="172.16.0.2")
+            / GRE(proto=ethertype)
+            / ip,
+            {"GRE", "VXLAN"},
+        ),
+    }
+
+
+@cache
+def wrapped() -> dict[str, Wrapped]:
+    """Return every wrapping of both versions of IP, by name."""
+    found = {}
+    for is_ipv6 in (False, True):
+        ip = segment(is_ipv6=is_ipv6)
+        version = "IPv6" if is_ipv6 else "IPv4"
+        for name, (link_type, packet) in _links(ip).items():
+            data = bytes(packet)
+            found[f"{version} in {name}"] = Wrapped(link_type, data, is_ipv6, frozenset())
+        for name, (packet, tunnels) in _tunnels(ip).items():
+            data = bytes(packet)
+            found[f"{version} in {name}"] = Wrapped(1, data, is_ipv6, frozenset(tunnels))
+    return found
