@@ -1,0 +1,79 @@
+"""Capture files: pcap, pcapng, and both as gzip data."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+from kanalyze.capture.reader import open_capture
+from kanalyze.errors import CaptureError
+from tests.fuzz.invariant import holds
+
+if TYPE_CHECKING:
+    from kanalyze.capture.reader import CaptureReader
+    from kanalyze.model import PacketBatch
+
+__all__ = ["read_capture"]
+
+_LEAST_RECORD_BYTES = 12
+"""Of a packet in a file: the simple packet block's header and trailer are the shortest."""
+_BUFFER_BYTES = 4096
+_RATIOS = {
+    b"\x1f\x8b": 1032,
+    b"\x04\x22": 256,
+    b"\x28\xb5": 1 << 15,
+    b"BZ": 1 << 16,
+    b"\xfd7": 1 << 14,
+}
+"""By the first bytes of compressed data: about the most that each codec makes of a byte."""
+_MOST_ANOMALIES = 100
+
+
+def read_capture(data: bytes) -> None:
+    """Read a file to its end: CaptureError, or packets that lie inside of what was read."""
+    file = io.BytesIO(data)
+    try:
+        reader = open_capture(file, name="x", buffer_bytes=_BUFFER_BYTES)
+    except CaptureError as error:
+        holds("\n" not in str(error), "a message of several lines")
+        return
+    ratio = _RATIOS.get(data[:2], 1)
+    packets = 0
+    with reader:
+        for batch in reader.batches():
+            holds(int(batch.number[0]) == packets + 1, "packet numbers are not consecutive")
+            packets += len(batch)
+            _check_batch(batch)
+            holds(
+                len(batch.buffer) <= 2 * (_BUFFER_BYTES + ratio * len(data)),
+                "a buffer larger than the file",
+            )
+    _check_end(reader, packets, len(data), ratio)
+
+
+def _check_batch(batch: PacketBatch) -> None:
+    count = len(batch)
+    columns = (
+        batch.number,
+        batch.time_ns,
+        batch.offset,
+        batch.captured_bytes,
+        batch.wire_bytes,
+        batch.link_type,
+    )
+    holds(count > 0, "an empty batch")
+    holds(all(len(column) == count for column in columns), "columns of different lengths")
+    holds(int(batch.number[-1]) - int(batch.number[0]) == count - 1, "packet numbers leap")
+    holds(int(batch.offset.min()) >= 0, "a packet before the buffer")
+    holds(int(batch.captured_bytes.min()) >= 0, "a packet of negative length")
+    ends = batch.offset + batch.captured_bytes
+    holds(int(ends.max()) <= len(batch.buffer), "a packet beyond the buffer")
+    holds(bool((ends[:-1] <= batch.offset[1:]).all()), "packets that overlap")
+    holds(bool((batch.wire_bytes >= batch.captured_bytes).all()), "more captured than sent")
+
+
+def _check_end(reader: CaptureReader, packets: int, length: int, ratio: int) -> None:
+    holds(reader.packets == packets, "packets handed out and counted differ")
+    holds(packets * _LEAST_RECORD_BYTES <= ratio * length, "more packets than there are bytes for")
+    holds(0 <= reader.bytes_read <= length, "more bytes read than there are")
+    holds(len(reader.anomalies) <= _MOST_ANOMALIES, "anomalies without bound")

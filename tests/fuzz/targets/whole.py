@@ -1,0 +1,110 @@
+"""All stages in a row: a capture in, rows out, and rows written."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from typing import TYPE_CHECKING
+
+from kanalyze.analysis.decoding.bodies import BodyReader
+from kanalyze.analysis.records import RECORD_COLUMNS, RecordReader
+from kanalyze.errors import CaptureError
+from kanalyze.export.csv import CsvWriter
+from kanalyze.export.jsonl import JsonLinesWriter
+from kanalyze.export.kip673 import LogForms, json_line
+from kanalyze.pipeline import Analysis
+from kanalyze.protocol.record_types import DecompressionLimits
+from kanalyze.render.tree import TreeText
+from tests.fuzz.invariant import holds
+from tests.fuzz.targets.common import CATALOG, DECODERS, decoders_made_before
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kanalyze.analysis.quality import CaptureQuality
+    from kanalyze.analysis.row import AnyRow, Column, Row
+    from kanalyze.connection.exchange import Exchange
+
+__all__ = ["make_rows", "show_messages"]
+
+_LIMITS = DecompressionLimits(most_bytes=1 << 18, most_ratio=64, free_bytes=1 << 14)
+_STATUSES = {"ok", "error", "one_way", "unanswered", "orphan_response", "malformed"}
+_LEAST_FRAME_BYTES = 4
+
+
+def _exchanges(
+    data: bytes, *, keep: bool
+) -> tuple[list[tuple[Exchange, Row]], CaptureQuality] | None:
+    """Run the stages; None for what is no capture."""
+    run = Analysis([io.BytesIO(data)], catalog=CATALOG, keep=(lambda _: True) if keep else None)
+    try:
+        with decoders_made_before():
+            found = [pair for pairs in run.exchange_batches() for pair in pairs]
+    except CaptureError:
+        return None
+    return found, run.quality
+
+
+def make_rows(data: bytes) -> None:
+    """Make the rows of a capture; they can be written, and agree with what is said of it."""
+    found = _exchanges(data, keep=False)
+    if found is None:
+        return
+    pairs, quality = found
+    rows = [row for _, row in pairs]
+    holds(len(rows) * _LEAST_FRAME_BYTES <= quality.captured_bytes, "more rows than bytes")
+    for row in rows:
+        _check_row(row, quality)
+    unseen = (quality.unreadable_packets, quality.not_tcp_packets, quality.skipped_bytes)
+    holds(min(unseen) >= 0, "less than nothing")
+    seen = quality.tcp_packets + quality.not_tcp_packets + quality.unreadable_packets
+    holds(seen <= quality.packets, "more packets counted than there are")
+    # Of the fragments of a datagram one counts as what they hold together.
+    holds(quality.packets <= seen + quality.fragment_packets, "packets that are nothing")
+    _write(rows)
+
+
+def _check_row(row: Row, quality: CaptureQuality) -> None:
+    holds(row.status in _STATUSES, f"status {row.status}")
+    first, last = quality.first_time_ns or 0, quality.last_time_ns or 0
+    times = (
+        row.request_start_ns,
+        row.request_end_ns,
+        row.response_start_ns,
+        row.response_end_ns,
+    )
+    holds(all(time is None or first <= time <= last for time in times), "a time outside")
+    for packet in (row.request_packet, row.response_packet):
+        holds(packet is None or 1 <= packet <= quality.packets, "a packet that is not there")
+    holds(row.request_packet is not None or row.response_packet is not None, "a row of nothing")
+    for number in (row.record_count, row.record_bytes, row.request_bytes, row.response_bytes):
+        holds(number is None or number >= 0, "a negative number")
+
+
+def _write(rows: Sequence[AnyRow], columns: Sequence[Column] | None = None) -> None:
+    """Write rows as CSV and JSON Lines, to nowhere."""
+    more = () if columns is None else (columns,)
+    for make in (CsvWriter, JsonLinesWriter):
+        with make(os.devnull, *more) as writer:
+            writer.write(rows)
+
+
+def show_messages(data: bytes) -> None:
+    """Decode every message of a capture as JSON and as a tree, and read its records."""
+    found = _exchanges(data, keep=True)
+    if found is None:
+        return
+    pairs, _ = found
+    reader = BodyReader(CATALOG, DECODERS)
+    forms, tree = LogForms(CATALOG), TreeText(reader)
+    for exchange, row in pairs:
+        decoded = reader.exchange(exchange)
+        line = json_line(forms.exchange(exchange, row, decoded))
+        holds("\n" not in line, "a JSON object over several lines")
+        json.loads(line)
+        for text in tree.lines(exchange, row, decoded):
+            holds(text.isprintable(), "what was sent reaches the terminal")
+    records = RecordReader(CATALOG, DECODERS, values_as="base64", limits=_LIMITS)
+    for rows in records.row_batches(pairs):
+        _write(rows, RECORD_COLUMNS)

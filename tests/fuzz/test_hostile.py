@@ -1,0 +1,61 @@
+"""How many bytes of Python objects a hostile body makes of each of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kanalyze.protocol.projection import Projection
+from tests.fuzz.hostile import hostile_bodies
+from tests.fuzz.invariant import sizes_of
+from tests.fuzz.targets.common import CATALOG, DECODERS, EXTRACTORS, TABLE
+from tests.fuzz.targets.messages import MOST_BYTES_A_BYTE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kanalyze.protocol.catalog import Kind
+
+ELEMENTS = 2000
+MOST_BYTES_A_BYTE_OF_A_ROW = 60
+NEWEST = sorted(dict(TABLE).items())
+KINDS: tuple[Kind, Kind] = ("request", "response")
+
+
+def ratios(
+    messages: Iterable[tuple[int, int]], *, everything: bool
+) -> dict[tuple[str, int, str], float]:
+    """Bytes of objects a byte, by message, version and the array that is full."""
+    found = {}
+    for key, version in messages:
+        for kind in KINDS:
+            message = CATALOG.message(key, kind)
+            wanted = Projection.ALL if everything else EXTRACTORS.wanted(key, kind)
+            decode = DECODERS.get(key, kind, version, wanted)
+            for path, body in hostile_bodies(message, version, ELEMENTS):
+                values, end = decode(body, 0, 0, None)
+                assert end == len(body)
+                found[message.name, version, path] = sizes_of(values)[1] / len(body)
+    return found
+
+
+def worst(found: dict[tuple[str, int, str], float]) -> tuple[float, tuple[str, int, str]]:
+    return max((ratio, place) for place, ratio in found.items())
+
+
+def test_an_array_of_nothing_costs_no_more_than_it_may() -> None:
+    ratio, place = worst(ratios(NEWEST[::6], everything=True))
+    assert 20 < ratio < MOST_BYTES_A_BYTE, place
+
+
+@pytest.mark.long
+def test_no_message_costs_more_than_it_may() -> None:
+    ratio, place = worst(ratios(TABLE, everything=True))
+    assert 50 < ratio < MOST_BYTES_A_BYTE, place
+
+
+@pytest.mark.long
+def test_what_rows_need_of_a_message_costs_less() -> None:
+    ratio, place = worst(ratios(TABLE, everything=False))
+    assert 20 < ratio < MOST_BYTES_A_BYTE_OF_A_ROW, place

@@ -1,0 +1,176 @@
+"""The rows of a transformed capture beside those they are to be.
+
+In: a name of a capture and of transformations. Out: how they differ. This is the one module of the
+package that knows the product, by its pipeline alone.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+from dataclasses import dataclass
+from random import Random
+from typing import TYPE_CHECKING, NamedTuple
+
+from kanalyze.pipeline import Analysis
+from tests.support.captures import analysis
+from tests.support.disorder.transformation import PLACES, TIMES, plain_file
+from tests.support.disorder.variants import altered, packets_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
+
+    from kanalyze.analysis.quality import CaptureQuality
+    from kanalyze.analysis.row import Row
+    from kanalyze.pipeline import CaptureInput
+    from tests.support.disorder.packet import Packet
+    from tests.support.disorder.transformation import Altered
+
+_COUNTS = (
+    "connections",
+    "kafka_connections",
+    "tls_connections",
+    "other_connections",
+    "kafka_bytes",
+    "decoded_bytes",
+    "undecoded_bytes",
+    "skipped_bytes",
+    "lost_bytes",
+)
+"""What is said of the capture as a whole that no order and no wrapping changes."""
+
+_LEARNED = ("client_software_name", "client_software_version", "principal", "partitions")
+"""What earlier messages of the connection tell."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the product made of a capture."""
+
+    rows: tuple[Row, ...]
+    counts: dict[str, int]
+
+
+class Difference(NamedTuple):
+    """A row or a count that is not what it was to be."""
+
+    what: str
+    expected: object
+    found: object
+
+
+def _the_folder(folder: Path) -> Sequence[str]:
+    return [str(folder)]
+
+
+def differences(
+    name: str,
+    transformations: Sequence[str],
+    folder: Path,
+    inputs: Callable[[Path], Sequence[str]] = _the_folder,
+) -> list[Difference]:
+    """Apply transformations to a capture, write it into a folder, and compare its rows.
+
+    They are compared with the rows of the packets that the transformations name for it: the
+    untouched ones, but for times that are known to change. ``inputs`` says how the files in the
+    folder are named to the product.
+    """
+    change = altered(name, *transformations)
+    write(change, folder, name)
+    found = _seen(inputs(folder))
+    expected = _expected(name, change)
+    wrong = [
+        Difference(count, expected.counts[count], found.counts[count])
+        for count in _COUNTS
+        if expected.counts[count] != found.counts[count]
+    ]
+    before = [change.change_row(row) for row in expected.rows]
+    after = [_without(row, change.anomalies) for row in found.rows]
+    return wrong + _row_differences(before, after, PLACES)
+
+
+def untrue_rows(name: str, transformations: Sequence[str], folder: Path) -> list[Row]:
+    """Rows of a transformed capture that say of an exchange what its untouched row does not.
+
+    Those without a response, or with bytes missing, claim nothing; the others may lack nothing.
+    """
+    change = altered(name, *transformations)
+    write(change, folder, name)
+    found = _seen([str(folder)])
+    told = {_claim(change.change_row(row)) for row in _expected(name, change).rows}
+    answered = [row for row in found.rows if row.status in ("ok", "error", "one_way")]
+    return [row for row in answered if _claim(row) not in told]
+
+
+def _claim(row: Row) -> tuple[object, ...]:
+    """What a row says of an exchange, but for times and for which connection on its ports it is."""
+    blank = dict.fromkeys((*PLACES, *TIMES, *_LEARNED, "anomalies", "connection_number"))
+    return tuple(repr(value) for value in row._replace(**blank))  # type: ignore[arg-type]
+
+
+def write(change: Altered, folder: Path, name: str) -> None:
+    """Write the files of a change under names in random order."""
+    names = [f"{number:03}.capture" for number in range(len(change.files))]
+    Random(name).shuffle(names)
+    for file_name, data in zip(names, change.files, strict=True):
+        (folder / file_name).write_bytes(data)
+
+
+def _expected(name: str, change: Altered) -> Seen:
+    packets = packets_of(name)
+    if tuple(change.reference) == packets:
+        rows, quality = analysis(name)
+        return Seen(rows, _counts(quality))
+    return _reference(tuple(change.reference))
+
+
+@functools.lru_cache(maxsize=1)
+def _reference(packets: tuple[Packet, ...]) -> Seen:
+    return _seen([io.BytesIO(plain_file(list(packets), Random(0)))])
+
+
+def _seen(captures: Sequence[CaptureInput]) -> Seen:
+    run = Analysis(captures)
+    rows = tuple(row for batch in run.row_batches() for row in batch)
+    return Seen(rows, _counts(run.quality))
+
+
+def _counts(quality: CaptureQuality) -> dict[str, int]:
+    return {count: getattr(quality, count) for count in _COUNTS}
+
+
+def _without(row: Row, anomalies: Iterable[str]) -> Row:
+    """Leave out anomalies that the transformation may bring."""
+    kept = [anomaly for anomaly in row.anomalies if anomaly not in anomalies]
+    return row._replace(anomalies=kept)
+
+
+def _row_differences(
+    before: Iterable[Row], after: Iterable[Row], columns: Sequence[str]
+) -> list[Difference]:
+    """Pair rows by what they are about; say which columns differ, or which row has no other."""
+    expected, found = _by_key(before, columns), _by_key(after, columns)
+    wrong = []
+    for key in sorted({*expected, *found}, key=repr):
+        mine, theirs = expected.get(key, []), found.get(key, [])
+        if len(mine) != len(theirs):
+            wrong.append(Difference(f"rows of {key}", len(mine), len(theirs)))
+        for one, other in zip(mine, theirs, strict=False):
+            wrong += [
+                Difference(f"{column} of {key}", was, now)
+                for column, was, now in zip(one._fields, one, other, strict=True)
+                if was != now
+            ]
+    return wrong
+
+
+def _by_key(rows: Iterable[Row], columns: Sequence[str]) -> dict[tuple[object, ...], list[Row]]:
+    blank = dict.fromkeys(columns)
+    found: dict[tuple[object, ...], list[Row]] = {}
+    for row in rows:
+        key = (row.connection, row.connection_number, row.correlation_id, row.api_name)
+        found.setdefault(key, []).append(row._replace(**blank))  # type: ignore[arg-type]
+    for same in found.values():
+        same.sort(key=repr)
+    return found

@@ -1,0 +1,133 @@
+"""What a transformation is, and how several make one.
+
+In: functions of packets. Out: :class:`Transformation`, :class:`Altered`. Must not know: which
+transformations there are, the product.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from random import Random
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from tests.support.disorder.formats import Pcapng, pcap
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tests.support.disorder.packet import Packet
+
+    Alter: TypeAlias = Callable[[list[Packet], Random], list[Packet]]
+    Write: TypeAlias = Callable[[list[Packet], Random], bytes]
+    Split: TypeAlias = Callable[[list[Packet], Random], list[list[Packet]]]
+    ChangeRow: TypeAlias = Callable[[Any], Any]
+
+PLACES = ("capture", "request_packet", "response_packet")
+"""Columns that may differ after every transformation: where in which file a packet is."""
+TIMES = (
+    "request_start_ns",
+    "request_end_ns",
+    "response_start_ns",
+    "response_end_ns",
+    "latency_ns",
+    "total_time_ns",
+    "waited",
+)
+"""Columns of times, and what is told by times."""
+
+
+class Stage(enum.IntEnum):
+    """When a transformation is applied among others: what it changes, the next may build upon."""
+
+    TIMES = 0
+    """Bytes come at other times. Only the first in a row can be: what the others promise of times
+    holds for any packets, what these promise holds for the packets they are given."""
+    ORDER = 1
+    CUTS = 2
+    COPIES = 3
+    NUMBERS = 4
+    FRAGMENTS = 5
+    LINKS = 6
+    PADDING = 7
+    FORMAT = 8
+    FILES = 9
+
+
+@dataclass(frozen=True)
+class Transformation:
+    """A change of a capture, and what it may change of the rows."""
+
+    stage: Stage
+    alter: Alter | None = None
+    same_rows_as: Alter | None = None
+    """Packets whose rows are to be the same, times and all; None: the untouched ones."""
+    row: ChangeRow | None = None
+    """What becomes of a row where its addresses are changed."""
+    columns: tuple[str, ...] = ()
+    """Columns that may differ from the untouched capture's, besides :data:`PLACES`."""
+    anomalies: tuple[str, ...] = ()
+    """What may be found wrong besides what was."""
+    write: Write | None = None
+    split: Split | None = None
+    alone: bool = False
+    """Not to be combined with others at random."""
+
+
+@dataclass(frozen=True)
+class Altered:
+    """A capture after transformations."""
+
+    label: str
+    files: list[bytes]
+    reference: list[Packet]
+    """Packets whose rows the files' are to be, but for ``columns`` in :data:`PLACES`."""
+    change_row: Callable[[Any], Any]
+    """To be applied to the rows of ``reference``."""
+    columns: tuple[str, ...]
+    """Columns that may differ from the untouched capture's."""
+    anomalies: tuple[str, ...]
+
+
+def plain_file(packets: list[Packet], noise: Random) -> bytes:
+    """The packets as pcap, with nanoseconds; as pcapng where they are of several link types."""
+    if len({packet.link_type for packet in packets}) > 1:
+        return Pcapng().write(packets, noise)
+    return pcap(packets)
+
+
+def apply(packets: list[Packet], steps: Sequence[tuple[str, Transformation]], seed: str) -> Altered:
+    """Apply transformations one after the other, in the order of their stages.
+
+    The same seed gives the same bytes.
+    """
+    ordered = sorted(steps, key=lambda step: step[1].stage)
+    altered, reference = packets, packets
+    write: Write = plain_file
+    split: Split | None = None
+    for name, step in ordered:
+        if step.alter is not None:
+            altered = step.alter(altered, Random(f"{seed} {name}"))
+        if step.same_rows_as is not None:
+            reference = step.same_rows_as(reference, Random(f"{seed} {name}"))
+        write = step.write or write
+        split = step.split or split
+    noise = Random(seed)
+    parts = split(altered, noise) if split is not None else [altered]
+    return Altered(
+        label=" + ".join(name for name, _ in ordered),
+        files=[write(part, noise) for part in parts],
+        reference=reference,
+        change_row=_in_a_row([step.row for _, step in ordered if step.row is not None]),
+        columns=PLACES + tuple(c for _, step in ordered for c in step.columns),
+        anomalies=tuple(a for _, step in ordered for a in step.anomalies),
+    )
+
+
+def _in_a_row(changes: Sequence[ChangeRow]) -> ChangeRow:
+    def change(row: Any) -> Any:
+        for one in changes:
+            row = one(row)
+        return row
+
+    return change

@@ -1,0 +1,398 @@
+"""Takes packets out of a capture, and judges what is said of the rest by what was there before.
+
+The rows of the whole capture are the truth (they are held against the broker's own log elsewhere).
+Of each exchange it is known which packets its bytes came in. When none of these was dropped, its
+row must be there and right; of all other rows nothing that they say may be wrong, though much may
+be unknown.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kanalyze.capture.reader import open_capture
+from kanalyze.model import Gap
+from kanalyze.net.headers import read_headers
+from kanalyze.net.notes import Notes
+from kanalyze.net.reassembly import Reassembler
+from kanalyze.pipeline import Analysis
+from kanalyze.protocol.framing import FrameCutter, Locate
+from tests.support.captures import analysis, path
+from tests.support.packets import Packet, pcap_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from kanalyze.analysis.row import Row
+    from kanalyze.model import StreamItem, StreamUpdate
+    from kanalyze.protocol.framing import Frame
+
+__all__ = ["Judgement", "Lossy", "judge", "packets_of", "pcap_without", "rows_without"]
+
+UNPROVABLE = ("trailing_bytes", "malformed_body")
+"""A body that is not what its version says proves no boundary: after a loss it may go unseen."""
+
+LEARNED = ("client_software_name", "client_software_version", "principal", "waited")
+"""What a row takes from earlier exchanges: null is right when those are not there."""
+OF_THE_BODIES = (
+    "error_code",
+    "error_name",
+    "throttle_time_ms",
+    "record_count",
+    "record_bytes",
+    "acks",
+    "max_wait_ms",
+    "min_bytes",
+    "group_id",
+    "member_id",
+    "transactional_id",
+)
+PLACES = ("capture", "request_packet", "response_packet")
+COMPLETE = ("ok", "error", "one_way")
+
+
+class _Truth(NamedTuple):
+    row: Row
+    request_packets: frozenset[int]
+    response_packets: frozenset[int]
+
+    @property
+    def packets(self) -> frozenset[int]:
+        return self.request_packets | self.response_packets
+
+
+@dataclass
+class Judgement:
+    """What came out of a lossy capture."""
+
+    untouched: int = 0
+    """Complete exchanges of which no packet was dropped."""
+    right: int = 0
+    """Of these, those with the very row they had."""
+    missing: list[Row] = field(default_factory=list)
+    """Of these, those without it."""
+    wrong: list[tuple[str, Row]] = field(default_factory=list)
+    """Rows that claim what was not so, each with the reason."""
+    rows: int = 0
+    complete: int = 0
+    """Rows with both messages, or of which no response is due."""
+
+
+@functools.cache
+def packets_of(name: str) -> tuple[Packet, ...]:
+    """The packets of a capture."""
+    found = []
+    with open_capture(str(path(name))) as reader:
+        for batch in reader.batches():
+            for row in range(len(batch)):
+                at, size = int(batch.offset[row]), int(batch.captured_bytes[row])
+                found.append(
+                    Packet(
+                        bytes(batch.buffer[at : at + size]),
+                        int(batch.time_ns[row]),
+                        int(batch.wire_bytes[row]),
+                        int(batch.link_type[row]),
+                    )
+                )
+    return tuple(found)
+
+
+def pcap_without(name: str, dropped: Iterable[int]) -> bytes:
+    """The capture as a pcap without the packets of these numbers (from 1)."""
+    gone = set(dropped)
+    packets = packets_of(name)
+    kept = [packet for number, packet in enumerate(packets, 1) if number not in gone]
+    return pcap_file(kept, link_type=packets[0].link_type)
+
+
+def rows_without(name: str, dropped: Iterable[int]) -> list[Row]:
+    """Our rows of the capture without the packets of these numbers."""
+    run = Analysis([io.BytesIO(pcap_without(name, dropped))])
+    return [row for batch in run.row_batches() for row in batch]
+
+
+class Lossy:
+    """A capture and the truth about it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.packets = len(packets_of(name))
+        self._truth = _truths(name)
+
+    def with_copies(self, dropped: Iterable[int]) -> frozenset[int]:
+        """Return these packets and all others that hold bytes of theirs.
+
+        What is not captured the first time and is when it is sent again has another time than it
+        had, and nothing in the capture says so.
+        """
+        copies = _copies(self.name)
+        return frozenset(copy for number in dropped for copy in (number, *copies.get(number, ())))
+
+    def last_packets(self) -> dict[tuple[int, int, str], frozenset[int]]:
+        """Return, of answered requests, the packets with the last bytes of both and the id.
+
+        With each, all packets that their bytes came in.
+        """
+        return {
+            (max(request), max(response), str(row.correlation_id)): request | response
+            for row, request, response in self._truth
+            if request and response
+        }
+
+    def judge(self, dropped: Iterable[int], rows: Sequence[Row] | None = None) -> Judgement:
+        """Judge the rows of the capture without the packets of these numbers."""
+        gone = frozenset(dropped)
+        kept = [number for number in range(1, self.packets + 1) if number not in gone]
+        found = rows_without(self.name, gone) if rows is None else rows
+        return judge(self._truth, found, gone, kept)
+
+
+@functools.cache
+def _truths(name: str) -> tuple[_Truth, ...]:
+    frames = _frames(name)
+    truths = []
+    for row in sorted(analysis(name)[0], key=lambda row: row.request_packet or 0):
+        request = _take(frames, row, "client", row.request_packet, row.request_bytes)
+        response = _take(frames, row, "broker", row.response_packet, row.response_bytes)
+        truths.append(_Truth(row, request, response))
+    return tuple(truths)
+
+
+_Frames = dict[tuple[str, int, int, int, int], list[frozenset[int]]]
+
+
+def _take(
+    frames: _Frames, row: Row, sender: str, packet: int | None, length: int | None
+) -> frozenset[int]:
+    if packet is None or length is None:
+        return frozenset()
+    ends = (f"{row.client_ip}:{row.client_port}", f"{row.broker_ip}:{row.broker_port}")
+    end = ends[sender == "broker"]
+    key = (end, row.connection_number, packet, length, row.correlation_id or 0)
+    same = frames[key]
+    assert same, f"no frame for {key}"
+    return same.pop(0)
+
+
+def _frames(name: str) -> _Frames:
+    """By sender, connection, first packet, length and id: the packets a frame's bytes came in."""
+    found: _Frames = defaultdict(list)
+    cutters: dict[tuple[int, int], tuple[FrameCutter, list[tuple[int, int, int]]]] = {}
+    reassembler = Reassembler()
+
+    def take(updates: list[StreamUpdate]) -> None:
+        for update in updates:
+            for side in (0, 1):
+                key = (update.connection.serial, side)
+                cutter, spans = cutters.setdefault(key, (FrameCutter(_Never()), []))
+                for item in update.items[side]:
+                    spans += _spans(item)
+                cutter.feed(update.items[side])
+                partial = [cutter.partial] if update.closed and cutter.partial else []
+                for frame in [*cutter.take(), *partial]:
+                    end = update.connection.endpoints[side]
+                    number = update.connection.connection_number
+                    for at in _id_places(update, side):
+                        id_ = int.from_bytes(_bytes(frame, at), "big", signed=True)
+                        sender = f"{end.ip}:{end.port}"
+                        place = (sender, number, frame.start_packet, frame.length, id_)
+                        found[place].append(_packets(frame, spans))
+                cutter.settle()
+
+    with open_capture(str(path(name))) as reader:
+        for batch in reader.batches():
+            take(reassembler.feed(batch))
+    take(reassembler.finish())
+    return found
+
+
+def _id_places(update: StreamUpdate, side: int) -> tuple[int, ...]:
+    """Where a frame's correlation id may stand: of a request at 8, of a response at 4."""
+    if update.connection.opened_by is None:
+        return (4, 8)
+    return (8,) if update.connection.opened_by == side else (4,)
+
+
+def _bytes(frame: Frame, at: int) -> bytes:
+    piece = b"".join(bytes(part) for part in frame._pieces)
+    return piece[at : at + 4]
+
+
+@functools.cache
+def _copies(name: str) -> dict[int, tuple[int, ...]]:
+    """By packet: other packets of the same sender whose sequence numbers overlap with its own."""
+    spans: dict[tuple[object, ...], list[tuple[int, int, int]]] = defaultdict(list)
+    with open_capture(str(path(name))) as reader:
+        for batch in reader.batches():
+            segments = read_headers(batch, Notes())
+            for row in range(len(segments)):
+                length = int(segments.payload_bytes[row])
+                if not length:
+                    continue
+                sender = (
+                    int(segments.source_low[row]),
+                    int(segments.source_port[row]),
+                    int(segments.destination_port[row]),
+                )
+                first = int(segments.sequence[row])
+                spans[sender].append((first, first + length, int(segments.number[row])))
+    found: dict[int, tuple[int, ...]] = {}
+    for sent in spans.values():
+        sent.sort()
+        for index, (_, end, packet) in enumerate(sent):
+            for first, _, other in sent[index + 1 :]:
+                if first >= end:
+                    break
+                found[packet] = (*found.get(packet, ()), other)
+                found[other] = (*found.get(other, ()), packet)
+    return found
+
+
+class _Never(Locate):
+    def __call__(self, view: memoryview) -> tuple[int | None, int]:
+        return None, len(view)
+
+
+def _spans(item: StreamItem) -> list[tuple[int, int, int]]:
+    if isinstance(item, Gap):
+        return []
+    spans, at = [], item.stream_offset
+    for index in range(item.first, item.last):
+        spans.append((at, at + item.segments.length[index], item.segments.packet[index]))
+        at = spans[-1][1]
+    return spans
+
+
+def _packets(frame: Frame, spans: list[tuple[int, int, int]]) -> frozenset[int]:
+    begin, end = frame.stream_offset, frame.stream_offset + frame.length
+    return frozenset(packet for first, last, packet in spans if first < end and last > begin)
+
+
+def judge(
+    truths: Sequence[_Truth], rows: Sequence[Row], gone: frozenset[int], kept: Sequence[int]
+) -> Judgement:
+    """Judge rows; ``kept`` gives the number that a packet had before."""
+    done = Judgement(rows=len(rows))
+    by_request: dict[tuple[Any, ...], list[_Truth]] = defaultdict(list)
+    by_response: dict[tuple[Any, ...], list[_Truth]] = defaultdict(list)
+    for truth in truths:
+        row = truth.row
+        by_request[_request_key(row, row.request_packet)].append(truth)
+        by_response[_response_key(row, row.response_packet)].append(truth)
+    right: set[int] = set()
+    for row in rows:
+        done.complete += row.status in COMPLETE
+        _judge_row(row, by_request, by_response, gone, kept, right, done)
+    for truth in truths:
+        if truth.row.status in COMPLETE and not truth.packets & gone:
+            done.untouched += 1
+            if id(truth) in right:
+                done.right += 1
+            elif not set(UNPROVABLE) & set(truth.row.anomalies):
+                done.missing.append(truth.row)
+    return done
+
+
+def _judge_row(
+    row: Row,
+    by_request: dict[tuple[Any, ...], list[_Truth]],
+    by_response: dict[tuple[Any, ...], list[_Truth]],
+    gone: frozenset[int],
+    kept: Sequence[int],
+    right: set[int],
+    done: Judgement,
+) -> None:
+    request_packet = None if row.request_packet is None else kept[row.request_packet - 1]
+    response_packet = None if row.response_packet is None else kept[row.response_packet - 1]
+    if request_packet is None:
+        if not by_response.get(_response_key(row, response_packet)):
+            done.wrong.append(("a response that was none", row))
+        return
+    same = by_request.get(_request_key(row, request_packet))
+    if not same:
+        done.wrong.append(("a request that was none", row))
+        return
+    reasons = {
+        id(truth): _difference(row, truth, response_packet, gone)
+        for truth in same
+        if id(truth) not in right
+    }
+    for truth in same:
+        if reasons.get(id(truth)) == "":
+            if not truth.packets & gone and row.status == truth.row.status:
+                right.add(id(truth))
+            return
+    done.wrong.append((next(iter(reasons.values()), "a row too many"), row))
+
+
+def _request_key(row: Row, packet: int | None) -> tuple[Any, ...]:
+    return (row.connection, packet, row.correlation_id, row.request_bytes, row.api_key)
+
+
+def _response_key(row: Row, packet: int | None) -> tuple[Any, ...]:
+    return (row.connection, packet, row.correlation_id, row.response_bytes)
+
+
+def _difference(row: Row, truth: _Truth, response_packet: int | None, gone: frozenset[int]) -> str:
+    """What a row says that is not so; empty for nothing."""
+    was = truth.row
+    # A request whose answer may be among what was lost says so, and nothing of the answer.
+    unsure = row.response_packet is None and "lost_bytes" in row.anomalies
+    touched = unsure or bool(truth.packets & gone)
+    if response_packet is not None and response_packet != was.response_packet:
+        return "the response of another request"
+    for name in row._fields:
+        if name in PLACES or name in ("status", "anomalies", "errors", "partitions"):
+            continue
+        mine, true = getattr(row, name), getattr(was, name)
+        unknown = mine is None and (touched or name in LEARNED)
+        if name == "connection_number":
+            continue
+        if mine != true and not unknown:
+            return f"{name} {mine!r}, not {true!r}"
+    if touched:
+        return _difference_of_touched(row, was)
+    if row.status != was.status:
+        return f"status {row.status}, not {was.status}"
+    if _unnamed(row.errors, was.errors) != _unnamed(was.errors, row.errors):
+        return "errors"
+    if not _same_partitions(row, was):
+        return "partitions"
+    return ""
+
+
+def _difference_of_touched(row: Row, was: Row) -> str:
+    if row.status in COMPLETE and row.status != was.status:
+        return f"status {row.status}, not {was.status}"
+    # The request's order is not always that of its answer.
+    told = {(part.topic_id or part.topic, part.partition): part for part in was.partitions}
+    for part in row.partitions:
+        true = told.get((part.topic_id or part.topic, part.partition))
+        if true is None or any(a not in (None, b) for a, b in zip(part, true, strict=True)):
+            return f"partitions {part}, not {true}"
+    return ""
+
+
+def _same_partitions(row: Row, was: Row) -> bool:
+    mine, true = list(row.partitions), list(was.partitions)
+    if len(mine) < len(true):
+        # The quiet partitions of a fetch session are named by earlier fetches.
+        true = true[: len(mine)]
+    return all(
+        a._replace(topic=None) == b._replace(topic=None) and a.topic in (None, b.topic)
+        for a, b in zip(mine, true, strict=True)
+    )
+
+
+def _unnamed(mine: Sequence[Any], other: Sequence[Any]) -> list[Any]:
+    """Errors without the names of topics that one side does not know."""
+    if len(mine) != len(other):
+        return list(mine)
+    return [
+        error._replace(topic=None) if None in (error.topic, twin.topic) else error
+        for error, twin in zip(mine, other, strict=True)
+    ]

@@ -1,0 +1,102 @@
+"""Packets that were not captured: what is untouched is there and right, and nothing is wrong.
+
+The truth is our own rows of the whole capture (held against the broker's log in test_truth.py).
+"""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tests.support.captures import NAMES, analysis
+from tests.support.loss import Judgement, Lossy, judge, rows_without
+
+CLEAR = [name for name in NAMES if analysis(name)[0]]
+SHARES = (0.001, 0.01, 0.1)
+
+
+def dropped(lossy: Lossy, share: float, seed: int) -> frozenset[int]:
+    """Each packet with a probability; at least one."""
+    noise = random.Random(f"{lossy.name} {share} {seed}")
+    numbers = [number for number in range(1, lossy.packets + 1) if noise.random() < share]
+    return lossy.with_copies(numbers or [noise.randint(1, lossy.packets)])
+
+
+def all_before(lossy: Lossy, seed: int) -> frozenset[int]:
+    """Every packet before one: the capture begins in the middle of things."""
+    first = random.Random(f"{lossy.name} {seed}").randint(2, lossy.packets)
+    return lossy.with_copies(range(1, first))
+
+
+def check(judgement: Judgement) -> None:
+    assert judgement.wrong == []
+    assert judgement.missing == []
+
+
+@pytest.mark.parametrize("share", SHARES)
+@pytest.mark.parametrize("name", CLEAR)
+def test_untouched_exchanges_are_there_and_no_row_is_wrong(name: str, share: float) -> None:
+    lossy = Lossy(name)
+    check(lossy.judge(dropped(lossy, share, 0)))
+
+
+@pytest.mark.parametrize("name", CLEAR)
+def test_a_capture_may_begin_with_any_packet(name: str) -> None:
+    lossy = Lossy(name)
+    for seed in range(2):
+        check(lossy.judge(all_before(lossy, seed)))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("share", SHARES)
+@pytest.mark.parametrize("name", CLEAR)
+def test_the_same_for_many_losses(name: str, share: float) -> None:
+    lossy = Lossy(name)
+    for seed in range(1, 31):
+        check(lossy.judge(dropped(lossy, share, seed)))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", CLEAR)
+def test_the_same_for_many_first_packets(name: str) -> None:
+    lossy = Lossy(name)
+    for seed in range(2, 32):
+        check(lossy.judge(all_before(lossy, seed)))
+
+
+def test_with_nothing_dropped_every_row_is_right() -> None:
+    judgement = Lossy("basics").judge([])
+    check(judgement)
+    assert judgement.right == judgement.untouched == judgement.complete > 250
+
+
+def test_the_judge_sees_a_wrong_pairing_a_wrong_time_and_a_missing_row() -> None:
+    lossy = Lossy("basics")
+    rows = rows_without("basics", [])
+    first, second = [row for row in rows if row.api_name == "Fetch" and row.status == "ok"][:2]
+    for wrong in (
+        first._replace(response_packet=second.response_packet),
+        first._replace(latency_ns=(first.latency_ns or 0) + 1),
+        first._replace(status="unanswered", response_packet=None),
+        first._replace(request_packet=(first.request_packet or 0) + 1),
+    ):
+        changed = [wrong if row is first else row for row in rows]
+        assert len(lossy.judge([], changed).wrong) == 1
+    without = [row for row in rows if row is not first]
+    missing = lossy.judge([], without).missing
+    assert [row.request_start_ns for row in missing] == [first.request_start_ns]
+
+
+def test_a_request_whose_answer_may_be_lost_says_so() -> None:
+    lossy = Lossy("basics")
+    asked = next(row for row in analysis("basics")[0] if row.api_name == "Metadata")
+    assert asked.response_packet is not None
+    rows = rows_without("basics", lossy.with_copies([asked.response_packet]))
+    (row,) = [row for row in rows if row.request_start_ns == asked.request_start_ns]
+    assert row.status == "unanswered"
+    assert row.anomalies == ["lost_bytes", "unanswered_request"]
+
+
+def test_the_judge_is_used_on_rows_alone() -> None:
+    assert judge([], [], frozenset(), []).rows == 0
