@@ -203,6 +203,9 @@ class TcpConnection:
     last_time_ns: int
     first_packet: int | None = None
     """Number of the first packet seen."""
+    start_seen: list[bool] = field(default_factory=lambda: [False, False])
+    """Whether position 0 of the stream is known to be its first byte: its SYN was seen, or the
+    answer to it."""
     packets: list[int] = field(default_factory=_pair)
     """Packets captured, every copy counted."""
     payload_bytes: list[int] = field(default_factory=_pair)

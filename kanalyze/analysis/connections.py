@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeAlias
 
-from kanalyze.analysis.row import Meaning, columns_of
+from kanalyze.analysis.row import CONNECTION, CONNECTION_NUMBER, Meaning, columns_of
 from kanalyze.model import ConnectionEnd  # noqa: TC001 - read when columns are made
 
 if TYPE_CHECKING:
@@ -39,17 +39,8 @@ class ConnectionRow(NamedTuple):
     capture: Annotated[
         str, Meaning("string", "the input with the first packet; live:IFACE for an interface")
     ]
-    connection: Annotated[
-        str, Meaning("string", "CLIENT_IP:PORT>BROKER_IP:PORT, IPv6 addresses in brackets")
-    ]
-    connection_number: Annotated[
-        int,
-        Meaning(
-            "int64",
-            "1 for the first TCP connection on that pair of addresses, "
-            "2 when the ports are used again",
-        ),
-    ]
+    connection: Annotated[str, CONNECTION]
+    connection_number: Annotated[int, CONNECTION_NUMBER]
     client_ip: Annotated[str, Meaning("string", "IP address of the client")]
     client_port: Annotated[int, Meaning("int32", "TCP port of the client")]
     broker_ip: Annotated[str, Meaning("string", "IP address of the broker, or another server")]

@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 from struct import Struct
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeAlias
 
-from kanalyze.analysis.row import Meaning, columns_of
+from kanalyze.analysis.row import CAPTURE, CONNECTION, CONNECTION_NUMBER, Meaning, columns_of
 from kanalyze.analysis.topics import topic_id_text
 from kanalyze.model import AnomalyKind
 from kanalyze.protocol.batches import RecordSet
@@ -63,18 +63,9 @@ class HeaderItem(NamedTuple):
 class RecordRow(NamedTuple):
     """One record, where it was on the wire and what its batch says of it."""
 
-    capture: Annotated[str, Meaning("string", "the input as given; live:IFACE for an interface")]
-    connection: Annotated[
-        str, Meaning("string", "CLIENT_IP:PORT>BROKER_IP:PORT, IPv6 addresses in brackets")
-    ]
-    connection_number: Annotated[
-        int,
-        Meaning(
-            "int64",
-            "1 for the first TCP connection on that pair of addresses, "
-            "2 when the ports are used again",
-        ),
-    ]
+    capture: Annotated[str, CAPTURE]
+    connection: Annotated[str, CONNECTION]
+    connection_number: Annotated[int, CONNECTION_NUMBER]
     packet: Annotated[
         int | None,
         Meaning(

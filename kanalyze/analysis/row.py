@@ -14,7 +14,10 @@ from dataclasses import dataclass
 from typing import Annotated, Literal, NamedTuple, TypeAlias
 
 __all__ = [
+    "CAPTURE",
     "COLUMNS",
+    "CONNECTION",
+    "CONNECTION_NUMBER",
     "AnyRow",
     "Column",
     "ErrorItem",
@@ -54,6 +57,15 @@ class Column:
     nullable: bool
     meaning: str
     fields: tuple[Column, ...] = ()
+
+
+CAPTURE = Meaning("string", "the input as given; live:IFACE for an interface")
+CONNECTION = Meaning("string", "CLIENT_IP:PORT>BROKER_IP:PORT, IPv6 addresses in brackets")
+CONNECTION_NUMBER = Meaning(
+    "int64",
+    "1 for the first TCP connection on that pair of addresses, 2 when the ports are used again",
+)
+"""What several tables have."""
 
 
 class ErrorItem(NamedTuple):
@@ -110,18 +122,9 @@ class PartitionItem(NamedTuple):
 class Row(NamedTuple):
     """One request and its response, as seen on the wire."""
 
-    capture: Annotated[str, Meaning("string", "the input as given; live:IFACE for an interface")]
-    connection: Annotated[
-        str, Meaning("string", "CLIENT_IP:PORT>BROKER_IP:PORT, IPv6 addresses in brackets")
-    ]
-    connection_number: Annotated[
-        int,
-        Meaning(
-            "int64",
-            "1 for the first TCP connection on that pair of addresses, "
-            "2 when the ports are used again",
-        ),
-    ]
+    capture: Annotated[str, CAPTURE]
+    connection: Annotated[str, CONNECTION]
+    connection_number: Annotated[int, CONNECTION_NUMBER]
     client_ip: Annotated[str, Meaning("string", "IP address of the client")]
     broker_ip: Annotated[str, Meaning("string", "IP address of the broker")]
     client_port: Annotated[int, Meaning("int32", "TCP port of the client")]

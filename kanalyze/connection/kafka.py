@@ -94,7 +94,12 @@ class KafkaConnection:
             smallest_bytes=8,
         )
         self._responses = FrameCutter(
-            ResponseLocator(reader, self._waiting, patience_bytes=_PATIENCE_BYTES),
+            ResponseLocator(
+                reader,
+                self._waiting,
+                patience_bytes=_PATIENCE_BYTES,
+                from_middle=not in_sync[1 - client_side],
+            ),
             in_sync=in_sync[1 - client_side],
             smallest_bytes=4,
         )

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from kanalyze.connection.reader import MessageReader
     from kanalyze.protocol.catalog import Catalog
     from kanalyze.protocol.framing import Frame
+    from kanalyze.protocol.headers import RequestHeader
 
 __all__ = ["RequestLocator", "ResponseLocator", "after_tokens"]
 
@@ -44,6 +45,10 @@ _TOP_SIZE_BYTE = LARGEST_FRAME_BYTES >> 24
 _NEWER_VERSIONS = 8
 """How many versions beyond the tables a request may have and still be taken for one."""
 _MOST_CANDIDATES = 4096
+_KEPT_BYTES = 32 * 1024
+"""Of what answers no request that is known: it is looked at again when more are."""
+_NEAR_IDS = 1000
+"""Requests in flight at once: as far as the ids of neighbouring responses may be apart."""
 _MOST_TOKENS = 16
 
 
@@ -96,27 +101,37 @@ class RequestLocator(Locate):
         """
         if len(view) < _HEAD_BYTES:
             return "perhaps" if len(view) < 4 or _SIZE(view)[0] >= 8 else "no"
-        size = _SIZE(view)[0]
-        if not 8 <= size <= LARGEST_FRAME_BYTES:
+        header = self._header(view)
+        if header is None:
             return "no"
-        try:
-            header = self._reader.parse_header(view, size)
-        except WireError:
-            return "no"
-        api = self._catalog.api(header.api_key)
-        if api is None or not 0 <= header.api_version <= api.versions.highest + _NEWER_VERSIONS:
-            return "no"
-        if header.client_id is not None and not _sane(header.client_id):
-            return "no"
-        fits = self._reader.check_request(view, header, size)
+        fits = self._reader.check_request(view, header, _SIZE(view)[0])
         if fits is None:
             return "perhaps"
         return "yes" if fits else "no"
 
+    def _header(self, view: memoryview) -> RequestHeader | None:
+        """Return the header that a view begins with; None where it cannot be one."""
+        size = _SIZE(view)[0]
+        if not 8 <= size <= LARGEST_FRAME_BYTES:
+            return None
+        try:
+            header = self._reader.parse_header(view, size)
+        except WireError:
+            return None
+        api = self._catalog.api(header.api_key)
+        if api is None or not 0 <= header.api_version <= api.versions.highest + _NEWER_VERSIONS:
+            return None
+        if header.client_id is not None and not _sane(header.client_id):
+            return None
+        return header
+
     def _goes_on(self, view: memoryview, index: int) -> bool:
-        """Tell whether what follows a request may be the next one; one frame alone may be luck."""
+        """Tell whether what follows a request may be the next one; one frame alone may be luck.
+
+        Its header says enough: a client may send a body that breaks its grammar.
+        """
         following = view[index + _SIZE(view, index)[0] + 4 :]
-        return len(following) < _HEAD_BYTES or self.verdict(following) != "no"
+        return len(following) < _HEAD_BYTES or self._header(following) is not None
 
     def _candidates(self, view: memoryview, limit: int) -> list[int]:
         """Return the indices below ``limit`` where the fixed part of a header could stand."""
@@ -143,6 +158,7 @@ class ResponseLocator(Locate):
         waiting: Callable[[], Waiting],
         *,
         patience_bytes: int = _PATIENCE_BYTES,
+        from_middle: bool = True,
     ) -> None:
         """Make a locator.
 
@@ -151,13 +167,22 @@ class ResponseLocator(Locate):
             waiting: gives the (api_key, api_version) of the unanswered requests of each
                 correlation id.
             patience_bytes: held back before a part of a frame is believed.
+            from_middle: the first bytes shown are those that the capture begins with, which may
+                be answers to requests from before it.
         """
         self._reader = reader
         self._patience = patience_bytes
         self._waiting = waiting
+        self._at_first_byte = from_middle
 
     def __call__(self, view: memoryview) -> tuple[int | None, int]:
         """Return (index of a response's first byte or None, index of the first byte to keep)."""
+        found, keep = self._find(view)
+        if found is not None or keep:
+            self._at_first_byte = False
+        return found, keep
+
+    def _find(self, view: memoryview) -> tuple[int | None, int]:
         limit = len(view) - 8 + 1
         if limit <= 0:
             return None, 0
@@ -166,17 +191,19 @@ class ResponseLocator(Locate):
         for index in self._candidates(view, limit, waiting):
             size, correlation_id = _SIZE(view, index)[0], _SIZE(view, index + 4)[0]
             fits = self._fits(view[index:], size, waiting[correlation_id])
-            if fits:
-                return self._first_of_chain(view, index), index
+            if fits and self._goes_on(view, index, waiting):
+                leads = self._at_first_byte and _leads_to(view, index)
+                return (0 if leads else index), index
             if fits is None and perhaps is None:
                 perhaps = index
-        if perhaps is None and len(view) < self._patience:
+        if self._at_first_byte and perhaps is None and len(view) < self._patience:
             # What nobody waits for may be answers to requests from before the capture: several
             # with rising ids are; of one, what comes next will tell.
             responses = _chain(view)
             if responses is not None:
                 return (0 if responses > 1 else None), 0
-        return _believe(perhaps, len(view), limit, self._patience)
+        # The requests may be told later than their answers, where bytes before them are missing.
+        return _believe(perhaps, len(view), max(0, limit - _KEPT_BYTES), self._patience)
 
     def confirm(self, frame: Frame) -> bool:
         """Tell whether a frame that ended since it was found answers one that waits."""
@@ -209,23 +236,29 @@ class ResponseLocator(Locate):
         return indices
 
     @staticmethod
-    def _first_of_chain(view: memoryview, found: int) -> int:
-        """Return 0 if sizes lead from the first byte to a response that was found, else its index.
+    def _goes_on(view: memoryview, index: int, waiting: Waiting) -> bool:
+        """Tell whether what follows a response may be the next one; one alone may be luck."""
+        following = index + _SIZE(view, index)[0] + 4
+        if following + 8 > len(view):
+            return True
+        size, correlation_id = _SIZE(view, following)[0], _SIZE(view, following + 4)[0]
+        is_near = abs(correlation_id - _SIZE(view, index + 4)[0]) <= _NEAR_IDS
+        return 4 <= size <= LARGEST_FRAME_BYTES and (is_near or correlation_id in waiting)
 
-        A capture that begins between two frames begins with answers to requests that nobody saw;
-        the sizes are all that these say of themselves.
-        """
-        at = 0
-        for _ in range(_MOST_CANDIDATES):
-            if at == found:
-                return 0
-            if at + 8 > found:
-                break
-            size = _SIZE(view, at)[0]
-            if not 4 <= size <= LARGEST_FRAME_BYTES:
-                break
-            at += size + 4
-        return found
+
+def _leads_to(view: memoryview, found: int) -> bool:
+    """Tell whether sizes lead from the first byte to a response that was found, over rising ids.
+
+    A capture that begins between two frames begins with answers to requests that nobody saw; the
+    sizes and the ids are all that these say of themselves.
+    """
+    at, last = 0, _SIZE(view, found + 4)[0] - _NEAR_IDS
+    while at + 8 <= found:
+        size, correlation_id = _SIZE(view, at)[0], _SIZE(view, at + 4)[0]
+        if not 4 <= size <= LARGEST_FRAME_BYTES or correlation_id <= last:
+            return False
+        at, last = at + size + 4, correlation_id
+    return at == found and last < _SIZE(view, found + 4)[0]
 
 
 def _chain(view: memoryview) -> int | None:

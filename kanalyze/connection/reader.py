@@ -225,9 +225,10 @@ class MessageReader:
         here = view[: size + 4]
         try:
             at = parse_response_header(here, 4, len(here), plan.header_version).body
+            decode = plan.decode
             if api_key == API_VERSIONS and _INT16(here, at)[0] == _UNSUPPORTED_VERSION:
-                return True
-            _, end = plan.decode(here, at, 0, None)
+                decode = self._response_plan(api_key, 0).decode or decode
+            _, end = decode(here, at, 0, None)
         except (Truncated, struct.error):
             return None if len(here) < size + 4 else False
         except WireError:

@@ -239,7 +239,7 @@ class ConnectionTracker:
         peers = Peers(tcp, tcp.endpoints[client_side], tcp.endpoints[1 - client_side])
         sides = state.sides
         in_sync = (sides[0].from_start, sides[1].from_start)
-        from_start = tcp.opened_by is not None and in_sync[client_side]
+        from_start = tcp.start_seen[client_side] and in_sync[client_side]
         connection: _Connection
         if wire == "kafka-0.7":
             connection = Kafka07Connection(

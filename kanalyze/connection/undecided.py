@@ -58,14 +58,20 @@ class Found(NamedTuple):
 class Side:
     """One direction of an undecided connection."""
 
-    __slots__ = ("first", "held", "is_tls", "opened", "search")
+    __slots__ = ("first", "held", "index", "is_tls", "search", "tcp")
 
-    def __init__(self, *, opened: bool) -> None:
-        self.opened = opened
+    def __init__(self, tcp: TcpConnection, index: int) -> None:
+        self.tcp = tcp
+        self.index = index
         self.held = HeldStream()
         self.first = FirstBytes()
         self.search = Search()
         self.is_tls = False
+
+    @property
+    def opened(self) -> bool:
+        """Whether the first byte is that of the stream."""
+        return self.tcp.start_seen[self.index]
 
     @property
     def from_start(self) -> bool:
@@ -85,9 +91,8 @@ class Undecided:
     """
 
     def __init__(self, tcp: TcpConnection) -> None:
-        opened = tcp.opened_by is not None
         self.tcp = tcp
-        self.sides = (Side(opened=opened), Side(opened=opened))
+        self.sides = (Side(tcp, 0), Side(tcp, 1))
         self._items: tuple[list[StreamItem], list[StreamItem]] = ([], [])
         self._next: list[tuple[int, int]] = [(0, -1), (0, -1)]
 

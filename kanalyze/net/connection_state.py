@@ -249,7 +249,7 @@ class ConnectionState:
         is_answer = bool(segment.flags & ACK)
         if mine.position == 0 and not mine.held:
             mine.start(segment.sequence + 1, has_syn=True)
-        mine.has_syn = True
+        mine.note_syn(segment.sequence + 1)
         if self.tcp.opened_by is None:
             self.tcp.opened_by = other.index if is_answer else mine.index
         if is_answer and not other.started:

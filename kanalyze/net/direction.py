@@ -108,7 +108,14 @@ class Direction:
         """Set the sequence number of the first byte of the stream."""
         self.started = True
         self.has_syn = has_syn
+        self.connection.start_seen[self.index] = has_syn
         self.first_sequence = self.next_sequence = sequence & _SEQUENCE_MASK
+
+    def note_syn(self, first_sequence: int) -> None:
+        """Note that the SYN was seen, before the bytes or after some of them."""
+        self.has_syn = True
+        if distance(first_sequence, self.first_sequence) == 0:
+            self.connection.start_seen[self.index] = True
 
     def place(self, sequence: int) -> int:
         """Turn a sequence number into a position, the one nearest to what comes next."""

@@ -92,3 +92,41 @@ def test_sizes_that_lead_to_an_awaited_response_are_frames() -> None:
     assert responses({})(memoryview(unknown + k.response(6, b"and one more"))) == (0, 0)
     assert responses({})(memoryview(unknown + k.response(4, b"and one more")))[0] is None
     assert responses({})(memoryview(unknown + b"\xff" * 20))[0] is None
+
+
+def test_what_a_search_begins_with_is_taken_for_a_response_where_the_capture_begins_alone() -> None:
+    unknown = k.response(5, b"an answer to a request from before the capture")
+    view = memoryview(unknown + k.heartbeat_answer(77))
+    waiting = {77: {(k.HEARTBEAT, 0)}}
+    at_start = ResponseLocator(READER, lambda: waiting)
+    later = ResponseLocator(READER, lambda: waiting, from_middle=False)
+    assert at_start(view)[0] == 0
+    assert later(view)[0] == len(unknown)
+    # Only once: what is looked at after that does not begin the capture.
+    assert at_start(view)[0] == len(unknown)
+
+
+def test_one_response_that_fits_is_luck_where_nonsense_follows() -> None:
+    found = k.heartbeat_answer(77)
+    locate = responses({77: (k.HEARTBEAT, 0)})
+    assert locate(memoryview(b"\xee" * 3 + found + b"\xff" * 20))[0] is None
+    assert locate(memoryview(b"\xee" * 3 + found + k.heartbeat_answer(78)))[0] == 3
+    assert locate(memoryview(b"\xee" * 3 + found + b"\0\0"))[0] == 3
+
+
+def test_what_answers_no_known_request_is_kept_for_a_while() -> None:
+    waiting: dict[int, set[tuple[int, int]]] = {}
+    locate = ResponseLocator(READER, lambda: waiting, from_middle=False)
+    view = memoryview(b"\xee" * 9 + k.heartbeat_answer(77) + b"\xee" * 100)
+    assert locate(view) == (None, 0)
+    waiting[77] = {(k.HEARTBEAT, 0)}
+    assert locate(memoryview(bytes(view[:19])))[0] == 9
+    assert locate(memoryview(bytes(100_000)))[1] > 60_000
+
+
+def test_a_frame_that_is_there_comes_before_a_part_of_one() -> None:
+    # What looks like the beginning of a large answer, then a small one to its last byte.
+    part = (5_000_000).to_bytes(4, "big") + (76).to_bytes(4, "big") + b"\0" * 4 + b"\x7f" * 4
+    view = memoryview(b"\xee" * 3 + part + k.heartbeat_answer(77))
+    locate = responses({76: (k.METADATA, 1), 77: (k.HEARTBEAT, 0)})
+    assert locate(view)[0] == 3 + len(part)

@@ -17,7 +17,7 @@ def large(correlation_id: int, size: int) -> bytes:
 def talk_of(tracker: ConnectionTracker, serial: int) -> Talk:
     talk = Talk(tracker=tracker)
     ends = (Endpoint("10.0.0.1", 50000 + serial), Endpoint("10.0.0.2", 9092))
-    talk.tcp = TcpConnection(serial, ends, 1, CLIENT, TIME_NS, TIME_NS)
+    talk.tcp = TcpConnection(serial, ends, 1, CLIENT, TIME_NS, TIME_NS, start_seen=[True, True])
     return talk
 
 

@@ -836,3 +836,49 @@ def test_changed_bytes_of_packets_never_break_what_updates_promise(changes):
     assert done.collector.closed
     assert set(done.collector.closed) == set(done.connections)
     assert done.reassembler.counters.packets == len(packets)
+
+
+# What is missing at the end
+
+
+@BATCHES
+def test_a_fin_beyond_what_was_seen_says_how_much_is_missing(batch_packets):
+    done = reassemble(timed([*opening(), data(0, 100), *closing(250)]), batch_packets)
+    stream = done.stream()
+    assert [(gap.stream_offset, gap.length) for gap in stream.gaps] == [(100, 150)]
+    assert done.connections[0].lost_bytes == [150, 0]
+    assert [anomaly.kind for anomaly in done.anomalies] == [AnomalyKind.LOST_BYTES]
+
+
+@BATCHES
+def test_an_acknowledgment_beyond_what_was_seen_says_it_too(batch_packets):
+    done = reassemble(timed([*opening(), data(0, 100), answer(100), answer(300)]), batch_packets)
+    (gap,) = done.stream().gaps
+    assert (gap.stream_offset, gap.length, gap.packet) == (100, 200, 6)
+
+
+@BATCHES
+def test_one_byte_more_may_be_a_fin_that_was_not_seen(batch_packets):
+    done = reassemble(timed([*opening(), data(0, 100), answer(101)]), batch_packets)
+    assert done.stream().gaps == []
+
+
+@BATCHES
+def test_an_acknowledgment_far_from_the_stream_says_nothing(batch_packets):
+    packets = [*opening(), data(0, 100), answer(100 + (65 << 20)), data(100, 110)]
+    assert reassemble(timed(packets), batch_packets).connections[0].lost_bytes == [0, 0]
+
+
+@BATCHES
+def test_where_a_stream_begins_is_known_by_its_syn_or_the_answer_to_it(batch_packets):
+    syn, answered, done_opening = opening()
+    talk = [data(0, 10), segment(to_broker=False, seq=901, ack=11, payload=b"told")]
+    for packets, seen in (
+        ([syn, answered, done_opening, *talk], [True, True]),
+        ([syn, done_opening, *talk], [True, False]),
+        ([answered, done_opening, *talk], [True, True]),
+        ([done_opening, *talk], [False, False]),
+    ):
+        (connection,) = reassemble(timed(packets), batch_packets).connections
+        by_client = connection.endpoints[0] == CLIENT
+        assert connection.start_seen == (seen if by_client else seen[::-1])

@@ -33,8 +33,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Judgement", "Lossy", "judge", "packets_of", "pcap_without", "rows_without"]
 
-UNPROVABLE = ("trailing_bytes", "malformed_body")
-"""A body that is not what its version says proves no boundary: after a loss it may go unseen."""
+UNPROVABLE = ("trailing_bytes", "malformed_body", "snapped_bytes")
+"""A body that is not what its version says, or not there, proves no boundary: after a loss it may
+go unseen."""
 
 LEARNED = ("client_software_name", "client_software_version", "principal", "waited")
 """What a row takes from earlier exchanges: null is right when those are not there."""

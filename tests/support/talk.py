@@ -39,6 +39,7 @@ class Talk:
         self.tracker = tracker or ConnectionTracker(reader, self.catalog, is_broker=is_broker)
         ends = (Endpoint("10.0.0.1", 50000), Endpoint("10.0.0.2", 9092))
         self.tcp = TcpConnection(1, ends, 1, opened_by, TIME_NS, TIME_NS)
+        self.tcp.start_seen = [opened_by is not None] * 2
         self.packet = 0
         self.offsets = [0, 0]
         self.exchanges: list[Exchange] = []
