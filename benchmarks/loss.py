@@ -2,7 +2,7 @@
 
     python -m benchmarks.loss [--seeds N] [--capture NAME ...] [--markdown FILE]
 
-Drops 0.1 %, 1 % and 10 % of the packets of each capture in captures/, and all before a random
+Drops none, 0.1 %, 1 % and 10 % of the packets of each capture in captures/, and all before a random
 packet, and counts: exchanges that no loss touched, how many of these come out right, how many are
 missing, and how many rows say what was not so. tshark is asked on the same files for the requests
 and responses that it pairs (``kafka.request_frame``, ``kafka.response_frame``), with each broker's
@@ -28,7 +28,9 @@ SHARES = (0.001, 0.01, 0.1)
 
 
 def dropped(lossy: Lossy, share: float | None, noise: random.Random) -> frozenset[int]:
-    """Choose packets: each with a probability, or all before one."""
+    """Choose packets: each with a probability, or all before one (None)."""
+    if share == 0:
+        return frozenset()
     if share is None:
         return lossy.with_copies(range(1, noise.randint(2, lossy.packets)))
     numbers = [number for number in range(1, lossy.packets + 1) if noise.random() < share]
@@ -86,8 +88,11 @@ def main() -> None:
     heads = "dropped", "untouched", "right", "missing", "wrong"
     tshark = "tshark: untouched", "right", "missing", "wrong"
     lines = ["| " + " | ".join((*heads, *tshark)) + " |", "|" + "---|" * 9]
-    for share in (*SHARES, None):
-        counts = sum((compare(name, share, arguments.seeds) for name in names), Counter[str]())
+    for share in (0.0, *SHARES, None):
+        counts = sum(
+            (compare(name, share, arguments.seeds if share != 0 else 1) for name in names),
+            Counter[str](),
+        )
         label = "all before a packet" if share is None else f"{100 * share:g} %"
         cells = [
             label,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.analysis.keyed import SmallestTexts, bounded_text
@@ -405,8 +406,13 @@ class SlowestRequests:
             for row in rows
             if row.latency_ns is not None and (least_ns is None or row.latency_ns >= least_ns)
         ]
-        considered.sort(key=lambda item: item[0])
-        self._keep((order, _slow_entry(row)) for order, row in considered[:MAX_SLOWEST])
+        considered.sort(key=itemgetter(0))
+        if len(considered) > MAX_SLOWEST:
+            last = considered[MAX_SLOWEST - 1][0]
+            considered = [item for item in considered if item[0] <= last]
+        entries = [(order, _slow_entry(row)) for order, row in considered]
+        # Between equals decides whatever else is shown of them.
+        self._keep(((*order, repr(entry)), entry) for order, entry in entries)
 
     def merge(self, other: SlowestRequests) -> None:
         """Consider the requests of another."""
@@ -424,7 +430,7 @@ class SlowestRequests:
         return least
 
     def _keep(self, entries: Iterable[tuple[tuple[int | str, ...], dict[str, Any]]]) -> None:
-        self._entries = sorted([*self._entries, *entries], key=lambda item: item[0])[:MAX_SLOWEST]
+        self._entries = sorted([*self._entries, *entries], key=itemgetter(0))[:MAX_SLOWEST]
 
 
 def _slowness(row: Row, latency_ns: int) -> tuple[int | str, ...]:

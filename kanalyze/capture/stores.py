@@ -12,7 +12,6 @@ They are used and never shown: not in names, not in messages.
 
 from __future__ import annotations
 
-import asyncio
 import fnmatch
 import importlib
 import io
@@ -278,13 +277,7 @@ class _ReadAhead(io.RawIOBase):
 
 def _errors() -> tuple[type[Exception], ...]:
     """Return what file systems raise; those of the web are not all of them OSErrors."""
-    known: tuple[type[Exception], ...] = (
-        OSError,
-        ValueError,
-        ImportError,
-        NotImplementedError,
-        asyncio.TimeoutError,
-    )
+    known: tuple[type[Exception], ...] = (OSError, ValueError, ImportError, NotImplementedError)
     client = sys.modules.get("aiohttp")
     return known if client is None else (*known, client.ClientError)
 

@@ -5,6 +5,7 @@ In: parsed arguments. Out: batches of rows. This module must not know what is do
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 from contextlib import contextmanager
@@ -36,6 +37,7 @@ _FILTERS = {
     "until": "until",
 }
 """Conditions of a filter, and the arguments that give them."""
+_OBJECTS_BETWEEN_COLLECTIONS = 100_000
 _PATIENCE_S = 1.0
 _REFRESH_S = 0.1
 
@@ -48,6 +50,9 @@ def analysis_of(
     ``keep`` tells whose messages' bytes are wanted, as in :class:`~kanalyze.pipeline.Analysis`;
     ``catalog`` is for those who made one with ``arguments.definitions`` before.
     """
+    # Rows are many small objects in no cycles; looking for cycles among them took a third of the
+    # time of a command (requests on small requests: 3.4 s, of which 1.1 s).
+    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS, 50, 100)
     if catalog is None and arguments.definitions is not None:
         catalog = Catalog(arguments.definitions)
     # Not every command has every filter.

@@ -13,17 +13,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from kanalyze.connection.exchange import Exchange, Message
-from kanalyze.connection.locate import RequestLocator, ResponseLocator
+from kanalyze.connection.findings import PENDING_BYTES, Findings
+from kanalyze.connection.locate import ResponseLocator
 from kanalyze.connection.pairing import Pairing
 from kanalyze.connection.reader import (
     API_VERSIONS,
     PRODUCE,
     SASL_AUTHENTICATE,
     SASL_HANDSHAKE,
+    Body,
 )
 from kanalyze.connection.sasl import principal_of
-from kanalyze.connection.shedding import PENDING_BYTES, note_shed
-from kanalyze.model import Anomaly, AnomalyKind
+from kanalyze.model import AnomalyKind
 from kanalyze.protocol.framing import FrameCutter
 from kanalyze.protocol.wire import WireError
 
@@ -31,20 +32,24 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kanalyze.connection.exchange import Peers
+    from kanalyze.connection.locate import RequestLocator
     from kanalyze.connection.reader import MessageReader
-    from kanalyze.model import StreamItem
-    from kanalyze.protocol.catalog import Catalog
+    from kanalyze.model import Anomaly, StreamItem
     from kanalyze.protocol.framing import Frame
     from kanalyze.protocol.headers import RequestHeader
 
-__all__ = ["KafkaConnection", "Keep"]
+__all__ = ["PATIENCE_BYTES", "KafkaConnection", "Keep"]
 
 Keep: TypeAlias = "Callable[[int], bool]"
 """Tells of an API key whether the bytes of its messages are wanted."""
 
-_PATIENCE_BYTES = 1024 * 1024
+PATIENCE_BYTES = 1024 * 1024
 """Held back of a direction out of sync before a frame that is not all there is believed: few are
 larger."""
+LARGEST_BODY_BYTES = 16 * 1024 * 1024
+"""Of a message, without its record data, that is read: values take up to 43 times as much (measured
+over all messages). The metadata of 200,000 partitions takes about 10 MB."""
+_TOO_LARGE = Body(None, None, AnomalyKind.MEMORY_LIMIT)
 _MOST_EARLY_RESPONSES = 64
 _MOST_EARLY_BYTES = 1024 * 1024
 _NEVER = 1 << 62
@@ -57,8 +62,8 @@ something else."""
 class KafkaConnection:
     """Reads and pairs what goes over one connection.
 
-    ``decoded_bytes`` and ``undecoded_bytes`` count whole frames, by whether their body was read
-    to the end; ``skipped_bytes`` counts what was passed over while out of sync.
+    The byte counters are those of :class:`~kanalyze.connection.findings.Findings`, and what was
+    passed over while out of sync.
     """
 
     def __init__(
@@ -66,7 +71,7 @@ class KafkaConnection:
         peers: Peers,
         client_side: int,
         reader: MessageReader,
-        catalog: Catalog,
+        locate: RequestLocator,
         *,
         in_sync: tuple[bool, bool],
         from_start: bool,
@@ -79,7 +84,7 @@ class KafkaConnection:
             peers: the two ends.
             client_side: which direction (0 or 1) the requests come from.
             reader: reads headers and bodies.
-            catalog: the known APIs.
+            locate: finds requests after a loss; one for all connections.
             in_sync: by direction, whether its first byte begins a frame.
             from_start: whether the connection was seen from its handshake on.
             keep: tells of an API key whether the bytes of its messages are wanted; None: of none.
@@ -89,7 +94,7 @@ class KafkaConnection:
         self._client_side = client_side
         self._reader = reader
         self._requests = FrameCutter(
-            RequestLocator(reader, catalog, patience_bytes=_PATIENCE_BYTES),
+            locate,
             in_sync=in_sync[client_side],
             smallest_bytes=8,
         )
@@ -97,7 +102,7 @@ class KafkaConnection:
             ResponseLocator(
                 reader,
                 self._waiting,
-                patience_bytes=_PATIENCE_BYTES,
+                patience_bytes=PATIENCE_BYTES,
                 from_middle=not in_sync[1 - client_side],
             ),
             in_sync=in_sync[1 - client_side],
@@ -117,11 +122,19 @@ class KafkaConnection:
         self._mechanism: str | None = None
         self._raw_tokens = _MOST_TOKENS if tokens_first else 0
         self._done: list[Exchange] = []
-        self._anomalies: list[Anomaly] = []
+        self._findings = Findings(peers.tcp)
         is_whole = from_start and all(in_sync)
         self._lost_ns = None if is_whole else peers.tcp.first_time_ns
-        self.decoded_bytes = 0
-        self.undecoded_bytes = 0
+
+    @property
+    def decoded_bytes(self) -> int:
+        """Bytes of frames whose body was read to the end."""
+        return self._findings.decoded_bytes
+
+    @property
+    def undecoded_bytes(self) -> int:
+        """Bytes of frames whose body was not."""
+        return self._findings.undecoded_bytes
 
     @property
     def skipped_bytes(self) -> int:
@@ -144,13 +157,13 @@ class KafkaConnection:
             (self._requests, self._client_side),
             (self._responses, 1 - self._client_side),
         ):
-            note_shed(self._anomalies, self.peers.tcp, side, cutter)
+            self._findings.shed(cutter, side)
         for frame, _ in self._early:
             self._orphan(frame)
         self._early.clear()
         self._early_bytes = 0
         for exchange in self._pairing.take_oldest(len(self._pairing) // 2):
-            self._note(AnomalyKind.PENDING_LIMIT, exchange)
+            self._findings.of_exchange(AnomalyKind.PENDING_LIMIT, exchange)
             self._unanswered(exchange)
 
     def feed(self, items: tuple[list[StreamItem], list[StreamItem]]) -> list[Exchange]:
@@ -177,7 +190,7 @@ class KafkaConnection:
             (self._requests, self._client_side),
             (self._responses, 1 - self._client_side),
         ):
-            frame = cutter.partial
+            frame = self._findings.incomplete(cutter, side)
             if frame is not None:
                 self._incomplete(frame, side)
         for frame, _ in self._early:
@@ -192,8 +205,7 @@ class KafkaConnection:
 
     def take_anomalies(self) -> list[Anomaly]:
         """Return the anomalies found since the last call."""
-        found, self._anomalies = self._anomalies, []
-        return found
+        return self._findings.take()
 
     # -- the order of things ----------------------------------------------------------------------
 
@@ -253,15 +265,7 @@ class KafkaConnection:
         self._raw_tokens = 0
         self._learn(frame, header)
         message = Message(frame)
-        exchange = Exchange(
-            self.peers,
-            message,
-            None,
-            header.api_key,
-            header.api_version,
-            header.correlation_id,
-            header.client_id,
-        )
+        exchange = self._exchange(message, header)
         self._read(frame, exchange, message, header)
         if header.api_key == PRODUCE and self._reader.acks(frame, header) == 0:
             exchange.one_way = True
@@ -271,10 +275,21 @@ class KafkaConnection:
             return
         self._wait(exchange)
 
+    def _exchange(self, request: Message, header: RequestHeader) -> Exchange:
+        return Exchange(
+            self.peers,
+            request,
+            None,
+            header.api_key,
+            header.api_version,
+            header.correlation_id,
+            header.client_id,
+        )
+
     def _wait(self, exchange: Exchange) -> None:
         dropped = self._pairing.ask(exchange)
         if dropped is not None:
-            self._note(AnomalyKind.PENDING_LIMIT, dropped)
+            self._findings.of_exchange(AnomalyKind.PENDING_LIMIT, dropped)
             self._unanswered(dropped)
         self._take_given_up()
 
@@ -285,12 +300,22 @@ class KafkaConnection:
     def _read(
         self, frame: Frame, exchange: Exchange, message: Message, header: RequestHeader
     ) -> None:
-        body = self._reader.request_body(frame, header)
+        if self._is_too_large(frame, header.api_key):
+            body = _TOO_LARGE
+        else:
+            body = self._reader.request_body(frame, header)
         message.values = body.values
         message.version = body.version
         if self._wants_bytes(header.api_key):
             message.data = _data(frame)
-        self._count(frame, exchange, body.version, body.problem, self._client_side)
+        self._count(frame, exchange, body, self._client_side)
+
+    def _is_too_large(self, frame: Frame, api_key: int) -> bool:
+        """Tell whether reading a body could take memory out of all proportion.
+
+        Record data counts where its bytes are wanted alone; else it was let go (:meth:`_skim`).
+        """
+        return frame.held_bytes > LARGEST_BODY_BYTES and not self._wants_bytes(api_key)
 
     def _is_request(self, frame: Frame, header: RequestHeader) -> bool:
         view = frame.whole()
@@ -300,9 +325,9 @@ class KafkaConnection:
         if self._raw_tokens:
             self._token(frame)
             return
-        self.undecoded_bytes += frame.length
+        self._findings.undecoded_bytes += frame.length
         kind = AnomalyKind.MISSING_BYTES if frame.missing_bytes else AnomalyKind.MALFORMED_BODY
-        self._anomalies.append(self._anomaly(kind, frame, self._client_side, "request header"))
+        self._findings.of_frame(kind, frame, self._client_side, "request header")
 
     def _learn(self, frame: Frame, header: RequestHeader) -> None:
         """Follow what requests say of the connection itself: software, login."""
@@ -332,7 +357,7 @@ class KafkaConnection:
     def _token(self, frame: Frame) -> None:
         """Take a frame for a SASL token without a header: its user is kept, nothing else."""
         self._raw_tokens -= 1
-        self.decoded_bytes += frame.length
+        self._findings.decoded_bytes += frame.length
         if self.peers.principal is None and frame.whole() is not None:
             token = bytes(frame.read(4, frame.size))
             self._learn_user(token)
@@ -352,7 +377,7 @@ class KafkaConnection:
         if exchange is not None:
             self._answer(exchange, frame)
         elif self._raw_tokens:
-            self.decoded_bytes += frame.length
+            self._findings.decoded_bytes += frame.length
         else:
             self._keep_early(frame, correlation_id)
 
@@ -380,7 +405,7 @@ class KafkaConnection:
             del self._early[index]
             self._early_bytes -= frame.held_bytes
             if is_before:
-                self._note(AnomalyKind.RESPONSE_BEFORE_REQUEST, exchange)
+                self._findings.of_exchange(AnomalyKind.RESPONSE_BEFORE_REQUEST, exchange)
             self._answer(exchange, frame)
             return True
         return False
@@ -389,57 +414,47 @@ class KafkaConnection:
         message = Message(frame)
         exchange.response = message
         if exchange.api_key is not None and exchange.api_version is not None:
-            body = self._reader.response_body(frame, exchange.api_key, exchange.api_version)
+            if self._is_too_large(frame, exchange.api_key):
+                body = _TOO_LARGE
+            else:
+                body = self._reader.response_body(frame, exchange.api_key, exchange.api_version)
             message.values = body.values
             message.version = body.version
             if self._wants_bytes(exchange.api_key):
                 message.data = _data(frame)
-            self._count(frame, exchange, body.version, body.problem, 1 - self._client_side)
+            self._count(frame, exchange, body, 1 - self._client_side)
         self._end(exchange)
 
     def _orphan(self, frame: Frame) -> None:
         correlation_id = self._reader.correlation_id(frame)
         exchange = Exchange(self.peers, None, Message(frame), None, None, correlation_id, None)
-        self.undecoded_bytes += frame.length
-        exchange.anomalies.append(AnomalyKind.ORPHAN_RESPONSE)
-        self._anomalies.append(
-            self._anomaly(AnomalyKind.ORPHAN_RESPONSE, frame, 1 - self._client_side)
-        )
+        self._findings.undecoded_bytes += frame.length
+        kind = AnomalyKind.ORPHAN_RESPONSE
+        self._findings.of_frame(kind, frame, 1 - self._client_side, "", exchange)
         self._end(exchange)
 
     def _bad_response(self, frame: Frame) -> None:
         if self._raw_tokens:
-            self.decoded_bytes += frame.length
+            self._findings.decoded_bytes += frame.length
             return
-        self.undecoded_bytes += frame.length
+        self._findings.undecoded_bytes += frame.length
         kind = AnomalyKind.MISSING_BYTES if frame.missing_bytes else AnomalyKind.MALFORMED_BODY
-        self._anomalies.append(self._anomaly(kind, frame, 1 - self._client_side, "correlation id"))
+        self._findings.of_frame(kind, frame, 1 - self._client_side, "correlation id")
 
     # -- what went wrong ---------------------------------------------------------------------------
 
-    def _count(
-        self,
-        frame: Frame,
-        exchange: Exchange,
-        version: int | None,
-        problem: AnomalyKind | None,
-        side: int,
-    ) -> None:
-        if version is None:
-            self.undecoded_bytes += frame.length
+    def _count(self, frame: Frame, exchange: Exchange, body: Body, side: int) -> None:
+        """Note what became of a message's body."""
+        if body.version is None:
+            self._findings.undecoded_bytes += frame.length
         else:
-            self.decoded_bytes += frame.length
+            self._findings.decoded_bytes += frame.length
         if frame.missing_bytes:
             self._note_hole(frame, exchange)
-        if problem is None:
-            return
-        if problem in (AnomalyKind.MALFORMED_BODY, AnomalyKind.MISSING_BYTES):
-            exchange.malformed = True
-        if problem not in exchange.anomalies:
-            exchange.anomalies.append(problem)
-        self._anomalies.append(
-            self._anomaly(problem, frame, side, "", exchange.api_key, exchange.api_version)
-        )
+        if body.problem is not None:
+            if body.problem in (AnomalyKind.MALFORMED_BODY, AnomalyKind.MISSING_BYTES):
+                exchange.malformed = True
+            self._findings.of_frame(body.problem, frame, side, "", exchange)
 
     def _note_hole(self, frame: Frame, exchange: Exchange) -> None:
         """Say in the exchange that not all of it was seen, though it may be read all the same."""
@@ -451,20 +466,11 @@ class KafkaConnection:
             if size and kind not in exchange.anomalies:
                 exchange.anomalies.append(kind)
 
-    def _note(self, kind: AnomalyKind, exchange: Exchange) -> None:
-        exchange.anomalies.append(kind)
-        message = exchange.request or exchange.response
-        self._anomalies.append(
-            Anomaly(
-                kind,
-                time_ns=message.start_ns if message else None,
-                packet=message.start_packet if message else None,
-                connection=self.peers.tcp,
-                api_key=exchange.api_key,
-                api_version=exchange.api_version,
-                length=message.length if message else None,
-            )
-        )
+    def _note_losses(self, cutter: FrameCutter, side: int) -> None:
+        for stream_offset, time_ns, _ in self._findings.losses(cutter, side):
+            if side == self._client_side:
+                self._pairing.lose_requests()
+            self._losses[side].append((stream_offset, time_ns))
 
     def _pass_losses(self, frame: Frame, side: int) -> None:
         """Note when a frame is the first one after a loss of sync."""
@@ -485,13 +491,11 @@ class KafkaConnection:
     def _unanswered(self, exchange: Exchange) -> None:
         if self._pairing.may_be_lost(exchange):
             exchange.anomalies.append(AnomalyKind.LOST_BYTES)
-        self._note(AnomalyKind.UNANSWERED_REQUEST, exchange)
+        self._findings.of_exchange(AnomalyKind.UNANSWERED_REQUEST, exchange)
         self._end(exchange)
 
     def _incomplete(self, frame: Frame, side: int) -> None:
         """Take what a frame without an end still tells: its header, and when it began."""
-        self.undecoded_bytes += frame.held_bytes
-        self._anomalies.append(self._anomaly(AnomalyKind.INCOMPLETE_FRAME, frame, side))
         try:
             if side == self._client_side:
                 self._incomplete_request(frame, self._reader.request_header(frame))
@@ -501,15 +505,7 @@ class KafkaConnection:
             return
 
     def _incomplete_request(self, frame: Frame, header: RequestHeader) -> None:
-        exchange = Exchange(
-            self.peers,
-            Message(frame),
-            None,
-            header.api_key,
-            header.api_version,
-            header.correlation_id,
-            header.client_id,
-        )
+        exchange = self._exchange(Message(frame), header)
         exchange.anomalies.append(AnomalyKind.INCOMPLETE_FRAME)
         self._wait(exchange)
 
@@ -522,46 +518,6 @@ class KafkaConnection:
         exchange.malformed = True
         exchange.anomalies.append(AnomalyKind.INCOMPLETE_FRAME)
         self._end(exchange)
-
-    def _note_losses(self, cutter: FrameCutter, side: int) -> None:
-        for stream_offset, size, time_ns, packet in cutter.take_losses():
-            if side == self._client_side:
-                self._pairing.lose_requests()
-            self._losses[side].append((stream_offset, time_ns))
-            kind = AnomalyKind.NOT_IN_SYNC if size is None else AnomalyKind.IMPLAUSIBLE_SIZE
-            self._anomalies.append(
-                Anomaly(
-                    kind,
-                    time_ns=time_ns,
-                    packet=packet,
-                    connection=self.peers.tcp,
-                    direction=side,
-                    stream_offset=stream_offset,
-                    detail="" if size is None else f"size {size}",
-                )
-            )
-
-    def _anomaly(  # the same place for all that concerns a frame
-        self,
-        kind: AnomalyKind,
-        frame: Frame,
-        side: int,
-        detail: str = "",
-        api_key: int | None = None,
-        api_version: int | None = None,
-    ) -> Anomaly:
-        return Anomaly(
-            kind,
-            time_ns=frame.start_time_ns,
-            packet=frame.start_packet,
-            connection=self.peers.tcp,
-            direction=side,
-            stream_offset=frame.stream_offset,
-            length=frame.length,
-            api_key=api_key,
-            api_version=api_version,
-            detail=detail,
-        )
 
 
 def _data(frame: Frame) -> bytes | None:

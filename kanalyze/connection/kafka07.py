@@ -15,8 +15,8 @@ from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from kanalyze.connection.exchange import Exchange, Message
+from kanalyze.connection.findings import PENDING_BYTES, Findings
 from kanalyze.connection.locate07 import Request07Locator, Response07Locator
-from kanalyze.connection.shedding import PENDING_BYTES, note_shed
 from kanalyze.model import Anomaly, AnomalyKind
 from kanalyze.protocol.framing import FrameCutter
 from kanalyze.protocol.kafka07 import (
@@ -97,9 +97,17 @@ class Kafka07Connection:
         self._pending: deque[tuple[Exchange, Request07 | None]] = deque()
         self._guess: _Guess | None = None
         self._done: list[Exchange] = []
-        self._anomalies: list[Anomaly] = []
-        self.decoded_bytes = 0
-        self.undecoded_bytes = 0
+        self._findings = Findings(peers.tcp)
+
+    @property
+    def decoded_bytes(self) -> int:
+        """Bytes of frames that were read to the end."""
+        return self._findings.decoded_bytes
+
+    @property
+    def undecoded_bytes(self) -> int:
+        """Bytes of frames that were not."""
+        return self._findings.undecoded_bytes
 
     @property
     def skipped_bytes(self) -> int:
@@ -114,11 +122,8 @@ class Kafka07Connection:
 
     def shed(self) -> None:
         """Let go of what takes memory; what is lost by that is an anomaly."""
-        for cutter, side in (
-            (self._requests, self._client_side),
-            (self._responses, 1 - self._client_side),
-        ):
-            note_shed(self._anomalies, self.peers.tcp, side, cutter)
+        self._findings.shed(self._requests, self._client_side)
+        self._findings.shed(self._responses, 1 - self._client_side)
         self._lose()
 
     def feed(self, items: tuple[list[StreamItem], list[StreamItem]]) -> list[Exchange]:
@@ -143,22 +148,15 @@ class Kafka07Connection:
 
     def close(self) -> list[Exchange]:
         """End the connection; return what is left: requests without an answer."""
-        for cutter, side in (
-            (self._requests, self._client_side),
-            (self._responses, 1 - self._client_side),
-        ):
-            frame = cutter.partial
-            if frame is not None:
-                self.undecoded_bytes += frame.held_bytes
-                self._note(AnomalyKind.INCOMPLETE_FRAME, frame, side)
+        self._findings.incomplete(self._requests, self._client_side)
+        self._findings.incomplete(self._responses, 1 - self._client_side)
         self._lose()
         done, self._done = self._done, []
         return done
 
     def take_anomalies(self) -> list[Anomaly]:
         """Return the anomalies found since the last call."""
-        found, self._anomalies = self._anomalies, []
-        return found
+        return self._findings.take()
 
     # -- order and certainty ----------------------------------------------------------------------
 
@@ -173,26 +171,9 @@ class Kafka07Connection:
 
     def _losses(self) -> deque[int]:
         """Note the losses of this batch; return the packets that came after them, in order."""
-        packets: list[int] = []
-        for cutter, side in (
-            (self._requests, self._client_side),
-            (self._responses, 1 - self._client_side),
-        ):
-            for stream_offset, size, time_ns, packet in cutter.take_losses():
-                packets.append(packet)
-                kind = AnomalyKind.NOT_IN_SYNC if size is None else AnomalyKind.IMPLAUSIBLE_SIZE
-                self._anomalies.append(
-                    Anomaly(
-                        kind,
-                        time_ns=time_ns,
-                        packet=packet,
-                        connection=self.peers.tcp,
-                        direction=side,
-                        stream_offset=stream_offset,
-                        detail="" if size is None else f"size {size}",
-                    )
-                )
-        return deque(sorted(packets))
+        losses = self._findings.losses(self._requests, self._client_side)
+        losses += self._findings.losses(self._responses, 1 - self._client_side)
+        return deque(sorted(packet for _, _, packet in losses))
 
     def _lose(self) -> None:
         """Give up what waits: which answer is whose cannot be told any more."""
@@ -248,7 +229,7 @@ class Kafka07Connection:
                 self._unanswered(self._pending.popleft()[0])
         self._pending.append((exchange, request))
         if len(self._pending) > _MOST_PENDING:
-            self._note(AnomalyKind.PENDING_LIMIT, frame, self._client_side)
+            self._findings.of_frame(AnomalyKind.PENDING_LIMIT, frame, self._client_side)
             self._lose()
 
     def _read_request(self, frame: Frame, exchange: Exchange) -> Request07 | None:
@@ -261,10 +242,10 @@ class Kafka07Connection:
         except WireError:
             self._bad(AnomalyKind.MALFORMED_BODY, frame, side, exchange)
             return None
-        self.decoded_bytes += frame.length
+        self._findings.decoded_bytes += frame.length
         exchange.api_key, exchange.api_version = int(request.type), 0
         if any(part.messages and part.messages.bad_checksums for part in request.parts):
-            self._note(AnomalyKind.MALFORMED_BODY, frame, side, "checksum", exchange)
+            self._findings.of_frame(AnomalyKind.MALFORMED_BODY, frame, side, "checksum", exchange)
         return request
 
     @staticmethod
@@ -292,11 +273,11 @@ class Kafka07Connection:
             exchange.response = orphan.response
             self._answer(frame, exchange, values)
         elif values is None or request is None or not self._can_be_guessed(request, values):
-            self.undecoded_bytes += frame.length
+            self._findings.undecoded_bytes += frame.length
             self._unanswered(exchange)
             self._orphan(orphan)
         else:
-            self.decoded_bytes += frame.length
+            self._findings.decoded_bytes += frame.length
             part = values[0]
             assert isinstance(part, FetchPart07)
             offset = (request.parts[0].offset or 0) + part.messages.whole_bytes
@@ -304,7 +285,7 @@ class Kafka07Connection:
 
     def _no_request(self, frame: Frame, orphan: Exchange) -> None:
         """Take a response that no known request is left for: one was lost, or never seen."""
-        self.undecoded_bytes += frame.length
+        self._findings.undecoded_bytes += frame.length
         self._lose()
         self._orphan(orphan)
 
@@ -330,9 +311,11 @@ class Kafka07Connection:
             kind = AnomalyKind.MISSING_BYTES if frame.missing_bytes else AnomalyKind.MALFORMED_BODY
             self._bad(kind, frame, side, exchange)
         else:
-            self.decoded_bytes += frame.length
+            self._findings.decoded_bytes += frame.length
             if any(isinstance(p, FetchPart07) and p.messages.bad_checksums for p in values):
-                self._note(AnomalyKind.MALFORMED_BODY, frame, side, "checksum", exchange)
+                self._findings.of_frame(
+                    AnomalyKind.MALFORMED_BODY, frame, side, "checksum", exchange
+                )
         self._finish(exchange, values)
 
     def _hold(self, frame: Frame, message: Message | None, kind: int | None) -> None:
@@ -350,56 +333,17 @@ class Kafka07Connection:
     # -- what went wrong ---------------------------------------------------------------------------
 
     def _bad(self, kind: AnomalyKind, frame: Frame, side: int, exchange: Exchange) -> None:
-        self.undecoded_bytes += frame.length
+        self._findings.undecoded_bytes += frame.length
         exchange.malformed = True
-        self._note(kind, frame, side, "", exchange)
+        self._findings.of_frame(kind, frame, side, "", exchange)
 
     def _unanswered(self, exchange: Exchange) -> None:
-        message = exchange.request
-        exchange.anomalies.append(AnomalyKind.UNANSWERED_REQUEST)
-        self._of(AnomalyKind.UNANSWERED_REQUEST, message, exchange.api_key)
+        self._findings.of_exchange(AnomalyKind.UNANSWERED_REQUEST, exchange)
         self._done.append(exchange)
 
     def _orphan(self, exchange: Exchange) -> None:
-        exchange.anomalies.append(AnomalyKind.ORPHAN_RESPONSE)
-        self._of(AnomalyKind.ORPHAN_RESPONSE, exchange.response, None)
+        self._findings.of_exchange(AnomalyKind.ORPHAN_RESPONSE, exchange)
         self._done.append(exchange)
-
-    def _of(self, kind: AnomalyKind, message: Message | None, api_key: int | None) -> None:
-        self._anomalies.append(
-            Anomaly(
-                kind,
-                time_ns=message.start_ns if message else None,
-                packet=message.start_packet if message else None,
-                connection=self.peers.tcp,
-                length=message.length if message else None,
-                api_key=api_key,
-            )
-        )
-
-    def _note(
-        self,
-        kind: AnomalyKind,
-        frame: Frame,
-        side: int,
-        detail: str = "",
-        exchange: Exchange | None = None,
-    ) -> None:
-        if exchange is not None and kind not in exchange.anomalies:
-            exchange.anomalies.append(kind)
-        self._anomalies.append(
-            Anomaly(
-                kind,
-                time_ns=frame.start_time_ns,
-                packet=frame.start_packet,
-                connection=self.peers.tcp,
-                direction=side,
-                stream_offset=frame.stream_offset,
-                length=frame.length,
-                api_key=exchange.api_key if exchange else None,
-                detail=detail,
-            )
-        )
 
 
 def _ended(frame: Frame) -> int:

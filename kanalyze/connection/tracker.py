@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from kanalyze.connection.ended import ConnectionCounts, EndedConnection
 from kanalyze.connection.exchange import Peers
 from kanalyze.connection.guess import guess_protocol
-from kanalyze.connection.kafka import KafkaConnection
+from kanalyze.connection.kafka import PATIENCE_BYTES, KafkaConnection
 from kanalyze.connection.kafka07 import Kafka07Connection
+from kanalyze.connection.locate import RequestLocator
 from kanalyze.connection.tls import is_alert, is_client_hello
 from kanalyze.connection.undecided import Judge, Undecided, client_hello_side
 from kanalyze.model import Anomaly, AnomalyKind, Gap
@@ -100,10 +101,10 @@ class ConnectionTracker:
                 take together. Above it those that take the most let go of it.
         """
         self._reader = reader
-        self._catalog = catalog
         self._is_broker = is_broker
         self._keep = keep
         self._judge = Judge(reader, catalog)
+        self._locate = RequestLocator(reader, catalog, patience_bytes=PATIENCE_BYTES)
         self._undecided: dict[int, Undecided] = {}
         self._kafka: dict[int, _Kafka] = {}
         self._ignored: dict[int, _Ignored] = {}
@@ -250,7 +251,7 @@ class ConnectionTracker:
                 peers,
                 client_side,
                 self._reader,
-                self._catalog,
+                self._locate,
                 in_sync=in_sync,
                 from_start=from_start,
                 keep=self._keep,

@@ -39,6 +39,8 @@ __all__ = ["Found", "Judge", "Side", "Undecided", "client_hello_side"]
 _STEP_BYTES = 16 * 1024
 """Of each direction, how much is taken in before a verdict is sought: what comes after a verdict
 is never copied."""
+_FIRST_STEP_BYTES = 512
+"""The same at first, four times as much each time: most show what they are with one message."""
 _SOUGHT_BYTES = 16 * 1024 * 1024
 """How much of a connection is searched before it is taken for something else."""
 _ONE_SIDED_BYTES = 16 * 1024
@@ -95,6 +97,7 @@ class Undecided:
         self.sides = (Side(tcp, 0), Side(tcp, 1))
         self._items: tuple[list[StreamItem], list[StreamItem]] = ([], [])
         self._next: list[tuple[int, int]] = [(0, -1), (0, -1)]
+        self._step_bytes = _FIRST_STEP_BYTES
 
     @property
     def held_bytes(self) -> int:
@@ -124,7 +127,9 @@ class Undecided:
     def step(self) -> bool:
         """Take in some of each direction; False when nothing was left."""
         more = self._step(0)
-        return self._step(1) or more
+        more = self._step(1) or more
+        self._step_bytes = min(4 * self._step_bytes, _STEP_BYTES)
+        return more
 
     def rest(self, side: int) -> list[StreamItem]:
         """Return what is held of a direction, and what is left of the update."""
@@ -148,12 +153,12 @@ class Undecided:
         if index >= len(items):
             return False
         before = held.end
-        while index < len(items) and held.end - before < _STEP_BYTES:
+        while index < len(items) and held.end - before < self._step_bytes:
             item = items[index]
             begin = first
             if begin < 0 and isinstance(item, Chunk):
                 begin = item.first
-            first = held.add(item, begin, _STEP_BYTES)
+            first = held.add(item, begin, self._step_bytes)
             if first < 0:
                 index += 1
         self._next[side] = (index, first)

@@ -317,6 +317,11 @@ class FrameCutter:
             return offset, self._partial.drop_after(_KEPT_BYTES)
         return 0, 0
 
+    @property
+    def partial_bytes(self) -> int:
+        """How far the frame that has begun and not ended has come, holes in it included."""
+        return 0 if self._partial is None else self._partial.length - self._remaining
+
     def take(self) -> list[Frame]:
         """Return the frames that ended since the last call, in stream order."""
         frames, self._frames = self._frames, []

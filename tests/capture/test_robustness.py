@@ -214,7 +214,8 @@ def test_many_descriptions_cost_time_in_proportion_to_their_bytes(block):
     data += enhanced_with_options(b, PACKETS[0], 1, filler)
     began = time.process_time()
     packets, reader = read_large(data)
-    assert time.process_time() - began < 3
+    # Seconds when each is looked at once; many minutes when it is not.
+    assert time.process_time() - began < 60
     assert packets == 1
     assert len(reader.comments) <= 10_000
 

@@ -75,7 +75,7 @@ def test_a_cell_is_printable_and_no_formula(text):
     cell = csv_text(text)
     assert cell.isprintable()
     assert cell
-    assert cell[0] not in "=+-@"
+    assert cell == "-" or cell[0] not in "=+-@"
     assert undone(cell) == text
 
 

@@ -1,4 +1,4 @@
-"""Memory is short: what connections hold is let go, and said."""
+"""What is found out about a connection; and when memory is short, what it holds is let go."""
 
 from __future__ import annotations
 
@@ -19,6 +19,15 @@ def talk_of(tracker: ConnectionTracker, serial: int) -> Talk:
     ends = (Endpoint("10.0.0.1", 50000 + serial), Endpoint("10.0.0.2", 9092))
     talk.tcp = TcpConnection(serial, ends, 1, CLIENT, TIME_NS, TIME_NS, start_seen=[True, True])
     return talk
+
+
+def test_a_message_that_does_not_end_concerns_the_bytes_that_came_not_those_it_announced() -> None:
+    talk = Talk().client(k.heartbeat(1)).broker(k.heartbeat_answer(1))
+    talk.client((90_000_000).to_bytes(4, "big") + k.heartbeat(2)[4:]).close()
+    sizes = {anomaly.kind.value: anomaly.length for anomaly in talk.anomalies}
+    assert sizes == {"incomplete_frame": len(k.heartbeat(2)), "unanswered_request": None}
+    (found,) = [one for one in talk.anomalies if one.kind is AnomalyKind.INCOMPLETE_FRAME]
+    assert found.detail == "of 90000004 bytes"
 
 
 def test_all_together_hold_no_more_than_they_may() -> None:

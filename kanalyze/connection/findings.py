@@ -1,0 +1,141 @@
+"""What is found out about one connection besides its exchanges: anomalies, and bytes by their fate.
+
+In: frames and exchanges, with what is wrong with them. Out: :class:`~kanalyze.model.Anomaly`, two
+counters. This module must not know how anything wrong is found.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kanalyze.model import Anomaly, AnomalyKind
+
+if TYPE_CHECKING:
+    from kanalyze.connection.exchange import Exchange
+    from kanalyze.model import TcpConnection
+    from kanalyze.protocol.framing import Frame, FrameCutter
+
+__all__ = ["PENDING_BYTES", "Findings"]
+
+PENDING_BYTES = 2048
+"""What a request without an answer takes, about: an exchange, a message, its values."""
+
+
+class Findings:
+    """Collects the anomalies of a connection until they are taken.
+
+    ``decoded_bytes`` and ``undecoded_bytes`` count whole frames, by whether their body was read to
+    the end.
+    """
+
+    def __init__(self, tcp: TcpConnection) -> None:
+        self.decoded_bytes = 0
+        self.undecoded_bytes = 0
+        self._tcp = tcp
+        self._anomalies: list[Anomaly] = []
+
+    def take(self) -> list[Anomaly]:
+        """Return the anomalies since the last call."""
+        found, self._anomalies = self._anomalies, []
+        return found
+
+    def of_frame(
+        self,
+        kind: AnomalyKind,
+        frame: Frame,
+        side: int,
+        detail: str = "",
+        exchange: Exchange | None = None,
+    ) -> None:
+        """Note what is wrong with a frame, and with the exchange that it is of, if it is known."""
+        if exchange is not None and kind not in exchange.anomalies:
+            exchange.anomalies.append(kind)
+        self._add(
+            kind,
+            frame.start_time_ns,
+            frame.start_packet,
+            side,
+            frame.stream_offset,
+            frame.length,
+            detail,
+            exchange,
+        )
+
+    def of_exchange(self, kind: AnomalyKind, exchange: Exchange) -> None:
+        """Note what is wrong with an exchange as a whole."""
+        message = exchange.request or exchange.response
+        # The size of a message that has not ended is what it says, not what it is.
+        is_whole = AnomalyKind.INCOMPLETE_FRAME not in exchange.anomalies
+        exchange.anomalies.append(kind)
+        self._add(
+            kind,
+            message.start_ns if message else None,
+            message.start_packet if message else None,
+            None,
+            None,
+            message.length if message and is_whole else None,
+            "",
+            exchange,
+        )
+
+    def losses(self, cutter: FrameCutter, side: int) -> list[tuple[int, int, int]]:
+        """Note where a direction lost sync; return stream offset, time and packet of each."""
+        found = []
+        for stream_offset, size, time_ns, packet in cutter.take_losses():
+            kind = AnomalyKind.NOT_IN_SYNC if size is None else AnomalyKind.IMPLAUSIBLE_SIZE
+            detail = "" if size is None else f"size {size}"
+            self._add(kind, time_ns, packet, side, stream_offset, None, detail, None)
+            found.append((stream_offset, time_ns, packet))
+        return found
+
+    def incomplete(self, cutter: FrameCutter, side: int) -> Frame | None:
+        """Note the frame that a direction ended within; return it, None for none."""
+        frame = cutter.partial
+        if frame is not None:
+            seen_bytes = cutter.partial_bytes
+            self.undecoded_bytes += seen_bytes
+            self._add(
+                AnomalyKind.INCOMPLETE_FRAME,
+                frame.start_time_ns,
+                frame.start_packet,
+                side,
+                frame.stream_offset,
+                seen_bytes,
+                f"of {frame.length} bytes",
+                None,
+            )
+        return frame
+
+    def shed(self, cutter: FrameCutter, side: int) -> None:
+        """Let a cutter drop what it holds, and say so if that is anything."""
+        offset, dropped = cutter.shed()
+        if dropped:
+            detail = "of a message that has not ended, or out of step"
+            time_ns = self._tcp.last_time_ns
+            self._add(AnomalyKind.MEMORY_LIMIT, time_ns, None, side, offset, dropped, detail, None)
+
+    def _add(
+        self,
+        kind: AnomalyKind,
+        time_ns: int | None,
+        packet: int | None,
+        side: int | None,
+        stream_offset: int | None,
+        length: int | None,
+        detail: str,
+        exchange: Exchange | None,
+    ) -> None:
+        self._anomalies.append(
+            Anomaly(
+                kind,
+                time_ns=time_ns,
+                packet=packet,
+                connection=self._tcp,
+                direction=side,
+                stream_offset=stream_offset,
+                length=length,
+                api_key=None if exchange is None else exchange.api_key,
+                api_version=None if exchange is None else exchange.api_version,
+                detail=detail,
+            )
+        )
