@@ -148,9 +148,9 @@ class Reassembler:
         self._pass_side(group.lower, lower, update, shared)
         self._pass_side(group.higher, higher, update, shared)
         if group.lower.packets:
-            higher.told = (group.lower.acknowledgment, group.last_time_ns, group.last_packet)
+            higher.told = group.lower.told
         if group.higher.packets:
-            lower.told = (group.higher.acknowledgment, group.last_time_ns, group.last_packet)
+            lower.told = group.higher.told
         tcp = state.tcp
         tcp.last_time_ns = max(tcp.last_time_ns, group.last_time_ns)
         return True

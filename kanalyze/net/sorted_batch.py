@@ -43,8 +43,8 @@ class Side(NamedTuple):
     """Payload in the buffer."""
     breaks: int
     """Payloads that do not begin where the one before ended."""
-    acknowledgment: int
-    """Of the last packet; means nothing without one."""
+    told: tuple[int, int, int]
+    """Acknowledgment, time and number of the last packet; means nothing without one."""
 
 
 class Group(NamedTuple):
@@ -56,8 +56,6 @@ class Group(NamedTuple):
     has_control: bool
     """A SYN, FIN or RST is among the segments, or one without ACK."""
     last_time_ns: int
-    last_packet: int
-    """Number of the packet that came last."""
     lower: Side
     higher: Side
 
@@ -98,7 +96,6 @@ class SortedBatch:
             turn.tolist(),
             (odd[turn] & (SYN | FIN | RST | ACK) != 0).tolist(),
             self.columns.time_ns[groups.last[turn]].tolist(),
-            self.columns.number[groups.last[turn]].tolist(),
             self._sides(groups.start[turn], groups.middle[turn]),
             self._sides(groups.middle[turn], groups.end[turn]),
             strict=True,
@@ -139,11 +136,16 @@ class SortedBatch:
         segments, picked = self.columns, self.picked
         first, last = self._payloads_before[start], self._payloads_before[end]
         # A side without packets has some other packet's, which means nothing.
-        told = self.columns.acknowledgment[self.grouping.order[np.maximum(end - 1, 0)]]
+        final = self.grouping.order[np.maximum(end - 1, 0)]
+        told = zip(
+            segments.acknowledgment[final].tolist(),
+            segments.time_ns[final].tolist(),
+            segments.number[final].tolist(),
+            strict=True,
+        )
         if not len(picked):
             none = [0] * len(start)
-            packets, told = (end - start).tolist(), told.tolist()
-            return map(Side, packets, none, none, none, none, none, none, told)
+            return map(Side, (end - start).tolist(), none, none, none, none, none, none, told)
         sequence = segments.sequence[picked]
         length = segments.payload_bytes[picked]
         lengths = _sums(length)
@@ -162,7 +164,7 @@ class SortedBatch:
             (lengths[last] - lengths[first]).tolist(),
             (captured[last] - captured[first]).tolist(),
             (breaks[inside] - breaks[begin]).tolist(),
-            told.tolist(),
+            told,
         )
 
     def _rank_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
