@@ -9,6 +9,7 @@ used again as soon as its response has come.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -93,11 +94,7 @@ class KafkaConnection:
         self.peers = peers
         self._client_side = client_side
         self._reader = reader
-        self._requests = FrameCutter(
-            locate,
-            in_sync=in_sync[client_side],
-            smallest_bytes=8,
-        )
+        self._requests = FrameCutter(locate, in_sync=in_sync[client_side], smallest_bytes=8)
         self._responses = FrameCutter(
             ResponseLocator(
                 reader,
@@ -232,19 +229,20 @@ class KafkaConnection:
     def _skim(self) -> None:
         """Let large frames that go on in the next batch go of what nobody will read."""
         request, response = self._requests.partial, self._responses.partial
-        if request is not None and request.is_worth_skimming:
-            try:
+        with suppress(WireError):
+            if request is not None and request.is_worth_skimming:
                 header = self._reader.request_header(request)
-            except WireError:
-                return
-            if not self._wants_bytes(header.api_key):
-                self._reader.skim_request(request, header)
-        if response is not None and response.is_worth_skimming:
-            asked = self._pairing.oldest(self._reader.correlation_id(response))
-            if asked is None or asked.api_key is None or asked.api_version is None:
-                return
-            if not self._wants_bytes(asked.api_key):
-                self._reader.skim_response(response, asked.api_key, asked.api_version)
+                if not self._wants_bytes(header.api_key):
+                    self._reader.skim_request(request, header)
+        with suppress(WireError):
+            if response is not None and response.is_worth_skimming:
+                asked = self._pairing.oldest(self._reader.correlation_id(response))
+                if asked is not None and asked.api_key is not None:
+                    self._skim_response(response, asked.api_key, asked.api_version or 0)
+
+    def _skim_response(self, frame: Frame, api_key: int, api_version: int) -> None:
+        if not self._wants_bytes(api_key):
+            self._reader.skim_response(frame, api_key, api_version)
 
     def _wants_bytes(self, api_key: int) -> bool:
         return self._keep is not None and self._keep(api_key)

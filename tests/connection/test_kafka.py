@@ -275,3 +275,14 @@ def test_a_body_that_is_too_large_to_read_keeps_its_header_times_and_sizes() -> 
     assert "memory_limit" in large.anomalies
     assert not large.malformed
     assert (2, 6, 7) in talk.pairs()
+
+
+def test_a_large_answer_without_its_id_is_passed_over() -> None:
+    talk = Talk().client(k.heartbeat(1)).broker(k.heartbeat_answer(1))
+    answer = k.response(2, b"x" * 200_000)
+    talk.client(k.heartbeat(2), k.heartbeat(3))
+    # Of the first packet the size and half of the id were captured.
+    talk.broker(answer[:1000], snap=6).broker(answer[1000:150_000])
+    talk.broker(answer[150_000:]).broker(k.heartbeat_answer(3)).close()
+    assert [pair[0] for pair in talk.pairs() if pair[2] is not None] == [1, 3]
+    assert "missing_bytes" in talk.kinds()
