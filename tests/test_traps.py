@@ -27,6 +27,9 @@ RECORDS = "protocol/test_records.py"
 BATCHES = "protocol/test_batches.py"
 COMPRESSION = "protocol/test_compression.py"
 REASSEMBLY = "net/test_reassembly.py"
+FRAMING = "protocol/test_framing.py"
+DISORDER = "test_disorder.py"
+LOSS = "test_loss.py"
 
 PAIRING = {
     "ids are per connection, may be 0, negative, not rising": [
@@ -214,7 +217,86 @@ KAFKA_0_7 = {
     ],
 }
 
-TRAPS = PAIRING | BODIES | KAFKA_0_7
+STREAMS = {
+    "retransmitted, overlapping, out-of-order, duplicated segments": [
+        f"{REASSEMBLY}::test_what_was_captured_out_of_order_is_put_in_order_from_copies",
+        f"{REASSEMBLY}::test_what_comes_twice_is_dropped_and_counted",
+        f"{REASSEMBLY}::test_the_first_copy_of_overlapping_bytes_counts",
+        f"{DISORDER}::test_every_transformation_of_every_capture_gives_the_same_rows",
+    ],
+    "sequence numbers that wrap": [
+        f"{REASSEMBLY}::test_splitting_moving_doubling_and_overlapping_changes_nothing",
+        f"{DISORDER}::test_sequence_numbers_do_wrap",
+    ],
+    "keep-alive probes": [
+        f"{REASSEMBLY}::test_keep_alive_probes_are_not_data",
+        f"{REASSEMBLY}::test_a_probe_before_the_first_byte_is_not_data",
+    ],
+    "data in SYN": [f"{REASSEMBLY}::test_data_in_a_syn_is_the_beginning_of_the_stream"],
+    "RST and half-closed connections": [
+        f"{REASSEMBLY}::test_a_reset_closes_at_once",
+        f"{REASSEMBLY}::test_one_end_may_go_on_after_the_other_has_closed",
+    ],
+    "a capture that holds every packet twice": [
+        f"{REASSEMBLY}::test_what_is_captured_twice_is_not_held_for_sent_again",
+        "net/test_duplicates.py::test_the_same_packet_soon_after_is_a_copy_and_the_first_is_none",
+    ],
+    "a lost segment is a gap; the next frame is found in both directions": [
+        f"{FRAMING}::test_a_gap_over_a_boundary_loses_sync_and_the_next_frame_is_found",
+        f"{KAFKA}::test_after_a_lost_boundary_both_directions_are_found_again",
+        f"{LOSS}::test_untouched_exchanges_are_there_and_no_row_is_wrong",
+    ],
+    "a capture starting inside a produce request loses no later one": [
+        f"{TRACKER}::test_a_capture_that_begins_inside_a_large_request_loses_no_later_one",
+        f"{LOSS}::test_a_capture_may_begin_with_any_packet",
+    ],
+    "a snap length cuts packets": [
+        f"{REASSEMBLY}::test_a_snap_length_leaves_the_length_of_the_stream_as_it_was",
+        f"{FRAMING}::test_a_snap_length_leaves_sizes_and_times",
+        f"{KAFKA}::test_a_snapped_frame_keeps_its_header_and_times",
+    ],
+    "frames and packets need not begin or end together": [
+        f"{FRAMING}::test_any_segmentation_gives_the_same_frames",
+        f"{FRAMING}::test_times_are_those_of_the_first_and_the_last_byte",
+    ],
+    "frames up to 100 MiB are normal, larger are implausible": [
+        f"{FRAMING}::test_the_largest_frame_is_a_hundred_mebibytes_and_reserves_nothing",
+        f"{FRAMING}::test_an_implausible_size_is_no_frame_and_is_not_waited_for",
+    ],
+    "a gap is never filled with zeros": [
+        f"{REASSEMBLY}::test_a_hole_at_the_end_of_the_capture_is_a_gap",
+        f"{FRAMING}::test_a_gap_inside_a_frame_costs_only_its_own_bytes",
+    ],
+    "nothing is buffered without bound": [
+        f"{REASSEMBLY}::test_too_much_held_by_all_together_gives_up_who_holds_the_most",
+        "connection/test_findings.py::test_all_together_hold_no_more_than_they_may",
+        "test_memory_limit.py::test_memory_stays_within_what_is_allowed",
+    ],
+}
+
+HOSTILE = {
+    "array counts of 2^31 and nested counts": [
+        "protocol/test_primitives.py::test_an_array_may_go_past_the_view_but_not_past_the_frame",
+        "fuzz/test_hostile.py::test_an_array_of_nothing_costs_no_more_than_it_may",
+        "fuzz/test_hostile.py::test_no_message_costs_more_than_it_may",
+    ],
+    "varints that never end": [
+        "protocol/test_primitives.py::test_a_varint_that_is_too_long_or_too_large_is_malformed",
+    ],
+    "negative lengths, sizes that overflow": [
+        "protocol/test_compiler.py::test_many_wrong_bytes_give_what_the_reference_gives",
+        "fuzz/test_fuzz.py::test_hostile_inputs_break_nothing",
+    ],
+    "tags out of order": [
+        "protocol/test_primitives.py::test_tags_that_do_not_rise_are_malformed",
+    ],
+    "compressed data that lies": [
+        f"{COMPRESSION}::test_a_bomb_takes_no_more_than_the_limit",
+        f"{COMPRESSION}::test_snappy_that_lies_of_its_size_allocates_nothing_for_it",
+    ],
+}
+
+TRAPS = PAIRING | BODIES | KAFKA_0_7 | STREAMS | HOSTILE
 
 
 @functools.cache
@@ -236,4 +318,5 @@ def test_a_trap_has_tests_and_they_exist(trap: str) -> None:
 
 
 def test_no_trap_is_written_twice() -> None:
-    assert len(TRAPS) == len(PAIRING) + len(BODIES) + len(KAFKA_0_7)
+    parts = (PAIRING, BODIES, KAFKA_0_7, STREAMS, HOSTILE)
+    assert len(TRAPS) == sum(map(len, parts))
