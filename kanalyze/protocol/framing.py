@@ -341,9 +341,13 @@ class FrameCutter:
                 self._chunk(item)
 
     def finish(self) -> None:
-        """End the stream: look for frames in what a search still holds."""
-        if self._search is not None:
-            self._work(self._look(self._search))
+        """End the stream: look for frames in what a search still holds, and pass over the rest."""
+        while self._search is not None:
+            found = self._look(self._search)
+            if not found:
+                self.skipped_bytes += self._search.clear()
+                return
+            self._work(found)
 
     def settle(self) -> None:
         """Keep what an unfinished frame needs before the buffers are used again."""

@@ -44,6 +44,19 @@ def marked(view: memoryview) -> tuple[int | None, int]:
     return None, max(0, len(view) - 7)
 
 
+class Patient(Locate):
+    """Finds a boundary as ``marked`` does, but none the first time it is asked."""
+
+    def __init__(self) -> None:
+        self.is_asked = False
+
+    def __call__(self, view: memoryview) -> tuple[int | None, int]:
+        if self.is_asked:
+            return marked(view)
+        self.is_asked = True
+        return None, 0
+
+
 def body_of(frame: Frame) -> bytes:
     return bytes(frame.read(4, frame.size))
 
@@ -230,3 +243,13 @@ def test_finding_and_losing_sync_again_and_again_takes_linear_time() -> None:
     cutter = FrameCutter(marked)
     cutter.feed([chunk(cut(data, [1448] * (len(data) // 1448)))])
     assert len(cutter.take()) == 16_000
+
+
+def test_at_the_end_whatever_a_search_holds_is_a_frame_or_passed_over() -> None:
+    cutter = FrameCutter(Patient(), in_sync=False)
+    data = b"??" + frame_of(b"MARK1") + b"\xff" * 4 + frame_of(b"MARK2") + b"rest"
+    cutter.feed([chunk([data])])
+    assert cutter.take() == []
+    cutter.finish()
+    assert [body_of(frame) for frame in cutter.take()] == [b"MARK1", b"MARK2"]
+    assert cutter.skipped_bytes == len(data) - 18
