@@ -12,6 +12,7 @@ from kanalyze.pipeline import Analysis
 from tests.support.captures import analysis, path, truth
 from tests.support.disorder import PLACES, packets_of
 from tests.support.disorder.formats import pcap
+from tests.support.loss import pcap_without
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -91,3 +92,14 @@ def test_the_bytes_of_messages_are_kept_only_where_they_are_asked_for() -> None:
                 assert len(exchange.response.data or b"") == row.response_bytes
             kept.append(row.client_id)
     assert len(kept) == 63
+
+
+def test_anomalies_of_connections_that_end_name_the_client_as_the_rows_do(tmp_path: Path) -> None:
+    # Begun here, a connection has a packet of its broker first, and no SYN.
+    cut = tmp_path / "middle.pcap"
+    cut.write_bytes(pcap_without("basics", range(1, 250)))
+    connections = {row.connection for batch in Analysis([str(cut)]).row_batches() for row in batch}
+    found = [row for batch in Analysis([str(cut)]).anomaly_batches() for row in batch]
+    unanswered = [row.connection for row in found if row.kind == "unanswered_request"]
+    assert unanswered
+    assert set(unanswered) <= connections

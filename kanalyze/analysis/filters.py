@@ -31,6 +31,8 @@ __all__ = ["BrokerAddress", "RowFilter", "parse_broker"]
 _Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 _Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 _Check: TypeAlias = "Callable[[RowFilter, Row], bool]"
+_AnyEnds: TypeAlias = "Row | ConnectionRow | AnomalyRow"
+"""What tells of a client and a broker."""
 
 
 class BrokerAddress(NamedTuple):
@@ -158,7 +160,7 @@ class RowFilter:
             return False
         if self.client_ids and not _any_glob(row.client_id, self.client_ids):
             return False
-        return self._matches_ends(row.client_ip, row.broker_ip, row.broker_port)
+        return self._matches_ends(row)
 
     def matches_anomaly(self, row: AnomalyRow) -> bool:
         """Return whether an anomaly meets the conditions on clients, brokers and times.
@@ -172,20 +174,11 @@ class RowFilter:
             or (until is not None and time_ns >= until)
         ):
             return False
-        if not (self.client_networks or self.brokers):
-            return True
-        if row.client_ip is None or row.broker_ip is None or row.broker_port is None:
-            return False
-        return self._matches_ends(row.client_ip, row.broker_ip, row.broker_port)
+        return self._matches_ends(row)
 
-    def _matches_ends(self, client_ip: str, broker_ip: str, broker_port: int) -> bool:
-        if self.client_networks:
-            address = _address(client_ip)
-            if not any(address in network for network in self.client_networks):
-                return False
-        return not self.brokers or any(
-            broker_ip == broker.ip and broker.port in (None, broker_port) for broker in self.brokers
-        )
+    def _matches_ends(self, row: _AnyEnds) -> bool:
+        clients = not self.client_networks or _client_ip_matches(self, row)
+        return clients and (not self.brokers or _broker_matches(self, row))
 
     def select(self, rows: list[Row]) -> list[Row]:
         """Return the rows that meet every condition: the same list when there is none."""
@@ -238,12 +231,14 @@ def _client_id_matches(wanted: RowFilter, row: Row) -> bool:
     return _any_glob(row.client_id, wanted.client_ids)
 
 
-def _client_ip_matches(wanted: RowFilter, row: Row) -> bool:
+def _client_ip_matches(wanted: RowFilter, row: _AnyEnds) -> bool:
+    if row.client_ip is None:
+        return False
     address = _address(row.client_ip)
     return any(address in network for network in wanted.client_networks)
 
 
-def _broker_matches(wanted: RowFilter, row: Row) -> bool:
+def _broker_matches(wanted: RowFilter, row: _AnyEnds) -> bool:
     return any(
         row.broker_ip == broker.ip and broker.port in (None, row.broker_port)
         for broker in wanted.brokers

@@ -179,14 +179,9 @@ class MessageReader:
     def skim_response(self, frame: Frame, api_key: int, api_version: int) -> None:
         """As :meth:`skim_request`, for the response to a request of that key and version."""
         plan = self._response_plan(api_key, api_version)
-        if plan.decode is None or not plan.known:
-            return
-        try:
-            view = frame.window(0)
-            at = parse_response_header(view, 4, len(view), plan.header_version).body
-        except WireError:
-            return
-        skim(frame, at, plan.decode)
+        at = _body_at(frame, plan)
+        if plan.decode is not None and plan.known and at is not None:
+            skim(frame, at, plan.decode)
 
     # -- is this a message at all? ----------------------------------------------------------------
 
@@ -250,12 +245,8 @@ class MessageReader:
         plan = self._response_plan(api_key, api_version)
         if plan.decode is None or not plan.known:
             return frame.missing_bytes == 0
-        try:
-            view = frame.window(0)
-            at = parse_response_header(view, 4, len(view), plan.header_version).body
-        except WireError:
-            return False
-        return _fills(plan.decode, frame, at)
+        at = _body_at(frame, plan)
+        return at is not None and _fills(plan.decode, frame, at)
 
     # -- how --------------------------------------------------------------------------------------
 
@@ -343,6 +334,15 @@ def _run(decode: Callable[..., tuple[Any, int]], frame: Frame, at: int) -> tuple
         except Truncated:
             if not frame.widen():
                 raise
+
+
+def _body_at(frame: Frame, plan: _Plan) -> int | None:
+    """Return where the body of a response begins; None when its header cannot be read."""
+    try:
+        view = frame.window(0)
+        return parse_response_header(view, 4, len(view), plan.header_version).body
+    except WireError:
+        return None
 
 
 def _fills(decode: Callable[..., tuple[Any, int]], frame: Frame, at: int) -> bool:

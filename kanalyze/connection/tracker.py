@@ -110,6 +110,10 @@ class ConnectionTracker:
         self._ignored: dict[int, _Ignored] = {}
         self._anomalies: list[Anomaly] = []
         self._ended: list[EndedConnection] | None = [] if collect_ended else None
+        self._ending_sides: dict[int, int | None] = {}
+        """Clients of the connections that ended since anomalies were last taken."""
+        self._ended_sides: dict[int, int | None] = {}
+        """Those of which the anomalies last taken may be."""
         self._most_undecided_bytes = most_undecided_bytes
         self._held_bytes = 0
         self._most_kafka_bytes = most_kafka_bytes
@@ -127,12 +131,17 @@ class ConnectionTracker:
         return self._kafka_bytes
 
     def client_side(self, tcp: TcpConnection) -> int | None:
-        """Return which end of a connection is the client; None when that is not known (yet)."""
+        """Return which end of a connection is the client; None when that is not known (yet).
+
+        Of a connection that has ended it is known until anomalies are taken the next time.
+        """
         kafka = self._kafka.get(tcp.serial)
         if kafka is not None:
             return kafka.client_side
         ignored = self._ignored.get(tcp.serial)
-        return None if ignored is None else ignored.client_side
+        if ignored is not None:
+            return ignored.client_side
+        return self._ended_sides.get(tcp.serial, self._ending_sides.get(tcp.serial))
 
     def feed(self, update: StreamUpdate) -> list[Exchange]:
         """Take in what a batch added to one connection; return the exchanges it completes."""
@@ -162,6 +171,7 @@ class ConnectionTracker:
     def take_anomalies(self) -> list[Anomaly]:
         """Return the anomalies found since the last call."""
         found, self._anomalies = self._anomalies, []
+        self._ended_sides, self._ending_sides = self._ending_sides, {}
         return found
 
     def take_ended(self) -> list[EndedConnection]:
@@ -359,11 +369,13 @@ class ConnectionTracker:
 
     def _end_ignored(self, tcp: TcpConnection) -> None:
         ignored = self._ignored.pop(tcp.serial)
+        self._ending_sides[tcp.serial] = ignored.client_side
         if self._ended is not None:
             self._ended.append(EndedConnection(tcp, ignored.protocol, ignored.client_side))
 
     def _end_kafka(self, tcp: TcpConnection) -> list[Exchange]:
         kafka = self._kafka.pop(tcp.serial)
+        self._ending_sides[tcp.serial] = kafka.client_side
         connection = kafka.connection
         exchanges = connection.close()
         counts, peers = self.counts, connection.peers

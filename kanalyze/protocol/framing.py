@@ -338,7 +338,7 @@ class FrameCutter:
             if isinstance(item, Gap):
                 self._gap(item)
             else:
-                self._chunk(item)
+                self._work([item])
 
     def finish(self) -> None:
         """End the stream: look for frames in what a search still holds, and pass over the rest."""
@@ -356,12 +356,11 @@ class FrameCutter:
 
     # -- in sync ------------------------------------------------------------------------------
 
-    def _chunk(self, chunk: Chunk) -> None:
-        """Cut a chunk; where sync is lost and found again on the way, go on with what is left."""
-        self._work([chunk])
-
     def _work(self, chunks: list[Chunk]) -> None:
-        """Take in chunks, the last of the list first: what a search found goes before its rest."""
+        """Take in chunks, the last of the list first.
+
+        Where sync is lost and found again on the way, what was found goes before its rest.
+        """
         while chunks:
             chunk = chunks.pop()
             if self._search is None:

@@ -482,3 +482,12 @@ def test_a_client_may_have_port_9092() -> None:
     (exchange,) = talk.exchanges
     assert exchange.peers.client.port == 9092
     assert talk.pairs() == [(1, 1, 2)]
+
+
+def test_the_client_of_a_connection_that_ended_is_known_with_its_last_anomalies() -> None:
+    talk = Talk(opened_by=None).broker(k.heartbeat_answer(7))
+    talk.client(k.heartbeat(8)).broker(k.heartbeat_answer(8)).client(k.heartbeat(9)).close()
+    assert talk.kinds()[-1] == "unanswered_request"
+    assert talk.tracker.client_side(talk.tcp) == CLIENT
+    talk.tracker.take_anomalies()
+    assert talk.tracker.client_side(talk.tcp) is None
