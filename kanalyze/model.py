@@ -244,8 +244,7 @@ class TcpConnection:
         ]
 
 
-@dataclass(frozen=True, slots=True)
-class Segments:
+class Segments(NamedTuple):
     """TCP payloads as parallel lists over one buffer; a column store that chunks point into.
 
     The lists are Python's, not NumPy's: what reads them goes from element to element, and a
@@ -265,8 +264,7 @@ class Segments:
     """Packet number."""
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(NamedTuple):
     """Consecutive bytes of one direction of a connection: ``segments[first:last]``, in order.
 
     Each byte of a stream is in exactly one chunk or one gap; they come in rising order.
@@ -280,8 +278,7 @@ class Chunk:
     last: int
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
+class Gap(NamedTuple):
     """Bytes of a stream that the capture does not hold and will not."""
 
     stream_offset: int

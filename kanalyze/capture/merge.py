@@ -61,6 +61,7 @@ class MergedCaptures:
         buffer_bytes: int = DEFAULT_BUFFER_BYTES,
         max_open: int = MAX_OPEN,
         stores: Stores | None = None,
+        places: Places | None = None,
     ) -> None:
         """Set up; nothing is opened yet.
 
@@ -72,6 +73,7 @@ class MergedCaptures:
             max_open: captures that may be open at once. Where more overlap, the packets of those
                 beyond come late, and an anomaly says so.
             stores: file systems connected to before.
+            places: is told where packets are; None makes one.
         """
         self.names: list[str] = []
         """The captures opened so far, in order, as they were given (without credentials)."""
@@ -91,7 +93,7 @@ class MergedCaptures:
         self.can_be_read_again = not self._single
         """All inputs are files with names: another object like this one can read them again."""
         self._open: list[OpenCapture] = []
-        self._places = Places()
+        self._places = Places() if places is None else places
         self._joiner = Joiner()
         self._bytes_closed = 0
         self._total_bytes = _total_bytes(found) if self.can_be_read_again else None

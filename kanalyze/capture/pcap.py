@@ -115,19 +115,19 @@ class PcapParser:
             record_bytes = self._header_bytes + self._length(buffer, position)
         if not starts:
             return self._checked(None, position, record_bytes)
-        headers = gather(buffer, self._header(), np.array(starts, np.int64) - length_at)
+        at = np.array(starts, np.int64) - length_at
+        headers = gather(buffer, self._header(), at)
         captured = headers["captured"].astype(np.int64)
         if int(captured.max()) > self._max_captured_bytes:
             good = int(np.argmax(captured > self._max_captured_bytes))
-            headers, captured = headers[:good], captured[:good]
-            position = starts[good] - length_at
+            position = int(at[good])
+            headers, captured, at = headers[:good], captured[:good], at[:good]
             record_bytes = self._header_bytes + self._length(buffer, position)
-        offset = np.array(starts[: len(captured)], np.int64) + (self._header_bytes - length_at)
         time_ns = headers["seconds"].astype(np.int64) * 1_000_000_000
         time_ns += headers["fraction"].astype(np.int64) * self._ns_per_unit
         columns = Columns(
             time_ns=time_ns,
-            offset=offset,
+            offset=at + self._header_bytes,
             captured_bytes=captured,
             wire_bytes=np.maximum(headers["wire"].astype(np.int64), captured),
             link_type=np.full(len(captured), self._link_type, np.int32),

@@ -90,6 +90,14 @@ class SegmentColumns:
     def __len__(self) -> int:
         return len(self.number)
 
+    def taken(self, rows: NDArray[np.int64]) -> SegmentColumns:
+        """Return some of them, in the order of ``rows``."""
+        columns = {name: getattr(self, name)[rows] for name in _COLUMNS}
+        return SegmentColumns(self.buffer, **columns)
+
+
+_COLUMNS = tuple(name for name in SegmentColumns.__slots__ if name != "buffer")
+
 
 class HeaderReader:
     """Reads the headers of a capture, batch after batch, and puts IP fragments together.

@@ -21,6 +21,8 @@ DUPLICATE: Final = 1
 """Mark of a packet that the capture holds already."""
 ZERO_WINDOW: Final = 2
 """Mark of a packet that announces a window of 0."""
+_LONG_RUN: Final = 8
+"""Segments; where neighbours are fewer, copying their entries costs less than a chunk for them."""
 
 
 class Segment(NamedTuple):
@@ -66,17 +68,19 @@ class StreamWriter:
     """Collects the items of one direction in one batch.
 
     Whole segments that follow one another become one chunk: over the ``shared`` segments of the
-    batch where they are neighbours there, else (every other one is a duplicate) over a selection.
+    batch where they are neighbours there. Where they seldom are (every other one is a duplicate),
+    one over a selection.
     """
 
-    __slots__ = ("_offset", "_ranks", "_shared", "items")
+    __slots__ = ("_offset", "_runs", "_shared", "items")
 
     def __init__(self, items: list[StreamItem], shared: Segments) -> None:
         self.items = items
         self._shared = shared
         self._offset = 0
-        self._ranks: list[int] = []
-        """Whole segments that are not in ``items`` yet, the first of them at ``_offset``."""
+        self._runs: list[tuple[int, int]] = []
+        """Whole segments that are not in ``items`` yet, the first of them at ``_offset``: where
+        neighbours begin and where they end."""
 
     @property
     def buffer(self) -> memoryview:
@@ -85,9 +89,17 @@ class StreamWriter:
 
     def whole(self, offset: int, rank: int) -> None:
         """Deliver a segment as it came."""
-        if not self._ranks:
+        self.run(offset, rank, rank + 1)
+
+    def run(self, offset: int, first: int, last: int) -> None:
+        """Deliver ``shared[first:last]``, at least one, as they came."""
+        runs = self._runs
+        if not runs:
             self._offset = offset
-        self._ranks.append(rank)
+        elif runs[-1][1] == first:
+            runs[-1] = (runs[-1][0], last)
+            return
+        runs.append((first, last))
 
     def part(self, offset: int, segment: Segment, skip: int) -> None:
         """Deliver a segment without its first ``skip`` bytes."""
@@ -127,15 +139,19 @@ class StreamWriter:
 
     def flush(self) -> None:
         """Put the whole segments into the items; to be called at the end."""
-        ranks = self._ranks
-        if not ranks:
+        runs = self._runs
+        if not runs:
             return
-        first, last = ranks[0], ranks[-1] + 1
-        if last - first == len(ranks):
-            self.items.append(Chunk(self._offset, self._shared, first, last))
-        else:
-            self.items.append(Chunk(self._offset, self._pick(ranks), 0, len(ranks)))
-        self._ranks = []
+        self._runs = []
+        count = sum(last - first for first, last in runs)
+        if len(runs) > 1 and count < _LONG_RUN * len(runs):
+            ranks = [rank for first, last in runs for rank in range(first, last)]
+            self.items.append(Chunk(self._offset, self._pick(ranks), 0, count))
+            return
+        offset = self._offset
+        for first, last in runs:
+            self.items.append(Chunk(offset, self._shared, first, last))
+            offset += sum(self._shared.length[first:last])
 
     def _pick(self, ranks: list[int]) -> Segments:
         shared = self._shared

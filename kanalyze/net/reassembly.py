@@ -5,18 +5,19 @@ In: :class:`kanalyze.model.PacketBatch`, in the order of the capture. Out:
 say.
 
 Segments in order, the usual case, pass as one chunk a direction and batch; their headers are
-compared in NumPy columns and no Python runs for any one of them. A connection that has anything
-else in a batch (a SYN, a FIN, a hole, a retransmission) is taken segment by segment in that batch,
-and as long as bytes are missing.
+compared in NumPy columns and no Python runs for any one of them. Anything else (a SYN, a FIN, a
+hole, a retransmission) is taken segment by segment, and so is what follows as long as bytes are
+missing; what lies between passes at once.
 """
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from kanalyze.model import Anomaly, AnomalyKind, Chunk, Segments, StreamUpdate
+from kanalyze.model import Anomaly, AnomalyKind, Segments, StreamUpdate
 from kanalyze.net.closed_pairs import ClosedPairs
 from kanalyze.net.connection_state import ConnectionState
 from kanalyze.net.duplicates import Duplicates
@@ -26,6 +27,8 @@ from kanalyze.net.notes import Notes
 from kanalyze.net.output import DUPLICATE
 from kanalyze.net.passed import mark, measure_passed
 from kanalyze.net.round_trips import TimedSegments
+from kanalyze.net.runs import Run, Steps
+from kanalyze.net.share import EVERYTHING, Share
 from kanalyze.net.sorted_batch import SortedBatch
 
 if TYPE_CHECKING:
@@ -34,13 +37,18 @@ if TYPE_CHECKING:
     from kanalyze.model import ConnectionEnd, PacketBatch
     from kanalyze.net.direction import Direction
     from kanalyze.net.grouping import Pair
+    from kanalyze.net.headers import SegmentColumns
     from kanalyze.net.notes import NetCounters
-    from kanalyze.net.output import Segment
+    from kanalyze.net.output import Segment, StreamWriter
     from kanalyze.net.sorted_batch import Group, Side
 
 __all__ = ["Reassembler", "ReassemblyLimits"]
 
 _SEQUENCE_MASK: Final = 0xFFFF_FFFF
+_FIRST_SEGMENTS: Final = 8
+"""Of a run that does not come next, taken before the rest is looked at; then twice as many."""
+_WORTHWHILE_SEGMENTS: Final = 32
+"""Fewer are taken one by one in the time that it takes to look at them together."""
 
 
 class Reassembler:
@@ -56,6 +64,7 @@ class Reassembler:
         *,
         measure: bool = False,
         every_anomaly: bool = False,
+        share: Share = EVERYTHING,
     ) -> None:
         """Make a reassembler that has seen nothing.
 
@@ -64,12 +73,15 @@ class Reassembler:
             measure: give each connection its :class:`kanalyze.model.TcpMeasures`.
             every_anomaly: keep all anomalies until they are taken, not only the first few of each
                 kind: about as many as packets, at worst.
+            share: which connections to follow; packets that belong to none are counted with the
+                first share. Serials are then as far apart as there are shares.
         """
         self._limits = limits or ReassemblyLimits()
         self._timed = TimedSegments() if measure else None
         self._duplicates = Duplicates()
         self._notes = Notes(every_anomaly=every_anomaly)
-        self._headers = HeaderReader(self._notes)
+        self._share = share
+        self._headers = HeaderReader(self._notes if share.is_first else Notes())
         self._open: dict[Pair, ConnectionState] = {}
         self._holding: dict[Pair, ConnectionState] = {}
         """Those with a hole, or nearly: looked at after each batch."""
@@ -78,7 +90,7 @@ class Reassembler:
         """Connections without a serial yet, with the number of their first packet."""
         self._updates: list[StreamUpdate] = []
         self._touched: list[ConnectionState] = []
-        self._serial = 0
+        self._serial = share.index + 1 - share.count
 
     @property
     def counters(self) -> NetCounters:
@@ -100,26 +112,37 @@ class Reassembler:
     def feed(self, batch: PacketBatch) -> list[StreamUpdate]:
         """Take the next packets of the capture; return what they add to each connection."""
         segments = self._headers.read(batch)
+        if self._share.count > 1:
+            segments = segments.taken(self._share.rows(segments))
         if not len(segments):
             return []
         sorted_batch = SortedBatch(segments)
-        marks = mark(segments, self._duplicates) if self._timed is not None else None
+        shared = sorted_batch.shared
+        groups = list(sorted_batch.groups())
+        marks = None
+        if self._timed is not None:
+            marks = mark(segments, self._duplicates)
+        elif any(group.has_breaks for group in groups):
+            marks = self._mark_duplicates(segments)
+        steps = Steps(sorted_batch, marks, with_runs=self._timed is None)
         passed: list[tuple[Group, ConnectionState]] = []
-        for group in sorted_batch.groups():
+        for group in groups:
             state = self._open.get(group.pair)
-            if state is not None and self._pass(group, state, sorted_batch.shared):
+            if state is not None and self._pass(group, state, shared):
                 if self._timed is not None:
                     passed.append((group, state))
                 continue
-            if marks is None and _may_repeat(group, state):
-                marks = self._duplicates.find(segments).astype(np.uint8) * np.uint8(DUPLICATE)
-            self._replay(group, state, sorted_batch, marks)
+            if marks is None and state is not None and not _comes_next(group, state):
+                # What does not come next may have been seen before.
+                marks = self._mark_duplicates(segments)
+                steps = Steps(sorted_batch, marks)
+            self._replay(group, state, steps, shared)
         if marks is not None and passed:
             measure_passed(passed, sorted_batch, marks)
         self._duplicates.remember(segments)
-        self._give_up_old_holes(int(segments.time_ns.max()), sorted_batch.shared)
-        self._bound_held_bytes(sorted_batch.shared)
-        self._bound_connections(sorted_batch.shared)
+        self._give_up_old_holes(int(segments.time_ns.max()), shared)
+        self._bound_held_bytes(shared)
+        self._bound_connections(shared)
         self._bound_timed_segments()
         return self._end_batch()
 
@@ -134,82 +157,102 @@ class Reassembler:
 
     def _pass(self, group: Group, state: ConnectionState, shared: Segments) -> bool:
         """Take all of a group at once; false, and nothing done, where that would not be right."""
-        lower, higher = state.directions
         if (
             group.has_control
-            or not state.is_plain
             or (state.meter is not None and _ends_handshake(group, state.meter.awaited))
-            or not _is_next(group.lower, lower)
-            or not _is_next(group.higher, higher)
+            or not _comes_next(group, state)
         ):
             return False
-        update = state.begin_update()
+        self._pass_sides(group, state, shared)
+        state.end_writing()
         self._touched.append(state)
-        self._pass_side(group.lower, lower, update, shared)
-        self._pass_side(group.higher, higher, update, shared)
-        if group.lower.packets:
-            higher.told = group.lower.told
-        if group.higher.packets:
-            lower.told = group.higher.told
-        tcp = state.tcp
-        tcp.last_time_ns = max(tcp.last_time_ns, group.last_time_ns)
         return True
 
-    def _pass_side(
-        self, side: Side, direction: Direction, update: StreamUpdate, shared: Segments
-    ) -> None:
+    def _pass_sides(self, plain: Group | Run, state: ConnectionState, shared: Segments) -> None:
+        """Take what both ends sent, which is what comes next."""
+        if plain.is_snapped:
+            _note_snapped(plain, state, shared)
+        lower, higher = state.directions
+        to_lower, to_higher = state.writers(shared)
+        if plain.lower.packets:
+            self._pass_side(plain.lower, lower, to_lower)
+            higher.told = plain.lower.told
+        if plain.higher.packets:
+            self._pass_side(plain.higher, higher, to_higher)
+            lower.told = plain.higher.told
+        tcp = state.tcp
+        tcp.last_time_ns = max(tcp.last_time_ns, plain.last_time_ns)
+
+    @staticmethod
+    def _pass_side(side: Side, direction: Direction, out: StreamWriter) -> None:
         index = direction.index
         tcp = direction.connection
         tcp.packets[index] += side.packets
         if side.first == side.last:
             return
         tcp.payload_bytes[index] += side.length
-        chunk = Chunk(direction.position, shared, side.first, side.last)
-        update.items[index].append(chunk)
-        if side.captured < side.length:
-            self._note_snapped(chunk, direction)
+        out.run(direction.position, side.first, side.last)
         direction.position += side.length
         direction.next_sequence = (direction.next_sequence + side.length) & _SEQUENCE_MASK
 
-    def _note_snapped(self, chunk: Chunk, direction: Direction) -> None:
-        position = chunk.stream_offset
-        for rank in range(chunk.first, chunk.last):
-            direction.findings.snapped(
-                position,
-                chunk.segments.length[rank],
-                chunk.segments.captured[rank],
-                chunk.segments.time_ns[rank],
-                chunk.segments.packet[rank],
-            )
-            position += chunk.segments.length[rank]
+    def _mark_duplicates(self, segments: SegmentColumns) -> NDArray[np.uint8]:
+        return self._duplicates.find(segments).astype(np.uint8) * np.uint8(DUPLICATE)
 
     def _replay(
-        self,
-        group: Group,
-        state: ConnectionState | None,
-        batch: SortedBatch,
-        marks: NDArray[np.uint8] | None,
+        self, group: Group, state: ConnectionState | None, steps: Steps, shared: Segments
     ) -> None:
-        """Take a group segment by segment."""
-        pair, shared = group.pair, batch.shared
-        for segment in batch.segments_of(group, marks):
-            if state is None:
-                if self._closed.is_late(pair, segment):
-                    self.counters.late_packets += 1
-                    continue
-                state = self._begin(pair, segment)
-            if not state.receive(segment, shared):
-                self._close(state, shared, "reused")
-                state = self._begin(pair, segment)
-                state.receive(segment, shared)
-            if state.is_over:
-                self._close(state, shared, "reset")
-                state = None
+        """Take a group step by step: runs at once where that is right, else segment by segment."""
+        for step in steps.of(group):
+            if not isinstance(step, Run):
+                state = self._take(group.pair, step, state, shared)
+            elif state is not None and _comes_next(step, state):
+                self._pass_sides(step, state, shared)
+            else:
+                state = self._take_run(step, group, state, steps, shared)
         if state is not None:
             state.end_writing()
             self._touched.append(state)
             if not state.is_plain:
-                self._holding[pair] = state
+                self._holding[group.pair] = state
+
+    def _take_run(
+        self,
+        run: Run,
+        group: Group,
+        state: ConnectionState | None,
+        steps: Steps,
+        shared: Segments,
+    ) -> ConnectionState | None:
+        """Take a run segment by segment, until what is left of it comes next."""
+        at, some = run.first, _FIRST_SEGMENTS
+        while at < run.last:
+            for segment in steps.segments_of(group, at, min(at + some, run.last)):
+                state = self._take(group.pair, segment, state, shared)
+            at, some = at + some, 2 * some
+            if run.last - at >= _WORTHWHILE_SEGMENTS and state is not None and state.is_plain:
+                rest = steps.run_of(group, at, run.last)
+                if _comes_next(rest, state):
+                    self._pass_sides(rest, state, shared)
+                    break
+        return state
+
+    def _take(
+        self, pair: Pair, segment: Segment, state: ConnectionState | None, shared: Segments
+    ) -> ConnectionState | None:
+        """Take a segment; return the connection that is open on its pair then."""
+        if state is None:
+            if self._closed.is_late(pair, segment):
+                self.counters.late_packets += 1
+                return None
+            state = self._begin(pair, segment)
+        if not state.receive(segment, shared):
+            self._close(state, shared, "reused")
+            state = self._begin(pair, segment)
+            state.receive(segment, shared)
+        if state.is_over:
+            self._close(state, shared, "reset")
+            return None
+        return state
 
     def _begin(self, pair: Pair, segment: Segment) -> ConnectionState:
         number = self._closed.take_number(pair)
@@ -279,7 +322,7 @@ class Reassembler:
         """Give new connections their serials and hand over the updates, each once."""
         self._opened.sort(key=lambda opened: opened[0])
         for _, opened in self._opened:
-            self._serial += 1
+            self._serial += self._share.count
             opened.tcp.serial = self._serial
         self._opened.clear()
         updates, self._updates = self._updates, []
@@ -291,6 +334,12 @@ class Reassembler:
         self._touched.clear()
         updates.sort(key=lambda update: update.connection.serial)
         return updates
+
+
+def _comes_next(plain: Group | Run, state: ConnectionState) -> bool:
+    """Tell whether all payload of both ends is what comes next, and nothing is waited for."""
+    lower, higher = state.directions
+    return state.is_plain and _is_next(plain.lower, lower) and _is_next(plain.higher, higher)
 
 
 def _is_next(side: Side, direction: Direction) -> bool:
@@ -307,14 +356,19 @@ def _ends_handshake(group: Group, awaited: int | None) -> bool:
     return (group.higher if awaited else group.lower).packets > 0
 
 
-def _may_repeat(group: Group, state: ConnectionState | None) -> bool:
-    """Tell whether a group may have payload that was seen before."""
-    if group.lower.breaks or group.higher.breaks:
-        return True
-    if state is None:
-        return False
-    lower, higher = state.directions
-    return not (state.is_plain and _is_next(group.lower, lower) and _is_next(group.higher, higher))
+def _note_snapped(plain: Group | Run, state: ConnectionState, shared: Segments) -> None:
+    """Say which bytes of payloads that come next the capture cut off, in the order of packets."""
+    places = []
+    for side, direction in zip((plain.lower, plain.higher), state.directions, strict=True):
+        position = direction.position
+        for rank in range(side.first, side.last):
+            places.append((shared.packet[rank], direction, position, rank))
+            position += shared.length[rank]
+    places.sort(key=itemgetter(0))
+    for packet, direction, position, rank in places:
+        direction.findings.snapped(
+            position, shared.length[rank], shared.captured[rank], shared.time_ns[rank], packet
+        )
 
 
 def _no_segments() -> Segments:

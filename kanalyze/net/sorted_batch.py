@@ -7,6 +7,7 @@ batch.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -46,6 +47,11 @@ class Side(NamedTuple):
     told: tuple[int, int, int]
     """Acknowledgment, time and number of the last packet; means nothing without one."""
 
+    @property
+    def is_snapped(self) -> bool:
+        """Not all of the payload was captured."""
+        return self.captured < self.length
+
 
 class Group(NamedTuple):
     """What a connection (or several, one after another) on a pair of endpoints sent."""
@@ -58,6 +64,16 @@ class Group(NamedTuple):
     last_time_ns: int
     lower: Side
     higher: Side
+
+    @property
+    def has_breaks(self) -> bool:
+        """A payload does not begin where its sender's last one ended."""
+        return bool(self.lower.breaks or self.higher.breaks)
+
+    @property
+    def is_snapped(self) -> bool:
+        """Not all of the payload was captured."""
+        return self.lower.is_snapped or self.higher.is_snapped
 
 
 class SortedBatch:
@@ -74,6 +90,8 @@ class SortedBatch:
         picked = order[has_payload]
         self.picked = picked
         """Indices of the segments whose payloads are ``shared``."""
+        self.payload_places = np.flatnonzero(has_payload)
+        """The same, as places in the order of the batch."""
         self._payloads_before = _sums(has_payload)
         self.shared = Segments(
             buffer=segments.buffer,
@@ -84,7 +102,6 @@ class SortedBatch:
             packet=segments.number[picked].tolist(),
         )
         """Payloads that are not empty, by connection, then sender, then arrival."""
-        self._ranks: NDArray[np.int64] | None = None
 
     def groups(self) -> Iterator[Group]:
         """Yield the groups, in the order of their first packets."""
@@ -96,8 +113,8 @@ class SortedBatch:
             turn.tolist(),
             (odd[turn] & (SYN | FIN | RST | ACK) != 0).tolist(),
             self.columns.time_ns[groups.last[turn]].tolist(),
-            self._sides(groups.start[turn], groups.middle[turn]),
-            self._sides(groups.middle[turn], groups.end[turn]),
+            self.sides(groups.start[turn], groups.middle[turn]),
+            self.sides(groups.middle[turn], groups.end[turn]),
             strict=True,
         )
         pairs = groups.pairs
@@ -109,13 +126,24 @@ class SortedBatch:
 
         ``marks`` are those of all segments of the batch; None for none.
         """
-        groups, columns = self.grouping, self.columns
+        return list(self.segments_at(*self.arrivals_of(group), marks))
+
+    def arrivals_of(self, group: Group) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Return the indices of a group's segments by arrival, and which the higher end sent."""
+        groups = self.grouping
         start, middle = int(groups.start[group.number]), int(groups.middle[group.number])
         rows = groups.order[start : int(groups.end[group.number])]
-        from_higher = np.zeros(len(rows), np.int64)
-        from_higher[middle - start :] = 1
         arrival = np.argsort(rows)
-        rows = rows[arrival]
+        return rows[arrival], arrival >= middle - start
+
+    def segments_at(
+        self,
+        rows: NDArray[np.int64],
+        from_higher: NDArray[np.bool_],
+        marks: NDArray[np.uint8] | None,
+    ) -> Iterator[Segment]:
+        """Give the segments with some indices; ``from_higher`` tells which end sent each."""
+        columns = self.columns
         fields = (
             columns.sequence[rows],
             columns.acknowledgment[rows],
@@ -125,14 +153,14 @@ class SortedBatch:
             columns.captured_bytes[rows],
             columns.time_ns[rows],
             columns.number[rows],
-            self._rank_of(rows),
-            from_higher[arrival],
+            self._ranks[rows],
+            from_higher.astype(np.int64),
             np.zeros(len(rows), np.uint8) if marks is None else marks[rows],
         )
-        return list(map(Segment._make, zip(*(field.tolist() for field in fields), strict=True)))
+        return map(Segment._make, zip(*(field.tolist() for field in fields), strict=True))
 
-    def _sides(self, start: NDArray[np.int64], end: NDArray[np.int64]) -> Iterator[Side]:
-        """Sum up ``order[start:end]`` for each group."""
+    def sides(self, start: NDArray[np.int64], end: NDArray[np.int64]) -> Iterator[Side]:
+        """Sum up ``order[start:end]``, of one sender, for each of some ranges."""
         segments, picked = self.columns, self.picked
         first, last = self._payloads_before[start], self._payloads_before[end]
         # A side without packets has some other packet's, which means nothing.
@@ -146,12 +174,7 @@ class SortedBatch:
         if not len(picked):
             none = [0] * len(start)
             return map(Side, (end - start).tolist(), none, none, none, none, none, none, told)
-        sequence = segments.sequence[picked]
-        length = segments.payload_bytes[picked]
-        lengths = _sums(length)
-        captured = _sums(segments.captured_bytes[picked])
-        follows = (sequence[:-1] + length[:-1]) & _SEQUENCE_MASK
-        breaks = _sums(sequence[1:] != follows)
+        lengths, captured, breaks = self._payload_sums
         # A side without payloads may stand after the last one.
         begin = np.minimum(first, len(picked) - 1)
         inside = np.maximum(last - 1, begin)
@@ -160,18 +183,39 @@ class SortedBatch:
             (end - start).tolist(),
             first.tolist(),
             last.tolist(),
-            sequence[begin].tolist(),
+            segments.sequence[picked[begin]].tolist(),
             (lengths[last] - lengths[first]).tolist(),
             (captured[last] - captured[first]).tolist(),
             (breaks[inside] - breaks[begin]).tolist(),
             told,
         )
 
-    def _rank_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        if self._ranks is None:
-            self._ranks = np.zeros(len(self.columns), np.int64)
-            self._ranks[self.picked] = np.arange(len(self.picked))
-        return self._ranks[rows]
+    @cached_property
+    def breaks(self) -> NDArray[np.bool_]:
+        """Tell of each payload but the first whether it does not follow on the one before.
+
+        Between two senders that says nothing.
+        """
+        sequence = self.columns.sequence[self.picked]
+        follows = (sequence + self.columns.payload_bytes[self.picked]) & _SEQUENCE_MASK
+        breaks: NDArray[np.bool_] = sequence[1:] != follows[:-1]
+        return breaks
+
+    @cached_property
+    def _payload_sums(
+        self,
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Payload bytes, captured bytes and breaks before each payload."""
+        columns, picked = self.columns, self.picked
+        lengths = _sums(columns.payload_bytes[picked])
+        return lengths, _sums(columns.captured_bytes[picked]), _sums(self.breaks)
+
+    @cached_property
+    def _ranks(self) -> NDArray[np.int64]:
+        """By segment, its place among the payloads; means nothing without payload."""
+        ranks = np.zeros(len(self.columns), np.int64)
+        ranks[self.picked] = np.arange(len(self.picked))
+        return ranks
 
 
 def _sums(values: NDArray[np.int64] | NDArray[np.bool_]) -> NDArray[np.int64]:

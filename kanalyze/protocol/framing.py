@@ -16,10 +16,11 @@ from __future__ import annotations
 import struct
 from abc import ABC, abstractmethod
 from bisect import bisect_right
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from kanalyze.model import Chunk, Gap, Segments
-from kanalyze.protocol.wire import MissingBytes, Truncated
+from kanalyze.protocol.frame import Frame, Spread
 
 if TYPE_CHECKING:
     from kanalyze.model import StreamItem
@@ -30,8 +31,6 @@ LARGEST_FRAME_BYTES = 100 * 1024 * 1024
 """Kafka's default for ``socket.request.max.bytes``; a larger size is taken for no frame at all."""
 
 _SIZE = struct.Struct(">i").unpack_from
-_FIRST_WINDOW_BYTES = 2048
-_SKIMMED_BYTES = 64 * 1024
 _KEPT_BYTES = 2048
 """Of a frame whose bytes are let go: its header, and the fields before its first array."""
 _SEARCH_STEP_BYTES = 16 * 1024
@@ -39,192 +38,10 @@ _SMALL_SEARCH_BYTES = 1024
 _NO_BYTES = 1 << 62
 """More than there ever are."""
 _MOST_SMALL_FRAMES = 32
-
-
-class Frame:
-    """One frame: its place, its times, and those of its bytes that are there.
-
-    Attributes:
-        size: the declared size in bytes, 0 and up; the frame has 4 bytes more.
-        stream_offset: of the first byte of the size prefix.
-        start_time_ns, start_packet: of the packet with the first byte.
-        end_time_ns, end_packet: of the packet with the last byte; None where that one was lost.
-        missing_bytes: bytes that the capture does not hold: lost, or cut by a snap length.
-        lost_bytes: those of them that were lost.
-        held_bytes: bytes that are there.
-
-    It is a :class:`~kanalyze.protocol.wire.Source`. Its bytes live as long as the buffers they
-    came in; :meth:`detach` makes them its own.
-    """
-
-    __slots__ = (
-        "_at",
-        "_owned",
-        "_pieces",
-        "_skim_above",
-        "_window_bytes",
-        "end_packet",
-        "end_time_ns",
-        "held_bytes",
-        "lost_bytes",
-        "missing_bytes",
-        "size",
-        "start_packet",
-        "start_time_ns",
-        "stream_offset",
-    )
-
-    def __init__(self, size: int, stream_offset: int, time_ns: int, packet: int) -> None:
-        self.size = size
-        self.stream_offset = stream_offset
-        self.start_time_ns = time_ns
-        self.start_packet = packet
-        self.end_time_ns: int | None = None
-        self.end_packet: int | None = None
-        self.missing_bytes = 0
-        self.lost_bytes = 0
-        self.held_bytes = 0
-        self._at: list[int] = []
-        self._pieces: list[memoryview] = []
-        self._owned = 0
-        self._skim_above = _SKIMMED_BYTES
-        self._window_bytes = _FIRST_WINDOW_BYTES
-
-    @property
-    def length(self) -> int:
-        """Bytes of the frame with its size prefix."""
-        return self.size + 4
-
-    @property
-    def received(self) -> int:
-        """Frame position after the last byte that came, those before it there or not."""
-        return self._at[-1] + len(self._pieces[-1]) if self._at else 0
-
-    @property
-    def window_bytes(self) -> int:
-        """How much :meth:`window` joins at most, where it lies in pieces."""
-        return self._window_bytes
-
-    @property
-    def is_worth_skimming(self) -> bool:
-        """Whether so much is held that it pays to see what of it is needed."""
-        return self.held_bytes > self._skim_above
-
-    def keep_only(self, ranges: list[tuple[int, int]], until: int) -> None:
-        """Let go of all bytes before frame position ``until`` that are in none of ``ranges``.
-
-        ``ranges`` rise and do not overlap.
-        """
-        kept: list[tuple[int, memoryview]] = []
-        ranges = [(begin, min(end, until)) for begin, end in ranges if begin < until]
-        ranges.append((until, self.length))
-        index = 0
-        for at, piece in zip(self._at, self._pieces, strict=True):
-            end = at + len(piece)
-            while index < len(ranges) and ranges[index][1] <= at:
-                index += 1
-            here = index
-            while here < len(ranges) and ranges[here][0] < end:
-                begin, stop = max(at, ranges[here][0]), min(end, ranges[here][1])
-                if begin < stop:
-                    kept.append((begin, piece[begin - at : stop - at]))
-                here += 1
-        # Copies: a part of a piece would keep all of it.
-        self._at = [at for at, _ in kept]
-        self._pieces = [memoryview(bytes(piece)) for _, piece in kept]
-        self._owned = len(kept)
-        self.held_bytes = sum(map(len, self._pieces))
-        # What could not be let go is not looked at again until there is twice as much.
-        self._skim_above = max(_SKIMMED_BYTES, 2 * self.held_bytes)
-
-    def drop_after(self, at: int) -> int:
-        """Let go of all bytes from frame position ``at`` on, as if they were lost; return how many.
-
-        For when memory is short: what they say is not known any more.
-        """
-        before = self.held_bytes
-        self.keep_only([(0, at)], self.received)
-        dropped = before - self.held_bytes
-        self.missing_bytes += dropped
-        self.lost_bytes += dropped
-        return dropped
-
-    def whole(self) -> memoryview | None:
-        """Return the frame's bytes when they lie together and are all there, else None."""
-        if len(self._pieces) == 1 and len(self._pieces[0]) == self.size + 4:
-            return self._pieces[0]
-        return None
-
-    def add(self, at: int, piece: memoryview) -> None:
-        """Add bytes at frame position ``at``; positions rise."""
-        self._at.append(at)
-        self._pieces.append(piece)
-        self.held_bytes += len(piece)
-
-    def widen(self) -> bool:
-        """Let :meth:`window` join eight times as much; False when it joined all there was."""
-        if self._window_bytes >= self.length:
-            return False
-        self._window_bytes *= 8
-        return True
-
-    def window(self, at: int) -> memoryview:
-        """Return the bytes from ``at`` on that lie together (see ``wire.Source``).
-
-        Pieces are joined only as far as needed: most of a large frame is record data that nobody
-        reads.
-        """
-        return self._join(at, self._window_bytes)
-
-    def read(self, at: int, length: int) -> memoryview:
-        """Return exactly ``length`` bytes from ``at`` on (see ``wire.Source``)."""
-        if at + length > self.size + 4:
-            raise Truncated(f"{length} bytes at {at} of a frame of {self.size + 4}")
-        found = self._join(at, length)
-        if len(found) < length:
-            raise MissingBytes(f"bytes {at + len(found)} and on of the frame are not there")
-        return found[:length]
-
-    def detach(self) -> None:
-        """Copy what the frame holds, so that it outlives the buffers it came in.
-
-        What was copied before is not again: a frame may come in very many batches.
-        """
-        pieces = self._pieces
-        for index in range(self._owned, len(pieces)):
-            pieces[index] = memoryview(bytes(pieces[index]))
-        self._owned = len(pieces)
-
-    def _join(self, at: int, least: int) -> memoryview:
-        end = self.size + 4
-        if at >= end:
-            if at == end:
-                return memoryview(b"")
-            raise Truncated(f"position {at} of a frame of {end} bytes")
-        index = bisect_right(self._at, at) - 1
-        if index < 0:
-            raise MissingBytes(f"byte {at} of the frame is not there")
-        piece = self._pieces[index]
-        inside = at - self._at[index]
-        if inside >= len(piece):
-            raise MissingBytes(f"byte {at} of the frame is not there")
-        found = piece[inside:]
-        if len(found) >= least or at + len(found) >= end:
-            return found
-        return self._join_on(index, found, least)
-
-    def _join_on(self, index: int, found: memoryview, least: int) -> memoryview:
-        parts = [found]
-        have = len(found)
-        expected = self._at[index] + len(self._pieces[index])
-        for follower in range(index + 1, len(self._pieces)):
-            if have >= least or self._at[follower] != expected:
-                break
-            piece = self._pieces[follower]
-            parts.append(piece)
-            have += len(piece)
-            expected += len(piece)
-        return memoryview(b"".join(parts)) if len(parts) > 1 else found
+_NEAR_SEGMENTS = 4
+"""A frame that ends so far on is followed segment by segment."""
+_LOOK_AHEAD_SEGMENTS = 64
+"""How far a large frame is followed in one step; then twice as far each time."""
 
 
 class Locate(ABC):
@@ -298,6 +115,16 @@ class FrameCutter:
         return self._partial
 
     @property
+    def is_at_frames(self) -> bool:
+        """Whether what comes next is the rest of a frame whose size is known, or begins one."""
+        return self._search is None and self._prefix_frame is None
+
+    @property
+    def unfinished_bytes(self) -> int:
+        """What is still to come of the frame that has begun; 0 for none."""
+        return 0 if self._partial is None else self._remaining
+
+    @property
     def held_bytes(self) -> int:
         """Bytes held of a frame that has not ended, and of a search."""
         partial = 0 if self._partial is None else self._partial.held_bytes
@@ -369,77 +196,83 @@ class FrameCutter:
                 chunks += self._search_in(self._search, chunk)
 
     def _cut(self, chunk: Chunk) -> list[Chunk]:
-        """Cut a chunk in sync; return what is left where sync was lost, backwards."""
+        """Cut a chunk in sync; return what is left where sync was lost, backwards.
+
+        What a large frame takes up is passed over in one step, not segment by segment.
+        """
         segments = chunk.segments
-        buffer, starts, lengths = segments.buffer, segments.start, segments.length
-        captureds, times, packets = segments.captured, segments.time_ns, segments.packet
-        stream_offset = chunk.stream_offset
-        for index in range(chunk.first, chunk.last):
-            length = lengths[index]
-            if not self._segment(
-                buffer,
-                starts[index],
-                length,
-                captureds[index],
-                times[index],
-                packets[index],
-                stream_offset,
-            ):
-                return _from(chunk, index, stream_offset, self._search_from)
-            stream_offset += length
+        lengths, last = segments.length, chunk.last
+        index, offset, used = chunk.first, chunk.stream_offset, 0
+        # Where the segments from ``base`` on begin in the stream, and where the last one ends. Not
+        # for all of them at once: sync may be lost before they are reached, again and again.
+        base, offsets, ahead = index, [offset], _LOOK_AHEAD_SEGMENTS
+        while index < last:
+            if self._partial is not None and self._remaining > _NEAR_SEGMENTS * lengths[index]:
+                if index >= base + len(offsets) - 1:
+                    some = lengths[index : min(index + ahead, last)]
+                    offsets = list(accumulate(some, initial=offset))
+                    base, ahead = index, 2 * ahead
+                end = self._take_many(self._partial, segments, base, offsets, offset + used)
+                place = bisect_right(offsets, end) - 1
+                index, offset = base + place, offsets[place]
+                used = end - offset
+            elif self._prefix_frame is not None:
+                used = self._complete_prefix(self._prefix_frame, segments, index)
+            else:
+                index, offset, used = self._cut_near(segments, index, last, offset, used)
+            if self._search is not None:
+                return _from(chunk, index, offset, self._search_from)
+            if index < last and used == lengths[index]:
+                offset += used
+                index, used = index + 1, 0
         return []
 
-    def _segment(
-        self,
-        buffer: memoryview,
-        start: int,
-        length: int,
-        captured: int,
-        time_ns: int,
-        packet: int,
-        stream_offset: int,
-    ) -> bool:
-        """Cut one segment; False when sync was lost in it (``_search_from`` says where)."""
-        used = 0
-        partial = self._partial
-        if partial is not None:
-            used = self._continue(partial, buffer, start, length, captured, time_ns, packet)
-            if self._search is not None:
-                return False
-        elif self._prefix_frame is not None:
-            used = self._complete_prefix(buffer, start, length, captured, time_ns, packet)
-            if used < 0 or self._search is not None:
-                return False
-        while used < length:
-            if captured - used < 4:
-                return self._begin_prefix(
-                    buffer, start, used, length, captured, time_ns, packet, stream_offset
-                )
-            size = _SIZE(buffer, start + used)[0]
-            if (size < self._smallest or size > self._largest) and not self._may_be_small(size):
-                self._out_of_sync(stream_offset + used, size, time_ns, packet)
-                return False
-            frame = Frame(size, stream_offset + used, time_ns, packet)
-            total = size + 4
-            here = length - used
-            held = captured - used
-            if total <= here:
-                frame.end_time_ns = time_ns
-                frame.end_packet = packet
-                if held >= total:
-                    held = total
-                else:
-                    frame.missing_bytes = total - held
-                self._frames.append(frame)
-            else:
-                frame.missing_bytes = here - held
-                self._partial = frame
-                self._remaining = total - here
-            frame._at.append(0)
-            frame._pieces.append(buffer[start + used : start + used + held])
-            frame.held_bytes = held
-            used += total
-        return True
+    def _cut_near(
+        self, segments: Segments, index: int, last: int, offset: int, used: int
+    ) -> tuple[int, int, int]:
+        """Cut from byte ``used`` of the segment at ``index``, which is at stream ``offset``, on.
+
+        Returns how far that came, as the same three: to index ``last``, or to where a large frame
+        or a size prefix goes on in the next segment, or to where sync was lost.
+        """
+        buffer, starts, lengths = segments.buffer, segments.start, segments.length
+        captureds, times, packets = segments.captured, segments.time_ns, segments.packet
+        smallest, largest = self._smallest, self._largest
+        while index < last:
+            start, length, captured = starts[index], lengths[index], captureds[index]
+            time_ns, packet = times[index], packets[index]
+            if self._partial is not None:
+                used += self._take_some(self._partial, segments, index, used)
+                if self._search is not None:
+                    return index, offset, used
+            while used < length:
+                if captured - used < 4:
+                    self._begin_prefix(segments, index, offset, used)
+                    return index, offset, length
+                at = start + used
+                size = _SIZE(buffer, at)[0]
+                if (size < smallest or size > largest) and not self._may_be_small(size):
+                    self._out_of_sync(offset + used, size, time_ns, packet)
+                    return index, offset, used
+                begin, used = used, used + size + 4
+                if used <= captured:
+                    piece = buffer[at : start + used]
+                    self._frames.append(Frame(size, offset + begin, time_ns, packet, piece))
+                    continue
+                piece = buffer[at : start + captured]
+                if used <= length:
+                    self._frames.append(Frame(size, offset + begin, time_ns, packet, piece))
+                    continue
+                frame = self._partial = Frame(size, offset + begin, time_ns, packet)
+                frame.add(0, piece)
+                frame.missing_bytes = length - captured
+                self._remaining = used - length
+                used = length
+            if self._remaining > _NEAR_SEGMENTS * length:
+                return index, offset, length
+            offset += length
+            index, used = index + 1, 0
+        return index, offset, used
 
     def _may_be_small(self, size: int) -> bool:
         if not 0 <= size < self._smallest or self._small_left == 0:
@@ -447,42 +280,53 @@ class FrameCutter:
         self._small_left -= 1
         return True
 
-    def _continue(
-        self,
-        frame: Frame,
-        buffer: memoryview,
-        start: int,
-        length: int,
-        captured: int,
-        time_ns: int,
-        packet: int,
-    ) -> int:
+    def _take_some(self, frame: Frame, segments: Segments, index: int, used: int) -> int:
+        """Let a frame go on from byte ``used`` of a segment; return how many bytes it takes."""
         remaining = self._remaining
-        take = min(length, remaining)
-        held = min(captured, take)
-        if held:
-            frame.add(frame.length - remaining, buffer[start : start + held])
-        frame.missing_bytes += take - held
-        self._remaining = remaining - take
-        if take == remaining:
-            self._finish(time_ns, packet)
-        return take
+        size = min(segments.length[index] - used, remaining)
+        held = min(segments.captured[index] - used, size)
+        if held > 0:
+            start = segments.start[index] + used
+            frame.add(frame.size + 4 - remaining, segments.buffer[start : start + held])
+        if held < size:
+            frame.missing_bytes += size - max(held, 0)
+        self._remaining = remaining - size
+        if size == remaining:
+            self._finish(segments.time_ns[index], segments.packet[index])
+        return size
+
+    def _take_many(
+        self, frame: Frame, segments: Segments, base: int, offsets: list[int], begin: int
+    ) -> int:
+        """Let a frame go on from stream offset ``begin``; return the offset it came to.
+
+        ``offsets`` are where segments begin, from index ``base`` on, and where the last one ends.
+        """
+        remaining = self._remaining
+        end = min(begin + remaining, offsets[-1])
+        spread = Spread(segments, base, offsets, begin, end)
+        if spread.held_bytes:
+            frame.add_spread(frame.length - remaining, spread)
+        frame.missing_bytes += spread.length - spread.held_bytes
+        self._remaining = remaining - spread.length
+        if not self._remaining:
+            index = spread.last_segment
+            self._finish(segments.time_ns[index], segments.packet[index])
+        return end
 
     def _finish(self, time_ns: int | None, packet: int | None) -> None:
-        frame, self._partial = self._partial, None
+        frame, self._partial, self._remaining = self._partial, None, 0
         if frame is None:
             return
         frame.end_time_ns = time_ns
         frame.end_packet = packet
-        if self._is_to_be_confirmed(frame) and not self._locate.confirm(frame):
+        begin = frame.stream_offset
+        # Did a search end with it, and it was not all there then?
+        seems = begin == self._found_at and begin + frame.length > self._found_until
+        if seems and not self._locate.confirm(frame):
             self._refuse(frame)
         else:
             self._frames.append(frame)
-
-    def _is_to_be_confirmed(self, frame: Frame) -> bool:
-        """Tell whether a search ended with a frame that was not all there then."""
-        begin = frame.stream_offset
-        return begin == self._found_at and begin + frame.length > self._found_until
 
     def _refuse(self, frame: Frame) -> None:
         """Give up what seemed to be a frame when its search ended: search on after it."""
@@ -494,66 +338,42 @@ class FrameCutter:
                 time_ns, packet = frame.start_time_ns, frame.start_packet
             self._out_of_sync(end, None, time_ns, packet)
 
-    def _begin_prefix(
-        self,
-        buffer: memoryview,
-        start: int,
-        used: int,
-        length: int,
-        captured: int,
-        time_ns: int,
-        packet: int,
-        stream_offset: int,
-    ) -> bool:
-        """A size prefix that is not all in this segment: the rest comes, or was snapped off."""
+    def _begin_prefix(self, segments: Segments, index: int, offset: int, used: int) -> None:
+        """Take a size prefix that is not all in a segment: the rest comes, or was snapped off."""
+        length, captured = segments.length[index], segments.captured[index]
+        time_ns, packet = segments.time_ns[index], segments.packet[index]
         if captured < length:
             self.skipped_bytes += length - used
-            self._out_of_sync(
-                stream_offset + used, None, time_ns, packet, search_from=stream_offset + length
-            )
-            return False
-        self._prefix = bytes(buffer[start + used : start + captured])
-        self._prefix_frame = Frame(0, stream_offset + used, time_ns, packet)
-        return True
+            self._out_of_sync(offset + used, None, time_ns, packet, search_from=offset + length)
+            return
+        start = segments.start[index]
+        self._prefix = bytes(segments.buffer[start + used : start + captured])
+        self._prefix_frame = Frame(0, offset + used, time_ns, packet)
 
-    def _complete_prefix(
-        self,
-        buffer: memoryview,
-        start: int,
-        length: int,
-        captured: int,
-        time_ns: int,
-        packet: int,
-    ) -> int:
-        """Take in the rest of a split size prefix; -1 when it gives no plausible size."""
-        frame = self._prefix_frame
-        if frame is None:
-            return 0
-        missing = 4 - len(self._prefix)
-        if captured < min(missing, length):
+    def _complete_prefix(self, frame: Frame, segments: Segments, index: int) -> int:
+        """Take in the rest of a split size prefix; return how many bytes of the segment it has."""
+        length, captured = segments.length[index], segments.captured[index]
+        time_ns, packet = segments.time_ns[index], segments.packet[index]
+        take = min(4 - len(self._prefix), length)
+        if captured < take:
             self._out_of_sync(frame.stream_offset, None, time_ns, packet)
-            return -1
-        take = min(missing, length)
-        self._prefix += bytes(buffer[start : start + take])
+            return 0
+        start = segments.start[index]
+        self._prefix += bytes(segments.buffer[start : start + take])
         if len(self._prefix) < 4:
             return take
         prefix, self._prefix, self._prefix_frame = self._prefix, b"", None
         size = _SIZE(prefix)[0]
         if (size < self._smallest or size > self._largest) and not self._may_be_small(size):
             self._out_of_sync(frame.stream_offset, size, time_ns, packet)
-            return -1
+            return 0
         frame.size = size
         frame.add(0, memoryview(prefix))
         self._partial = frame
         self._remaining = size
         if size == 0:
             self._finish(time_ns, packet)
-            return take
-        if take == length:
-            return take
-        return take + self._continue(
-            frame, buffer, start + take, length - take, captured - take, time_ns, packet
-        )
+        return take
 
     # -- gaps and loss of sync -------------------------------------------------------------------
 

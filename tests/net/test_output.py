@@ -54,3 +54,26 @@ def test_parts_gaps_and_held_bytes_come_in_the_order_they_were_written():
     assert gap == Gap(25, 5, 5, 6)
     assert (late.stream_offset, pieces(late)) == (30, [(b"xyz", 3, 6), (b"u", 2, 8)])
     assert last == Chunk(35, SHARED, 1, 2)
+
+
+def test_long_runs_are_chunks_over_the_shared_segments_and_short_ones_a_selection():
+    count = 40
+    shared = Segments(
+        memoryview(bytes(count)),
+        [*range(count)],
+        [1] * count,
+        [1] * count,
+        [0] * count,
+        [5] * count,
+    )
+    writer = StreamWriter([], shared)
+    writer.run(100, 0, 20)
+    writer.whole(120, 20)
+    writer.run(121, 22, 40)
+    writer.flush()
+    assert writer.items == [Chunk(100, shared, 0, 21), Chunk(121, shared, 22, 40)]
+    writer.run(139, 0, 3)
+    writer.run(142, 5, 8)
+    writer.flush()
+    chunk = writer.items[-1]
+    assert (chunk.stream_offset, chunk.last, chunk.segments.start) == (139, 6, [0, 1, 2, 5, 6, 7])

@@ -57,6 +57,22 @@ class Patient(Locate):
         return None, 0
 
 
+class Curious(Locate):
+    """Finds a boundary as ``marked`` does; to confirm it, takes the frames there are."""
+
+    def __init__(self) -> None:
+        self.cutter: FrameCutter | None = None
+        self.frames: list[Frame] = []
+
+    def __call__(self, view: memoryview) -> tuple[int | None, int]:
+        return marked(view)
+
+    def confirm(self, frame: Frame) -> bool:
+        assert self.cutter is not None
+        self.frames += self.cutter.take()
+        return frame.size > 0
+
+
 def body_of(frame: Frame) -> bytes:
     return bytes(frame.read(4, frame.size))
 
@@ -101,10 +117,8 @@ def test_frames_survive_the_reuse_of_buffers_between_batches(
         some = pieces[first : first + batch]
         storage = bytearray(b"".join(some))
         item = chunk(some, stream_offset=at, first_packet=first + 1)
-        reused = chunk(some, stream_offset=at, first_packet=first + 1)
-        object.__setattr__(item.segments, "buffer", memoryview(storage))
-        assert reused.segments.start == item.segments.start
-        cutter.feed([item])
+        segments = item.segments._replace(buffer=memoryview(storage))
+        cutter.feed([item._replace(segments=segments)])
         found += [body_of(frame) for frame in cutter.take()]
         cutter.settle()
         storage[:] = b"\xee" * len(storage)
@@ -253,3 +267,41 @@ def test_at_the_end_whatever_a_search_holds_is_a_frame_or_passed_over() -> None:
     cutter.finish()
     assert [body_of(frame) for frame in cutter.take()] == [b"MARK1", b"MARK2"]
     assert cutter.skipped_bytes == len(data) - 18
+
+
+@pytest.mark.parametrize("size", [7, 40, 1000])
+def test_frames_may_be_taken_while_one_is_confirmed(size: int) -> None:
+    bodies = [b"MARK" + b"y" * 300, b"second", b"z" * 500, b"last"]
+    data = b"x" * 10 + b"".join(map(frame_of, bodies))
+    curious = Curious()
+    curious.cutter = FrameCutter(curious, in_sync=False)
+    curious.cutter.feed([chunk([data[:50]])])
+    curious.cutter.feed([chunk(cut(data[50:], [size] * 200), stream_offset=50, first_packet=2)])
+    curious.frames += curious.cutter.take()
+    assert [body_of(frame) for frame in curious.frames] == bodies
+
+
+def test_segments_of_a_large_frame_are_passed_over_and_the_next_frames_found() -> None:
+    bodies = [b"a" * 100_000, b"next", b"b" * 3_000, b"c" * 70_000, b"last"]
+    data = b"".join(map(frame_of, bodies))
+    for size in (1, 17, 1448):
+        cutter = FrameCutter(never)
+        cutter.feed([chunk(cut(data, [size] * (len(data) // size)))])
+        assert [body_of(frame) for frame in cutter.take()] == bodies
+
+
+def test_a_loss_within_a_large_frame_leaves_the_next_frames_and_the_size_of_the_hole() -> None:
+    data = frame_of(b"a" * 100_000) + frame_of(b"next")
+    for size in (100, 1448):
+        cutter = FrameCutter(never)
+        cutter.feed(
+            [
+                chunk(cut(data[:30_000], [size] * 1_000)),
+                Gap(30_000, 20_000, TIME_NS, 400),
+                chunk(cut(data[50_000:], [size] * 1_000), stream_offset=50_000, first_packet=400),
+            ]
+        )
+        holed, following = cutter.take()
+        assert (holed.missing_bytes, holed.lost_bytes, holed.held_bytes) == (20_000, 20_000, 80_004)
+        assert bytes(holed.read(50_000, 50_004)) == data[50_000:100_004]
+        assert body_of(following) == b"next"

@@ -21,6 +21,7 @@ from kanalyze.net.notes import Notes
 from kanalyze.net.reassembly import Reassembler
 from kanalyze.pipeline import Analysis
 from kanalyze.protocol.framing import FrameCutter, Locate
+from kanalyze.protocol.wire import WireError
 from tests.support.captures import analysis, path
 from tests.support.packets import Packet, pcap_file
 
@@ -219,8 +220,10 @@ def _id_places(update: StreamUpdate, side: int) -> tuple[int, ...]:
 
 
 def _bytes(frame: Frame, at: int) -> bytes:
-    piece = b"".join(bytes(part) for part in frame._pieces)
-    return piece[at : at + 4]
+    try:
+        return bytes(frame.read(at, 4))
+    except WireError:
+        return b""
 
 
 @functools.cache
