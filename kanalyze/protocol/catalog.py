@@ -250,11 +250,12 @@ def _lowest(flexible: VersionRange) -> int:
 
 def _read(file: str) -> dict[str, Message]:
     """Read a packaged definition file; the imports are slow and most commands need few files."""
-    from importlib.resources import files
+    from pathlib import Path
 
     from kanalyze.protocol.loader import load_messages
 
-    text = (files("kanalyze.protocol") / "definitions" / file).read_text("utf-8")
+    # Not by importlib.resources, which takes 10 ms to import: NumPy cannot be in a zip file either.
+    text = (Path(__file__).parent / "definitions" / file).read_text("utf-8")
     messages = load_messages(text, file)
     by_name = {message.name: message for message in messages}
     if len(by_name) != len(messages):

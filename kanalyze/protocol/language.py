@@ -8,8 +8,7 @@ The language is Kafka's own (clients/src/main/resources/common/message/README.md
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from kanalyze.protocol.versions import NONE, VersionRange
 
@@ -37,8 +36,7 @@ Default: TypeAlias = bool | int | float | str | bytes | None
 """A default value; None is null. That of an array or struct is None or stands in its fields."""
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(NamedTuple):
     """One field of a struct."""
 
     name: str
@@ -96,8 +94,7 @@ class Field:
         return (message_versions if own is None else own).contains(version)
 
 
-@dataclass(frozen=True, slots=True)
-class Struct:
+class Struct(NamedTuple):
     """A named run of fields."""
 
     name: str
@@ -108,8 +105,7 @@ class Struct:
         return next((field for field in self.fields if field.name == name), None)
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(NamedTuple):
     """One message: a request, a response, a header, or data that travels inside another."""
 
     name: str

@@ -15,7 +15,6 @@ import zlib
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
-from kanalyze.protocol.compression import decompress
 from kanalyze.protocol.record_types import (
     DecompressionLimits,
     Record,
@@ -91,6 +90,8 @@ class _Budget:
         """Return what a payload holds, and why that is not all of it."""
         if codec == _UNKNOWN_CODEC:
             return b"", RecordProblem.UNKNOWN_CODEC
+        from kanalyze.protocol.compression import decompress  # loaded at every start otherwise
+
         found, problem = decompress(codec, payload, self.left)
         self.left -= len(found)
         return found, problem

@@ -10,7 +10,6 @@ version. An upper definition that doesn't keep to that is refused.
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
 
 from kanalyze.protocol.language import Field, Message, Struct
@@ -35,8 +34,7 @@ def overlay(upper: Message, lower: Message) -> Message:
     made = _Overlay(upper, lower)
     struct = made.struct(upper.struct, lower.struct, upper.name)
     ranges = made.range_of
-    return dataclasses.replace(
-        upper,
+    return upper._replace(
         valid_versions=_closed(made.all_versions, f"{upper.name}: validVersions"),
         deprecated_versions=_within(upper.deprecated_versions, made.upper_versions),
         flexible_versions=ranges(
@@ -111,8 +109,7 @@ class _Overlay:
         if struct is not None:
             inner = tuple(self._one_sided(one, at, sides) for one in struct.fields)
             struct = Struct(struct.name, inner)
-        return dataclasses.replace(
-            field,
+        return field._replace(
             versions=kept(field.versions),
             nullable_versions=kept(field.nullable_versions),
             tagged_versions=kept(field.tagged_versions),
@@ -124,8 +121,7 @@ class _Overlay:
         struct = None
         if own.struct is not None and old.struct is not None:
             struct = self.struct(own.struct, old.struct, at)
-        return dataclasses.replace(
-            own,
+        return own._replace(
             versions=self.range_of(own.versions, old.versions, f"{at}: versions"),
             nullable_versions=self.range_of(
                 own.nullable_versions, old.nullable_versions, f"{at}: nullableVersions"
