@@ -4,17 +4,16 @@ In: anomalies, as the stages find them. Out: :class:`AnomalyRow`. This module mu
 any of them is found, nor where rows go.
 """
 
-from __future__ import annotations
+# No "from __future__ import annotations": see kanalyze.analysis.row.
 
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, TypeAlias
 
-from kanalyze.analysis.row import Meaning, columns_of
+from kanalyze.analysis.row import Column, Meaning, columns_of
 from kanalyze.model import AnomalyKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kanalyze.analysis.row import Column
     from kanalyze.model import Anomaly
 
 __all__ = ["ANOMALY_COLUMNS", "AnomalyRow", "Stage", "anomaly_row", "stage_of"]
@@ -110,9 +109,9 @@ def stage_of(kind: AnomalyKind) -> Stage:
 
 
 def anomaly_row(
-    anomaly: Anomaly,
+    anomaly: "Anomaly",
     *,
-    place: Callable[[int], tuple[str, int | None]],
+    place: "Callable[[int], tuple[str, int | None]]",
     client_side: int | None,
     api_name: str | None,
 ) -> AnomalyRow:

@@ -9,15 +9,14 @@ a capture at one end holds next to nothing of that end's. What a figure is in de
 :class:`kanalyze.model.TcpConnection` and :class:`kanalyze.model.TcpMeasures`.
 """
 
-from __future__ import annotations
+# No "from __future__ import annotations": see kanalyze.analysis.row.
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeAlias
 
-from kanalyze.analysis.row import CONNECTION, CONNECTION_NUMBER, Meaning, columns_of
-from kanalyze.model import ConnectionEnd  # noqa: TC001 - read when columns are made
+from kanalyze.analysis.row import CONNECTION, CONNECTION_NUMBER, Column, Meaning, columns_of
+from kanalyze.model import ConnectionEnd
 
 if TYPE_CHECKING:
-    from kanalyze.analysis.row import Column
     from kanalyze.model import RoundTrips, TcpConnection
 
 __all__ = ["CONNECTION_COLUMNS", "ConnectionRow", "End", "connection_row"]
@@ -258,7 +257,7 @@ CONNECTION_COLUMNS: tuple[Column, ...] = columns_of(ConnectionRow)
 
 
 def connection_row(
-    tcp: TcpConnection,
+    tcp: "TcpConnection",
     *,
     capture: str,
     first_packet: int | None,
@@ -329,7 +328,7 @@ def _end_name(index: int | None, client_index: int) -> End | None:
     return "client" if index == client_index else "broker"
 
 
-def _handshake(tcp: TcpConnection, client_index: int) -> dict[str, int | None]:
+def _handshake(tcp: "TcpConnection", client_index: int) -> dict[str, int | None]:
     measures = tcp.measures
     if measures is None:
         return dict.fromkeys(_HANDSHAKE)
@@ -343,7 +342,7 @@ def _handshake(tcp: TcpConnection, client_index: int) -> dict[str, int | None]:
 _HANDSHAKE = ("handshake_rtt_ns", "broker_handshake_rtt_ns", "client_handshake_rtt_ns")
 
 
-def _round_trips(tcp: TcpConnection, client_index: int) -> dict[str, int | None]:
+def _round_trips(tcp: "TcpConnection", client_index: int) -> dict[str, int | None]:
     broker: RoundTrips | None = None
     client: RoundTrips | None = None
     if tcp.measures is not None:
@@ -353,7 +352,7 @@ def _round_trips(tcp: TcpConnection, client_index: int) -> dict[str, int | None]
     return {**_leg("broker", broker), **_leg("client", client)}
 
 
-def _leg(end: End, trips: RoundTrips | None) -> dict[str, int | None]:
+def _leg(end: End, trips: "RoundTrips | None") -> dict[str, int | None]:
     return {
         f"{end}_rtt_min_ns": None if trips is None else trips.least_ns,
         f"{end}_rtt_mean_ns": None if trips is None else trips.mean_ns,
@@ -362,7 +361,7 @@ def _leg(end: End, trips: RoundTrips | None) -> dict[str, int | None]:
     }
 
 
-def _counters(tcp: TcpConnection, client_index: int) -> dict[str, int | None]:
+def _counters(tcp: "TcpConnection", client_index: int) -> dict[str, int | None]:
     """Return the columns that are pairs of counts, by the names that :data:`_PAIRS` gives them."""
     columns: dict[str, int | None] = {}
     for name, attribute, is_measured in _PAIRS:

@@ -9,7 +9,6 @@ something that a row does not have (a null client id, say) does not hold.
 
 from __future__ import annotations
 
-import difflib
 import ipaddress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -197,6 +196,8 @@ def _known_api(name: str, api_names: Mapping[str, int] | None) -> str:
     by_lower = {known.lower(): known for known in api_names}
     if name.lower() in by_lower:
         return name
+    import difflib  # only for a name that there is not
+
     near = difflib.get_close_matches(name.lower(), by_lower, n=3)
     hint = f"; did you mean {', '.join(by_lower[match] for match in near)}?" if near else ""
     raise UsageError(f"unknown API: {name!r}{hint}")

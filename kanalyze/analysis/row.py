@@ -7,10 +7,10 @@ how a row is made or where it goes.
 The columns stand once, in the annotations of :class:`Row`; everything else is derived.
 """
 
-from __future__ import annotations
+# No "from __future__ import annotations": as texts, annotations of rows would be compiled one by
+# one at every start to make the columns of them.
 
 import typing
-from dataclasses import dataclass
 from typing import Annotated, Literal, NamedTuple, TypeAlias
 
 __all__ = [
@@ -33,8 +33,7 @@ AnyRow: TypeAlias = tuple[typing.Any, ...]
 Status: TypeAlias = Literal["ok", "error", "one_way", "unanswered", "orphan_response", "malformed"]
 
 
-@dataclass(frozen=True, slots=True)
-class Meaning:
+class Meaning(NamedTuple):
     """What an annotation says of a column."""
 
     type: str
@@ -43,8 +42,7 @@ class Meaning:
     nullable: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(NamedTuple):
     """One column of a table.
 
     ``type`` is one of ``string int16 int32 int64 bool``, ``list<string>``, or ``list<struct>``
@@ -56,7 +54,7 @@ class Column:
     unit: str
     nullable: bool
     meaning: str
-    fields: tuple[Column, ...] = ()
+    fields: "tuple[Column, ...]" = ()
 
 
 CAPTURE = Meaning("string", "the input as given; live:IFACE for an interface")

@@ -10,7 +10,7 @@ depend on the order in which events or parts of an analysis are added.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
+
+Int64s: TypeAlias = "Sequence[int] | NDArray[np.int64]"
 
 __all__ = ["MAX_BUCKETS", "ThroughputSeries"]
 
@@ -49,15 +51,15 @@ class ThroughputSeries:
         """Width of a bucket in ns: 1 ms times a power of two."""
         return _FINEST_NS << self._doublings
 
-    def add_requests(self, times_ns: Sequence[int], request_bytes: Sequence[int]) -> None:
+    def add_requests(self, times_ns: Int64s, request_bytes: Int64s) -> None:
         """Count a request, with its bytes, at each time; both sequences have one length."""
         self._add(times_ns, _REQUESTS, _REQUEST_BYTES, request_bytes)
 
-    def add_responses(self, times_ns: Sequence[int], response_bytes: Sequence[int]) -> None:
+    def add_responses(self, times_ns: Int64s, response_bytes: Int64s) -> None:
         """Count the bytes of a response at each time; both sequences have one length."""
         self._add(times_ns, None, _RESPONSE_BYTES, response_bytes)
 
-    def add_errors(self, times_ns: Sequence[int]) -> None:
+    def add_errors(self, times_ns: Int64s) -> None:
         """Count an error at each time."""
         self._add(times_ns, _ERRORS, None, ())
 
@@ -90,10 +92,10 @@ class ThroughputSeries:
 
     def _add(
         self,
-        times_ns: Sequence[int],
+        times_ns: Int64s,
         counted: int | None,
         summed: int | None,
-        amounts: Sequence[int],
+        amounts: Int64s,
     ) -> None:
         if not len(times_ns):
             return

@@ -60,11 +60,12 @@ class Int64Values:
 class QuantileSketch:
     """Counts of int64 values by bucket.
 
-    Values outside int64 are taken as the nearest int64. Memory: 12 kB of pending values, and one
-    dictionary entry for each of the at most 14,592 buckets that occurs.
+    Values outside int64 are taken as the nearest int64. Memory: 12 kB of pending values, and 8
+    bytes for each bucket from the lowest that occurs to the highest, of which there are at most
+    14,592: 1 kB for each doubling that the values spread over.
     """
 
-    __slots__ = ("_buckets", "_pending", "count", "max", "min", "sum")
+    __slots__ = ("_buckets", "_lowest", "_pending", "count", "max", "min", "sum")
 
     def __init__(self) -> None:
         self.count = 0
@@ -74,7 +75,9 @@ class QuantileSketch:
         self.max: int | None = None
         # All values while they are at most EXACT_LIMIT; beyond, those not yet in a bucket.
         self._pending: array[int] = array("q")
-        self._buckets: dict[int, int] = {}
+        self._lowest = 0
+        # How many values there are in bucket _lowest, in the next one, ...
+        self._buckets: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 
     def add(self, value: int) -> None:
         """Add one value."""
@@ -101,8 +104,8 @@ class QuantileSketch:
         self.sum += other.sum
         self._widen(other.min, other.max)
         self._hold(other._pending)
-        for bucket, count in other._buckets.items():
-            self._buckets[bucket] = self._buckets.get(bucket, 0) + count
+        if len(other._buckets):
+            self._count(other._lowest, other._buckets)
 
     def quantile(self, q: float) -> int | None:
         """Return the value of rank ``max(1, ceil(q * count))`` of the values in rising order.
@@ -149,21 +152,26 @@ class QuantileSketch:
         if not self._pending:
             return
         values = np.frombuffer(self._pending, dtype=np.int64)
-        buckets, counts = np.unique(_buckets_of(values), return_counts=True)
-        own = self._buckets
-        for bucket, count in zip(buckets.tolist(), counts.tolist(), strict=True):
-            own[bucket] = own.get(bucket, 0) + count
+        buckets = _buckets_of(values)
+        lowest = int(buckets.min())
+        self._count(lowest, np.bincount(buckets - lowest))
         self._pending = array("q")
+
+    def _count(self, lowest: int, counts: NDArray[np.int64]) -> None:
+        """Add to the counts of the buckets from ``lowest`` on."""
+        end = lowest + len(counts)
+        own_end = self._lowest + len(self._buckets)
+        if not len(self._buckets):
+            self._lowest, self._buckets = lowest, np.zeros(len(counts), dtype=np.int64)
+        elif lowest < self._lowest or end > own_end:
+            before = max(self._lowest - lowest, 0)
+            self._buckets = np.pad(self._buckets, (before, max(end - own_end, 0)))
+            self._lowest -= before
+        self._buckets[lowest - self._lowest : end - self._lowest] += counts
 
     def _bucket_of_rank(self, rank: int) -> int:
         self._fold()
-        below = 0
-        bucket = 0
-        for bucket in sorted(self._buckets):
-            below += self._buckets[bucket]
-            if below >= rank:
-                break
-        return bucket
+        return self._lowest + int(np.searchsorted(np.cumsum(self._buckets), rank))
 
 
 def _int64s(values: Iterable[int]) -> array[int]:

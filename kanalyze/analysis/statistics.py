@@ -55,20 +55,24 @@ records of a fetch whose response is not in the capture are none.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from operator import itemgetter
-from typing import TYPE_CHECKING, Any, cast
+from collections import Counter
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from kanalyze.analysis.block import columns_of_rows
+from kanalyze.analysis.grouping import Groups, key_of, value_at
 from kanalyze.analysis.keyed import Key, Keyed
-from kanalyze.analysis.row import Row
+from kanalyze.analysis.measures import MEASURED_COLUMNS, Measures, rows_of_items
 from kanalyze.analysis.series import ThroughputSeries
-from kanalyze.analysis.sketch import Int64Values
 from kanalyze.analysis.times import format_time
 from kanalyze.analysis.totals import (
     ApiTotals,
     ClientTotals,
     ErrorTotals,
     GroupTotals,
+    PartySums,
     PartyTotals,
     RecordTotals,
     RowSums,
@@ -78,10 +82,14 @@ from kanalyze.analysis.totals import (
 from kanalyze.model import Endpoint
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable
 
+    from numpy.typing import NDArray
+
+    from kanalyze.analysis.block import RowBatch, RowBlock, Words
     from kanalyze.analysis.quality import CaptureQuality
-    from kanalyze.analysis.row import PartitionItem
+    from kanalyze.analysis.row import Row
+    from kanalyze.analysis.sketch import Int64Values
 
 __all__ = ["KEY_LIMIT", "SCHEMA", "Statistics"]
 
@@ -90,47 +98,12 @@ KEY_LIMIT = 10_000
 
 _STATUSES = ("ok", "error", "one_way", "unanswered", "orphan_response", "malformed")
 
-_PRODUCE_APIS = frozenset({"Produce", "MultiProduce"})
-_FETCH_APIS = frozenset({"Fetch", "MultiFetch", "ShareFetch"})
-_JOIN_APIS = frozenset({"JoinGroup"})
-
-# Rows alike in these are added up together: a few dozen groups in a batch of thousands of rows,
-# so that all that is looked up by key is looked up once a group.
-_LIKENESS = (
-    "wire",
-    "api_key",
-    "api_name",
-    "api_version",
-    "status",
-    "waited",
-    "client_id",
-    "client_ip",
-    "client_software_name",
-    "client_software_version",
-    "principal",
-    "broker_ip",
-    "broker_port",
-    "group_id",
-)
-_MEASURES = (
-    "request_start_ns",
-    "request_bytes",
-    "response_start_ns",
-    "response_bytes",
-    "latency_ns",
-    "total_time_ns",
-    "throttle_time_ms",
-    "record_count",
-    "record_bytes",
-    "errors",
-    "partitions",
-)
-_likeness_of = itemgetter(*map(Row._fields.index, _LIKENESS))
-_measures_of = itemgetter(*map(Row._fields.index, _MEASURES))
+_ROWS_AT_ONCE = 2048
+"""Rows that are objects are held back until there are so many: a sum of few takes as long."""
 
 
 class Statistics:
-    """Sums over rows. Adding many rows at a time is what makes it fast: thousands, not tens."""
+    """Sums over rows. Blocks of many rows are what makes it fast: thousands, not tens."""
 
     def __init__(self, *, key_limit: int = KEY_LIMIT) -> None:
         self._apis: Keyed[ApiTotals] = Keyed(ApiTotals, key_limit)
@@ -143,17 +116,31 @@ class Statistics:
         self._slowest = SlowestRequests()
         self._produced = RecordTotals()
         self._fetched = RecordTotals()
+        self._held: list[Row] = []
 
     def add(self, rows: Iterable[Row]) -> None:
-        """Add rows, in any order."""
-        alike: defaultdict[Key, list[Row]] = defaultdict(list)
-        for row in rows:
-            alike[_likeness_of(row)].append(row)
-        for likeness, group in alike.items():
-            self._add_alike(likeness, group)
+        """Add rows, in any order; OverflowError for a number beyond int64 comes now or later."""
+        more = iter(rows)
+        while some := list(islice(more, _ROWS_AT_ONCE)):
+            self._held += some
+            if len(self._held) >= _ROWS_AT_ONCE:
+                self._add_held()
+
+    def add_batch(self, batch: RowBatch) -> None:
+        """Add the rows of a batch, as ``add`` would."""
+        for block in batch.blocks:
+            self.add_block(block)
+        self.add(batch.objects)
+
+    def add_block(self, block: RowBlock) -> None:
+        """Add the rows of a block, as ``add`` would."""
+        if len(block):
+            self._add(Measures(block.columns), lambda numbers: block.take(numbers).rows())
 
     def merge(self, other: Statistics) -> None:
         """Add the rows that another saw; associative and commutative below the key limit."""
+        self._add_held()
+        other._add_held()
         self._apis.merge(other._apis)
         self._errors.merge(other._errors)
         self._clients.merge(other._clients)
@@ -167,6 +154,7 @@ class Statistics:
 
     def summary(self, quality: CaptureQuality) -> dict[str, Any]:
         """Return the summary, as the module describes it."""
+        self._add_held()
         tables = {
             "apis": _table(self._apis, ("wire", "api_key", "api_name")),
             "errors": _table(self._errors, ("api_name", "error_code", "error_name", "topic")),
@@ -192,76 +180,190 @@ class Statistics:
             "limited": [name for name, items in tables.items() if any(i["other"] for i in items)],
         }
 
-    def _add_alike(self, likeness: Key, rows: list[Row]) -> None:
-        # The order is that of _LIKENESS.
-        wire, api_key, api_name, version, status, waited, client_id, *party = likeness
-        client_ip, software, software_version, principal, broker_ip, broker_port, group = party
-        columns = dict(zip(_MEASURES, zip(*map(_measures_of, rows), strict=True), strict=True))
-        sums = _sums(str(status), bool(waited), api_name, columns)
+    def _add_held(self) -> None:
+        held, self._held = self._held, []
+        if held:
+            columns = columns_of_rows(held, MEASURED_COLUMNS)
+            self._add(Measures(columns), lambda numbers: [held[number] for number in numbers])
 
-        self._apis.of((wire, api_key, api_name)).add(_as_int(version), sums)
-        broker = str(Endpoint(str(broker_ip), int(broker_port or 0)))
-        self._brokers.of((broker,)).add(sums)
-        self._add_client(client_id, (client_ip, software, software_version, principal), sums)
-        if group is not None:
-            self._add_group(group, api_name, sums)
-        self._add_records(api_name, sums, rows)
-        self._add_times(columns, sums)
-        if any(columns["errors"]):
-            self._add_errors(api_name, rows)
-        if not waited:
-            self._slowest.add(rows, sums.latencies_ns.max)
+    def _add(self, rows: Measures, pick: Callable[[NDArray[np.int64]], list[Row]]) -> None:
+        """Add rows, at least one; ``pick`` gives those with the given numbers."""
+        latencies = rows.known("latency_ns") & ~rows.is_slow_on_purpose
+        self._add_apis(rows)
+        self._add_brokers(rows, latencies)
+        self._add_clients(rows, latencies)
+        self._add_groups(rows)
+        self._add_topics(rows)
+        self._add_errors(rows)
+        self._add_times(rows)
+        self._add_slowest(rows, latencies, pick)
 
-    def _add_client(self, client_id: str | int | None, identity: Key, sums: RowSums) -> None:
-        if sums.status == "orphan_response":
-            return  # a response does not name its client
-        client_ip, software, software_version, principal = identity
-        client = self._clients.of((client_id,))
-        client.party.add(sums)
-        client.ips.add(str(client_ip))
-        if software is not None:
-            client.software.add(f"{software} {software_version or ''}".strip())
-        if principal is not None:
-            client.principals.add(str(principal))
+    def _add_apis(self, rows: Measures) -> None:
+        names = ("wire", "api_key", "api_name", "api_version", "status", "waited")
+        keys = [rows.key(name) for name in names]
+        alike = Groups(*map(key_of, keys))
+        throttles = rows.ints("throttle_time_ms").values
+        sums = alike.sums(
+            np.ones(len(rows), dtype=np.int64),
+            rows.known("response_start_ns").astype(np.int64),
+            *rows.traffic[2:],
+            (throttles != 0).astype(np.int64),
+            throttles,
+            *rows.records,
+        )
+        latencies = alike.values(rows.ints("latency_ns").values, rows.known("latency_ns"))
+        times = alike.values(rows.ints("total_time_ns").values, rows.known("total_time_ns"))
+        for first, of_group, latency, time in zip(
+            alike.firsts, sums, latencies, times, strict=True
+        ):
+            wire, api_key, api_name, version, status, waited = (
+                value_at(key, first) for key in keys
+            )
+            count, responses, asked, answered, throttled, throttle_time_ms, *records = of_group
+            carries_records = rows.is_produce[first] or rows.is_fetch[first]
+            made = RowSums(
+                status=str(status),
+                rows=count,
+                responses=responses,
+                request_bytes=asked,
+                response_bytes=answered,
+                throttled=throttled,
+                throttle_time_ms=throttle_time_ms,
+                latencies_ns=latency,
+                total_times_ns=time,
+                waited=bool(waited),
+                records=RecordTotals(*records) if carries_records else None,
+            )
+            self._apis.of((wire, api_key, api_name)).add(_as_int(version), made)
+            if made.records is not None:
+                (self._produced if rows.is_produce[first] else self._fetched).merge(made.records)
 
-    def _add_group(self, group_id: str | int, api_name: str | int | None, sums: RowSums) -> None:
-        group = self._groups.of((group_id,))
-        group.requests += sums.requests
-        group.errors += sums.errors
-        group.joins += sums.requests if api_name in _JOIN_APIS else 0
+    def _add_brokers(self, rows: Measures, latencies: NDArray[np.bool_]) -> None:
+        ips, ports = rows.words("broker_ip"), rows.ints("broker_port")
+        brokers = Groups(key_of(ips), key_of(ports))
+        sums = brokers.sums(*rows.traffic)
+        values = brokers.values(rows.ints("latency_ns").values, latencies)
+        for first, of_broker, latency in zip(brokers.firsts, sums, values, strict=True):
+            ip, port = value_at(ips, first), value_at(ports, first)
+            broker = str(Endpoint(str(ip), int(port or 0)))
+            self._brokers.of((broker,)).add(_party(of_broker, latency))
 
-    def _add_records(self, api_name: str | int | None, sums: RowSums, rows: Sequence[Row]) -> None:
-        if sums.records is None:
+    def _add_clients(self, rows: Measures, latencies: NDArray[np.bool_]) -> None:
+        # A response does not name its client.
+        named = np.flatnonzero(rows.is_request)
+        if not len(named):
             return
-        is_produce = api_name in _PRODUCE_APIS
-        (self._produced if is_produce else self._fetched).merge(sums.records)
-        none_is_zero = not is_produce and sums.status == "unanswered"
-        for key, (requests, records) in _by_topic(rows, none_is_zero).items():
-            topic = self._topics.of(key)
-            if is_produce:
+        client_ids = rows.words("client_id")
+        key = key_of(client_ids)[named]
+        clients = Groups(key)
+        sums = clients.sums(*(measure[named] for measure in rows.traffic))
+        values = clients.values(rows.ints("latency_ns").values[named], latencies[named])
+        for first, of_client, latency in zip(clients.firsts, sums, values, strict=True):
+            client = self._clients.of((value_at(client_ids, named[first]),))
+            client.party.add(_party(of_client, latency))
+        self._add_identities(rows, client_ids, named)
+
+    def _add_identities(self, rows: Measures, client_ids: Words, named: NDArray[np.int64]) -> None:
+        names = ("client_ip", "client_software_name", "client_software_version", "principal")
+        keys = [client_ids, *map(rows.words, names)]
+        for first in Groups(*(key_of(key)[named] for key in keys)).firsts:
+            client_id, ip, software, version, principal = (
+                value_at(key, named[first]) for key in keys
+            )
+            client = self._clients.of((client_id,))
+            client.ips.add(str(ip))
+            if software is not None:
+                client.software.add(f"{software} {version or ''}".strip())
+            if principal is not None:
+                client.principals.add(str(principal))
+
+    def _add_groups(self, rows: Measures) -> None:
+        group_ids = rows.words("group_id")
+        members = np.flatnonzero(group_ids.codes >= 0)
+        if not len(members):
+            return
+        groups = Groups(key_of(group_ids)[members])
+        requests, errors, *_ = rows.traffic
+        measures = (requests, errors, requests * rows.is_join)
+        sums = groups.sums(*(measure[members] for measure in measures))
+        for first, (requested, failed, joined) in zip(groups.firsts, sums, strict=True):
+            group = self._groups.of((value_at(group_ids, members[first]),))
+            group.requests += requested
+            group.errors += failed
+            group.joins += joined
+
+    def _add_topics(self, rows: Measures) -> None:
+        parts = rows.partitions
+        if parts is None:
+            return
+        # By name, and by id where there is no name.
+        is_named = parts.topic.codes >= 0
+        ids = np.where(is_named, 0, key_of(parts.topic_id))
+        is_produce = rows.is_produce[parts.row]
+        topics = Groups(is_produce.astype(np.int64), key_of(parts.topic), ids)
+        sums = topics.sums(
+            # A request counts once for each of its topics, whatever its partitions.
+            topics.changes(parts.row),
+            np.where(parts.is_refused, 0, parts.record_count),
+            np.where(parts.is_refused, 0, parts.record_bytes),
+            parts.is_unknown.astype(np.int64),
+        )
+        for first, (requests, *records) in zip(topics.firsts, sums, strict=True):
+            name = value_at(parts.topic, first)
+            topic_id = value_at(parts.topic_id, first) if name is None else None
+            topic = self._topics.of((name, topic_id))
+            if is_produce[first]:
                 topic.produce_requests += requests
-                topic.produced.merge(records)
+                topic.produced.merge(RecordTotals(*records))
             else:
                 topic.fetch_requests += requests
-                topic.fetched.merge(records)
+                topic.fetched.merge(RecordTotals(*records))
 
-    def _add_times(self, columns: dict[str, tuple[Any, ...]], sums: RowSums) -> None:
-        if sums.requests:
-            times, sizes = _timed(columns["request_start_ns"], columns["request_bytes"])
-            self._series.add_requests(times, sizes)
-        if sums.responses:
-            times, sizes = _timed(columns["response_start_ns"], columns["response_bytes"])
-            self._series.add_responses(times, sizes)
-            if sums.errors:
-                self._series.add_errors(times)
+    def _add_errors(self, rows: Measures) -> None:
+        lists = rows.lists("errors")
+        row = rows_of_items(lists)
+        if not len(row):
+            return
+        api_names = rows.words("api_name")
+        keys = [lists.fields[name] for name in ("code", "name", "topic")]
+        errors = Groups(key_of(api_names)[row], *map(key_of, keys))
+        times = rows.ints("response_start_ns").values[row]
+        is_known = rows.known("response_start_ns")[row]
+        bounds = errors.lowest_and_highest(
+            np.where(is_known, times, _LATEST_NS), np.where(is_known, times, _EARLIEST_NS)
+        )
+        counts = errors.sums(np.ones(len(row), dtype=np.int64))
+        for first, (count,), (earliest, latest) in zip(errors.firsts, counts, bounds, strict=True):
+            code, name, topic = (value_at(key, first) for key in keys)
+            error = self._errors.of((value_at(api_names, row[first]), code, name, topic))
+            is_timed = earliest <= latest
+            error.merge(
+                ErrorTotals(count, earliest if is_timed else None, latest if is_timed else None)
+            )
+            if topic is not None:
+                self._topics.of((topic, None)).errors += count
 
-    def _add_errors(self, api_name: str | int | None, rows: Iterable[Row]) -> None:
-        for row in rows:
-            for item in row.errors:
-                key = (api_name, item.code, item.name, item.topic)
-                self._errors.of(key).add(row.response_start_ns)
-                if item.topic is not None:
-                    self._topics.of((item.topic, None)).errors += 1
+    def _add_times(self, rows: Measures) -> None:
+        asked = rows.known("request_start_ns") & rows.is_request
+        self._series.add_requests(
+            rows.ints("request_start_ns").values[asked], rows.ints("request_bytes").values[asked]
+        )
+        answered = rows.known("response_start_ns")
+        times = rows.ints("response_start_ns").values
+        self._series.add_responses(times[answered], rows.ints("response_bytes").values[answered])
+        self._series.add_errors(times[answered & rows.is_error])
+
+    def _add_slowest(
+        self,
+        rows: Measures,
+        latencies: NDArray[np.bool_],
+        pick: Callable[[NDArray[np.int64]], list[Row]],
+    ) -> None:
+        known = np.flatnonzero(latencies)
+        columns = [rows.ints(name).values[known] for name in SlowestRequests.FIRST_BY]
+        places = self._slowest.candidates(*columns)
+        if len(places):
+            self._slowest.add(pick(known[places]), int(columns[0][places].max()))
 
     def _totals(self) -> dict[str, Any]:
         apis = list(self._apis.sums())
@@ -291,109 +393,13 @@ def _as_int(value: str | int | None) -> int | None:
     return None if value is None else int(value)
 
 
-def _sums(
-    status: str, waited: bool, api_name: str | int | None, columns: dict[str, tuple[Any, ...]]
-) -> RowSums:
-    starts = columns["response_start_ns"]
-    throttles = [value for value in columns["throttle_time_ms"] if value]
-    return RowSums(
-        status=status,
-        rows=len(starts),
-        responses=len(starts) - starts.count(None),
-        # filter: without None, and without zeros, which add nothing.
-        request_bytes=sum(filter(None, columns["request_bytes"])),
-        response_bytes=sum(filter(None, columns["response_bytes"])),
-        throttled=len(throttles),
-        throttle_time_ms=sum(throttles),
-        latencies_ns=_known(columns["latency_ns"]),
-        total_times_ns=_known(columns["total_time_ns"]),
-        waited=waited,
-        records=_record_sums(status, api_name, columns),
-    )
+def _party(sums: list[int], latencies_ns: Int64Values) -> PartySums:
+    requests, errors, request_bytes, response_bytes = sums
+    return PartySums(requests, errors, request_bytes, response_bytes, latencies_ns)
 
 
-def _record_sums(
-    status: str, api_name: str | int | None, columns: dict[str, tuple[Any, ...]]
-) -> RecordTotals | None:
-    if api_name not in _PRODUCE_APIS and api_name not in _FETCH_APIS:
-        return None
-    counts = columns["record_count"]
-    is_unanswered_fetch = status == "unanswered" and api_name in _FETCH_APIS
-    refused = _refused(columns["partitions"]) if status == "error" else _NOTHING_REFUSED
-    return RecordTotals(
-        count=sum(filter(None, counts)) - refused.count,
-        bytes=sum(filter(None, columns["record_bytes"])) - refused.bytes,
-        unknown=0 if is_unanswered_fetch else counts.count(None),
-        refused=refused.count,
-    )
-
-
-_NOTHING_REFUSED = RecordTotals()
-
-
-def _refused(partitions: Iterable[list[PartitionItem]]) -> RecordTotals:
-    """Return what was sent to partitions that answered with an error: it was not produced."""
-    parts = [part for several in partitions for part in several if part.error_code]
-    return RecordTotals(
-        sum(part.record_count or 0 for part in parts),
-        sum(part.record_bytes or 0 for part in parts),
-    )
-
-
-def _known(values: tuple[Any, ...]) -> Int64Values:
-    if None in values:
-        values = tuple(value for value in values if value is not None)
-    return Int64Values.of(values)
-
-
-def _timed(
-    times: Sequence[int | None], sizes: Sequence[int | None]
-) -> tuple[Sequence[int], Sequence[int]]:
-    """Return the times that are known and the sizes beside them, 0 where not known."""
-    if None in times or None in sizes:
-        pairs = [
-            (time, size or 0) for time, size in zip(times, sizes, strict=True) if time is not None
-        ]
-        return [time for time, _ in pairs], [size for _, size in pairs]
-    return cast("Sequence[int]", times), cast("Sequence[int]", sizes)
-
-
-def _by_topic(rows: Iterable[Row], none_is_zero: bool) -> dict[Key, tuple[int, RecordTotals]]:
-    """Return requests and records per topic; a request counts once for each of its topics."""
-    # By name, and by id where there is no name. The loop runs once for every partition of every
-    # row: no key is made in it, and a list holds the sums.
-    names: dict[str, list[int]] = {}
-    ids: dict[str | None, list[int]] = {}
-    for number, row in enumerate(rows):
-        for topic, topic_id, _, count, size, _, _, _, code in row.partitions:
-            sums = ids.get(topic_id) if topic is None else names.get(topic)
-            if sums is None:
-                sums = [0, -1, 0, 0, 0]
-                if topic is None:
-                    ids[topic_id] = sums
-                else:
-                    names[topic] = sums
-            if sums[_LAST_ROW] != number:
-                sums[_LAST_ROW] = number
-                sums[_REQUESTS] += 1
-            if code:
-                continue  # refused: asked for, but neither produced nor fetched
-            if size:
-                sums[_BYTES] += size
-            if count:
-                sums[_RECORDS] += count
-            elif count is None and row.record_count is None:
-                # With a sum, the partition is one that the response leaves out.
-                sums[_UNKNOWN] += 1
-    found: dict[Key, list[int]] = {(name, None): sums for name, sums in names.items()}
-    found.update({(None, topic_id): sums for topic_id, sums in ids.items()})
-    return {
-        key: (requests, RecordTotals(records, size, 0 if none_is_zero else unknown))
-        for key, (requests, _, records, size, unknown) in found.items()
-    }
-
-
-_REQUESTS, _LAST_ROW, _RECORDS, _BYTES, _UNKNOWN = range(5)
+# Bounds of times where there is none.
+_EARLIEST_NS, _LATEST_NS = -(2**63), 2**63 - 1
 
 
 def _table(sums: Keyed[Any], names: tuple[str, ...]) -> list[dict[str, Any]]:

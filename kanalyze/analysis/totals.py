@@ -11,13 +11,17 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from kanalyze.analysis.keyed import SmallestTexts, bounded_text
 from kanalyze.analysis.sketch import Int64Values, QuantileSketch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from numpy.typing import NDArray
 
     from kanalyze.analysis.row import Row
 
@@ -26,6 +30,7 @@ __all__ = [
     "ClientTotals",
     "ErrorTotals",
     "GroupTotals",
+    "PartySums",
     "PartyTotals",
     "RecordTotals",
     "RowSums",
@@ -223,6 +228,17 @@ def _version_order(item: tuple[str, int]) -> tuple[int, str]:
     return (int(text), "") if text.lstrip("-").isdigit() else (1 << 16, text)
 
 
+class PartySums(NamedTuple):
+    """Sums over rows of one client or one broker."""
+
+    requests: int
+    errors: int
+    request_bytes: int
+    response_bytes: int
+    latencies_ns: Int64Values
+    """Of the rows that have one, without fetches that waited."""
+
+
 @dataclass(slots=True)
 class PartyTotals:
     """One client or one broker."""
@@ -234,14 +250,13 @@ class PartyTotals:
     latency: QuantileSketch = field(default_factory=QuantileSketch)
     """Without fetches that waited."""
 
-    def add(self, sums: RowSums) -> None:
+    def add(self, sums: PartySums) -> None:
         """Add rows of this client or broker."""
         self.requests += sums.requests
         self.errors += sums.errors
         self.request_bytes += sums.request_bytes
         self.response_bytes += sums.response_bytes
-        if not sums.waited:
-            self.latency.add_values(sums.latencies_ns)
+        self.latency.add_values(sums.latencies_ns)
 
     def merge(self, other: PartyTotals) -> None:
         """Add another sum over the same client or broker."""
@@ -393,6 +408,9 @@ class SlowestRequests:
 
     __slots__ = ("_entries",)
 
+    FIRST_BY = ("latency_ns", "request_start_ns", "request_packet")
+    """Columns that mostly decide which requests are kept."""
+
     def __init__(self) -> None:
         self._entries: list[tuple[tuple[int | str, ...], dict[str, Any]]] = []
 
@@ -413,6 +431,32 @@ class SlowestRequests:
         entries = [(order, _slow_entry(row)) for order, row in considered]
         # Between equals decides whatever else is shown of them.
         self._keep(((*order, repr(entry)), entry) for order, entry in entries)
+
+    def candidates(
+        self,
+        latency_ns: NDArray[np.int64],
+        request_start_ns: NDArray[np.int64],
+        request_packet: NDArray[np.int64],
+    ) -> NDArray[np.int64]:
+        """Return the places of rows that are worth adding, of many: of the others none is kept.
+
+        The columns are those of :attr:`FIRST_BY`, 0 where not known; all rows have a latency.
+        """
+        least_ns = self._least_ns()
+        places = np.arange(len(latency_ns))
+        if least_ns is not None:
+            places = np.flatnonzero(latency_ns >= least_ns)
+        if len(places) <= MAX_SLOWEST:
+            return places
+        latencies = latency_ns[places]
+        places = places[latencies >= np.partition(latencies, -MAX_SLOWEST)[-MAX_SLOWEST]]
+        columns = np.stack([~latency_ns[places], request_start_ns[places], request_packet[places]])
+        order = np.lexsort(columns[::-1])
+        ordered = columns[:, order]
+        # The last one that is kept, and all that are not told from it by these columns.
+        is_last = (ordered == ordered[:, [MAX_SLOWEST - 1]]).all(axis=0)
+        kept: NDArray[np.int64] = places[order[: np.flatnonzero(is_last)[-1] + 1]]
+        return kept
 
     def merge(self, other: SlowestRequests) -> None:
         """Consider the requests of another."""

@@ -1,6 +1,7 @@
 """The row contract as an Arrow schema.
 
-In: the columns of :mod:`kanalyze.analysis.row`. Out: a ``pyarrow.Schema``. pyarrow is imported
+In: the columns of :mod:`kanalyze.analysis.row`. Out: a ``pyarrow.Schema``, and where in a Parquet
+file its columns are. pyarrow is imported
 when a schema is asked for, not before: it takes longer to load than most commands to run.
 """
 
@@ -14,7 +15,7 @@ from kanalyze.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["arrow_schema", "arrow_type", "choose_columns"]
+__all__ = ["arrow_schema", "arrow_type", "choose_columns", "parquet_paths"]
 
 
 def choose_columns(
@@ -58,6 +59,24 @@ def arrow_type(column: Column) -> Any:
     if column.type == "bool":
         return pa.bool_()
     return getattr(pa, column.type)()
+
+
+def parquet_paths(columns: Sequence[Column] = COLUMNS) -> dict[str, str]:
+    """Return the ``type`` of each column by its path in a Parquet file.
+
+    Of a list the path is that of what it holds: of texts ``anomalies.list.element``, of structs
+    ``errors.list.element.code``.
+    """
+    paths = {}
+    for column in columns:
+        inner = f"{column.name}.list.element"
+        if column.fields:
+            paths.update({f"{inner}.{field.name}": field.type for field in column.fields})
+        elif column.type.startswith("list<"):
+            paths[inner] = column.type.removeprefix("list<").removesuffix(">")
+        else:
+            paths[column.name] = column.type
+    return paths
 
 
 def _field(column: Column) -> Any:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import TracebackType
 
+    from kanalyze.analysis.block import RowBatch
     from kanalyze.analysis.row import AnyRow
     from kanalyze.export.files import OutputFile
 
@@ -26,6 +27,9 @@ class RowWriter(Protocol):
 
     def write(self, rows: Sequence[AnyRow], /) -> None:
         """Write rows, in this order."""
+
+    def write_batch(self, batch: RowBatch, /) -> None:
+        """Write the rows of a batch, as ``write`` would."""
 
     def close(self) -> None:
         """Finish; nothing may be written after."""
@@ -44,10 +48,14 @@ class RowWriter(Protocol):
 
 
 class FileWriter:
-    """The part of a writer that closes and aborts its file."""
+    """The part of a writer that closes and aborts its file, and takes batches as rows."""
 
     def __init__(self, output: OutputFile) -> None:
         self.output = output
+
+    def write_batch(self: RowWriter, batch: RowBatch) -> None:
+        """Write the rows of a batch, as ``write`` would."""
+        self.write(batch.rows())
 
     def close(self) -> None:
         """Finish the file."""

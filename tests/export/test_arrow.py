@@ -1,13 +1,19 @@
 from __future__ import annotations
 
+from random import Random
+
+import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kanalyze.analysis.block import Ints, RowBlock, Words
 from kanalyze.analysis.row import COLUMNS
-from kanalyze.export.arrow import frame_of, record_batch, table_of
+from kanalyze.export.arrow import BatchMaker, frame_of, record_batch, table_of
 from kanalyze.export.schema import arrow_schema, choose_columns
+from tests.support.row_batches import batch_of
 from tests.support.rows import START_NS, failed, orphan, plain_traffic, row, rows
 
 
@@ -95,3 +101,53 @@ def test_nested_columns_are_lists_in_a_frame():
 def test_a_number_that_does_not_fit_its_column_is_not_cut():
     with pytest.raises(OverflowError):
         record_batch([row(latency_ns=2**63)])
+
+
+@settings(max_examples=50)
+@given(st.lists(rows(), max_size=5))
+def test_a_block_gives_the_batch_that_its_rows_give(some):
+    batch = BatchMaker().of_block(RowBlock.of_rows(some))
+    batch.validate(full=True)
+    assert batch.equals(record_batch(some), check_metadata=True)
+
+
+@settings(max_examples=50)
+@given(st.lists(rows(), max_size=5))
+def test_arrays_are_what_pyarrow_itself_makes_of_the_values(some):
+    batch = record_batch(some)
+    for name in ("latency_ns", "client_id", "waited", "api_key", "anomalies"):
+        values = without_surrogates([getattr(item, name) for item in some])
+        made = batch.column(name)
+        assert made.equals(pa.array(values, made.type))
+        assert made.null_count == values.count(None)
+
+
+def test_words_of_many_blocks_are_looked_at_only_where_they_occur():
+    block = RowBlock.of_rows([row(), row(), row()])
+    codes = np.array([40_000, -1, 2], dtype=np.int32)
+    texts = Words(codes, [f"client-{number}" for number in range(50_000)])
+    batch = BatchMaker().of_block(RowBlock(3, {**block.columns, "client_id": texts}))
+    assert batch.column("client_id").to_pylist() == ["client-40000", None, "client-2"]
+
+
+def test_a_number_that_fits_int64_but_not_its_column_is_not_cut_either():
+    block = RowBlock.of_rows([row(), row()])
+    ports = Ints(np.array([1, 2**31]), None)
+    with pytest.raises(OverflowError):
+        BatchMaker().of_block(RowBlock(2, {**block.columns, "client_port": ports}))
+
+
+def test_columns_that_are_slices_of_others_are_as_good():
+    traffic = plain_traffic(10)
+    whole = RowBlock.of_rows(traffic)
+    latencies = whole.columns["latency_ns"]
+    assert isinstance(latencies, Ints)
+    part = RowBlock.of_rows(traffic[::3])
+    part.columns["latency_ns"] = Ints(latencies.values[::3], None)
+    assert BatchMaker().of_block(part).equals(record_batch(traffic[::3]))
+
+
+def test_a_table_is_made_of_batches_by_column_too():
+    traffic = plain_traffic(50)
+    source = Source(traffic[:10], batch_of(traffic[10:], Random(1)))
+    assert table_of(source).to_pylist() == [plain(item) for item in traffic]

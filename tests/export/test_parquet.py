@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
+from random import Random
 
 import pandas as pd
 import pyarrow.parquet as pq
@@ -13,6 +14,7 @@ from kanalyze.export import parquet
 from kanalyze.export.arrow import record_batch
 from kanalyze.export.parquet import ParquetWriter
 from kanalyze.export.schema import arrow_schema, choose_columns
+from tests.support.row_batches import batches_of
 from tests.support.rows import failed, fetch, orphan, plain_traffic, row, unanswered
 
 MIXED = [row(), fetch(), orphan(), unanswered(), failed("orders", 6, "X"), row(client_id="")]
@@ -56,12 +58,70 @@ def test_row_groups_are_bounded_in_rows(tmp_path, monkeypatch):
     assert max(groups) <= 100
 
 
+def row_groups(target) -> list[int]:
+    metadata = pq.ParquetFile(target).metadata
+    return [metadata.row_group(index).num_rows for index in range(metadata.num_row_groups)]
+
+
 def test_row_groups_are_bounded_in_bytes(tmp_path, monkeypatch):
     monkeypatch.setattr(parquet, "ROW_GROUP_BYTES", 10_000)
     with ParquetWriter(str(tmp_path / "out.parquet")) as writer:
         for _ in range(4):
             writer.write(plain_traffic(100))
-    assert pq.ParquetFile(tmp_path / "out.parquet").metadata.num_row_groups == 4
+    groups = row_groups(tmp_path / "out.parquet")
+    assert sum(groups) == 400
+    assert len(groups) > 4
+    assert all(10_000 / 1000 < count < 10_000 / 200 for count in groups[:-1])
+
+
+def test_a_row_larger_than_a_group_may_be_is_a_group(tmp_path, monkeypatch):
+    monkeypatch.setattr(parquet, "ROW_GROUP_BYTES", 1)
+    with ParquetWriter(str(tmp_path / "out.parquet")) as writer:
+        writer.write(plain_traffic(3))
+    assert row_groups(tmp_path / "out.parquet") == [1, 1, 1]
+
+
+@pytest.mark.parametrize("most", [("ROW_GROUP_ROWS", 90), ("ROW_GROUP_BYTES", 20_000)])
+def test_the_same_rows_make_the_same_file_whatever_batches_they_come_in(
+    tmp_path, monkeypatch, most
+):
+    monkeypatch.setattr(parquet, *most)
+    traffic = [*MIXED, *plain_traffic(400), row(client_id="\ud800", principal="\u00e9"), *MIXED]
+    written = set()
+    for seed in range(6):
+        target = tmp_path / f"{seed}.parquet"
+        with ParquetWriter(str(target)) as writer:
+            for batch in batches_of(traffic, Random(seed)):
+                if seed % 2:
+                    writer.write(batch.rows())
+                else:
+                    writer.write_batch(batch)
+        assert len(row_groups(target)) > 3
+        written.add(target.read_bytes())
+    assert len(written) == 1
+
+
+def test_texts_have_a_dictionary_and_times_have_none(tmp_path):
+    with ParquetWriter(str(tmp_path / "out.parquet")) as writer:
+        writer.write(plain_traffic(10))
+    group = pq.ParquetFile(tmp_path / "out.parquet").metadata.row_group(0)
+    columns = [group.column(index) for index in range(group.num_columns)]
+    with_dictionary = {made.path_in_schema for made in columns if made.has_dictionary_page}
+    assert {"client_id", "api_key", "partitions.list.element.topic"} <= with_dictionary
+    assert not {"latency_ns", "partitions.list.element.base_offset"} & with_dictionary
+
+
+def test_pandas_is_not_loaded_to_write_a_file(tmp_path):
+    code = (
+        "import sys\n"
+        "from kanalyze.export.parquet import ParquetWriter\n"
+        "from tests.support.rows import plain_traffic\n"
+        "with ParquetWriter(sys.argv[1]) as writer: writer.write(plain_traffic(100))\n"
+        "sys.exit('pandas' in sys.modules)\n"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "out.parquet")]
+    subprocess.run(command, check=True)
+    assert pq.read_table(tmp_path / "out.parquet").num_rows == 100
 
 
 def test_no_rows_make_a_file_with_all_columns(tmp_path):

@@ -4,12 +4,13 @@ import subprocess
 import sys
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from kanalyze.analysis.records import RECORD_COLUMNS
 from kanalyze.analysis.row import COLUMNS
 from kanalyze.errors import UsageError
-from kanalyze.export.schema import arrow_schema, choose_columns
+from kanalyze.export.schema import arrow_schema, choose_columns, parquet_paths
 
 
 def test_the_schema_has_every_column_of_the_contract_in_order():
@@ -57,6 +58,16 @@ def test_columns_are_chosen_by_name_in_the_order_asked():
 def test_columns_that_make_no_sense_are_refused(names):
     with pytest.raises(UsageError, match="column"):
         choose_columns(names)
+
+
+def test_paths_are_those_of_the_file(tmp_path):
+    pq.write_table(arrow_schema().empty_table(), tmp_path / "x.parquet")
+    schema = pq.ParquetFile(tmp_path / "x.parquet").schema
+    paths = parquet_paths()
+    assert [schema.column(index).path for index in range(len(schema))] == list(paths)
+    assert paths["latency_ns"] == "int64"
+    assert paths["anomalies.list.element"] == "string"
+    assert paths["errors.list.element.code"] == "int16"
 
 
 def test_pyarrow_is_not_imported_before_a_schema_is_asked_for():

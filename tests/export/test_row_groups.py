@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kanalyze.analysis.block import RowBlock, Words
+from kanalyze.analysis.row import COLUMNS, Column, Row
+from kanalyze.export.arrow import record_batch
+from kanalyze.export.row_groups import RowGroups, sizes_up_to
+from tests.support.rows import failed, plain_traffic, rows
+
+TEXTS = (Column("text", "string", "", nullable=False, meaning=""),)
+
+
+def texts(*some: str) -> RowBlock:
+    codes = np.arange(len(some), dtype=np.int32)
+    return RowBlock(len(some), {"text": Words(codes, some)})
+
+
+def unpacked(group: RowBlock) -> list[str]:
+    column = group.columns["text"]
+    assert isinstance(column, Words)
+    return [column.words[code] for code in column.codes]
+
+
+def groups_of(*blocks: RowBlock, most_rows: int = 1000, most_bytes: int = 1 << 20) -> list:
+    groups = RowGroups(TEXTS, most_rows=most_rows, most_bytes=most_bytes)
+    made = [group for block in blocks for group in groups.add(block)]
+    made += groups.rest()
+    assert list(groups.rest()) == []
+    return list(map(unpacked, made))
+
+
+def sizes_of(some: list[Row]) -> list[int]:
+    return sizes_up_to(RowBlock.of_rows(some), COLUMNS).tolist()
+
+
+def test_a_group_is_full_at_so_many_rows():
+    assert groups_of(texts(*"abcde"), texts(*"fg"), most_rows=3) == [
+        ["a", "b", "c"],
+        ["d", "e", "f"],
+        ["g"],
+    ]
+
+
+def test_a_group_is_given_as_soon_as_it_is_full():
+    groups = RowGroups(TEXTS, most_rows=2, most_bytes=1000)
+    assert list(map(unpacked, groups.add(texts("a", "b")))) == [["a", "b"]]
+    assert list(groups.rest()) == []
+
+
+def test_a_group_ends_with_the_row_that_makes_it_large_enough():
+    # A text takes 4 bytes more than its letters.
+    many = ["x" * 6, "x" * 5, "y", "x" * 100, "z"]
+    assert groups_of(texts(*many), most_bytes=20) == [many[:3], many[3:4], many[4:]]
+
+
+@given(st.lists(st.text("ab", max_size=9), max_size=30), st.lists(st.integers(0, 30)))
+def test_groups_do_not_depend_on_the_batches(some, cuts):
+    edges = [0, *sorted(cut for cut in cuts if cut < len(some)), len(some)]
+    parts = [texts(*some[first:last]) for first, last in pairwise(edges)]
+    limits = {"most_rows": 7, "most_bytes": 50}
+    assert groups_of(*parts, **limits) == groups_of(texts(*some), **limits)
+
+
+def test_a_group_holds_the_columns_asked_for_alone():
+    groups = RowGroups(COLUMNS[1:3], most_rows=2, most_bytes=1000)
+    (group,) = groups.add(RowBlock.of_rows(plain_traffic(2)))
+    assert list(group.columns) == ["connection", "connection_number"]
+
+
+@settings(max_examples=40)
+@given(st.lists(rows(), min_size=1, max_size=6))
+def test_the_size_of_a_row_is_that_of_the_row_alone(some):
+    sizes = [after - before for before, after in pairwise(sizes_of(some))]
+    assert sizes == [sizes_of([item])[-1] for item in some]
+
+
+def test_sizes_are_about_those_of_arrow():
+    traffic = [*plain_traffic(1000), *(failed("\u00e9" * 20, 6, "X") for _ in range(100))]
+    assert 0.95 < sizes_of(traffic)[-1] / record_batch(traffic).nbytes < 1.0
