@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["gather", "overlapping"]
 
 
-def overlapping(buffer: memoryview, dtype: DTypeLike) -> NDArray[Any]:
+def overlapping(buffer: memoryview | NDArray[np.uint8], dtype: DTypeLike) -> NDArray[Any]:
     """View ``buffer`` as items that begin at every byte: item ``i`` is at ``buffer[i]``.
 
     A fancy index into it is a gather from unaligned places in one operation. Empty when the

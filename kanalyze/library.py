@@ -14,7 +14,6 @@ from kanalyze.analysis.anomalies import ANOMALY_COLUMNS
 from kanalyze.analysis.connections import CONNECTION_COLUMNS
 from kanalyze.analysis.filters import RowFilter
 from kanalyze.analysis.row import COLUMNS
-from kanalyze.analysis.statistics import Statistics
 from kanalyze.analysis.topics import parse_topic_ids
 from kanalyze.errors import UsageError
 from kanalyze.pipeline import Analysis
@@ -115,6 +114,7 @@ def requests(
     topic_ids: str | Path | None = None,
     definitions: str | Path | None = None,
     max_memory_bytes: int | None = None,
+    jobs: int = 1,
 ) -> Rows[Row]:
     """Return the requests in captures, one row each.
 
@@ -138,11 +138,15 @@ def requests(
             :class:`~kanalyze.protocol.catalog.Catalog`.
         max_memory_bytes: how much may be held of open connections; None for 1 GiB. What has to
             be dropped is an anomaly.
+        jobs: how many processes may read, for files of some size; the rows are the same. They are
+            forked: leave it at 1 in a program with threads.
 
     Raises:
         DefinitionError: a definition breaks a rule, or the folder cannot be read.
-        UsageError: a filter or the file of topic ids makes no sense.
+        UsageError: a filter, the jobs or the file of topic ids make no sense.
     """
+    if jobs < 1:
+        raise UsageError(f"not a number of jobs: {jobs}")
     brokers = _texts(broker)
     catalog = None if definitions is None else Catalog(definitions)
     row_filter = make_filter(
@@ -159,7 +163,7 @@ def requests(
         until=until,
     )
     names = None if topic_ids is None else read_topic_ids(topic_ids)
-    given: dict[str, Any] = {"topic_ids": names, "catalog": catalog}
+    given: dict[str, Any] = {"topic_ids": names, "catalog": catalog, "jobs": jobs}
     make = _analysis(captures, row_filter, port, brokers, max_memory_bytes, **given)
     return Rows(make, Analysis.row_batches, COLUMNS)
 
@@ -241,6 +245,9 @@ def report(*captures: CaptureInput, **filters: Any) -> dict[str, Any]:
         CaptureError: an input is missing or is no capture.
         UsageError: a filter makes no sense.
     """
+    # The command line loads this module for rows too, which take no statistics.
+    from kanalyze.analysis.statistics import Statistics
+
     found = requests(*captures, **filters)
     statistics = Statistics()
     for rows in found.batches():

@@ -18,12 +18,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 
-from kanalyze.analysis.anomalies import anomaly_row, stage_of
+from kanalyze.analysis.anomalies import anomaly_row
+from kanalyze.analysis.block import RowBatch
 from kanalyze.analysis.connections import connection_row
 from kanalyze.analysis.extract import Extractors
 from kanalyze.analysis.filters import RowFilter, parse_broker
 from kanalyze.analysis.name_search import NameReader
 from kanalyze.analysis.quality import CaptureQuality
+from kanalyze.analysis.row_batches import BatchMaker
+from kanalyze.analysis.row_columns import COLUMN_APIS
 from kanalyze.analysis.rows import RowMaker
 from kanalyze.analysis.topics import TopicNames
 from kanalyze.capture.inputs import find_inputs
@@ -31,12 +34,15 @@ from kanalyze.capture.merge import MergedCaptures
 from kanalyze.capture.stores import Stores
 from kanalyze.connection.reader import MessageReader
 from kanalyze.errors import UsageError
+from kanalyze.net.share import EVERYTHING, Share
 from kanalyze.protocol.catalog import Catalog
 from kanalyze.protocol.compiler import Decoders
+from kanalyze.reading import read_steps
 from kanalyze.stages import DEFAULT_MEMORY_BYTES, MemoryBounds, Stages
+from kanalyze.workers import Task, Workers, usable_workers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from kanalyze.analysis.anomalies import AnomalyRow
     from kanalyze.analysis.connections import ConnectionRow
@@ -46,7 +52,7 @@ if TYPE_CHECKING:
     from kanalyze.connection.exchange import Exchange
     from kanalyze.connection.kafka import Keep
     from kanalyze.connection.tracker import BrokerSide
-    from kanalyze.model import Anomaly, PacketBatch
+    from kanalyze.model import Anomaly
     from kanalyze.stages import Step
 
 __all__ = ["Analysis", "CaptureInput"]
@@ -77,6 +83,8 @@ class Analysis:
         topic_ids: Mapping[bytes, str] | None = None,
         catalog: Catalog | None = None,
         max_memory_bytes: int = DEFAULT_MEMORY_BYTES,
+        by_columns: bool = True,
+        jobs: int = 1,
     ) -> None:
         """Set up the stages; nothing is opened yet.
 
@@ -92,9 +100,13 @@ class Analysis:
             catalog: what Kafka speaks; None for what is built in.
             max_memory_bytes: how much may be held of connections; see
                 :class:`~kanalyze.stages.MemoryBounds`.
+            by_columns: whether what is alike may be read by columns; rows are the same without,
+                and take many times as long.
+            jobs: how many processes may read for :meth:`batches`; the rows are the same. Used for
+                files that are large enough for it to pay.
 
         Raises:
-            UsageError: a port, a broker or the memory makes no sense.
+            UsageError: a port, a broker, the memory or the jobs make no sense.
         """
         self._given = tuple(captures)
         self._filter = RowFilter() if row_filter is None else row_filter
@@ -102,36 +114,100 @@ class Analysis:
         self._extractors = Extractors(self._catalog)
         self._is_broker = _broker_side(ports, brokers)
         self._keep = keep
+        self._by_columns = by_columns
+        if jobs < 1:
+            raise UsageError(f"not a number of jobs: {jobs}")
+        self._jobs = jobs
+        self._workers: Workers | None = None
         self._memory = MemoryBounds.of(max_memory_bytes)
         self._topic_ids = dict(topic_ids or {})
         self._stores = Stores()
         self._inputs: list[MergeInput] = []
         self._captures: MergedCaptures | None = None
+        self._started: MergedCaptures | None = None
+        """What :meth:`batches` is to read, where that was started before."""
         self.quality = CaptureQuality()
 
     @property
     def progress(self) -> tuple[int, int | None]:
         """Bytes read so far, and bytes in all; None where an input is a pipe."""
-        captures = self._captures  # once: a progress bar asks from another thread
+        # Once each: a progress bar asks from another thread.
+        captures, workers = self._captures, self._workers
+        if workers is not None:
+            return workers.progress
         return (0, None) if captures is None else captures.progress
 
-    def row_batches(self) -> Iterator[list[Row]]:
+    def batches(self) -> Iterator[RowBatch]:
         """Give the rows, in batches, each in the order in which its exchanges ended.
 
         Raises:
             CaptureError: an input is missing or is no capture.
         """
-        for pairs in self.exchange_batches():
-            yield [row for _, row in pairs]
+        if self._started is None:
+            self.start()
+        captures, self._started = self._started, None
+        workers = self._workers
+        assert captures is not None
+        place = captures.place if workers is None else workers.place
+        maker = self._row_maker(place)
+        batches = BatchMaker(maker, place)
+        for step in self._row_steps(captures, workers):
+            if not step.columns:
+                # A row is some kilobytes of Python objects; of small ones there are many in a step.
+                yield from self._rows_of(step.exchanges, maker)
+                continue
+            batch = batches.batch(step.exchanges, step.turns, step.columns)
+            if not self._filter.passes_all:
+                batch = RowBatch(list(filter(self._filter.matches, batch.rows())))
+            if len(batch):
+                yield batch
+
+    def start(self) -> None:
+        """Begin with :meth:`batches`, which does this itself where it was not done before.
+
+        Where there are to be workers they begin to read now.
+
+        Raises:
+            CaptureError: an input is missing.
+            OSError: the system does not give as many processes.
+        """
+        captures = self._started = self._begin()
+        total_bytes = captures.progress[1] if captures.can_be_read_again else None
+        count = usable_workers(self._jobs, total_bytes)
+        if count > 1:
+            task = Task(self._inputs, self._stores, self._share_stages)
+            self._workers = Workers(task, count)
+
+    def close(self) -> None:
+        """End what :meth:`start` began, wherever it is; to be called any time."""
+        if self._workers is not None:
+            self._workers.close()
+
+    def _share_stages(self, share: Share) -> Stages:
+        return self._stages(by_columns=self._column_apis, share=share)
+
+    def _row_steps(self, captures: MergedCaptures, workers: Workers | None) -> Iterator[Step]:
+        if workers is None:
+            stages = self._stages(by_columns=self._column_apis)
+            yield from read_steps(stages, captures, self.quality, EVERYTHING)
+            return
+        yield from workers.steps()
+        self.quality.merge(workers.quality)
+
+    @property
+    def _column_apis(self) -> frozenset[int]:
+        return COLUMN_APIS if self._by_columns else frozenset()
+
+    def row_batches(self) -> Iterator[list[Row]]:
+        """Give the rows as objects; otherwise as :meth:`batches`."""
+        for batch in self.batches():
+            yield batch.rows()
 
     def exchange_batches(self) -> Iterator[list[tuple[Exchange, Row]]]:
-        """Give the exchanges with their rows; otherwise as :meth:`row_batches`."""
+        """Give the exchanges with their rows, all as objects; otherwise as :meth:`batches`."""
         captures = self._begin()
-        names = TopicNames(self._search_names)
-        for topic_id, name in self._topic_ids.items():
-            names.learn(topic_id, name)
-        maker = RowMaker(self._catalog, self._extractors, captures.place, names)
-        for step in self._steps(self._stages(), captures):
+        maker = self._row_maker(captures.place)
+        for step in read_steps(self._stages(), captures, self.quality, EVERYTHING):
             for first in range(0, len(step.exchanges), _ROWS_AT_ONCE):
                 some = step.exchanges[first : first + _ROWS_AT_ONCE]
                 pairs = [(exchange, maker.row(exchange)) for exchange in some]
@@ -139,6 +215,20 @@ class Analysis:
                     pairs = [pair for pair in pairs if self._filter.matches(pair[1])]
                 if pairs:
                     yield pairs
+
+    def _row_maker(self, place: Callable[[int], tuple[str, int | None]]) -> RowMaker:
+        names = TopicNames(self._search_names)
+        for topic_id, name in self._topic_ids.items():
+            names.learn(topic_id, name)
+        return RowMaker(self._catalog, self._extractors, place, names)
+
+    def _rows_of(self, exchanges: Sequence[Exchange], maker: RowMaker) -> Iterator[RowBatch]:
+        for first in range(0, len(exchanges), _ROWS_AT_ONCE):
+            rows = [maker.row(exchange) for exchange in exchanges[first : first + _ROWS_AT_ONCE]]
+            if not self._filter.passes_all:
+                rows = list(filter(self._filter.matches, rows))
+            if rows:
+                yield RowBatch(rows)
 
     def connection_batches(self) -> Iterator[list[ConnectionRow]]:
         """Give a row for each TCP connection, in batches, in the order in which they ended.
@@ -148,7 +238,7 @@ class Analysis:
         """
         captures = self._begin()
         stages = self._stages(connections=True)
-        for step in self._steps(stages, captures):
+        for step in read_steps(stages, captures, self.quality, EVERYTHING):
             rows = [self._connection_row(ended, captures) for ended in step.ended]
             wanted = [row for row in rows if self._filter.matches_connection(row)]
             if wanted:
@@ -163,7 +253,7 @@ class Analysis:
         captures = self._begin()
         stages = self._stages(every_anomaly=True)
         said = 0
-        for step in self._steps(stages, captures):
+        for step in read_steps(stages, captures, self.quality, EVERYTHING):
             anomalies = [*captures.anomalies[said:], *step.anomalies]
             said = len(captures.anomalies)
             rows = [self._anomaly_row(anomaly, stages, captures) for anomaly in anomalies]
@@ -188,32 +278,25 @@ class Analysis:
         files = [item for item in self._given if not isinstance(item, str)]
         return [*(find_inputs(names, self._stores) if names else []), *files]
 
-    def _stages(self, *, connections: bool = False, every_anomaly: bool = False) -> Stages:
+    def _stages(
+        self,
+        *,
+        connections: bool = False,
+        every_anomaly: bool = False,
+        by_columns: frozenset[int] = frozenset(),
+        share: Share = EVERYTHING,
+    ) -> Stages:
         return Stages(
             MessageReader(self._catalog, Decoders(self._catalog), self._extractors.wanted),
             self._catalog,
             is_broker=self._is_broker,
             keep=self._keep,
-            memory=self._memory,
+            memory=self._memory.of_share(share.count),
             connections=connections,
             every_anomaly=every_anomaly,
+            by_columns=by_columns,
+            share=share,
         )
-
-    def _steps(self, stages: Stages, captures: MergedCaptures) -> Iterator[Step]:
-        """Read to the end, counting."""
-        quality = self.quality
-        for batch, step in stages.run(captures):
-            if batch is not None:
-                _count_packets(quality, batch)
-            for tcp in step.closed:
-                quality.count_connection(tcp)
-            for anomaly in step.anomalies:
-                # Of those of packets and TCP the stage itself keeps count.
-                if stage_of(anomaly.kind) != "net":
-                    quality.count_anomaly(anomaly.kind, anomaly.length or 0)
-            yield step
-        _count_captures(quality, captures)
-        quality.count_stages(stages.net, stages.counts)
 
     def _search_names(self) -> Iterator[tuple[bytes, str]]:
         """Give all that the inputs call topic ids, if they can be read twice."""
@@ -264,20 +347,6 @@ class Analysis:
             client_side=client_side,
             api_name=None if api is None else api.name,
         )
-
-
-def _count_packets(quality: CaptureQuality, batch: PacketBatch) -> None:
-    quality.packets += len(batch)
-    quality.captured_bytes += int(batch.captured_bytes.sum())
-    quality.wire_bytes += int(batch.wire_bytes.sum())
-    quality.count_times(int(batch.time_ns.min()), int(batch.time_ns.max()))
-
-
-def _count_captures(quality: CaptureQuality, captures: MergedCaptures) -> None:
-    quality.captures.extend(captures.names)
-    quality.dropped_packets = captures.dropped_packets
-    for anomaly in captures.anomalies:
-        quality.count_anomaly(anomaly.kind, anomaly.length or 0)
 
 
 def _broker_side(ports: Sequence[int], brokers: Sequence[str]) -> BrokerSide | None:

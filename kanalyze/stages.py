@@ -11,17 +11,21 @@ Nothing is held but what open connections need, and of that no more than :class:
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from kanalyze.connection.tracker import ConnectionTracker
 from kanalyze.errors import UsageError
 from kanalyze.net.reassembly import Reassembler, ReassemblyLimits
+from kanalyze.net.share import EVERYTHING, Share
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from kanalyze.capture.merge import MergedCaptures
+    from kanalyze.connection.columns import ExchangeColumns
     from kanalyze.connection.ended import ConnectionCounts, EndedConnection
     from kanalyze.connection.exchange import Exchange
     from kanalyze.connection.kafka import Keep
@@ -60,6 +64,12 @@ class MemoryBounds:
             raise UsageError(f"too little memory: {total_bytes} bytes (at least {least} MiB)")
         return cls(total_bytes // 2, total_bytes // 8, total_bytes * 3 // 8)
 
+    def of_share(self, count: int) -> MemoryBounds:
+        """Return the part of one of ``count`` that work side by side."""
+        return MemoryBounds(
+            self.reassembly_bytes // count, self.undecided_bytes // count, self.kafka_bytes // count
+        )
+
 
 @dataclass(slots=True)
 class Step:
@@ -67,6 +77,12 @@ class Step:
 
     exchanges: list[Exchange]
     """In the order in which they ended on the wire."""
+    turns: NDArray[np.int64]
+    """Place of each among all exchanges of the step, those in ``columns`` too."""
+    columns: list[ExchangeColumns]
+    """Exchanges as columns; only where that was allowed."""
+    latest: NDArray[np.int64]
+    """By turn: the packet by which an exchange counts as ended. Rises."""
     anomalies: list[Anomaly] = field(default_factory=list)
     ended: list[EndedConnection] = field(default_factory=list)
     """Only where they are asked for."""
@@ -86,6 +102,8 @@ class Stages:
         memory: MemoryBounds | None = None,
         connections: bool = False,
         every_anomaly: bool = False,
+        by_columns: frozenset[int] = frozenset(),
+        share: Share = EVERYTHING,
     ) -> None:
         """Set up the stages.
 
@@ -98,12 +116,15 @@ class Stages:
             connections: whether to measure TCP, and to tell of each connection that ended.
             every_anomaly: give all anomalies of a step, not only the first of each kind; all are
                 counted in any case.
+            by_columns: keys of the APIs whose exchanges may come as columns.
+            share: which connections to follow; the first share counts what belongs to none.
         """
         bounds = MemoryBounds.of(DEFAULT_MEMORY_BYTES) if memory is None else memory
         self._reassembler = Reassembler(
             ReassemblyLimits.of_memory(bounds.reassembly_bytes),
             measure=connections,
             every_anomaly=every_anomaly,
+            share=share,
         )
         self._tracker = ConnectionTracker(
             reader,
@@ -113,6 +134,7 @@ class Stages:
             collect_ended=connections,
             most_undecided_bytes=bounds.undecided_bytes,
             most_kafka_bytes=bounds.kafka_bytes,
+            by_columns=by_columns,
         )
 
     @property
@@ -145,26 +167,9 @@ class Stages:
 
     def _step(self, updates: Iterable[StreamUpdate]) -> Step:
         tracker = self._tracker
-        step = Step([])
-        ended: list[tuple[int, Exchange]] = []
-        for update in updates:
-            latest = 0
-            for exchange in tracker.feed(update):
-                # Of one connection the order is that of its streams, whatever the packets'.
-                latest = max(latest, _ended(exchange))
-                ended.append((latest, exchange))
-            if update.closed:
-                step.closed.append(update.connection)
-        # Connections are worked on one after the other.
-        ended.sort(key=itemgetter(0))
-        step.exchanges = [exchange for _, exchange in ended]
+        updates = list(updates)
+        step = Step(*tracker.feed_batch(updates).sort())
+        step.closed = [update.connection for update in updates if update.closed]
         step.anomalies = [*self._reassembler.take_anomalies(), *tracker.take_anomalies()]
         step.ended = tracker.take_ended()
         return step
-
-
-def _ended(exchange: Exchange) -> int:
-    message = exchange.response or exchange.request
-    if message is None:
-        return 0
-    return message.start_packet if message.end_packet is None else message.end_packet

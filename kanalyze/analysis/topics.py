@@ -118,8 +118,11 @@ class TopicNames:
         name = self._names.get(topic_id)
         if name is None and self._search is not None and topic_id and topic_id != _NO_ID:
             search, self._search = self._search, None
+            # What was told holds, so that it does not matter when the search is made.
+            told = frozenset(self._names)
             for found_id, found_name in search():
-                self.learn(found_id, found_name)
+                if found_id not in told:
+                    self.learn(found_id, found_name)
             return self._names.get(topic_id)
         return name
 

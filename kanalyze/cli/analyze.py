@@ -5,7 +5,7 @@ In: parsed arguments. Out: batches of rows. This module must not know what is do
 
 from __future__ import annotations
 
-import gc
+import os
 import sys
 import threading
 from contextlib import contextmanager
@@ -19,10 +19,9 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-    from kanalyze.analysis.row import Row
     from kanalyze.connection.kafka import Keep
 
-__all__ = ["analysis_of", "progress_bar", "with_progress"]
+__all__ = ["analysis_of", "progress_bar"]
 
 _FILTERS = {
     "apis": "api",
@@ -37,7 +36,6 @@ _FILTERS = {
     "until": "until",
 }
 """Conditions of a filter, and the arguments that give them."""
-_OBJECTS_BETWEEN_COLLECTIONS = 100_000
 _PATIENCE_S = 1.0
 _REFRESH_S = 0.1
 
@@ -50,9 +48,6 @@ def analysis_of(
     ``keep`` tells whose messages' bytes are wanted, as in :class:`~kanalyze.pipeline.Analysis`;
     ``catalog`` is for those who made one with ``arguments.definitions`` before.
     """
-    # Rows are many small objects in no cycles; looking for cycles among them took a third of the
-    # time of a command (requests on small requests: 3.4 s, of which 1.1 s).
-    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS, 50, 100)
     if catalog is None and arguments.definitions is not None:
         catalog = Catalog(arguments.definitions)
     # Not every command has every filter.
@@ -66,6 +61,7 @@ def analysis_of(
         "keep": keep,
         "catalog": catalog,
         "max_memory_bytes": arguments.max_memory,
+        "jobs": _jobs(arguments),
     }
     return Analysis(
         arguments.captures,
@@ -77,20 +73,23 @@ def analysis_of(
     )
 
 
-def with_progress(analysis: Analysis, *, wanted: bool = True) -> Iterator[list[Row]]:
-    """Give an analysis's rows, with a progress bar on standard error once it takes a while.
-
-    There is none when it is not wanted or standard error is no terminal.
-    """
-    with progress_bar(analysis, wanted=wanted):
-        yield from analysis.row_batches()
+def _jobs(arguments: argparse.Namespace) -> int | None:
+    """Return how many workers are asked for; the cores that may be used where nobody said it."""
+    if not hasattr(arguments, "jobs"):
+        return None  # a command that has no use for more than one
+    if arguments.jobs is not None:
+        return int(arguments.jobs)
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 @contextmanager
 def progress_bar(analysis: Analysis, *, wanted: bool = True) -> Iterator[None]:
-    """Show a bar while the block runs, from its second second on; as :func:`with_progress`.
+    """Show a bar on standard error while the block runs, from its second second on.
 
-    A thread looks at the progress: a filter that lets few rows pass gives few occasions to.
+    There is none when it is not wanted or standard error is no terminal. A thread looks at the
+    progress: a filter that lets few rows pass gives few occasions to.
     """
     if not (wanted and sys.stderr.isatty()):
         yield

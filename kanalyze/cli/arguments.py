@@ -81,6 +81,7 @@ examples:
   kanalyze anomalies --format jsonl captures/ | jq -r .kind | sort | uniq -c
 """
 
+_MOST_JOBS = 256
 _FORMATS = ("table", "csv", "jsonl", "parquet")
 
 
@@ -113,12 +114,14 @@ def _add_report(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         help="write the report as JSON too; - for standard output, and nothing else there",
     )
     _add_input(made)
+    _add_jobs(made)
 
 
 def _add_requests(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     made = _command(commands, "requests", "write one row per request", _REQUESTS_EPILOG)
     _add_output(made)
     _add_input(made)
+    _add_jobs(made)
 
 
 def _add_records(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -240,6 +243,16 @@ def _add_captures(made: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     return made.add_argument_group("filters (all given must hold; values of one add up)")
 
 
+def _add_jobs(made: argparse.ArgumentParser) -> None:
+    made.add_argument(
+        "--jobs",
+        type=_jobs,
+        metavar="N",
+        help="how many processes read, for files of some size (default: as many as there are "
+        "cores); the result is the same",
+    )
+
+
 def _add_detection(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--port",
@@ -315,6 +328,13 @@ def _size(text: str) -> int:
     if not (number.isascii() and number.isdigit()):
         raise argparse.ArgumentTypeError(f"not a size: {text!r} (such as 256M or 2G)")
     return int(number) * unit
+
+
+def _jobs(text: str) -> int:
+    """Parse a number of processes."""
+    if text.isascii() and text.isdigit() and 0 < int(text) <= _MOST_JOBS:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"not a number of jobs from 1 to {_MOST_JOBS}: {text!r}")
 
 
 def _port(text: str) -> int:

@@ -6,10 +6,10 @@ when interrupted. This module must not import anything slow before it knows the 
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from kanalyze.cli.arguments import parser
@@ -24,10 +24,28 @@ __all__ = ["main", "run"]
 FAILED = 2
 INTERRUPTED = 130
 
+_OBJECTS_BETWEEN_COLLECTIONS = 100_000
+
 
 def run() -> None:
     """Run the command that the process was given, and end the process."""
-    sys.exit(main(sys.argv[1:]))
+    _set_up_process()
+    status = main(sys.argv[1:])
+    # Python looks for cycles on its way out (27 ms); what is left goes with the process.
+    gc.freeze()
+    sys.exit(status)
+
+
+def _set_up_process() -> None:
+    """Settle what holds for the whole process, before anything is imported that heeds it."""
+    # Rows are many small objects in no cycles; looking for cycles among them took a third of the
+    # time of a command (requests on small requests: 3.4 s, of which 1.1 s).
+    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS, 50, 100)
+    # NumPy's linear algebra starts a thread for each core when it is imported (20 to 60 ms), and
+    # nothing here has use for one.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # Arrow's own allocators keep some 25 MB more of what was freed.
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -102,6 +120,8 @@ def _os_error_text(error: OSError) -> str:
 def _tolerant(stream: TextIO | None) -> TextIO:
     """Return a stream that writes escapes for what its encoding does not have."""
     if stream is None:
+        from pathlib import Path  # slow to import, and hardly any process comes by here
+
         return Path(os.devnull).open("w", encoding="utf-8")
     reconfigure = getattr(stream, "reconfigure", None)
     if reconfigure is not None:

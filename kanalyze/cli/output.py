@@ -9,14 +9,13 @@ from __future__ import annotations
 import io
 import os
 import sys
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-from rich.console import Console
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from kanalyze.analysis.row import COLUMNS
 from kanalyze.cli.analyze import progress_bar
+from kanalyze.cli.screen import is_plain, plain_width
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
 from kanalyze.export.open import format_of, open_writer
 from kanalyze.export.schema import choose_columns
@@ -24,18 +23,34 @@ from kanalyze.render.table import RowTable
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
-    from typing import TypeAlias
 
+    from kanalyze.analysis.block import RowBatch
     from kanalyze.analysis.row import AnyRow, Column
     from kanalyze.pipeline import Analysis
 
-    Write: TypeAlias = Callable[[Sequence[AnyRow]], None]
-
-__all__ = ["TABLE", "Output", "column_names", "default_format", "write_rows"]
+__all__ = [
+    "TABLE",
+    "Output",
+    "RowSink",
+    "column_names",
+    "default_format",
+    "write_requests",
+    "write_rows",
+]
 
 TABLE = "table"
+
+
+class RowSink(Protocol):
+    """What rows are written to: a file, or a table for people. Methods raise OSError."""
+
+    def write(self, rows: Sequence[AnyRow], /) -> None:
+        """Write rows, in this order."""
+
+    def write_batch(self, batch: RowBatch, /) -> None:
+        """Write the rows of a batch, as ``write`` would."""
 
 
 class Output(NamedTuple):
@@ -52,36 +67,30 @@ class Output(NamedTuple):
     table_style: Mapping[str, Any] | None = None
     """How a table looks: more arguments of ``RowTable``."""
 
-    def opened(self) -> AbstractContextManager[Write]:
-        """Open it; gives what writes rows. Raises UsageError and OSError."""
+    def opened(self) -> AbstractContextManager[RowSink]:
+        """Open it; gives what rows are written to. Raises UsageError and OSError."""
         return self._table() if self.row_format == TABLE else self._file()
 
     @contextmanager
-    def _file(self) -> Iterator[Write]:
+    def _file(self) -> Iterator[RowSink]:
         writer = open_writer(self.destination, self.row_format, self.names, self.table)
         with writer:
-            yield writer.write
+            yield writer
 
     @contextmanager
-    def _table(self) -> Iterator[Write]:
+    def _table(self) -> Iterator[RowSink]:
         chosen = None if self.names is None else choose_columns(self.names, self.table)
         style = self.table_style or {}
         if self.destination == STANDARD_OUTPUT:
-            console = Console()
-            table = RowTable(
-                sys.stdout,
-                width=_width(console),
-                colour=console.is_terminal and console.color_system is not None,
-                columns=chosen,
-                **style,
-            )
-            yield table.write
+            width, colour = _width_and_colour()
+            table = RowTable(sys.stdout, width=width, colour=colour, columns=chosen, **style)
+            yield table
             table.close()
             return
         with OutputFile(self.destination) as output:
             text = io.TextIOWrapper(output.file, encoding="utf-8", errors="backslashreplace")
             table = RowTable(text, width=None, colour=False, columns=chosen, **style)
-            yield table.write
+            yield table
             table.close()
             text.detach()
 
@@ -98,14 +107,35 @@ def write_rows(
     ``batches`` are the rows that ``analysis`` gives while its progress is shown; ``table`` and
     ``table_style`` are as in :class:`Output`.
     """
+    with _opened(arguments, analysis, table, table_style) as sink:
+        for rows in batches:
+            sink.write(rows)
+
+
+def write_requests(arguments: argparse.Namespace, analysis: Analysis) -> None:
+    """Write the rows of requests, as :func:`write_rows`, by columns where they come so."""
+    with closing(analysis):
+        # Workers read while the output is opened, which for Parquet takes a while.
+        analysis.start()
+        with _opened(arguments, analysis) as sink:
+            for batch in analysis.batches():
+                sink.write_batch(batch)
+
+
+@contextmanager
+def _opened(
+    arguments: argparse.Namespace,
+    analysis: Analysis,
+    table: tuple[Column, ...] = COLUMNS,
+    table_style: Mapping[str, Any] | None = None,
+) -> Iterator[RowSink]:
     row_format = arguments.format or default_format(arguments.output)
     names = column_names(arguments.columns)
     # A bar and rows on one terminal would write over each other.
     is_seen = arguments.output == STANDARD_OUTPUT and sys.stdout.isatty()
     output = Output(arguments.output, row_format, names, table, table_style)
-    with output.opened() as write, progress_bar(analysis, wanted=not is_seen):
-        for rows in batches:
-            write(rows)
+    with output.opened() as sink, progress_bar(analysis, wanted=not is_seen):
+        yield sink
 
 
 def column_names(text: str | None) -> list[str] | None:
@@ -122,6 +152,13 @@ def default_format(destination: str) -> str:
     return format_of(destination)
 
 
-def _width(console: Console) -> int | None:
-    """Return what a line may take: no limit where the reader is a program."""
-    return console.width if sys.stdout.isatty() or "COLUMNS" in os.environ else None
+def _width_and_colour() -> tuple[int | None, bool]:
+    """Return what a line may take (no limit where a program reads it), and whether in colour."""
+    is_for_people = sys.stdout.isatty() or "COLUMNS" in os.environ
+    if is_plain():
+        return plain_width() if is_for_people else None, False
+    from rich.console import Console
+
+    console = Console()
+    colour = console.is_terminal and console.color_system is not None
+    return console.width if is_for_people else None, colour

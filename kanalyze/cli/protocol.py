@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import sys
 from typing import TYPE_CHECKING, Any
@@ -59,6 +58,8 @@ def _find(text: str, catalog: Catalog) -> Api:
     plain = text.lower().replace("_", "")
     if plain in names:
         return names[plain]
+    import difflib  # only for a name that there is not
+
     near = difflib.get_close_matches(plain, [*names, _ERRORS], n=3)
     known = [names[name].name if name in names else name for name in near]
     hint = f"; did you mean {', '.join(known)}?" if known else ""

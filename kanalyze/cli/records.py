@@ -43,10 +43,10 @@ def records(arguments: argparse.Namespace) -> None:
     output = Output(arguments.output, row_format, names, table, style)
     # A bar and rows on one terminal would write over each other.
     is_seen = arguments.output == STANDARD_OUTPUT and sys.stdout.isatty()
-    with output.opened() as write, progress_bar(analysis, wanted=not is_seen):
+    with output.opened() as sink, progress_bar(analysis, wanted=not is_seen):
         for exchanges in analysis.exchange_batches():
             for rows in reader.row_batches(exchanges):
-                write(rows)
+                sink.write(rows)
 
 
 def _columns(*, values: bool) -> tuple[Column, ...]:

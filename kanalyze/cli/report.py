@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-
 from kanalyze.analysis.statistics import Statistics
-from kanalyze.cli.analyze import analysis_of, with_progress
+from kanalyze.cli.analyze import analysis_of, progress_bar
+from kanalyze.cli.screen import is_plain, plain_width
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
 from kanalyze.render.json import summary_json
-from kanalyze.render.terminal import render_report
+from kanalyze.render.terminal import render_report, report_lines
 
 if TYPE_CHECKING:
     import argparse
@@ -38,11 +39,20 @@ def report(arguments: argparse.Namespace) -> None:
 
 
 def _show(summary: dict[str, Any]) -> None:
+    if is_plain():
+        lines = report_lines(summary, plain_width())
+        sys.stdout.write("".join(f"{line.plain}\n" for line in lines))
+        return
+    from rich.console import Console
+
     render_report(summary, Console(markup=False, emoji=False, highlight=False))
 
 
 def _summary(analysis: Analysis) -> dict[str, Any]:
     statistics = Statistics()
-    for rows in with_progress(analysis):
-        statistics.add(rows)
+    with closing(analysis):
+        analysis.start()
+        with progress_bar(analysis):
+            for batch in analysis.batches():
+                statistics.add_batch(batch)
     return statistics.summary(analysis.quality)

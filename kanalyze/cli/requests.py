@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kanalyze.cli.analyze import analysis_of
-from kanalyze.cli.output import write_rows
+from kanalyze.cli.output import write_requests
 
 if TYPE_CHECKING:
     import argparse
@@ -15,5 +15,4 @@ __all__ = ["requests"]
 
 def requests(arguments: argparse.Namespace) -> None:
     """Write one row per request; raises KanalyzeError and OSError."""
-    analysis = analysis_of(arguments)
-    write_rows(arguments, analysis, analysis.row_batches())
+    write_requests(arguments, analysis_of(arguments))

@@ -24,8 +24,9 @@ from kanalyze.protocol.wire import WireError
 if TYPE_CHECKING:
     from kanalyze.connection.held import HeldStream
     from kanalyze.connection.reader import MessageReader
+    from kanalyze.protocol.headers import RequestHeader
 
-__all__ = ["RequestHead", "has_answer", "is_answered_first", "read_head"]
+__all__ = ["RequestHead", "has_answer", "is_answered_first", "names_client", "read_head"]
 
 _INT16 = struct.Struct(">h").unpack_from
 _INT32 = struct.Struct(">i").unpack_from
@@ -69,16 +70,21 @@ def read_head(reader: MessageReader, view: memoryview) -> RequestHead | None:
         header = reader.parse_header(view, size)
     except WireError:
         return None
-    length = 0
-    if header.client_id is not None:
-        length = _name_length(view[14 : 14 + _INT16(view, 12)[0]])
+    length = _name_length(view, header)
     return RequestHead(size, header.api_key, header.api_version, bytes(view[8:12]), length)
 
 
-def _name_length(raw: memoryview) -> int:
+def names_client(view: memoryview, header: RequestHeader) -> bool:
+    """Tell whether a header, read at the view's first byte, has a client id that is no accident."""
+    return _name_length(view, header) >= _SHORTEST_NAME
+
+
+def _name_length(view: memoryview, header: RequestHeader) -> int:
+    if header.client_id is None:
+        return 0
     # The header's text has escapes for what is none.
     try:
-        name = str(raw, "utf-8")
+        name = str(view[14 : 14 + _INT16(view, 12)[0]], "utf-8")
     except UnicodeDecodeError:
         return 0
     return len(name) if name.isprintable() else 0

@@ -66,6 +66,25 @@ class Message:
         self.version: int | None = None
         self.data: bytes | None = None
 
+    @classmethod
+    def read(
+        cls,
+        start_ns: int,
+        start_packet: int,
+        end_ns: int,
+        end_packet: int,
+        length: int,
+        values: Any,
+        version: int,
+    ) -> Message:
+        """Make one of a message that was read already."""
+        made = cls.__new__(cls)
+        made.start_ns, made.start_packet = start_ns, start_packet
+        made.end_ns, made.end_packet = end_ns, end_packet
+        made.length = length
+        made.values, made.version, made.data = values, version, None
+        return made
+
 
 @dataclass(slots=True, eq=False)
 class Exchange:

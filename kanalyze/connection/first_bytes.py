@@ -12,7 +12,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
-from kanalyze.connection.evidence import RequestHead, read_head
+from kanalyze.connection.evidence import RequestHead, names_client, read_head
 from kanalyze.connection.locate import after_tokens
 from kanalyze.protocol.framing import LARGEST_FRAME_BYTES
 
@@ -106,6 +106,16 @@ class FirstBytesReader:
             first.tokens = _tokens_may_begin(view)
         first.heads = [] if first.new == "no" else self._heads(view, first.new)
         first.looked_at(view)
+
+    def settles(self, view: memoryview) -> bool:
+        """Tell whether a view begins with a request that nothing after it can speak against.
+
+        It is there to its last byte, fits, names its client, and is none of Kafka 0.7.
+        """
+        header = self._locate.whole_request(view)
+        if header is None or not names_client(view, header):
+            return False
+        return self._locate07.verdict(view) != "yes"
 
     def verdict(self, view: memoryview) -> Verdict:
         """Tell whether a request begins at the view's first byte; as ``RequestLocator.verdict``.

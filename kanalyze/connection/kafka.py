@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from kanalyze.connection.exchange import Peers
     from kanalyze.connection.locate import RequestLocator
     from kanalyze.connection.reader import MessageReader
-    from kanalyze.model import Anomaly, StreamItem
+    from kanalyze.model import Anomaly, Chunk, StreamItem
     from kanalyze.protocol.framing import Frame
     from kanalyze.protocol.headers import RequestHeader
 
@@ -50,6 +50,8 @@ larger."""
 LARGEST_BODY_BYTES = 16 * 1024 * 1024
 """Of a message, without its record data, that is read: values take up to 43 times as much (measured
 over all messages). The metadata of 200,000 partitions takes about 10 MB."""
+_TELLING = frozenset((API_VERSIONS, SASL_HANDSHAKE, SASL_AUTHENTICATE))
+"""Requests that tell something of their connection."""
 _TOO_LARGE = Body(None, None, AnomalyKind.MEMORY_LIMIT)
 _MOST_EARLY_RESPONSES = 64
 _MOST_EARLY_BYTES = 1024 * 1024
@@ -95,13 +97,14 @@ class KafkaConnection:
         self._client_side = client_side
         self._reader = reader
         self._requests = FrameCutter(locate, in_sync=in_sync[client_side], smallest_bytes=8)
+        self._locate_response = ResponseLocator(
+            reader,
+            self._waiting,
+            patience_bytes=PATIENCE_BYTES,
+            from_middle=not in_sync[1 - client_side],
+        )
         self._responses = FrameCutter(
-            ResponseLocator(
-                reader,
-                self._waiting,
-                patience_bytes=PATIENCE_BYTES,
-                from_middle=not in_sync[1 - client_side],
-            ),
+            self._locate_response,
             in_sync=in_sync[1 - client_side],
             smallest_bytes=4,
         )
@@ -118,6 +121,12 @@ class KafkaConnection:
         self._keep = keep
         self._mechanism: str | None = None
         self._raw_tokens = _MOST_TOKENS if tokens_first else 0
+        self.refusals = 0
+        """How often in a row it could not be read by columns; with ``batches_passed`` for those who
+        try."""
+        self.batches_passed = 0
+        self.held_back: list[Chunk] = []
+        """What of the requests came already, but is to be read with what comes next."""
         self._done: list[Exchange] = []
         self._findings = Findings(peers.tcp)
         is_whole = from_start and all(in_sync)
@@ -143,13 +152,77 @@ class KafkaConnection:
         """About how much memory is taken by messages that have not ended or have no answer."""
         return (
             self._requests.held_bytes
+            + sum(item.segments.buffer.nbytes for item in self.held_back)
             + self._responses.held_bytes
             + self._early_bytes
             + len(self._pairing) * PENDING_BYTES
         )
 
+    @property
+    def client_side(self) -> int:
+        """Which direction (0 or 1) the requests come from."""
+        return self._client_side
+
+    @property
+    def lost_ns(self) -> int | None:
+        """When bytes were last found missing; None while all were there."""
+        return self._lost_ns
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether all that is told of what comes next are frames, and nobody wants their bytes."""
+        return (
+            self._requests.is_at_frames
+            and self._responses.is_at_frames
+            and not (self._early or self._losses[0] or self._losses[1])
+            and not self._raw_tokens
+            and not self._pairing.repeats
+            and self._keep is None
+        )
+
+    @property
+    def unfinished_bytes(self) -> tuple[int, int]:
+        """What is still to come of the request and of the response that have begun; 0 for none."""
+        return self._requests.unfinished_bytes, self._responses.unfinished_bytes
+
+    def pass_answered(self, correlation_id: int, count: int) -> bool:
+        """Let requests with consecutive ids and their responses pass, which are read elsewhere.
+
+        Other requests may still wait for their answers: as ids do not come again, those are not
+        among the responses that pass.
+
+        They come now, each request before its response, and have ``correlation_id`` and those
+        after it. False, and nothing is changed, where this connection has to see them itself:
+        something else is under way, or ids come again.
+        """
+        if not self.is_plain or self.unfinished_bytes != (0, 0):
+            return False
+        return self._pairing.pass_ids(correlation_id, count)
+
+    def ask(self, chunks: list[Chunk]) -> None:
+        """Take in requests that came before everything else that is still to come."""
+        self._requests.feed([*chunks])
+        for frame in self._requests.take():
+            self._request(frame)
+
+    def count_decoded(self, length: int) -> None:
+        """Count bytes of frames whose body was read elsewhere."""
+        self._findings.decoded_bytes += length
+
+    def read_pair(self, request: Frame, response: Frame) -> Exchange:
+        """Read a request of those that passed, and the response to it.
+
+        Raises WireError when the request has no header; that it has one is known before.
+        """
+        view = self._reader.beginning(request)
+        header = self._reader.parse_header(view, request.size)
+        exchange = self._begin_exchange(request, header, view)
+        self._answer(exchange, response)
+        return self._done.pop()
+
     def shed(self) -> None:
         """Let go of what takes memory; what is lost by that is an anomaly."""
+        self._take_held_back()
         for cutter, side in (
             (self._requests, self._client_side),
             (self._responses, 1 - self._client_side),
@@ -165,20 +238,25 @@ class KafkaConnection:
 
     def feed(self, items: tuple[list[StreamItem], list[StreamItem]]) -> list[Exchange]:
         """Take in what was added to both directions; return the exchanges that are complete."""
+        if self.held_back:
+            held_back, self.held_back = self.held_back, []
+            self.ask(held_back)
         self._requests.feed(items[self._client_side])
         self._note_losses(self._requests, self._client_side)
         self._unread = self._requests.take()
         self._responses.feed(items[1 - self._client_side])
         self._note_losses(self._responses, 1 - self._client_side)
         self._in_order()
-        self._skim()
-        self._requests.settle()
-        self._responses.settle()
+        if self._requests.partial is not None or self._responses.partial is not None:
+            self._skim()
+            self._requests.settle()
+            self._responses.settle()
         done, self._done = self._done, []
         return done
 
     def close(self) -> list[Exchange]:
         """End the connection; return what is left: unanswered requests, orphaned responses."""
+        self._take_held_back()
         self._requests.finish()
         self._unread = self._requests.take()
         self._responses.finish()
@@ -197,6 +275,7 @@ class KafkaConnection:
             self._pairing.lose_responses(_NEVER)
         for exchange in self._pairing.take_all():
             self._unanswered(exchange)
+        self._locate_response.retire()
         done, self._done = self._done, []
         return done
 
@@ -204,16 +283,20 @@ class KafkaConnection:
         """Return the anomalies found since the last call."""
         return self._findings.take()
 
+    def _take_held_back(self) -> None:
+        if self.held_back:
+            self._done = self.feed(([], []))
+
     # -- the order of things ----------------------------------------------------------------------
 
     def _in_order(self) -> None:
         """Take the frames of both directions in the order of the packets they ended with."""
         requests, self._unread = self._unread, []
-        position = 0
-        count = len(requests)
+        ends = [_ended(request) for request in requests]
+        position, count = 0, len(requests)
         for response in self._responses.take():
             ended = _ended(response)
-            while position < count and _ended(requests[position]) < ended:
+            while position < count and ends[position] < ended:
                 self._request(requests[position])
                 position += 1
             self._response(response)
@@ -252,26 +335,39 @@ class KafkaConnection:
     def _request(self, frame: Frame) -> None:
         if self._losses[self._client_side]:
             self._pass_losses(frame, self._client_side)
+        reader = self._reader
         try:
-            header = self._reader.request_header(frame)
+            view = reader.beginning(frame)
+            header = reader.parse_header(view, frame.size)
         except WireError:
             self._bad_request(frame)
             return
-        if self._raw_tokens and not self._is_request(frame, header):
-            self._token(frame)
-            return
-        self._raw_tokens = 0
-        self._learn(frame, header)
-        message = Message(frame)
-        exchange = self._exchange(message, header)
-        self._read(frame, exchange, message, header)
-        if header.api_key == PRODUCE and self._reader.acks(frame, header) == 0:
+        if self._raw_tokens:
+            if not self._is_request(frame, header):
+                self._token(frame)
+                return
+            self._raw_tokens = 0
+        if header.api_key in _TELLING:
+            self._learn(frame, header)
+        exchange = self._begin_exchange(frame, header, view)
+        if header.api_key == PRODUCE and reader.acks(frame, header, view) == 0:
             exchange.one_way = True
             self._end(exchange)
             return
         if self._early and self._answer_early(exchange):
             return
         self._wait(exchange)
+
+    def _begin_exchange(self, frame: Frame, header: RequestHeader, view: memoryview) -> Exchange:
+        """Begin an exchange with a request that is read; ``view`` is the beginning of its frame."""
+        message = Message(frame)
+        exchange = self._exchange(message, header)
+        if self._is_too_large(frame, header.api_key):
+            body = _TOO_LARGE
+        else:
+            body = self._reader.request_body(frame, header, view)
+        self._take_body(frame, exchange, message, body, self._client_side)
+        return exchange
 
     def _exchange(self, request: Message, header: RequestHeader) -> Exchange:
         return Exchange(
@@ -289,24 +385,10 @@ class KafkaConnection:
         if dropped is not None:
             self._findings.of_exchange(AnomalyKind.PENDING_LIMIT, dropped)
             self._unanswered(dropped)
-        self._take_given_up()
 
     def _take_given_up(self) -> None:
         for exchange in self._pairing.take_given_up():
             self._unanswered(exchange)
-
-    def _read(
-        self, frame: Frame, exchange: Exchange, message: Message, header: RequestHeader
-    ) -> None:
-        if self._is_too_large(frame, header.api_key):
-            body = _TOO_LARGE
-        else:
-            body = self._reader.request_body(frame, header)
-        message.values = body.values
-        message.version = body.version
-        if self._wants_bytes(header.api_key):
-            message.data = _data(frame)
-        self._count(frame, exchange, body, self._client_side)
 
     def _is_too_large(self, frame: Frame, api_key: int) -> bool:
         """Tell whether reading a body could take memory out of all proportion.
@@ -314,6 +396,24 @@ class KafkaConnection:
         Record data counts where its bytes are wanted alone; else it was let go (:meth:`_skim`).
         """
         return frame.held_bytes > LARGEST_BODY_BYTES and not self._wants_bytes(api_key)
+
+    def _take_body(
+        self, frame: Frame, exchange: Exchange, message: Message, body: Body, side: int
+    ) -> None:
+        """Note what was read of a message's body, and what became of the frame."""
+        message.values, message.version, problem = body
+        if self._keep is not None and exchange.api_key is not None and self._keep(exchange.api_key):
+            message.data = _data(frame)
+        if message.version is None:
+            self._findings.undecoded_bytes += frame.length
+        else:
+            self._findings.decoded_bytes += frame.length
+        if frame.missing_bytes:
+            self._note_hole(frame, exchange)
+        if problem is not None:
+            if problem in (AnomalyKind.MALFORMED_BODY, AnomalyKind.MISSING_BYTES):
+                exchange.malformed = True
+            self._findings.of_frame(problem, frame, side, "", exchange)
 
     def _is_request(self, frame: Frame, header: RequestHeader) -> bool:
         view = frame.whole()
@@ -416,11 +516,7 @@ class KafkaConnection:
                 body = _TOO_LARGE
             else:
                 body = self._reader.response_body(frame, exchange.api_key, exchange.api_version)
-            message.values = body.values
-            message.version = body.version
-            if self._wants_bytes(exchange.api_key):
-                message.data = _data(frame)
-            self._count(frame, exchange, body, 1 - self._client_side)
+            self._take_body(frame, exchange, message, body, 1 - self._client_side)
         self._end(exchange)
 
     def _orphan(self, frame: Frame) -> None:
@@ -440,19 +536,6 @@ class KafkaConnection:
         self._findings.of_frame(kind, frame, 1 - self._client_side, "correlation id")
 
     # -- what went wrong ---------------------------------------------------------------------------
-
-    def _count(self, frame: Frame, exchange: Exchange, body: Body, side: int) -> None:
-        """Note what became of a message's body."""
-        if body.version is None:
-            self._findings.undecoded_bytes += frame.length
-        else:
-            self._findings.decoded_bytes += frame.length
-        if frame.missing_bytes:
-            self._note_hole(frame, exchange)
-        if body.problem is not None:
-            if body.problem in (AnomalyKind.MALFORMED_BODY, AnomalyKind.MISSING_BYTES):
-                exchange.malformed = True
-            self._findings.of_frame(body.problem, frame, side, "", exchange)
 
     def _note_hole(self, frame: Frame, exchange: Exchange) -> None:
         """Say in the exchange that not all of it was seen, though it may be read all the same."""

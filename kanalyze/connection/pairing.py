@@ -57,6 +57,18 @@ class Pairing:
         """Whether there is anything that may not have been seen."""
         return self._requests_lost or self._responses_lost
 
+    @property
+    def repeats(self) -> bool:
+        """Whether the client uses ids again."""
+        return self._repeats
+
+    def pass_ids(self, first: int, count: int) -> bool:
+        """Note ``count`` consecutive ids of requests that are paired elsewhere.
+
+        False, and nothing is noted, where one was used before, or there are too many runs to tell.
+        """
+        return not self._repeats and self._used.add_run(first, count)
+
     def __len__(self) -> int:
         return len(self._pending)
 
@@ -178,10 +190,37 @@ class _UsedIds:
             return False
         return self._begin_run(correlation_id)
 
+    def add_run(self, first: int, count: int) -> bool:
+        """Note consecutive ids, at least one; False, and none noted, where :meth:`add` told of any.
+
+        As if each were added.
+        """
+        if first == self._last + 1 and first < self._limit:
+            if first + count > self._limit:
+                return False
+        elif self._is_free(first, count):
+            self._begin_run(first)
+        else:
+            return False
+        self._last = first + count - 1
+        return True
+
+    def _is_free(self, first: int, count: int) -> bool:
+        firsts, lasts = self._firsts, self._lasts
+        self._note_last()
+        index = bisect_right(firsts, first)
+        limit = firsts[index] if index < len(firsts) else _NO_ID
+        if first + count > limit or len(firsts) >= _MOST_RUNS:
+            return False
+        return index == 0 or first > lasts[index - 1]
+
+    def _note_last(self) -> None:
+        if self._firsts:
+            self._lasts[bisect_right(self._firsts, self._last) - 1] = self._last
+
     def _begin_run(self, correlation_id: int) -> bool:
         firsts, lasts = self._firsts, self._lasts
-        if firsts:
-            lasts[bisect_right(firsts, self._last) - 1] = self._last
+        self._note_last()
         index = bisect_right(firsts, correlation_id)
         if index and correlation_id <= lasts[index - 1]:
             return True

@@ -16,10 +16,11 @@ Where others go wrong, and what is done here, is in one place:
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from kanalyze.model import AnomalyKind
 from kanalyze.protocol.headers import RequestHeader, parse_request_header, parse_response_header
+from kanalyze.protocol.lockstep import LockstepDecoder
 from kanalyze.protocol.primitives import read_unsigned_varint
 from kanalyze.protocol.projection import Projection
 from kanalyze.protocol.skim import skim
@@ -46,6 +47,7 @@ _PADDING_BYTES = 4
 """librdkafka's ApiVersions v0 requests carry four zero bytes after the body."""
 
 Kind = Literal["request", "response"]
+_Decode: TypeAlias = "Callable[..., tuple[Any, int]]"
 
 
 class Wanted(Protocol):
@@ -72,7 +74,7 @@ class _Plan(NamedTuple):
     """How the messages of one API version are read; made once."""
 
     header_version: int
-    decode: Callable[..., tuple[Any, int]] | None
+    decode: _Decode | None
     version: int | None
     """The version that ``decode`` is for; another one than asked for where that is not known."""
     known: bool
@@ -90,8 +92,10 @@ class MessageReader:
         self._wanted = wanted
         self._request_plans: dict[tuple[int, int], _Plan] = {}
         self._response_plans: dict[tuple[int, int], _Plan] = {}
+        self._locksteps: dict[tuple[int, int], tuple[LockstepDecoder, LockstepDecoder]] = {}
         self._nothing = Projection.of()
-        self._checks: dict[tuple[int, int], Callable[..., tuple[Any, int]] | None] = {}
+        self._checks: dict[tuple[int, int], _Decode | None] = {}
+        self._field_decoders: dict[tuple[int, int, tuple[str, ...]], _Decode] = {}
 
     # -- requests ---------------------------------------------------------------------------------
 
@@ -101,10 +105,17 @@ class MessageReader:
         Raises:
             WireError: the frame has no room for it, or its bytes are not there.
         """
+        return self.parse_header(self.beginning(frame), frame.size)
+
+    @staticmethod
+    def beginning(frame: Frame) -> memoryview:
+        """Return the first bytes of a frame, all of them where they are few.
+
+        For those who read header and body: a frame that lies in pieces is joined once. Raises
+        WireError when they are not there.
+        """
         view = frame.whole()
-        if view is None:
-            view = frame.window(0)
-        return self.parse_header(view, frame.size)
+        return frame.window(0) if view is None else view
 
     def parse_header(self, view: memoryview, size: int) -> RequestHeader:
         """Read a request's header from the first bytes of a frame of ``size`` bytes.
@@ -114,15 +125,22 @@ class MessageReader:
         """
         return parse_request_header(view, 4, min(len(view), size + 4), self._catalog)
 
-    def request_body(self, frame: Frame, header: RequestHeader) -> Body:
-        """Read the wanted fields of a request."""
+    def request_body(
+        self, frame: Frame, header: RequestHeader, view: memoryview | None = None
+    ) -> Body:
+        """Read the wanted fields of a request; ``view`` is its :meth:`beginning`, if at hand."""
         plan = self._request_plan(header.api_key, header.api_version)
-        return self._body(frame, header.body, plan, header.api_key)
+        return self._body(frame, header.body, plan, header.api_key, view)
 
-    def acks(self, frame: Frame, header: RequestHeader) -> int | None:
-        """Return ``acks`` of a Produce request, None when it cannot be read."""
+    def acks(
+        self, frame: Frame, header: RequestHeader, view: memoryview | None = None
+    ) -> int | None:
+        """Return ``acks`` of a Produce request, None when it cannot be read.
+
+        ``view`` as in :meth:`request_body`.
+        """
         try:
-            return _acks(frame, header)
+            return _acks(frame, header, view)
         except (WireError, struct.error, IndexError):
             return None
 
@@ -133,40 +151,51 @@ class MessageReader:
 
         For what a connection must know to follow the protocol; the caller keeps no secrets.
         """
-        api = self._catalog.api(header.api_key)
-        if api is None or not _knows(api, header.api_version):
+        decode = self._field_decoder(header.api_key, header.api_version, paths)
+        if decode is None:
             return None
-        decode = self._decoders.get(
-            header.api_key, "request", header.api_version, Projection.of(*paths)
-        )
         try:
             values, _ = _run(decode, frame, header.body)
         except WireError:
             return None
         return tuple(values)
 
+    def _field_decoder(self, api_key: int, version: int, paths: tuple[str, ...]) -> _Decode | None:
+        key = (api_key, version, paths)
+        found = self._field_decoders.get(key)
+        if found is None:
+            api = self._catalog.api(api_key)
+            if api is None or not _knows(api, version):
+                return None
+            found = self._decoders.get(api_key, "request", version, Projection.of(*paths))
+            self._field_decoders[key] = found
+        return found
+
     # -- responses --------------------------------------------------------------------------------
 
     @staticmethod
     def correlation_id(frame: Frame) -> int:
         """Return a response's correlation id; raises WireError when it is not there."""
-        return int(_INT32(frame.read(4, 4))[0])
+        view = frame.whole()
+        if view is None or len(view) < 8:
+            return int(_INT32(frame.read(4, 4))[0])
+        return int(_INT32(view, 4)[0])
 
     def response_body(self, frame: Frame, api_key: int, api_version: int) -> Body:
         """Read the wanted fields of the response to a request of that key and version."""
         plan = self._response_plan(api_key, api_version)
-        at = 8
+        view, at = None, 8
         try:
             if plan.header_version > 0:
-                view = frame.window(0)
-                at = parse_response_header(view, 4, len(view), plan.header_version).body
-            if api_key == API_VERSIONS and frame.size >= 6:
+                view = self.beginning(frame)
+                at = _response_body_at(view, plan.header_version)
+            elif api_key == API_VERSIONS and frame.size >= 6:
                 code = _INT16(frame.read(at, 2))[0]
                 if code == _UNSUPPORTED_VERSION:
                     plan = self._response_plan(api_key, 0)
         except WireError:
             return Body(None, None, _failure(frame))
-        return self._body(frame, at, plan, api_key)
+        return self._body(frame, at, plan, api_key, view)
 
     # -- what of an unfinished message is needed --------------------------------------------------
 
@@ -182,6 +211,42 @@ class MessageReader:
         at = _body_at(frame, plan)
         if plan.decode is not None and plan.known and at is not None:
             skim(frame, at, plan.decode)
+
+    # -- many alike -------------------------------------------------------------------------------
+
+    def knows(self, api_key: int) -> bool:
+        """Tell whether there is such an API."""
+        return self._catalog.api(api_key) is not None
+
+    def header_versions(self, api_key: int, api_version: int) -> tuple[int, int]:
+        """Return the versions of the headers of an API's requests and responses."""
+        return (
+            self._catalog.request_header_version(api_key, api_version),
+            self._catalog.response_header_version(api_key, api_version),
+        )
+
+    def lockstep(
+        self, api_key: int, api_version: int
+    ) -> tuple[LockstepDecoder, LockstepDecoder] | None:
+        """Return what reads many requests, and many responses, of one API version.
+
+        It reads the fields that are wanted. None for a version that is not known.
+        """
+        key = (api_key, api_version)
+        found = self._locksteps.get(key)
+        if found is None:
+            api = self._catalog.api(api_key)
+            if api is None or not _knows(api, api_version):
+                return None
+            found = self._locksteps[key] = (
+                self._make_lockstep(api_key, api_version, "request"),
+                self._make_lockstep(api_key, api_version, "response"),
+            )
+        return found
+
+    def _make_lockstep(self, api_key: int, api_version: int, kind: Kind) -> LockstepDecoder:
+        message = self._catalog.message(api_key, kind)
+        return LockstepDecoder(message, api_version, self._wanted(api_key, kind))
 
     # -- is this a message at all? ----------------------------------------------------------------
 
@@ -219,7 +284,7 @@ class MessageReader:
             return None
         here = view[: size + 4]
         try:
-            at = parse_response_header(here, 4, len(here), plan.header_version).body
+            at = _response_body_at(here, plan.header_version)
             decode = plan.decode
             if api_key == API_VERSIONS and _INT16(here, at)[0] == _UNSUPPORTED_VERSION:
                 decode = self._response_plan(api_key, 0).decode or decode
@@ -250,7 +315,7 @@ class MessageReader:
 
     # -- how --------------------------------------------------------------------------------------
 
-    def _check(self, api_key: int, version: int) -> Callable[..., tuple[Any, int]] | None:
+    def _check(self, api_key: int, version: int) -> _Decode | None:
         found = self._checks.get((api_key, version))
         if found is None and (api_key, version) not in self._checks:
             api = self._catalog.api(api_key)
@@ -287,13 +352,17 @@ class MessageReader:
         decode = self._decoders.get(api_key, kind, read_as, self._wanted(api_key, kind))
         return _Plan(header_version, decode, read_as, known=read_as == version)
 
-    def _body(self, frame: Frame, at: int, plan: _Plan, api_key: int) -> Body:
-        if plan.decode is None:
+    def _body(
+        self, frame: Frame, at: int, plan: _Plan, api_key: int, view: memoryview | None
+    ) -> Body:
+        decode = plan.decode
+        if decode is None:
             known_api = self._catalog.api(api_key) is not None
             kind = AnomalyKind.UNKNOWN_API_VERSION if known_api else AnomalyKind.UNKNOWN_API
             return Body(None, None, kind)
         try:
-            values, end = _run(plan.decode, frame, at)
+            whole = _whole(frame, view)
+            values, end = _run(decode, frame, at) if whole is None else decode(whole, at, 0, None)
         except WireError:
             if plan.known:
                 return Body(None, None, _failure(frame))
@@ -323,7 +392,14 @@ def _failure(frame: Frame) -> AnomalyKind:
     return AnomalyKind.MISSING_BYTES if frame.missing_bytes else AnomalyKind.MALFORMED_BODY
 
 
-def _run(decode: Callable[..., tuple[Any, int]], frame: Frame, at: int) -> tuple[Any, int]:
+def _whole(frame: Frame, view: memoryview | None) -> memoryview | None:
+    """Return the bytes of a whole frame; ``view`` holds its first ones, if they are at hand."""
+    if view is None:
+        return frame.whole()
+    return view if len(view) == frame.size + 4 else None
+
+
+def _run(decode: _Decode, frame: Frame, at: int) -> tuple[Any, int]:
     """Decode a body, joining as little of a frame that lies in pieces as it takes."""
     view = frame.whole()
     if view is not None:
@@ -336,16 +412,20 @@ def _run(decode: Callable[..., tuple[Any, int]], frame: Frame, at: int) -> tuple
                 raise
 
 
+def _response_body_at(view: memoryview, header_version: int) -> int:
+    """Return where the body of a response begins; raises as ``parse_response_header``."""
+    return parse_response_header(view, 4, len(view), header_version).body
+
+
 def _body_at(frame: Frame, plan: _Plan) -> int | None:
     """Return where the body of a response begins; None when its header cannot be read."""
     try:
-        view = frame.window(0)
-        return parse_response_header(view, 4, len(view), plan.header_version).body
+        return _response_body_at(frame.window(0), plan.header_version)
     except WireError:
         return None
 
 
-def _fills(decode: Callable[..., tuple[Any, int]], frame: Frame, at: int) -> bool:
+def _fills(decode: _Decode, frame: Frame, at: int) -> bool:
     try:
         _, end = _run(decode, frame, at)
     except WireError:
@@ -353,14 +433,14 @@ def _fills(decode: Callable[..., tuple[Any, int]], frame: Frame, at: int) -> boo
     return bool(end == frame.length)
 
 
-def _acks(frame: Frame, header: RequestHeader) -> int:
-    whole = frame.whole()
-    view = frame.window(header.body) if whole is None else whole[header.body :]
+def _acks(frame: Frame, header: RequestHeader, view: memoryview | None) -> int:
+    view, at = _whole(frame, view), header.body
+    if view is None:
+        view, at = frame.window(at), 0
     version = header.api_version
-    at = 0
     if version >= 9:
-        length, at = read_unsigned_varint(view, 0)
+        length, at = read_unsigned_varint(view, at)
         at += max(length - 1, 0)
     elif version >= 3:
-        at = 2 + max(_INT16(view, 0)[0], 0)
+        at += 2 + max(_INT16(view, at)[0], 0)
     return int(_INT16(view, at)[0])

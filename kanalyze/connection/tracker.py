@@ -13,12 +13,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from kanalyze.connection.columnar import ColumnReader
 from kanalyze.connection.ended import ConnectionCounts, EndedConnection
 from kanalyze.connection.exchange import Peers
 from kanalyze.connection.guess import guess_protocol
 from kanalyze.connection.kafka import PATIENCE_BYTES, KafkaConnection
 from kanalyze.connection.kafka07 import Kafka07Connection
 from kanalyze.connection.locate import RequestLocator
+from kanalyze.connection.order import Ended
 from kanalyze.connection.tls import is_alert, is_client_hello
 from kanalyze.connection.undecided import Judge, Undecided, client_hello_side
 from kanalyze.model import Anomaly, AnomalyKind, Gap
@@ -84,6 +86,7 @@ class ConnectionTracker:
         collect_ended: bool = False,
         most_undecided_bytes: int = _MOST_UNDECIDED_BYTES,
         most_kafka_bytes: int = _MOST_KAFKA_BYTES,
+        by_columns: frozenset[int] = frozenset(),
     ) -> None:
         """Make a tracker.
 
@@ -99,6 +102,8 @@ class ConnectionTracker:
                 together. Above it the oldest ones are given up.
             most_kafka_bytes: how much memory messages that have not ended or have no answer may
                 take together. Above it those that take the most let go of it.
+            by_columns: keys of the APIs whose exchanges :meth:`feed_batch` may give as columns. It
+                does not where ``keep`` or ``collect_ended`` asks for more than those hold.
         """
         self._reader = reader
         self._is_broker = is_broker
@@ -118,6 +123,10 @@ class ConnectionTracker:
         self._held_bytes = 0
         self._most_kafka_bytes = most_kafka_bytes
         self._kafka_bytes = 0
+        self._by_columns = by_columns if keep is None and not collect_ended else frozenset()
+        self._columns: ColumnReader | None = None
+        """Of the batch that is being read."""
+        self._offered: list[tuple[StreamUpdate, _Kafka]] = []
         self.counts = ConnectionCounts()
 
     @property
@@ -143,13 +152,29 @@ class ConnectionTracker:
             return ignored.client_side
         return self._ended_sides.get(tcp.serial, self._ending_sides.get(tcp.serial))
 
+    def feed_batch(self, updates: Iterable[StreamUpdate]) -> Ended:
+        """Take in what a batch added to connections; return the exchanges it completes."""
+        ended = Ended()
+        self._columns = ColumnReader(self._reader, self._by_columns) if self._by_columns else None
+        for update in updates:
+            ended.add(self.feed(update))
+        columns, self._columns = self._columns, None
+        offered, self._offered = self._offered, []
+        if columns is not None and offered:
+            columns.read()
+            for index, (update, kafka) in enumerate(offered):
+                latest = columns.take(index, ended)
+                ended.add(self._go_on(update, kafka, []), latest)
+            columns.finish(ended)
+        return ended
+
     def feed(self, update: StreamUpdate) -> list[Exchange]:
         """Take in what a batch added to one connection; return the exchanges it completes."""
         serial = update.connection.serial
         kafka = self._kafka.get(serial)
         if kafka is not None:
             self.counts.kafka_bytes += _payload_bytes(update.items)
-            exchanges = kafka.connection.feed(update.items)
+            exchanges = self._read(update, kafka, update.items)
         elif serial in self._ignored:
             if update.closed:
                 self._end_ignored(update.connection)
@@ -158,14 +183,38 @@ class ConnectionTracker:
             exchanges = self._decide(update)
             kafka = self._kafka.get(serial)
         if kafka is not None:
-            if self._ended is not None:
-                kafka.note(exchanges)
-            if update.closed:
-                exchanges.extend(self._end_kafka(update.connection))
-            self._anomalies.extend(kafka.connection.take_anomalies())
-            self._account(kafka, is_over=update.closed)
-        elif update.closed and serial in self._ignored:
+            if self._offered and self._offered[-1][0] is update:
+                return []
+            return self._go_on(update, kafka, exchanges)
+        if update.closed and serial in self._ignored:
             self._end_ignored(update.connection)
+        return exchanges
+
+    def _read(
+        self,
+        update: StreamUpdate,
+        kafka: _Kafka,
+        items: tuple[list[StreamItem], list[StreamItem]],
+    ) -> list[Exchange]:
+        """Read what was added to a Kafka connection, now or with the others of the batch."""
+        connection, columns = kafka.connection, self._columns
+        if columns is None or not isinstance(connection, KafkaConnection):
+            return connection.feed(items)
+        if not columns.offer(connection, items):
+            return connection.feed(items)
+        self._offered.append((update, kafka))
+        return []
+
+    def _go_on(
+        self, update: StreamUpdate, kafka: _Kafka, exchanges: list[Exchange]
+    ) -> list[Exchange]:
+        """Do what is to be done after a Kafka connection was read."""
+        if self._ended is not None:
+            kafka.note(exchanges)
+        if update.closed:
+            exchanges.extend(self._end_kafka(update.connection))
+        self._anomalies.extend(kafka.connection.take_anomalies())
+        self._account(kafka, is_over=update.closed)
         return exchanges
 
     def take_anomalies(self) -> list[Anomaly]:
@@ -187,11 +236,16 @@ class ConnectionTracker:
         tcp = update.connection
         state = self._undecided.get(tcp.serial)
         if state is None:
+            found = self._judge.at_first_sight(update, self._forced_client(tcp))
+            if found is not None:
+                self.counts.kafka_bytes += _payload_bytes(update.items)
+                starts = (tcp.start_seen[0], tcp.start_seen[1])
+                return self._begin(update, found, starts, update.items)
             state = self._undecided[tcp.serial] = Undecided(tcp)
         before = state.held_bytes
         state.begin(update)
         while state.step():
-            exchanges = self._look(state)
+            exchanges = self._look(state, update)
             if exchanges is not None or tcp.serial not in self._undecided:
                 self._held_bytes -= before
                 return exchanges or []
@@ -201,19 +255,19 @@ class ConnectionTracker:
         state.end_step()
         if update.closed:
             self._held_bytes -= before
-            return self._close_undecided(state)
+            return self._close_undecided(state, update)
         self._held_bytes += state.held_bytes - before
         if self._held_bytes > self._most_undecided_bytes:
             self._give_up_oldest()
         return []
 
-    def _look(self, state: Undecided) -> list[Exchange] | None:
+    def _look(self, state: Undecided, update: StreamUpdate) -> list[Exchange] | None:
         """Look at what is held: the exchanges of a Kafka connection, None where it is none."""
         if state.tls_sides:
-            return self._tls(state)
+            return self._tls(state, update)
         found = self._find(state, last=False)
         if found is not None:
-            return self._begin(state, found)
+            return self._begin_held(state, found, update)
         if not self._is_forced(state.tcp) and self._judge.is_hopeless(state):
             self._ignore(state)
         return None
@@ -243,13 +297,25 @@ class ConnectionTracker:
             return tcp.opened_by
         return 1 - brokers[0] if brokers else None
 
-    def _begin(self, state: Undecided, found: Found) -> list[Exchange]:
-        tcp = state.tcp
-        del self._undecided[tcp.serial]
-        client_side, wire = found
-        peers = Peers(tcp, tcp.endpoints[client_side], tcp.endpoints[1 - client_side])
+    def _begin_held(self, state: Undecided, found: Found, update: StreamUpdate) -> list[Exchange]:
+        """Go on with a connection that was undecided and is Kafka: read all that is held of it."""
+        del self._undecided[state.tcp.serial]
+        self.counts.kafka_bytes += state.payload_bytes
         sides = state.sides
         in_sync = (sides[0].from_start, sides[1].from_start)
+        return self._begin(update, found, in_sync, (state.rest(0), state.rest(1)))
+
+    def _begin(
+        self,
+        update: StreamUpdate,
+        found: Found,
+        in_sync: tuple[bool, bool],
+        items: tuple[list[StreamItem], list[StreamItem]],
+    ) -> list[Exchange]:
+        """Begin with a Kafka connection, of which ``items`` have come."""
+        tcp = update.connection
+        client_side, wire = found
+        peers = Peers(tcp, tcp.endpoints[client_side], tcp.endpoints[1 - client_side])
         from_start = tcp.start_seen[client_side] and in_sync[client_side]
         connection: _Connection
         if wire == "kafka-0.7":
@@ -268,12 +334,11 @@ class ConnectionTracker:
                 tokens_first=wire == "kafka after tokens",
             )
         protocol = "kafka-0.7" if wire == "kafka-0.7" else "kafka"
-        self._kafka[tcp.serial] = _Kafka(connection, client_side, protocol)
+        kafka = self._kafka[tcp.serial] = _Kafka(connection, client_side, protocol)
         self.counts.kafka += 1
-        self.counts.kafka_bytes += state.payload_bytes
-        return connection.feed((state.rest(0), state.rest(1)))
+        return self._read(update, kafka, items)
 
-    def _tls(self, state: Undecided) -> list[Exchange] | None:
+    def _tls(self, state: Undecided, update: StreamUpdate) -> list[Exchange] | None:
         if len(state.tls_sides) == 2:
             self._ignore(state, "tls")
             return None
@@ -287,7 +352,7 @@ class ConnectionTracker:
             return None
         client_side = self._judge.clear_client(state)
         if client_side is not None:
-            return self._begin(state, client_side)
+            return self._begin_held(state, client_side, update)
         self._ignore(state, "tls")
         return None
 
@@ -315,7 +380,7 @@ class ConnectionTracker:
 
     # -- ends -------------------------------------------------------------------------------------
 
-    def _close_undecided(self, state: Undecided) -> list[Exchange]:
+    def _close_undecided(self, state: Undecided, update: StreamUpdate) -> list[Exchange]:
         if state.tls_sides:
             self._note_tls_on_plaintext(state)
             self._ignore(state, "tls")
@@ -323,7 +388,7 @@ class ConnectionTracker:
         found = self._find(state, last=True)
         payload = any(side.held.payload_bytes for side in state.sides)
         if found is not None and payload:
-            return self._begin(state, found)
+            return self._begin_held(state, found, update)
         self._ignore(state)
         return []
 
@@ -420,9 +485,8 @@ class ConnectionTracker:
 
 
 def _payload_bytes(items: tuple[list[StreamItem], list[StreamItem]]) -> int:
-    return sum(
-        sum(item.segments.length[item.first : item.last])
-        for side in items
-        for item in side
-        if not isinstance(item, Gap)
-    )
+    total = 0
+    for item in (*items[0], *items[1]):
+        if not isinstance(item, Gap):
+            total += sum(item.segments.length[item.first : item.last])
+    return total

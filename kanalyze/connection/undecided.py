@@ -6,7 +6,8 @@ yet. This module must not know exchanges, nor what becomes of a connection once 
 A connection is undecided until one of its directions holds a request: a header that makes sense,
 a body that takes up the frame to the byte, and evidence that it is no accident (see
 :mod:`~kanalyze.connection.evidence`). Until then its bytes are kept (a bounded part), so that
-nothing of a connection that turns out to be Kafka is lost.
+nothing of a connection that turns out to be Kafka is lost. Most connections are known at first
+sight, and nothing of them is held: see :meth:`Judge.at_first_sight`.
 """
 
 from __future__ import annotations
@@ -185,6 +186,26 @@ class Judge:
         self._first = FirstBytesReader(reader, catalog, self.locate, self.locate07)
         self._searcher = Searcher(reader, self.locate, self.locate07)
 
+    def at_first_sight(self, update: StreamUpdate, client_side: int | None) -> Found | None:
+        """Tell of a new connection that it is Kafka, where its first segments leave no doubt.
+
+        So it is with nearly every connection, and nothing of it has to be held. :meth:`find` and
+        :meth:`forced` would say the same: such a request settles it, whatever follows, unless the
+        other end speaks TLS. ``client_side`` is that of a connection that is Kafka by order.
+        """
+        tcp = update.connection
+        side = client_side if client_side is not None else tcp.opened_by or 0
+        if not tcp.start_seen[side] or not update.items[side]:
+            return None
+        first, other = _first_segment(update.items[side]), update.items[1 - side]
+        if first is None or not self._first.settles(first):
+            return None
+        if other:
+            answer = _first_segment(other)
+            if answer is None or len(answer) < _TLS_HEAD_BYTES or looks_like_tls(answer):
+                return None
+        return Found(side, "kafka")
+
     def find(self, state: Undecided, *, last: bool = False) -> Found | None:
         """Tell whose requests are in what is held; None where there are none (yet).
 
@@ -296,6 +317,18 @@ class Judge:
         fits = side.first.new == "yes"
         found = [is_answered_first(self._reader, head, answers, fits=fits) for head in heads]
         return True if True in found else found[0]
+
+
+def _first_segment(items: list[StreamItem]) -> memoryview | None:
+    """Return the first segment of a stream; None where bytes before it, or of it, are missing."""
+    item = items[0]
+    if not isinstance(item, Chunk):
+        return None
+    segments, index = item.segments, item.first
+    start, length = segments.start[index], segments.length[index]
+    if segments.captured[index] < length:
+        return None
+    return segments.buffer[start : start + length]
 
 
 def _is_long(held: HeldStream) -> bool:

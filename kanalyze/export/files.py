@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import stat
 import sys
 from contextlib import suppress
@@ -47,7 +46,7 @@ class OutputFile:
             self.file = target.open("wb")
             return
         self._target = target
-        self._partial = target.with_name(f".{target.name[:200]}.{secrets.token_hex(4)}.partial")
+        self._partial = target.with_name(f".{target.name[:200]}.{os.urandom(4).hex()}.partial")
         self.file = _create(self._partial, _mode_of(target))
 
     def close(self) -> None:

@@ -63,6 +63,9 @@ class Decoders:
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         self._made: dict[tuple[int, Kind, int, Projection], Decoder] = {}
+        self._by_source: dict[tuple[str, tuple[tuple[str, str], ...]], Decoder] = {}
+        """By text and formats. Compiling takes three times as long as writing, and many versions of
+        a message are alike in what is wanted of them."""
 
     def get(self, api_key: int, kind: Kind, version: int, projection: Projection) -> Decoder:
         """Return the decoder for an API's requests or responses in one version.
@@ -76,13 +79,24 @@ class Decoders:
             if self._catalog.api(api_key) is None:
                 raise UsageError(f"no API has the key {api_key}")
             message = self._catalog.message(api_key, kind)
-            decoder = self._made[key] = compile_decoder(message, version, projection)
+            decoder = self._made[key] = self._make(message, version, projection)
+        return decoder
+
+    def _make(self, message: Message, version: int, projection: Projection) -> Decoder:
+        source = _write(message, version, projection)
+        key = (source.text, tuple(source.formats.items()))
+        decoder = self._by_source.get(key)
+        if decoder is None:
+            decoder = self._by_source[key] = _compile(source, message, version)
         return decoder
 
 
 def compile_decoder(message: Message, version: int, projection: Projection) -> Decoder:
     """Make the decoder of one message; raises as :meth:`Decoders.get` does."""
-    source = _write(message, version, projection)
+    return _compile(_write(message, version, projection), message, version)
+
+
+def _compile(source: DecoderSource, message: Message, version: int) -> Decoder:
     namespace: dict[str, Any] = {
         "Malformed": Malformed,
         "StructError": struct_module.error,

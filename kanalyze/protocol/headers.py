@@ -54,28 +54,37 @@ def parse_request_header(
     Keys and versions are not judged: those the catalog doesn't know are read as
     :meth:`~kanalyze.protocol.catalog.Catalog.request_header_version` says.
     """
-    if pos + 8 > limit:
-        raise Truncated("the bytes end within a request header")
-    key, version, correlation_id = _version_0(view, pos)
+    start = pos + 10
+    if start > limit:
+        return _short_header(view, pos, limit, catalog)
+    key, version, correlation_id, length = _version_1(view, pos)
     header_version = catalog.request_header_version(key, version)
     if header_version == 0:
         return RequestHeader(key, version, correlation_id, None, pos + 8)
-    if pos + 10 > limit:
-        raise Truncated("the bytes end within a request header")
-    length = _version_1(view, pos)[3]
-    end = pos + 10 + max(length, 0)
-    if length < -1:
+    client_id, end = None, start
+    if length >= 0:
+        end += length
+        if end > limit:
+            raise Truncated("the bytes end within a request header")
+        client_id = str(view[start:end], "utf-8", "backslashreplace")
+    elif length < -1:
         raise Malformed("client_id: negative length")
-    if end > limit:
-        raise Truncated("the bytes end within a request header")
-    client_id = (
-        None if length < 0 else str(view[pos + 10 : end], "utf-8", errors="backslashreplace")
-    )
     if header_version == 2 and catalog.api(key) is not None:
         # Of an API that nobody knows no body is read; tags that may not be there are no reason
         # to lose its header.
         end = _after_tags(view, end, limit)
     return RequestHeader(key, version, correlation_id, client_id, end)
+
+
+def _short_header(
+    view: bytes | memoryview, pos: int, limit: int, catalog: Catalog
+) -> RequestHeader:
+    """Read a header that has no room for a client id: there is none in version 0."""
+    if pos + 8 <= limit:
+        key, version, correlation_id = _version_0(view, pos)
+        if catalog.request_header_version(key, version) == 0:
+            return RequestHeader(key, version, correlation_id, None, pos + 8)
+    raise Truncated("the bytes end within a request header")
 
 
 def parse_response_header(

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kanalyze.gathers import overlapping
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -59,7 +61,7 @@ def _words(
     data: NDArray[np.uint8], start: NDArray[np.int64], length: NDArray[np.int64], longest: int
 ) -> list[NDArray[np.uint64]]:
     """Return the bytes of all texts, eight at a time, with zeros after their end."""
-    every = np.ndarray((len(data) - _WORD_BYTES + 1,), ">u8", data, strides=(1,))
+    every = overlapping(data, ">u8")
     last = len(every) - 1
     words = []
     for at in range(0, longest, _WORD_BYTES):

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rich.text import Text
-
+from kanalyze.render.lines import Line
 from kanalyze.render.text import shown
 from kanalyze.render.times import moment_text
 from kanalyze.render.units import at_least, bytes_text, count_text, duration_text, percent_text
@@ -21,34 +20,34 @@ __all__ = ["header_lines"]
 _WARNING = "bold yellow"
 
 
-def header_lines(summary: dict[str, Any]) -> Iterator[Text]:
+def header_lines(summary: dict[str, Any]) -> Iterator[Line]:
     """Give the lines before the first table; they may be longer than a terminal is wide."""
     yield from _captured(summary["capture"])
     yield from _connections(summary["quality"])
     yield from _totals(summary["totals"])
     for warning in _warnings(summary):
-        yield Text(f"WARNING: {warning}", style=_WARNING)
+        yield Line(f"WARNING: {warning}", style=_WARNING)
     yield from _anomalies(summary["quality"]["anomalies"])
 
 
-def _captured(capture: dict[str, Any]) -> Iterator[Text]:
+def _captured(capture: dict[str, Any]) -> Iterator[Line]:
     names = capture["captures"]
     title = shown(names[0]) if names else "no capture"
     if len(names) > 1:
         title += f" and {count_text(len(names) - 1)} more"
-    yield Text(title, style="bold")
+    yield Line(title, style="bold")
     if capture["first_time_ns"] is None:
-        yield Text("no packets")
+        yield Line("no packets")
         return
-    yield Text(
+    yield Line(
         f"{moment_text(capture['first_time_ns'])} to {moment_text(capture['last_time_ns'])} UTC "
         f"({duration_text(capture['duration_ns'])})"
     )
     packets = _counted(capture["packets"], "packet")
-    yield Text(f"{packets}, {bytes_text(capture['wire_bytes'])} on the wire")
+    yield Line(f"{packets}, {bytes_text(capture['wire_bytes'])} on the wire")
 
 
-def _connections(quality: dict[str, Any]) -> Iterator[Text]:
+def _connections(quality: dict[str, Any]) -> Iterator[Line]:
     kinds = [
         f"{count_text(quality[f'{kind}_connections'])} {name}"
         for kind, name in (("kafka", "Kafka"), ("tls", "TLS"), ("other", "other"))
@@ -58,13 +57,13 @@ def _connections(quality: dict[str, Any]) -> Iterator[Text]:
     if guesses:
         kinds[-1] += f" ({', '.join(_by_count(guesses, _PROTOCOLS))})"
     text = _counted(quality["connections"], "TCP connection")
-    yield Text(f"{text}: {', '.join(kinds)}" if kinds else text)
+    yield Line(f"{text}: {', '.join(kinds)}" if kinds else text)
     if quality["tunnels"]:
         inside = ", ".join(_by_count(quality["tunnels"]))
-        yield Text(f"inside of tunnels, by TCP packets: {inside}")
+        yield Line(f"inside of tunnels, by TCP packets: {inside}")
     if quality["other_packets"]:
         others = ", ".join(_by_count(quality["other_packets"]))
-        yield Text(f"packets read no further: {others}")
+        yield Line(f"packets read no further: {others}")
     troubles = [
         f"{bytes_text(quality['retransmitted_bytes'])} retransmitted"
         if quality["retransmitted_bytes"]
@@ -77,10 +76,10 @@ def _connections(quality: dict[str, Any]) -> Iterator[Text]:
         else "",
     ]
     if any(troubles):
-        yield Text(", ".join(filter(None, troubles)))
+        yield Line(", ".join(filter(None, troubles)))
     share = quality["decoded_share"]
     if share is not None:
-        yield Text(
+        yield Line(
             f"{percent_text(share)} of {bytes_text(quality['kafka_bytes'])} of Kafka decoded"
         )
 
@@ -101,7 +100,7 @@ def _by_count(counts: dict[str, int], words: dict[str, str] | None = None) -> li
     return [*texts, f"{count_text(rest)} of other kinds"] if rest else texts
 
 
-def _totals(totals: dict[str, Any]) -> Iterator[Text]:
+def _totals(totals: dict[str, Any]) -> Iterator[Line]:
     if not totals["rows"]:
         return
     words = {
@@ -112,21 +111,21 @@ def _totals(totals: dict[str, Any]) -> Iterator[Text]:
         "malformed": "malformed",
     }
     states = [f"{count_text(totals[key])} {word}" for key, word in words.items() if totals[key]]
-    yield Text(
+    yield Line(
         f"{_counted(totals['requests'], 'request')} "
         f"({bytes_text(totals['request_bytes'])}), "
         f"{_counted(totals['responses'], 'response')} ({bytes_text(totals['response_bytes'])}): "
         f"{', '.join(states) or 'none'}"
     )
     refused = totals["refused_records"]
-    yield Text(
+    yield Line(
         f"records produced {_records(totals, 'produced')}"
         + (f" and {count_text(refused)} refused" if refused else "")
         + f", fetched {_records(totals, 'fetched')}"
     )
     if totals["throttled"]:
         waited = duration_text(totals["throttle_time_ms"] * 1_000_000)
-        yield Text(f"{_counted(totals['throttled'], 'response')} throttled, {waited} in all")
+        yield Line(f"{_counted(totals['throttled'], 'response')} throttled, {waited} in all")
 
 
 def _records(totals: dict[str, Any], which: str) -> str:
@@ -176,12 +175,12 @@ def _undecoded(quality: dict[str, Any]) -> Iterator[str]:
     yield f"{percent_text(1 - share)} of the Kafka bytes not decoded{why}"
 
 
-def _anomalies(anomalies: dict[str, dict[str, int]]) -> Iterator[Text]:
+def _anomalies(anomalies: dict[str, dict[str, int]]) -> Iterator[Line]:
     if not anomalies:
         return
     items = sorted(anomalies.items(), key=lambda item: (-item[1]["count"], item[0]))
     kinds = [f"{kind} {count_text(total['count'])}" for kind, total in items]
-    yield Text(f"anomalies: {', '.join(kinds)}", style="dim")
+    yield Line(f"anomalies: {', '.join(kinds)}", style="dim")
 
 
 def _counted(count: int, noun: str) -> str:

@@ -6,15 +6,12 @@ that characters take on a terminal: 2 for a wide one, 0 for a combining one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-from rich.cells import cell_len, set_cell_size
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["GAP", "TableColumn", "fitted", "natural_widths", "padded"]
+__all__ = ["GAP", "TableColumn", "cell_width", "fitted", "natural_widths", "padded"]
 
 GAP = 2
 """Spaces between columns."""
@@ -22,8 +19,7 @@ GAP = 2
 _NARROWEST = 8
 
 
-@dataclass(frozen=True, slots=True)
-class TableColumn:
+class TableColumn(NamedTuple):
     """How a column behaves when there is little room."""
 
     title: str
@@ -34,11 +30,20 @@ class TableColumn:
     """0: always there. Others are left out when there is no room, the highest rank first."""
 
 
+def cell_width(text: str) -> int:
+    """Return the columns that a text takes on a terminal."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len  # most texts need no table of characters
+
+    return cell_len(text)
+
+
 def natural_widths(columns: Sequence[TableColumn], rows: Iterable[Sequence[str]]) -> list[int]:
     """Return the width each column needs to show everything."""
-    widths = [cell_len(column.title) for column in columns]
+    widths = [cell_width(column.title) for column in columns]
     for row in rows:
-        widths = [max(width, cell_len(cell)) for width, cell in zip(widths, row, strict=True)]
+        widths = [max(width, cell_width(cell)) for width, cell in zip(widths, row, strict=True)]
     return widths
 
 
@@ -64,11 +69,20 @@ def fitted(
 
 def padded(text: str, width: int, *, right: bool = False) -> str:
     """Return a cell's text in exactly ``width``, cut with an ellipsis where it is too long."""
-    taken = cell_len(text)
+    taken = cell_width(text)
     if taken > width:
-        return set_cell_size(text, width - 1) + "\u2026" if width > 0 else ""
+        return _cut_to(text, width - 1) + "\u2026" if width > 0 else ""
     space = " " * (width - taken)
     return space + text if right else text + space
+
+
+def _cut_to(text: str, width: int) -> str:
+    """Return the beginning of a text that takes more than ``width``, in exactly that."""
+    if text.isascii():
+        return text[:width]
+    from rich.cells import set_cell_size
+
+    return set_cell_size(text, width)
 
 
 def _by_rank(columns: Sequence[TableColumn]) -> list[int]:

@@ -8,12 +8,8 @@ on is cut, and an ellipsis says so; a number is not cut but out of line.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
-
-from rich.color import ColorSystem
-from rich.style import Style
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO, TypeAlias
 
 from kanalyze.render.layout import GAP, TableColumn, fitted, natural_widths, padded
 from kanalyze.render.text import MISSING, shown
@@ -23,6 +19,7 @@ from kanalyze.render.units import bytes_text, duration_text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from kanalyze.analysis.block import RowBatch
     from kanalyze.analysis.row import AnyRow, Column, Row
 
 __all__ = ["READABLE", "ReadableColumn", "RowTable"]
@@ -36,8 +33,7 @@ _Cell: TypeAlias = Callable[[Any], str]
 _Settled: TypeAlias = tuple[_Cell, TableColumn, int]
 
 
-@dataclass(frozen=True, slots=True)
-class ReadableColumn:
+class ReadableColumn(NamedTuple):
     """A column made for reading: how wide it may be, and a row's cell in it."""
 
     column: TableColumn
@@ -84,6 +80,10 @@ class RowTable:
         if lines:
             self._stream.write("\n".join(lines) + "\n")
 
+    def write_batch(self, batch: RowBatch) -> None:
+        """Write the rows of a batch, as ``write`` would."""
+        self.write(batch.rows())
+
     def close(self) -> None:
         """Write what is held back, the titles at least, and flush. Raises OSError."""
         if self._cells is None:
@@ -119,18 +119,20 @@ class RowTable:
             return text
         return padded(text, width, right=column.right)
 
-    def _styled(self, line: str, style: Style | None) -> str:
+    def _styled(self, line: str, style: int | None) -> str:
         if not self._colour or style is None:
             return line
-        return style.render(line, color_system=ColorSystem.STANDARD)
+        return f"\x1b[{style}m{line}\x1b[0m"
 
 
-_TITLE = Style(bold=True)
+_TITLE = 1
+"""How a terminal is told to be bold (ECMA-48, SGR)."""
+_RED, _YELLOW, _MAGENTA = 31, 33, 35
 _STYLES = {
-    "error": Style(color="red"),
-    "malformed": Style(color="magenta"),
-    "unanswered": Style(color="yellow"),
-    "orphan_response": Style(color="yellow"),
+    "error": _RED,
+    "malformed": _MAGENTA,
+    "unanswered": _YELLOW,
+    "orphan_response": _YELLOW,
 }
 
 

@@ -1,20 +1,19 @@
-"""The report on a terminal.
+"""The report for people, on a terminal or not.
 
-In: a summary (see :mod:`kanalyze.analysis.statistics`). Out: lines on a rich console. This module
-must not know where the summary comes from; whatever text in it came over the wire is escaped.
+In: a summary (see :mod:`kanalyze.analysis.statistics`). Out: lines, also on a rich console. This
+module must not know where the summary comes from; whatever text in it came over the wire is
+escaped.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Any, TypeAlias
-
-from rich.text import Text
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from kanalyze.render.chart import bar_lines, columns_for, resampled
 from kanalyze.render.header import header_lines
 from kanalyze.render.layout import GAP, TableColumn, fitted, natural_widths, padded
+from kanalyze.render.lines import Line
 from kanalyze.render.text import MISSING, shown
 from kanalyze.render.times import clock_text
 from kanalyze.render.units import (
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-__all__ = ["render_report"]
+__all__ = ["render_report", "report_lines"]
 
 _Item: TypeAlias = dict[str, Any]
 
@@ -41,8 +40,7 @@ _CHART_HEIGHT = 4
 _CHART_LABEL = 10
 
 
-@dataclass(frozen=True, slots=True)
-class _Shown:
+class _Shown(NamedTuple):
     """A column of a table in the report."""
 
     column: TableColumn
@@ -51,8 +49,15 @@ class _Shown:
 
 
 def render_report(summary: dict[str, Any], console: Console) -> None:
-    """Show a summary; it fits the console's width from 60 columns on."""
-    width = console.width
+    """Show a summary on a rich console."""
+    from rich.text import Text
+
+    for line in report_lines(summary, console.width):
+        console.print(Text.assemble(*line.parts), highlight=False, soft_wrap=True)
+
+
+def report_lines(summary: dict[str, Any], width: int) -> Iterator[Line]:
+    """Give the lines of a summary; none takes more than ``width``, from 60 columns on."""
     sections = (
         _apis(summary, width),
         _errors(summary, width),
@@ -64,7 +69,7 @@ def render_report(summary: dict[str, Any], console: Console) -> None:
         _slowest(summary, width),
     )
     for line in chain(header_lines(summary), *sections):
-        console.print(line, highlight=False, soft_wrap=len(line) <= width)
+        yield from line.fitted(width)
 
 
 # -- tables ---------------------------------------------------------------------------------------
@@ -72,12 +77,12 @@ def render_report(summary: dict[str, Any], console: Console) -> None:
 
 def _table(
     title: str, shown_columns: Sequence[_Shown], items: Sequence[_Item], width: int, most: int
-) -> Iterator[Text]:
+) -> Iterator[Line]:
     """Give the lines of a titled table of the first ``most`` items; nothing without items."""
     if not items:
         return
-    yield Text()
-    yield Text(title, style="bold cyan")
+    yield Line()
+    yield Line(title, style="bold cyan")
     columns = [item.column for item in shown_columns]
     cells = [[column.cell(item) for column in shown_columns] for item in items[:most]]
     widths = fitted(columns, natural_widths(columns, cells), width)
@@ -87,19 +92,19 @@ def _table(
         styles = [_style(column, item) for column in shown_columns]
         yield _line(columns, widths, list(zip(row, styles, strict=True)))
     if len(items) > most:
-        yield Text(f"and {count_text(len(items) - most)} more", style="dim")
+        yield Line(f"and {count_text(len(items) - most)} more", style="dim")
 
 
 def _line(
     columns: Sequence[TableColumn],
     widths: Sequence[int | None],
     cells: Sequence[tuple[str, str]],
-) -> Text:
-    line = Text(no_wrap=True)
+) -> Line:
+    line = Line()
     for column, width, (text, style) in zip(columns, widths, cells, strict=True):
         if width is None:
             continue
-        if line:
+        if line.parts:
             line.append(" " * GAP)
         line.append(padded(text, width, right=column.right), style)
     line.rstrip()
@@ -138,7 +143,7 @@ _SENT = _number("sent", lambda item: bytes_text(item["request_bytes"]))
 _RECEIVED = _number("received", lambda item: bytes_text(item["response_bytes"]))
 
 
-def _apis(summary: _Item, width: int) -> Iterator[Text]:
+def _apis(summary: _Item, width: int) -> Iterator[Line]:
     sizes = (_SENT, _RECEIVED) if width >= _WIDE else (_BYTES,)
     columns = (
         _Shown(TableColumn("API", least=20), lambda item: item["label"], "bold"),
@@ -191,7 +196,7 @@ def _records(item: _Item) -> str:
     return at_least(count_text(item["record_count"]), known=item["record_count_known"])
 
 
-def _errors(summary: _Item, width: int) -> Iterator[Text]:
+def _errors(summary: _Item, width: int) -> Iterator[Line]:
     dated = _dated(summary)
     columns = (
         _Shown(TableColumn("error", least=34), _error_name, "red"),
@@ -210,7 +215,7 @@ def _error_name(item: _Item) -> str:
     )
 
 
-def _clients(summary: _Item, width: int) -> Iterator[Text]:
+def _clients(summary: _Item, width: int) -> Iterator[Line]:
     columns: tuple[_Shown, ...] = (
         _Shown(
             TableColumn("client", least=24),
@@ -237,7 +242,7 @@ def _texts(item: _Item, name: str) -> str:
     return ", ".join(texts) or MISSING
 
 
-def _topics(summary: _Item, width: int) -> Iterator[Text]:
+def _topics(summary: _Item, width: int) -> Iterator[Line]:
     columns = (
         _Shown(TableColumn("topic", least=16), _topic_name, "bold"),
         _number("produces", lambda item: count_text(item["produce_requests"]), rank=1),
@@ -261,7 +266,7 @@ def _record_cell(item: _Item, which: str) -> str:
     return at_least(count_text(item[f"{which}_records"]), known=item[f"{which}_records_known"])
 
 
-def _groups(summary: _Item, width: int) -> Iterator[Text]:
+def _groups(summary: _Item, width: int) -> Iterator[Line]:
     columns = (
         _Shown(
             TableColumn("group", least=24),
@@ -275,7 +280,7 @@ def _groups(summary: _Item, width: int) -> Iterator[Text]:
     yield from _table("Consumer groups", columns, summary["groups"], width, _MOST_LINES)
 
 
-def _brokers(summary: _Item, width: int) -> Iterator[Text]:
+def _brokers(summary: _Item, width: int) -> Iterator[Line]:
     columns = (
         _Shown(
             TableColumn("broker", least=24),
@@ -292,7 +297,7 @@ def _brokers(summary: _Item, width: int) -> Iterator[Text]:
     yield from _table("Brokers", columns, summary["brokers"], width, _MOST_LINES)
 
 
-def _slowest(summary: _Item, width: int) -> Iterator[Text]:
+def _slowest(summary: _Item, width: int) -> Iterator[Line]:
     dated = _dated(summary)
     columns = (
         _Shown(
@@ -335,7 +340,7 @@ def _dated(summary: _Item) -> bool:
 # -- throughput -----------------------------------------------------------------------------------
 
 
-def _throughput(summary: _Item, width: int) -> Iterator[Text]:
+def _throughput(summary: _Item, width: int) -> Iterator[Line]:
     series = summary["throughput"]
     buckets = len(series["requests"])
     if not buckets:
@@ -345,8 +350,8 @@ def _throughput(summary: _Item, width: int) -> Iterator[Text]:
         sum(pair) for pair in zip(series["request_bytes"], series["response_bytes"], strict=True)
     ]
     bucket_ns = series["bucket_ns"] * together
-    yield Text()
-    yield Text(f"Throughput, by {duration_text(bucket_ns)}", style="bold cyan")
+    yield Line()
+    yield Line(f"Throughput, by {duration_text(bucket_ns)}", style="bold cyan")
     for title, amounts, unit, colour in (
         ("requests", series["requests"], "", "green"),
         ("bytes", sizes, "B", "blue"),
@@ -357,21 +362,21 @@ def _throughput(summary: _Item, width: int) -> Iterator[Text]:
     yield _time_axis(series, len(resampled(sizes, together)) * repeat, _dated(summary))
 
 
-def _chart(title: str, top: str, lines: list[str], colour: str) -> Iterator[Text]:
+def _chart(title: str, top: str, lines: list[str], colour: str) -> Iterator[Line]:
     labels = [top, *[""] * (len(lines) - 2), title]
     for label, bars in zip(labels, lines, strict=True):
-        line = Text(no_wrap=True)
+        line = Line()
         line.append(padded(label, _CHART_LABEL, right=True), "dim")
         line.append(" \u2502", "dim")
         line.append(bars.rstrip(), colour)
         yield line
 
 
-def _time_axis(series: _Item, columns: int, dated: bool) -> Text:
+def _time_axis(series: _Item, columns: int, dated: bool) -> Line:
     start_ns = series["start_ns"]
     end_ns = start_ns + len(series["requests"]) * series["bucket_ns"]
     first = clock_text(start_ns, dated=dated)
     last = clock_text(end_ns, dated=dated)
     between = max(columns - len(first) - len(last), 1)
     indent = " " * (_CHART_LABEL + 2)
-    return Text(f"{indent}{first}{' ' * between}{last}", style="dim", no_wrap=True)
+    return Line(f"{indent}{first}{' ' * between}{last}", style="dim")

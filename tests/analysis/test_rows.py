@@ -145,3 +145,68 @@ def test_a_throttled_answer_says_so_and_its_latency_does_not() -> None:
     talk = Talk().client(k.produce(1, acks=1)).broker(answer[:-4] + (1500).to_bytes(4, "big"))
     (row,) = rows_of(talk)
     assert (row.throttle_time_ms, row.latency_ns, row.status) == (1500, 1, "ok")
+
+
+def test_every_column_stands_in_its_place() -> None:
+    """Rows are made by place: what stands in each is what the contract calls it."""
+    talk = Talk().client(k.api_versions(1)).broker(k.api_versions_answer_v0(1, 35))
+    talk.client(k.produce(2, acks=1, version=7, records=k.record_batch(2, size=50)))
+    talk.broker(k.produce_answer(2, version=7))
+    _, row = rows_of(talk)
+    request, response = talk.exchanges[1].request, talk.exchanges[1].response
+    assert request is not None
+    assert response is not None
+    (part,) = row.partitions
+    assert row._asdict() == {
+        "capture": "x.pcap",
+        "connection": "10.0.0.1:50000>10.0.0.2:9092",
+        "connection_number": 1,
+        "client_ip": "10.0.0.1",
+        "broker_ip": "10.0.0.2",
+        "client_port": 50000,
+        "broker_port": 9092,
+        "client_software_name": talk.exchanges[1].peers.software_name,
+        "client_software_version": talk.exchanges[1].peers.software_version,
+        "principal": None,
+        "wire": "kafka",
+        "api_key": 0,
+        "api_version": 7,
+        "api_name": "Produce",
+        "correlation_id": 2,
+        "client_id": "test",
+        "request_start_ns": request.start_ns,
+        "request_end_ns": request.end_ns,
+        "response_start_ns": response.start_ns,
+        "response_end_ns": response.end_ns,
+        "latency_ns": response.start_ns - request.start_ns,
+        "total_time_ns": response.start_ns - request.start_ns,
+        "request_bytes": request.length,
+        "response_bytes": response.length,
+        "request_packet": 3,
+        "response_packet": 4,
+        "status": "ok",
+        "error_code": 0,
+        "error_name": "NONE",
+        "errors": [],
+        "throttle_time_ms": 0,
+        "partitions": [part],
+        "record_count": 2,
+        "record_bytes": part.record_bytes,
+        "acks": 1,
+        "max_wait_ms": None,
+        "min_bytes": None,
+        "waited": None,
+        "group_id": None,
+        "member_id": None,
+        "transactional_id": None,
+        "anomalies": [],
+    }
+    assert row.client_software_name != row.client_software_version
+
+
+def test_what_peers_are_is_told_anew_when_they_change() -> None:
+    talk = Talk().client(k.heartbeat(1)).broker(k.heartbeat_answer(1))
+    talk.client(k.api_versions(2)).broker(k.api_versions_answer_v0(2, 35))
+    before, after = rows_of(talk)
+    assert before.client_software_name is None
+    assert after.client_software_name is not None

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+import os
 import sys
+import threading
 import time
 
 import pytest
 
 from kanalyze.analysis.filters import BrokerAddress
 from kanalyze.cli import analyze
-from kanalyze.cli.analyze import analysis_of, with_progress
+from kanalyze.cli.analyze import analysis_of, progress_bar
 from kanalyze.cli.arguments import parser
 from kanalyze.errors import DefinitionError, UsageError
 from tests.support.definitions import vendor_folder
@@ -66,10 +68,15 @@ class Slow:
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
 
-    def row_batches(self):
-        yield [row()]
+    def rows(self):
+        yield row()
         time.sleep(self._seconds)
-        yield [row()]
+        yield row()
+
+
+def rows_with_a_bar(slow: Slow, **how):
+    with progress_bar(slow, **how):
+        yield from slow.rows()
 
 
 def on_terminal(monkeypatch, is_terminal: bool = True) -> None:
@@ -83,7 +90,7 @@ def on_terminal(monkeypatch, is_terminal: bool = True) -> None:
 
 def test_work_that_takes_a_while_has_a_bar_on_a_terminal(monkeypatch, capsys):
     on_terminal(monkeypatch)
-    assert len(list(with_progress(Slow(0.5)))) == 2
+    assert len(list(rows_with_a_bar(Slow(0.5)))) == 2
     captured = capsys.readouterr()
     assert "50/100 bytes" in captured.err
     assert captured.out == ""
@@ -91,34 +98,48 @@ def test_work_that_takes_a_while_has_a_bar_on_a_terminal(monkeypatch, capsys):
 
 def test_quick_work_has_no_bar(monkeypatch, capsys):
     on_terminal(monkeypatch)
-    assert len(list(with_progress(Slow(0)))) == 2
+    assert len(list(rows_with_a_bar(Slow(0)))) == 2
     assert capsys.readouterr().err == ""
 
 
 def test_there_is_no_bar_where_it_is_not_wanted(monkeypatch, capsys):
     on_terminal(monkeypatch)
-    assert len(list(with_progress(Slow(0.2), wanted=False))) == 2
+    assert len(list(rows_with_a_bar(Slow(0.2), wanted=False))) == 2
     assert capsys.readouterr().err == ""
 
 
 def test_there_is_no_bar_without_a_terminal(monkeypatch, capsys):
     on_terminal(monkeypatch, is_terminal=False)
-    assert len(list(with_progress(Slow(0.2)))) == 2
+    assert len(list(rows_with_a_bar(Slow(0.2)))) == 2
     assert capsys.readouterr().err == ""
 
 
 def test_rows_written_while_there_is_a_bar_go_to_standard_output(monkeypatch, capsys):
     on_terminal(monkeypatch)
-    for _ in with_progress(Slow(0.3)):
+    for _ in rows_with_a_bar(Slow(0.3)):
         sys.stdout.write("row\n")
     assert capsys.readouterr().out == "row\nrow\n"
 
 
-def test_an_error_ends_the_bar(monkeypatch, fake):
+def test_an_error_ends_the_bar(monkeypatch):
     on_terminal(monkeypatch)
-    fake.error = UsageError("no good")
-    with pytest.raises(UsageError):
-        list(with_progress(analysis()))
+    before = threading.active_count()
+    with pytest.raises(UsageError), progress_bar(Slow(0)):
+        raise UsageError("no good")
+    assert threading.active_count() == before
+
+
+def test_there_are_as_many_jobs_as_cores_unless_said_otherwise(fake):
+    assert analysis("--jobs", "3").jobs == 3
+    assert analysis().jobs == len(os.sched_getaffinity(0))
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "two", "257", "1.5", "\u0661"])
+def test_a_number_of_jobs_that_makes_no_sense_is_refused(text, capsys):
+    with pytest.raises(SystemExit) as ended:
+        analysis("--jobs", text)
+    assert ended.value.code == 2
+    assert "not a number of jobs from 1 to 256" in capsys.readouterr().err
 
 
 def test_definitions_become_a_catalog(fake, tmp_path):

@@ -38,14 +38,14 @@ def test_the_version_is_the_package_s(capsys):
 
 
 def test_a_capture_that_cannot_be_read_is_one_line_and_2(fake, capsys):
-    fake.batches = ()
+    fake.rows = ()
     fake.error = CaptureError("x.pcap: no such file")
     assert main(["report", "x.pcap"]) == 2
     assert capsys.readouterr().err == "kanalyze: x.pcap: no such file\n"
 
 
 def test_a_message_is_one_line_whatever_a_file_name_holds(fake, capsys):
-    fake.batches = ()
+    fake.rows = ()
     fake.error = CaptureError("a\nb\x1b[2J: no such file")
     assert main(["report", "x"]) == 2
     assert capsys.readouterr().err == "kanalyze: a\\nb\\x1b[2J: no such file\n"
@@ -94,12 +94,15 @@ def shell(command: str, **settings) -> subprocess.CompletedProcess[bytes]:
     code = (
         "import sys\n"
         "from kanalyze.cli import analyze\n"
+        "from kanalyze.analysis.block import RowBatch\n"
         "from kanalyze.analysis.quality import CaptureQuality\n"
         "from tests.support.rows import plain_traffic\n"
         "class Fake:\n"
         "    def __init__(self, captures, **_): self.quality = CaptureQuality(list(captures))\n"
-        "    def row_batches(self):\n"
-        "        for _ in range(20): yield plain_traffic(500)\n"
+        "    def start(self): pass\n"
+        "    def close(self): pass\n"
+        "    def batches(self):\n"
+        "        for _ in range(20): yield RowBatch(plain_traffic(500))\n"
         "analyze.Analysis = Fake\n"
         "from kanalyze.cli.main import run\n"
         "run()\n"
@@ -149,3 +152,21 @@ def test_the_console_entry_ends_the_process_with_the_status():
     )
     assert done.returncode == 2
     assert b"not a TCP port: '0'" in done.stderr
+
+
+@pytest.mark.parametrize(("given", "expected"), [({}, b"1"), ({"OPENBLAS_NUM_THREADS": "2"}, b"2")])
+def test_no_threads_are_started_for_matrices_unless_asked_for(given, expected):
+    environment = {k: v for k, v in os.environ.items() if k != "OPENBLAS_NUM_THREADS"} | given
+    code = (
+        "import atexit, os\n"
+        "atexit.register(lambda: os.write(2, os.environb[b'OPENBLAS_NUM_THREADS']))\n"
+        "from kanalyze.cli.main import run; run()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "protocol"],
+        capture_output=True,
+        check=False,
+        cwd=ROOT,
+        env=environment,
+    )
+    assert done.stderr == expected

@@ -29,8 +29,8 @@ def test_columns_are_named_with_commas():
 def test_rows_are_in_the_file_once_it_is_closed(tmp_path):
     for row_format in ("table", "csv"):
         target = tmp_path / row_format
-        with Output(str(target), row_format, ["client_id"]).opened() as write:
-            write([row(), row(client_id="other")])
+        with Output(str(target), row_format, ["client_id"]).opened() as sink:
+            sink.write([row(), row(client_id="other")])
             assert not target.exists()
         assert target.read_text().split() == ["client_id", "app", "other"]
 
@@ -38,8 +38,8 @@ def test_rows_are_in_the_file_once_it_is_closed(tmp_path):
 @pytest.mark.parametrize("row_format", ["table", "csv"])
 def test_what_fails_leaves_no_file(tmp_path, row_format):
     def fail():
-        with Output(str(tmp_path / "rows"), row_format, None).opened() as write:
-            write([row()])
+        with Output(str(tmp_path / "rows"), row_format, None).opened() as sink:
+            sink.write([row()])
             raise KeyError
 
     with pytest.raises(KeyError):

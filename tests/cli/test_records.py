@@ -104,6 +104,7 @@ def test_records_take_the_filters_that_requests_take():
     ours = vars(parser().parse_args(["records", *arguments]))
     theirs = vars(parser().parse_args(["requests", *arguments]))
     assert ours.pop("values") is False
+    assert theirs.pop("jobs") is None
     assert ours | {"command": "requests"} == theirs
 
 

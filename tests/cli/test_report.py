@@ -35,7 +35,7 @@ def test_json_goes_to_standard_output_when_asked(fake, capfd):
 
 
 def test_an_input_without_kafka_is_still_a_report(fake, capsys):
-    fake.batches = ()
+    fake.rows = ()
     assert main(["report", "x.pcap"]) == 0
     assert "no Kafka requests found" in capsys.readouterr().out
 

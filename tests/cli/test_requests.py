@@ -62,7 +62,7 @@ def test_filters_hold_for_the_rows(fake, capsys):
 
 
 def test_no_rows_are_titles_alone(fake, capfd):
-    fake.batches = ()
+    fake.rows = ()
     assert main(["requests", "--format", "csv", "x.pcap"]) == 0
     assert capfd.readouterr().out.strip() == ",".join(column.name for column in COLUMNS)
 

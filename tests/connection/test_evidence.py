@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kanalyze.connection.evidence import has_answer, is_answered_first, read_head
+from kanalyze.connection.evidence import has_answer, is_answered_first, names_client, read_head
 from kanalyze.connection.held import HeldStream
 from tests.support import kafka as k
 from tests.support.streams import chunk
@@ -27,6 +27,8 @@ def test_a_head_tells_the_name(name: str | None, length: int) -> None:
     assert head is not None
     assert (head.api_key, head.correlation_id) == (k.HEARTBEAT, b"\0\0\0\x07")
     assert (head.name_length, head.is_named) == (length, length >= 4)
+    frame = memoryview(k.heartbeat(7, client_id=name))
+    assert names_client(frame, READER.parse_header(frame, len(frame) - 4)) == head.is_named
 
 
 def test_bytes_that_are_no_text_are_no_name() -> None:

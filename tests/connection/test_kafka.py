@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import struct
+import weakref
 
 import pytest
 
@@ -286,3 +288,15 @@ def test_a_large_answer_without_its_id_is_passed_over() -> None:
     talk.broker(answer[150_000:]).broker(k.heartbeat_answer(3)).close()
     assert [pair[0] for pair in talk.pairs() if pair[2] is not None] == [1, 3]
     assert "missing_bytes" in talk.kinds()
+
+
+def test_a_connection_that_ended_is_let_go_without_a_collection() -> None:
+    """Thousands of short ones would be left to the garbage collector."""
+    talk = Talk().client(k.heartbeat(1)).broker(k.heartbeat_answer(1))
+    kafka = weakref.ref(talk.tracker._kafka[talk.tcp.serial].connection)
+    gc.disable()
+    try:
+        talk.close()
+        assert kafka() is None
+    finally:
+        gc.enable()

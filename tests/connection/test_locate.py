@@ -32,6 +32,18 @@ def test_a_request_is_found_after_any_bytes(before: bytes, request: bytes) -> No
     assert found <= len(before) + 15
 
 
+def test_a_whole_request_is_one_whose_verdict_is_yes() -> None:
+    frame = k.heartbeat(7)
+    frames = [frame[:end] for end in range(len(frame) + 1)]
+    newer = k.request(k.HEARTBEAT, 9, 1)
+    for data in (*frames, frame + b"more", newer, bytes(20), k.heartbeat(1, client_id="a\n")):
+        view = memoryview(data)
+        header = REQUESTS.whole_request(view)
+        assert (header is not None) == (REQUESTS.verdict(view) == "yes"), data
+        if header is not None:
+            assert (header.api_key, header.correlation_id) == (k.HEARTBEAT, 7)
+
+
 def test_noise_holds_no_request() -> None:
     noise = random.Random(4)
     for _ in range(20):

@@ -43,6 +43,17 @@ def test_a_message_reads_the_same_however_it_was_cut(sizes: list[int]) -> None:
     assert (transactional_id, acks, topic, index) == (None, -1, "orders", 0)
     assert (records.record_count, records.record_bytes) == (6, 4061)
     assert READER.acks(frame, head) == -1
+    beginning = READER.beginning(frame)
+    assert READER.parse_header(beginning, frame.size) == head
+    assert READER.request_body(frame, head, beginning) == body
+    assert READER.acks(frame, head, beginning) == -1
+
+
+@given(st.lists(st.integers(1, 40), max_size=40))
+def test_a_small_message_is_read_from_its_beginning_alone(sizes: list[int]) -> None:
+    small = k.produce(3, acks=-1, version=7, records=k.record_batch(1))
+    beginning = READER.beginning(frame_of(small, sizes))
+    assert beginning == small
 
 
 @pytest.mark.parametrize("length", range(10))

@@ -31,6 +31,14 @@ from tests.support.packets import (
     tcp,
     timed,
 )
+from tests.support.traffic import (
+    Line,
+    capture_of,
+    fetch,
+    fetch_answer,
+    produce,
+    produce_answer,
+)
 from tests.support.wrapped import wrapped
 
 if sys.version_info >= (3, 14):
@@ -48,6 +56,9 @@ _WINDOWS = 4
 _LONGEST_CAPTURE_BYTES = 16_384
 _WRAPPED_AT_ONCE = 14
 _FRAGMENT_BYTES = 24
+_PAIRS = 12
+_LONG_TALKS = ((3, 4), (7, 11), (9, 12), (10, 16), (13, 17))
+"""Versions of Produce and Fetch."""
 _MORE_FRAGMENTS = 0x2000
 
 
@@ -61,7 +72,20 @@ def captures() -> list[bytes]:
         _every_block(">") + _every_block("<"),
     ]
     made += [pcap_file(timed(_fragments())), *_tunnels(), pcapng_file(timed(_new_talk()), ">")]
+    made += [_long_talk(version) for version in _LONG_TALKS]
     return made + _compressed(made)
+
+
+def _long_talk(versions: tuple[int, int]) -> bytes:
+    """Return many requests and responses alike, which are read by columns."""
+    packets: list[bytes] = []
+    line = Line(packets).open()
+    for number in range(_PAIRS):
+        line.client(produce(number, versions[0])).broker(produce_answer(number, versions[0]))
+    for number in range(_PAIRS, 2 * _PAIRS):
+        line.client(fetch(number, versions[1])).broker(fetch_answer(number, versions[1]))
+    line.close()
+    return capture_of(packets)
 
 
 def _windows(data: bytes) -> Iterator[bytes]:

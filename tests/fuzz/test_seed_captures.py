@@ -24,6 +24,6 @@ def test_a_capture_is_read_without_a_complaint(number: int) -> None:
     with open_capture(io.BytesIO(captures()[number])) as reader:
         for batch in reader.batches():
             reassembler.feed(batch)
-    assert reader.packets > 1
+    assert reader.packets >= 1
     assert [anomaly for anomaly in reader.anomalies if reader.packets < 20] == []
     assert reassembler.counters.tcp_segments > 0

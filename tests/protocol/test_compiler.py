@@ -305,7 +305,23 @@ def test_a_decoder_is_made_once(catalog: Catalog) -> None:
     decoders = Decoders(catalog)
     one = decoders.get(0, "request", 3, Projection.of("Acks"))
     assert decoders.get(0, "request", 3, Projection.of("Acks")) is one
-    assert decoders.get(0, "request", 4, Projection.of("Acks")) is not one
+    assert decoders.get(0, "request", 9, Projection.of("Acks")) is not one
+
+
+def test_versions_that_are_read_alike_share_a_decoder(catalog: Catalog) -> None:
+    decoders = Decoders(catalog)
+    one = decoders.get(0, "request", 3, Projection.of("Acks"))
+    assert decoders.get(0, "request", 4, Projection.of("Acks")) is one
+
+
+def test_fields_of_one_size_and_of_other_types_do_not_share_a_decoder(catalog: Catalog) -> None:
+    """The source of both is the same but for what is unpacked."""
+    decoders = Decoders(catalog)
+    number = decoders.get(26, "response", 5, Projection.of("ThrottleTimeMs"))
+    uuid = decoders.get(71, "request", 0, Projection.of("ClientInstanceId"))
+    body = bytes(range(1, 17)) + b"\0"
+    assert number(body, 0, 0, None) == ((0x01020304,), 17)
+    assert uuid(body, 0, 0, None) == ((body[:16],), 17)
 
 
 @pytest.mark.parametrize(

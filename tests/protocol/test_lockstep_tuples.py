@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ from kanalyze.protocol.lockstep_columns import (
     taken,
 )
 from kanalyze.protocol.lockstep_tuples import RecordFacts, texts_of, tuples_of
-from kanalyze.protocol.records import RecordsSummary
+from tests.support.columnar import in_short
 from tests.support.vectors import definition_of, read_vectors
 
 if TYPE_CHECKING:
@@ -39,17 +39,6 @@ DATA = np.frombuffer(b"--ab\xff" + bytes(range(16)), np.uint8)
 
 def column(*values: int) -> NDArray[np.int64]:
     return np.array(values, np.int64)
-
-
-def in_short(value: Any) -> Any:
-    """What the decoder of single messages gives, of records what columns keep."""
-    if isinstance(value, RecordsSummary):
-        return RecordFacts(
-            value.record_bytes, value.record_count or 0, value.base_offset, value.codec
-        )
-    if isinstance(value, list | tuple):
-        return type(value)(map(in_short, value))
-    return value
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,7 @@ from kanalyze.protocol.record_types import DecompressionLimits
 from kanalyze.render.tree import TreeText
 from tests.fuzz.invariant import holds
 from tests.fuzz.targets.common import CATALOG, DECODERS, decoders_made_before
+from tests.support.columnar import by_columns_at_once
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,6 +64,16 @@ def make_rows(data: bytes) -> None:
     # Of the fragments of a datagram one counts as what they hold together.
     holds(quality.packets <= seen + quality.fragment_packets, "packets that are nothing")
     _write(rows)
+    _read_by_columns(data, rows, quality)
+
+
+def _read_by_columns(data: bytes, rows: list[Row], quality: CaptureQuality) -> None:
+    """Read a capture once more, as much of it as can be by columns: it says the same."""
+    run = Analysis([io.BytesIO(data)], catalog=CATALOG)
+    with decoders_made_before(), by_columns_at_once():
+        found = [row for batch in run.batches() for row in batch.rows()]
+    holds(found == rows, "other rows by columns")
+    holds(run.quality == quality, "another quality by columns")
 
 
 def _check_row(row: Row, quality: CaptureQuality) -> None:

@@ -1,0 +1,93 @@
+"""Lines of text with styles, before they meet a terminal or a file.
+
+In: texts, each with the name of a style. Out: :class:`Line`, and lines broken to fit a width. This
+module must not know what shows them: a file takes the text alone, and needs no library for it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from kanalyze.render.layout import cell_width, padded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["Line"]
+
+_WORD = re.compile(r"\s*\S+\s*")
+
+
+class Line:
+    """A line: parts of text, each in a style such as ``bold cyan``; no style for ``""``."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, text: str = "", style: str = "") -> None:
+        """Make a line of one part, or an empty one to append to."""
+        self.parts = [(text, style)] if text else []
+
+    def append(self, text: str, style: str = "") -> None:
+        """Add a part at the end."""
+        self.parts.append((text, style))
+
+    def rstrip(self) -> None:
+        """Take the spaces away at the end."""
+        while self.parts:
+            text, style = self.parts.pop()
+            if text := text.rstrip():
+                self.append(text, style)
+                return
+
+    @property
+    def plain(self) -> str:
+        """The text without styles."""
+        return "".join(text for text, _ in self.parts)
+
+    def fitted(self, width: int) -> Iterator[Line]:
+        """Give the line as lines that take at most ``width``.
+
+        One of a single part, which is prose, is broken between words, or within a word that has
+        no room in a line of its own. Of others, whose parts stand in columns, the end is cut off.
+        """
+        if cell_width(self.plain) <= width:
+            yield self
+        elif len(self.parts) == 1:
+            ((text, style),) = self.parts
+            for piece in _broken(text, width):
+                yield Line(piece, style)
+        else:
+            yield self._cut(width)
+
+    def _cut(self, width: int) -> Line:
+        cut, room = Line(), width
+        for text, style in self.parts:
+            taken = min(cell_width(text), room)
+            cut.append(padded(text, taken), style)
+            room -= taken
+        return cut
+
+
+def _broken(text: str, width: int) -> Iterator[str]:
+    line = ""
+    for word in _WORD.findall(text):
+        if cell_width(line + word.rstrip()) <= width:
+            line += word
+            continue
+        if line:
+            yield line.rstrip()
+        *full, line = _folded(word, width)
+        yield from full
+    yield line.rstrip()
+
+
+def _folded(word: str, width: int) -> list[str]:
+    """Return a word in pieces of at most ``width``, the spaces after it not counted."""
+    pieces = [""]
+    for char in word.rstrip():
+        if pieces[-1] and cell_width(pieces[-1] + char) > width:
+            pieces.append("")
+        pieces[-1] += char
+    pieces[-1] += word[len(word.rstrip()) :]
+    return pieces

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from benchmarks.errors import BenchmarkError
+from benchmarks.measure import Measured, Run, measure, peak_together
+
+MIB = 1 << 20
+HOLD = "held = b'x' * (300 << 20); "
+WAIT = "import time; time.sleep(0.5)"
+
+
+def python(code: str) -> list[str]:
+    return [sys.executable, "-S", "-c", code]
+
+
+def test_the_peak_is_the_memory_that_a_command_held() -> None:
+    peak_bytes = measure(python(HOLD + "del held")).peak_bytes
+    assert 300 * MIB < peak_bytes < 450 * MIB
+
+
+def test_time_that_a_command_waits_is_no_time_of_the_processor() -> None:
+    run = measure(python(WAIT))
+    assert run.wall_s > 0.5
+    assert run.cpu_s < 0.4
+
+
+def test_time_of_child_processes_counts() -> None:
+    work = "import time\nwhile time.process_time() < 0.3: pass"
+    code = f"import subprocess, sys; subprocess.run([sys.executable, '-S', '-c', {work!r}])"
+    assert measure(python(code)).cpu_s > 0.3
+
+
+def test_a_command_that_fails_says_why() -> None:
+    for run in (measure, peak_together):
+        with pytest.raises(BenchmarkError, match=r"exit 3: .*: enough$"):
+            run(python("import sys; print('enough', file=sys.stderr); sys.exit(3)"))
+
+
+def test_the_peak_together_is_that_of_all_processes() -> None:
+    child = HOLD + WAIT
+    code = f"{HOLD}import subprocess, sys; subprocess.run([sys.executable, '-S', '-c', {child!r}])"
+    peak_bytes = peak_together(python(code))
+    if sys.platform == "linux":
+        assert peak_bytes is not None
+        assert 600 * MIB < peak_bytes < 750 * MIB
+    else:
+        assert peak_bytes is None
+
+
+def test_other_processes_do_not_count() -> None:
+    held = b"x" * (300 * MIB)
+    peak_bytes = peak_together(python(WAIT)) or 0
+    assert peak_bytes < len(held)
+
+
+def test_runs_are_summed_up_by_their_medians_and_the_highest_peak() -> None:
+    runs = [Run(3.0, 2.0, 10), Run(1.0, 9.0, 30), Run(2.0, 1.0, 20)]
+    assert Measured.of(runs) == Measured(2.0, 1.0, 3.0, 2.0, 30)

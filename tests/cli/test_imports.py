@@ -1,0 +1,76 @@
+"""What each command imports: what takes long is loaded by the commands that need it alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+CAPTURE = "captures/basics.pcap"
+SLOW = {"numpy", "pandas", "pyarrow", "pyarrow.parquet", "rich", "rich.console"}
+NEVER = {"asyncio", "difflib", "multiprocessing", "pandas", "unittest"}
+"""None of the commands below needs these. pandas is installed here, and pyarrow would load it."""
+
+CODE = """\
+import atexit, json, os, sys
+@atexit.register
+def tell():
+    os.write(2, json.dumps(sorted(sys.modules)).encode())
+from kanalyze.cli.main import run
+run()
+"""
+
+
+def imported(*argv: str, **environment: str) -> set[str]:
+    """Run a command and return the names of all modules that the process has in the end."""
+    kept = {name: value for name, value in os.environ.items() if name != "FORCE_COLOR"}
+    done = subprocess.run(
+        [sys.executable, "-c", CODE, *argv],
+        capture_output=True,
+        check=True,
+        cwd=ROOT,
+        env={**kept, **environment},
+    )
+    return set(json.loads(done.stderr))
+
+
+@pytest.mark.parametrize(
+    ("argv", "expected"),
+    [
+        (["--help"], set()),
+        (["report", "--help"], set()),
+        (["protocol", "Fetch"], set()),
+        (["report", "--json", "-", CAPTURE], {"numpy"}),
+        (["requests", CAPTURE], {"numpy"}),
+        (["requests", "--format", "csv", CAPTURE], {"numpy"}),
+        (["records", "--format", "jsonl", CAPTURE], {"numpy"}),
+        (["decode", CAPTURE], {"numpy"}),
+        (["connections", CAPTURE], {"numpy"}),
+        (["anomalies", CAPTURE], {"numpy"}),
+        (
+            ["requests", "-o", "{folder}/rows.parquet", CAPTURE],
+            {"numpy", "pyarrow", "pyarrow.parquet"},
+        ),
+    ],
+)
+def test_a_command_imports_what_it_needs_and_nothing_else_that_is_slow(argv, expected, tmp_path):
+    found = imported(*(text.format(folder=tmp_path) for text in argv))
+    # rich's table of characters is small, and asked where a text is not ASCII.
+    found -= {"rich"} if "rich.console" not in found else set()
+    assert found & SLOW == expected
+    assert not found & NEVER
+
+
+def test_help_imports_none_of_the_pipeline():
+    found = imported("--help")
+    assert not found & {"kanalyze.pipeline", "kanalyze.library", "pathlib", "dataclasses"}
+
+
+def test_the_report_needs_rich_where_it_is_coloured_alone():
+    assert "rich.console" not in imported("report", CAPTURE)
+    assert "rich.console" in imported("report", CAPTURE, FORCE_COLOR="1")

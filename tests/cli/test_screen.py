@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import os
+
+import pytest
+from rich.console import Console
+
+from kanalyze.cli.screen import is_plain, plain_width
+
+VARIABLES = ("COLUMNS", "FORCE_COLOR", "TTY_COMPATIBLE")
+
+
+@pytest.fixture(autouse=True)
+def _plain_environment(monkeypatch):
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.parametrize("columns", [None, "132", "wide"])
+def test_the_width_is_the_one_that_rich_finds(monkeypatch, columns):
+    if columns is not None:
+        monkeypatch.setenv("COLUMNS", columns)
+    assert plain_width() == Console().width
+
+
+def test_no_columns_at_all_are_not_believed(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "0")
+    assert plain_width() > 0
+
+
+def test_the_width_is_that_of_the_terminal_that_another_stream_is(monkeypatch):
+    def size(descriptor: int) -> os.terminal_size:
+        if descriptor != 2:
+            raise OSError(25, "not a terminal")
+        return os.terminal_size((117, 40))
+
+    monkeypatch.setattr(os, "get_terminal_size", size)
+    assert plain_width() == 117
+
+
+def test_what_is_no_terminal_is_plain(monkeypatch):
+    assert is_plain()
+    assert not Console().is_terminal
+
+
+@pytest.mark.parametrize("name", ["FORCE_COLOR", "TTY_COMPATIBLE"])
+def test_the_environment_may_say_otherwise(monkeypatch, name):
+    monkeypatch.setenv(name, "1")
+    assert not is_plain()
+    assert Console().is_terminal

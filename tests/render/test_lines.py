@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from kanalyze.render.lines import Line
+
+
+def fitted(line: Line, width: int) -> list[str]:
+    return [one.plain for one in line.fitted(width)]
+
+
+def columns(*texts: str) -> Line:
+    line = Line()
+    for text in texts:
+        line.append(text)
+    return line
+
+
+def test_a_line_is_its_parts():
+    line = Line("one ", "bold")
+    line.append("two")
+    assert line.plain == "one two"
+    assert line.parts == [("one ", "bold"), ("two", "")]
+    assert Line().plain == ""
+
+
+def test_spaces_at_the_end_go_whichever_part_they_are_in():
+    line = columns("one ", "  ", "")
+    line.rstrip()
+    assert line.parts == [("one", "")]
+    empty = columns("  ", "")
+    empty.rstrip()
+    assert empty.parts == []
+
+
+def test_what_has_room_stays_as_it_is():
+    line = columns("one", " ", "two")
+    assert list(line.fitted(7)) == [line]
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "expected"),
+    [
+        ("one two three", 7, ["one two", "three"]),
+        ("one two three", 6, ["one", "two", "three"]),
+        ("one abcdefgh two", 4, ["one", "abcd", "efgh", "two"]),
+        ("abcdefghi two", 4, ["abcd", "efgh", "i", "two"]),
+        ("\u6f22\u5b57\u6f22 a", 5, ["\u6f22\u5b57", "\u6f22 a"]),
+    ],
+)
+def test_prose_is_broken_between_words_and_long_words_within(text, width, expected):
+    assert fitted(Line(text), width) == expected
+
+
+def test_prose_keeps_its_style():
+    assert [line.parts for line in Line("one two", "bold").fitted(4)] == [
+        [("one", "bold")],
+        [("two", "bold")],
+    ]
+
+
+def test_columns_are_cut_at_the_end():
+    assert fitted(columns("one", "  ", "twothree", "four"), 9) == ["one  two\u2026"]
+
+
+words = st.lists(st.text("ab\u6f22\u0301", min_size=1, max_size=12), min_size=1, max_size=8)
+
+
+@given(words, st.integers(2, 20))
+def test_every_line_fits_and_no_character_is_lost(parts, width):
+    lines = fitted(Line(" ".join(parts)), width)
+    assert all(cell_len(line) <= width for line in lines)
+    assert "".join(lines).replace(" ", "") == "".join(parts)

@@ -1,0 +1,114 @@
+"""The slow path that all others are held against: packet by packet, message by message.
+
+In: captures. Out: their rows, and what is said of the capture. This module must not know what the
+fast path does; it is given its packets in other batches here, and nothing else.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+from unittest.mock import patch
+
+import numpy as np
+
+from kanalyze import pipeline
+from kanalyze.capture.front import cut
+from kanalyze.capture.merge import MergedCaptures
+from kanalyze.pipeline import Analysis
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from kanalyze.analysis.block import RowBatch
+    from kanalyze.analysis.quality import CaptureQuality
+    from kanalyze.analysis.row import Row
+    from kanalyze.model import PacketBatch
+    from kanalyze.pipeline import CaptureInput
+
+__all__ = ["Reading", "batches_of", "read", "reference"]
+
+
+class Reading(NamedTuple):
+    """What was made of captures."""
+
+    rows: list[Row]
+    quality: CaptureQuality
+    batches: list[RowBatch]
+    """Those that the rows came in."""
+
+    @property
+    def column_rows(self) -> dict[tuple[int, int], int]:
+        """How many rows came by column, by API key and version."""
+        found: dict[tuple[int, int], int] = {}
+        for batch in self.batches:
+            for block in batch.blocks:
+                keys, versions = (block.columns[name] for name in ("api_key", "api_version"))
+                for kind in zip(keys.values.tolist(), versions.values.tolist(), strict=True):
+                    found[kind] = found.get(kind, 0) + 1
+        return found
+
+
+def reference(captures: Sequence[CaptureInput], **arguments: object) -> Reading:
+    """Read captures in batches of one packet, and none of them by columns."""
+    return read(captures, most_packets=lambda: 1, by_columns=False, jobs=1, **arguments)
+
+
+def read(
+    captures: Sequence[CaptureInput],
+    *,
+    most_packets: Callable[[], int] | None = None,
+    by_columns: bool = True,
+    **arguments: object,
+) -> Reading:
+    """Read captures.
+
+    Args:
+        captures: as :class:`~kanalyze.pipeline.Analysis` takes them.
+        most_packets: gives, for each batch, how many packets it may have; None leaves batches as
+            they are.
+        by_columns: as there.
+        arguments: others of it.
+    """
+    run = Analysis(captures, by_columns=by_columns, **arguments)  # type: ignore[arg-type]
+    if most_packets is None:
+        batches = list(run.batches())
+    else:
+        with batches_of(most_packets):
+            batches = list(run.batches())
+    return Reading([row for batch in batches for row in batch.rows()], run.quality, batches)
+
+
+@contextmanager
+def batches_of(most_packets: Callable[[], int]) -> Iterator[None]:
+    """Have all that is read meanwhile come in batches of so many packets at most.
+
+    Each batch has a buffer of its own, which is overwritten when the next one is asked for: what
+    still points into it is seen to be wrong.
+    """
+
+    class InPieces(MergedCaptures):
+        def batches(self) -> Iterator[PacketBatch]:
+            for batch in super().batches():
+                yield from _pieces(batch, most_packets)
+
+    with patch.object(pipeline, "MergedCaptures", InPieces):
+        yield
+
+
+def _pieces(batch: PacketBatch, most_packets: Callable[[], int]) -> Iterator[PacketBatch]:
+    first = 0
+    while first < len(batch):
+        last = min(first + most_packets(), len(batch))
+        held = _of_its_own(cut(batch, slice(first, last), batch.number[first:last]))
+        yield held
+        np.frombuffer(held.buffer, np.uint8)[:] = 0xA5
+        first = last
+
+
+def _of_its_own(batch: PacketBatch) -> PacketBatch:
+    begin = int(batch.offset.min())
+    end = int((batch.offset + batch.captured_bytes).max())
+    buffer = memoryview(bytearray(batch.buffer[begin:end]))
+    return replace(batch, buffer=buffer, offset=batch.offset - begin)

@@ -1,0 +1,507 @@
+"""Rows read by columns are those of the slow path, byte for byte, on whatever comes.
+
+The slow path (:mod:`tests.support.reference`) takes message by message, in batches of one packet.
+Where a capture holds all that was sent, its rows come in the same order too. Where bytes are
+missing or out of order, what is found again after a loss depends on how much was there to look at,
+and so on the batches; there the columns are held against message by message in the same batches.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kanalyze.export.open import FORMATS, open_writer
+from tests.support import kafka as k
+from tests.support.captures import NAMES, path
+from tests.support.columnar import ALWAYS_JOINED, NEVER_JOINED, by_columns_at_once
+from tests.support.conversations import conversations
+from tests.support.disorder import BEYOND, TRANSFORMATIONS, altered
+from tests.support.disorder.compare import write
+from tests.support.reference import Reading, read, reference
+from tests.support.traffic import (
+    CATALOG,
+    Line,
+    Part,
+    capture_of,
+    fetch,
+    fetch_answer,
+    metadata,
+    metadata_answer,
+    produce,
+    produce_answer,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from kanalyze.analysis.row import Row
+
+MOST_AT_ONCE = 1 << 30
+MOST_SEGMENT = 60_000
+FEW_FRAMES = (ALWAYS_JOINED, 8, NEVER_JOINED)
+WITH_COLUMNS = ("mock", "waits", "basics", "codecs", "old-2-8-2", "sasl", "transactions")
+SMALL_WITH_COLUMNS = ("loopback", "kraft-3-9", "old-1-1-1", "old-2-8-2", "waits")
+KINDS = [
+    (api.key, version)
+    for api in map(CATALOG.api, (k.PRODUCE, k.FETCH))
+    if api is not None
+    for version in api.versions.each()
+]
+A, B = b"\1" * 16, b"\2" * 16
+
+
+@functools.cache
+def slow(name: str) -> Reading:
+    return reference([str(path(name))])
+
+
+def assert_same(fast: Reading, expected: Reading) -> None:
+    for ours, theirs in zip(fast.rows, expected.rows, strict=True):
+        assert ours == theirs
+    assert fast.quality == expected.quality
+
+
+def at_random(seed: int, *sizes: int) -> Callable[[], int]:
+    """Sizes of batches, the same for the same seed."""
+    dice = Random(seed)
+    return lambda: dice.choice(sizes)
+
+
+# -- the slow path itself -------------------------------------------------------------------------
+
+
+def test_the_slow_path_takes_packet_by_packet_and_no_columns() -> None:
+    sizes: list[int] = []
+
+    def one() -> int:
+        sizes.append(1)
+        return 1
+
+    reading = read([str(path("mock"))], most_packets=one, by_columns=False)
+    assert len(sizes) == reading.quality.packets
+    assert reading.column_rows == slow("mock").column_rows == {}
+    assert len(slow("mock").batches) > len(read([str(path("mock"))], by_columns=False).batches)
+
+
+# -- the captures of the repository ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_rows_of_a_capture_are_those_of_the_slow_path(name: str) -> None:
+    assert_same(read([str(path(name))]), slow(name))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_so_they_are_where_even_one_pair_is_read_by_columns(name: str) -> None:
+    with by_columns_at_once(NEVER_JOINED):
+        fast = read([str(path(name))])
+    assert_same(fast, slow(name))
+    if name in WITH_COLUMNS:
+        assert sum(fast.column_rows.values()) > 10
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_so_they_are_in_other_batches_of_packets(name: str) -> None:
+    with by_columns_at_once(most_joined_bytes=600):
+        fast = read([str(path(name))], most_packets=at_random(1, 1, 2, 40, 300))
+    assert_same(fast, slow(name))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_files_are_the_same_byte_for_byte(name: str, tmp_path: Path) -> None:
+    with by_columns_at_once(ALWAYS_JOINED):
+        fast = read([str(path(name))])
+    for row_format in FORMATS:
+        by_columns, by_rows = tmp_path / f"columns.{row_format}", tmp_path / f"rows.{row_format}"
+        with open_writer(str(by_columns), row_format) as writer:
+            for batch in fast.batches:
+                writer.write_batch(batch)
+        with open_writer(str(by_rows), row_format) as writer:
+            writer.write(slow(name).rows)
+        assert by_columns.read_bytes() == by_rows.read_bytes()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("most", [2, 3, 5, 10, 30, 100, 700])
+@pytest.mark.parametrize("few_frames", FEW_FRAMES)
+def test_so_they_are_in_batches_of_every_size(name: str, most: int, few_frames: int) -> None:
+    with by_columns_at_once(few_frames, most_held_bytes=100 * most):
+        fast = read([str(path(name))], most_packets=lambda: most)
+    assert_same(fast, slow(name))
+
+
+# -- disorder -------------------------------------------------------------------------------------
+
+
+def assert_same_after(name: str, labels: Sequence[str], folder: Path) -> None:
+    """Columns and single messages say the same of a transformed capture, in the same batches."""
+    write(altered(name, *labels), folder, name)
+    with by_columns_at_once():
+        fast = read([str(folder)])
+    assert_same(fast, read([str(folder)], by_columns=False))
+
+
+@pytest.mark.parametrize("label", [*TRANSFORMATIONS, *BEYOND])
+def test_a_transformed_capture_gives_the_rows_of_single_messages(
+    label: str, tmp_path: Path
+) -> None:
+    assert_same_after(Random(label).choice(SMALL_WITH_COLUMNS), [label], tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("label", [*TRANSFORMATIONS, *BEYOND])
+@pytest.mark.parametrize("name", NAMES)
+def test_every_transformed_capture_gives_the_rows_of_single_messages(
+    name: str, label: str, tmp_path: Path
+) -> None:
+    assert_same_after(name, [label], tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("label", TRANSFORMATIONS)
+@pytest.mark.parametrize("name", NAMES)
+def test_every_transformed_capture_gives_the_rows_of_the_slow_path(
+    name: str, label: str, tmp_path: Path
+) -> None:
+    write(altered(name, label), tmp_path, name)
+    with by_columns_at_once():
+        fast = read([str(tmp_path)])
+    expected = reference([str(tmp_path)])
+    assert sorted(map(repr, fast.rows)) == sorted(map(repr, expected.rows))
+    assert fast.quality == expected.quality
+
+
+# -- by hand --------------------------------------------------------------------------------------
+
+
+def streams_of(data: bytes) -> list[io.BytesIO]:
+    return [io.BytesIO(data)]
+
+
+def assert_same_in_batches(data: bytes, *most: Callable[[], int]) -> Reading:
+    """Columns give the rows of the slow path in all these batches; returns the last reading."""
+    expected = reference(streams_of(data))
+    for most_packets in most or (lambda: MOST_AT_ONCE,):
+        fast = read(streams_of(data), most_packets=most_packets)
+        assert_same(fast, expected)
+    return fast
+
+
+def message_pair(key: int, version: int, number: int, *parts: Part) -> tuple[bytes, bytes]:
+    """A request and its answer, of Produce or Fetch."""
+    said = parts or (Part(partition=number % 3, error_code=6 * (number % 5 == 0)),)
+    if key == k.PRODUCE:
+        return produce(number, version, said), produce_answer(number, version, said)
+    return fetch(number, version, said), fetch_answer(number, version, said)
+
+
+@pytest.mark.parametrize(("key", "version"), KINDS)
+def test_every_version_is_read_by_columns(key: int, version: int) -> None:
+    packets: list[bytes] = []
+    line = Line(packets).open()
+    for number in range(20):
+        request, response = message_pair(key, version, number)
+        line.client(request).broker(response)
+    fast = assert_same_in_batches(capture_of(packets))
+    assert fast.column_rows == {(key, version): 20}
+
+
+def pipelined(count: int, window: int) -> bytes:
+    """Requests of which so many are always under way."""
+    packets: list[bytes] = []
+    line = Line(packets).open()
+    pairs = [message_pair(k.PRODUCE, 9, number) for number in range(count)]
+    for number in range(count + window):
+        if number < count:
+            line.client(pairs[number][0])
+        if number >= window:
+            line.broker(pairs[number - window][1])
+    line.close()
+    return capture_of(packets)
+
+
+@pytest.mark.parametrize("limits", [{}, {"most_held_bytes": 4000}, {"most_held_bytes": 0}], ids=str)
+def test_requests_wait_for_answers_of_later_batches(limits: dict[str, int]) -> None:
+    data = pipelined(400, 150)
+    with by_columns_at_once(**limits):
+        fast = assert_same_in_batches(data, at_random(1, 50, 200), lambda: 300)
+    assert fast.column_rows[k.PRODUCE, 9] > (350 if not limits else 50)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 13])
+def test_messages_are_cut_at_every_byte(size: int) -> None:
+    packets: list[bytes] = []
+    line = Line(packets).open()
+    pairs = [message_pair(k.FETCH, 11, number) for number in range(8)]
+    for side in (0, 1):
+        stream = b"".join(pair[side] for pair in pairs)
+        line.says(side, *(stream[at : at + size] for at in range(0, len(stream), size)))
+    with by_columns_at_once():
+        fast = assert_same_in_batches(
+            capture_of(packets), at_random(size, 1, 7, 50), lambda: MOST_AT_ONCE
+        )
+    assert sum(fast.column_rows.values()) == 8
+
+
+def test_a_capture_that_begins_in_the_middle_of_messages() -> None:
+    pairs = [message_pair(k.FETCH, 11, number) for number in range(20)]
+    for skipped in range(1, len(pairs[0][0]), 5):
+        packets: list[bytes] = []
+        line = Line(packets).client(pairs[0][0][skipped:]).broker(pairs[0][1][skipped:])
+        for request, response in pairs[1:]:
+            line.client(request).broker(response)
+        data = capture_of(packets)
+        with by_columns_at_once():
+            fast = read(streams_of(data), most_packets=lambda: 20)
+        expected = read(streams_of(data), most_packets=lambda: 20, by_columns=False)
+        assert_same(fast, expected)
+        assert sum(fast.column_rows.values()) > 5
+
+
+def segments(message: bytes) -> list[bytes]:
+    return [message[at : at + MOST_SEGMENT] for at in range(0, len(message), MOST_SEGMENT)]
+
+
+def talk_with(*turns: tuple[bytes, bytes]) -> bytes:
+    """Sound pairs, then these, then sound pairs, all of a stream that begins with its SYN."""
+    packets: list[bytes] = []
+    line = Line(packets).open()
+    sound = [message_pair(k.PRODUCE, 9, number) for number in range(60)]
+    for request, response in [*sound[:30], *turns, *sound[31:]]:
+        line.client(*segments(request)).broker(*segments(response))
+    line.close()
+    return capture_of(packets)
+
+
+SOUND = message_pair(k.PRODUCE, 9, 30)
+LARGE = Part(records=k.record_batch(9, 200_000))
+OLD = Part(records=k.record_batch()[:16] + b"\1" + k.record_batch()[17:])
+ODD_TURNS = {
+    "acks 0": (produce(30, 9, acks=0), b""),
+    "no answer": (SOUND[0], b""),
+    "no request": (b"", SOUND[1]),
+    "an id again": message_pair(k.PRODUCE, 9, 3),
+    "an id below all": message_pair(k.PRODUCE, 9, -7),
+    "an id far above": message_pair(k.PRODUCE, 9, 2**31 - 1),
+    "an answer with another id": (SOUND[0], produce_answer(31, 9)),
+    "a body that ends early": (k.request(k.PRODUCE, 9, 30, b"\0", tags=b"\0"), SOUND[1]),
+    "an answer that ends early": (SOUND[0], k.response(30, b"\2", tags=b"\0")),
+    "bytes after a body": (SOUND[0], k.response(30, SOUND[1][9:] + b"more", tags=b"\0")),
+    "a header without a client id": (b"\0\0\0\x08" + SOUND[0][4:12], SOUND[1]),
+    "tags in a header": (
+        k.request(k.PRODUCE, 9, 30, SOUND[0][19:], tags=b"\1\7\2ab"),
+        SOUND[1],
+    ),
+    "an unknown API": (k.request(999, 0, 30, b"what"), k.response(30, b"so")),
+    "an unknown version": (k.request(k.PRODUCE, 99, 30, b"what"), k.response(30, b"so")),
+    "a size that none has": (SOUND[0], b"\xff\xff\xff\xff" + SOUND[1]),
+    "a large request": message_pair(k.PRODUCE, 9, 30, LARGE),
+    "null records": message_pair(k.PRODUCE, 9, 30, Part(records=None)),
+    "records of another kind": message_pair(k.PRODUCE, 9, 30, OLD),
+    "no partition": message_pair(k.PRODUCE, 9, 30, *()),
+    "a partition twice": message_pair(k.PRODUCE, 9, 30, Part(), Part(error_code=3)),
+    "other partitions": (produce(30, 9), produce_answer(30, 9, [Part(partition=5)])),
+    "another order": (
+        produce(30, 9, [Part(), Part(partition=1)]),
+        produce_answer(30, 9, [Part(partition=1), Part(error_code=7)]),
+    ),
+    "a fetch session": (fetch(30, 11, epoch=0), fetch_answer(30, 11, session_id=5)),
+    "an error above all": (fetch(30, 11), fetch_answer(30, 11, (), error_code=71)),
+    "names": (metadata(30), metadata_answer(30, [(A, "a")])),
+    "another software": (k.api_versions(30), k.api_versions_answer_v0(30, 35)),
+    "a login": (k.request(k.SASL_HANDSHAKE, 1, 30, k.string("PLAIN")), k.response(30, b"\0\0" * 3)),
+}
+
+
+@pytest.mark.parametrize("what", ODD_TURNS)
+def test_what_is_odd_stands_between_what_is_not(what: str) -> None:
+    data = talk_with(ODD_TURNS[what])
+    used = 0
+    with by_columns_at_once():
+        for most in (MOST_AT_ONCE, 64, 63, 7):
+            fast = read(streams_of(data), most_packets=at_random(1, most))
+            expected = read(streams_of(data), most_packets=at_random(1, most), by_columns=False)
+            assert_same(fast, expected)
+            used = max(used, *fast.column_rows.values(), 0)
+    assert used > 25
+
+
+def test_a_request_without_an_answer_in_the_midst_of_others() -> None:
+    # It is sent, and ends its exchange, before the answers to those before it have come.
+    packets: list[bytes] = []
+    line = Line(packets).open()
+    for number in range(20):
+        request, response = message_pair(k.PRODUCE, 9, number)
+        line.client(request).broker(response)
+    last = message_pair(k.PRODUCE, 9, 20)
+    line.client(last[0], produce(21, 9, acks=0)).broker(last[1]).close()
+    fast = assert_same_in_batches(capture_of(packets))
+    assert [row.correlation_id for row in fast.rows[-2:]] == [21, 20]
+
+
+def test_ids_that_were_all_used_in_an_earlier_batch() -> None:
+    packets: list[bytes] = []
+    line = Line(packets).open()
+    for number in [*range(20), *range(20)]:
+        request, response = message_pair(k.PRODUCE, 9, number)
+        line.client(request).broker(response)
+    fast = assert_same_in_batches(capture_of(packets), lambda: 3 + 40)
+    assert fast.column_rows == {(k.PRODUCE, 9): 20}
+
+
+def test_messages_that_were_captured_out_of_order() -> None:
+    # The first answer comes last: by then all requests were sent, also the one whose answer was
+    # captured before it.
+    pairs = [message_pair(k.FETCH, 11, number) for number in (2, 3)]
+    packets: list[bytes] = []
+    line = Line(packets).open().client(k.api_versions(1), *(request for request, _ in pairs))
+    line.broker(k.api_versions_answer_v0(1, 35), *(response for _, response in pairs))
+    sent = packets[3:]
+    packets[3:] = [sent[place] for place in (1, 4, 0, 5, 2, 3)]
+    with by_columns_at_once():
+        fast = read(streams_of(capture_of(packets)))
+    assert_same(fast, read(streams_of(capture_of(packets)), by_columns=False))
+    assert [row.anomalies for row in fast.rows] == [[], [], []]
+
+
+def test_an_id_that_comes_again_behind_requests_that_wait() -> None:
+    # Requests may have been lost before the capture: of an id that is used again, nobody can tell
+    # which request an answer is to. It is known before the last answers come that there is one.
+    packets: list[bytes] = []
+    line = Line(packets)
+    for number in (1, 2, 3):
+        request, response = message_pair(k.FETCH, 11, number)
+        line.client(request).broker(response)
+    waiting = [message_pair(k.FETCH, 11, number) for number in (4, 5, 6, 7)]
+    line.client(*(request for request, _ in waiting))
+    first = len(packets)
+    eight, nine = (message_pair(k.FETCH, 11, number) for number in (8, 9))
+    line.client(eight[0]).broker(waiting[0][1] + waiting[1][1])
+    line.client(nine[0]).broker(waiting[2][1]).client(nine[0]).broker(waiting[3][1] + eight[1])
+    line.broker(nine[1]).close()
+    data = capture_of(packets)
+    with by_columns_at_once():
+        for most in (first, first + 5, 5):
+            fast = read(streams_of(data), most_packets=at_random(1, most))
+            assert_same(
+                fast, read(streams_of(data), most_packets=at_random(1, most), by_columns=False)
+            )
+
+
+# -- names of topics ------------------------------------------------------------------------------
+
+
+def fetches(topic_id: bytes, count: int, *, epoch: int = -1) -> list[Callable[[int], list[bytes]]]:
+    part = Part("", topic_id)
+    return [
+        lambda number: [fetch(number, 13, [part], epoch=epoch), fetch_answer(number, 13, [part])]
+    ] * count
+
+
+def tells(topic_id: bytes, name: str) -> list[Callable[[int], list[bytes]]]:
+    return [lambda number: [metadata(number), metadata_answer(number, [(topic_id, name)])]]
+
+
+NAMINGS = {
+    "before": tells(A, "a") + fetches(A, 5),
+    "between": fetches(A, 3) + tells(A, "a") + fetches(A, 3),
+    "after": fetches(A, 3) + fetches(B, 3) + tells(A, "a") + tells(B, "b"),
+    "never": fetches(A, 5),
+    "twice": tells(A, "a") + fetches(A, 3) + tells(A, "b") + fetches(A, 3),
+    "beside objects": fetches(A, 2) + fetches(A, 1, epoch=0) + tells(A, "a") + fetches(A, 2),
+    "twice, and another looked for": tells(A, "a")
+    + fetches(A, 3)
+    + fetches(B, 1, epoch=0)
+    + fetches(A, 3)
+    + tells(A, "b"),
+}
+
+
+@pytest.mark.parametrize("told", NAMINGS)
+@pytest.mark.parametrize("is_file", [True, False])
+def test_names_of_topics(told: str, is_file: bool, tmp_path: Path) -> None:
+    packets: list[bytes] = []
+    line = Line(packets).open()
+    for number, turn in enumerate(NAMINGS[told]):
+        request, response = turn(number)
+        line.client(request).broker(response)
+    file = tmp_path / "names.pcap"
+    file.write_bytes(capture_of(packets))
+
+    def inputs() -> list[str | io.BytesIO]:
+        return [str(file)] if is_file else [io.BytesIO(file.read_bytes())]
+
+    with by_columns_at_once():
+        fast = read(inputs())
+    expected = reference(inputs())
+    expected.quality.captures[:] = fast.quality.captures
+    assert_same(fast, expected)
+    assert sum(fast.column_rows.values()) >= 4
+
+
+# -- by chance ------------------------------------------------------------------------------------
+
+LIMITS = st.fixed_dictionaries(
+    {
+        "few_frames": st.sampled_from(FEW_FRAMES),
+        "most_held_bytes": st.sampled_from([1 << 20, 1000, 100]),
+        "most_joined_bytes": st.sampled_from([16 * 1024, 600]),
+    }
+)
+BATCHES = st.sampled_from([(MOST_AT_ONCE,), (1, 3, 10), (1, 3, 20, 100, 300)])
+
+
+@settings(max_examples=12)
+@given(st.randoms(use_true_random=False), BATCHES, LIMITS)
+def test_calm_conversations_in_any_batches(
+    dice: Random, sizes: tuple[int, ...], limits: dict[str, int]
+) -> None:
+    data = conversations(dice, is_calm=True)
+    with by_columns_at_once(**limits):
+        fast = read(streams_of(data), most_packets=at_random(1, *sizes))
+    assert_same(fast, reference(streams_of(data)))
+
+
+@settings(max_examples=30)
+@given(st.randoms(use_true_random=False), BATCHES, LIMITS)
+def test_wild_conversations_in_the_same_batches(
+    dice: Random, sizes: tuple[int, ...], limits: dict[str, int]
+) -> None:
+    data = conversations(dice, is_calm=False)
+    with by_columns_at_once(**limits):
+        fast = read(streams_of(data), most_packets=at_random(1, *sizes))
+    expected = read(streams_of(data), most_packets=at_random(1, *sizes), by_columns=False)
+    assert_same(fast, expected)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(600))
+def test_many_conversations(seed: int) -> None:
+    is_calm = seed % 3 == 0
+    data = conversations(Random(seed), is_calm=is_calm)
+    sizes = ((MOST_AT_ONCE,), (1, 3, 10), (1, 3, 20, 100, 300))[seed % 4 % 3]
+    with by_columns_at_once(FEW_FRAMES[seed % 3], most_held_bytes=(1 << 20, 1000)[seed % 2]):
+        fast = read(streams_of(data), most_packets=at_random(seed, *sizes))
+    if is_calm:
+        assert_same(fast, reference(streams_of(data)))
+    most_packets = at_random(seed, *sizes)
+    assert_same(fast, read(streams_of(data), most_packets=most_packets, by_columns=False))
+
+
+def test_conversations_by_chance_are_read_by_columns() -> None:
+    with by_columns_at_once():
+        readings = [
+            read(streams_of(conversations(Random(seed), is_calm=True))) for seed in range(20)
+        ]
+    found: list[Row] = [row for reading in readings for row in reading.rows]
+    assert sum(sum(reading.column_rows.values()) for reading in readings) > len(found) // 4
+    assert {row.status for row in found} >= {"ok", "error", "one_way", "malformed"}
