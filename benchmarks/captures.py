@@ -1,0 +1,128 @@
+"""Makes the captures to measure on: librdkafka's mock cluster and real clients, over real TCP.
+
+    python -m benchmarks.captures [--folder FOLDER] [--kind bulk|small|many] ...
+
+Each is recorded by tcpdump on the loopback of a network namespace made for it, whose MTU is 1500
+and whose segments are as long as packets, as between machines. Needs Linux, root, ip and tcpdump;
+confluent-kafka is installed into an environment of its own in $KANALYZE_CACHE (or the user's cache
+folder). A capture that exists is kept as it is. None is the same twice.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchmarks.errors import BenchmarkError, need, need_root, output_of, run_main
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+KINDS = ("bulk", "small", "many")
+FOLDER = Path(__file__).resolve().parent / "captures"
+CLIENT = "confluent-kafka==2.16.1"
+_TRAFFIC = Path(__file__).resolve().parent / "traffic.py"
+_BUFFER_KIB = 262_144
+
+
+def client_python() -> Path:
+    """Return the Python of an environment with the client library, made when missing."""
+    cache = Path(os.environ.get("KANALYZE_CACHE") or Path.home() / ".cache" / "kanalyze")
+    folder = cache / f"benchmarks-{CLIENT.replace('==', '-')}"
+    python = folder / "bin" / "python"
+    if not (folder / ".complete").exists():
+        output_of(sys.executable, "-m", "venv", "--clear", str(folder))
+        output_of(str(python), "-m", "pip", "install", "-q", CLIENT)
+        (folder / ".complete").touch()
+    return python
+
+
+@contextmanager
+def namespace() -> Iterator[tuple[str, ...]]:
+    """Make a network namespace; give the words that run a command inside it."""
+    name = f"kanalyze-bench-{os.getpid()}"
+    output_of("ip", "netns", "add", name)
+    try:
+        whole_packets = ("mtu", "1500", "gso_max_size", "1500", "gso_max_segs", "1")
+        output_of("ip", "-n", name, "link", "set", "lo", "up", *whole_packets)
+        yield ("ip", "netns", "exec", name)
+    finally:
+        output_of("ip", "netns", "del", name)
+
+
+def stop(tcpdump: subprocess.Popen[str]) -> None:
+    """End tcpdump after it has written all; raise when packets were dropped."""
+    time.sleep(2.0)  # the kernel hands over what is left within a second
+    tcpdump.send_signal(signal.SIGINT)
+    try:
+        _, told = tcpdump.communicate(timeout=30)
+    except subprocess.TimeoutExpired:
+        tcpdump.kill()
+        raise BenchmarkError("tcpdump did not stop") from None
+    dropped = re.search(r"(\d+) packets? dropped by kernel", told)
+    if dropped is None or int(dropped.group(1)):
+        raise BenchmarkError(f"tcpdump dropped packets: {' '.join(told.split())[-200:]}")
+
+
+def record(kind: str, target: Path) -> None:
+    """Record one kind of traffic. The file appears only when it is whole."""
+    need("ip", "tcpdump")
+    need_root()
+    python, part = client_python(), target.with_suffix(".part")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with namespace() as inside:
+        words = ["tcpdump", "-i", "lo", "-n", "-Z", "root", "-B", str(_BUFFER_KIB), "-w", str(part)]
+        tcpdump = subprocess.Popen(
+            [*inside, *words, "--time-stamp-precision=nano", "tcp"],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            time.sleep(1.0)  # until it listens
+            output_of(*inside, str(python), str(_TRAFFIC), kind)
+            stop(tcpdump)
+        finally:
+            if tcpdump.poll() is None:
+                tcpdump.kill()
+                tcpdump.wait()
+    part.rename(target)
+
+
+def capture(kind: str, folder: Path = FOLDER) -> Path:
+    """Return the capture of this kind, recorded when it is missing."""
+    target = folder / f"{kind}.pcap"
+    if not target.exists():
+        print(f"recording {target.name}", file=sys.stderr, flush=True)
+        record(kind, target)
+    return target
+
+
+def make_repeated(source: Path, times: int, target: Path) -> int:
+    """Make a capture of so many times ``source``; return its packets (see `benchmarks.repeat`)."""
+    # In a process of its own: those who measure memory have to stay small.
+    words = [str(source.resolve()), str(times), str(target.resolve())]
+    told = output_of(sys.executable, "-m", "benchmarks.repeat", *words)
+    return int(told.split()[0])
+
+
+def main() -> None:
+    """Make the captures that the command line names, or all of them."""
+    parser = argparse.ArgumentParser(description="Record the captures that benchmarks run on.")
+    parser.add_argument("--kind", action="append", choices=KINDS, help="default: all")
+    parser.add_argument("--folder", type=Path, default=FOLDER)
+    arguments = parser.parse_args()
+    for kind in arguments.kind or KINDS:
+        file = capture(kind, arguments.folder)
+        print(file.name, f"{file.stat().st_size / 1e6:.1f} MB")
+
+
+if __name__ == "__main__":
+    run_main(main)
