@@ -10,7 +10,6 @@ used again as soon as its response has come.
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from kanalyze.connection.exchange import Exchange, Message
@@ -436,7 +435,7 @@ class KafkaConnection:
             )
             if found is not None:
                 name, version = found
-                self.peers = replace(self.peers, software_name=name, software_version=version)
+                self.peers = self.peers.with_software(name, version)
         elif key == SASL_HANDSHAKE:
             found = self._reader.protocol_fields(frame, header, "Mechanism")
             self._mechanism = found[0] if found is not None else None
@@ -450,7 +449,7 @@ class KafkaConnection:
     def _learn_user(self, token: bytes) -> None:
         principal = principal_of(self._mechanism, token)
         if principal is not None:
-            self.peers = replace(self.peers, principal=principal)
+            self.peers = self.peers.with_principal(principal)
 
     def _token(self, frame: Frame) -> None:
         """Take a frame for a SASL token without a header: its user is kept, nothing else."""
@@ -502,8 +501,6 @@ class KafkaConnection:
                 continue
             del self._early[index]
             self._early_bytes -= frame.held_bytes
-            if is_before:
-                self._findings.of_exchange(AnomalyKind.RESPONSE_BEFORE_REQUEST, exchange)
             self._answer(exchange, frame)
             return True
         return False
@@ -511,6 +508,10 @@ class KafkaConnection:
     def _answer(self, exchange: Exchange, frame: Frame) -> None:
         message = Message(frame)
         exchange.response = message
+        request = exchange.request
+        if request is not None and frame.start_packet < request.start_packet:
+            # By packets alone: which of the two was read first depends on where batches end.
+            self._findings.of_exchange(AnomalyKind.RESPONSE_BEFORE_REQUEST, exchange)
         if exchange.api_key is not None and exchange.api_version is not None:
             if self._is_too_large(frame, exchange.api_key):
                 body = _TOO_LARGE
