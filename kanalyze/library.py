@@ -10,15 +10,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from kanalyze.analysis.anomalies import ANOMALY_COLUMNS
-from kanalyze.analysis.connections import CONNECTION_COLUMNS
 from kanalyze.analysis.filters import RowFilter
 from kanalyze.analysis.row import COLUMNS
 from kanalyze.analysis.topics import parse_topic_ids
 from kanalyze.errors import UsageError
 from kanalyze.pipeline import Analysis
 from kanalyze.protocol.catalog import Catalog
-from kanalyze.protocol.kafka07 import RequestType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -195,6 +192,8 @@ def connections(
         until=until,
     )
     make = _analysis(captures, row_filter, port, brokers, max_memory_bytes)
+    from kanalyze.analysis.connections import CONNECTION_COLUMNS  # a table of its own
+
     return Rows(make, Analysis.connection_batches, CONNECTION_COLUMNS)
 
 
@@ -219,6 +218,8 @@ def anomalies(
         None, client_ips=_texts(client_ip), brokers=brokers, since=since, until=until
     )
     make = _analysis(captures, row_filter, port, brokers, max_memory_bytes)
+    from kanalyze.analysis.anomalies import ANOMALY_COLUMNS  # a table of its own
+
     return Rows(make, Analysis.anomaly_batches, ANOMALY_COLUMNS)
 
 
@@ -262,10 +263,16 @@ def make_filter(catalog: Catalog | None = None, **conditions: Any) -> RowFilter:
 
     Other arguments as ``RowFilter.parse``.
     """
+    names = _api_names(catalog or Catalog()) if conditions.get("apis") else None
+    return RowFilter.parse(api_names=names, **conditions)
+
+
+def _api_names(catalog: Catalog) -> dict[str, int]:
+    from kanalyze.protocol.kafka07 import RequestType  # only for those who name an API
+
     # Those of Kafka 0.7 by name only: its request types mean other APIs in later versions.
     names = {kind.api_name: int(kind) for kind in RequestType}
-    names |= {api.name: api.key for api in (catalog or Catalog()).apis}
-    return RowFilter.parse(api_names=names, **conditions)
+    return names | {api.name: api.key for api in catalog.apis}
 
 
 def read_topic_ids(path: str | Path) -> dict[bytes, str]:

@@ -13,7 +13,6 @@ whole input, as Wireshark counts within a file.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
+    "NET_ANOMALIES",
     "Anomaly",
     "AnomalyKind",
     "Chunk",
@@ -37,7 +37,6 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
 class PacketBatch:
     """A run of captured packets, as columns over one buffer.
 
@@ -48,20 +47,41 @@ class PacketBatch:
     is ten times as fast as touching new pages. Whoever keeps bytes for longer copies them.
     """
 
-    buffer: memoryview
-    """The bytes, format ``B``."""
-    number: NDArray[np.int64]
-    """Packet number over the whole input, from 1, rising by 1."""
-    time_ns: NDArray[np.int64]
-    """Unix time of capture in ns."""
-    offset: NDArray[np.int64]
-    """Index in ``buffer`` of the first byte of the link-layer header."""
-    captured_bytes: NDArray[np.int64]
-    """Bytes of the packet that the capture holds."""
-    wire_bytes: NDArray[np.int64]
-    """Bytes the packet had on the wire; at least ``captured_bytes``."""
-    link_type: NDArray[np.int32]
-    """LINKTYPE_ value of the packet's interface (1 Ethernet, 113 Linux cooked, 101 raw IP, ...)."""
+    __slots__ = (
+        "buffer",
+        "captured_bytes",
+        "link_type",
+        "number",
+        "offset",
+        "time_ns",
+        "wire_bytes",
+    )
+
+    def __init__(
+        self,
+        buffer: memoryview,
+        number: NDArray[np.int64],
+        time_ns: NDArray[np.int64],
+        offset: NDArray[np.int64],
+        captured_bytes: NDArray[np.int64],
+        wire_bytes: NDArray[np.int64],
+        link_type: NDArray[np.int32],
+    ) -> None:
+        self.buffer = buffer
+        """The bytes, format ``B``."""
+        self.number = number
+        """Packet number over the whole input, from 1, rising by 1."""
+        self.time_ns = time_ns
+        """Unix time of capture in ns."""
+        self.offset = offset
+        """Index in ``buffer`` of the first byte of the link-layer header."""
+        self.captured_bytes = captured_bytes
+        """Bytes of the packet that the capture holds."""
+        self.wire_bytes = wire_bytes
+        """Bytes the packet had on the wire; at least ``captured_bytes``."""
+        self.link_type = link_type
+        """LINKTYPE_ value of the packet's interface (1 Ethernet, 113 Linux cooked, 101 raw IP,
+        ...)."""
 
     def __len__(self) -> int:
         return len(self.number)
@@ -78,15 +98,23 @@ class Endpoint(NamedTuple):
         return f"[{self.ip}]:{self.port}" if ":" in self.ip else f"{self.ip}:{self.port}"
 
 
-@dataclass(slots=True)
 class RoundTrips:
     """Times from data to its acknowledgment, both seen at the capture point; summed up."""
 
-    samples: int = 0
-    total_ns: int = 0
-    least_ns: int | None = None
-    """None without samples."""
-    most_ns: int | None = None
+    __slots__ = ("least_ns", "most_ns", "samples", "total_ns")
+
+    def __init__(
+        self,
+        samples: int = 0,
+        total_ns: int = 0,
+        least_ns: int | None = None,
+        most_ns: int | None = None,
+    ) -> None:
+        self.samples = samples
+        self.total_ns = total_ns
+        self.least_ns = least_ns
+        """None without samples."""
+        self.most_ns = most_ns
 
     @property
     def mean_ns(self) -> int | None:
@@ -94,11 +122,6 @@ class RoundTrips:
         return self.total_ns // self.samples if self.samples else None
 
 
-def _pair() -> list[int]:
-    return [0, 0]
-
-
-@dataclass(slots=True)
 class TcpMeasures:
     """What is measured of a connection for those who ask. Pairs by sender, as in the connection.
 
@@ -107,36 +130,50 @@ class TcpMeasures:
     ``duplicate_packets`` leave duplicates out.
     """
 
-    duplicate_packets: list[int] = field(default_factory=_pair)
-    retransmitted_packets: list[int] = field(default_factory=_pair)
-    """Packets with payload of which some had been seen before, keep-alive probes left out."""
-    keep_alive_packets: list[int] = field(default_factory=_pair)
-    """Probes of no or one byte just before what comes next (RFC 9293, section 3.8.4)."""
-    zero_window_packets: list[int] = field(default_factory=_pair)
-    """Packets (no SYN, FIN, RST) that announce a receive window of 0."""
-    reset_packets: list[int] = field(default_factory=_pair)
-    fin_packets: list[int] = field(default_factory=_pair)
-    syn_retransmissions: list[int] = field(default_factory=_pair)
-    """SYNs after the first, of each end."""
-    syn_time_ns: int | None = None
-    """Of the first SYN of the end that opened; None when it was not seen."""
-    syn_ack_time_ns: int | None = None
-    """Of the first SYN that answers it."""
-    handshake_ack_time_ns: int | None = None
-    """Of the first packet that acknowledges the answer's SYN and nothing more; None when not
-    seen, or when the opener's first packet after the answer was another."""
-    opened_by: int | None = None
-    """Index of the end whose SYN ``syn_time_ns`` is, or that was answered."""
-    round_trips: tuple[RoundTrips, RoundTrips] = field(
-        default_factory=lambda: (RoundTrips(), RoundTrips())
+    __slots__ = (
+        "duplicate_packets",
+        "fin_packets",
+        "handshake_ack_time_ns",
+        "keep_alive_packets",
+        "opened_by",
+        "reset_packets",
+        "retransmitted_packets",
+        "round_trips",
+        "syn_ack_time_ns",
+        "syn_retransmissions",
+        "syn_time_ns",
+        "zero_window_packets",
     )
-    """By sender of the data: index 0 is from the capture point to ``endpoints[1]`` and back.
 
-    A sample is the time from a segment with payload, captured for the first time, to the first
-    acknowledgment that covers it, if that ends exactly where the segment does. The receiver's
-    delay of its acknowledgment is part of it. Segments that were sent again give none, for there
-    is no telling which one was acknowledged (Karn's rule; RFC 6298, section 3).
-    """
+    def __init__(self) -> None:
+        self.duplicate_packets = [0, 0]
+        self.retransmitted_packets = [0, 0]
+        """Packets with payload of which some had been seen before, keep-alive probes left out."""
+        self.keep_alive_packets = [0, 0]
+        """Probes of no or one byte just before what comes next (RFC 9293, section 3.8.4)."""
+        self.zero_window_packets = [0, 0]
+        """Packets (no SYN, FIN, RST) that announce a receive window of 0."""
+        self.reset_packets = [0, 0]
+        self.fin_packets = [0, 0]
+        self.syn_retransmissions = [0, 0]
+        """SYNs after the first, of each end."""
+        self.syn_time_ns: int | None = None
+        """Of the first SYN of the end that opened; None when it was not seen."""
+        self.syn_ack_time_ns: int | None = None
+        """Of the first SYN that answers it."""
+        self.handshake_ack_time_ns: int | None = None
+        """Of the first packet that acknowledges the answer's SYN and nothing more; None when not
+        seen, or when the opener's first packet after the answer was another."""
+        self.opened_by: int | None = None
+        """Index of the end whose SYN ``syn_time_ns`` is, or that was answered."""
+        self.round_trips = (RoundTrips(), RoundTrips())
+        """By sender of the data: index 0 is from the capture point to ``endpoints[1]`` and back.
+
+        A sample is the time from a segment with payload, captured for the first time, to the first
+        acknowledgment that covers it, if that ends exactly where the segment does. The receiver's
+        delay of its acknowledgment is part of it. Segments that were sent again give none, for
+        there is no telling which one was acknowledged (Karn's rule; RFC 6298, section 3).
+        """
 
     @property
     def handshake_rtt_ns(self) -> int | None:
@@ -180,7 +217,6 @@ ConnectionEnd: TypeAlias = Literal["fin", "reset", "open", "reused", "limit"]
 over first; a new connection took the ports without a close of this one; too many were open."""
 
 
-@dataclass(slots=True, eq=False)
 class TcpConnection:
     """One TCP connection, as the packet layer knows it: no notion of client and broker.
 
@@ -191,46 +227,81 @@ class TcpConnection:
     ``retransmitted_bytes``, ``duplicate_bytes`` and ``keep_alive_bytes``.
     """
 
-    serial: int
-    """1, 2, 3, ... in the order of the connections' first packets."""
-    endpoints: tuple[Endpoint, Endpoint]
-    """``endpoints[0]`` sent the first packet seen."""
-    connection_number: int
-    """1 for the first connection on this pair of endpoints, 2 when the ports are used again."""
-    opened_by: int | None
-    """Index of the end that sent the first SYN; None when the capture began later."""
-    first_time_ns: int
-    last_time_ns: int
-    first_packet: int | None = None
-    """Number of the first packet seen."""
-    start_seen: list[bool] = field(default_factory=lambda: [False, False])
-    """Whether position 0 of the stream is known to be its first byte: its SYN was seen, or the
-    answer to it."""
-    packets: list[int] = field(default_factory=_pair)
-    """Packets captured, every copy counted."""
-    payload_bytes: list[int] = field(default_factory=_pair)
-    """TCP payload seen, every copy counted."""
-    retransmitted_bytes: list[int] = field(default_factory=_pair)
-    """Payload bytes sent again that had been seen before."""
-    duplicate_bytes: list[int] = field(default_factory=_pair)
-    """Payload bytes of packets that the capture holds more than once, without the first."""
-    keep_alive_bytes: list[int] = field(default_factory=_pair)
-    """Payload bytes of keep-alive probes: old, or of no meaning."""
-    out_of_order_packets: list[int] = field(default_factory=_pair)
-    """Packets with payload, none of it seen before, that came after a later part of the stream:
-    captured in another order, or sent again because the first was lost before the capture."""
-    lost_bytes: list[int] = field(default_factory=_pair)
-    """Bytes never seen: gaps."""
-    snapped_bytes: list[int] = field(default_factory=_pair)
-    """Bytes that a snap length cut off."""
-    reset: bool = False
-    """A RST was seen."""
-    closed_by: int | None = None
-    """Index of the end whose FIN or RST came first; None while none was seen."""
-    end: ConnectionEnd | None = None
-    """Why it ended; None as long as updates may come."""
-    measures: TcpMeasures | None = None
-    """None unless the reassembler was told to measure."""
+    __slots__ = (
+        "closed_by",
+        "connection_number",
+        "duplicate_bytes",
+        "end",
+        "endpoints",
+        "first_packet",
+        "first_time_ns",
+        "keep_alive_bytes",
+        "last_time_ns",
+        "lost_bytes",
+        "measures",
+        "opened_by",
+        "out_of_order_packets",
+        "packets",
+        "payload_bytes",
+        "reset",
+        "retransmitted_bytes",
+        "serial",
+        "snapped_bytes",
+        "start_seen",
+    )
+
+    def __init__(
+        self,
+        serial: int,
+        endpoints: tuple[Endpoint, Endpoint],
+        connection_number: int,
+        opened_by: int | None,
+        first_time_ns: int,
+        last_time_ns: int,
+        first_packet: int | None = None,
+        start_seen: list[bool] | None = None,
+        measures: TcpMeasures | None = None,
+    ) -> None:
+        self.serial = serial
+        """1, 2, 3, ... in the order of the connections' first packets."""
+        self.endpoints = endpoints
+        """``endpoints[0]`` sent the first packet seen."""
+        self.connection_number = connection_number
+        """1 for the first connection on this pair of endpoints, 2 when the ports are used again."""
+        self.opened_by = opened_by
+        """Index of the end that sent the first SYN; None when the capture began later."""
+        self.first_time_ns = first_time_ns
+        self.last_time_ns = last_time_ns
+        self.first_packet = first_packet
+        """Number of the first packet seen."""
+        self.start_seen = [False, False] if start_seen is None else start_seen
+        """Whether position 0 of the stream is known to be its first byte: its SYN was seen, or the
+        answer to it."""
+        self.packets = [0, 0]
+        """Packets captured, every copy counted."""
+        self.payload_bytes = [0, 0]
+        """TCP payload seen, every copy counted."""
+        self.retransmitted_bytes = [0, 0]
+        """Payload bytes sent again that had been seen before."""
+        self.duplicate_bytes = [0, 0]
+        """Payload bytes of packets that the capture holds more than once, without the first."""
+        self.keep_alive_bytes = [0, 0]
+        """Payload bytes of keep-alive probes: old, or of no meaning."""
+        self.out_of_order_packets = [0, 0]
+        """Packets with payload, none of it seen before, that came after a later part of the stream:
+        captured in another order, or sent again because the first was lost before the capture."""
+        self.lost_bytes = [0, 0]
+        """Bytes never seen: gaps."""
+        self.snapped_bytes = [0, 0]
+        """Bytes that a snap length cut off."""
+        self.reset = False
+        """A RST was seen."""
+        self.closed_by: int | None = None
+        """Index of the end whose FIN or RST came first; None while none was seen."""
+        self.end: ConnectionEnd | None = None
+        """Why it ended; None as long as updates may come."""
+        self.measures = measures
+        """None unless the reassembler was told to measure."""
 
     @property
     def unique_bytes(self) -> list[int]:
@@ -293,7 +364,6 @@ class Gap(NamedTuple):
 StreamItem: TypeAlias = Chunk | Gap
 
 
-@dataclass(slots=True)
 class StreamUpdate:
     """What a batch of packets added to one connection.
 
@@ -301,11 +371,19 @@ class StreamUpdate:
     first. An update may have no items (a FIN alone).
     """
 
-    connection: TcpConnection
-    items: tuple[list[StreamItem], list[StreamItem]]
-    """By direction: ``items[0]`` is what ``connection.endpoints[0]`` sent."""
-    closed: bool
-    """No later update names this connection."""
+    __slots__ = ("closed", "connection", "items")
+
+    def __init__(
+        self,
+        connection: TcpConnection,
+        items: tuple[list[StreamItem], list[StreamItem]],
+        closed: bool,
+    ) -> None:
+        self.connection = connection
+        self.items = items
+        """By direction: ``items[0]`` is what ``connection.endpoints[0]`` sent."""
+        self.closed = closed
+        """No later update names this connection."""
 
 
 class AnomalyKind(enum.StrEnum):
@@ -381,8 +459,23 @@ class AnomalyKind(enum.StrEnum):
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Anomaly:
+NET_ANOMALIES = frozenset(
+    {
+        AnomalyKind.UNKNOWN_LINK_TYPE,
+        AnomalyKind.BAD_IP_HEADER,
+        AnomalyKind.BAD_TCP_HEADER,
+        AnomalyKind.IP_FRAGMENT,
+        AnomalyKind.LOST_BYTES,
+        AnomalyKind.SNAPPED_BYTES,
+        AnomalyKind.INCONSISTENT_RETRANSMISSION,
+        AnomalyKind.REORDER_LIMIT,
+        AnomalyKind.CONNECTION_LIMIT,
+    }
+)
+"""Those that the packet layer finds, and keeps count of itself."""
+
+
+class Anomaly(NamedTuple):
     """One thing that was wrong with the input, as data.
 
     Fields are None where they do not apply or are not known.

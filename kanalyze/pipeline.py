@@ -18,9 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 
-from kanalyze.analysis.anomalies import anomaly_row
 from kanalyze.analysis.block import RowBatch
-from kanalyze.analysis.connections import connection_row
 from kanalyze.analysis.extract import Extractors
 from kanalyze.analysis.filters import RowFilter, parse_broker
 from kanalyze.analysis.name_search import NameReader
@@ -314,6 +312,8 @@ class Analysis:
 
     @staticmethod
     def _connection_row(ended: EndedConnection, captures: MergedCaptures) -> ConnectionRow:
+        from kanalyze.analysis.connections import connection_row  # a large table
+
         tcp = ended.tcp
         capture, packet = captures.place(tcp.first_packet or 0)
         is_kafka = ended.protocol.startswith("kafka")
@@ -335,6 +335,8 @@ class Analysis:
     def _anomaly_row(
         self, anomaly: Anomaly, stages: Stages, captures: MergedCaptures
     ) -> AnomalyRow:
+        from kanalyze.analysis.anomalies import anomaly_row  # as above
+
         tcp = anomaly.connection
         client_side = None
         if tcp is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kanalyze.analysis.anomalies import stage_of
+from kanalyze.model import NET_ANOMALIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,7 +37,7 @@ def read_steps(
             quality.count_connection(tcp)
         for anomaly in step.anomalies:
             # Of those of packets and TCP the stage itself keeps count.
-            if stage_of(anomaly.kind) != "net":
+            if anomaly.kind not in NET_ANOMALIES:
                 quality.count_anomaly(anomaly.kind, anomaly.length or 0)
         yield step
     if share.is_first:

@@ -10,8 +10,7 @@ Nothing is held but what open connections need, and of that no more than :class:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kanalyze.connection.tracker import ConnectionTracker
 from kanalyze.errors import UsageError
@@ -41,8 +40,7 @@ DEFAULT_MEMORY_BYTES = 1 << 30
 LEAST_MEMORY_BYTES = 32 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryBounds:
+class MemoryBounds(NamedTuple):
     """How much may be held of connections, in bytes.
 
     What the interpreter, the libraries and the buffers for reading take (some 60 MiB) comes on
@@ -71,22 +69,30 @@ class MemoryBounds:
         )
 
 
-@dataclass(slots=True)
 class Step:
     """What a batch of packets brought."""
 
-    exchanges: list[Exchange]
-    """In the order in which they ended on the wire."""
-    turns: NDArray[np.int64]
-    """Place of each among all exchanges of the step, those in ``columns`` too."""
-    columns: list[ExchangeColumns]
-    """Exchanges as columns; only where that was allowed."""
-    latest: NDArray[np.int64]
-    """By turn: the packet by which an exchange counts as ended. Rises."""
-    anomalies: list[Anomaly] = field(default_factory=list)
-    ended: list[EndedConnection] = field(default_factory=list)
-    """Only where they are asked for."""
-    closed: list[TcpConnection] = field(default_factory=list)
+    __slots__ = ("anomalies", "closed", "columns", "ended", "exchanges", "latest", "turns")
+
+    def __init__(
+        self,
+        exchanges: list[Exchange],
+        turns: NDArray[np.int64],
+        columns: list[ExchangeColumns],
+        latest: NDArray[np.int64],
+    ) -> None:
+        self.exchanges = exchanges
+        """In the order in which they ended on the wire."""
+        self.turns = turns
+        """Place of each among all exchanges of the step, those in ``columns`` too."""
+        self.columns = columns
+        """Exchanges as columns; only where that was allowed."""
+        self.latest = latest
+        """By turn: the packet by which an exchange counts as ended. Rises."""
+        self.anomalies: list[Anomaly] = []
+        self.ended: list[EndedConnection] = []
+        """Only where they are asked for."""
+        self.closed: list[TcpConnection] = []
 
 
 class Stages:

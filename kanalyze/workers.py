@@ -18,7 +18,6 @@ import os
 import pickle
 import signal
 import warnings
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -61,8 +60,7 @@ def usable_workers(wanted: int, total_bytes: int | None) -> int:
     return max(1, wanted)
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(NamedTuple):
     """What a worker does."""
 
     inputs: Sequence[MergeInput]
@@ -87,7 +85,7 @@ class _Part(NamedTuple):
 
 
 class Workers:
-    """The workers of one pass; a context manager that ends them."""
+    """The workers of one pass; whoever made them closes them, or reads to the end."""
 
     def __init__(self, task: Task, count: int) -> None:
         """Start them.
@@ -104,12 +102,18 @@ class Workers:
         self._is_alone = len(task.inputs) == 1
         self._pipes: list[Connection] = []
         self._processes: list[BaseProcess] = []
+        # What was loaded stays: a worker that looked through it for garbage would copy all of it.
+        is_frozen = gc.get_freeze_count() > 0
+        gc.freeze()
         try:
             for index in range(count):
                 self._start(task, Share(index, count))
         except OSError:
             self.close()
             raise
+        finally:
+            if not is_frozen:
+                gc.unfreeze()
 
     def _start(self, task: Task, share: Share) -> None:
         from multiprocessing import get_context
@@ -225,8 +229,6 @@ def _work(task: Task, share: Share, pipe: Connection, others: list[Connection]) 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for other in others:
         other.close()
-    # What was loaded stays: no use in looking through it again and again.
-    gc.freeze()
     try:
         _tell_all(task, share, pipe)
     except BrokenPipeError:

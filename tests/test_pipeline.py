@@ -44,7 +44,7 @@ def test_a_filter_gives_the_rows_that_match_and_no_others() -> None:
     run = Analysis([str(path("basics"))], row_filter=RowFilter.parse(apis=["fetch"]))
     rows = [row for batch in run.row_batches() for row in batch]
     assert rows == [row for row in analysis("basics")[0] if row.api_name == "Fetch"]
-    assert run.quality == analysis("basics")[1]
+    assert run.quality.to_dict() == analysis("basics")[1].to_dict()
 
 
 def test_a_forced_port_turns_a_connection_round() -> None:

@@ -9,7 +9,7 @@ any of them is found, nor where rows go.
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, TypeAlias
 
 from kanalyze.analysis.row import Column, Meaning, columns_of
-from kanalyze.model import AnomalyKind
+from kanalyze.model import NET_ANOMALIES, AnomalyKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,26 +86,13 @@ ANOMALY_COLUMNS: tuple[Column, ...] = columns_of(AnomalyRow)
 """The columns of :class:`AnomalyRow`, in the order of its fields."""
 
 _CAPTURE_KINDS = frozenset({AnomalyKind.CAPTURE_TRUNCATED, AnomalyKind.CAPTURE_CORRUPT})
-_NET_KINDS = frozenset(
-    {
-        AnomalyKind.UNKNOWN_LINK_TYPE,
-        AnomalyKind.BAD_IP_HEADER,
-        AnomalyKind.BAD_TCP_HEADER,
-        AnomalyKind.IP_FRAGMENT,
-        AnomalyKind.LOST_BYTES,
-        AnomalyKind.SNAPPED_BYTES,
-        AnomalyKind.INCONSISTENT_RETRANSMISSION,
-        AnomalyKind.REORDER_LIMIT,
-        AnomalyKind.CONNECTION_LIMIT,
-    }
-)
 
 
 def stage_of(kind: AnomalyKind) -> Stage:
     """Return which stage finds anomalies of a kind."""
     if kind in _CAPTURE_KINDS:
         return "capture"
-    return "net" if kind in _NET_KINDS else "connection"
+    return "net" if kind in NET_ANOMALIES else "connection"
 
 
 def anomaly_row(

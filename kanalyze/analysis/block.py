@@ -13,7 +13,6 @@ Nothing here is changed once made: arrays may be shared.
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass, field
 from itertools import chain, pairwise
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -72,15 +71,17 @@ class Lists(NamedTuple):
 ColumnValues: TypeAlias = Ints | Words | Lists
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class RowBlock:
     """Rows by column."""
 
-    n: int
-    """How many rows."""
-    columns: dict[str, ColumnValues]
-    """By name. Of rows of requests every one of :data:`~kanalyze.analysis.row.COLUMNS`, without
-    which there is no ``rows()``; of other tables whatever is wanted."""
+    __slots__ = ("columns", "n")
+
+    def __init__(self, n: int, columns: dict[str, ColumnValues]) -> None:
+        self.n = n
+        """How many rows."""
+        self.columns = columns
+        """By name. Of rows of requests every one of :data:`~kanalyze.analysis.row.COLUMNS`, without
+        which there is no ``rows()``; of other tables whatever is wanted."""
 
     @classmethod
     def of_rows(cls, rows: Sequence[Row]) -> RowBlock:
@@ -117,15 +118,22 @@ class RowBlock:
         return list(map(Row._make, zip(*values, strict=True)))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class RowBatch:
     """Rows in an order, some as objects, some by column."""
 
-    objects: list[Row] = field(default_factory=list)
-    blocks: tuple[RowBlock, ...] = ()
-    order: NDArray[np.int64] | None = None
-    """The rows of all blocks one after the other, then the objects, are counted from 0: row ``i``
-    of the batch is number ``order[i]`` of them. None: they are in order as they stand."""
+    __slots__ = ("blocks", "objects", "order")
+
+    def __init__(
+        self,
+        objects: list[Row] | None = None,
+        blocks: tuple[RowBlock, ...] = (),
+        order: NDArray[np.int64] | None = None,
+    ) -> None:
+        self.objects = [] if objects is None else objects
+        self.blocks = blocks
+        self.order = order
+        """The rows of all blocks one after the other, then the objects, are counted from 0: row
+        ``i`` of the batch is number ``order[i]`` of them. None: they are in order as they stand."""
 
     @classmethod
     def of_rows(cls, rows: Iterable[Row]) -> RowBatch:

@@ -9,8 +9,6 @@ something that a row does not have (a null client id, say) does not hold.
 
 from __future__ import annotations
 
-import ipaddress
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -19,6 +17,7 @@ from kanalyze.analysis.times import parse_duration_ns, parse_time_ns
 from kanalyze.errors import UsageError
 
 if TYPE_CHECKING:
+    import ipaddress
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from kanalyze.analysis.anomalies import AnomalyRow
@@ -27,8 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["BrokerAddress", "RowFilter", "parse_broker"]
 
-_Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
-_Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
+_Network: TypeAlias = "ipaddress.IPv4Network | ipaddress.IPv6Network"
+_Address: TypeAlias = "ipaddress.IPv4Address | ipaddress.IPv6Address"
 _Check: TypeAlias = "Callable[[RowFilter, Row], bool]"
 _AnyEnds: TypeAlias = "Row | ConnectionRow | AnomalyRow"
 """What tells of a client and a broker."""
@@ -55,6 +54,8 @@ def parse_broker(text: str) -> BrokerAddress:
         port = rest.removeprefix(":") if rest else None
     elif text.count(":") == 1:
         host, _, port = text.partition(":")
+    import ipaddress  # slow to import, and most filters name no address
+
     try:
         ip = str(ipaddress.ip_address(host))
         number = None if port is None else int(port)
@@ -65,38 +66,71 @@ def parse_broker(text: str) -> BrokerAddress:
     return BrokerAddress(ip, number)
 
 
-@dataclass(frozen=True, slots=True)
 class RowFilter:
     """Conditions on rows. ``RowFilter()`` lets every row pass.
 
     Globs know ``*``, ``?`` and ``[...]``, and heed case.
     """
 
-    api_names: frozenset[str] = frozenset()
-    """In lower case."""
-    api_keys: frozenset[int] = frozenset()
-    client_ids: tuple[str, ...] = ()
-    """Globs."""
-    client_networks: tuple[_Network, ...] = ()
-    brokers: tuple[BrokerAddress, ...] = ()
-    topics: tuple[str, ...] = ()
-    """Globs, on the topic's name, or on its id where no name is known."""
-    groups: tuple[str, ...] = ()
-    """Globs."""
-    errors_only: bool = False
-    """Only rows with an error code other than 0, at any level."""
-    slower_than_ns: int | None = None
-    """Only rows with a latency above this. A fetch that waited for data is not slow."""
-    since_ns: int | None = None
-    """Only requests that began at this time or later; a response without a request counts by
-    its own beginning."""
-    until_ns: int | None = None
-    """Only requests that began before this time."""
-    _checks: tuple[_Check, ...] = field(init=False, repr=False, compare=False, default=())
+    __slots__ = (
+        "_checks",
+        "api_keys",
+        "api_names",
+        "brokers",
+        "client_ids",
+        "client_networks",
+        "errors_only",
+        "groups",
+        "since_ns",
+        "slower_than_ns",
+        "topics",
+        "until_ns",
+    )
 
-    def __post_init__(self) -> None:
-        checks = tuple(check for is_set, check in _CHECKS if is_set(self))
-        object.__setattr__(self, "_checks", checks)
+    def __init__(
+        self,
+        *,
+        api_names: frozenset[str] = frozenset(),
+        api_keys: frozenset[int] = frozenset(),
+        client_ids: tuple[str, ...] = (),
+        client_networks: tuple[_Network, ...] = (),
+        brokers: tuple[BrokerAddress, ...] = (),
+        topics: tuple[str, ...] = (),
+        groups: tuple[str, ...] = (),
+        errors_only: bool = False,
+        slower_than_ns: int | None = None,
+        since_ns: int | None = None,
+        until_ns: int | None = None,
+    ) -> None:
+        """Make a filter.
+
+        Args:
+            api_names: in lower case.
+            api_keys: the same by number.
+            client_ids: globs.
+            client_networks: the client is in one of them.
+            brokers: the broker is one of them.
+            topics: globs, on the topic's name, or on its id where no name is known.
+            groups: globs.
+            errors_only: only rows with an error code other than 0, at any level.
+            slower_than_ns: only rows with a latency above this. A fetch that waited for data is
+                not slow.
+            since_ns: only requests that began at this time or later; a response without a request
+                counts by its own beginning.
+            until_ns: only requests that began before this time.
+        """
+        self.api_names = api_names
+        self.api_keys = api_keys
+        self.client_ids = client_ids
+        self.client_networks = client_networks
+        self.brokers = brokers
+        self.topics = topics
+        self.groups = groups
+        self.errors_only = errors_only
+        self.slower_than_ns = slower_than_ns
+        self.since_ns = since_ns
+        self.until_ns = until_ns
+        self._checks = tuple(check for is_set, check in _CHECKS if is_set(self))
 
     @classmethod
     def parse(
@@ -204,6 +238,8 @@ def _known_api(name: str, api_names: Mapping[str, int] | None) -> str:
 
 
 def _network(text: str) -> _Network:
+    import ipaddress
+
     try:
         return ipaddress.ip_network(text, strict=False)
     except ValueError:
@@ -215,6 +251,8 @@ def _network(text: str) -> _Network:
 # A pure function of its argument, asked again and again for the few clients of a capture.
 @lru_cache(maxsize=4096)
 def _address(text: str) -> _Address:
+    import ipaddress
+
     return ipaddress.ip_address(text)
 
 

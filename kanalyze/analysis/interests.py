@@ -13,8 +13,7 @@ the id of a topic.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from kanalyze.protocol.projection import Projection
 
@@ -59,8 +58,7 @@ def role_of(definition: Field) -> str | None:
     return _ROLE_OF_NAME.get(name)
 
 
-@dataclass(frozen=True, slots=True)
-class _Level:
+class _Level(NamedTuple):
     """Where things stand in the tuple of one struct."""
 
     topic: int | None = None
@@ -70,12 +68,6 @@ class _Level:
     """(index, level below or None for an error code, is an array), in wire order."""
     tells_names: bool = False
     """The struct has a topic's name and its id."""
-
-
-@dataclass(slots=True)
-class _Wanted:
-    paths: list[str] = field(default_factory=list)
-    top: dict[str, int] = field(default_factory=dict)
 
 
 def _is_wanted(definition: Field) -> bool:

@@ -6,9 +6,8 @@ know what is added up to what.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -156,8 +155,7 @@ class Measures:
         return counts, sizes
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionMeasures:
+class PartitionMeasures(NamedTuple):
     """Measures of partitions that were produced to or fetched from, each an array."""
 
     row: NDArray[np.int64]

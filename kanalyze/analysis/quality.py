@@ -6,11 +6,10 @@ of an analysis. This module must not know how anything is counted.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from kanalyze.connection.ended import ConnectionCounts
     from kanalyze.model import AnomalyKind, TcpConnection
@@ -19,75 +18,77 @@ if TYPE_CHECKING:
 __all__ = ["AnomalyTotal", "CaptureQuality"]
 
 
-@dataclass(frozen=True, slots=True)
 class AnomalyTotal:
     """How often one kind of anomaly was met."""
 
-    count: int
-    bytes: int
-    """Bytes concerned, where the anomaly says it; 0 where none does."""
+    __slots__ = ("bytes", "count")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.bytes = 0
+        """Bytes concerned, where the anomaly says it; 0 where none does."""
 
 
-@dataclass(slots=True)
 class CaptureQuality:
     """What was captured, what is missing, what could not be read.
 
     All counters are zero or above; a fresh value is the neutral element of :meth:`merge`.
     """
 
-    captures: list[str] = field(default_factory=list)
-    """The inputs as given, in order, each once."""
-    packets: int = 0
-    captured_bytes: int = 0
-    """Bytes of packets that the capture holds, link headers included."""
-    wire_bytes: int = 0
-    """Bytes the packets had on the wire, link headers included."""
-    first_time_ns: int | None = None
-    """Of the earliest packet; None when there are no packets."""
-    last_time_ns: int | None = None
-    dropped_packets: int | None = None
-    """Packets that the capturing side says it lost, summed over the inputs that say it; None
-    when none does."""
-    tcp_packets: int = 0
-    """Packets that hold a TCP segment, those put together of fragments counted once."""
-    not_tcp_packets: int = 0
-    unreadable_packets: int = 0
-    """Packets whose link, IP or TCP header made no sense."""
-    other_packets: dict[str, int] = field(default_factory=dict)
-    """Packets that are read no further, by what they are (``ARP``, ``UDP``, ...)."""
-    tunnels: dict[str, int] = field(default_factory=dict)
-    """TCP segments found inside of tunnels, by kind; one in two tunnels counts for each."""
-    fragment_packets: int = 0
-    """IP fragments of what may hold TCP."""
-    lost_datagrams: int = 0
-    """IP packets of which not all fragments were captured."""
-    connections: int = 0
-    """TCP connections; the sum of the three below."""
-    kafka_connections: int = 0
-    tls_connections: int = 0
-    other_connections: int = 0
-    other_protocols: dict[str, int] = field(default_factory=dict)
-    """Connections that are not Kafka, by what they look like (``tls``, ``http``, ``unknown``, ...);
-    ``none`` for those without payload."""
-    payload_bytes: int = 0
-    """TCP payload of all connections, every byte of a stream once."""
-    kafka_bytes: int = 0
-    """Of these, on Kafka connections."""
-    decoded_bytes: int = 0
-    """Of these, in frames whose body was read to the end."""
-    undecoded_bytes: int = 0
-    """Of these, in frames whose body was not."""
-    skipped_bytes: int = 0
-    """Passed over while looking for a frame boundary."""
-    lost_bytes: int = 0
-    """Never captured: gaps in streams."""
-    snapped_bytes: int = 0
-    """Cut off by the snap length."""
-    retransmitted_bytes: int = 0
-    duplicate_bytes: int = 0
-    """Payload of packets that the capture holds more than once, without the first."""
-    out_of_order_packets: int = 0
-    anomalies: dict[AnomalyKind, AnomalyTotal] = field(default_factory=dict)
+    def __init__(self, captures: Iterable[str] = ()) -> None:
+        self.captures = list(captures)
+        """The inputs as given, in order, each once."""
+        self.packets = 0
+        self.captured_bytes = 0
+        """Bytes of packets that the capture holds, link headers included."""
+        self.wire_bytes = 0
+        """Bytes the packets had on the wire, link headers included."""
+        self.first_time_ns: int | None = None
+        """Of the earliest packet; None when there are no packets."""
+        self.last_time_ns: int | None = None
+        self.dropped_packets: int | None = None
+        """Packets that the capturing side says it lost, summed over the inputs that say it; None
+        when none does."""
+        self.tcp_packets = 0
+        """Packets that hold a TCP segment, those put together of fragments counted once."""
+        self.not_tcp_packets = 0
+        self.unreadable_packets = 0
+        """Packets whose link, IP or TCP header made no sense."""
+        self.other_packets: dict[str, int] = {}
+        """Packets that are read no further, by what they are (``ARP``, ``UDP``, ...)."""
+        self.tunnels: dict[str, int] = {}
+        """TCP segments found inside of tunnels, by kind; one in two tunnels counts for each."""
+        self.fragment_packets = 0
+        """IP fragments of what may hold TCP."""
+        self.lost_datagrams = 0
+        """IP packets of which not all fragments were captured."""
+        self.connections = 0
+        """TCP connections; the sum of the three below."""
+        self.kafka_connections = 0
+        self.tls_connections = 0
+        self.other_connections = 0
+        self.other_protocols: dict[str, int] = {}
+        """Connections that are not Kafka, by what they look like (``tls``, ``http``, ``unknown``,
+        ...); ``none`` for those without payload."""
+        self.payload_bytes = 0
+        """TCP payload of all connections, every byte of a stream once."""
+        self.kafka_bytes = 0
+        """Of these, on Kafka connections."""
+        self.decoded_bytes = 0
+        """Of these, in frames whose body was read to the end."""
+        self.undecoded_bytes = 0
+        """Of these, in frames whose body was not."""
+        self.skipped_bytes = 0
+        """Passed over while looking for a frame boundary."""
+        self.lost_bytes = 0
+        """Never captured: gaps in streams."""
+        self.snapped_bytes = 0
+        """Cut off by the snap length."""
+        self.retransmitted_bytes = 0
+        self.duplicate_bytes = 0
+        """Payload of packets that the capture holds more than once, without the first."""
+        self.out_of_order_packets = 0
+        self.anomalies: dict[AnomalyKind, AnomalyTotal] = {}
 
     @property
     def decoded_share(self) -> float | None:
@@ -141,8 +142,9 @@ class CaptureQuality:
 
     def count_anomaly(self, kind: AnomalyKind, size: int = 0, count: int = 1) -> None:
         """Count ``count`` anomalies of a kind, concerning ``size`` bytes together."""
-        total = self.anomalies.get(kind, _NO_ANOMALY)
-        self.anomalies[kind] = AnomalyTotal(total.count + count, total.bytes + size)
+        total = self.anomalies.setdefault(kind, AnomalyTotal())
+        total.count += count
+        total.bytes += size
 
     def merge(self, other: CaptureQuality) -> None:
         """Add what another part of the analysis saw; associative."""
@@ -152,8 +154,9 @@ class CaptureQuality:
         for name in _BY_NAME:
             _add_to(getattr(self, name), getattr(other, name))
         self.dropped_packets = _of_known(_add, self.dropped_packets, other.dropped_packets)
-        for name in _COUNTERS:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for name, count in vars(other).items():
+            if name not in _NOT_SUMMED:
+                setattr(self, name, getattr(self, name) + count)
         for kind, total in other.anomalies.items():
             self.count_anomaly(kind, total.bytes, total.count)
 
@@ -162,7 +165,7 @@ class CaptureQuality:
 
         ``anomalies`` is sorted by kind, each ``{count, bytes}``; what is counted by name, by name.
         """
-        result: dict[str, Any] = {item.name: getattr(self, item.name) for item in fields(self)}
+        result: dict[str, Any] = dict(vars(self))
         result["captures"] = list(self.captures)
         for name in _BY_NAME:
             result[name] = dict(sorted(getattr(self, name).items()))
@@ -176,8 +179,6 @@ class CaptureQuality:
         return result
 
 
-_NO_ANOMALY = AnomalyTotal(0, 0)
-
 _BY_NAME = ("other_packets", "tunnels", "other_protocols")
 _NOT_SUMMED = {
     "captures",
@@ -187,7 +188,6 @@ _NOT_SUMMED = {
     "anomalies",
     *_BY_NAME,
 }
-_COUNTERS = tuple(item.name for item in fields(CaptureQuality) if item.name not in _NOT_SUMMED)
 
 
 def _add_to(mine: dict[str, int], theirs: dict[str, int]) -> None:

@@ -10,7 +10,6 @@ A batch that cannot be read, or not to its end, gives a row of its own that has 
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from struct import Struct
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeAlias
@@ -228,8 +227,7 @@ class _Part(NamedTuple):
     """Position in the log of the first byte; Fetch of Kafka 0.7 only."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(NamedTuple):
     """Where a message stands."""
 
     row: Row

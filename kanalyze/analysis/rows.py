@@ -10,13 +10,11 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from kanalyze.analysis.extract import FETCH, PRODUCE, Extractors, Facts, Part
-from kanalyze.analysis.kafka07 import api_name_07, facts_07, like_07
 from kanalyze.analysis.row import ErrorItem, PartitionItem, Row, Status
 from kanalyze.analysis.sessions import MOST_LISTED, FetchSessions
 from kanalyze.analysis.topics import TopicNames
 from kanalyze.analysis.waits import LogEnds
 from kanalyze.protocol.error_codes import error_name
-from kanalyze.protocol.kafka07 import error_name_07
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -174,6 +172,9 @@ class RowMaker:
     def _api(self, wire: str, api_key: int | None) -> _Api:
         """Return what is known of an API, and keep it: there are at most 2^16 keys."""
         if wire != "kafka":
+            from kanalyze.analysis.kafka07 import api_name_07, like_07  # a protocol long gone
+            from kanalyze.protocol.kafka07 import error_name_07
+
             found = _Api(api_name_07(api_key), like_07(api_key), error_name_07)
         elif api_key is None:
             found = _Api(None, None, error_name)
@@ -207,6 +208,8 @@ class RowMaker:
         """Return what the bodies of an exchange say."""
         request, response = exchange.request, exchange.response
         if exchange.wire != "kafka":
+            from kanalyze.analysis.kafka07 import facts_07  # as above
+
             return facts_07(
                 request.values if request else None, response.values if response else None
             )

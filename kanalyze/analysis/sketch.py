@@ -11,11 +11,8 @@ those parts in any order all give the same answer, to the bit.
 
 from __future__ import annotations
 
-import math
 from array import array
-from dataclasses import dataclass
-from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -39,8 +36,7 @@ _INT64_MIN = -(2**63)
 _INT64_MAX = 2**63 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Int64Values:
+class Int64Values(NamedTuple):
     """Values, and what is worth computing once for all sketches that they are added to."""
 
     items: array[int]
@@ -116,7 +112,7 @@ class QuantileSketch:
         """
         if self.min is None or self.max is None:
             return None
-        rank = max(1, math.ceil(Fraction(str(q)) * self.count))
+        rank = max(1, _ceiling_of_share(q, self.count))
         if self.count <= EXACT_LIMIT:
             return sorted(self._pending)[rank - 1]
         if rank >= self.count:
@@ -172,6 +168,14 @@ class QuantileSketch:
     def _bucket_of_rank(self, rank: int) -> int:
         self._fold()
         return self._lowest + int(np.searchsorted(np.cumsum(self._buckets), rank))
+
+
+def _ceiling_of_share(share: float, count: int) -> int:
+    """Return ``ceil(share * count)``, computed of the shortest decimal of ``share``, 0 to 1."""
+    digits, _, exponent = str(share).partition("e")
+    whole, _, decimals = digits.partition(".")
+    per: int = 10 ** (len(decimals) - int(exponent or 0))
+    return -(-int(whole + decimals) * count // per)
 
 
 def _int64s(values: Iterable[int]) -> array[int]:

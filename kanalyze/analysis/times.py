@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
 
 from kanalyze.errors import UsageError
 
@@ -47,6 +46,8 @@ def parse_time_ns(text: str) -> int:
     """
     text = text.strip()
     if _UNIX_SECONDS.fullmatch(text):
+        from decimal import Decimal  # slow to import, and most filters tell no time
+
         return int(Decimal(text) * _NS_PER_S)
     match = _ISO_FRACTION.fullmatch(text)
     before, digits, after = match.groups() if match else (text, "0", "")
@@ -74,4 +75,6 @@ def parse_duration_ns(text: str) -> int:
     if match is None:
         raise UsageError(f"not a duration: {text!r} (a number and a unit, such as 10ms or 1.5s)")
     number, unit = match.groups()
+    from decimal import Decimal  # as above
+
     return int(Decimal(number) * _UNIT_NS[unit])

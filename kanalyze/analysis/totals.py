@@ -9,7 +9,6 @@ All sums have ``merge``, which is associative and commutative.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -46,16 +45,18 @@ MAX_SLOWEST = 10
 MAX_SLOWEST_TOPICS = 3
 
 
-@dataclass(slots=True)
 class RecordTotals:
     """Records and their bytes, and whether that is all of them."""
 
-    count: int = 0
-    bytes: int = 0
-    unknown: int = 0
-    """Requests or partitions whose records could not be counted."""
-    refused: int = 0
-    """Records in partitions that were answered with an error; in none of the above."""
+    __slots__ = ("bytes", "count", "refused", "unknown")
+
+    def __init__(self, count: int = 0, size: int = 0, unknown: int = 0, refused: int = 0) -> None:
+        self.count = count
+        self.bytes = size
+        self.unknown = unknown
+        """Requests or partitions whose records could not be counted."""
+        self.refused = refused
+        """Records in partitions that were answered with an error; in none of the above."""
 
     def merge(self, other: RecordTotals) -> None:
         """Add another sum."""
@@ -65,8 +66,7 @@ class RecordTotals:
         self.refused += other.refused
 
 
-@dataclass(slots=True)
-class RowSums:
+class RowSums(NamedTuple):
     """Sums over rows that are alike in API, version, status, client and broker."""
 
     status: str
@@ -95,17 +95,17 @@ class RowSums:
         return self.rows if self.status == "error" else 0
 
 
-@dataclass(slots=True)
 class WaitedTotals:
     """Fetches of which the broker held the answer back on purpose."""
 
-    requests: int = 0
-    errors: int = 0
-    request_bytes: int = 0
-    response_bytes: int = 0
-    record_count: int = 0
-    latency: QuantileSketch = field(default_factory=QuantileSketch)
-    total_time: QuantileSketch = field(default_factory=QuantileSketch)
+    def __init__(self) -> None:
+        self.requests = 0
+        self.errors = 0
+        self.request_bytes = 0
+        self.response_bytes = 0
+        self.record_count = 0
+        self.latency = QuantileSketch()
+        self.total_time = QuantileSketch()
 
     def add(self, sums: RowSums) -> None:
         """Add rows that waited."""
@@ -140,23 +140,23 @@ class WaitedTotals:
         }
 
 
-@dataclass(slots=True)
 class ApiTotals:
     """One API; its latencies are those of requests that did not wait on purpose."""
 
-    versions: Counter[str] = field(default_factory=Counter)
-    statuses: Counter[str] = field(default_factory=Counter)
-    requests: int = 0
-    responses: int = 0
-    request_bytes: int = 0
-    response_bytes: int = 0
-    throttled: int = 0
-    throttle_time_ms: int = 0
-    records: RecordTotals = field(default_factory=RecordTotals)
-    carries_records: bool = False
-    latency: QuantileSketch = field(default_factory=QuantileSketch)
-    total_time: QuantileSketch = field(default_factory=QuantileSketch)
-    waited: WaitedTotals = field(default_factory=WaitedTotals)
+    def __init__(self) -> None:
+        self.versions: Counter[str] = Counter()
+        self.statuses: Counter[str] = Counter()
+        self.requests = 0
+        self.responses = 0
+        self.request_bytes = 0
+        self.response_bytes = 0
+        self.throttled = 0
+        self.throttle_time_ms = 0
+        self.records = RecordTotals()
+        self.carries_records = False
+        self.latency = QuantileSketch()
+        self.total_time = QuantileSketch()
+        self.waited = WaitedTotals()
 
     def add(self, version: int | None, sums: RowSums) -> None:
         """Add rows of this API in one version."""
@@ -239,16 +239,16 @@ class PartySums(NamedTuple):
     """Of the rows that have one, without fetches that waited."""
 
 
-@dataclass(slots=True)
 class PartyTotals:
     """One client or one broker."""
 
-    requests: int = 0
-    errors: int = 0
-    request_bytes: int = 0
-    response_bytes: int = 0
-    latency: QuantileSketch = field(default_factory=QuantileSketch)
-    """Without fetches that waited."""
+    def __init__(self) -> None:
+        self.requests = 0
+        self.errors = 0
+        self.request_bytes = 0
+        self.response_bytes = 0
+        self.latency = QuantileSketch()
+        """Without fetches that waited."""
 
     def add(self, sums: PartySums) -> None:
         """Add rows of this client or broker."""
@@ -281,15 +281,15 @@ def _texts() -> SmallestTexts:
     return SmallestTexts(MAX_TEXTS)
 
 
-@dataclass(slots=True)
 class ClientTotals:
     """Everything that calls itself by one client id."""
 
-    party: PartyTotals = field(default_factory=PartyTotals)
-    ips: SmallestTexts = field(default_factory=_texts)
-    software: SmallestTexts = field(default_factory=_texts)
-    """Name and version, as the clients give them to the broker."""
-    principals: SmallestTexts = field(default_factory=_texts)
+    def __init__(self) -> None:
+        self.party = PartyTotals()
+        self.ips: SmallestTexts = _texts()
+        self.software: SmallestTexts = _texts()
+        """Name and version, as the clients give them to the broker."""
+        self.principals: SmallestTexts = _texts()
 
     def merge(self, other: ClientTotals) -> None:
         """Add another sum over the same client id."""
@@ -311,16 +311,16 @@ class ClientTotals:
         }
 
 
-@dataclass(slots=True)
 class TopicTotals:
     """One topic."""
 
-    produce_requests: int = 0
-    produced: RecordTotals = field(default_factory=RecordTotals)
-    fetch_requests: int = 0
-    fetched: RecordTotals = field(default_factory=RecordTotals)
-    errors: int = 0
-    """Error codes other than 0 that concern the topic, each counted."""
+    def __init__(self) -> None:
+        self.produce_requests = 0
+        self.produced = RecordTotals()
+        self.fetch_requests = 0
+        self.fetched = RecordTotals()
+        self.errors = 0
+        """Error codes other than 0 that concern the topic, each counted."""
 
     def merge(self, other: TopicTotals) -> None:
         """Add another sum over the same topic."""
@@ -345,13 +345,13 @@ class TopicTotals:
         }
 
 
-@dataclass(slots=True)
 class GroupTotals:
     """One consumer group."""
 
-    requests: int = 0
-    joins: int = 0
-    errors: int = 0
+    def __init__(self) -> None:
+        self.requests = 0
+        self.joins = 0
+        self.errors = 0
 
     def merge(self, other: GroupTotals) -> None:
         """Add another sum over the same group."""
@@ -364,13 +364,17 @@ class GroupTotals:
         return {"requests": self.requests, "joins": self.joins, "errors": self.errors}
 
 
-@dataclass(slots=True)
 class ErrorTotals:
     """One error code, of one API, on one topic."""
 
-    count: int = 0
-    first_time_ns: int | None = None
-    last_time_ns: int | None = None
+    __slots__ = ("count", "first_time_ns", "last_time_ns")
+
+    def __init__(
+        self, count: int = 0, first_time_ns: int | None = None, last_time_ns: int | None = None
+    ) -> None:
+        self.count = count
+        self.first_time_ns = first_time_ns
+        self.last_time_ns = last_time_ns
 
     def add(self, time_ns: int | None) -> None:
         """Count one occurrence, in a response that began at ``time_ns``."""

@@ -17,8 +17,7 @@ from __future__ import annotations
 import struct
 import sys
 import zlib
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -88,8 +87,7 @@ class _GzipDecoder:
         return self._member.decompress(self._member.unconsumed_tail + data, max_length)
 
 
-@dataclass(frozen=True, slots=True)
-class _Format:
+class _Format(NamedTuple):
     name: str
     decoder: Callable[[], tuple[_Decoder, tuple[type[Exception], ...]]]
     """Makes a decoder; gives the exceptions by which it says that the data is wrong, too."""

@@ -9,8 +9,7 @@ where they are shown. Secrets are never part of a ``repr`` or of a message.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 __all__ = [
     "CaptureInterface",
@@ -34,8 +33,7 @@ _BYTES_OF_AN_ENTRY: Final = 64
 """What an entry counts at least: many empty ones take memory too."""
 
 
-@dataclass(frozen=True, slots=True)
-class CaptureInterface:
+class CaptureInterface(NamedTuple):
     """An interface that packets were captured on. A pcap file has one, and no texts."""
 
     capture: str
@@ -53,8 +51,7 @@ class CaptureInterface:
     """The filter that was set while capturing, as text; None where it is told as a program."""
 
 
-@dataclass(frozen=True, slots=True)
-class Comment:
+class Comment(NamedTuple):
     """A comment in a capture."""
 
     capture: str
@@ -66,13 +63,15 @@ class Comment:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class DecryptionSecrets:
+class DecryptionSecrets(NamedTuple):
     """Keys to what is encrypted in a capture; shown nowhere."""
 
     kind: int
     """Secrets type: 0x544c534b for a TLS key log (the NSS format)."""
-    data: bytes = field(repr=False)
+    data: bytes
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(kind={self.kind})"
 
 
 class Description:

@@ -6,8 +6,7 @@ captures there are beside, nor when they are opened.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -23,21 +22,24 @@ if TYPE_CHECKING:
 __all__ = ["Joined", "Joiner", "OpenCapture", "cut"]
 
 
-@dataclass(slots=True, eq=False)
 class OpenCapture:
     """A capture being read."""
 
-    index: int
-    """In the order of the inputs; decides between equal times."""
-    reader: CaptureReader
-    batches: Iterator[PacketBatch]
-    batch: PacketBatch | None = None
-    keys: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
-    """Of each packet of ``batch``: the earliest time from it on. Within a batch they never fall."""
-    at: int = 0
-    """Packets of ``batch`` that were given out."""
-    given: int = 0
-    """Packets of the capture that were given out."""
+    __slots__ = ("at", "batch", "batches", "given", "index", "keys", "reader")
+
+    def __init__(self, index: int, reader: CaptureReader, batches: Iterator[PacketBatch]) -> None:
+        self.index = index
+        """In the order of the inputs; decides between equal times."""
+        self.reader = reader
+        self.batches = batches
+        self.batch: PacketBatch | None = None
+        self.keys: NDArray[np.int64] = np.empty(0, np.int64)
+        """Of each packet of ``batch``: the earliest time from it on. Within a batch they never
+        fall."""
+        self.at = 0
+        """Packets of ``batch`` that were given out."""
+        self.given = 0
+        """Packets of the capture that were given out."""
 
     @property
     def head(self) -> tuple[int, int]:
@@ -88,8 +90,7 @@ def cut(batch: PacketBatch, here: slice, number: NDArray[np.int64]) -> PacketBat
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Joined:
+class Joined(NamedTuple):
     """Packets of several captures, by time."""
 
     batch: PacketBatch

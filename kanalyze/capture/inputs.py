@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import glob
 import os
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kanalyze.capture.reader import CaptureReader, NotACaptureError, open_capture
 from kanalyze.capture.source import STDIN, capture_name, open_source
@@ -35,8 +34,7 @@ __all__ = [
 _PEEK_BYTES: Final = 64 << 10
 
 
-@dataclass(frozen=True, slots=True)
-class FoundCapture:
+class FoundCapture(NamedTuple):
     """A capture that an argument names."""
 
     path: str

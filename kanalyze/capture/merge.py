@@ -15,7 +15,6 @@ the earliest time from there on, as far as the batch goes.
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
@@ -239,7 +238,7 @@ class MergedCaptures:
         each.reader.close()
         name = self.names[each.index]
         self.anomalies += [
-            replace(anomaly, detail=f"{name}: {anomaly.detail}")
+            anomaly._replace(detail=f"{name}: {anomaly.detail}")
             for anomaly in each.reader.anomalies
         ]
         self._bytes_closed += each.reader.bytes_read
@@ -272,7 +271,8 @@ class MergedCaptures:
         self._places.add_runs(joined.starts, joined.captures, joined.within, count)
         for each, taken in parts:
             each.give(taken)
-        return replace(joined.batch, number=self._numbers(count))
+        joined.batch.number = self._numbers(count)
+        return joined.batch
 
     def _numbers(self, count: int) -> NDArray[np.int64]:
         first = self.packets + 1

@@ -10,8 +10,7 @@ handful in a file) are looked at one by one.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -52,8 +51,7 @@ _MAX_DROPS: Final = 1 << 32
 """A packet that says that more were dropped before it says nothing to be believed."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Packets:
+class _Packets(NamedTuple):
     """Fields of packet blocks, an entry each."""
 
     ticks: NDArray[np.uint64]

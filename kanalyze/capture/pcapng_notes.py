@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import ipaddress
 import struct
-from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -57,8 +56,7 @@ _NS_PER_S: Final = 1_000_000_000
 _INT64_MAX: Final = (1 << 63) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Clock:
+class Clock(NamedTuple):
     """What the packets of an interface need to be read."""
 
     link_type: int

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final, Self
 from kanalyze.capture.compressed import DamagedDataError, DecompressedSource, compression_name
 from kanalyze.capture.description import Description
 from kanalyze.capture.pcap import PCAP_MAGICS, PcapParser
-from kanalyze.capture.pcapng import PCAPNG_MAGIC, PcapngParser
 from kanalyze.capture.source import open_source
 from kanalyze.errors import CaptureError
 from kanalyze.model import Anomaly, AnomalyKind
@@ -35,10 +34,11 @@ __all__ = [
     "open_capture",
 ]
 
-DEFAULT_BUFFER_BYTES: Final = 4 << 20
+DEFAULT_BUFFER_BYTES: Final = 8 << 20
 MIN_BUFFER_BYTES: Final = 64
 """The least that a buffer is made with: the headers that begin a file fit."""
 _MAGIC_BYTES: Final = 4
+_PCAPNG_MAGIC: Final = b"\x0a\x0d\x0d\x0a"
 
 
 class NotACaptureError(CaptureError):
@@ -196,7 +196,9 @@ class CaptureReader:
     def _choose(self, magic: bytes) -> CaptureParser:
         if magic in PCAP_MAGICS:
             return PcapParser(self.name, self.description)
-        if magic == PCAPNG_MAGIC:
+        if magic == _PCAPNG_MAGIC:
+            from kanalyze.capture.pcapng import PcapngParser  # not for most captures
+
             return PcapngParser(self.name, self.description)
         if self.anomalies:
             raise NotACaptureError(f"{self.name}: {self.anomalies[0].detail}")

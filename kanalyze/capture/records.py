@@ -6,8 +6,7 @@ bytes handed in. Must not know: where the bytes come from; nothing here reads a 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
@@ -31,15 +30,24 @@ STANDARD_SNAP_BYTES = 262_144
 """The largest packet that tcpdump and Wireshark write, whatever the snap length says."""
 
 
-@dataclass(frozen=True, slots=True)
 class Columns:
     """Packets as columns, not numbered yet; the meaning is that of :class:`PacketBatch`."""
 
-    time_ns: NDArray[np.int64]
-    offset: NDArray[np.int64]
-    captured_bytes: NDArray[np.int64]
-    wire_bytes: NDArray[np.int64]
-    link_type: NDArray[np.int32]
+    __slots__ = ("captured_bytes", "link_type", "offset", "time_ns", "wire_bytes")
+
+    def __init__(
+        self,
+        time_ns: NDArray[np.int64],
+        offset: NDArray[np.int64],
+        captured_bytes: NDArray[np.int64],
+        wire_bytes: NDArray[np.int64],
+        link_type: NDArray[np.int32],
+    ) -> None:
+        self.time_ns = time_ns
+        self.offset = offset
+        self.captured_bytes = captured_bytes
+        self.wire_bytes = wire_bytes
+        self.link_type = link_type
 
     def __len__(self) -> int:
         return len(self.time_ns)
@@ -57,8 +65,7 @@ class Columns:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Parsed:
+class Parsed(NamedTuple):
     """What a parser made of the bytes between ``start`` and ``end``."""
 
     columns: Columns | None

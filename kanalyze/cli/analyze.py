@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from kanalyze.protocol.catalog import Catalog
 
 if TYPE_CHECKING:
     import argparse
+    import threading
     from collections.abc import Iterator
 
     from kanalyze.connection.kafka import Keep
@@ -94,6 +94,8 @@ def progress_bar(analysis: Analysis, *, wanted: bool = True) -> Iterator[None]:
     if not (wanted and sys.stderr.isatty()):
         yield
         return
+    import threading  # slow to import, and only a terminal has a bar
+
     done = threading.Event()
     watcher = threading.Thread(target=_watch, args=(analysis, done), daemon=True)
     watcher.start()

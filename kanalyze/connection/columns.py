@@ -6,7 +6,7 @@ paired, nor what becomes of them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from copy import copy
 from typing import TYPE_CHECKING
 
 from kanalyze.connection.exchange import Exchange, Message
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 __all__ = ["ExchangeColumns"]
 
 
-@dataclass(frozen=True, slots=True)
 class ExchangeColumns:
     """Exchanges of one API version, each with a request and a response that were read whole.
 
@@ -34,53 +33,105 @@ class ExchangeColumns:
     in it are valid as long as the batch of packets that the exchanges came in.
     """
 
-    api_key: int
-    api_version: int
-    peers: tuple[Peers, ...]
-    peer: NDArray[np.int64]
-    """Index in ``peers``."""
-    lost_ns: NDArray[np.int64]
-    """``Exchange.lost_ns``; -1 for None."""
-    correlation_id: NDArray[np.int64]
-    client_id_start: NDArray[np.int64]
-    """Index in ``data`` of the first byte of the client id."""
-    client_id_length: NDArray[np.int64]
-    """In bytes; -1 where the client id is null."""
-    request_start_ns: NDArray[np.int64]
-    request_end_ns: NDArray[np.int64]
-    request_packet: NDArray[np.int64]
-    request_end_packet: NDArray[np.int64]
-    request_bytes: NDArray[np.int64]
-    response_start_ns: NDArray[np.int64]
-    response_end_ns: NDArray[np.int64]
-    response_packet: NDArray[np.int64]
-    response_end_packet: NDArray[np.int64]
-    response_bytes: NDArray[np.int64]
-    data: NDArray[np.uint8]
-    asked: Fields
-    """What was read of the requests; places are in ``data``."""
-    answered: Fields
-    """What was read of the responses."""
-    turn: NDArray[np.int64]
-    """Place among all exchanges of the step, in the order in which they ended on the wire."""
+    __slots__ = (
+        "answered",
+        "api_key",
+        "api_version",
+        "asked",
+        "client_id_length",
+        "client_id_start",
+        "correlation_id",
+        "data",
+        "lost_ns",
+        "peer",
+        "peers",
+        "request_bytes",
+        "request_end_ns",
+        "request_end_packet",
+        "request_packet",
+        "request_start_ns",
+        "response_bytes",
+        "response_end_ns",
+        "response_end_packet",
+        "response_packet",
+        "response_start_ns",
+        "turn",
+    )
+
+    def __init__(
+        self,
+        api_key: int,
+        api_version: int,
+        peers: tuple[Peers, ...],
+        peer: NDArray[np.int64],
+        lost_ns: NDArray[np.int64],
+        correlation_id: NDArray[np.int64],
+        client_id_start: NDArray[np.int64],
+        client_id_length: NDArray[np.int64],
+        request_start_ns: NDArray[np.int64],
+        request_end_ns: NDArray[np.int64],
+        request_packet: NDArray[np.int64],
+        request_end_packet: NDArray[np.int64],
+        request_bytes: NDArray[np.int64],
+        response_start_ns: NDArray[np.int64],
+        response_end_ns: NDArray[np.int64],
+        response_packet: NDArray[np.int64],
+        response_end_packet: NDArray[np.int64],
+        response_bytes: NDArray[np.int64],
+        data: NDArray[np.uint8],
+        asked: Fields,
+        answered: Fields,
+        turn: NDArray[np.int64],
+    ) -> None:
+        self.api_key = api_key
+        self.api_version = api_version
+        self.peers = peers
+        self.peer = peer
+        """Index in ``peers``."""
+        self.lost_ns = lost_ns
+        """``Exchange.lost_ns``; -1 for None."""
+        self.correlation_id = correlation_id
+        self.client_id_start = client_id_start
+        """Index in ``data`` of the first byte of the client id."""
+        self.client_id_length = client_id_length
+        """In bytes; -1 where the client id is null."""
+        self.request_start_ns = request_start_ns
+        self.request_end_ns = request_end_ns
+        self.request_packet = request_packet
+        self.request_end_packet = request_end_packet
+        self.request_bytes = request_bytes
+        self.response_start_ns = response_start_ns
+        self.response_end_ns = response_end_ns
+        self.response_packet = response_packet
+        self.response_end_packet = response_end_packet
+        self.response_bytes = response_bytes
+        self.data = data
+        self.asked = asked
+        """What was read of the requests; places are in ``data``."""
+        self.answered = answered
+        """What was read of the responses."""
+        self.turn = turn
+        """Place among all exchanges of the step, in the order in which they ended on the wire."""
 
     def __len__(self) -> int:
         return len(self.peer)
 
     def taken(self, index: NDArray[np.int64]) -> ExchangeColumns:
         """Return the exchanges that ``index`` names, in its order."""
-        every = {name: getattr(self, name)[index] for name in _BY_EXCHANGE}
-        asked, answered = taken(self.asked, index), taken(self.answered, index)
-        return replace(self, **every, asked=asked, answered=answered)
+        made = copy(self)
+        for name in _BY_EXCHANGE:
+            setattr(made, name, getattr(self, name)[index])
+        made.asked, made.answered = taken(self.asked, index), taken(self.answered, index)
+        return made
 
     def packed(self) -> ExchangeColumns:
         """Return the same with a buffer of its own, no larger than its texts."""
         packing = Packing(self.data)
-        start = packing.places(self.client_id_start, self.client_id_length)
-        asked, answered = packing.fields(self.asked), packing.fields(self.answered)
-        return replace(
-            self, client_id_start=start, asked=asked, answered=answered, data=packing.bytes()
-        )
+        made = copy(self)
+        made.client_id_start = packing.places(self.client_id_start, self.client_id_length)
+        made.asked, made.answered = packing.fields(self.asked), packing.fields(self.answered)
+        made.data = packing.bytes()
+        return made
 
     def exchanges(self) -> list[Exchange]:
         """Return them as objects."""

@@ -6,8 +6,7 @@ found.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from kanalyze.model import TcpConnection
@@ -15,21 +14,21 @@ if TYPE_CHECKING:
 __all__ = ["ConnectionCounts", "EndedConnection"]
 
 
-@dataclass(slots=True)
 class ConnectionCounts:
     """What the connections turned out to be, and how much of them was read; sums may be added."""
 
-    kafka: int = 0
-    tls: int = 0
-    other: int = 0
-    kafka_bytes: int = 0
-    """TCP payload of Kafka connections, each byte once."""
-    decoded_bytes: int = 0
-    undecoded_bytes: int = 0
-    skipped_bytes: int = 0
-    by_protocol: dict[str, int] = field(default_factory=dict)
-    """Connections that are not Kafka, by protocol (one of ``guess.PROTOCOLS``); their sum is
-    ``tls`` and ``other`` together. A protocol with none is not there."""
+    def __init__(self) -> None:
+        self.kafka = 0
+        self.tls = 0
+        self.other = 0
+        self.kafka_bytes = 0
+        """TCP payload of Kafka connections, each byte once."""
+        self.decoded_bytes = 0
+        self.undecoded_bytes = 0
+        self.skipped_bytes = 0
+        self.by_protocol: dict[str, int] = {}
+        """Connections that are not Kafka, by protocol (one of ``guess.PROTOCOLS``); their sum is
+        ``tls`` and ``other`` together. A protocol with none is not there."""
 
     def count(self, protocol: str) -> None:
         """Count a connection that is not Kafka."""
@@ -40,8 +39,7 @@ class ConnectionCounts:
             self.other += 1
 
 
-@dataclass(frozen=True, slots=True)
-class EndedConnection:
+class EndedConnection(NamedTuple):
     """One TCP connection that ended, or whose capture did."""
 
     tcp: TcpConnection

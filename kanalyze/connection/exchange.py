@@ -6,7 +6,6 @@ how frames are read or what becomes of an exchange.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -16,21 +15,40 @@ if TYPE_CHECKING:
 __all__ = ["Exchange", "Message", "Peers"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Peers:
     """The two ends of a Kafka connection and what they said of themselves so far.
 
     It does not change: what is learned later makes another one, for the exchanges from there on.
     """
 
-    tcp: TcpConnection
-    client: Endpoint
-    broker: Endpoint
-    software_name: str | None = None
-    """``ClientSoftwareName`` of ApiVersions v3+ (KIP-511)."""
-    software_version: str | None = None
-    principal: str | None = None
-    """The user of SASL/PLAIN or SCRAM; never a secret."""
+    __slots__ = ("broker", "client", "principal", "software_name", "software_version", "tcp")
+
+    def __init__(
+        self,
+        tcp: TcpConnection,
+        client: Endpoint,
+        broker: Endpoint,
+        software_name: str | None = None,
+        software_version: str | None = None,
+        principal: str | None = None,
+    ) -> None:
+        self.tcp = tcp
+        self.client = client
+        self.broker = broker
+        self.software_name = software_name
+        """``ClientSoftwareName`` of ApiVersions v3+ (KIP-511)."""
+        self.software_version = software_version
+        self.principal = principal
+        """The user of SASL/PLAIN or SCRAM; never a secret."""
+
+    def with_software(self, name: str, version: str) -> Peers:
+        """Return the same with what the client calls itself."""
+        return Peers(self.tcp, self.client, self.broker, name, version, self.principal)
+
+    def with_principal(self, principal: str) -> Peers:
+        """Return the same with the user that logged in."""
+        software = self.software_name, self.software_version
+        return Peers(self.tcp, self.client, self.broker, *software, principal)
 
 
 class Message:
@@ -86,7 +104,6 @@ class Message:
         return made
 
 
-@dataclass(slots=True, eq=False)
 class Exchange:
     """One request and its response.
 
@@ -95,22 +112,49 @@ class Exchange:
     ``api_version`` are None too.
     """
 
-    peers: Peers
-    """As they were known with the request; of a response alone, when it was read."""
-    request: Message | None
-    response: Message | None
-    api_key: int | None
-    api_version: int | None
-    correlation_id: int | None
-    """None in Kafka 0.7, which has none."""
-    client_id: str | None
-    one_way: bool = False
-    """No response is due: Produce with acks=0."""
-    malformed: bool = False
-    """A body could not be read: it breaks its grammar, or bytes of it are missing."""
-    anomalies: list[AnomalyKind] = field(default_factory=list)
-    lost_ns: int | None = None
-    """When bytes of the connection were last found missing before the exchange ended; None while
-    all were there."""
-    wire: str = "kafka"
-    """``kafka`` or ``kafka-0.7``: which protocol's keys and values these are."""
+    __slots__ = (
+        "anomalies",
+        "api_key",
+        "api_version",
+        "client_id",
+        "correlation_id",
+        "lost_ns",
+        "malformed",
+        "one_way",
+        "peers",
+        "request",
+        "response",
+        "wire",
+    )
+
+    def __init__(
+        self,
+        peers: Peers,
+        request: Message | None,
+        response: Message | None,
+        api_key: int | None,
+        api_version: int | None,
+        correlation_id: int | None,
+        client_id: str | None,
+        one_way: bool = False,
+        wire: str = "kafka",
+    ) -> None:
+        self.peers = peers
+        """As they were known with the request; of a response alone, when it was read."""
+        self.request = request
+        self.response = response
+        self.api_key = api_key
+        self.api_version = api_version
+        self.correlation_id = correlation_id
+        """None in Kafka 0.7, which has none."""
+        self.client_id = client_id
+        self.one_way = one_way
+        """No response is due: Produce with acks=0."""
+        self.malformed = False
+        """A body could not be read: it breaks its grammar, or bytes of it are missing."""
+        self.anomalies: list[AnomalyKind] = []
+        self.lost_ns: int | None = None
+        """When bytes of the connection were last found missing before the exchange ended; None
+        while all were there."""
+        self.wire = wire
+        """``kafka`` or ``kafka-0.7``: which protocol's keys and values these are."""

@@ -13,13 +13,14 @@ import struct
 from typing import TYPE_CHECKING
 
 from kanalyze.connection.evidence import RequestHead, names_client, read_head
+from kanalyze.connection.first07 import verdict_07
 from kanalyze.connection.locate import after_tokens
 from kanalyze.protocol.framing import LARGEST_FRAME_BYTES
 
 if TYPE_CHECKING:
     from kanalyze.connection.held import HeldStream
     from kanalyze.connection.locate import RequestLocator
-    from kanalyze.connection.locate07 import Request07Locator, Verdict
+    from kanalyze.connection.locate07 import Verdict
     from kanalyze.connection.reader import MessageReader
     from kanalyze.protocol.catalog import Catalog
 
@@ -86,12 +87,10 @@ class FirstBytesReader:
         reader: MessageReader,
         catalog: Catalog,
         locate: RequestLocator,
-        locate07: Request07Locator,
     ) -> None:
         self._reader = reader
         self._catalog = catalog
         self._locate = locate
-        self._locate07 = locate07
 
     def look(self, first: FirstBytes, held: HeldStream, *, last: bool = False) -> None:
         """Bring ``first`` up to date, if what came since can change it."""
@@ -99,7 +98,7 @@ class FirstBytesReader:
             return
         view = held.read(0, held.first_run_end)
         first.new = self.verdict(view)
-        first.old = self._locate07.verdict(view)
+        first.old = verdict_07(view)
         first.tokens = after_tokens(view, self.verdict) if first.new == "no" else "no"
         if len(view) < _FEW_BYTES and first.new == "no" and first.tokens == "no":
             # A token whose head is not all there.
@@ -115,7 +114,7 @@ class FirstBytesReader:
         header = self._locate.whole_request(view)
         if header is None or not names_client(view, header):
             return False
-        return self._locate07.verdict(view) != "yes"
+        return verdict_07(view) != "yes"
 
     def verdict(self, view: memoryview) -> Verdict:
         """Tell whether a request begins at the view's first byte; as ``RequestLocator.verdict``.

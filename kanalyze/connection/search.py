@@ -13,14 +13,12 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from kanalyze.connection.evidence import has_answer, read_head
-from kanalyze.protocol.kafka07 import parse_request
 from kanalyze.protocol.wire import WireError
 
 if TYPE_CHECKING:
     from kanalyze.connection.evidence import RequestHead
     from kanalyze.connection.held import HeldStream
     from kanalyze.connection.locate import RequestLocator
-    from kanalyze.connection.locate07 import Request07Locator
     from kanalyze.connection.reader import MessageReader
 
 __all__ = ["Search", "Searcher", "Wire"]
@@ -71,12 +69,9 @@ class Search:
 class Searcher:
     """Searches."""
 
-    def __init__(
-        self, reader: MessageReader, locate: RequestLocator, locate07: Request07Locator
-    ) -> None:
+    def __init__(self, reader: MessageReader, locate: RequestLocator) -> None:
         self._reader = reader
         self._locate = locate
-        self._locate07 = locate07
 
     def look(
         self, search: Search, held: HeldStream, other: HeldStream, *, last: bool = False
@@ -111,9 +106,12 @@ class Searcher:
     def _run(self, search: Search, held: HeldStream, end: int, *, final: bool) -> Wire | None:
         if self._new(search, held, end, final=final):
             return "kafka"
+        # What begins as Kafka does needs no search, and what reads 0.7 is not loaded for it.
+        from kanalyze.connection.locate07 import Request07Locator
+
         view = held.read(search.sought_07, end)
-        found, keep = self._locate07(view)
-        if found is not None and self._is_sound_07(view[found:]):
+        found, keep = Request07Locator()(view)
+        if found is not None and _is_sound_07(view[found:]):
             return "kafka-0.7"
         search.sought_07 += keep if found is None else found + 1
         return None
@@ -204,17 +202,21 @@ class Searcher:
             len({head.correlation_id for head in answered}) >= _ENOUGH_ANSWERED
         )
 
-    def _is_sound_07(self, view: memoryview) -> bool:
-        """Tell whether a request of Kafka 0.7 is one, and says enough to be no accident."""
-        if self._locate07.verdict(view) != "yes":
-            return False
-        size = int.from_bytes(view[:4], "big")
-        try:
-            request = parse_request(view[: size + 4])
-        except WireError:
-            return False
-        return any(
-            len(part.topic) >= _SHORTEST_TOPIC_07
-            or (part.messages is not None and part.messages.whole_bytes > 0)
-            for part in request.parts
-        )
+
+def _is_sound_07(view: memoryview) -> bool:
+    """Tell whether a request of Kafka 0.7 is one, and says enough to be no accident."""
+    from kanalyze.connection.locate07 import Request07Locator  # as above
+    from kanalyze.protocol.kafka07 import parse_request
+
+    if Request07Locator.verdict(view) != "yes":
+        return False
+    size = int.from_bytes(view[:4], "big")
+    try:
+        request = parse_request(view[: size + 4])
+    except WireError:
+        return False
+    return any(
+        len(part.topic) >= _SHORTEST_TOPIC_07
+        or (part.messages is not None and part.messages.whole_bytes > 0)
+        for part in request.parts
+    )

@@ -10,15 +10,12 @@ each of them and for all together.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from kanalyze.connection.columnar import ColumnReader
 from kanalyze.connection.ended import ConnectionCounts, EndedConnection
 from kanalyze.connection.exchange import Peers
-from kanalyze.connection.guess import guess_protocol
 from kanalyze.connection.kafka import PATIENCE_BYTES, KafkaConnection
-from kanalyze.connection.kafka07 import Kafka07Connection
 from kanalyze.connection.locate import RequestLocator
 from kanalyze.connection.order import Ended
 from kanalyze.connection.tls import is_alert, is_client_hello
@@ -30,6 +27,7 @@ if TYPE_CHECKING:
 
     from kanalyze.connection.exchange import Exchange
     from kanalyze.connection.kafka import Keep
+    from kanalyze.connection.kafka07 import Kafka07Connection
     from kanalyze.connection.reader import MessageReader
     from kanalyze.connection.undecided import Found
     from kanalyze.model import StreamItem, StreamUpdate, TcpConnection
@@ -43,19 +41,21 @@ BrokerSide: TypeAlias = "Callable[[str, int], bool]"
 _MOST_UNDECIDED_BYTES = 64 * 1024 * 1024
 _MOST_KAFKA_BYTES = 192 * 1024 * 1024
 
-_Connection: TypeAlias = KafkaConnection | Kafka07Connection
+_Connection: TypeAlias = "KafkaConnection | Kafka07Connection"
 
 
-@dataclass(slots=True)
 class _Kafka:
     """A Kafka connection, and what its exchanges told of it."""
 
-    connection: _Connection
-    client_side: int
-    protocol: str
-    client_id: str | None = None
-    requests: int = 0
-    held_bytes: int = 0
+    __slots__ = ("client_id", "client_side", "connection", "held_bytes", "protocol", "requests")
+
+    def __init__(self, connection: _Connection, client_side: int, protocol: str) -> None:
+        self.connection = connection
+        self.client_side = client_side
+        self.protocol = protocol
+        self.client_id: str | None = None
+        self.requests = 0
+        self.held_bytes = 0
 
     def note(self, exchanges: Iterable[Exchange]) -> None:
         for exchange in exchanges:
@@ -319,6 +319,8 @@ class ConnectionTracker:
         from_start = tcp.start_seen[client_side] and in_sync[client_side]
         connection: _Connection
         if wire == "kafka-0.7":
+            from kanalyze.connection.kafka07 import Kafka07Connection  # a protocol long gone
+
             connection = Kafka07Connection(
                 peers, client_side, in_sync=in_sync, from_start=from_start, keep=self._keep
             )
@@ -396,6 +398,8 @@ class ConnectionTracker:
         serial = state.tcp.serial
         del self._undecided[serial]
         if protocol is None:
+            from kanalyze.connection.guess import guess_protocol  # not where all is Kafka
+
             first, second = (side.held.head for side in state.sides)
             protocol = guess_protocol(first, second)
             if protocol == "unknown" and self._judge.is_tls(state):

@@ -18,7 +18,6 @@ from kanalyze.connection.evidence import is_answered_first
 from kanalyze.connection.first_bytes import FirstBytes, FirstBytesReader
 from kanalyze.connection.held import HeldStream
 from kanalyze.connection.locate import RequestLocator
-from kanalyze.connection.locate07 import Request07Locator
 from kanalyze.connection.search import Search, Searcher
 from kanalyze.connection.tls import (
     find_records,
@@ -182,9 +181,8 @@ class Judge:
     def __init__(self, reader: MessageReader, catalog: Catalog) -> None:
         self._reader = reader
         self.locate = RequestLocator(reader, catalog)
-        self.locate07 = Request07Locator()
-        self._first = FirstBytesReader(reader, catalog, self.locate, self.locate07)
-        self._searcher = Searcher(reader, self.locate, self.locate07)
+        self._first = FirstBytesReader(reader, catalog, self.locate)
+        self._searcher = Searcher(reader, self.locate)
 
     def at_first_sight(self, update: StreamUpdate, client_side: int | None) -> Found | None:
         """Tell of a new connection that it is Kafka, where its first segments leave no doubt.

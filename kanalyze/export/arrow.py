@@ -45,9 +45,16 @@ class BatchMaker:
     escapes (``\\udc80``): Arrow holds UTF-8 alone.
     """
 
-    def __init__(self, columns: Sequence[Column] = COLUMNS) -> None:
+    def __init__(self, columns: Sequence[Column] = COLUMNS, *, coded: bool = False) -> None:
+        """Make one.
+
+        Args:
+            columns: those of the batches, in this order.
+            coded: have texts as ``dictionary<int32, string>``, with the words of each batch in
+                the order in which they appear; else as ``string``.
+        """
         self._columns = columns
-        self.schema = arrow_schema(columns)
+        self.schema = arrow_schema(columns, coded=coded)
         """The ``pyarrow.Schema`` of all batches."""
 
     def of_rows(self, rows: Sequence[AnyRow]) -> Any:
@@ -125,14 +132,36 @@ def _numbers(kind: Any, ints: Ints) -> Any:
 def _texts(kind: Any, texts: Words) -> Any:
     import pyarrow as pa
 
+    if pa.types.is_dictionary(kind):
+        return _coded_texts(texts)
     codes, words = words_in_use(texts)
     if not len(codes) or codes.min() == codes.max():
         return _one_text(kind, Words(codes, words))
-    known = _from_buffers(kind, len(words), None, *_text_buffers(map(_encoded, words)))
+    return _dictionary(codes, words).dictionary_decode()
+
+
+def _coded_texts(texts: Words) -> Any:
+    """Return texts as a DictionaryArray that depends on nothing but the texts."""
+    codes, words = texts
+    last = len(codes)
+    # Where each word stands first; a null, code -1, comes to the end, where it counts for nothing.
+    first = np.full(len(words) + 1, last, dtype=np.int64)
+    first[codes[::-1]] = np.arange(last - 1, -1, -1)
+    first[-1] = last
+    order = np.argsort(first)[: int((first < last).sum())]
+    places = np.full(len(words) + 1, -1, dtype=np.int32)
+    places[order] = np.arange(len(order))
+    return _dictionary(places[codes], [words[code] for code in order.tolist()])
+
+
+def _dictionary(codes: NDArray[np.int32], words: Sequence[str]) -> Any:
+    import pyarrow as pa
+
+    known = _from_buffers(pa.string(), len(words), None, *_text_buffers(map(_encoded, words)))
     nulls = codes < 0
     places = np.where(nulls, 0, codes).astype(np.int32, copy=False)
     indices = _from_buffers(pa.int32(), len(codes), ~nulls, places)
-    return pa.DictionaryArray.from_arrays(indices, known).dictionary_decode()
+    return pa.DictionaryArray.from_arrays(indices, known)
 
 
 def _one_text(kind: Any, texts: Words) -> Any:

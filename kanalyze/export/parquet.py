@@ -7,6 +7,7 @@ file is opened.
 
 from __future__ import annotations
 
+import base64
 import sys
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -16,7 +17,7 @@ from kanalyze.errors import UsageError
 from kanalyze.export.arrow import BatchMaker
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
 from kanalyze.export.row_groups import RowGroups
-from kanalyze.export.schema import parquet_paths
+from kanalyze.export.schema import arrow_schema, parquet_paths
 from kanalyze.export.writer import FileWriter
 
 if TYPE_CHECKING:
@@ -45,14 +46,19 @@ class ParquetWriter(FileWriter):
 
         super().__init__(OutputFile(destination))
         self._columns = columns
-        self._maker = BatchMaker(columns)
+        # Texts come as codes and words, which is how Parquet holds them too.
+        self._maker = BatchMaker(columns, coded=True)
         self._groups = RowGroups(columns, most_rows=ROW_GROUP_ROWS, most_bytes=ROW_GROUP_BYTES)
         self._writer = pq.ParquetWriter(
             _Positioned(self.output.file),
             self._maker.schema,
             compression="zstd",
             use_dictionary=_repeating(columns),
+            store_schema=False,
         )
+        # What the file is to be read as: texts as texts.
+        plain = base64.b64encode(arrow_schema(columns).serialize().to_pybytes()).decode("ascii")
+        self._writer.add_key_value_metadata({"ARROW:schema": plain})
 
     def write(self, rows: Sequence[AnyRow]) -> None:
         """Write rows; raises OSError."""

@@ -37,25 +37,30 @@ def choose_columns(
     return tuple(known[name] for name in asked)
 
 
-def arrow_schema(columns: Sequence[Column] = COLUMNS) -> Any:
+def arrow_schema(columns: Sequence[Column] = COLUMNS, *, coded: bool = False) -> Any:
     """Return the ``pyarrow.Schema`` of columns.
 
-    Each field's metadata holds its ``meaning`` and, where it has one, its ``unit``.
+    Each field's metadata holds its ``meaning`` and, where it has one, its ``unit``. With ``coded``
+    texts are ``dictionary<int32, string>``.
     """
     import pyarrow as pa
 
-    return pa.schema([_field(column) for column in columns])
+    return pa.schema([_field(column, coded=coded) for column in columns])
 
 
-def arrow_type(column: Column) -> Any:
-    """Return the ``pyarrow.DataType`` of a column."""
+def arrow_type(column: Column, *, coded: bool = False) -> Any:
+    """Return the ``pyarrow.DataType`` of a column; ``coded`` as in :func:`arrow_schema`."""
     import pyarrow as pa
 
+    text = pa.dictionary(pa.int32(), pa.string()) if coded else pa.string()
     # Items are named as Parquet names them, so that what is read back has the same schema.
     if column.type == "list<struct>":
-        return pa.list_(pa.field("element", pa.struct([_field(item) for item in column.fields])))
+        fields = [_field(item, coded=coded) for item in column.fields]
+        return pa.list_(pa.field("element", pa.struct(fields)))
     if column.type == "list<string>":
-        return pa.list_(pa.field("element", pa.string()))
+        return pa.list_(pa.field("element", text))
+    if column.type == "string":
+        return text
     if column.type == "bool":
         return pa.bool_()
     return getattr(pa, column.type)()
@@ -79,10 +84,10 @@ def parquet_paths(columns: Sequence[Column] = COLUMNS) -> dict[str, str]:
     return paths
 
 
-def _field(column: Column) -> Any:
+def _field(column: Column, *, coded: bool) -> Any:
     import pyarrow as pa
 
     metadata = {"meaning": column.meaning}
     if column.unit:
         metadata["unit"] = column.unit
-    return pa.field(column.name, arrow_type(column), column.nullable, metadata)
+    return pa.field(column.name, arrow_type(column, coded=coded), column.nullable, metadata)

@@ -6,7 +6,6 @@ In: addresses as numbers. Out: canonical text. Must not know: packets.
 from __future__ import annotations
 
 import functools
-import ipaddress
 
 __all__ = ["ip_text"]
 
@@ -19,7 +18,9 @@ def ip_text(high: int, low: int, *, is_ipv6: bool) -> str:
     IPv6 addresses that wrap an IPv4 one are written ``::ffff:1.2.3.4``.
     """
     if not is_ipv6:
-        return str(ipaddress.IPv4Address(low))
+        return ".".join(map(str, low.to_bytes(4)))
+    import ipaddress  # slow to import, and many captures have no IPv6
+
     address = ipaddress.IPv6Address(high << 64 | low)
     # Python writes these with dots from 3.13 on only.
     mapped = address.ipv4_mapped

@@ -6,7 +6,6 @@ begins a connection, and its number. Must not know: open connections.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kanalyze.net.direction import PAST_WINDOW_BYTES, distance
@@ -22,17 +21,24 @@ if TYPE_CHECKING:
 __all__ = ["ClosedPairs"]
 
 
-@dataclass(slots=True)
 class _Closed:
     """What is remembered of the last connection on a pair of endpoints."""
 
-    number: int
-    closed_ns: int
-    sequences: tuple[tuple[int, int] | None, tuple[int, int] | None]
-    """For the lower and the higher end: sequence number of the stream's first byte, and of the
-    byte after its last; None where nothing was seen."""
-    late: int = 0
-    """Segments with payload since."""
+    __slots__ = ("closed_ns", "late", "number", "sequences")
+
+    def __init__(
+        self,
+        number: int,
+        closed_ns: int,
+        sequences: tuple[tuple[int, int] | None, tuple[int, int] | None],
+    ) -> None:
+        self.number = number
+        self.closed_ns = closed_ns
+        self.sequences = sequences
+        """For the lower and the higher end: sequence number of the stream's first byte, and of the
+        byte after its last; None where nothing was seen."""
+        self.late = 0
+        """Segments with payload since."""
 
 
 class ClosedPairs:

@@ -6,7 +6,6 @@ any header.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -24,16 +23,20 @@ if TYPE_CHECKING:
 __all__ = ["Headers", "Packets", "Places"]
 
 
-@dataclass(frozen=True, slots=True)
 class Places:
     """Where a header begins, in some packets of a batch, in their order."""
 
-    row: NDArray[np.int64]
-    """Index of the packet in its batch; each is there once."""
-    at: NDArray[np.int64]
-    """Index in the buffer of the header's first byte."""
-    limit: NDArray[np.int64]
-    """Index in the buffer of the end of the packet, as far as it was captured."""
+    __slots__ = ("at", "limit", "row")
+
+    def __init__(
+        self, row: NDArray[np.int64], at: NDArray[np.int64], limit: NDArray[np.int64]
+    ) -> None:
+        self.row = row
+        """Index of the packet in its batch; each is there once."""
+        self.at = at
+        """Index in the buffer of the header's first byte."""
+        self.limit = limit
+        """Index in the buffer of the end of the packet, as far as it was captured."""
 
     def __len__(self) -> int:
         return len(self.row)
@@ -49,12 +52,14 @@ class Places:
         return Places(self.row, self.at + size, self.limit)
 
 
-@dataclass(frozen=True, slots=True)
 class Headers:
     """Places of headers, and the kind of each (see :mod:`kanalyze.net.kinds`)."""
 
-    places: Places
-    kind: NDArray[np.int64]
+    __slots__ = ("kind", "places")
+
+    def __init__(self, places: Places, kind: NDArray[np.int64]) -> None:
+        self.places = places
+        self.kind = kind
 
     def __len__(self) -> int:
         return len(self.places)

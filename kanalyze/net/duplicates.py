@@ -16,8 +16,7 @@ very short round trips, where a repetition may be taken for a copy.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -51,8 +50,7 @@ _SHIFT: Final = np.uint64(32)
 _COPIED_HASH: Final = np.uint64(29)
 
 
-@dataclass(frozen=True, slots=True)
-class _Identity:
+class _Identity(NamedTuple):
     """What two copies have in common, in a few numbers a segment; and when they came."""
 
     number: NDArray[np.int64]
@@ -71,11 +69,8 @@ class _Identity:
     source_port: NDArray[np.int64]
     destination_port: NDArray[np.int64]
 
-    def __len__(self) -> int:
-        return len(self.number)
 
-
-_COLUMNS: Final = tuple(column.name for column in fields(_Identity))
+_COLUMNS: Final = _Identity._fields
 _COMPARED: Final = tuple(name for name in _COLUMNS if name not in ("number", "time_ns"))
 
 
@@ -101,7 +96,7 @@ class Duplicates:
         if self._before is not None:
             near = self._before.number > int(segments.number[0]) - WITHIN_PACKETS - 1
             before = int(near.sum())
-            seen = _joined(self._before, seen, len(self._before) - before)
+            seen = _joined(self._before, seen, len(self._before.number) - before)
         later, earlier = _neighbours(_hashed(seen))
         same = np.ones(len(later), np.bool_)
         for name in _COMPARED:
@@ -111,7 +106,7 @@ class Duplicates:
         allowed_ns = np.where(seen.identification[later] > 0, IDENTIFIED_NS, UNIDENTIFIED_NS)
         near_in_time = np.abs(seen.time_ns[later] - seen.time_ns[earlier]) <= allowed_ns
         near = seen.number[later] - seen.number[earlier] <= WITHIN_PACKETS
-        copies = np.zeros(len(seen), np.bool_)
+        copies = np.zeros(len(seen.number), np.bool_)
         copies[later[near & near_in_time]] = True
         return copies[before:]
 
@@ -126,8 +121,8 @@ class Duplicates:
             first = max(count - WITHIN_PACKETS, 0)
             self._before = _Identity(*[getattr(segments, name)[first:].copy() for name in _COLUMNS])
             return
-        kept = min(len(self._before), WITHIN_PACKETS - count)
-        self._before = _joined(self._before, _identity(segments), len(self._before) - kept)
+        kept = min(len(self._before.number), WITHIN_PACKETS - count)
+        self._before = _joined(self._before, _identity(segments), len(self._before.number) - kept)
 
 
 def _identity(segments: SegmentColumns) -> _Identity:

@@ -8,7 +8,6 @@ IPv4: RFC 791, 815. IPv6: RFC 8200 (section 4.5), RFC 5722.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -33,8 +32,7 @@ _IPV6_BYTES: Final = 40
 _UDP: Final = 17
 
 
-@dataclass(frozen=True, slots=True)
-class FragmentLimits:
+class FragmentLimits(NamedTuple):
     """Bounds of the memory and the patience for fragments."""
 
     datagrams: int = 1024

@@ -6,8 +6,7 @@ endpoints.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -38,8 +37,7 @@ Pair: TypeAlias = tuple[int, int]
 IPv6."""
 
 
-@dataclass(frozen=True, slots=True)
-class Groups:
+class Groups(NamedTuple):
     """The segments of a batch, sorted by pair of endpoints, then sender, then arrival.
 
     Of the two ends of a pair, the *lower* is the one with the smaller address and port. All

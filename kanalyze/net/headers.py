@@ -8,7 +8,6 @@ counted by its reason, with a few anomalies as examples.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -16,7 +15,6 @@ import numpy as np
 from kanalyze.gathers import gather
 from kanalyze.model import AnomalyKind
 from kanalyze.net.columns import Packets, Places
-from kanalyze.net.fragments import FragmentLimits, Fragments
 from kanalyze.net.ip import TcpInIp
 from kanalyze.net.layers import find_tcp
 from kanalyze.net.names import TUNNELS
@@ -25,6 +23,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kanalyze.model import PacketBatch
+    from kanalyze.net.columns import Headers
+    from kanalyze.net.fragments import FragmentLimits, Fragments
+    from kanalyze.net.ip import FragmentColumns
     from kanalyze.net.notes import Notes
 
 __all__ = ["ACK", "FIN", "RST", "SYN", "HeaderReader", "SegmentColumns", "read_headers"]
@@ -50,7 +51,6 @@ _TCP_HEADER: Final = np.dtype(
 """RFC 9293, section 3.1."""
 
 
-@dataclass(frozen=True, slots=True)
 class SegmentColumns:
     """TCP segments as columns over one buffer, in the order of the capture.
 
@@ -58,34 +58,79 @@ class SegmentColumns:
     IPv4 addresses stand in ``low``, with ``high`` 0.
     """
 
-    buffer: memoryview
-    number: NDArray[np.int64]
-    """Packet number."""
-    time_ns: NDArray[np.int64]
-    is_ipv6: NDArray[np.bool_]
-    source_high: NDArray[np.uint64]
-    source_low: NDArray[np.uint64]
-    destination_high: NDArray[np.uint64]
-    destination_low: NDArray[np.uint64]
-    source_port: NDArray[np.int64]
-    destination_port: NDArray[np.int64]
-    sequence: NDArray[np.int64]
-    """0 to 2^32 - 1."""
-    acknowledgment: NDArray[np.int64]
-    """0 to 2^32 - 1; means something where :data:`ACK` is set."""
-    flags: NDArray[np.int64]
-    window: NDArray[np.uint16]
-    """As written in the header, not scaled."""
-    checksum: NDArray[np.uint16]
-    """As written in the header; not verified, for network cards fill it in after the capture."""
-    identification: NDArray[np.int32]
-    """Of the IPv4 header, 0 to 65,535; -1 for IPv6."""
-    payload_start: NDArray[np.int64]
-    """Index in the buffer; past the packet's end where even the header was cut."""
-    payload_bytes: NDArray[np.int64]
-    """On the wire, by the IP header; 0 and above."""
-    captured_bytes: NDArray[np.int64]
-    """Payload in the buffer; at most ``payload_bytes``."""
+    __slots__ = (
+        "acknowledgment",
+        "buffer",
+        "captured_bytes",
+        "checksum",
+        "destination_high",
+        "destination_low",
+        "destination_port",
+        "flags",
+        "identification",
+        "is_ipv6",
+        "number",
+        "payload_bytes",
+        "payload_start",
+        "sequence",
+        "source_high",
+        "source_low",
+        "source_port",
+        "time_ns",
+        "window",
+    )
+
+    def __init__(
+        self,
+        buffer: memoryview,
+        number: NDArray[np.int64],
+        time_ns: NDArray[np.int64],
+        is_ipv6: NDArray[np.bool_],
+        source_high: NDArray[np.uint64],
+        source_low: NDArray[np.uint64],
+        destination_high: NDArray[np.uint64],
+        destination_low: NDArray[np.uint64],
+        source_port: NDArray[np.int64],
+        destination_port: NDArray[np.int64],
+        sequence: NDArray[np.int64],
+        acknowledgment: NDArray[np.int64],
+        flags: NDArray[np.int64],
+        window: NDArray[np.uint16],
+        checksum: NDArray[np.uint16],
+        identification: NDArray[np.int32],
+        payload_start: NDArray[np.int64],
+        payload_bytes: NDArray[np.int64],
+        captured_bytes: NDArray[np.int64],
+    ) -> None:
+        self.buffer = buffer
+        self.number = number
+        """Packet number."""
+        self.time_ns = time_ns
+        self.is_ipv6 = is_ipv6
+        self.source_high = source_high
+        self.source_low = source_low
+        self.destination_high = destination_high
+        self.destination_low = destination_low
+        self.source_port = source_port
+        self.destination_port = destination_port
+        self.sequence = sequence
+        """0 to 2^32 - 1."""
+        self.acknowledgment = acknowledgment
+        """0 to 2^32 - 1; means something where :data:`ACK` is set."""
+        self.flags = flags
+        self.window = window
+        """As written in the header, not scaled."""
+        self.checksum = checksum
+        """As written in the header; not verified, for network cards fill it in after the
+        capture."""
+        self.identification = identification
+        """Of the IPv4 header, 0 to 65,535; -1 for IPv6."""
+        self.payload_start = payload_start
+        """Index in the buffer; past the packet's end where even the header was cut."""
+        self.payload_bytes = payload_bytes
+        """On the wire, by the IP header; 0 and above."""
+        self.captured_bytes = captured_bytes
+        """Payload in the buffer; at most ``payload_bytes``."""
 
     def __len__(self) -> int:
         return len(self.number)
@@ -108,7 +153,9 @@ class HeaderReader:
 
     def __init__(self, notes: Notes, limits: FragmentLimits | None = None) -> None:
         self._notes = notes
-        self._fragments = Fragments(limits or FragmentLimits(), notes)
+        self._limits = limits
+        self._fragments: Fragments | None = None
+        """None before the first one."""
 
     def read(self, batch: PacketBatch) -> SegmentColumns:
         """Read the link, IP and TCP headers of a batch, and those of tunnels.
@@ -118,14 +165,23 @@ class HeaderReader:
         """
         self._notes.counters.packets += len(batch)
         packets = Packets(batch, self._notes)
-        found = find_tcp(packets, self._fragments)
-        if len(batch):
+        found = find_tcp(packets, self._put_together)
+        if self._fragments is not None and len(batch):
             self._fragments.expire(int(batch.time_ns.max()))
         return _read_tcp(packets, _in_order(found))
 
     def finish(self) -> None:
         """End the capture: count the datagrams that never became whole."""
-        self._fragments.finish()
+        if self._fragments is not None:
+            self._fragments.finish()
+
+    def _put_together(self, packets: Packets, columns: FragmentColumns) -> Headers:
+        if self._fragments is None:
+            # Most captures have none.
+            from kanalyze.net.fragments import FragmentLimits, Fragments
+
+            self._fragments = Fragments(self._limits or FragmentLimits(), self._notes)
+        return self._fragments.add(packets, columns)
 
 
 def read_headers(batch: PacketBatch, notes: Notes) -> SegmentColumns:

@@ -11,8 +11,7 @@ in jumbograms (RFC 2675): then the packet's size tells, or what is around it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -80,8 +79,7 @@ _JOINED: Final = (_TCP, *TUNNEL_PROTOCOLS)
 """Protocols whose fragments are put together: they hold TCP or may."""
 
 
-@dataclass(frozen=True, slots=True)
-class TcpInIp:
+class TcpInIp(NamedTuple):
     """Places of TCP headers, and what the IP headers before them say. IPv4 has ``high`` 0."""
 
     places: Places
@@ -96,8 +94,7 @@ class TcpInIp:
     """Of the IPv4 header; -1 for IPv6."""
 
 
-@dataclass(frozen=True, slots=True)
-class FragmentColumns:
+class FragmentColumns(NamedTuple):
     """Fragments of IP packets, by the places of what they carry of the datagram."""
 
     places: Places
@@ -116,8 +113,7 @@ class FragmentColumns:
     """The same for all fragments of a datagram, and for no other one at the time."""
 
 
-@dataclass(frozen=True, slots=True)
-class InIp:
+class InIp(NamedTuple):
     """What is in the IP packets of a batch; each packet is at most in one of the three."""
 
     tcp: TcpInIp

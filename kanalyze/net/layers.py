@@ -8,7 +8,7 @@ IP takes part in the first round alone.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
@@ -38,8 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kanalyze.net.columns import Packets, Places
-    from kanalyze.net.fragments import Fragments
-    from kanalyze.net.ip import InIp, TcpInIp
+    from kanalyze.net.ip import FragmentColumns, InIp, TcpInIp
 
 __all__ = ["find_tcp"]
 
@@ -55,16 +54,19 @@ _READERS: Final[dict[int, Callable[[Packets, Places], Headers]]] = {
     PPPOE: read_pppoe,
 }
 
+_PutTogether: TypeAlias = "Callable[[Packets, FragmentColumns], Headers]"
 
-def find_tcp(packets: Packets, fragments: Fragments) -> list[TcpInIp]:
+
+def find_tcp(packets: Packets, put_together: _PutTogether) -> list[TcpInIp]:
     """Return the TCP segments in a batch, in parts, each in the order of the packets.
 
-    What is none is counted in the notes by its reason; fragments wait for the others.
+    What is none is counted in the notes by its reason. ``put_together`` takes fragments, and gives
+    the headers of datagrams that are whole.
     """
     headers = read_link_headers(packets)
     found: list[TcpInIp] = []
     for _ in range(_MAX_ROUNDS):
-        headers = _one_round(packets, headers, fragments, found)
+        headers = _one_round(packets, headers, put_together, found)
         if not len(headers):
             return found
     _count_other(packets, Headers.of(headers.places, TOO_DEEP))
@@ -72,19 +74,19 @@ def find_tcp(packets: Packets, fragments: Fragments) -> list[TcpInIp]:
 
 
 def _one_round(
-    packets: Packets, headers: Headers, fragments: Fragments, found: list[TcpInIp]
+    packets: Packets, headers: Headers, put_together: _PutTogether, found: list[TcpInIp]
 ) -> Headers:
     """Read one header of each packet; return the headers after those that are not at the end."""
     places, kind = headers.places, headers.kind
     following: list[Headers] = []
     is_ipv4 = kind == IPV4
     if is_ipv4.any():
-        _take(packets, read_ipv4(packets, places.pick(is_ipv4)), fragments, found, following)
+        _take(packets, read_ipv4(packets, places.pick(is_ipv4)), put_together, found, following)
     if is_ipv4.all():
         return Headers.joined(following)
     is_ipv6 = kind == IPV6
     if is_ipv6.any():
-        _take(packets, read_ipv6(packets, places.pick(is_ipv6)), fragments, found, following)
+        _take(packets, read_ipv6(packets, places.pick(is_ipv6)), put_together, found, following)
     rest = ~(is_ipv4 | is_ipv6)
     if rest.any():
         following += _read_others(packets, headers.pick(rest))
@@ -94,7 +96,7 @@ def _one_round(
 def _take(
     packets: Packets,
     inside: InIp,
-    fragments: Fragments,
+    put_together: _PutTogether,
     found: list[TcpInIp],
     following: list[Headers],
 ) -> None:
@@ -102,7 +104,7 @@ def _take(
     if inside.other is not None:
         following += _without_other(packets, read_in_ip(packets, inside.other))
     if inside.fragments is not None:
-        following.append(fragments.add(packets, inside.fragments))
+        following.append(put_together(packets, inside.fragments))
 
 
 def _read_others(packets: Packets, headers: Headers) -> list[Headers]:

@@ -5,8 +5,7 @@ In: nothing. Out: :class:`ReassemblyLimits`. Must not know: anything.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 __all__ = ["HELD_PIECE_BYTES", "ReassemblyLimits"]
 
@@ -20,8 +19,7 @@ _TIMED_SEGMENT_BYTES: Final = 32
 _LEAST_BYTES: Final = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class ReassemblyLimits:
+class ReassemblyLimits(NamedTuple):
     """Bounds of the memory and the patience of a reassembler.
 
     A hole in a stream has one of three causes. The network lost a segment: then the sender sends

@@ -7,7 +7,6 @@ In: the layer's own findings. Out: :class:`NetCounters`, a list of
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Final
 
 from kanalyze.model import Anomaly, AnomalyKind
@@ -28,60 +27,60 @@ MAX_OTHER_NAMES: Final = 256
 OTHER: Final = "other"
 
 
-@dataclass(slots=True)
 class NetCounters:
     """Counts over everything fed so far. Those of two captures are added by :meth:`merge`."""
 
-    packets: int = 0
-    tcp_segments: int = 0
-    """Packets whose TCP header could be read."""
-    payload_bytes: int = 0
-    """TCP payload on the wire, every copy counted."""
-    not_ip: int = 0
-    """Packets of another network protocol (ARP, ...)."""
-    not_tcp: int = 0
-    """IP packets of another transport protocol."""
-    cut_headers: int = 0
-    """Packets that the capture cut off within the link, IP or TCP header."""
-    bad_ip_headers: int = 0
-    bad_tcp_headers: int = 0
-    ip_fragments: int = 0
-    """Fragments of IP packets that hold TCP, or may: a tunnel, UDP; put together or not."""
-    reassembled_datagrams: int = 0
-    """IP packets put together of such fragments. Each counts further as what it holds."""
-    lost_datagrams: int = 0
-    """IP packets that hold TCP, or may, of which not all fragments came, or that contradict
-    themselves."""
-    other_packets: dict[str, int] = field(default_factory=dict)
-    """Packets that are read no further, by what they are: ``ARP``, ``UDP``, ``IP protocol 99``,
-    ``802.11 (link type 105)``. Beyond :data:`MAX_OTHER_NAMES` names: ``other``."""
-    tunnels: dict[str, int] = field(default_factory=dict)
-    """TCP segments that were inside of ``VXLAN``, ``GRE``, ...; in tunnels within tunnels they
-    count for each."""
-    unknown_link_type: dict[int, int] = field(default_factory=dict)
-    """Packets by LINKTYPE_ value."""
-    connections: int = 0
-    """TCP connections begun."""
-    retransmitted_bytes: int = 0
-    out_of_order_packets: int = 0
-    lost_bytes: int = 0
-    """Bytes of gaps and bytes that a snap length cut off."""
-    gaps: int = 0
-    before_start_bytes: int = 0
-    """Payload from before the first byte seen of a stream whose SYN was not; not delivered."""
-    late_packets: int = 0
-    """Packets of connections that were closed already."""
-    out_of_window_packets: int = 0
-    """Packets whose sequence number cannot be of their connection; not delivered."""
-    anomalies: dict[AnomalyKind, int] = field(default_factory=dict)
-    """Occurrences by kind, those included that no :class:`Anomaly` was kept of."""
-    anomaly_bytes: dict[AnomalyKind, int] = field(default_factory=dict)
-    """Bytes they concern, by kind, where they say it."""
+    def __init__(self) -> None:
+        self.packets = 0
+        self.tcp_segments = 0
+        """Packets whose TCP header could be read."""
+        self.payload_bytes = 0
+        """TCP payload on the wire, every copy counted."""
+        self.not_ip = 0
+        """Packets of another network protocol (ARP, ...)."""
+        self.not_tcp = 0
+        """IP packets of another transport protocol."""
+        self.cut_headers = 0
+        """Packets that the capture cut off within the link, IP or TCP header."""
+        self.bad_ip_headers = 0
+        self.bad_tcp_headers = 0
+        self.ip_fragments = 0
+        """Fragments of IP packets that hold TCP, or may: a tunnel, UDP; put together or not."""
+        self.reassembled_datagrams = 0
+        """IP packets put together of such fragments. Each counts further as what it holds."""
+        self.lost_datagrams = 0
+        """IP packets that hold TCP, or may, of which not all fragments came, or that contradict
+        themselves."""
+        self.other_packets: dict[str, int] = {}
+        """Packets that are read no further, by what they are: ``ARP``, ``UDP``, ``IP protocol 99``,
+        ``802.11 (link type 105)``. Beyond :data:`MAX_OTHER_NAMES` names: ``other``."""
+        self.tunnels: dict[str, int] = {}
+        """TCP segments that were inside of ``VXLAN``, ``GRE``, ...; in tunnels within tunnels they
+        count for each."""
+        self.unknown_link_type: dict[int, int] = {}
+        """Packets by LINKTYPE_ value."""
+        self.connections = 0
+        """TCP connections begun."""
+        self.retransmitted_bytes = 0
+        self.out_of_order_packets = 0
+        self.lost_bytes = 0
+        """Bytes of gaps and bytes that a snap length cut off."""
+        self.gaps = 0
+        self.before_start_bytes = 0
+        """Payload from before the first byte seen of a stream whose SYN was not; not delivered."""
+        self.late_packets = 0
+        """Packets of connections that were closed already."""
+        self.out_of_window_packets = 0
+        """Packets whose sequence number cannot be of their connection; not delivered."""
+        self.anomalies: dict[AnomalyKind, int] = {}
+        """Occurrences by kind, those included that no :class:`Anomaly` was kept of."""
+        self.anomaly_bytes: dict[AnomalyKind, int] = {}
+        """Bytes they concern, by kind, where they say it."""
 
     def merge(self, other: NetCounters) -> None:
         """Add the counts of ``other``."""
-        for column in fields(self):
-            mine, theirs = getattr(self, column.name), getattr(other, column.name)
+        for counter, mine in vars(self).items():
+            theirs = getattr(other, counter)
             if mine is self.other_packets:
                 for name, count in theirs.items():
                     self.count_other(name, count)
@@ -89,7 +88,7 @@ class NetCounters:
                 for key, count in theirs.items():
                     mine[key] = mine.get(key, 0) + count
             else:
-                setattr(self, column.name, mine + theirs)
+                setattr(self, counter, mine + theirs)
 
     def count_other(self, name: str, packets: int) -> None:
         """Count packets that are read no further, by what they are."""

@@ -11,8 +11,7 @@ one; a lane's number above them makes one sorted column of all lanes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -61,8 +60,7 @@ def measure_passed(
     lanes.time_round_trips()
 
 
-@dataclass(frozen=True, slots=True)
-class _Rows:
+class _Rows(NamedTuple):
     """Segments of all lanes, one lane after another, by arrival in each."""
 
     row: NDArray[np.int64]

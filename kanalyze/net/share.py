@@ -5,7 +5,6 @@ In: segments. Out: those of one worker's connections. Must not know who the work
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,13 +21,15 @@ _MIX = tuple(np.uint64(odd) for odd in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 
 _SHIFT = np.uint64(32)
 
 
-@dataclass(frozen=True, slots=True)
 class Share:
     """One of ``count`` parts of all TCP connections: each is in one of them, with both its ends."""
 
-    index: int
-    """From 0."""
-    count: int
+    __slots__ = ("count", "index")
+
+    def __init__(self, index: int, count: int) -> None:
+        self.index = index
+        """From 0."""
+        self.count = count
 
     @property
     def is_first(self) -> bool:

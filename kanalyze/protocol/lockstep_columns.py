@@ -9,13 +9,12 @@ are indices in the buffer that holds the messages.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -46,15 +45,13 @@ PLAIN: Final = ""
 """Name of the only field of elements that are no structs."""
 
 
-@dataclass(frozen=True, slots=True)
-class Numbers:
+class Numbers(NamedTuple):
     """Integers of any width; bool as 0 and 1."""
 
     values: NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class Texts:
+class Texts(NamedTuple):
     """Strings, or bytes, by where they stand; what is no UTF-8 is for the caller to see."""
 
     start: NDArray[np.int64]
@@ -62,16 +59,14 @@ class Texts:
     """In bytes; -1 for null. Start says nothing then, nor for a length of 0."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ids:
+class Ids(NamedTuple):
     """UUIDs by where their 16 bytes stand."""
 
     start: NDArray[np.int64]
     """-1 where the version has none: :data:`~kanalyze.protocol.language.ZERO_UUID`."""
 
 
-@dataclass(frozen=True, slots=True)
-class RecordSets:
+class RecordSets(NamedTuple):
     """Records fields in numbers, as :class:`~kanalyze.protocol.records.RecordsSummary` has them."""
 
     is_null: NDArray[np.bool_]
@@ -85,20 +80,22 @@ class RecordSets:
     """Index into :data:`CODECS`; :data:`NO_CODEC` for None: there is no whole batch."""
 
 
-@dataclass(frozen=True, slots=True)
 class Elements:
     """Arrays: one entry each in ``count``, and one for each element in ``owner`` and ``fields``.
 
     A struct that is no array counts as an array of one, null or present.
     """
 
-    owner: NDArray[np.int64]
-    """Index of the entry that the element belongs to. Rises; elements of one owner are in wire
-    order."""
-    count: NDArray[np.int64]
-    """Elements of each entry; -1 for null."""
-    fields: Fields
-    """Of the elements. Those of an array of plain values stand under :data:`PLAIN`."""
+    __slots__ = ("count", "fields", "owner")
+
+    def __init__(self, owner: NDArray[np.int64], count: NDArray[np.int64], fields: Fields) -> None:
+        self.owner = owner
+        """Index of the entry that the element belongs to. Rises; elements of one owner are in wire
+        order."""
+        self.count = count
+        """Elements of each entry; -1 for null."""
+        self.fields = fields
+        """Of the elements. Those of an array of plain values stand under :data:`PLAIN`."""
 
 
 Values: TypeAlias = Numbers | Texts | Ids | RecordSets | Elements
@@ -127,7 +124,7 @@ def taken(fields: Fields, index: NDArray[np.int64]) -> Fields:
 
 def _taken(values: Values, index: NDArray[np.int64]) -> Values:
     if not isinstance(values, Elements):
-        return _like(values, (column[index] for column in _columns(values)))
+        return _like(values, [column[index] for column in values])
     real = np.maximum(values.count, 0)
     first = np.cumsum(real) - real
     inner = spread(first[index], real[index], 1)
@@ -145,7 +142,7 @@ def concatenated(parts: Sequence[Fields]) -> Fields:
 def _concatenated(parts: Sequence[Values]) -> Values:
     arrays = [part for part in parts if isinstance(part, Elements)]
     if not arrays:
-        return _like(parts[0], map(np.concatenate, zip(*map(_columns, parts), strict=True)))
+        return _like(parts[0], map(np.concatenate, zip(*parts, strict=True)))
     count = np.concatenate([part.count for part in arrays])
     return Elements(owners(count), count, concatenated([part.fields for part in arrays]))
 
@@ -157,13 +154,9 @@ def without(fields: Fields, keep: NDArray[np.bool_]) -> Fields:
 
 def _without(values: Values, keep: NDArray[np.bool_]) -> Values:
     if not isinstance(values, Elements):
-        return _like(values, (column * keep for column in _columns(values)))
+        return _like(values, [column * keep for column in values])
     stay = np.flatnonzero(keep[values.owner])
     return Elements(values.owner[stay], values.count * keep, taken(values.fields, stay))
-
-
-def _columns(values: Values) -> Iterator[NDArray[Any]]:
-    return (getattr(values, name) for name in values.__slots__)
 
 
 def _like(values: Values, columns: Iterable[NDArray[Any]]) -> Values:

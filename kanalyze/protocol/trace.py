@@ -7,7 +7,6 @@ reader it is made of (:mod:`kanalyze.protocol.reference`).
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kanalyze.protocol.reference import Failure, Reader
@@ -19,27 +18,39 @@ if TYPE_CHECKING:
 __all__ = ["Trace", "TraceNode", "trace_message"]
 
 
-@dataclasses.dataclass(slots=True, eq=False)
 class TraceNode:
     """One field, one element of an array, or a tag section."""
 
-    name: str
-    """The field's name in the definition; ``[0]`` for an element; ``_taggedFields`` for a tag
-    section; ``tag 7`` for a tagged field that the definition doesn't know."""
-    start: int
-    """Index in the bytes of its first byte, length included."""
-    end: int | None = None
-    """Index after its last byte; None where reading failed inside."""
-    type: str = ""
-    """As in the definition, that of the element for an element; empty for a tag section."""
-    value: Any = None
-    """Of a primitive: as :data:`kanalyze.protocol.compiler.Decoder` says. Of an array, the number
-    of its elements; of records, the number of their bytes. None is null, and that of a struct."""
-    is_null: bool = False
-    field: Field | None = None
-    """None for tag sections and unknown tags."""
-    children: list[TraceNode] = dataclasses.field(default_factory=list)
-    """Fields of a struct, elements of an array, fields of a tag section; in wire order."""
+    __slots__ = ("children", "end", "field", "is_null", "name", "start", "type", "value")
+
+    def __init__(
+        self,
+        name: str,
+        start: int,
+        end: int | None = None,
+        type: str = "",  # noqa: A002 - what the definition calls it
+        value: Any = None,
+        *,
+        children: list[TraceNode] | None = None,
+    ) -> None:
+        self.name = name
+        """The field's name in the definition; ``[0]`` for an element; ``_taggedFields`` for a tag
+        section; ``tag 7`` for a tagged field that the definition doesn't know."""
+        self.start = start
+        """Index in the bytes of its first byte, length included."""
+        self.end = end
+        """Index after its last byte; None where reading failed inside."""
+        self.type = type
+        """As in the definition, that of the element for an element; empty for a tag section."""
+        self.value = value
+        """Of a primitive: as :data:`kanalyze.protocol.compiler.Decoder` says. Of an array, the
+        number of its elements; of records, the number of their bytes. None is null, and that of a
+        struct."""
+        self.is_null = False
+        self.field: Field | None = None
+        """None for tag sections and unknown tags."""
+        self.children = [] if children is None else children
+        """Fields of a struct, elements of an array, fields of a tag section; in wire order."""
 
 
 class Trace(NamedTuple):

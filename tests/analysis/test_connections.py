@@ -25,10 +25,18 @@ PAIRED = [
 
 def connection(**changes: Any) -> TcpConnection:
     ends = (Endpoint("10.0.0.1", 50000), Endpoint("2001:db8::1", 9092))
-    tcp = TcpConnection(1, ends, 2, 0, 1_000, 9_000, 7, end="fin", closed_by=1)
+    tcp = TcpConnection(1, ends, 2, 0, 1_000, 9_000, 7)
+    tcp.end, tcp.closed_by = "fin", 1
     for name, value in changes.items():
         setattr(tcp, name, value)
     return tcp
+
+
+def measures_of(**changes: Any) -> TcpMeasures:
+    measures = TcpMeasures()
+    for name, value in changes.items():
+        setattr(measures, name, value)
+    return measures
 
 
 def row(tcp: TcpConnection, client_side: int | None = 0, **named: Any) -> ConnectionRow:
@@ -113,7 +121,7 @@ def test_the_counts_of_both_ends_stand_with_their_ends(client_side: int) -> None
             )
         )
     }
-    measures = TcpMeasures(**measured_counts)  # type: ignore[arg-type]
+    measures = measures_of(**measured_counts)
     made = row(connection(measures=measures, **counts), client_side)
     shorter = {
         "zero_windows": "zero_window_packets",
@@ -132,7 +140,7 @@ def test_the_counts_of_both_ends_stand_with_their_ends(client_side: int) -> None
 
 def test_the_way_to_the_broker_is_timed_by_what_the_client_sends() -> None:
     trips = (RoundTrips(4, 400, 50, 150), RoundTrips(2, 7, 3, 4))
-    made = row(connection(measures=TcpMeasures(round_trips=trips)))
+    made = row(connection(measures=measures_of(round_trips=trips)))
     assert (made.broker_rtt_min_ns, made.broker_rtt_mean_ns, made.broker_rtt_max_ns) == (
         *(50, 100),
         150,
@@ -142,7 +150,7 @@ def test_the_way_to_the_broker_is_timed_by_what_the_client_sends() -> None:
 
 
 def test_the_halves_of_a_handshake_are_named_by_where_they_lead() -> None:
-    measures = TcpMeasures(
+    measures = measures_of(
         syn_time_ns=100, syn_ack_time_ns=350, handshake_ack_time_ns=400, opened_by=0
     )
     made = row(connection(measures=measures))

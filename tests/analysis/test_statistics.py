@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from kanalyze.analysis.quality import CaptureQuality
 from kanalyze.analysis.statistics import Statistics
+from tests.support.quality import capture_quality
 from tests.support.rows import (
     START_NS,
     failed,
@@ -292,7 +293,7 @@ def test_a_huge_client_id_takes_little_room():
 
 
 def test_the_capture_is_described_from_its_quality():
-    quality = CaptureQuality(
+    quality = capture_quality(
         captures=["a.pcap"], packets=5, first_time_ns=START_NS, last_time_ns=START_NS + 7
     )
     capture = summary_of([], quality=quality)["capture"]

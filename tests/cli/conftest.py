@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from kanalyze.analysis.block import RowBatch
-from kanalyze.analysis.quality import CaptureQuality
 from kanalyze.cli import analyze
+from tests.support.quality import capture_quality
 from tests.support.rows import START_NS, failed, fetch, row
 
 
@@ -22,7 +22,7 @@ class FakeAnalysis:
         self.row_filter, self.topic_ids = row_filter, topic_ids
         self.catalog, self.jobs = catalog, jobs
         self.is_closed = False
-        self.quality = CaptureQuality(
+        self.quality = capture_quality(
             list(captures), packets=12, first_time_ns=START_NS, last_time_ns=START_NS + 10**9
         )
         self.progress = (10, 100)

@@ -13,8 +13,23 @@ import pytest
 ROOT = Path(__file__).parent.parent.parent
 CAPTURE = "captures/basics.pcap"
 SLOW = {"numpy", "pandas", "pyarrow", "pyarrow.parquet", "rich", "rich.console"}
-NEVER = {"asyncio", "difflib", "multiprocessing", "pandas", "unittest"}
+NEVER = {"asyncio", "dataclasses", "difflib", "fractions", "multiprocessing", "pandas", "unittest"}
 """None of the commands below needs these. pandas is installed here, and pyarrow would load it."""
+
+SELDOM = {
+    "decimal",
+    "kanalyze.analysis.anomalies",
+    "kanalyze.analysis.connections",
+    "kanalyze.analysis.kafka07",
+    "kanalyze.capture.pcapng",
+    "kanalyze.connection.guess",
+    "kanalyze.connection.kafka07",
+    "kanalyze.connection.locate07",
+    "kanalyze.net.fragments",
+    "kanalyze.protocol.kafka07",
+    "kanalyze.protocol.messages07",
+}
+"""What a pcap file with nothing but Kafka 0.8 and later in TCP does not need, unless asked to."""
 
 CODE = """\
 import atexit, json, os, sys
@@ -74,3 +89,22 @@ def test_help_imports_none_of_the_pipeline():
 def test_the_report_needs_rich_where_it_is_coloured_alone():
     assert "rich.console" not in imported("report", CAPTURE)
     assert "rich.console" in imported("report", CAPTURE, FORCE_COLOR="1")
+
+
+@pytest.mark.parametrize("argv", [("report", "--json", "-"), ("requests", "--format", "csv")])
+def test_a_plain_capture_of_kafka_needs_nothing_that_is_for_others(argv):
+    assert not imported(*argv, CAPTURE) & SELDOM
+
+
+@pytest.mark.parametrize(
+    ("argv", "module"),
+    [
+        (("connections",), "kanalyze.analysis.connections"),
+        (("anomalies",), "kanalyze.analysis.anomalies"),
+        (("requests", "--api", "Fetch"), "kanalyze.protocol.kafka07"),
+        (("requests", "--slower-than", "1ms"), "decimal"),
+        (("requests", "captures/ipv6.pcapng"), "kanalyze.capture.pcapng"),
+    ],
+)
+def test_what_is_asked_for_is_loaded(argv, module):
+    assert module in imported(*argv, CAPTURE)

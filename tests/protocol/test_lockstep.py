@@ -191,7 +191,7 @@ def check_harmless(fields: Fields, keep: NDArray[np.bool_], size: int) -> None:
     """See that no place points out of the data, and that who is not sound has no elements."""
     for column in fields.values():
         match column:
-            case Elements(owner, count, inner):
+            case Elements(owner=owner, count=count, fields=inner):
                 assert (np.repeat(np.arange(len(count)), np.maximum(count, 0)) == owner).all()
                 assert len(count) == len(keep)
                 assert not count[~keep].any()

@@ -6,13 +6,14 @@ from kanalyze.analysis.quality import CaptureQuality
 from kanalyze.analysis.statistics import Statistics
 from kanalyze.model import AnomalyKind
 from kanalyze.render.header import header_lines
+from tests.support.quality import capture_quality
 from tests.support.rows import START_NS, orphan, row
 
 
 def lines_of(rows=(), key_limit: int = 100, **quality) -> list[str]:
     statistics = Statistics(key_limit=key_limit)
     statistics.add(rows)
-    made = CaptureQuality(**quality)
+    made = capture_quality(**quality)
     return [line.plain for line in header_lines(statistics.summary(made))]
 
 

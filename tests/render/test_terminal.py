@@ -13,6 +13,7 @@ from kanalyze.analysis.statistics import Statistics
 from kanalyze.model import AnomalyKind
 from kanalyze.render.terminal import render_report
 from tests.support.golden import assert_golden
+from tests.support.quality import capture_quality
 from tests.support.rows import (
     START_NS,
     failed,
@@ -49,7 +50,7 @@ def summary_of(rows, quality: CaptureQuality | None = None, key_limit: int = 100
 
 
 def usual() -> dict:
-    quality = CaptureQuality(
+    quality = capture_quality(
         captures=["broker-1.pcapng"],
         packets=6_004,
         captured_bytes=4_000_000,
@@ -114,7 +115,7 @@ def test_with_colour_the_words_are_the_same():
 
 
 def test_a_capture_without_kafka_gives_the_head_alone():
-    quality = CaptureQuality(["x.pcap"], packets=3, connections=1, other_connections=1)
+    quality = capture_quality(["x.pcap"], packets=3, connections=1, other_connections=1)
     assert rendered(summary_of([], quality), 80) == (
         "x.pcap\nno packets\n1 TCP connection: 1 other\nWARNING: no Kafka requests found\n"
     )
@@ -153,6 +154,6 @@ def test_keys_beyond_the_limit_are_one_line():
 
 
 def test_times_have_their_date_when_the_capture_spans_days():
-    quality = CaptureQuality(["x"], first_time_ns=START_NS, last_time_ns=START_NS + 86_400 * 10**9)
+    quality = capture_quality(["x"], first_time_ns=START_NS, last_time_ns=START_NS + 86_400 * 10**9)
     text = rendered(summary_of([failed("orders", 6, "X")], quality), 140)
     assert "01-01 00:00:00" in text

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.net.reassembly import Reassembler, ReassemblyLimits
@@ -75,5 +74,11 @@ def figures(connection: TcpConnection) -> dict[str, Any]:
     """Everything that is counted and measured of a connection."""
     found = {name: getattr(connection, name) for name in _COUNTED}
     if connection.measures is not None:
-        found |= asdict(connection.measures)
+        found |= slots_of(connection.measures)
+        found["round_trips"] = [slots_of(trips) for trips in connection.measures.round_trips]
     return found
+
+
+def slots_of(value: Any) -> dict[str, Any]:
+    """The attributes of a value that keeps them in slots, by name."""
+    return {name: getattr(value, name) for name in value.__slots__}

@@ -7,7 +7,7 @@ fast path does; it is given its packets in other batches here, and nothing else.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import replace
+from copy import copy
 from typing import TYPE_CHECKING, NamedTuple
 from unittest.mock import patch
 
@@ -111,4 +111,6 @@ def _of_its_own(batch: PacketBatch) -> PacketBatch:
     begin = int(batch.offset.min())
     end = int((batch.offset + batch.captured_bytes).max())
     buffer = memoryview(bytearray(batch.buffer[begin:end]))
-    return replace(batch, buffer=buffer, offset=batch.offset - begin)
+    made = copy(batch)
+    made.buffer, made.offset = buffer, batch.offset - begin
+    return made

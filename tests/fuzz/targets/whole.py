@@ -73,7 +73,7 @@ def _read_by_columns(data: bytes, rows: list[Row], quality: CaptureQuality) -> N
     with decoders_made_before(), by_columns_at_once():
         found = [row for batch in run.batches() for row in batch.rows()]
     holds(found == rows, "other rows by columns")
-    holds(run.quality == quality, "another quality by columns")
+    holds(run.quality.to_dict() == quality.to_dict(), "another quality by columns")
 
 
 def _check_row(row: Row, quality: CaptureQuality) -> None:

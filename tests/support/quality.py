@@ -1,0 +1,20 @@
+"""A :class:`~kanalyze.analysis.quality.CaptureQuality` with counts of one's choice."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kanalyze.analysis.quality import CaptureQuality
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["capture_quality"]
+
+
+def capture_quality(captures: Iterable[str] = (), **counts: Any) -> CaptureQuality:
+    """Return one in which the attributes named in ``counts`` are set."""
+    made = CaptureQuality(captures)
+    assert counts.keys() <= vars(made).keys()
+    vars(made).update(counts)
+    return made
