@@ -44,7 +44,7 @@ class Table:
     """How many repetitions of it the file holds."""
     file_bytes: int
     results: dict[str, Result]
-    """By the names of the commands; those of tshark and tcpdump are among them."""
+    """By the names of the commands; tcpdump is among them, and tshark where it was run."""
 
     @property
     def title(self) -> str:
@@ -83,7 +83,7 @@ def _times(tables: Iterable[Table]) -> str:
                 f"{took.wall_s:,.3f} ({took.least_wall_s:,.3f}-{took.most_wall_s:,.3f})",
                 f"{took.cpu_s:,.3f}",
                 f"{megabytes / took.wall_s:,.0f}",
-                f"{table.wall_s('tshark') / took.wall_s:,.2f}",
+                f"{table.wall_s('tshark') / took.wall_s:,.2f}" if "tshark" in table.results else "",
                 f"{took.wall_s / table.wall_s('tcpdump'):,.1f}",
                 _peak(took.peak_bytes),
                 "" if result.together_bytes is None else f"{_mib(result.together_bytes):,.0f}",
@@ -104,6 +104,9 @@ def _growth(tables: Sequence[Table]) -> str | None:
         for label, seconds in (("wall", Table.wall_s), ("CPU", Table.cpu_s)):
             cells = []
             for command in commands:
+                if command not in table.results:
+                    cells.append("")
+                    continue
                 started_s = seconds(once[EMPTY], command)
                 once_s = seconds(once[table.name], command) - started_s
                 took_s = seconds(table, command) - started_s
