@@ -122,7 +122,7 @@ def test_what_can_be_read_but_once_is_read_by_one():
 
 
 def test_small_captures_have_no_workers():
-    assert usable_workers(4, 100_000) == 1
+    assert usable_workers(4, 50_000_000) == 1
     assert usable_workers(4, 100_000_000) == 4
     assert usable_workers(1, 100_000_000) == 1
 

@@ -27,6 +27,10 @@ __all__ = ["RowGroups", "sizes_up_to"]
 
 _Sizes: TypeAlias = "NDArray[np.int64]"
 
+_MOST_HELD_BLOCKS = 32
+"""A block takes some 20 KB for its arrays alone, however few its rows: captures of large messages
+bring a few dozen rows at a time."""
+
 
 class RowGroups:
     """Holds rows back until there are enough for a row group.
@@ -55,6 +59,8 @@ class RowGroups:
             is_complete = end <= len(block)
             end = min(end, len(block))
             self._held.append(block.part(first, end))
+            if len(self._held) > _MOST_HELD_BLOCKS:
+                self._held = [RowBlock.joined(self._held)]
             self._held_rows += end - first
             self._held_bytes += int(sizes[end] - sizes[first])
             first = end
