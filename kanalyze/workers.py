@@ -25,7 +25,6 @@ import numpy as np
 from kanalyze.analysis.quality import CaptureQuality
 from kanalyze.capture.merge import UNKNOWN_CAPTURE, MergedCaptures
 from kanalyze.capture.places import Places
-from kanalyze.capture.reader import DEFAULT_BUFFER_BYTES
 from kanalyze.errors import KanalyzeError
 from kanalyze.net.share import Share
 from kanalyze.reading import read_steps
@@ -46,9 +45,6 @@ __all__ = ["Task", "Workers", "usable_workers"]
 
 _PIPE_BYTES = 1 << 20
 """What may lie in a pipe: a worker goes on while the others are waited for."""
-_MOST_BUFFERS = 2
-"""As many buffers of the usual size are one buffer of a worker: with two workers it took a sixth of
-their time away, for 15 MB each."""
 _LEAST_BYTES = 64 << 20
 """Smaller captures gain nothing: a worker reads all packets, and starting it takes time."""
 
@@ -243,11 +239,8 @@ def _work(task: Task, share: Share, pipe: Connection, others: list[Connection]) 
 
 def _tell_all(task: Task, share: Share, pipe: Connection) -> None:
     places, quality = _ToldPlaces(), CaptureQuality()
-    # What is done once a batch is done by every worker: with larger batches it is less.
-    buffer_bytes = DEFAULT_BUFFER_BYTES * min(share.count, _MOST_BUFFERS)
-    captures = MergedCaptures(
-        task.inputs, stores=task.stores, places=places, buffer_bytes=buffer_bytes
-    )
+    # With the buffer that one process has: the order of some rows depends on where batches end.
+    captures = MergedCaptures(task.inputs, stores=task.stores, places=places)
     known = 0
     for step in read_steps(task.stages(share), captures, quality, share):
         step.columns = [columns.packed() for columns in step.columns]

@@ -7,8 +7,10 @@ import signal
 
 import pytest
 
+from benchmarks.repeat import repeat
 from kanalyze import workers as workers_module
 from kanalyze.analysis.statistics import Statistics
+from kanalyze.capture.merge import MergedCaptures
 from kanalyze.capture.stores import Stores
 from kanalyze.errors import CaptureError, KanalyzeError, UsageError
 from kanalyze.net.share import Share
@@ -172,3 +174,18 @@ def test_workers_that_cannot_be_started_are_ended(monkeypatch):
         Workers(Task(analysis._inputs, Stores(), analysis._share_stages), 2)
     assert len(started) == 1
     assert not started[0].is_alive()
+
+
+def test_workers_read_the_same_batches_as_one_process(tmp_path, small_too):
+    # Requests that are never answered come with the end of their connection, among the others of
+    # its batch: the order of rows is the same as long as batches are.
+    long = tmp_path / "long.pcap"
+    repeat(path("basics"), 24, long)
+    with MergedCaptures([str(long)]) as captures:
+        batches = sum(1 for _ in captures.batches())
+    assert batches > 2
+    run = Analysis([str(long)], jobs=2)
+    run.start()
+    assert run._workers is not None
+    assert sum(1 for _ in run._workers.steps()) == batches + 1
+    assert read(str(long), jobs=2) == read(str(long), jobs=1)
