@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 
 from kanalyze.analysis.quality import CaptureQuality
-from kanalyze.capture.merge import UNKNOWN_CAPTURE, MergedCaptures
+from kanalyze.capture.merge import MergedCaptures
 from kanalyze.capture.places import Places
 from kanalyze.errors import KanalyzeError
 from kanalyze.net.share import Share
@@ -134,10 +134,7 @@ class Workers:
 
     def place(self, number: int) -> tuple[str, int | None]:
         """Return the capture of a packet and its number there, as ``MergedCaptures.place``."""
-        found = self._places.find(number)
-        if found is not None:
-            return self._names[found[0]], found[1]
-        return (self._names[0] if self._is_alone and self._names else UNKNOWN_CAPTURE), None
+        return self._places.name(number, self._names, is_alone=self._is_alone)
 
     def steps(self) -> Iterator[Step]:
         """Give what each batch of packets brought to all workers together.

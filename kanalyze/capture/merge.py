@@ -23,7 +23,7 @@ import numpy as np
 from kanalyze.capture.description import Description
 from kanalyze.capture.front import Joiner, OpenCapture, cut
 from kanalyze.capture.inputs import FoundCapture, can_be_read_twice, look_at
-from kanalyze.capture.places import Places
+from kanalyze.capture.places import UNKNOWN_CAPTURE, Places
 from kanalyze.capture.reader import DEFAULT_BUFFER_BYTES, open_capture
 from kanalyze.capture.source import BinaryFile, PathLike, capture_name
 from kanalyze.capture.stores import Stores
@@ -42,8 +42,6 @@ __all__ = ["UNKNOWN_CAPTURE", "MergeInput", "MergedCaptures"]
 
 MAX_OPEN: Final = 256
 _LEAST_BUFFER_BYTES: Final = 256 << 10
-UNKNOWN_CAPTURE: Final = "(unknown)"
-"""Stands for the capture of a packet whose place was forgotten."""
 
 MergeInput: TypeAlias = FoundCapture | PathLike | BinaryFile
 """What :func:`kanalyze.capture.inputs.find_inputs` gives, a path or URL, or a binary file, which is
@@ -119,10 +117,7 @@ class MergedCaptures:
         one a file). Of a packet before them the number is None, and the capture too, as
         ``UNKNOWN_CAPTURE``, unless there is but one.
         """
-        found = self._places.find(number)
-        if found is not None:
-            return self.names[found[0]], found[1]
-        return (self.names[0] if self._is_alone and self.names else UNKNOWN_CAPTURE), None
+        return self._places.name(number, self.names, is_alone=self._is_alone)
 
     def __enter__(self) -> Self:
         return self

@@ -11,12 +11,16 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Places"]
+__all__ = ["UNKNOWN_CAPTURE", "Places"]
 
 MAX_RUNS: Final = 1_000_000
+UNKNOWN_CAPTURE: Final = "(unknown)"
+"""Stands for the capture of a packet whose place was forgotten."""
 
 
 class Places:
@@ -74,6 +78,17 @@ class Places:
         if index < 0 or number >= self._end:
             return None
         return self._capture[index], self._within[index] + number - self._first[index]
+
+    def name(self, number: int, names: Sequence[str], *, is_alone: bool) -> tuple[str, int | None]:
+        """Return the name of a packet's capture, and the packet's number in it.
+
+        Of a packet that was forgotten the number is None, and so the capture,
+        :data:`UNKNOWN_CAPTURE`, unless there ``is_alone`` one.
+        """
+        found = self.find(number)
+        if found is not None:
+            return names[found[0]], found[1]
+        return (names[0] if is_alone and names else UNKNOWN_CAPTURE), None
 
     def _goes_on(self, capture: int, within: int) -> bool:
         """Tell whether packets from here on belong to the last run."""

@@ -16,6 +16,7 @@ import numpy as np
 
 from kanalyze.analysis.block import Ints, Lists, RowBatch, Words, columns_of_rows, words_in_use
 from kanalyze.analysis.row import COLUMNS, Column
+from kanalyze.export.row_groups import utf8
 from kanalyze.export.schema import arrow_schema
 
 if TYPE_CHECKING:
@@ -157,7 +158,7 @@ def _coded_texts(texts: Words) -> Any:
 def _dictionary(codes: NDArray[np.int32], words: Sequence[str]) -> Any:
     import pyarrow as pa
 
-    known = _from_buffers(pa.string(), len(words), None, *_text_buffers(map(_encoded, words)))
+    known = _from_buffers(pa.string(), len(words), None, *_text_buffers(map(utf8, words)))
     nulls = codes < 0
     places = np.where(nulls, 0, codes).astype(np.int32, copy=False)
     indices = _from_buffers(pa.int32(), len(codes), ~nulls, places)
@@ -168,14 +169,10 @@ def _one_text(kind: Any, texts: Words) -> Any:
     """Return texts that are all the same, or all null: half of the columns of most blocks."""
     codes, words = texts
     is_known = len(codes) > 0 and codes[0] >= 0
-    word = _encoded(words[codes[0]]) if is_known else b""
+    word = utf8(words[codes[0]]) if is_known else b""
     ends = np.arange(len(codes) + 1, dtype=np.int64) * len(word)
     valid = None if is_known else np.zeros(len(codes), dtype=np.bool_)
     return _from_buffers(kind, len(codes), valid, _narrow(ends, 32), word * len(codes))
-
-
-def _encoded(text: str) -> bytes:
-    return text.encode("utf-8", "backslashreplace")
 
 
 def _text_buffers(encoded: Iterable[bytes]) -> tuple[NDArray[Any], bytes]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kanalyze.analysis.block import ColumnValues
     from kanalyze.analysis.row import Column
 
-__all__ = ["RowGroups", "sizes_up_to"]
+__all__ = ["RowGroups", "sizes_up_to", "utf8"]
 
 _Sizes: TypeAlias = "NDArray[np.int64]"
 
@@ -107,12 +107,13 @@ def _sizes(values: ColumnValues, column: Column) -> _Sizes | int:
 
 def _text_sizes(texts: Words) -> _Sizes:
     codes, words = words_in_use(texts)
-    sizes = [len(word) if word.isascii() else len(_utf8(word)) for word in words]
+    sizes = [len(word) if word.isascii() else len(utf8(word)) for word in words]
     # Code -1, null, finds the last one.
     return np.array([*sizes, 0], dtype=np.int64)[codes] + _OFFSET_BYTES
 
 
-def _utf8(text: str) -> bytes:
+def utf8(text: str) -> bytes:
+    """Return a text as files hold it; what is no valid Unicode as escapes."""
     return text.encode("utf-8", "backslashreplace")
 
 
