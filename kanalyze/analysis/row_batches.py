@@ -207,7 +207,7 @@ class _Columns:
     def logs(self) -> list[Hashable]:
         """Return which log each partition is, as the row maker names it."""
         draft, parts = self.draft, self.draft.parts
-        brokers = [peers.broker for peers in draft.exchanges.peers]
+        serials = [peers.tcp.serial for peers in draft.exchanges.peers]
         known: dict[tuple[int, int, int, int], Hashable] = {}
         found: list[Hashable] = []
         for key in zip(
@@ -220,7 +220,7 @@ class _Columns:
             log = known.get(key)
             if log is None:
                 topic, topic_id = self._topic_of(key[1], key[2] + 1)
-                log = known[key] = (brokers[key[0]], topic, topic_id, key[3])
+                log = known[key] = (serials[key[0]], topic, topic_id, key[3])
             found.append(log)
         return found
 

@@ -186,7 +186,7 @@ class RowMaker:
 
     def _quiet(self, peers: Peers, facts: Facts, said: SessionFacts) -> list[PartitionItem]:
         """Return the partitions of a fetch session that neither request nor response names."""
-        session = self._sessions.follow(peers.broker, said)
+        session = self._sessions.follow(peers.tcp.serial, said)
         if not session:
             return []
         items = session.items
@@ -302,7 +302,7 @@ _FINAL_EPOCH = -1  # KIP-227
 
 
 def _log(peers: Peers, part: Part) -> tuple[object, ...]:
-    return (peers.broker, part.topic, part.topic_id, part.partition)
+    return (peers.tcp.serial, part.topic, part.topic_id, part.partition)
 
 
 def _latency(request: Message | None, response: Message | None) -> int | None:

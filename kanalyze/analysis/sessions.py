@@ -75,7 +75,11 @@ class Session:
 
 
 class FetchSessions:
-    """The sessions of all brokers; the least recently used are forgotten first."""
+    """The sessions of all connections; the least recently used are forgotten first.
+
+    A broker keeps a session apart from the connection that began it, but a client begins a new one
+    when it connects again.
+    """
 
     def __init__(
         self, *, most_sessions: int = _MOST_SESSIONS, most_partitions: int = _MOST_PARTITIONS
@@ -88,18 +92,18 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def follow(self, broker: Hashable, fetch: SessionFacts) -> Session:
+    def follow(self, connection: Hashable, fetch: SessionFacts) -> Session:
         """Take in a fetch; return its session.
 
         Empty for a fetch that names all its partitions, and where they are not known. The result
         holds until the next call.
         """
         if fetch.epoch > 0:
-            return self._incremental((broker, fetch.session_id), fetch)
+            return self._incremental((connection, fetch.session_id), fetch)
         if fetch.session_id != _NO_SESSION:
-            self._forget((broker, fetch.session_id))
+            self._forget((connection, fetch.session_id))
         if fetch.epoch != _FINAL_EPOCH and fetch.answered_id and not fetch.error_code:
-            self._begin((broker, fetch.answered_id), fetch.asked)
+            self._begin((connection, fetch.answered_id), fetch.asked)
         return Session(())
 
     def _begin(self, key: tuple[Hashable, int], asked: list[Place]) -> None:

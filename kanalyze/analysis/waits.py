@@ -8,9 +8,14 @@ A broker answers a fetch at once when it has ``min_bytes``, when something is wr
 ``max_wait_ms`` is over (KIP-541 and kafka.server.DelayedFetch describe it). So:
 
 - fewer bytes than ``min_bytes``, after at least ``max_wait_ms``: it waited to the end;
-- enough bytes, but all of them appended since the log end that an earlier response told: it waited
-  for them, unless they may as well have come before the request. The data came at some time after
-  that earlier response; where most of that time lies before the request, no wait is claimed.
+- enough bytes, but all of them appended since the log end that an earlier response of the same
+  connection told: it waited for them, unless they may as well have come before the request. The
+  data came at some time after that earlier response; where most of that time lies before the
+  request, no wait is claimed.
+
+What other connections told would say more of the first fetches of one. It is not used: a row would
+depend on what else was captured, and on where.
+
 A broker works on one request of a connection at a time: a fetch that is sent while another waits is
 held back with it, and is marked like it.
 
