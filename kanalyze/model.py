@@ -408,6 +408,10 @@ class AnomalyKind(enum.StrEnum):
         "capture_corrupt",
         "a record of the file contradicts itself; reading stopped there",
     )
+    CAPTURE_UNREADABLE = (
+        "capture_unreadable",
+        "a file that is no capture, or cannot be read; left out",
+    )
     # net
     UNKNOWN_LINK_TYPE = "unknown_link_type", "a packet of a link layer that is not known"
     BAD_IP_HEADER = "bad_ip_header", "a packet cut within its headers, or an IP header in conflict"

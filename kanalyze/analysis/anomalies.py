@@ -85,7 +85,13 @@ class AnomalyRow(NamedTuple):
 ANOMALY_COLUMNS: tuple[Column, ...] = columns_of(AnomalyRow)
 """The columns of :class:`AnomalyRow`, in the order of its fields."""
 
-_CAPTURE_KINDS = frozenset({AnomalyKind.CAPTURE_TRUNCATED, AnomalyKind.CAPTURE_CORRUPT})
+_CAPTURE_KINDS = frozenset(
+    {
+        AnomalyKind.CAPTURE_TRUNCATED,
+        AnomalyKind.CAPTURE_CORRUPT,
+        AnomalyKind.CAPTURE_UNREADABLE,
+    }
+)
 
 
 def stage_of(kind: AnomalyKind) -> Stage:

@@ -16,6 +16,7 @@ from kanalyze.capture.source import STDIN, capture_name, open_source
 from kanalyze.capture.stores import Stores
 from kanalyze.capture.urls import is_url
 from kanalyze.errors import CaptureError
+from kanalyze.model import Anomaly, AnomalyKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -27,6 +28,7 @@ __all__ = [
     "can_be_read_twice",
     "find_captures",
     "find_inputs",
+    "find_readable",
     "first_packet_time_ns",
     "look_at",
 ]
@@ -77,6 +79,38 @@ def find_inputs(arguments: Sequence[PathLike], stores: Stores | None = None) -> 
             name = capture_name(found.path)
             raise CaptureError(f"{name}: can only be read alone, not with other captures")
     return sorted((look_at(found, stores) for found in captures), key=_order)
+
+
+def find_readable(
+    arguments: Sequence[PathLike], stores: Stores
+) -> tuple[list[FoundCapture], list[Anomaly]]:
+    """Return the captures that the arguments name as :func:`find_inputs`, and what is left out.
+
+    What is missing, cannot be opened or is no capture is an anomaly each, whose text names it.
+    Every capture was opened.
+
+    Raises :class:`CaptureError` for what cannot be read twice.
+    """
+    named: list[FoundCapture] = []
+    left_out: list[Anomaly] = []
+    for argument in arguments:
+        try:
+            named += _expand(argument, stores)
+        except CaptureError as error:
+            left_out.append(_left_out(error))
+    captures = []
+    for found in _distinct(named):
+        if not can_be_read_twice(found.path):
+            raise CaptureError(f"{capture_name(found.path)}: can be read only once")
+        try:
+            captures.append(look_at(found, stores))
+        except CaptureError as error:
+            left_out.append(_left_out(error))
+    return sorted(captures, key=_order), left_out
+
+
+def _left_out(error: CaptureError) -> Anomaly:
+    return Anomaly(AnomalyKind.CAPTURE_UNREADABLE, detail=str(error))
 
 
 def first_packet_time_ns(path: PathLike) -> int | None:

@@ -15,7 +15,7 @@ version 2.2, nanoseconds, and instead of a link type the kind of interface of RF
 from __future__ import annotations
 
 import struct
-from typing import Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import numpy as np
 
@@ -29,6 +29,9 @@ from kanalyze.capture.records import (
 )
 from kanalyze.errors import CaptureError
 from kanalyze.gathers import gather, overlapping
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 __all__ = ["PCAP_MAGICS", "PcapParser"]
 
@@ -67,6 +70,10 @@ _AIX_LINK_TYPES: Final = {6: 1, 9: 6, 15: 10, 24: 0}
 _AIX_VERSION: Final = (2, 2)
 _FIELDS: Final = ("seconds", "fraction", "captured", "wire")
 _FIELDS_BEFORE_2_3: Final = ("seconds", "fraction", "wire", "captured")
+_NS_PER_SECOND: Final = 1_000_000_000
+_LIKELY_BEFORE_S: Final = 86_400
+_LIKELY_AFTER_S: Final = 366 * 86_400
+"""How far from a file's first packet the others are expected, where that is a hint."""
 
 
 class PcapParser:
@@ -123,16 +130,55 @@ class PcapParser:
             position = int(at[good])
             headers, captured, at = headers[:good], captured[:good], at[:good]
             record_bytes = self._header_bytes + self._length(buffer, position)
-        time_ns = headers["seconds"].astype(np.int64) * 1_000_000_000
-        time_ns += headers["fraction"].astype(np.int64) * self._ns_per_unit
         columns = Columns(
-            time_ns=time_ns,
+            time_ns=self._times_ns(headers),
             offset=at + self._header_bytes,
             captured_bytes=captured,
             wire_bytes=np.maximum(headers["wire"].astype(np.int64), captured),
             link_type=np.full(len(captured), self._link_type, np.int32),
         )
         return self._checked(columns, position, record_bytes)
+
+    @property
+    def header_bytes(self) -> int:
+        """Size of a record's header; known when the file's header was read."""
+        return self._header_bytes
+
+    def time_ns(self, buffer: memoryview, start: int, end: int) -> int | None:
+        """Return the Unix time in ns of the record at ``start``; None where its header is cut."""
+        if end - start < self._header_bytes:
+            return None
+        headers = gather(buffer, self._header(), np.array([start], np.int64))
+        return int(self._times_ns(headers)[0])
+
+    def likely_records(
+        self, buffer: memoryview, start: int, end: int, near_ns: int | None
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return where in ``buffer[start:end]`` records may begin, and where these would end.
+
+        What stands there could be a whole header as capturing programs write it: a fraction of a
+        second, a packet that was captured at all, and not more of it than there was, at a time
+        that is likely for a file whose first packet has the Unix time ``near_ns`` (None: any).
+        A hint: packets may hold such bytes too, and odd files hold other headers.
+        """
+        count = end - self._header_bytes + 1 - start
+        if count <= 0:
+            nowhere = np.empty(0, np.int64)
+            return nowhere, nowhere
+        unit = np.dtype(f"{self._order}u4")
+        first = start + self._length_at
+        lengths = overlapping(buffer[first : first + count - 1 + unit.itemsize], unit)
+        # 0 less 1 is the largest number there is: one comparison for both bounds.
+        places = start + np.flatnonzero(lengths - np.uint32(1) < STANDARD_SNAP_BYTES)
+        headers = gather(buffer, self._header(), places)
+        captured = headers["captured"].astype(np.int64)
+        likely = (captured <= headers["wire"]) & (headers["wire"] <= MAX_RECORD_BYTES)
+        likely &= headers["fraction"] < _NS_PER_SECOND // self._ns_per_unit
+        if near_ns is not None:
+            after_s = headers["seconds"].astype(np.int64) - near_ns // _NS_PER_SECOND
+            likely &= (after_s >= -_LIKELY_BEFORE_S) & (after_s <= _LIKELY_AFTER_S)
+        places = places[likely]
+        return places, places + self._header_bytes + captured[likely]
 
     def _walk(self, buffer: memoryview, start: int, end: int) -> tuple[list[int], int]:
         """Find the records: places of their length fields, and where the last one ends.
@@ -153,6 +199,11 @@ class PcapParser:
             add(at)
             at += header_bytes + length(at)
         return places, at - length_at
+
+    def _times_ns(self, headers: NDArray[np.void]) -> NDArray[np.int64]:
+        time_ns = headers["seconds"].astype(np.int64) * _NS_PER_SECOND
+        time_ns += headers["fraction"].astype(np.int64) * self._ns_per_unit
+        return time_ns
 
     @property
     def _length_at(self) -> int:

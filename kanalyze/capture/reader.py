@@ -162,6 +162,8 @@ class CaptureReader:
             if parsed.anomaly is not None:
                 self.anomalies.append(parsed.anomaly)
                 return
+            if parsed.is_last:
+                return
             if parsed.position == before and not self._more(parsed):
                 self._note_rest()
                 return

@@ -52,6 +52,16 @@ class Columns:
     def __len__(self) -> int:
         return len(self.time_ns)
 
+    def first(self, count: int) -> Columns:
+        """Return the first packets alone; all of them where there are no more than ``count``."""
+        return Columns(
+            time_ns=self.time_ns[:count],
+            offset=self.offset[:count],
+            captured_bytes=self.captured_bytes[:count],
+            wire_bytes=self.wire_bytes[:count],
+            link_type=self.link_type[:count],
+        )
+
     def batch(self, buffer: memoryview, first_number: int) -> PacketBatch:
         """Make a batch over ``buffer``, numbered from ``first_number`` on."""
         return PacketBatch(
@@ -76,6 +86,8 @@ class Parsed(NamedTuple):
     """Size of the record at ``position``, as far as it is known; 0 when its header is cut."""
     anomaly: Anomaly | None = None
     """Set when the record at ``position`` makes no sense: nothing after it can be read."""
+    is_last: bool = False
+    """Set when nothing after these packets is to be read."""
 
 
 class CaptureParser(Protocol):

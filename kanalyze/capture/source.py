@@ -76,6 +76,21 @@ class FileSource:
         self.bytes_read += count
         return int(count)
 
+    @property
+    def can_seek(self) -> bool:
+        """Whether :meth:`seek` works: it does for files on disk and in most stores."""
+        return self._file.seekable()
+
+    def seek(self, offset: int) -> None:
+        """Go on reading at ``offset``, in bytes from the file's beginning; may lie beyond its end.
+
+        Raises :class:`CaptureError` when the system cannot.
+        """
+        try:
+            self._file.seek(offset)
+        except (OSError, ValueError) as error:
+            raise CaptureError(f"{self.name}: {_reason(error)}") from error
+
     def close(self) -> None:
         """Close the file, if it was opened here."""
         if self._owned:

@@ -30,6 +30,8 @@ __all__ = ["Stores"]
 _HTTP_NOT_FOUND: Final = 404
 _SAFE: Final = "/%:@!$&'()+,;=~"
 _WEB: Final = frozenset({"http", "https"})
+_ARROW_SCHEMES: Final = {"s3a": "s3", "s3n": "s3"}
+"""What Hadoop's users call a store, and what pyarrow does; abfss it knows."""
 _FIRST_READ_BYTES: Final = 64 << 10
 _MAX_READ_BYTES: Final = 4 << 20
 
@@ -46,8 +48,11 @@ class _Store(Protocol):
     has_quoted_urls: bool
     """A percent sign in a URL quotes a character, as in RFC 3986."""
 
+    can_seek: bool
+    """What was opened can be read from any place on."""
+
     def open(self, path: str) -> Any:
-        """Open a file; the object has ``read``, ``close`` and maybe ``size``."""
+        """Open a file; the object has ``read``, ``close``, ``seek`` and maybe ``size``."""
 
     def is_folder(self, path: str) -> bool:
         """Tell whether there is a folder of that name."""
@@ -60,6 +65,7 @@ class _ArrowStore:
     """A file system of pyarrow."""
 
     has_quoted_urls = True
+    can_seek = True
 
     def __init__(self, system: Any) -> None:
         self._system = system
@@ -87,6 +93,7 @@ class _FsspecStore:
         self._system = system
         self._is_web = is_web
         self.has_quoted_urls = is_web
+        self.can_seek = not is_web
 
     def open(self, path: str) -> Any:
         if self._is_web:
@@ -130,7 +137,8 @@ class Stores:
                 size = size()
         except _errors() as error:
             raise CaptureError(f"{shown_url(url)}: {_reason(error, url)}") from None
-        return _ReadAhead(file, url), size if isinstance(size, int) else None
+        stored = _ReadAhead(file, url, can_seek=store.can_seek)
+        return stored, size if isinstance(size, int) else None
 
     def expand(self, url: str) -> tuple[list[str], bool]:
         """Return the files that a URL names, and whether it names a folder.
@@ -217,7 +225,8 @@ def _path(store: _Store, parts: UrlParts) -> str:
 def _connect(parts: UrlParts) -> tuple[_Store, str]:
     url = parts.with_path(parts.path)
     # What the user need not quote, pyarrow must see quoted: spaces, and "#" in an object's name.
-    strict = parts.with_path(quote(parts.path, safe=_SAFE))
+    known = parts._replace(scheme=_ARROW_SCHEMES.get(parts.scheme.lower(), parts.scheme))
+    strict = known.with_path(quote(parts.path, safe=_SAFE))
     if parts.scheme.lower() not in _WEB:
         arrow = importlib.import_module("pyarrow")
         try:
@@ -245,15 +254,30 @@ class _ReadAhead(io.RawIOBase):
     Each read of such a file may be a request over the network.
     """
 
-    def __init__(self, file: Any, url: str) -> None:
+    def __init__(self, file: Any, url: str, *, can_seek: bool) -> None:
         super().__init__()
         self._file = file
         self._url = url
+        self._can_seek = can_seek
         self._portion = _FIRST_READ_BYTES
         self._ahead = memoryview(b"")
 
     def readable(self) -> bool:
         return True
+
+    def seekable(self) -> bool:
+        return self._can_seek
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Go on at ``offset`` from the beginning; raises OSError, whose text holds no secret."""
+        if whence != io.SEEK_SET or not self._can_seek:
+            raise io.UnsupportedOperation("can only be read from its beginning on")
+        try:
+            self._file.seek(offset)
+        except _errors() as error:
+            raise OSError(_reason(error, self._url)) from None
+        self._ahead = memoryview(b"")
+        return offset
 
     def readinto(self, target: Any) -> int:
         """Fill the start of ``target``; raises OSError, whose text holds no secret."""

@@ -10,8 +10,15 @@ from pathlib import Path
 import lz4.frame
 import pytest
 
-from kanalyze.capture.inputs import find_captures, find_inputs, first_packet_time_ns
+from kanalyze.capture.inputs import (
+    find_captures,
+    find_inputs,
+    find_readable,
+    first_packet_time_ns,
+)
+from kanalyze.capture.stores import Stores
 from kanalyze.errors import CaptureError
+from kanalyze.model import AnomalyKind
 from tests.support.packets import Packet, pcap_file, pcapng_file
 
 if sys.version_info >= (3, 14):
@@ -119,3 +126,29 @@ def test_what_cannot_be_read_is_an_error_of_one_line(folder, arguments, message)
 def test_the_time_of_the_first_packet_is_told_without_reading_on(folder):
     assert first_packet_time_ns(folder / "b.dat") == 1_000
     assert first_packet_time_ns(folder / "no packets.pcap") is None
+
+
+def test_what_is_no_capture_is_left_out_and_told(folder):
+    arguments = [folder / name for name in ("a.pcap", "b.dat", "notes.txt", "nowhere.pcap")]
+    found, left_out = find_readable([*arguments, folder / "x*", folder / "a.pcap"], Stores())
+    assert names(each.path for each in found) == ["b.dat", "a.pcap"]
+    assert all(each.looked_at for each in found)
+    assert {each.kind for each in left_out} == {AnomalyKind.CAPTURE_UNREADABLE}
+    said = sorted(each.detail.removeprefix(f"{folder}/") for each in left_out)
+    assert [text.partition(" (")[0] for text in said] == [
+        "notes.txt: is not a pcap or pcapng file",
+        "nowhere.pcap: no such file",
+        "x*: no file has such a name",
+    ]
+
+
+def test_a_folder_in_which_nothing_is_a_capture_is_left_out(tmp_path):
+    found, left_out = find_readable([tmp_path], Stores())
+    assert found == []
+    assert [each.detail for each in left_out] == [f"{tmp_path}: no capture in this folder"]
+
+
+def test_what_can_be_read_once_is_not_left_out(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(CaptureError, match="pipe: can be read only once"):
+        find_readable([tmp_path / "pipe"], Stores())

@@ -15,6 +15,14 @@ def test_a_batch_is_numbered_from_where_it_is_told():
     assert len(batch) == 2
 
 
+def test_the_first_packets_are_those_up_to_a_count():
+    three = np.arange(3, dtype=np.int64)
+    columns = Columns(three, three, three, three, three.astype(np.int32))
+    for count, expected in ((0, []), (2, [0, 1]), (9, [0, 1, 2])):
+        first = columns.first(count)
+        assert [getattr(first, name).tolist() for name in Columns.__slots__] == [expected] * 5
+
+
 def test_a_record_that_makes_no_sense_is_an_anomaly_with_a_text():
     assert corrupt("why") == corrupt("why")
     assert (corrupt("why").kind, corrupt("why").detail) == (AnomalyKind.CAPTURE_CORRUPT, "why")

@@ -35,6 +35,30 @@ def test_bytes_are_counted_as_they_are_read():
     assert source.bytes_read == 10
 
 
+def test_reading_goes_on_where_it_is_told(tmp_path):
+    path = tmp_path / "x"
+    path.write_bytes(b"0123456789")
+    source = open_source(path)
+    assert source.can_seek
+    target = bytearray(4)
+    for offset, expected in ((7, b"789"), (1, b"1234"), (99, b"")):
+        source.seek(offset)
+        count = source.readinto(memoryview(target))
+        assert bytes(target[:count]) == expected
+    assert source.bytes_read == 7
+    source.close()
+
+
+def test_what_comes_through_a_pipe_cannot_be_read_from_another_place_on():
+    reading, writing = os.pipe()
+    os.close(writing)
+    with os.fdopen(reading, "rb", buffering=0) as pipe:
+        source = open_source(pipe, "pipe")
+        assert not source.can_seek
+        with pytest.raises(CaptureError, match=r"^pipe: illegal seek$"):
+            source.seek(4)
+
+
 def test_standard_input_is_read_to_its_end():
     run = subprocess.run(
         [sys.executable, "-c", COUNT_STDIN],

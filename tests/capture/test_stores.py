@@ -4,6 +4,7 @@ import functools
 import gzip
 import http.server
 import importlib
+import io
 import subprocess
 import sys
 import threading
@@ -116,6 +117,30 @@ def test_files_are_read_from_a_web_server(server):
         read([f"{server}/gone.pcap"])
 
 
+@pytest.mark.usefixtures("memory")
+def test_a_stored_file_is_read_from_any_place_on(folder):
+    data = FILES["other/x.pcap"]
+    for base in (f"file://{folder}", "memory://"):
+        file, size = Stores().open(f"{base}/other/x.pcap")
+        assert size == len(data)
+        assert file.seekable()
+        assert file.read(10) == data[:10]
+        assert file.seek(30) == 30
+        assert file.read(size) == data[30:]
+        with pytest.raises(io.UnsupportedOperation):
+            file.seek(0, io.SEEK_END)
+        file.close()
+
+
+def test_a_file_on_a_web_server_is_read_from_its_beginning_alone(server):
+    file, _ = Stores().open(f"{server}/other/x.pcap")
+    assert not file.seekable()
+    with pytest.raises(io.UnsupportedOperation):
+        file.seek(30)
+    assert file.read(10) == FILES["other/x.pcap"][:10]
+    file.close()
+
+
 def test_a_server_that_cannot_be_reached_is_not_a_missing_file():
     with pytest.raises(CaptureError, match=r"^http://127\.0\.0\.1:1/x\.pcap: .*connect") as caught:
         read([f"http://user:{SECRET}@127.0.0.1:1/x.pcap?sig={SECRET}"])
@@ -205,12 +230,38 @@ def test_a_file_system_is_connected_to_once(folder, monkeypatch):
     assert len(urls) == 1
 
 
+@pytest.mark.parametrize("scheme", ["s3", "s3a", "s3n", "S3A"])
+def test_s3_goes_by_the_names_of_hadoop_too(scheme, folder, monkeypatch):
+    fs = importlib.import_module("pyarrow.fs")
+    urls = []
+
+    class Local:
+        @staticmethod
+        def from_uri(url):
+            urls.append(url)
+            return fs.SubTreeFileSystem(str(folder), fs.LocalFileSystem()), "other/x.pcap"
+
+    monkeypatch.setattr(fs, "FileSystem", Local)
+    file, _ = Stores().open(f"{scheme}://other/x.pcap")
+    with file:
+        assert file.read() == FILES["other/x.pcap"]
+    assert urls == ["s3://other/x.pcap"]
+
+
+@pytest.mark.parametrize("scheme", ["abfs", "abfss"])
+def test_azure_goes_by_both_of_its_names(scheme):
+    with pytest.raises(CaptureError, match=f"^{scheme}://box@account.somewhere/a.pcap: ") as caught:
+        find_captures([f"{scheme}://box@account.somewhere/a.pcap?wrong=1"])
+    assert "Unrecognized filesystem" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     "url",
     [
         f"s4://key:{SECRET}@bucket/a.pcap?sig={SECRET}",
         f"gs://bucket/a.pcap?wrong={SECRET}",
         f"s3://key:{SECRET}@bucket/a.pcap?wrong={SECRET}",
+        f"s3a://key:{SECRET}@bucket/a.pcap?wrong={SECRET}",
         f"abfs://box:{SECRET}@account.somewhere/a.pcap?wrong={SECRET}",
     ],
 )
