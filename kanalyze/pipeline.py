@@ -27,7 +27,7 @@ from kanalyze.analysis.row_batches import BatchMaker
 from kanalyze.analysis.row_columns import COLUMN_APIS
 from kanalyze.analysis.rows import RowMaker
 from kanalyze.analysis.topics import TopicNames
-from kanalyze.capture.inputs import find_inputs
+from kanalyze.capture.inputs import FoundCapture, find_inputs
 from kanalyze.capture.merge import MergedCaptures
 from kanalyze.capture.stores import Stores
 from kanalyze.connection.reader import MessageReader
@@ -35,7 +35,7 @@ from kanalyze.errors import UsageError
 from kanalyze.net.share import EVERYTHING, Share
 from kanalyze.protocol.catalog import Catalog
 from kanalyze.protocol.compiler import Decoders
-from kanalyze.reading import read_steps
+from kanalyze.reading import quality_of_end, read_steps
 from kanalyze.stages import DEFAULT_MEMORY_BYTES, MemoryBounds, Stages
 from kanalyze.workers import Task, Workers, usable_workers
 
@@ -51,16 +51,16 @@ if TYPE_CHECKING:
     from kanalyze.connection.kafka import Keep
     from kanalyze.connection.tracker import BrokerSide
     from kanalyze.model import Anomaly
-    from kanalyze.stages import Step
+    from kanalyze.stages import Captures, Step
 
-__all__ = ["Analysis", "CaptureInput"]
+__all__ = ["Analysis", "CaptureInput", "broker_side"]
 
 _ROWS_AT_ONCE = 2048
 """A row is some kilobytes of Python objects; a batch of small packets holds ten thousand."""
 
-CaptureInput: TypeAlias = str | BinaryIO
-"""A path, a folder, a glob, a URL, ``-`` for standard input; or a binary file, read from where it
-is."""
+CaptureInput: TypeAlias = str | FoundCapture | BinaryIO
+"""A path, a folder, a glob, a URL, ``-`` for standard input; a capture that was found before; or a
+binary file, read from where it is."""
 
 
 class Analysis:
@@ -83,6 +83,8 @@ class Analysis:
         max_memory_bytes: int = DEFAULT_MEMORY_BYTES,
         by_columns: bool = True,
         jobs: int = 1,
+        share: Share = EVERYTHING,
+        source: Captures | None = None,
     ) -> None:
         """Set up the stages; nothing is opened yet.
 
@@ -102,6 +104,11 @@ class Analysis:
                 and take many times as long.
             jobs: how many processes may read for :meth:`batches`; the rows are the same. Used for
                 files that are large enough for it to pay.
+            share: which connections to give rows of. The rows of all shares together are those of
+                one analysis, also where a connection goes on in another capture: each share reads
+                all packets. What belongs to no connection comes with the first. One process reads
+                a share, whatever ``jobs`` is.
+            source: what is read in place of ``captures``.
 
         Raises:
             UsageError: a port, a broker, the memory or the jobs make no sense.
@@ -110,21 +117,29 @@ class Analysis:
         self._filter = RowFilter() if row_filter is None else row_filter
         self._catalog = Catalog() if catalog is None else catalog
         self._extractors = Extractors(self._catalog)
-        self._is_broker = _broker_side(ports, brokers)
+        self._is_broker = broker_side(ports, brokers)
         self._keep = keep
         self._by_columns = by_columns
         if jobs < 1:
             raise UsageError(f"not a number of jobs: {jobs}")
-        self._jobs = jobs
+        self._jobs = jobs if share.count == 1 else 1
+        self._share = share
+        self._source = source
         self._workers: Workers | None = None
         self._memory = MemoryBounds.of(max_memory_bytes)
         self._topic_ids = dict(topic_ids or {})
         self._stores = Stores()
         self._inputs: list[MergeInput] = []
-        self._captures: MergedCaptures | None = None
-        self._started: MergedCaptures | None = None
+        self._captures: Captures | None = None
+        self._started: Captures | None = None
         """What :meth:`batches` is to read, where that was started before."""
         self.quality = CaptureQuality()
+        self.carried = b""
+        """What stayed open; see :meth:`found_batches`."""
+        self.open_quality = CaptureQuality()
+        """What would be added to ``quality`` if all that stayed open ended now."""
+        self.names = TopicNames()
+        """What topic ids were called, and which nobody named; complete with the rows."""
 
     @property
     def progress(self) -> tuple[int, int | None]:
@@ -150,15 +165,50 @@ class Analysis:
         maker = self._row_maker(place)
         batches = BatchMaker(maker, place)
         for step in self._row_steps(captures, workers):
-            if not step.columns:
-                # A row is some kilobytes of Python objects; of small ones there are many in a step.
-                yield from self._rows_of(step.exchanges, maker)
-                continue
-            batch = batches.batch(step.exchanges, step.turns, step.columns)
-            if not self._filter.passes_all:
-                batch = RowBatch(list(filter(self._filter.matches, batch.rows())))
-            if len(batch):
-                yield batch
+            yield from self._batches_of(step, maker, batches)
+
+    def found_batches(
+        self, carried: bytes | None = None, *, keeps_open: bool = False
+    ) -> Iterator[tuple[list[RowBatch], list[AnomalyRow]]]:
+        """Give the rows with the anomalies, those of captures left out; as :meth:`batches`.
+
+        Args:
+            carried: what an analysis before this one, of captures before these, left open.
+            keeps_open: let connections stay open at the end, in :attr:`carried`.
+
+        Raises:
+            StateError: ``carried`` is not from an analysis like this one.
+        """
+        from kanalyze.frozen import freeze, thaw  # not for those who read captures to their end
+
+        captures = self._begin()
+        maker = self._row_maker(captures.place)
+        batches = BatchMaker(maker, captures.place)
+        stages = self._stages(every_anomaly=True, by_columns=self._column_apis, share=self._share)
+        if carried is not None:
+            thaw(carried, stages, maker)
+            stages.count_anew()
+        steps = read_steps(stages, captures, self.quality, self._share, ends=not keeps_open)
+        for step in steps:
+            yield (
+                list(self._batches_of(step, maker, batches)),
+                self._anomaly_rows(step.anomalies, stages, captures),
+            )
+        if keeps_open:
+            self.carried = freeze(stages, maker)
+            self.open_quality = quality_of_end(stages)
+
+    def _batches_of(self, step: Step, maker: RowMaker, batches: BatchMaker) -> Iterator[RowBatch]:
+        """Give the rows of a step that are wanted."""
+        if not step.columns:
+            # A row is some kilobytes of Python objects; of small ones there are many in a step.
+            yield from self._rows_of(step.exchanges, maker)
+            return
+        batch = batches.batch(step.exchanges, step.turns, step.columns)
+        if not self._filter.passes_all:
+            batch = RowBatch(list(filter(self._filter.matches, batch.rows())))
+        if len(batch):
+            yield batch
 
     def start(self) -> None:
         """Begin with :meth:`batches`, which does this itself where it was not done before.
@@ -184,10 +234,10 @@ class Analysis:
     def _share_stages(self, share: Share) -> Stages:
         return self._stages(by_columns=self._column_apis, share=share)
 
-    def _row_steps(self, captures: MergedCaptures, workers: Workers | None) -> Iterator[Step]:
+    def _row_steps(self, captures: Captures, workers: Workers | None) -> Iterator[Step]:
         if workers is None:
-            stages = self._stages(by_columns=self._column_apis)
-            yield from read_steps(stages, captures, self.quality, EVERYTHING)
+            stages = self._share_stages(self._share)
+            yield from read_steps(stages, captures, self.quality, self._share)
             return
         yield from workers.steps()
         self.quality.merge(workers.quality)
@@ -205,7 +255,8 @@ class Analysis:
         """Give the exchanges with their rows, all as objects; otherwise as :meth:`batches`."""
         captures = self._begin()
         maker = self._row_maker(captures.place)
-        for step in read_steps(self._stages(), captures, self.quality, EVERYTHING):
+        stages = self._stages(share=self._share)
+        for step in read_steps(stages, captures, self.quality, self._share):
             for first in range(0, len(step.exchanges), _ROWS_AT_ONCE):
                 some = step.exchanges[first : first + _ROWS_AT_ONCE]
                 pairs = [(exchange, maker.row(exchange)) for exchange in some]
@@ -215,10 +266,10 @@ class Analysis:
                     yield pairs
 
     def _row_maker(self, place: Callable[[int], tuple[str, int | None]]) -> RowMaker:
-        names = TopicNames(self._search_names)
+        self.names = TopicNames(self._search_names)
         for topic_id, name in self._topic_ids.items():
-            names.learn(topic_id, name)
-        return RowMaker(self._catalog, self._extractors, place, names)
+            self.names.learn(topic_id, name)
+        return RowMaker(self._catalog, self._extractors, place, self.names)
 
     def _rows_of(self, exchanges: Sequence[Exchange], maker: RowMaker) -> Iterator[RowBatch]:
         for first in range(0, len(exchanges), _ROWS_AT_ONCE):
@@ -235,8 +286,8 @@ class Analysis:
         :meth:`row_batches`.
         """
         captures = self._begin()
-        stages = self._stages(connections=True)
-        for step in read_steps(stages, captures, self.quality, EVERYTHING):
+        stages = self._stages(connections=True, share=self._share)
+        for step in read_steps(stages, captures, self.quality, self._share):
             rows = [self._connection_row(ended, captures) for ended in step.ended]
             wanted = [row for row in rows if self._filter.matches_connection(row)]
             if wanted:
@@ -249,22 +300,30 @@ class Analysis:
         :meth:`row_batches`.
         """
         captures = self._begin()
-        stages = self._stages(every_anomaly=True)
+        stages = self._stages(every_anomaly=True, share=self._share)
         said = 0
-        for step in read_steps(stages, captures, self.quality, EVERYTHING):
-            anomalies = [*captures.anomalies[said:], *step.anomalies]
+        for step in read_steps(stages, captures, self.quality, self._share):
+            of_captures = captures.anomalies[said:] if self._share.is_first else []
             said = len(captures.anomalies)
-            rows = [self._anomaly_row(anomaly, stages, captures) for anomaly in anomalies]
-            wanted = [row for row in rows if self._filter.matches_anomaly(row)]
+            wanted = self._anomaly_rows([*of_captures, *step.anomalies], stages, captures)
             if wanted:
                 yield wanted
 
+    def _anomaly_rows(
+        self, anomalies: Sequence[Anomaly], stages: Stages, captures: Captures
+    ) -> list[AnomalyRow]:
+        rows = [self._anomaly_row(anomaly, stages, captures) for anomaly in anomalies]
+        return [row for row in rows if self._filter.matches_anomaly(row)]
+
     # -- stages -----------------------------------------------------------------------------------
 
-    def _begin(self) -> MergedCaptures:
+    def _begin(self) -> Captures:
         """Find the inputs; to be done once."""
         if self._captures is not None:
             raise UsageError("an analysis can be run once; make another one")
+        if self._source is not None:
+            self._captures = self._source
+            return self._source
         self._inputs = self._find_inputs()
         self._captures = MergedCaptures(self._inputs, stores=self._stores)
         return self._captures
@@ -311,7 +370,7 @@ class Analysis:
     # -- rows -------------------------------------------------------------------------------------
 
     @staticmethod
-    def _connection_row(ended: EndedConnection, captures: MergedCaptures) -> ConnectionRow:
+    def _connection_row(ended: EndedConnection, captures: Captures) -> ConnectionRow:
         from kanalyze.analysis.connections import connection_row  # a large table
 
         tcp = ended.tcp
@@ -332,9 +391,7 @@ class Analysis:
             skipped_bytes=ended.skipped_bytes if is_kafka else None,
         )
 
-    def _anomaly_row(
-        self, anomaly: Anomaly, stages: Stages, captures: MergedCaptures
-    ) -> AnomalyRow:
+    def _anomaly_row(self, anomaly: Anomaly, stages: Stages, captures: Captures) -> AnomalyRow:
         from kanalyze.analysis.anomalies import anomaly_row  # as above
 
         tcp = anomaly.connection
@@ -351,7 +408,11 @@ class Analysis:
         )
 
 
-def _broker_side(ports: Sequence[int], brokers: Sequence[str]) -> BrokerSide | None:
+def broker_side(ports: Sequence[int], brokers: Sequence[str]) -> BrokerSide | None:
+    """Return what tells whether an end is a broker, by what a user says; None for nothing said.
+
+    Arguments as those of :class:`Analysis`; raises UsageError where they make no sense.
+    """
     for port in ports:
         if not 0 < port < 65536:
             raise UsageError(f"not a TCP port: {port}")

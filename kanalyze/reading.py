@@ -8,31 +8,35 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kanalyze.model import NET_ANOMALIES
+from kanalyze.analysis.quality import CaptureQuality
+from kanalyze.model import NET_ANOMALIES, PacketBatch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kanalyze.analysis.quality import CaptureQuality
-    from kanalyze.capture.merge import MergedCaptures
-    from kanalyze.model import PacketBatch
     from kanalyze.net.share import Share
-    from kanalyze.stages import Stages, Step
+    from kanalyze.stages import Captures, Stages, Step
 
-__all__ = ["read_steps"]
+__all__ = ["count_packets", "quality_of_end", "read_steps"]
 
 
 def read_steps(
-    stages: Stages, captures: MergedCaptures, quality: CaptureQuality, share: Share
+    stages: Stages,
+    captures: Captures,
+    quality: CaptureQuality,
+    share: Share,
+    *,
+    ends: bool = True,
 ) -> Iterator[Step]:
     """Read captures to their end; give what each batch of packets brought, and the end itself.
 
-    ``quality`` is complete then. What belongs to no connection is counted with the first share.
+    Where it does not end all, connections stay open, and ``quality`` says nothing of them yet.
+    Otherwise it is complete then. What belongs to no connection is counted with the first share.
     Raises CaptureError as :meth:`~kanalyze.capture.merge.MergedCaptures.batches` does.
     """
-    for batch, step in stages.run(captures):
-        if batch is not None and share.is_first:
-            _count_packets(quality, batch)
+    for batch, step in stages.run(captures, ends=ends):
+        if isinstance(batch, PacketBatch) and share.is_first:
+            count_packets(quality, batch)
         for tcp in step.closed:
             quality.count_connection(tcp)
         for anomaly in step.anomalies:
@@ -45,14 +49,27 @@ def read_steps(
     quality.count_stages(stages.net, stages.counts)
 
 
-def _count_packets(quality: CaptureQuality, batch: PacketBatch) -> None:
+def quality_of_end(stages: Stages) -> CaptureQuality:
+    """End all that is open in stages; return what that adds to the counts of connections."""
+    stages.count_anew()
+    quality = CaptureQuality()
+    for tcp in stages.finish().closed:
+        quality.count_connection(tcp)
+    quality.count_stages(stages.net, stages.counts)
+    # What is missing of a connection that goes on may yet come.
+    quality.anomalies.clear()
+    return quality
+
+
+def count_packets(quality: CaptureQuality, batch: PacketBatch) -> None:
+    """Count the packets of a batch, at least one."""
     quality.packets += len(batch)
     quality.captured_bytes += int(batch.captured_bytes.sum())
     quality.wire_bytes += int(batch.wire_bytes.sum())
     quality.count_times(int(batch.time_ns.min()), int(batch.time_ns.max()))
 
 
-def _count_captures(quality: CaptureQuality, captures: MergedCaptures) -> None:
+def _count_captures(quality: CaptureQuality, captures: Captures) -> None:
     quality.captures.extend(captures.names)
     quality.dropped_packets = captures.dropped_packets
     for anomaly in captures.anomalies:

@@ -10,10 +10,12 @@ Nothing is held but what open connections need, and of that no more than :class:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from kanalyze.connection.ended import ConnectionCounts
 from kanalyze.connection.tracker import ConnectionTracker
 from kanalyze.errors import UsageError
+from kanalyze.model import PacketBatch
 from kanalyze.net.reassembly import Reassembler, ReassemblyLimits
 from kanalyze.net.share import EVERYTHING, Share
 
@@ -23,18 +25,25 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from kanalyze.capture.merge import MergedCaptures
     from kanalyze.connection.columns import ExchangeColumns
-    from kanalyze.connection.ended import ConnectionCounts, EndedConnection
+    from kanalyze.connection.ended import EndedConnection
     from kanalyze.connection.exchange import Exchange
     from kanalyze.connection.kafka import Keep
     from kanalyze.connection.reader import MessageReader
     from kanalyze.connection.tracker import BrokerSide
-    from kanalyze.model import Anomaly, PacketBatch, StreamUpdate, TcpConnection
+    from kanalyze.model import Anomaly, StreamUpdate, TcpConnection
+    from kanalyze.net.headers import SegmentColumns
     from kanalyze.net.notes import NetCounters
     from kanalyze.protocol.catalog import Catalog
 
-__all__ = ["DEFAULT_MEMORY_BYTES", "LEAST_MEMORY_BYTES", "MemoryBounds", "Stages", "Step"]
+__all__ = [
+    "DEFAULT_MEMORY_BYTES",
+    "LEAST_MEMORY_BYTES",
+    "Captures",
+    "MemoryBounds",
+    "Stages",
+    "Step",
+]
 
 DEFAULT_MEMORY_BYTES = 1 << 30
 LEAST_MEMORY_BYTES = 32 << 20
@@ -67,6 +76,34 @@ class MemoryBounds(NamedTuple):
         return MemoryBounds(
             self.reassembly_bytes // count, self.undecided_bytes // count, self.kafka_bytes // count
         )
+
+
+class Captures(Protocol):
+    """What is read: :class:`~kanalyze.capture.merge.MergedCaptures`, or what stands for it."""
+
+    names: list[str]
+    """Those opened so far."""
+    anomalies: list[Anomaly]
+    """Of the captures themselves, so far."""
+    can_be_read_again: bool
+
+    @property
+    def dropped_packets(self) -> int | None:
+        """Packets that the capturing machines dropped; None when nothing says it."""
+        ...
+
+    @property
+    def progress(self) -> tuple[int, int | None]:
+        """Bytes read so far, and bytes in all; None where that is not known."""
+        ...
+
+    def batches(self) -> Iterator[PacketBatch] | Iterator[SegmentColumns]:
+        """Give all that is to be read, in batches that are not empty; once."""
+        ...
+
+    def place(self, number: int) -> tuple[str, int | None]:
+        """Return the capture of a packet, and the packet's number in it."""
+        ...
 
 
 class Step:
@@ -157,19 +194,32 @@ class Stages:
         """Return which end of a connection is the client, as far as that is known."""
         return self._tracker.client_side(tcp)
 
-    def feed(self, batch: PacketBatch) -> Step:
-        """Take the next packets."""
-        return self._step(self._reassembler.feed(batch))
+    def feed(self, batch: PacketBatch | SegmentColumns) -> Step:
+        """Take the next packets; or segments, where their headers were read elsewhere."""
+        if isinstance(batch, PacketBatch):
+            return self._step(self._reassembler.feed(batch))
+        return self._step(self._reassembler.feed_segments(batch))
 
     def finish(self) -> Step:
         """End the capture: everything that is still open ends with it."""
         return self._step(self._reassembler.finish())
 
-    def run(self, captures: MergedCaptures) -> Iterator[tuple[PacketBatch | None, Step]]:
-        """Read captures to their end; give each batch with its step, and None with the last."""
+    def count_anew(self) -> None:
+        """Let :attr:`net` and :attr:`counts` begin at zero; what is open stays open."""
+        self._reassembler.count_anew()
+        self._tracker.counts = ConnectionCounts()
+
+    def run(
+        self, captures: Captures, *, ends: bool = True
+    ) -> Iterator[tuple[PacketBatch | SegmentColumns | None, Step]]:
+        """Read captures to their end; give each batch with its step, and None with the last.
+
+        Where it does not end all, that last one is left out: what is open goes on elsewhere.
+        """
         for batch in captures.batches():
             yield batch, self.feed(batch)
-        yield None, self.finish()
+        if ends:
+            yield None, self.finish()
 
     def _step(self, updates: Iterable[StreamUpdate]) -> Step:
         tracker = self._tracker

@@ -105,6 +105,13 @@ class TopicNames:
         self._names: dict[bytes, str] = dict(_RESERVED)
         self._texts: dict[bytes, str | None] = {}
         self._search = search
+        self.unnamed: set[bytes] = set()
+        """Ids that were asked for while nobody had named them."""
+
+    @property
+    def told(self) -> dict[bytes, str]:
+        """All names, by id."""
+        return dict(self._names)
 
     def learn(self, topic_id: bytes, name: str) -> None:
         """Take in what a topic is called."""
@@ -123,7 +130,9 @@ class TopicNames:
             for found_id, found_name in search():
                 if found_id not in told:
                     self.learn(found_id, found_name)
-            return self._names.get(topic_id)
+            name = self._names.get(topic_id)
+        if name is None and topic_id_text(topic_id) and len(self.unnamed) < _MOST_NAMES:
+            self.unnamed.add(topic_id)
         return name
 
     def text(self, topic_id: bytes) -> str | None:

@@ -40,6 +40,19 @@ class Places:
         self._end = 1
         """The number after the last one."""
 
+    def latest(self, most: int) -> tuple[int, list[tuple[int, int, int]]]:
+        """Return the number of the next packet, and the latest runs, for :meth:`take_up`."""
+        columns = (self._first[-most:], self._capture[-most:], self._within[-most:])
+        return self._end, list(zip(*columns, strict=True))
+
+    def take_up(self, end: int, runs: Sequence[tuple[int, int, int]]) -> None:
+        """Go on, a new table, where another one ended."""
+        self._end = end
+        for first, capture, within in runs:
+            self._first.append(first)
+            self._capture.append(capture)
+            self._within.append(within)
+
     @property
     def runs(self) -> int:
         """Runs that are kept."""

@@ -23,7 +23,7 @@ from kanalyze.protocol.headers import RequestHeader, parse_request_header, parse
 from kanalyze.protocol.lockstep import LockstepDecoder
 from kanalyze.protocol.primitives import read_unsigned_varint
 from kanalyze.protocol.projection import Projection
-from kanalyze.protocol.skim import skim
+from kanalyze.protocol.skim import needed, skim
 from kanalyze.protocol.wire import Truncated, WireError
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from kanalyze.protocol.catalog import Api, Catalog
     from kanalyze.protocol.compiler import Decoders
     from kanalyze.protocol.framing import Frame
+    from kanalyze.protocol.skim import Ranges
 
 __all__ = ["API_VERSIONS", "Body", "MessageReader", "Wanted"]
 
@@ -199,18 +200,44 @@ class MessageReader:
 
     # -- what of an unfinished message is needed --------------------------------------------------
 
-    def skim_request(self, frame: Frame, header: RequestHeader) -> None:
-        """Let an unfinished request go of what no field that is wanted needs."""
+    def skim_request(self, frame: Frame, header: RequestHeader) -> tuple[Ranges, int] | None:
+        """Let an unfinished request go of what no field that is wanted needs.
+
+        Returns what was kept, as :func:`~kanalyze.protocol.skim.skim`; None where nothing was let
+        go of.
+        """
         plan = self._request_plan(header.api_key, header.api_version)
         if plan.decode is not None and plan.known:
-            skim(frame, header.body, plan.decode)
+            return skim(frame, header.body, plan.decode)
+        return None
 
-    def skim_response(self, frame: Frame, api_key: int, api_version: int) -> None:
+    def skim_response(
+        self, frame: Frame, api_key: int, api_version: int
+    ) -> tuple[Ranges, int] | None:
         """As :meth:`skim_request`, for the response to a request of that key and version."""
         plan = self._response_plan(api_key, api_version)
         at = _body_at(frame, plan)
         if plan.decode is not None and plan.known and at is not None:
-            skim(frame, at, plan.decode)
+            return skim(frame, at, plan.decode)
+        return None
+
+    def needed_of_request(self, frame: Frame, header: RequestHeader) -> Ranges | None:
+        """Return which bytes of a whole request the fields that are wanted need.
+
+        None where that is not known: all of them.
+        """
+        plan = self._request_plan(header.api_key, header.api_version)
+        if plan.decode is None or not plan.known or frame.missing_bytes:
+            return None
+        return needed(frame, header.body, plan.decode)
+
+    def needed_of_response(self, frame: Frame, api_key: int, api_version: int) -> Ranges | None:
+        """As :meth:`needed_of_request`, for the response to a request of that key and version."""
+        plan = self._response_plan(api_key, api_version)
+        if plan.decode is None or not plan.known or frame.missing_bytes:
+            return None
+        at = _body_at(frame, plan)
+        return None if at is None else needed(frame, at, plan.decode)
 
     # -- many alike -------------------------------------------------------------------------------
 

@@ -26,6 +26,8 @@ class Datagram:
         """Of the packet with its first fragment."""
         self.packet = packet
         """Number of that packet."""
+        self.packets: list[int] = []
+        """Numbers of the packets with its fragments."""
         self.header: bytes | None = None
         """IP header of the fragment at offset 0, without options."""
         self.protocol: int | None = None

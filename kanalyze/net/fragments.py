@@ -8,7 +8,7 @@ IPv4: RFC 791, 815. IPv6: RFC 8200 (section 4.5), RFC 5722.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -19,11 +19,16 @@ from kanalyze.net.kinds import IPV4, IPV6
 from kanalyze.net.udp_tunnels import UDP_TUNNEL_PORTS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from kanalyze.net.columns import Packets
     from kanalyze.net.ip import FragmentColumns
     from kanalyze.net.notes import Notes
 
-__all__ = ["FragmentLimits", "Fragments"]
+__all__ = ["FragmentLimits", "Fragments", "PassOn"]
+
+PassOn: TypeAlias = "Callable[[Datagram], bool]"
+"""Is offered a datagram of which fragments are missing; true where somebody else may find them."""
 
 _MAX_IP_BYTES: Final = 65_535
 _IPV4_BYTES: Final = 20
@@ -74,9 +79,12 @@ class _Joined(NamedTuple):
 class Fragments:
     """Keeps the datagrams of which fragments are missing."""
 
-    def __init__(self, limits: FragmentLimits, notes: Notes) -> None:
+    def __init__(
+        self, limits: FragmentLimits, notes: Notes, pass_on: PassOn | None = None
+    ) -> None:
         self._limits = limits
         self._notes = notes
+        self._pass_on = pass_on
         self._open: dict[tuple[int, ...], Datagram] = {}
         """The oldest first."""
         self._done: dict[tuple[int, ...], Datagram] = {}
@@ -121,6 +129,11 @@ class Fragments:
         counters.reassembled_datagrams += len(joined)
         return _behind(packets, joined, IPV6 if columns.is_ipv6 else IPV4)
 
+    @property
+    def open_packets(self) -> Iterator[int]:
+        """Numbers of the packets whose datagrams may yet become whole."""
+        return (packet for datagram in self._open.values() for packet in datagram.packets)
+
     def expire(self, now_ns: int) -> None:
         """Give up the datagrams that are too old at the time ``now_ns``."""
         while self._open:
@@ -152,6 +165,7 @@ class Fragments:
         if datagram is None:
             datagram = Datagram(fragment.time_ns, fragment.packet)
             self._open[fragment.key] = datagram
+        datagram.packets.append(fragment.packet)
         before = datagram.held_bytes
         if fragment.start == 0 and datagram.header is None:
             datagram.header, datagram.protocol = header, fragment.protocol
@@ -225,7 +239,7 @@ class Fragments:
 
     def _give_up(self, key: tuple[int, ...], reason: str) -> None:
         datagram = self._close(key)
-        if not _may_hold_tcp(datagram):
+        if not _may_hold_tcp(datagram) or (self._pass_on and self._pass_on(datagram)):
             return
         self._notes.counters.lost_datagrams += 1
         self._notes.add(

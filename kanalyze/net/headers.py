@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from kanalyze.model import PacketBatch
     from kanalyze.net.columns import Headers
-    from kanalyze.net.fragments import FragmentLimits, Fragments
+    from kanalyze.net.fragments import FragmentLimits, Fragments, PassOn
     from kanalyze.net.ip import FragmentColumns
     from kanalyze.net.notes import Notes
 
@@ -151,9 +151,23 @@ class HeaderReader:
     number and the time of the packet that completed it.
     """
 
-    def __init__(self, notes: Notes, limits: FragmentLimits | None = None) -> None:
+    def __init__(
+        self,
+        notes: Notes,
+        limits: FragmentLimits | None = None,
+        pass_on: PassOn | None = None,
+    ) -> None:
+        """Make one.
+
+        Args:
+            notes: where to count.
+            limits: bounds for fragments; None for the defaults.
+            pass_on: is offered the datagrams of which fragments are missing, before they are
+                counted as lost; see :class:`kanalyze.net.fragments.Fragments`.
+        """
         self._notes = notes
         self._limits = limits
+        self._pass_on = pass_on
         self._fragments: Fragments | None = None
         """None before the first one."""
 
@@ -170,6 +184,11 @@ class HeaderReader:
             self._fragments.expire(int(batch.time_ns.max()))
         return _read_tcp(packets, _in_order(found))
 
+    @property
+    def open_fragments(self) -> list[int]:
+        """Numbers of the packets with fragments of datagrams that may yet become whole."""
+        return [] if self._fragments is None else list(self._fragments.open_packets)
+
     def finish(self) -> None:
         """End the capture: count the datagrams that never became whole."""
         if self._fragments is not None:
@@ -180,7 +199,8 @@ class HeaderReader:
             # Most captures have none.
             from kanalyze.net.fragments import FragmentLimits, Fragments
 
-            self._fragments = Fragments(self._limits or FragmentLimits(), self._notes)
+            limits = self._limits or FragmentLimits()
+            self._fragments = Fragments(limits, self._notes, self._pass_on)
         return self._fragments.add(packets, columns)
 
 

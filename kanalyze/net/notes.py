@@ -108,6 +108,10 @@ class Notes:
         self._kept: list[Anomaly] = []
         self._kept_by_kind: dict[AnomalyKind, int] = {}
 
+    def count_anew(self) -> None:
+        """Let the counters begin at zero."""
+        self.counters = NetCounters()
+
     def take(self) -> list[Anomaly]:
         """Hand over the anomalies since the last time."""
         taken, self._kept = self._kept, []

@@ -97,6 +97,10 @@ class Reassembler:
         """Counts over everything fed so far."""
         return self._notes.counters
 
+    def count_anew(self) -> None:
+        """Let :attr:`counters` begin at zero."""
+        self._notes.count_anew()
+
     @property
     def held_bytes(self) -> int:
         """Payload held back behind holes, in all."""
@@ -114,6 +118,13 @@ class Reassembler:
         segments = self._headers.read(batch)
         if self._share.count > 1:
             segments = segments.taken(self._share.rows(segments))
+        return self.feed_segments(segments)
+
+    def feed_segments(self, segments: SegmentColumns) -> list[StreamUpdate]:
+        """Take the next segments, whose headers were read elsewhere; otherwise as :meth:`feed`.
+
+        Their numbers rise, and are about as far apart as packets of the capture.
+        """
         if not len(segments):
             return []
         sorted_batch = SortedBatch(segments)

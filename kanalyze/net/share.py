@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from kanalyze.net.headers import SegmentColumns
 
-__all__ = ["EVERYTHING", "Share"]
+__all__ = ["EVERYTHING", "Share", "shares_of"]
 
 _MIX = tuple(np.uint64(odd) for odd in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0xD6E8FEB86659FD93))
 """Odd multipliers with irregular bits; which ones does not matter."""
@@ -38,19 +38,24 @@ class Share:
 
     def rows(self, segments: SegmentColumns) -> NDArray[np.int64]:
         """Return the indices of the segments of this share's connections."""
-        ends = _mixed(segments.source_high, segments.source_low, segments.source_port)
-        # A sum, so that both directions have the same.
-        ends += _mixed(
-            segments.destination_high, segments.destination_low, segments.destination_port
-        )
-        ends ^= ends >> _SHIFT
-        ends *= _MIX[2]
-        part = (ends >> _SHIFT) % np.uint64(self.count)
-        return np.flatnonzero(part == np.uint64(self.index))
+        return np.flatnonzero(shares_of(segments, self.count) == self.index)
 
 
 EVERYTHING = Share(0, 1)
 """All connections."""
+
+
+def shares_of(segments: SegmentColumns, count: int) -> NDArray[np.int64]:
+    """Return of each segment the index of the share, of ``count``, that its connection is in.
+
+    It depends on nothing but the connection's two ends and ``count``, whoever asks.
+    """
+    ends = _mixed(segments.source_high, segments.source_low, segments.source_port)
+    # A sum, so that both directions have the same.
+    ends += _mixed(segments.destination_high, segments.destination_low, segments.destination_port)
+    ends ^= ends >> _SHIFT
+    ends *= _MIX[2]
+    return ((ends >> _SHIFT) % np.uint64(count)).astype(np.int64)
 
 
 def _mixed(

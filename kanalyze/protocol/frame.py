@@ -314,6 +314,10 @@ class Frame:
         self._pieces.append(spread)
         self.held_bytes += spread.held_bytes
 
+    def narrow(self, most_bytes: int) -> None:
+        """Let :meth:`window` join no more than so much."""
+        self._window_bytes = most_bytes
+
     def widen(self) -> bool:
         """Let :meth:`window` join eight times as much; False when it joined all there was."""
         if self._window_bytes >= self.length:

@@ -1,8 +1,8 @@
-"""Which bytes of an unfinished frame a decoder reads, so that the others need not be kept.
+"""Which bytes of a frame a decoder reads, so that the others need not be kept.
 
-In: a frame that goes on, and a decoder. Out: the frame without what is stepped over: most bytes of
-a large frame are record data, of which a row takes the batch headers. This module must not know
-what is decoded.
+In: a frame, and a decoder. Out: the frame without what is stepped over, or where that is: most
+bytes of a large frame are record data, of which a row takes the batch headers. This module must not
+know what is decoded.
 
 The decoder is let run over what is there until it finds no more. What it asked for up to that
 place is what it will ask for again; what lies between is let go. From that place on everything is
@@ -11,7 +11,7 @@ kept.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from kanalyze.protocol.wire import MissingBytes, Truncated, WireError
 
@@ -21,14 +21,22 @@ if TYPE_CHECKING:
 
     from kanalyze.protocol.framing import Frame
 
-__all__ = ["skim"]
+__all__ = ["Ranges", "needed", "skim"]
 
 _HEAD_BYTES = 2048
 """Kept in any case: the frame's header, and the fields before its body's first array."""
 
 
-def skim(frame: Frame, at: int, decode: Callable[..., tuple[Any, int]]) -> None:
-    """Drop the bytes of an unfinished frame that ``decode``, from ``at`` on, steps over."""
+Ranges: TypeAlias = list[tuple[int, int]]
+"""Frame positions, each range up to the second of them; rising, without overlaps."""
+
+
+def skim(frame: Frame, at: int, decode: Callable[..., tuple[Any, int]]) -> tuple[Ranges, int]:
+    """Drop the bytes of an unfinished frame that ``decode``, from ``at`` on, steps over.
+
+    Returns which were kept of those before a frame position, and that position: where it will go
+    on, which may be beyond what is there.
+    """
     reads = _Reads(frame)
     reads.note(0, min(_HEAD_BYTES, frame.length))
     while True:
@@ -40,7 +48,35 @@ def skim(frame: Frame, at: int, decode: Callable[..., tuple[Any, int]]) -> None:
         except WireError:
             pass
         break
-    frame.keep_only(reads.ranges(), reads.stuck_at)
+    ranges = reads.ranges()
+    until = frame.received if reads.stuck_at is None else reads.stuck_at
+    frame.keep_only(ranges, until)
+    return ranges, until
+
+
+def needed(frame: Frame, at: int, decode: Callable[..., tuple[Any, int]]) -> Ranges | None:
+    """Return which bytes of a whole frame ``decode``, from ``at`` on, asks for.
+
+    All before ``at`` are among them. None where the frame cannot be read. Windows are small at
+    first: what lies in one is needed as a whole, for there is no telling what of it is read.
+    """
+    frame.narrow(_NARROW_BYTES)
+    reads = _Reads(frame)
+    while True:
+        reads.begin(at)
+        try:
+            decode(reads.window(at), 0, at, reads)
+        except Truncated:
+            if frame.widen():
+                continue
+            return None
+        except WireError:
+            return None
+        return reads.ranges()
+
+
+_NARROW_BYTES = 192
+"""Holds the head of a partition and the header of its batch (61 bytes), as a rule."""
 
 
 class _Reads:
@@ -51,15 +87,15 @@ class _Reads:
         self._ranges: list[tuple[int, int]] = []
         self._end = frame.received
         self._touches_end = False
-        self.stuck_at = self._end
-        """The first place that was asked for and is not there."""
+        self.stuck_at: int | None = None
+        """The first place that was asked for and is not there; None when there was none."""
 
     def window(self, at: int) -> memoryview:
         """Return bytes from ``at`` on: see :class:`~kanalyze.protocol.wire.Source`."""
         try:
             found = self._frame.window(at)[: self._frame.window_bytes]
         except MissingBytes:
-            self.stuck_at = min(self.stuck_at, at)
+            self._stick(at)
             raise
         self.note(at, at + len(found))
         return found
@@ -69,10 +105,17 @@ class _Reads:
         try:
             found = self._frame.read(at, length)
         except MissingBytes:
-            self.stuck_at = min(self.stuck_at, at)
+            self._stick(at)
             raise
         self.note(at, at + length)
         return found
+
+    def _stick(self, at: int) -> None:
+        self.stuck_at = at if self.stuck_at is None else min(self.stuck_at, at)
+
+    def begin(self, at: int) -> None:
+        """Forget what was noted, but that all before ``at`` is needed."""
+        self._ranges = [(0, at)]
 
     def note(self, begin: int, end: int) -> None:
         """Note a range that is needed."""
@@ -83,8 +126,8 @@ class _Reads:
         """Let windows be larger; false when the last one ended where the frame does so far."""
         return not self._touches_end and self._frame.widen()
 
-    def ranges(self) -> list[tuple[int, int]]:
-        """Return what is needed: rising, without overlaps."""
+    def ranges(self) -> Ranges:
+        """Return what is needed."""
         joined: list[tuple[int, int]] = []
         for begin, end in sorted(self._ranges):
             if joined and begin <= joined[-1][1]:

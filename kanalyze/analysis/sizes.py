@@ -1,0 +1,27 @@
+"""Sizes in bytes as text.
+
+In: text a person gave. Out: integers. This module must not know what is measured.
+"""
+
+from __future__ import annotations
+
+from kanalyze.errors import UsageError
+
+__all__ = ["parse_size"]
+
+_UNITS = "KMGT"
+
+
+def parse_size(text: str) -> int:
+    """Return the bytes that a number with an optional unit (K, M, G, T, of 1024) says.
+
+    ``256M``, ``256MB`` and ``256MiB`` are the same, in any case. Raises UsageError for anything
+    else.
+    """
+    number, unit = text.strip().upper().removesuffix("B").removesuffix("I"), 1
+    for power, letter in enumerate(_UNITS, 1):
+        if number.endswith(letter):
+            number, unit = number[:-1], 1024**power
+    if not (number.isascii() and number.isdigit()):
+        raise UsageError(f"not a size: {text!r} (such as 256M or 2G)")
+    return int(number) * unit

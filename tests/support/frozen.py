@@ -1,0 +1,182 @@
+"""Runs that are broken off between two batches, frozen, and taken up again from the bytes.
+
+In: a capture, and where to break. Out: all that can be seen of the run. Must not know: what is in
+the bytes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kanalyze import pipeline
+from kanalyze.analysis.extract import Extractors
+from kanalyze.analysis.quality import CaptureQuality
+from kanalyze.analysis.row_batches import BatchMaker
+from kanalyze.analysis.row_columns import COLUMN_APIS
+from kanalyze.analysis.rows import RowMaker
+from kanalyze.analysis.topics import TopicNames
+from kanalyze.connection.reader import MessageReader
+from kanalyze.frozen import freeze, thaw
+from kanalyze.model import NET_ANOMALIES
+from kanalyze.pipeline import Analysis
+from kanalyze.protocol.catalog import Catalog
+from kanalyze.protocol.compiler import Decoders
+from kanalyze.stages import Stages
+from tests.support.reference import batches_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from kanalyze.analysis.connections import ConnectionRow
+    from kanalyze.analysis.row import Row
+    from kanalyze.capture.merge import MergedCaptures
+    from kanalyze.model import Anomaly, PacketBatch
+    from kanalyze.stages import Step
+
+
+class Outcome(NamedTuple):
+    """All that can be seen of a run."""
+
+    rows: list[Row]
+    anomalies: list[tuple[Any, ...]]
+    connections: list[ConnectionRow]
+    quality: dict[str, Any]
+
+
+class Run:
+    """One process's part of a run: stages, a row maker, and what they gave."""
+
+    def __init__(
+        self,
+        captures: MergedCaptures,
+        *,
+        by_columns: bool = True,
+        is_asked: bool = True,
+        **settings: Any,
+    ) -> None:
+        """``settings`` are those of the stages; ``is_asked`` whether there are to be rows."""
+        self.catalog = Catalog()
+        self.captures = captures
+        self._apis = COLUMN_APIS if by_columns else frozenset[int]()
+        self._settings = settings
+        self._is_asked = is_asked
+        self._names = TopicNames()
+        self.stages, self.maker = self._new()
+        self._quality = CaptureQuality()
+        self._rows: list[Row] = []
+        self._anomalies: list[tuple[Any, ...]] = []
+        self._connections: list[ConnectionRow] = []
+
+    def _new(self) -> tuple[Stages, RowMaker]:
+        """Make stages and a row maker that share nothing with those before but names."""
+        catalog = Catalog()
+        extractors = Extractors(catalog)
+        reader = MessageReader(catalog, Decoders(catalog), extractors.wanted)
+        stages = Stages(reader, catalog, by_columns=self._apis, **self._settings)
+        return stages, RowMaker(catalog, extractors, self.captures.place, self._names)
+
+    def take(self, batch: PacketBatch | None) -> None:
+        """Feed a batch; None ends the capture."""
+        step = self.stages.finish() if batch is None else self.stages.feed(batch)
+        self._note(step)
+
+    def _note(self, step: Step) -> None:
+        rows = BatchMaker(self.maker, self.captures.place)
+        if self._is_asked:
+            self._rows += rows.batch(step.exchanges, step.turns, step.columns).rows()
+        self._anomalies += [self._described(anomaly) for anomaly in step.anomalies]
+        self._connections += [
+            Analysis._connection_row(ended, self.captures) for ended in step.ended
+        ]
+        for tcp in step.closed:
+            self._quality.count_connection(tcp)
+        for anomaly in step.anomalies:
+            if anomaly.kind not in NET_ANOMALIES:
+                self._quality.count_anomaly(anomaly.kind, anomaly.length or 0)
+
+    def _described(self, anomaly: Anomaly) -> tuple[Any, ...]:
+        tcp = anomaly.connection
+        if tcp is None:
+            return tuple(anomaly)
+        told = (tcp.serial, tcp.endpoints, self.stages.client_side(tcp))
+        return tuple(anomaly._replace(connection=None)) + told
+
+    def frozen(self) -> bytes:
+        """What is left of the run where it breaks off."""
+        return freeze(self.stages, self.maker if self._is_asked else None)
+
+    def take_up(self, data: bytes) -> None:
+        """Go on from bytes, in new objects."""
+        stages, maker = self._new()
+        thaw(data, stages, maker if self._is_asked else None)
+        self.stages, self.maker = stages, maker
+
+    def outcome(self) -> Outcome:
+        """All that was seen, once the capture has ended."""
+        self._quality.count_stages(self.stages.net, self.stages.counts)
+        return Outcome(self._rows, self._anomalies, self._connections, self._quality.to_dict())
+
+
+def run(
+    capture: Any,
+    *,
+    most_packets: Callable[[], int],
+    breaks: Callable[[], bool] = lambda: False,
+    **settings: Any,
+) -> Outcome:
+    """Read a capture in batches, and freeze the run after those where ``breaks`` says so."""
+    with opened(capture, most_packets) as captures:
+        going = Run(captures, **settings)
+        for batch in captures.batches():
+            going.take(batch)
+            if breaks():
+                going.take_up(going.frozen())
+        going.take(None)
+    return going.outcome()
+
+
+class opened:  # noqa: N801 - used as a function
+    """A capture in batches; each batch's bytes are overwritten when the next one is asked for."""
+
+    def __init__(self, capture: Any, most_packets: Callable[[], int]) -> None:
+        self._capture = capture
+        self._patch = batches_of(most_packets)
+
+    def __enter__(self) -> MergedCaptures:
+        self._patch.__enter__()
+        return pipeline.MergedCaptures([self._capture], buffer_bytes=1 << 16)
+
+    def __exit__(self, *error: object) -> None:
+        self._patch.__exit__(*error)  # type: ignore[arg-type]
+
+
+def first_part(capture: Any, packets: int) -> bytes:
+    """Read the first packets of a capture; return what is left of that run."""
+    with opened(capture, lambda: 1) as captures:
+        going = Run(captures)
+        for batch in _until(captures.batches(), packets):
+            going.take(batch)
+    return going.frozen()
+
+
+def second_part(capture: Any, packets: int, data: bytes) -> Outcome:
+    """Go on behind the first packets of a capture."""
+    with opened(capture, lambda: 1) as captures:
+        batches = captures.batches()
+        for _ in _until(batches, packets):
+            continue
+        going = Run(captures)
+        going.take_up(data)
+        for batch in batches:
+            going.take(batch)
+        going.take(None)
+    return going.outcome()
+
+
+def _until(batches: Iterable[PacketBatch], packets: int) -> Iterator[PacketBatch]:
+    left = packets
+    for batch in batches:
+        yield batch
+        left -= len(batch)
+        if left <= 0:
+            return

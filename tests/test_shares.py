@@ -1,0 +1,84 @@
+"""The rows of all shares of the connections together are those of one analysis."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from kanalyze.analysis.records import RecordReader, has_records
+from kanalyze.capture.inputs import find_inputs
+from kanalyze.net.share import EVERYTHING, Share
+from kanalyze.pipeline import Analysis
+from kanalyze.protocol.catalog import Catalog
+from kanalyze.protocol.compiler import Decoders
+from tests.support.captures import NAMES, path
+
+SHARES = [Share(index, 3) for index in range(3)]
+
+
+def rows_of(batches, *captures: str, share: Share = EVERYTHING, **how) -> Counter[str]:
+    analysis = Analysis(captures, share=share, **how)
+    return Counter(repr(row) for batch in batches(analysis) for row in batch)
+
+
+def record_batches(analysis: Analysis):
+    catalog = Catalog()
+    reader = RecordReader(catalog, Decoders(catalog), values_as="base64")
+    for exchanges in analysis.exchange_batches():
+        yield from reader.row_batches(exchanges)
+
+
+KINDS = {
+    "requests": Analysis.row_batches,
+    "connections": Analysis.connection_batches,
+    "anomalies": Analysis.anomaly_batches,
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", NAMES)
+def test_the_rows_of_all_shares_are_those_of_one_analysis(name, kind):
+    shares = [rows_of(KINDS[kind], str(path(name)), share=share) for share in SHARES]
+    assert sum(shares, Counter()) == rows_of(KINDS[kind], str(path(name)))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_rows_of_several_captures_are_those_of_one_analysis(kind):
+    captures = [str(path(name)) for name in ("basics", "errors", "mock", "foreign")]
+    shares = [rows_of(KINDS[kind], *captures, share=share) for share in SHARES]
+    assert all(shares)
+    assert sum(shares, Counter()) == rows_of(KINDS[kind], *captures)
+
+
+@pytest.mark.parametrize("name", ["basics", "codecs", "old-0-9-0-1"])
+def test_the_records_in_all_shares_are_those_of_one_analysis(name):
+    capture = str(path(name))
+    shares = [rows_of(record_batches, capture, share=share, keep=has_records) for share in SHARES]
+    assert sum(shares, Counter()) == rows_of(record_batches, capture, keep=has_records)
+
+
+def test_what_belongs_to_no_connection_is_said_with_the_first_share_alone(tmp_path):
+    cut = tmp_path / "cut.pcap"
+    cut.write_bytes(path("basics").read_bytes()[:-1])
+    rows = [rows_of(Analysis.anomaly_batches, str(cut), share=share) for share in SHARES]
+    said = ["capture_truncated" in " ".join(found) for found in rows]
+    assert said == [True, False, False]
+
+
+def test_the_quality_of_the_shares_adds_up():
+    alone = Analysis([str(path("errors"))])
+    list(alone.batches())
+    shares = [Analysis([str(path("errors"))], share=share) for share in SHARES]
+    for each in shares:
+        list(each.batches())
+    first, *others = shares
+    for other in others:
+        first.quality.merge(other.quality)
+    assert first.quality.to_dict() == alone.quality.to_dict()
+
+
+def test_captures_that_were_found_before_are_taken_as_they_are():
+    captures = [str(path(name)) for name in ("mock", "basics")]
+    found = find_inputs(captures)
+    assert rows_of(Analysis.row_batches, *found) == rows_of(Analysis.row_batches, *captures)
