@@ -38,7 +38,8 @@ STAGES = {
         *("analysis/statistics", "analysis/totals", "analysis/keyed", "analysis/series"),
         *("analysis/sketch", "analysis/measures", "analysis/grouping", "render/"),
     ),
-    "in between": ("stages", "reading", "pipeline", "workers"),
+    "in between": ("stages", "reading", "pipeline", "workers", "frozen"),
+    "spark": ("spark/",),
     "other": ("",),
 }
 """What the names of each stage's modules begin with; the longest that fits holds."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 
+import pytest
 from hypothesis import settings
 
 # No test is about speed, and a busy machine is no failure. The landing check tries the same
@@ -17,10 +18,38 @@ settings.load_profile("landing" if os.environ.get("CI") else "everyone")
 # The oracle is a program of its own; where it is not installed there is nothing to ask.
 HAS_TSHARK = shutil.which("tshark") is not None
 collect_ignore_glob = [] if HAS_TSHARK else ["*_tshark.py"]
+# Spark is a Java program.
+HAS_JAVA = bool(os.environ.get("JAVA_HOME")) or shutil.which("java") is not None
+SPARK_FIXTURES = frozenset({"spark", "cluster"})
 
 
-def pytest_report_header() -> str:
-    """Say what is left out, so that a run without the oracle does not look like one with it."""
-    if HAS_TSHARK:
-        return "tshark: found, its answers are compared with ours"
-    return "tshark: not found, no test_*_tshark.py and no test_tshark.py is collected"
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Put the tests that run Spark last, or leave them out where there is no Java.
+
+    The threads of a session stay in this process, and a process with threads is not to be forked,
+    which is what other tests do.
+    """
+    running, others = [], []
+    for item in items:
+        runs_spark = SPARK_FIXTURES.intersection(fixture_names(item))
+        (running if runs_spark else others).append(item)
+    if not HAS_JAVA:
+        config.hook.pytest_deselected(items=running)
+        running = []
+    items[:] = others + running
+
+
+def fixture_names(item: pytest.Item) -> list[str]:
+    return item.fixturenames if isinstance(item, pytest.Function) else []
+
+
+def pytest_report_header() -> list[str]:
+    """Say what is left out, so that a run without it does not look like one with it."""
+    return [
+        "tshark: found, its answers are compared with ours"
+        if HAS_TSHARK
+        else "tshark: not found, no test_*_tshark.py and no test_tshark.py is collected",
+        "java: found, tests run Spark"
+        if HAS_JAVA
+        else "java: not found, no test that runs Spark is among those selected",
+    ]

@@ -1,0 +1,70 @@
+"""The same rows with Apache Spark: many captures, or one large one, on all cores of a cluster.
+
+    >>> from kanalyze import spark as kanalyze_spark
+    >>> rows = kanalyze_spark.requests(spark, "s3://archive/2026/11/*.pcap.gz")
+
+or, for a look at some gigabytes, as a data source:
+
+    >>> kanalyze_spark.register(spark)
+    >>> rows = spark.read.format("kanalyze").load("captures/*.pcap")
+
+Needs ``pip install kanalyze[spark]`` and a Java runtime, 17 or later. Nothing else of kanalyze
+imports this package, and the package itself imports pyspark when one of the names below is first
+used, not before.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kanalyze.spark.datasource import KanalyzeDataSource, register
+    from kanalyze.spark.functions import (
+        Archive,
+        anomalies,
+        connections,
+        open_archive,
+        open_packets,
+        records,
+        requests,
+    )
+    from kanalyze.spark.queries import queries, query
+
+__all__ = [
+    "Archive",
+    "KanalyzeDataSource",
+    "anomalies",
+    "connections",
+    "open_archive",
+    "open_packets",
+    "queries",
+    "query",
+    "records",
+    "register",
+    "requests",
+]
+
+_HOMES = {
+    "Archive": "kanalyze.spark.functions",
+    "KanalyzeDataSource": "kanalyze.spark.datasource",
+    "anomalies": "kanalyze.spark.functions",
+    "connections": "kanalyze.spark.functions",
+    "open_archive": "kanalyze.spark.functions",
+    "open_packets": "kanalyze.spark.functions",
+    "queries": "kanalyze.spark.queries",
+    "query": "kanalyze.spark.queries",
+    "records": "kanalyze.spark.functions",
+    "register": "kanalyze.spark.datasource",
+    "requests": "kanalyze.spark.functions",
+}
+"""The module of each public name."""
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name on first use: whoever imports the package may have no Spark."""
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'kanalyze.spark' has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(home), name)

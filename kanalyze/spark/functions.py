@@ -1,0 +1,275 @@
+"""Functions for a notebook: an archive of captures, or a table of packets, as DataFrames.
+
+In: a session, paths or a DataFrame, options. Out: DataFrames. Must not know: how any of it is done.
+
+These shuffle, so that every packet is read once however many tasks there are, and work wherever
+DataFrames do, through Spark Connect too: kanalyze has to be installed where tasks run. Packets are
+read when a function is called, not when its rows are.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from kanalyze.capture.inputs import find_inputs
+from kanalyze.capture.stores import Stores
+from kanalyze.errors import UsageError
+from kanalyze.spark.anomaly_table import anomaly_table
+from kanalyze.spark.archive import read_captures, read_packets
+from kanalyze.spark.packets import PACKET_COLUMNS
+from kanalyze.spark.readers import make_plan
+from kanalyze.spark.tasks import Job
+from kanalyze.spark.work import buckets_for, tasks_for
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from kanalyze.spark.archive import Captured, Found
+
+__all__ = [
+    "Archive",
+    "anomalies",
+    "connections",
+    "open_archive",
+    "open_packets",
+    "records",
+    "requests",
+]
+
+_SPLIT_BYTES: Final = 256 << 20
+_CORES: Final = 8
+"""How many there are is not known through Spark Connect; more cost little."""
+_PACKETS_BUCKETS: Final = 64
+
+
+class Archive:
+    """Packets that were read, divided by connection, and are kept by Spark until :meth:`close`.
+
+    A context manager. Each table is rebuilt when it is asked for, and kept too.
+    """
+
+    def __init__(self, spark: SparkSession, captured: Captured, options: dict[str, Any]) -> None:
+        """Keep what was read; :func:`open_archive` and :func:`open_packets` read it."""
+        self._spark = spark
+        self._captured = captured
+        self._options = options
+        self._found: list[Found] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def unreadable(self) -> dict[str, str]:
+        """Captures that were left out, and why; none unless ``mode="quarantine"``."""
+        return dict(self._captured.readings.unreadable)
+
+    def requests(self, **options: Any) -> DataFrame:
+        """Return the requests, as :func:`kanalyze.requests`: one row each, nested columns and all.
+
+        Args:
+            options: ``columns``, and the filters of :func:`kanalyze.requests`.
+
+        Raises:
+            UsageError: an option makes no sense.
+        """
+        return self._rebuilt("requests", options).rows
+
+    def connections(self, **options: Any) -> DataFrame:
+        """Return the TCP connections, as :func:`kanalyze.connections`; otherwise as above."""
+        return self._rebuilt("connections", options).rows
+
+    def records(self, **options: Any) -> DataFrame:
+        """Return the records inside Produce and Fetch, as ``kanalyze records``.
+
+        ``values=True`` gives keys, values and headers too. Raises UsageError where the archive was
+        opened without ``payload``; otherwise as :meth:`requests`.
+        """
+        if self._captured.job.is_trimmed:
+            raise UsageError("records: open the archive with payload=True")
+        # A record has the name of its topic; who told it is in no other table.
+        names = self._rebuilt("requests", {}).told
+        return self._rebuilt("records", options, names).rows
+
+    def anomalies(self, **options: Any) -> DataFrame:
+        """Return what is missing or wrong, as :func:`kanalyze.anomalies`; otherwise as above.
+
+        Captures that were left out are among it, as ``capture_unreadable``.
+        """
+        plan = make_plan(self._texts("anomalies", options))
+        found = self._rebuilt("requests", {}, with_anomalies=True)
+        table = anomaly_table(self._spark, self._captured, found, [], plan.row_filter)
+        return table.select(*(column.name for column in plan.columns))
+
+    def report(self, **options: Any) -> dict[str, Any]:
+        """Return the summary that ``kanalyze report --json`` writes, over all captures."""
+        found = self._rebuilt("requests", options, with_statistics=True)
+        quality = self._captured.readings.quality
+        quality.merge(found.quality)
+        return found.statistics.summary(quality)
+
+    def close(self) -> None:
+        """Let Spark forget it all; DataFrames that came from here are of no use then."""
+        for found in self._found:
+            found.close()
+        self._found.clear()
+        self._captured.close()
+
+    def _rebuilt(
+        self,
+        table: str,
+        options: dict[str, Any],
+        names: dict[bytes, str] | None = None,
+        **wanted: bool,
+    ) -> Found:
+        plan = make_plan(self._texts(table, options))
+        found = self._captured.rebuild(
+            self._captured.job._replace(plan=plan, **wanted), None, names
+        )
+        self._found.append(found)
+        return found
+
+    def _texts(self, table: str, options: dict[str, Any]) -> dict[str, str]:
+        return _texts({**self._options, **options, "table": table})
+
+
+def open_archive(
+    spark: SparkSession,
+    *paths: str,
+    payload: bool = False,
+    buckets: int | None = None,
+    split_bytes: int = _SPLIT_BYTES,
+    **options: Any,
+) -> Archive:
+    """Read captures, now: each by a task, a large pcap file by several.
+
+    Args:
+        spark: the session; kanalyze is installed where its tasks run.
+        paths: files, folders, globs, URLs of any of these, that all tasks can open.
+        payload: keep the payload of records, which only :meth:`Archive.records` needs: most of the
+            bytes of a capture would be shuffled.
+        buckets: into how many parts connections are divided, each of them rebuilt by a task; None
+            for one each 64 MiB, from 16 to 512.
+        split_bytes: how much of a file a task reads.
+        options: ``port``, ``broker``, ``definitions``, ``max_memory`` as :func:`kanalyze.requests`
+            has them (the memory of all buckets together), and ``mode``: ``"failfast"``, or
+            ``"quarantine"`` to leave out what is no capture.
+
+    Raises:
+        CaptureError: a capture is missing, or is none and is not to be left out.
+        UsageError: an option makes no sense.
+    """
+    plan = make_plan(_texts({**options, "table": "requests"}))
+    stores = Stores()
+    captures = find_inputs(paths, stores)
+    total_bytes = sum(capture.total_bytes or 0 for capture in captures)
+    count = buckets_for(total_bytes, _CORES) if buckets is None else buckets
+    tasks = tasks_for(captures, stores, split_bytes, _CORES)
+    job = Job(plan, _checked(count), is_trimmed=not payload)
+    return Archive(spark, read_captures(spark, job, tasks), options)
+
+
+def open_packets(
+    packets: DataFrame,
+    *,
+    payload: bool = False,
+    buckets: int = _PACKETS_BUCKETS,
+    **options: Any,
+) -> Archive:
+    """Take packets that are in a table already; otherwise as :func:`open_archive`.
+
+    Args:
+        packets: with the columns of the data source's table ``packets``: ``capture``, ``packet``,
+            ``time_ns``, ``link_type``, ``wire_bytes`` and ``data``; others do not matter.
+        payload: as there.
+        buckets: as there.
+        options: as there.
+
+    Raises:
+        UsageError: a column is missing, or an option makes no sense.
+    """
+    needed = [column.name for column in PACKET_COLUMNS if column.name != "captured_bytes"]
+    missing = [name for name in needed if name not in packets.columns]
+    if missing:
+        raise UsageError(f"packets: column {missing[0]!r} is missing")
+    job = Job(
+        make_plan(_texts({**options, "table": "requests"})),
+        _checked(buckets),
+        is_trimmed=not payload,
+    )
+    spark = packets.sparkSession
+    return Archive(spark, read_packets(spark, job, packets.select(*needed)), options)
+
+
+def requests(spark: SparkSession, *paths: str, **options: Any) -> DataFrame:
+    """Return the requests in captures, as :func:`kanalyze.requests`, one row each.
+
+    Args:
+        spark: the session.
+        paths: as :func:`open_archive`.
+        options: those of :func:`open_archive` and of :meth:`Archive.requests`.
+
+    Raises:
+        CaptureError, UsageError: as these.
+    """
+    opening, others = _divided(options)
+    return open_archive(spark, *paths, **opening).requests(**others)
+
+
+def connections(spark: SparkSession, *paths: str, **options: Any) -> DataFrame:
+    """Return the TCP connections in captures; otherwise as :func:`requests`."""
+    opening, others = _divided(options)
+    return open_archive(spark, *paths, **opening).connections(**others)
+
+
+def anomalies(spark: SparkSession, *paths: str, **options: Any) -> DataFrame:
+    """Return what is missing or wrong in captures; otherwise as :func:`requests`."""
+    opening, others = _divided(options)
+    return open_archive(spark, *paths, **opening).anomalies(**others)
+
+
+def records(spark: SparkSession, *paths: str, **options: Any) -> DataFrame:
+    """Return the records inside Produce and Fetch; otherwise as :func:`requests`."""
+    opening, others = _divided(options)
+    return open_archive(spark, *paths, payload=True, **opening).records(**others)
+
+
+_OPENING: Final = frozenset(
+    {"buckets", "split_bytes", "port", "broker", "definitions", "max_memory", "mode"}
+)
+"""Options of reading, which hold for every table."""
+
+
+def _divided(options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    opening = {name: value for name, value in options.items() if name in _OPENING}
+    others = {name: value for name, value in options.items() if name not in _OPENING}
+    return opening, others
+
+
+def _checked(buckets: int) -> int:
+    if buckets < 1:
+        raise UsageError(f"not a number of buckets: {buckets}")
+    return buckets
+
+
+def _texts(options: dict[str, Any]) -> dict[str, str]:
+    """Return options as the data source takes them: texts, without underscores in names."""
+    return {name.replace("_", ""): _text(value) for name, value in options.items()}
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str | int):
+        return str(value)
+    return json.dumps([str(item) for item in value])

@@ -1,0 +1,324 @@
+"""Segments of some connections, packed to be sent from one task to another.
+
+In: TCP segments as columns, and which of their payload nobody will read. Out: bytes, and the same
+segments of them again. Must not know: who needs what of a payload, nor how blocks travel.
+
+Segments of one direction resemble each other: each number is written as its difference from what
+the one before lets expect, most of which are zero, and zeros compress to nothing. What a segment
+takes then is about 12 bytes and what is left of its payload.
+
+Payload that was left out comes back as :data:`FILLER`, in its place and length, so whoever reads
+the segments needs to know nothing of it. The filler cannot be taken for anything: as a size, a
+length or a count it is negative, but not -1, which stands for null; as a varint it does not end.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from kanalyze.errors import KanalyzeError
+from kanalyze.net.grouping import group_segments
+from kanalyze.net.headers import SegmentColumns
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["FILLER", "BlockError", "Holes", "Packed", "no_holes", "pack", "unpack"]
+
+FILLER: Final = 0xAA
+"""Stands for each byte of payload that was left out."""
+
+_HEADER: Final = struct.Struct("<4sIIIQ")
+_MAGIC: Final = b"KSB1"
+_COLUMNS: Final = 11
+_RUN_COLUMNS: Final = 8
+_HOLE_COLUMNS: Final = 3
+_WORD: Final = 8
+_SEQUENCE_MASK: Final = 0xFFFF_FFFF
+_HALF: Final = 1 << 31
+_LARGEST_BYTES: Final = 1 << 31
+"""Of a block, unpacked: far more than a task reads at once."""
+
+
+class BlockError(KanalyzeError):
+    """Bytes that are no block of segments."""
+
+
+class Holes(NamedTuple):
+    """Payload that is left out; rising, without overlaps, each within one segment."""
+
+    row: NDArray[np.int64]
+    """Index of the segment."""
+    start: NDArray[np.int64]
+    """Index of the first byte, within the segment's payload."""
+    length: NDArray[np.int64]
+    """Above 0."""
+
+    def of(self, rows: NDArray[np.int64]) -> Holes:
+        """Return those of some segments, given by rising indices, which count anew."""
+        at = np.searchsorted(rows, self.row)
+        found = at < len(rows)
+        found[found] = rows[at[found]] == self.row[found]
+        return Holes(at[found], self.start[found], self.length[found])
+
+
+def no_holes() -> Holes:
+    """Return no holes."""
+    none = np.zeros(0, np.int64)
+    return Holes(none, none, none)
+
+
+class Packed(NamedTuple):
+    """A block, unpacked."""
+
+    segments: SegmentColumns
+    """In the order of the capture, over a buffer of their own."""
+    key_ns: NDArray[np.int64]
+    """When each counts as captured among packets of other captures."""
+
+
+# -- packing --------------------------------------------------------------------------------------
+
+
+def pack(segments: SegmentColumns, key_ns: NDArray[np.int64], holes: Holes) -> bytes:
+    """Pack segments, at least one, whose numbers rise.
+
+    Args:
+        segments: what to pack.
+        key_ns: of each, when it counts as captured.
+        holes: which payload to leave out.
+    """
+    groups = group_segments(segments)
+    order = groups.order
+    starts = np.unique(np.concatenate([groups.start, groups.middle[groups.middle < groups.end]]))
+    columns = _differences(segments, key_ns, order, starts)
+    # Bytes of equal weight stand together: nearly all of the higher ones are zero.
+    planes = columns.view(np.uint8).reshape(_COLUMNS, len(order), _WORD).transpose(0, 2, 1)
+    where = np.empty(len(order), np.int64)
+    where[order] = np.arange(len(order))
+    by_place = np.lexsort((holes.start, where[holes.row]))
+    holes = Holes(where[holes.row][by_place], holes.start[by_place], holes.length[by_place])
+    payload = _kept(segments, order, holes)
+    body = b"".join(
+        (
+            planes.tobytes(),
+            _runs(segments, order, starts).tobytes(),
+            np.stack(holes).tobytes(),
+            payload,
+        )
+    )
+    header = _HEADER.pack(_MAGIC, len(order), len(starts), len(holes.row), len(payload))
+    return header + bytes(_codec().compress(body, asbytes=True))
+
+
+def _codec() -> pa.Codec:
+    return pa.Codec("zstd", compression_level=1)
+
+
+def _differences(
+    segments: SegmentColumns,
+    key_ns: NDArray[np.int64],
+    order: NDArray[np.int64],
+    starts: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """Return each column, in the order of the block, as differences from what was to be expected.
+
+    A run, the segments of one direction, begins with a value as it is.
+    """
+    time_ns, payload_bytes = segments.time_ns[order], segments.payload_bytes[order]
+    sequence = segments.sequence[order]
+    expected = np.zeros(len(order), np.int64)
+    expected[1:] = (sequence + payload_bytes)[:-1]
+    expected[starts] = 0
+    ahead = ((sequence - expected + _HALF) & _SEQUENCE_MASK) - _HALF
+    columns = (
+        _steps(segments.number[order], starts),
+        _steps(time_ns, starts),
+        time_ns - key_ns[order],
+        ahead,
+        _steps(segments.acknowledgment[order], starts),
+        segments.flags[order],
+        _steps(segments.window[order].astype(np.int64), starts),
+        segments.checksum[order].astype(np.int64),
+        _steps(segments.identification[order].astype(np.int64), starts),
+        payload_bytes,
+        payload_bytes - segments.captured_bytes[order],
+    )
+    return np.stack(columns)
+
+
+def _steps(values: NDArray[np.int64], starts: NDArray[np.int64]) -> NDArray[np.int64]:
+    steps = np.diff(values, prepend=0)
+    steps[starts] = values[starts]
+    return steps
+
+
+def _runs(
+    segments: SegmentColumns, order: NDArray[np.int64], starts: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return what all segments of a run have in common, and where it begins."""
+    first = order[starts]
+    return np.stack(
+        (
+            starts,
+            segments.is_ipv6[first].astype(np.int64),
+            segments.source_high[first].view(np.int64),
+            segments.source_low[first].view(np.int64),
+            segments.destination_high[first].view(np.int64),
+            segments.destination_low[first].view(np.int64),
+            segments.source_port[first],
+            segments.destination_port[first],
+        )
+    )
+
+
+def _kept(segments: SegmentColumns, order: NDArray[np.int64], holes: Holes) -> bytes:
+    """Return the payloads in the order of the block, without what is left out."""
+    start = segments.payload_start[order]
+    end = start + segments.captured_bytes[order]
+    if len(holes.row):
+        hole = start[holes.row] + holes.start
+        # Each hole ends a piece of what is kept and begins another.
+        begins = np.concatenate([start, hole + holes.length])
+        ends = np.concatenate([end, hole])
+        row = np.arange(len(order))
+        first = np.lexsort((begins, np.concatenate([row, holes.row])))
+        last = np.lexsort((ends, np.concatenate([row, holes.row])))
+        start, end = begins[first], ends[last]
+    filled = end > start
+    buffer = segments.buffer
+    pieces = zip(start[filled].tolist(), end[filled].tolist(), strict=True)
+    return b"".join([buffer[begin:stop] for begin, stop in pieces])
+
+
+# -- unpacking ------------------------------------------------------------------------------------
+
+
+def unpack(data: bytes | memoryview) -> Packed:
+    """Return the segments of a block.
+
+    Raises:
+        BlockError: the bytes are not what :func:`pack` makes.
+    """
+    if len(data) < _HEADER.size or data[:4] != _MAGIC:
+        raise BlockError("a block of segments does not begin as one")
+    _, count, run_count, hole_count, payload_size = _HEADER.unpack_from(data)
+    sizes = (
+        _WORD * _COLUMNS * count,
+        _WORD * _RUN_COLUMNS * run_count,
+        _WORD * _HOLE_COLUMNS * hole_count,
+        payload_size,
+    )
+    if not count or not run_count or sum(sizes) > _LARGEST_BYTES:
+        raise BlockError("a block of segments of an impossible size")
+    try:
+        body = _codec().decompress(memoryview(data)[_HEADER.size :], sum(sizes))
+    except (OSError, pa.ArrowInvalid) as error:
+        raise BlockError(f"a block of segments is damaged: {error}") from error
+    # Of unsigned bytes: those of a pyarrow buffer have a sign.
+    planes, runs, holes, payload = _parts(memoryview(body).cast("B"), sizes)
+    columns = (
+        np.frombuffer(planes, np.uint8)
+        .reshape(_COLUMNS, _WORD, count)
+        .transpose(0, 2, 1)
+        .copy()
+        .view(np.int64)
+        .reshape(_COLUMNS, count)
+    )
+    return _segments(
+        columns,
+        np.frombuffer(runs, np.int64).reshape(_RUN_COLUMNS, run_count),
+        Holes(*np.frombuffer(holes, np.int64).reshape(_HOLE_COLUMNS, hole_count)),
+        payload,
+    )
+
+
+def _parts(body: memoryview, sizes: tuple[int, ...]) -> list[memoryview]:
+    parts, at = [], 0
+    for size in sizes:
+        parts.append(body[at : at + size])
+        at += size
+    return parts
+
+
+def _segments(
+    columns: NDArray[np.int64], runs: NDArray[np.int64], holes: Holes, payload: memoryview
+) -> Packed:
+    count = columns.shape[1]
+    starts = runs[0]
+    lengths = np.diff(starts, append=count)
+    if starts[0] or (lengths <= 0).any():
+        raise BlockError("a block of segments with runs in disorder")
+    number, time_ns, lag_ns, ahead, acknowledgment, flags, window, checksum = columns[:8]
+    identification, payload_bytes, cut = columns[8:]
+    captured = payload_bytes - cut
+    if (captured < 0).any() or (cut < 0).any():
+        raise BlockError("a block of segments with lengths below 0")
+    time_ns = _sums(time_ns, starts, lengths)
+    number = _sums(number, starts, lengths)
+    steps = ahead.copy()
+    inside = np.ones(count, np.bool_)
+    inside[starts] = False
+    steps[1:] += np.where(inside[1:], payload_bytes[:-1], 0)
+    buffer = _filled(payload, captured, holes)
+    start = np.cumsum(captured) - captured
+    order = np.argsort(number, kind="stable")
+    run = np.repeat(runs[1:], lengths, axis=1)[:, order]
+    segments = SegmentColumns(
+        buffer=buffer,
+        number=number[order],
+        time_ns=time_ns[order],
+        is_ipv6=run[0].astype(np.bool_),
+        source_high=run[1].view(np.uint64),
+        source_low=run[2].view(np.uint64),
+        destination_high=run[3].view(np.uint64),
+        destination_low=run[4].view(np.uint64),
+        source_port=run[5],
+        destination_port=run[6],
+        sequence=(_sums(steps, starts, lengths) & _SEQUENCE_MASK)[order],
+        acknowledgment=_sums(acknowledgment, starts, lengths)[order],
+        flags=flags[order],
+        window=_sums(window, starts, lengths)[order].astype(np.uint16),
+        checksum=checksum[order].astype(np.uint16),
+        identification=_sums(identification, starts, lengths)[order].astype(np.int32),
+        payload_start=start[order],
+        payload_bytes=payload_bytes[order],
+        captured_bytes=captured[order],
+    )
+    return Packed(segments, (time_ns - lag_ns)[order])
+
+
+def _sums(
+    steps: NDArray[np.int64], starts: NDArray[np.int64], lengths: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Undo :func:`_steps`."""
+    sums = np.cumsum(steps)
+    return sums - np.repeat(sums[starts] - steps[starts], lengths)
+
+
+def _filled(payload: memoryview, captured: NDArray[np.int64], holes: Holes) -> memoryview:
+    """Return the payloads, one after another, with filler for what was left out."""
+    total = int(captured.sum())
+    if len(payload) + int(holes.length.sum()) != total or (holes.length <= 0).any():
+        raise BlockError("a block of segments with other bytes than it says")
+    if not len(holes.row):
+        return payload
+    if (holes.row < 0).any() or (holes.row >= len(captured)).any():
+        raise BlockError("a block of segments with a hole in none of them")
+    at = (np.cumsum(captured) - captured)[holes.row] + holes.start
+    if (np.diff(at) < 0).any() or at[0] < 0:
+        raise BlockError("a block of segments with holes in disorder")
+    # What of the payload stands before each hole.
+    before = at - (np.cumsum(holes.length) - holes.length)
+    filler = bytes((FILLER,)) * int(holes.length.max())
+    parts: list[memoryview | bytes] = []
+    done = 0
+    for end, length in zip(before.tolist(), holes.length.tolist(), strict=True):
+        parts += (payload[done:end], filler[:length])
+        done = end
+    parts.append(payload[done:])
+    return memoryview(b"".join(parts))

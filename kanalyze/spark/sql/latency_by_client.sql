@@ -1,0 +1,23 @@
+-- How long does each client wait for the brokers, day by day?
+--
+-- latency_ns is the time from the last byte of a request to the first byte of its response, as
+-- seen where the capture was made. Left out: requests without a response, and fetches that the
+-- broker held back on purpose (`waited`, the long poll): those say nothing of work. `waited` is
+-- null for all but fetches, so "is not true", not "is false".
+--
+-- percentile_approx gives latencies that occurred, and is exact up to 10,000 of them a group;
+-- beyond that its error is a ten-thousandth of the ranks. Days are those of the session's time zone
+-- (spark.sql.session.timeZone), which is UTC in sessions that kanalyze starts.
+SELECT
+    date(timestamp_micros(request_start_ns DIV 1000)) AS day,
+    client_id,
+    count(*) AS requests,
+    percentile_approx(latency_ns, 0.50, 10000) / 1e6 AS p50_ms,
+    percentile_approx(latency_ns, 0.99, 10000) / 1e6 AS p99_ms,
+    max(latency_ns) / 1e6 AS max_ms
+FROM requests
+WHERE
+    latency_ns IS NOT NULL
+    AND waited IS NOT TRUE
+GROUP BY day, client_id
+ORDER BY day, p99_ms DESC, client_id

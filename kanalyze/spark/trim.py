@@ -1,0 +1,256 @@
+"""Finds the payload that no row needs, so that it need not travel.
+
+In: the segments of one capture (or one part of it), batch after batch. Out: holes, which are bytes
+of record data. Must not know: where segments go, nor other captures.
+
+The same stages that make rows run over what this capture alone holds of a connection, and see of
+each large frame which bytes the decoders ask for. What they step over is a hole. Where nothing is
+known of a frame (the capture begins within it, the request that it answers was in another capture,
+the connection is not known to be Kafka yet) all of it is kept; so is all that was captured out of
+its order. Of a frame that goes on in the next batch it is known how far the decoders will step: so
+much of what follows is a hole too, unless something is lost before. Whoever rebuilds the connection from all captures knows at least as much, and reads the
+same bytes.
+
+Most connections carry nothing that is worth leaving out; they are not looked at.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from kanalyze.connection.reader import Body, MessageReader
+from kanalyze.connection.tracker import ConnectionTracker
+from kanalyze.model import Chunk, Gap
+from kanalyze.net.reassembly import Reassembler
+from kanalyze.net.share import shares_of
+from kanalyze.spark.segments import Holes, no_holes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from kanalyze.connection.reader import Kind, Wanted
+    from kanalyze.connection.tracker import BrokerSide
+    from kanalyze.model import StreamItem, StreamUpdate
+    from kanalyze.net.headers import SegmentColumns
+    from kanalyze.protocol.catalog import Catalog
+    from kanalyze.protocol.compiler import Decoders
+    from kanalyze.protocol.framing import Frame
+    from kanalyze.protocol.headers import RequestHeader
+    from kanalyze.protocol.skim import Ranges
+
+__all__ = ["Trimmer"]
+
+_LEAST_FRAME_BYTES: Final = 2048
+"""Of smaller ones there is little to leave out."""
+_LEAST_HOLE_BYTES: Final = 64
+"""A hole takes some bytes itself."""
+_LEAST_BYTES: Final = 128 * 1024
+"""What a bucket of connections has to carry in a batch to be looked at,"""
+_LEAST_SEGMENT_BYTES: Final = 384
+"""and how large its segments have to be: small messages have no record data to speak of."""
+_BUCKETS: Final = 256
+_MOST_AHEAD: Final = 16_384
+"""Directions of connections; of more is kept what could be left out."""
+_UNREAD: Final = Body(None, None, None)
+
+
+class _Stretch(NamedTuple):
+    """Bytes of a stream that nobody reads."""
+
+    begin: int
+    end: int
+
+
+class _Watch(MessageReader):
+    """Reads nothing of a message, but notes which bytes of it would be read."""
+
+    def __init__(self, catalog: Catalog, decoders: Decoders, wanted: Wanted) -> None:
+        super().__init__(catalog, decoders, wanted)
+        self._unread: dict[Kind, list[_Stretch]] = {"request": [], "response": []}
+
+    def take(self, kind: Kind) -> list[_Stretch]:
+        """Return what nobody reads of the messages of a kind since the last call."""
+        found, self._unread[kind] = self._unread[kind], []
+        return found
+
+    def request_body(
+        self,
+        frame: Frame,
+        header: RequestHeader,
+        view: memoryview | None = None,  # noqa: ARG002 - as in the class above
+    ) -> Body:
+        if frame.length >= _LEAST_FRAME_BYTES:
+            self._note("request", frame, self.needed_of_request(frame, header), frame.length)
+        return _UNREAD
+
+    def response_body(self, frame: Frame, api_key: int, api_version: int) -> Body:
+        if frame.length >= _LEAST_FRAME_BYTES:
+            ranges = self.needed_of_response(frame, api_key, api_version)
+            self._note("response", frame, ranges, frame.length)
+        return _UNREAD
+
+    def skim_request(self, frame: Frame, header: RequestHeader) -> tuple[Ranges, int] | None:
+        kept = super().skim_request(frame, header)
+        if kept is not None:
+            self._note("request", frame, *kept)
+        return kept
+
+    def skim_response(
+        self, frame: Frame, api_key: int, api_version: int
+    ) -> tuple[Ranges, int] | None:
+        kept = super().skim_response(frame, api_key, api_version)
+        if kept is not None:
+            self._note("response", frame, *kept)
+        return kept
+
+    def _note(self, kind: Kind, frame: Frame, ranges: Ranges | None, until: int) -> None:
+        if ranges is None or frame.missing_bytes:
+            return
+        at = 0
+        for begin, end in [*ranges, (until, until)]:
+            if min(begin, until) - at >= _LEAST_HOLE_BYTES:
+                offset = frame.stream_offset
+                self._unread[kind].append(_Stretch(offset + at, offset + min(begin, until)))
+            at = end
+
+
+class Trimmer:
+    """Follows the connections of one capture that carry much, for as long as it is read."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        decoders: Decoders,
+        wanted: Wanted,
+        is_broker: BrokerSide | None = None,
+    ) -> None:
+        """Make one.
+
+        Args:
+            catalog: the known APIs.
+            decoders: makes what reads messages.
+            wanted: the fields that rows need.
+            is_broker: as in :class:`~kanalyze.connection.tracker.ConnectionTracker`.
+        """
+        self._reader = _Watch(catalog, decoders, wanted)
+        self._reassembler = Reassembler()
+        self._tracker = ConnectionTracker(self._reader, catalog, is_broker=is_broker)
+        self._followed = np.zeros(_BUCKETS, np.bool_)
+        self._ahead: dict[tuple[int, int], _Stretch] = {}
+        """Of connections and directions, what nobody will read of the bytes to come."""
+
+    def holes(self, segments: SegmentColumns) -> Holes:
+        """Return the payload of the next segments that nobody needs."""
+        rows = self._worthwhile(segments)
+        if not len(rows):
+            return no_holes()
+        updates = self._reassembler.feed_segments(segments.taken(rows))
+        found: list[tuple[int, int]] = []
+        for update in updates:
+            self._tracker.feed(update)
+            self._look(update, segments.buffer, found)
+        self._tracker.take_anomalies()
+        self._reassembler.take_anomalies()
+        return _in_segments(found, segments)
+
+    def _worthwhile(self, segments: SegmentColumns) -> NDArray[np.int64]:
+        """Return the segments of connections to look at, in buckets; once looked at, always."""
+        bucket = shares_of(segments, _BUCKETS)
+        has_payload = segments.payload_bytes > 0
+        carried = np.bincount(bucket, segments.payload_bytes, _BUCKETS)
+        count = np.bincount(bucket[has_payload], minlength=_BUCKETS)
+        is_large = (carried >= _LEAST_BYTES) & (carried >= count * _LEAST_SEGMENT_BYTES)
+        # Where most is worth it all is followed, for a connection that will carry much begins with
+        # little: what asks for its large responses.
+        all_bytes, all_count = carried.sum(), count.sum()
+        if all_bytes >= _BUCKETS * _LEAST_SEGMENT_BYTES and all_bytes >= all_count * _LEAST_SEGMENT_BYTES:
+            is_large[:] = True
+        self._followed |= is_large
+        return np.flatnonzero(self._followed[bucket])
+
+    def _look(self, update: StreamUpdate, buffer: memoryview, found: list[tuple[int, int]]) -> None:
+        """Add the places in the buffer of what nobody reads of a connection."""
+        requests, responses = self._reader.take("request"), self._reader.take("response")
+        client_side = self._tracker.client_side(update.connection)
+        for side in (0, 1):
+            unread = requests if side == client_side else responses
+            self._look_at(update, side, [] if client_side is None else unread, buffer, found)
+
+    def _look_at(
+        self,
+        update: StreamUpdate,
+        side: int,
+        unread: list[_Stretch],
+        buffer: memoryview,
+        found: list[tuple[int, int]],
+    ) -> None:
+        items, key = update.items[side], (update.connection.serial, side)
+        ahead = self._ahead.pop(key, None)
+        if ahead is not None and not any(isinstance(item, Gap) for item in items):
+            unread = [ahead, *unread]
+        if not unread:
+            return
+        stretches = _joined(unread)
+        reached = _places(stretches, items, buffer, found)
+        if stretches[-1].end > reached and not update.closed and len(self._ahead) < _MOST_AHEAD:
+            self._ahead[key] = stretches[-1]
+
+
+def _joined(unread: list[_Stretch]) -> list[_Stretch]:
+    """Return stretches, at least one, rising and without overlaps."""
+    joined: list[_Stretch] = []
+    for begin, end in sorted(unread):
+        if joined and begin <= joined[-1].end:
+            joined[-1] = _Stretch(joined[-1].begin, max(end, joined[-1].end))
+        else:
+            joined.append(_Stretch(begin, end))
+    return joined
+
+
+def _places(
+    unread: list[_Stretch],
+    items: list[StreamItem],
+    buffer: memoryview,
+    found: list[tuple[int, int]],
+) -> int:
+    """Add where in the buffer the unread stretches of a stream are, as far as it holds them.
+
+    Returns up to where the stream was looked at; 0 where there is nothing of it.
+    """
+    at, last, offset = 0, len(unread), 0
+    for item in items:
+        if not isinstance(item, Chunk) or item.segments.buffer is not buffer:
+            continue  # a gap, or what was held back from an earlier batch
+        segments, offset = item.segments, item.stream_offset
+        for index in range(item.first, item.last):
+            end = offset + segments.length[index]
+            while at < last and unread[at].end <= offset:
+                at += 1
+            here = at
+            while here < last and unread[here].begin < end:
+                begin = max(unread[here].begin - offset, 0)
+                stop = min(unread[here].end - offset, segments.captured[index])
+                if stop - begin >= _LEAST_HOLE_BYTES:
+                    found.append((segments.start[index] + begin, stop - begin))
+                here += 1
+            offset = end
+    return offset
+
+
+def _in_segments(found: list[tuple[int, int]], segments: SegmentColumns) -> Holes:
+    """Return places in the buffer as holes of the segments that they are in."""
+    if not found:
+        return no_holes()
+    place, length = np.array(sorted(found), np.int64).T
+    by_start = np.argsort(segments.payload_start, kind="stable")
+    # Segments without payload may begin where the next one does: the last of them has it.
+    index = np.searchsorted(segments.payload_start[by_start], place, "right") - 1
+    row = by_start[index]
+    return Holes(*_by_row(row, place - segments.payload_start[row], length))
+
+
+def _by_row(*columns: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    order = np.lexsort((columns[1], columns[0]))
+    return [column[order] for column in columns]

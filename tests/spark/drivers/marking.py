@@ -1,0 +1,82 @@
+"""A job whose tasks tell the test where they are, and wait for it where it says so."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from pyspark import TaskContext
+
+from kanalyze.spark.tasks import Job
+from tests.support.spark_cluster import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kanalyze.spark.cutter import Cutter
+    from kanalyze.spark.readers import Plan
+
+READING, REBUILDING = "reading", "rebuilding"
+GO_ON = "go-on"
+LONGEST_WAIT_S = 120
+
+
+class Mark(NamedTuple):
+    """A task that has begun."""
+
+    phase: str
+    partition: int
+    task: int
+    """As Spark numbers all attempts."""
+    process: int
+
+    def leave(self, folder: Path) -> None:
+        """Tell of it, by the name of a file."""
+        (folder / f"mark-{self.phase}-{self.partition}-{self.task}-{self.process}").touch()
+
+
+def marks_in(folder: Path, phase: str) -> list[Mark]:
+    """Return what tasks told of a phase."""
+    found = []
+    for path in folder.glob(f"mark-{phase}-*"):
+        partition, task, process = map(int, path.name.split("-")[2:])
+        found.append(Mark(phase, partition, task, process))
+    return found
+
+
+class MarkingJob(Job):
+    """A job that leaves a mark for each task, in the driver's folder."""
+
+    folder: str
+    held_phase: str | None
+    held_from: int
+    """The partitions of that phase from this one on wait until they may go on."""
+
+    @classmethod
+    def of(
+        cls, job: Job, folder: str, held_phase: str | None = None, held_from: int = 0
+    ) -> MarkingJob:
+        """Return the same job, with marks."""
+        made = cls(*job)
+        made.folder, made.held_phase, made.held_from = folder, held_phase, held_from
+        return made
+
+    def cutter(self) -> Cutter:
+        """Begin to read a capture."""
+        self._pass(READING)
+        return super().cutter()
+
+    def knowing(self, topic_ids: Mapping[bytes, str]) -> Plan:
+        """Begin to rebuild a bucket."""
+        self._pass(REBUILDING)
+        return super().knowing(topic_ids)
+
+    def _pass(self, phase: str) -> None:
+        task = TaskContext.get()
+        assert task is not None
+        folder = Path(self.folder)
+        mark = Mark(phase, task.partitionId(), task.taskAttemptId(), os.getpid())
+        mark.leave(folder)
+        if phase == self.held_phase and mark.partition >= self.held_from:
+            wait_until((folder / GO_ON).exists, LONGEST_WAIT_S, GO_ON)

@@ -1,0 +1,169 @@
+"""An archive on a cluster: the rows of one process, though workers are lost, in little memory."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+import kanalyze
+from tests.spark.drivers.archive import EVENTS, Wanted, hashed
+from tests.spark.drivers.marking import GO_ON, READING, REBUILDING, marks_in
+from tests.support import kafka as k
+from tests.support.archives import cut
+from tests.support.cut_captures import CutPacket, write_pcap
+from tests.support.packets import START_NS, segment
+from tests.support.spark_cluster import WORKERS, wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.spark.drivers.marking import Mark
+    from tests.support.spark_cluster import Driver, StandaloneCluster
+
+pytestmark = pytest.mark.long
+ARCHIVE = "tests.spark.drivers.archive"
+CAPTURES = ("cluster", "codecs", "errors", "groups", "transactions")
+PARTITIONS = 8
+HELD_FROM = 4
+MIB = 1 << 20
+
+
+def cut_captures(count: int, folder: Path) -> list[str]:
+    """Several captures, each in so many files."""
+    files = []
+    for name in CAPTURES:
+        (folder / f"{name}-{count}").mkdir()
+        files += cut(name, count, folder / f"{name}-{count}").files
+    return files
+
+
+@pytest.mark.parametrize("count", [7, 50])
+def test_rows_are_those_of_one_process(
+    cluster: StandaloneCluster, count: int, tmp_path: Path
+) -> None:
+    files = cut_captures(count, tmp_path)
+
+    found = cluster.run(ARCHIVE, Wanted(sorted(files)).text())
+
+    assert found["rows"] == hashed(kanalyze.requests(*files))
+
+
+# -- a worker is lost -----------------------------------------------------------------------------
+
+
+class Ended(NamedTuple):
+    """How an attempt of a task ended, as Spark noted it."""
+
+    task: int
+    stage: int
+    partition: int
+    reason: str
+    time_ms: int
+
+
+def ended_tasks(folder: Path) -> dict[int, Ended]:
+    """Return all attempts by their number."""
+    (log,) = (folder / EVENTS).iterdir()
+    ended = {}
+    for line in log.read_text().splitlines():
+        event: dict[str, Any] = json.loads(line)
+        if event["Event"] == "SparkListenerTaskEnd":
+            task = event["Task Info"]
+            ended[task["Task ID"]] = Ended(
+                task["Task ID"],
+                event["Stage ID"],
+                task["Partition ID"],
+                event["Task End Reason"]["Reason"],
+                task["Finish Time"],
+            )
+    return ended
+
+
+def held(driver: Driver, phase: str) -> list[Mark]:
+    """Tasks of a phase that wait, if both workers have come to one."""
+    waiting = [mark for mark in marks_in(driver.folder, phase) if mark.partition >= HELD_FROM]
+    return waiting if len(waiting) == WORKERS else []
+
+
+@pytest.mark.parametrize("phase", [READING, REBUILDING])
+def test_rows_are_the_same_when_a_worker_is_lost(
+    cluster: StandaloneCluster, phase: str, tmp_path: Path
+) -> None:
+    files = cut_captures(7, tmp_path)
+    wanted = Wanted(sorted(files), PARTITIONS, PARTITIONS, held_phase=phase, held_from=HELD_FROM)
+    with cluster.driver(ARCHIVE, wanted.text()) as driver:
+        wait_until(lambda: held(driver, phase), 120, "both workers have come to the middle")
+        before = marks_in(driver.folder, phase)
+        killed_ms = int(time.time() * 1000)
+        cluster.kill_worker(0)
+        (driver.folder / GO_ON).touch()
+        found = driver.result(180)
+
+    assert found["rows"] == hashed(kanalyze.requests(*files))
+    ended = ended_tasks(driver.folder)
+    attempts = [ended[mark.task] for mark in before]
+    done = [one for one in attempts if one.reason == "Success" and one.time_ms <= killed_ms]
+    assert 0 < len(done) <= HELD_FROM
+    # Of the two that waited, one was on the worker that was lost.
+    (lost,) = [one for one in attempts if one.reason == "ExecutorLostFailure"]
+    assert lost.partition >= HELD_FROM
+    again = [
+        one
+        for one in ended.values()
+        if one.stage == lost.stage and one.partition == lost.partition and one.task != lost.task
+    ]
+    assert "Success" in {one.reason for one in again}
+
+
+# -- one enormous connection ----------------------------------------------------------------------
+
+REQUESTS = 300
+REQUEST_BYTES = MIB
+SEGMENT_BYTES = 1448
+MOST_MIB = 300
+
+
+def produced() -> Iterator[CutPacket]:
+    """A connection whose client sends one large Produce request after another."""
+    records = k.record_batch(size=REQUEST_BYTES)
+    time_ns, seqs = START_NS, [0, 0]
+    for number in range(REQUESTS):
+        request = k.produce(number, 1, records=records)
+        sent = [(0, part) for part in segments_of(request)]
+        for side, payload in [*sent, (1, k.produce_answer(number))]:
+            data = segment(to_broker=side == 0, seq=seqs[side], ack=seqs[1 - side], payload=payload)
+            yield CutPacket(time_ns, data, len(data), 1)
+            seqs[side] += len(payload)
+            time_ns += 1000
+
+
+def segments_of(data: bytes) -> Iterator[bytes]:
+    for first in range(0, len(data), SEGMENT_BYTES):
+        yield data[first : first + SEGMENT_BYTES]
+
+
+@pytest.fixture(scope="module")
+def enormous(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A capture of 300 MiB, not to be left behind."""
+    file = tmp_path_factory.mktemp("enormous") / "one connection.pcap"
+    write_pcap(file, list(produced()))
+    yield file
+    file.unlink()
+
+
+@pytest.mark.parametrize("is_trimmed", [True, False])
+def test_an_enormous_connection_takes_little_memory(
+    cluster: StandaloneCluster, enormous: Path, is_trimmed: bool
+) -> None:
+    wanted = Wanted([str(enormous)], buckets=2, is_trimmed=is_trimmed)
+
+    found = cluster.run(ARCHIVE, wanted.text(), timeout_s=300)
+
+    assert found["rows"] == hashed(kanalyze.requests(str(enormous)))
+    assert len(found["rows"]) == REQUESTS
+    for phase in (READING, REBUILDING):
+        assert 0 < found["peak_kib"][phase] < MOST_MIB << 10

@@ -1,0 +1,35 @@
+"""A cluster of two workers, one of which is lost: the ground that other tests stand on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.spark.drivers.squares import NUMBERS, PARTITIONS
+from tests.support.spark_cluster import WORKERS, wait_until
+
+if TYPE_CHECKING:
+    from tests.support.spark_cluster import StandaloneCluster
+
+pytestmark = pytest.mark.long
+SQUARES = "tests.spark.drivers.squares"
+TOTAL = sum(number * number for number in range(NUMBERS))
+
+
+def test_a_job_survives_the_loss_of_a_worker(cluster: StandaloneCluster) -> None:
+    assert cluster.alive_workers() == WORKERS
+    with cluster.driver(SQUARES) as driver:
+
+        def attempts() -> set[str]:
+            return {path.name for path in driver.folder.glob("attempt-*")}
+
+        # With a core each, both workers are at it when two tasks have begun.
+        begun = wait_until(lambda: len(attempts()) >= WORKERS and attempts(), 90, "tasks run")
+        assert len(begun) < PARTITIONS
+        cluster.kill_worker(0)
+        assert driver.result() == {"total": TOTAL}
+        made = attempts()
+    assert len(made) > PARTITIONS
+    assert len({name.split("-")[1] for name in made}) == PARTITIONS
+    wait_until(lambda: cluster.alive_workers() == WORKERS - 1, 90, "the master knows")

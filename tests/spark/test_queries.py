@@ -1,0 +1,309 @@
+"""The queries against the same figures, counted in plain Python from the rows."""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import math
+import re
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+import kanalyze
+from kanalyze.analysis.row import COLUMNS, Row
+from kanalyze.errors import UsageError
+from kanalyze.export.arrow import record_batch
+from kanalyze.protocol.catalog import Catalog
+from kanalyze.spark.queries import queries, query
+from kanalyze.spark.schema import arrow_schema, as_spark, spark_schema
+from tests.support.captures import NAMES, path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from pyspark.sql import SparkSession
+
+MINUTE_S, HOUR_S = 60, 3600
+PRODUCE = ("Produce", "MultiProduce")
+FETCH = ("Fetch", "MultiFetch", "ShareFetch")
+
+
+@functools.cache
+def rows() -> tuple[Row, ...]:
+    """The rows of all captures, and a few as if they were of Kafka 0.7."""
+    found = list(kanalyze.requests(*(str(path(name)) for name in NAMES)))
+    old = [row for row in found if row.api_name in ("Produce", "Fetch")][:5]
+    found += [row._replace(wire="kafka-0.7", api_version=0, client_id=None) for row in old]
+    return tuple(found)
+
+
+@pytest.fixture(scope="module")
+def ask(spark: SparkSession) -> Iterator[Callable[..., list[Any]]]:
+    """Run a query; the view has all rows."""
+    batches = as_spark(record_batch(rows()), COLUMNS)
+    table = pa.Table.from_batches(batches, arrow_schema(COLUMNS))
+    frame = spark.createDataFrame(table, spark_schema(COLUMNS))
+    frame.createOrReplaceTempView("requests")
+
+    def run(name: str, **parameters: str) -> list[Any]:
+        return spark.sql(query(name), args=parameters or None).collect()
+
+    yield run
+    spark.catalog.dropTempView("requests")
+
+
+def same(found: Iterable[Any], expected: Iterable[tuple[Any, ...]]) -> None:
+    """Compare rows, in whatever order."""
+    assert sorted(map(repr, map(tuple, found))) == sorted(map(repr, expected))
+
+
+def time_of(row: Row, unit_s: int) -> datetime.datetime:
+    """The beginning of the minute or hour of a request, as Spark's driver gives it."""
+    assert row.request_start_ns is not None
+    start_s = row.request_start_ns // 10**9 // unit_s * unit_s
+    return datetime.datetime.fromtimestamp(start_s)  # noqa: DTZ006 - PySpark gives local times
+
+
+def day_of(row: Row) -> datetime.date:
+    assert row.request_start_ns is not None
+    return datetime.datetime.fromtimestamp(row.request_start_ns // 10**9, datetime.UTC).date()
+
+
+def grouped(
+    chosen: Iterable[Row], key: Callable[[Row], tuple[Any, ...]]
+) -> dict[tuple[Any, ...], list[Row]]:
+    groups = defaultdict(list)
+    for row in chosen:
+        groups[key(row)].append(row)
+    return groups
+
+
+def test_every_query_is_tested() -> None:
+    tested = {name.removeprefix("test_") for name in globals() if name.startswith("test_")}
+    assert queries()
+    assert set(queries()) <= tested
+
+
+def test_an_unknown_query_is_named() -> None:
+    with pytest.raises(
+        UsageError, match=r"^unknown query: 'nothing'; there are connection_trace, "
+    ):
+        query("nothing")
+
+
+@pytest.mark.parametrize("name", queries())
+def test_every_query_says_what_it_counts(name: str) -> None:
+    text = query(name)
+    assert re.match(r"-- [A-Z].*\?\n--\n", text)
+    assert re.search(r"\bFROM requests\b", text)
+
+
+def test_latency_by_client(ask: Callable[..., list[Any]]) -> None:
+    measured = [row for row in rows() if row.latency_ns is not None and row.waited is not True]
+    groups = grouped(measured, lambda row: (day_of(row), row.client_id))
+    expected = []
+    for key, members in groups.items():
+        latencies = sorted(row.latency_ns or 0 for row in members)
+        quantiles = [latencies[math.ceil(p * len(latencies)) - 1] / 1e6 for p in (0.5, 0.99)]
+        expected.append((*key, len(members), *quantiles, latencies[-1] / 1e6))
+    assert len({day for day, _ in groups}) > 1
+    assert max(map(len, groups.values())) > 100
+    found = ask("latency_by_client")
+    same(found, expected)
+    assert found == sorted(found, key=lambda row: (row.day, -row.p99_ms))
+
+
+def test_error_bursts(ask: Callable[..., list[Any]]) -> None:
+    minutes = grouped(
+        (row for row in rows() if row.request_start_ns is not None),
+        lambda row: (day_of(row), time_of(row, MINUTE_S)),
+    )
+    of_day: Counter[tuple[str, datetime.date]] = Counter()
+    for (day, _), members in minutes.items():
+        of_day["requests", day] += len(members)
+        of_day["errors", day] += sum(row.status == "error" for row in members)
+    expected = []
+    for (day, minute), members in minutes.items():
+        wrong = [row for row in members if row.status == "error"]
+        others = of_day["requests", day] - len(members)
+        if not others:
+            continue
+        usual = len(members) * (of_day["errors", day] - len(wrong)) / others
+        if len(wrong) >= max(3 * usual, usual + 10):
+            names = sorted({row.error_name for row in wrong if row.error_name is not None})
+            expected.append((minute, len(members), len(wrong), usual, names))
+    assert 0 < len(expected) < len(minutes)
+    found = ask("error_bursts")
+    same(found, expected)
+    assert found == sorted(found, key=lambda row: row.minute)
+
+
+def test_old_versions(ask: Callable[..., list[Any]]) -> None:
+    catalog = Catalog()
+    groups = defaultdict(list)
+    for row in rows():
+        if row.api_key is None or row.api_version is None:
+            continue
+        api = catalog.api(row.api_key)
+        assert api is not None
+        before, spoken = api.spoken_by("3.9"), api.spoken_by("4.0")
+        if before.lowest > before.highest:
+            continue  # newer than 4.0
+        first = None if spoken.lowest > spoken.highest else spoken.lowest
+        if row.wire == "kafka-0.7":
+            first = None
+        elif first is not None and row.api_version >= first:
+            continue
+        software = (row.client_software_name, row.client_software_version)
+        key = (row.client_id, row.client_ip, *software, row.wire, row.api_name)
+        groups[key, first].append(row.api_version)
+    expected = [
+        (*key, sorted(set(versions)), first, len(versions))
+        for (key, first), versions in groups.items()
+    ]
+    assert {key[4] for key, _ in groups} == {"kafka", "kafka-0.7"}
+    assert {None, 3, 4} <= {first for key, first in groups if key[4] == "kafka"}
+    same(ask("old_versions"), expected)
+
+
+def test_old_versions_has_the_table_of_the_protocol() -> None:
+    """The versions written into the query are those that kanalyze knows of Kafka 4.0."""
+    written = {
+        int(key): (int(first), name)
+        for key, first, name in re.findall(r"\((\d+), (\d+)\),? +-- (\w+)", query("old_versions"))
+    }
+    known = {}
+    for api in Catalog().apis:
+        before, after = api.spoken_by("3.9"), api.spoken_by("4.0")
+        if after.lowest > after.highest and before.lowest <= before.highest:
+            known[api.key] = (32767, api.name)
+        elif 0 < after.lowest <= after.highest:
+            known[api.key] = (after.lowest, api.name)
+    assert written == known
+
+
+def test_topic_throughput(ask: Callable[..., list[Any]]) -> None:
+    sums: dict[tuple[Any, ...], list[int]] = defaultdict(lambda: [0] * 5)
+    for row in rows():
+        if row.api_name not in (*PRODUCE, *FETCH) or row.request_start_ns is None:
+            continue
+        at = 0 if row.api_name in PRODUCE else 2
+        for part in row.partitions:
+            if part.error_code:
+                continue
+            total = sums[time_of(row, HOUR_S), part.topic or part.topic_id]
+            total[at] += part.record_count or 0
+            total[at + 1] += part.record_bytes or 0
+            total[4] += part.record_count is None
+    assert len({hour for hour, _ in sums}) > 1
+    assert any(total[0] and total[2] for total in sums.values())
+    found = ask("topic_throughput")
+    same(found, [(*key, *total) for key, total in sums.items()])
+    order = [(row.hour, -row.produced_bytes - row.fetched_bytes) for row in found]
+    assert order == sorted(order)
+
+
+def test_rebalances(ask: Callable[..., list[Any]]) -> None:
+    chosen = [row for row in rows() if row.api_name in ("JoinGroup", "SyncGroup") and row.group_id]
+    expected = []
+    for (group,), members in grouped(chosen, lambda row: (row.group_id,)).items():
+        times: dict[str | None, list[int]] = defaultdict(list)
+        for row in members:
+            times[row.api_name] += [] if row.total_time_ns is None else [row.total_time_ns]
+        longest = [
+            max(times[api]) / 1e6 if times[api] else None for api in ("JoinGroup", "SyncGroup")
+        ]
+        count = Counter(row.api_name for row in members)
+        states = Counter(row.status for row in members)
+        clients = {(row.client_id, row.client_ip) for row in members}
+        expected.append(
+            (
+                group,
+                count["JoinGroup"],
+                count["SyncGroup"],
+                len(clients),
+                states["error"],
+                states["unanswered"],
+                sum(map(sum, times.values())) / 1e6,
+                *longest,
+            )
+        )
+    assert len(expected) > 5
+    found = ask("rebalances")
+    same(found, expected)
+    assert found == sorted(found, key=lambda row: -row.paused_ms)
+
+
+def test_top_producers(ask: Callable[..., list[Any]]) -> None:
+    chosen = [row for row in rows() if row.api_name in PRODUCE]
+    expected = []
+    groups = grouped(chosen, lambda row: (row.client_id, row.client_ip, row.principal))
+    for key, members in groups.items():
+        size = sum(row.record_bytes or 0 for row in members)
+        codecs = {part.codec for row in members for part in row.partitions} - {None}
+        acks = {row.acks for row in members} - {None}
+        expected.append(
+            (
+                *key,
+                len(members),
+                sum(row.status == "error" for row in members),
+                sum(row.record_count or 0 for row in members),
+                size,
+                size // len(members),
+                sorted(map(str, codecs)),
+                sorted(number for number in acks if number is not None),
+            )
+        )
+    # Spark puts nulls first where it is not told otherwise.
+    expected.sort(key=lambda row: (-row[6], [(text is not None, text or "") for text in row[:3]]))
+    assert len(expected) > 50
+    assert [tuple(row) for row in ask("top_producers")] == expected[:50]
+
+
+def test_connection_trace(ask: Callable[..., list[Any]]) -> None:
+    (busiest, _), *_ = Counter(row.connection for row in rows()).most_common(1)
+    chosen = [row for row in rows() if row.connection == busiest]
+    starts: dict[int, int] = {}
+    for row in chosen:
+        start = row.request_start_ns
+        if start is not None:
+            known = starts.setdefault(row.connection_number, start)
+            starts[row.connection_number] = min(known, start)
+    chosen.sort(
+        key=lambda row: (
+            row.connection_number,
+            row.request_start_ns is None,
+            row.request_start_ns,
+            row.request_packet or 0,
+            row.correlation_id or 0,
+        )
+    )
+    expected = [
+        (
+            row.connection_number,
+            milliseconds(row.request_start_ns, starts[row.connection_number]),
+            f"{row.api_name} v{row.api_version}",
+            row.correlation_id,
+            row.request_bytes,
+            row.response_bytes,
+            milliseconds(row.latency_ns),
+            row.waited,
+            row.status,
+            row.error_name,
+            row.capture,
+            row.request_packet,
+            row.response_packet,
+        )
+        for row in chosen
+    ]
+    assert len(expected) > 50
+    found = ask("connection_trace", connection=busiest)
+    assert [tuple(row) for row in found] == expected
+    assert ask("connection_trace", connection="nobody's") == []
+
+
+def milliseconds(end_ns: int | None, start_ns: int = 0) -> float | None:
+    return None if end_ns is None else (end_ns - start_ns) / 1e6

@@ -1,0 +1,227 @@
+"""Captures cut into files, and what the tasks of an archive make of them, without Spark.
+
+What Spark does between tasks (a shuffle, a sort) is done here by ``sorted``.
+"""
+
+from __future__ import annotations
+
+import random
+from itertools import groupby
+from operator import attrgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from kanalyze.analysis.anomalies import ANOMALY_COLUMNS, AnomalyRow
+from kanalyze.analysis.quality import CaptureQuality
+from kanalyze.analysis.row import COLUMNS, ErrorItem, PartitionItem, Row
+from kanalyze.capture.splits import Split
+from kanalyze.spark.exchange import (
+    ANOMALY_BUCKET,
+    FIRST_KEY_NS,
+    FOUND_FIELDS,
+    REPORT_BUCKET,
+    Sent,
+    from_stream,
+    read_sent,
+    report_of,
+    sent_batch,
+)
+from kanalyze.spark.planning import Readings, parts_to_read_again, without_parts
+from kanalyze.spark.readers import make_plan
+from kanalyze.spark.tasks import Job, read_split, rebuild
+from tests.support.captures import path
+from tests.support.disorder.capture_files import read_packets
+from tests.support.packets import Packet, pcap_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    import pyarrow as pa
+
+    from kanalyze.spark.exchange import CaptureReport
+
+
+class Cut(NamedTuple):
+    """A capture in several files."""
+
+    files: list[str]
+    """In the order of their packets; their names are in none."""
+    first: list[int]
+    """Number, in the capture, of the packet before each file's first one."""
+
+
+def cut(name: str, count: int, folder: Path, seed: int = 1) -> Cut:
+    """Cut a capture at random packets into ``count`` files, with names in no order."""
+    packets = [
+        Packet(one.data, one.time_ns, one.wire_bytes, one.link_type)
+        for one in read_packets(path(name).read_bytes())
+    ]
+    noise = random.Random(f"{name} {count} {seed}")
+    places = sorted(noise.sample(range(1, len(packets)), count - 1))
+    starts, ends = [0, *places], [*places, len(packets)]
+    names = noise.sample(range(10_000), count)
+    files = []
+    for number, start, end in zip(names, starts, ends, strict=True):
+        file = folder / f"{number:04}.pcap"
+        file.write_bytes(pcap_file(packets[start:end], link_type=packets[0].link_type))
+        files.append(str(file))
+    return Cut(files, starts)
+
+
+def placed(rows: Iterable[Row], cut_files: Cut) -> list[Row]:
+    """Say of rows of the whole capture where their packets are in the files."""
+
+    def place(number: int) -> tuple[str, int]:
+        index = max(i for i, first in enumerate(cut_files.first) if first < number)
+        return cut_files.files[index], number - cut_files.first[index]
+
+    found = []
+    for row in rows:
+        asked = None if row.request_packet is None else place(row.request_packet)
+        answered = None if row.response_packet is None else place(row.response_packet)
+        capture = asked or answered
+        found.append(
+            row._replace(
+                capture=capture[0] if capture else row.capture,
+                request_packet=asked[1] if asked else None,
+                response_packet=answered[1] if answered else None,
+            )
+        )
+    return found
+
+
+class Rebuilt(NamedTuple):
+    """What came of an archive."""
+
+    rows: list[Row]
+    anomalies: list[AnomalyRow]
+    quality: CaptureQuality
+    sent: list[Sent]
+    """All that would have been shuffled."""
+    states: list[Sent]
+    """What is left open, where the job carries."""
+    names: dict[bytes, str]
+
+
+def a_job(
+    buckets: int = 4, *, is_trimmed: bool = True, carries: bool = False, **options: str
+) -> Job:
+    return Job(make_plan(options), buckets, is_trimmed, with_anomalies=True, carries=carries)
+
+
+def read_all(
+    job: Job, files: Sequence[str], parts: int = 1
+) -> tuple[list[Sent], list[CaptureReport]]:
+    """Read files, each in parts; what is sent comes in no order."""
+    splits = [split for file in files for split in _divided(file, parts)]
+    sent, reports = _read(job, list(enumerate(splits)))
+    while again := parts_to_read_again(reports):
+        more, said = _read(job, list(enumerate(again, len(splits))))
+        splits += again
+        sent += more
+        reports = [*without_parts(reports, again), *said]
+    random.Random(1).shuffle(sent)
+    return sent, reports
+
+
+def _divided(file: str, parts: int) -> list[Split]:
+    size = Path(file).stat().st_size
+    places = [*(size * index // parts for index in range(parts)), None]
+    return [
+        Split(file, index, parts, places[index] or 0, places[index + 1], index == 0)
+        for index in range(parts)
+    ]
+
+
+def _read(job: Job, parts: list[tuple[int, Split]]) -> tuple[list[Sent], list[CaptureReport]]:
+    sent = [one for part in parts for one in read_sent(read_split(job, *part))]
+    reports = [report_of(bytes(one.data)) for one in sent if one.bucket == REPORT_BUCKET]
+    return [one for one in sent if one.bucket != REPORT_BUCKET], reports
+
+
+def rebuilt(
+    job: Job,
+    files: Sequence[str],
+    *,
+    parts: int = 1,
+    states: Sequence[Sent] = (),
+    names: Mapping[bytes, str] | None = None,
+) -> Rebuilt:
+    """Do with files what an archive does."""
+    sent, reports = read_all(job, files, parts)
+    readings = Readings(reports, job.buckets)
+    blocks = [*states, *readings.joined, *(one for one in sent if one.bucket >= 0)]
+    anomalies = list(readings.anomaly_rows)
+    for one in sent:
+        if one.bucket == ANOMALY_BUCKET and (one.capture, one.part) in readings.before:
+            before = readings.before[one.capture, one.part]
+            anomalies += [
+                row if row.packet is None else row._replace(packet=row.packet + before)
+                for row in _anomaly_rows(one.data)
+            ]
+    known = dict(names or {})
+    while True:
+        found = _rebuilt(job, blocks, readings, known)
+        told = found.names
+        needed = {topic_id: told[topic_id] for topic_id in found.unnamed if topic_id in told}
+        if not needed:
+            break
+        known.update(needed)
+    quality = readings.quality
+    quality.merge(found.quality)
+    return found.found._replace(
+        anomalies=[*anomalies, *found.found.anomalies], quality=quality, sent=blocks
+    )
+
+
+class _Run(NamedTuple):
+    found: Rebuilt
+    quality: CaptureQuality
+    names: dict[bytes, str]
+    unnamed: set[bytes]
+
+
+def _rebuilt(job: Job, blocks: list[Sent], readings: Readings, known: dict[bytes, str]) -> _Run:
+    rows: list[Row] = []
+    anomalies: list[AnomalyRow] = []
+    states: list[Sent] = []
+    quality, names, unnamed = CaptureQuality(), {}, set()
+    for _, group in groupby(sorted(blocks, key=_order), key=attrgetter("bucket")):
+        for batch in rebuild(job, readings.before, known, [sent_batch(list(group))]):
+            kind, bucket, data = (batch.column(field.name)[0].as_py() for field in FOUND_FIELDS)
+            if kind is None:
+                rows += rows_of(batch)
+            elif kind == "anomalies":
+                anomalies += _anomaly_rows(data)
+            elif kind == "state":
+                states.append(Sent(bucket, FIRST_KEY_NS, 0, "", -1, 0, data))
+            else:
+                report = report_of(data)
+                quality.merge(report.quality)
+                names.update(report.told)
+                unnamed |= report.unnamed
+    found = Rebuilt(rows, anomalies, quality, [], states, names)
+    return _Run(found, quality, names, unnamed)
+
+
+def _order(one: Sent) -> tuple[object, ...]:
+    return one[:6]
+
+
+def rows_of(batch: pa.RecordBatch) -> list[Row]:
+    """Turn Arrow rows of the contract into ours."""
+    found = []
+    for values in batch.select([column.name for column in COLUMNS]).to_pylist():
+        values["errors"] = [ErrorItem(**item) for item in values["errors"]]
+        values["partitions"] = [PartitionItem(**item) for item in values["partitions"]]
+        found.append(Row(**values))
+    return found
+
+
+def _anomaly_rows(data: bytes | memoryview) -> list[AnomalyRow]:
+    names = [column.name for column in ANOMALY_COLUMNS]
+    return [
+        AnomalyRow(**{name: row[name] for name in names})
+        for batch in from_stream(data)
+        for row in batch.to_pylist()
+    ]

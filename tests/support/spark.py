@@ -1,0 +1,54 @@
+"""A Spark session for tests: small, quiet, on loopback, ended with all that it started."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from pyspark import SparkContext
+
+from kanalyze.spark.session import start
+from tests.support.captures import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+
+def settings(folder: Path) -> dict[str, str]:
+    """What makes a session of tests small and quiet, and keeps its files in a folder."""
+    return {
+        "spark.driver.memory": "1g",
+        # A JVM that runs for a minute is not worth the best of code.
+        "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.local.dir": str(folder / "local"),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.sql.shuffle.partitions": "4",
+        # Functions of test modules are pickled by name.
+        "spark.executorEnv.PYTHONPATH": str(ROOT),
+    }
+
+
+@contextlib.contextmanager
+def local_session(folder: Path) -> Iterator[SparkSession]:
+    """Give a session of two threads, and end its JVM."""
+    session = start("local[2]", name="tests", conf=settings(folder))
+    try:
+        yield session
+    finally:
+        session.stop()
+        end_jvm()
+
+
+def end_jvm() -> None:
+    """End the JVM that PySpark leaves running, and close what it is talked to with."""
+    gateway = SparkContext._gateway
+    if gateway is None:
+        return
+    SparkContext._gateway = None
+    SparkContext._jvm = None
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait(timeout=30)
