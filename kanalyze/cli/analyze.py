@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from kanalyze.connection.kafka import Keep
 
-__all__ = ["analysis_of", "progress_bar"]
+__all__ = ["analysis_of", "filters_of", "progress_bar"]
 
 _FILTERS = {
     "apis": "api",
@@ -50,13 +50,7 @@ def analysis_of(
     """
     if catalog is None and arguments.definitions is not None:
         catalog = Catalog(arguments.definitions)
-    # Not every command has every filter.
-    asked = {
-        name: getattr(arguments, option)
-        for name, option in _FILTERS.items()
-        if hasattr(arguments, option)
-    }
-    row_filter = make_filter(catalog, **asked)
+    row_filter = make_filter(catalog, **filters_of(arguments))
     given: dict[str, Any] = {
         "keep": keep,
         "catalog": catalog,
@@ -71,6 +65,15 @@ def analysis_of(
         topic_ids=read_topic_ids(arguments.topic_ids) if arguments.topic_ids else None,
         **{name: value for name, value in given.items() if value is not None},
     )
+
+
+def filters_of(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return what :func:`~kanalyze.library.make_filter` takes; not every command has all of it."""
+    return {
+        name: getattr(arguments, option)
+        for name, option in _FILTERS.items()
+        if hasattr(arguments, option)
+    }
 
 
 def _jobs(arguments: argparse.Namespace) -> int | None:

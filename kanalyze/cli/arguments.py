@@ -9,6 +9,8 @@ from __future__ import annotations
 import argparse
 
 import kanalyze
+from kanalyze.analysis.sizes import parse_size
+from kanalyze.errors import UsageError
 
 __all__ = ["parser"]
 
@@ -81,7 +83,22 @@ examples:
   kanalyze anomalies --format jsonl captures/ | jq -r .kind | sort | uniq -c
 """
 
+_BATCH_EPILOG = """\
+examples:
+  kanalyze batch captures/ --out archive/
+  kanalyze batch captures/ --out archive/ --checkpoint state/
+  kanalyze batch s3://bucket/captures/ --out s3a://bucket/archive --master yarn
+
+Below the folder of --out are then requests/ (Parquet, by day and hour in UTC),
+anomalies/ and report.json. A run counts as a whole or not at all; the next one
+completes one that was killed. Without --checkpoint a run replaces what the last
+one wrote. With it an archive grows: each run reads the captures that are new, in
+the order in which they were made, and what is open goes on in the next run, until
+--finish ends it. One run at a time.
+"""
+
 _MOST_JOBS = 256
+_MOST_BUCKETS = 65536
 _FORMATS = ("table", "csv", "jsonl", "parquet")
 
 
@@ -103,6 +120,7 @@ def parser() -> argparse.ArgumentParser:
     _add_connections(commands)
     _add_anomalies(commands)
     _add_protocol(commands)
+    _add_batch(commands)
     return made
 
 
@@ -203,6 +221,84 @@ def _add_protocol(commands: argparse._SubParsersAction[argparse.ArgumentParser])
     )
     made.add_argument("--json", action="store_true", help="as JSON")
     _add_definitions(made)
+
+
+def _add_batch(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    made = _command(
+        commands, "batch", "turn many captures into tables and a report, with Spark", _BATCH_EPILOG
+    )
+    made.add_argument(
+        "--out",
+        metavar="PATH",
+        required=True,
+        help="a folder that all of Spark's workers reach, or a URL that Spark writes to",
+    )
+    made.add_argument(
+        "--json",
+        metavar="FILE",
+        help="write the report as JSON there too; - for standard output, and nothing else there",
+    )
+    _add_input(made)
+    _add_archive(made.add_argument_group("archives that grow"))
+    _add_spark(made.add_argument_group("Spark"))
+
+
+def _add_archive(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--checkpoint",
+        metavar="DIR",
+        help="keep there, in a folder or URL, what the next run goes on from",
+    )
+    group.add_argument(
+        "--settle",
+        type=_seconds,
+        default=60.0,
+        metavar="SECONDS",
+        help="leave files for the next run that were written to less than this long ago "
+        "(default: 60)",
+    )
+    group.add_argument(
+        "--finish",
+        action="store_true",
+        help="the last run: read all there is, and end what is open",
+    )
+    group.add_argument(
+        "--replace",
+        action="store_true",
+        help="begin anew, though there are rows of other captures or of another archive",
+    )
+
+
+def _add_spark(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--master",
+        metavar="URL",
+        help="local[*], spark://HOST:PORT, yarn, k8s://... (default: that of spark-submit, or "
+        "all cores of this machine)",
+    )
+    group.add_argument(
+        "--conf",
+        action="append",
+        default=[],
+        type=_setting,
+        metavar="KEY=VALUE",
+        help="a setting of Spark; may be repeated",
+    )
+    group.add_argument(
+        "--buckets",
+        type=_buckets,
+        metavar="N",
+        help="into how many parts connections are divided (default: one for 64M of captures, "
+        "two for each core, from 8 to 512); the first run of an archive that grows decides",
+    )
+    group.add_argument(
+        "--split-size",
+        type=_size,
+        default=64 << 20,
+        metavar="SIZE",
+        help="read larger pcap files in several tasks, and small files of this size in one "
+        "(default: 64M)",
+    )
 
 
 def _command(
@@ -320,14 +416,11 @@ def _repeated(group: argparse._ArgumentGroup, flag: str, metavar: str, text: str
 
 
 def _size(text: str) -> int:
-    """Return the bytes that a number with an optional unit (K, M, G, T, of 1024) says."""
-    number, unit = text.strip().upper().removesuffix("B").removesuffix("I"), 1
-    for power, letter in enumerate("KMGT", 1):
-        if number.endswith(letter):
-            number, unit = number[:-1], 1024**power
-    if not (number.isascii() and number.isdigit()):
-        raise argparse.ArgumentTypeError(f"not a size: {text!r} (such as 256M or 2G)")
-    return int(number) * unit
+    """Return the bytes that a text says, as :func:`~kanalyze.analysis.sizes.parse_size`."""
+    try:
+        return parse_size(text)
+    except UsageError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _jobs(text: str) -> int:
@@ -335,6 +428,29 @@ def _jobs(text: str) -> int:
     if text.isascii() and text.isdigit() and 0 < int(text) <= _MOST_JOBS:
         return int(text)
     raise argparse.ArgumentTypeError(f"not a number of jobs from 1 to {_MOST_JOBS}: {text!r}")
+
+
+def _buckets(text: str) -> int:
+    if text.isascii() and text.isdigit() and 0 < int(text) <= _MOST_BUCKETS:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"not a number from 1 to {_MOST_BUCKETS}: {text!r}")
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1
+    if 0 <= seconds < float("inf"):
+        return seconds
+    raise argparse.ArgumentTypeError(f"not a number of seconds: {text!r}")
+
+
+def _setting(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if key and equals:
+        return key, value
+    raise argparse.ArgumentTypeError(f"not KEY=VALUE: {text!r}")
 
 
 def _port(text: str) -> int:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-__all__ = ["main", "run"]
+__all__ = ["main", "run", "tell"]
 
 FAILED = 2
 INTERRUPTED = 130
@@ -94,6 +94,10 @@ def _run_command(arguments: argparse.Namespace) -> None:
         from kanalyze.cli.anomalies import anomalies
 
         anomalies(arguments)
+    elif arguments.command == "batch":
+        from kanalyze.cli.batch import batch
+
+        batch(arguments)
     elif arguments.command == "protocol":
         from kanalyze.cli.protocol import protocol
 
@@ -105,11 +109,15 @@ def _run_command(arguments: argparse.Namespace) -> None:
 
 
 def _fail(text: str) -> int:
-    # One line, whatever a file name or a system message holds.
+    tell(text)
+    return FAILED
+
+
+def tell(text: str) -> None:
+    """Write a line to standard error: one line, whatever a file name or a system message holds."""
     line = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
     with suppress(OSError):
         sys.stderr.write(f"kanalyze: {line}\n")
-    return FAILED
 
 
 def _os_error_text(error: OSError) -> str:

@@ -15,10 +15,11 @@ from kanalyze.render.terminal import render_report, report_lines
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable
 
     from kanalyze.pipeline import Analysis
 
-__all__ = ["report"]
+__all__ = ["report", "write_report"]
 
 
 def report(arguments: argparse.Namespace) -> None:
@@ -27,14 +28,22 @@ def report(arguments: argparse.Namespace) -> None:
     JSON on standard output stands there alone.
     """
     analysis = analysis_of(arguments)
-    if arguments.json is None:
-        _show(_summary(analysis))
+    write_report(arguments.json, lambda: _summary(analysis))
+
+
+def write_report(json_file: str | None, summarize: Callable[[], dict[str, Any]]) -> None:
+    """Write a report to the terminal, and as JSON to a file where one is given.
+
+    Raises OSError, and what ``summarize`` does, which does the work; no JSON is written then.
+    """
+    if json_file is None:
+        _show(summarize())
         return
     # Opened first: that it cannot be written is known before the work is done.
-    with OutputFile(arguments.json) as output:
-        summary = _summary(analysis)
+    with OutputFile(json_file) as output:
+        summary = summarize()
         output.file.write(summary_json(summary).encode("ascii"))
-    if arguments.json != STANDARD_OUTPUT:
+    if json_file != STANDARD_OUTPUT:
         _show(summary)
 
 

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from kanalyze.capture.places import Places
-from kanalyze.net.headers import SegmentColumns
-from kanalyze.spark.segments import BlockError, unpack
+from kanalyze.spark.segments import BlockError, joined_segments, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kanalyze.model import Anomaly
+    from kanalyze.net.headers import SegmentColumns
 
 __all__ = ["Arrival", "ArrivedSegments"]
 
@@ -170,7 +170,7 @@ class ArrivedSegments:
         within = np.concatenate([part.within for part in parts])
         # A stable sort keeps the order of the captures, and that of each, where times are equal.
         order = np.argsort(key_ns, kind="stable")
-        joined = _joined([part.segments for part in parts])
+        joined = joined_segments([part.segments for part in parts])
         for rows in _rows_at_once(joined, order):
             segments = joined.taken(rows)
             segments.number = self._number(capture[rows], within[rows])
@@ -240,24 +240,6 @@ def _cut(part: _Part, here: slice) -> _Part:
         segments.buffer = memoryview(b"".join([buffer[begin:end] for begin, end in spans]))
         segments.payload_start = np.cumsum(captured) - captured
     return _Part(part.source, part.capture, segments, part.key_ns[here], part.within[here])
-
-
-def _joined(parts: list[SegmentColumns]) -> SegmentColumns:
-    """Return the segments of several buffers over one."""
-    if len(parts) == 1:
-        return parts[0]
-    shift, shifts = 0, []
-    for part in parts:
-        shifts.append(shift)
-        shift += len(part.buffer)
-    columns = {
-        name: np.concatenate([getattr(part, name) for part in parts])
-        for name in SegmentColumns.__slots__
-        if name not in ("buffer", "payload_start")
-    }
-    start = [part.payload_start + shift for part, shift in zip(parts, shifts, strict=True)]
-    buffer = memoryview(b"".join([part.buffer for part in parts]))
-    return SegmentColumns(buffer, payload_start=np.concatenate(start), **columns)
 
 
 def _rows_at_once(

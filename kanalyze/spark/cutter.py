@@ -20,7 +20,7 @@ from kanalyze.net.headers import HeaderReader, read_headers
 from kanalyze.net.notes import Notes
 from kanalyze.net.share import shares_of
 from kanalyze.reading import count_packets
-from kanalyze.spark.segments import no_holes, pack
+from kanalyze.spark.segments import lean, lean_together, no_holes, pack
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,13 +30,18 @@ if TYPE_CHECKING:
     from kanalyze.model import Anomaly
     from kanalyze.net.datagram import Datagram
     from kanalyze.net.headers import SegmentColumns
-    from kanalyze.spark.segments import Holes
+    from kanalyze.spark.segments import Lean
     from kanalyze.spark.trim import Trimmer
 
 __all__ = ["Block", "Cutter", "Joined", "Loose", "blocks_of", "join_fragments"]
 
 _MOST_LOOSE_BYTES: Final = 1 << 20
 """Of IP fragments whose datagram goes on in another capture; a datagram has at most 64 KiB."""
+_SEGMENTS_A_BLOCK: Final = 256
+_MOST_SEGMENTS: Final = 1 << 17
+"""That are held before they go into blocks, some 200 bytes each,"""
+_MOST_HELD_BYTES: Final = 16 << 20
+"""and how much payload."""
 _FRAGMENT_AGE_NS: Final = FragmentLimits().age_ns
 
 
@@ -87,6 +92,8 @@ class Cutter:
         """Copies of packets with fragments of open datagrams, by number."""
         self._loose: list[Loose] = []
         self._loose_bytes = 0
+        self._held: list[Lean] = []
+        """Segments that are not in blocks yet."""
         self.quality = CaptureQuality()
         """Of packets and their headers; complete after :meth:`finish`."""
 
@@ -100,7 +107,7 @@ class Cutter:
         return self._notes.take()
 
     def feed(self, batch: PacketBatch) -> list[Block]:
-        """Take the next packets, at least one; return their segments by bucket."""
+        """Take the next packets, at least one; return segments by bucket, when there are enough."""
         count_packets(self.quality, batch)
         key_ns = self._keys(batch)
         self._reading = batch, key_ns
@@ -111,14 +118,26 @@ class Cutter:
             return []
         holes = no_holes() if self._trimmer is None else self._trimmer.holes(segments)
         keys = key_ns[segments.number - int(batch.number[0])]
-        return blocks_of(segments, keys, holes, self._buckets)
+        self._held.append(lean(segments, keys, holes))
+        count = sum(len(held.segments) for held in self._held)
+        size = sum(len(held.segments.buffer) for held in self._held)
+        # A block costs as much as some hundred segments in it.
+        is_enough = count >= min(self._buckets * _SEGMENTS_A_BLOCK, _MOST_SEGMENTS)
+        return self._take_held() if is_enough or size >= _MOST_HELD_BYTES else []
 
-    def finish(self) -> list[Loose]:
-        """End it; return the fragments that others may make whole, in their order."""
+    def finish(self) -> tuple[list[Block], list[Loose]]:
+        """End it; return the last segments, and the fragments that others may make whole.
+
+        Fragments are in their order.
+        """
         self._is_ending = True
         self._headers.finish()
         self.quality.count_stages(self._notes.counters, ConnectionCounts())
-        return sorted(self._loose, key=lambda loose: loose.packet)
+        return self._take_held(), sorted(self._loose, key=lambda loose: loose.packet)
+
+    def _take_held(self) -> list[Block]:
+        held, self._held = self._held, []
+        return blocks_of(lean_together(held), self._buckets) if held else []
 
     def _keys(self, batch: PacketBatch) -> NDArray[np.int64]:
         """Return when packets count as captured, which never falls.
@@ -172,25 +191,19 @@ class Cutter:
         )
 
 
-def blocks_of(
-    segments: SegmentColumns, key_ns: NDArray[np.int64], holes: Holes, buckets: int
-) -> list[Block]:
-    """Return segments, whose numbers rise, by bucket.
-
-    Args:
-        segments: what to divide.
-        key_ns: of each, when it counts as captured; never falls.
-        holes: payload to leave out.
-        buckets: how many there are.
-    """
-    bucket = shares_of(segments, buckets)
-    blocks = []
-    for index in np.unique(bucket).tolist():
-        rows = np.flatnonzero(bucket == index)
-        keys = key_ns[rows]
-        data = pack(segments.taken(rows), keys, holes.of(rows))
-        first = int(segments.number[rows[0]])
-        blocks.append(Block(index, int(keys[0]), int(keys[-1]), first, data))
+def blocks_of(kept: Lean, buckets: int) -> list[Block]:
+    """Return segments, at least one, by bucket; the times that they count by never fall."""
+    bucket = shares_of(kept.segments, buckets)
+    order = np.argsort(bucket, kind="stable")
+    ends = np.cumsum(np.bincount(bucket, minlength=buckets)).tolist()
+    blocks, begin = [], 0
+    for index, end in enumerate(ends):
+        if end > begin:
+            own = kept.taken(order[begin:end])
+            first = int(own.segments.number[0])
+            keys = own.key_ns
+            blocks.append(Block(index, int(keys[0]), int(keys[-1]), first, pack(own)))
+        begin = end
     return blocks
 
 
@@ -236,7 +249,7 @@ def join_fragments(captures: Sequence[Sequence[Loose]], buckets: int) -> Joined:
         rows = np.flatnonzero(owner[at] == index)
         own = segments.taken(rows)
         own.number = packet[at[rows]]
-        made = blocks_of(own, key_ns[at[rows]], no_holes(), buckets)
+        made = blocks_of(lean(own, key_ns[at[rows]], no_holes()), buckets)
         blocks += [(index, block) for block in made]
     return Joined(blocks, quality, anomalies)
 

@@ -12,11 +12,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from kanalyze.capture.inputs import find_inputs
 from kanalyze.capture.stores import Stores
 from kanalyze.errors import UsageError
 from kanalyze.spark.anomaly_table import anomaly_table
 from kanalyze.spark.archive import read_captures, read_packets
+from kanalyze.spark.inventory import find_files
 from kanalyze.spark.packets import PACKET_COLUMNS
 from kanalyze.spark.readers import make_plan
 from kanalyze.spark.tasks import Job
@@ -170,11 +170,10 @@ def open_archive(
         UsageError: an option makes no sense.
     """
     plan = make_plan(_texts({**options, "table": "requests"}))
-    stores = Stores()
-    captures = find_inputs(paths, stores)
+    captures = [file.capture for file in find_files(paths, may_be_none=False)]
     total_bytes = sum(capture.total_bytes or 0 for capture in captures)
     count = buckets_for(total_bytes, _CORES) if buckets is None else buckets
-    tasks = tasks_for(captures, stores, split_bytes, _CORES)
+    tasks = tasks_for(captures, Stores(), split_bytes, _CORES)
     job = Job(plan, _checked(count), is_trimmed=not payload)
     return Archive(spark, read_captures(spark, job, tasks), options)
 

@@ -25,9 +25,23 @@ from kanalyze.net.grouping import group_segments
 from kanalyze.net.headers import SegmentColumns
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
-__all__ = ["FILLER", "BlockError", "Holes", "Packed", "no_holes", "pack", "unpack"]
+__all__ = [
+    "FILLER",
+    "BlockError",
+    "Holes",
+    "Lean",
+    "Packed",
+    "joined_segments",
+    "lean",
+    "lean_together",
+    "no_holes",
+    "pack",
+    "unpack",
+]
 
 FILLER: Final = 0xAA
 """Stands for each byte of payload that was left out."""
@@ -81,28 +95,106 @@ class Packed(NamedTuple):
     """When each counts as captured among packets of other captures."""
 
 
+class Lean(NamedTuple):
+    """Segments with no more of their payload than is kept, over a buffer of their own."""
+
+    segments: SegmentColumns
+    """Their numbers rise. ``payload_start`` is where in the buffer the kept bytes begin;
+    ``captured_bytes`` counts what is left out too."""
+    kept_bytes: NDArray[np.int64]
+    """Of each payload."""
+    key_ns: NDArray[np.int64]
+    """When each counts as captured among packets of other captures."""
+    holes: Holes
+
+    def taken(self, rows: NDArray[np.int64]) -> Lean:
+        """Return some of them, given by rising indices, over the same buffer."""
+        return Lean(
+            self.segments.taken(rows),
+            self.kept_bytes[rows],
+            self.key_ns[rows],
+            self.holes.of(rows),
+        )
+
+
+def lean(segments: SegmentColumns, key_ns: NDArray[np.int64], holes: Holes) -> Lean:
+    """Copy what is kept of segments, so that they outlive the buffer that they came in."""
+    start = segments.payload_start
+    begins, ends = start, start + segments.captured_bytes
+    if len(holes.row):
+        hole = start[holes.row] + holes.start
+        row = np.concatenate([np.arange(len(segments)), holes.row])
+        # Each hole ends a piece of what is kept and begins another.
+        begins = np.concatenate([begins, hole + holes.length])
+        ends = np.concatenate([ends, hole])
+        begins, ends = begins[np.lexsort((begins, row))], ends[np.lexsort((ends, row))]
+    left_out = np.bincount(holes.row, holes.length, len(segments)).astype(np.int64)
+    kept_bytes = segments.captured_bytes - left_out
+    all_rows = segments.taken(np.arange(len(segments)))
+    all_rows.buffer = memoryview(_cut_out(segments.buffer, begins, ends))
+    all_rows.payload_start = np.cumsum(kept_bytes) - kept_bytes
+    return Lean(all_rows, kept_bytes, key_ns, holes)
+
+
+def lean_together(parts: Sequence[Lean]) -> Lean:
+    """Put segments together, of which those of each part come after those of the one before."""
+    if len(parts) == 1:
+        return parts[0]
+    counts = [len(part.segments) for part in parts]
+    rows_before = np.cumsum(counts) - counts
+    holes = [
+        part.holes._replace(row=part.holes.row + before)
+        for part, before in zip(parts, rows_before.tolist(), strict=True)
+    ]
+    return Lean(
+        joined_segments([part.segments for part in parts]),
+        np.concatenate([part.kept_bytes for part in parts]),
+        np.concatenate([part.key_ns for part in parts]),
+        Holes(*(np.concatenate(column) for column in zip(*holes, strict=True))),
+    )
+
+
+def joined_segments(parts: Sequence[SegmentColumns]) -> SegmentColumns:
+    """Return the segments of several buffers over one."""
+    if len(parts) == 1:
+        return parts[0]
+    sizes = np.array([len(part.buffer) for part in parts])
+    shifts = (np.cumsum(sizes) - sizes).tolist()
+    columns = {
+        name: np.concatenate([getattr(part, name) for part in parts])
+        for name in SegmentColumns.__slots__
+        if name not in ("buffer", "payload_start")
+    }
+    start = [part.payload_start + shift for part, shift in zip(parts, shifts, strict=True)]
+    buffer = memoryview(b"".join([part.buffer for part in parts]))
+    return SegmentColumns(buffer, payload_start=np.concatenate(start), **columns)
+
+
+def _cut_out(buffer: memoryview, begins: NDArray[np.int64], ends: NDArray[np.int64]) -> bytes:
+    """Return pieces of a buffer, one after another."""
+    filled = ends > begins
+    pieces = zip(begins[filled].tolist(), ends[filled].tolist(), strict=True)
+    return b"".join([buffer[begin:end] for begin, end in pieces])
+
+
 # -- packing --------------------------------------------------------------------------------------
 
 
-def pack(segments: SegmentColumns, key_ns: NDArray[np.int64], holes: Holes) -> bytes:
-    """Pack segments, at least one, whose numbers rise.
-
-    Args:
-        segments: what to pack.
-        key_ns: of each, when it counts as captured.
-        holes: which payload to leave out.
-    """
+def pack(kept: Lean) -> bytes:
+    """Pack segments, at least one."""
+    segments, holes = kept.segments, kept.holes
     groups = group_segments(segments)
     order = groups.order
     starts = np.unique(np.concatenate([groups.start, groups.middle[groups.middle < groups.end]]))
-    columns = _differences(segments, key_ns, order, starts)
+    columns = _differences(segments, kept.key_ns, order, starts)
     # Bytes of equal weight stand together: nearly all of the higher ones are zero.
     planes = columns.view(np.uint8).reshape(_COLUMNS, len(order), _WORD).transpose(0, 2, 1)
     where = np.empty(len(order), np.int64)
     where[order] = np.arange(len(order))
     by_place = np.lexsort((holes.start, where[holes.row]))
     holes = Holes(where[holes.row][by_place], holes.start[by_place], holes.length[by_place])
-    payload = _kept(segments, order, holes)
+    start = segments.payload_start[order]
+    payload = _cut_out(segments.buffer, start, start + kept.kept_bytes[order])
     body = b"".join(
         (
             planes.tobytes(),
@@ -174,25 +266,6 @@ def _runs(
             segments.destination_port[first],
         )
     )
-
-
-def _kept(segments: SegmentColumns, order: NDArray[np.int64], holes: Holes) -> bytes:
-    """Return the payloads in the order of the block, without what is left out."""
-    start = segments.payload_start[order]
-    end = start + segments.captured_bytes[order]
-    if len(holes.row):
-        hole = start[holes.row] + holes.start
-        # Each hole ends a piece of what is kept and begins another.
-        begins = np.concatenate([start, hole + holes.length])
-        ends = np.concatenate([end, hole])
-        row = np.arange(len(order))
-        first = np.lexsort((begins, np.concatenate([row, holes.row])))
-        last = np.lexsort((ends, np.concatenate([row, holes.row])))
-        start, end = begins[first], ends[last]
-    filled = end > start
-    buffer = segments.buffer
-    pieces = zip(start[filled].tolist(), end[filled].tolist(), strict=True)
-    return b"".join([buffer[begin:stop] for begin, stop in pieces])
 
 
 # -- unpacking ------------------------------------------------------------------------------------

@@ -163,7 +163,9 @@ class _Capture:
 
     def end(self, ends: SplitEnds | None, anomalies: Iterable[Anomaly]) -> Iterator[pa.RecordBatch]:
         """Give what is left, and the report."""
-        loose = self.cutter.finish()
+        blocks, loose = self.cutter.finish()
+        if blocks:
+            yield sent_batch([self._sent(block) for block in blocks])
         quality = self.cutter.quality
         quality.captures.append(self.name)
         told = [anomaly._replace(detail=f"{self.name}: {anomaly.detail}") for anomaly in anomalies]

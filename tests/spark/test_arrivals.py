@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import random
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -12,8 +12,11 @@ from hypothesis import strategies as st
 from kanalyze.net.headers import read_headers
 from kanalyze.net.notes import Notes
 from kanalyze.spark.arrivals import Arrival, ArrivedSegments
-from kanalyze.spark.segments import BlockError, no_holes, pack
+from kanalyze.spark.segments import BlockError, lean, no_holes, pack
 from tests.support.packets import Packet, make_batch, segment
+
+if TYPE_CHECKING:
+    import random
 
 STEADY = settings(deadline=None, max_examples=80)
 
@@ -25,7 +28,7 @@ def block(capture: str, first: int, times: list[int], before: int = 0) -> Arriva
         for number, time in enumerate(times, first)
     ]
     segments = read_headers(make_batch(packets, first), Notes())
-    data = pack(segments, segments.time_ns, no_holes())
+    data = pack(lean(segments, segments.time_ns, no_holes()))
     return Arrival(times[0], 0, capture, first, before, data)
 
 

@@ -13,7 +13,16 @@ from hypothesis import strategies as st
 from kanalyze.capture.merge import MergedCaptures
 from kanalyze.net.headers import SegmentColumns, read_headers
 from kanalyze.net.notes import Notes
-from kanalyze.spark.segments import FILLER, BlockError, Holes, no_holes, pack, unpack
+from kanalyze.spark.segments import (
+    FILLER,
+    BlockError,
+    Holes,
+    lean,
+    lean_together,
+    no_holes,
+    pack,
+    unpack,
+)
 from tests.support.captures import NAMES, path
 from tests.support.packets import make_batch, segment, timed
 
@@ -48,7 +57,7 @@ def test_a_capture_comes_back(name: str) -> None:
         for batch in captures.batches():
             segments = read_headers(batch, notes)
             key_ns = segments.time_ns - 5
-            found = unpack(pack(segments, key_ns, no_holes()))
+            found = unpack(pack(lean(segments, key_ns, no_holes())))
             assert_same(found, segments)
             assert payloads(found.segments) == payloads(segments)
             assert found.key_ns.tolist() == key_ns.tolist()
@@ -86,7 +95,7 @@ def test_whatever_segments_hold_comes_back(
             for to_broker, seq, ack, flags, payload, client in said
         )
     )
-    found = unpack(pack(segments, segments.time_ns, no_holes()))
+    found = unpack(pack(lean(segments, segments.time_ns, no_holes())))
     assert_same(found, segments)
     assert payloads(found.segments) == payloads(segments)
 
@@ -99,7 +108,7 @@ def test_what_is_left_out_comes_back_as_filler() -> None:
     )
     holes = Holes(np.array([0, 0, 2]), np.array([2, 7, 0]), np.array([3, 1, 10]))
 
-    data = pack(segments, segments.time_ns, holes)
+    data = pack(lean(segments, segments.time_ns, holes))
     found = unpack(data)
 
     gone = bytes((FILLER,))
@@ -134,9 +143,26 @@ def test_holes_may_be_anywhere(dice: random.Random) -> None:
             at += length
     columns = [np.array(column, np.int64) for column in (rows, starts, lengths)]
 
-    found = unpack(pack(segments, segments.time_ns, Holes(*columns)))
+    found = unpack(pack(lean(segments, segments.time_ns, Holes(*columns))))
 
     assert payloads(found.segments) == wanted
+
+
+def test_segments_are_put_together() -> None:
+    first = of(segment(payload=b"0123456789"), segment(seq=10, payload=b"abc"))
+    second = of(segment(seq=13, payload=b"DEFGH"))
+    second.number += 2
+    holes = Holes(np.array([0]), np.array([1]), np.array([2]))
+    parts = [
+        lean(first, first.time_ns, Holes(np.array([0]), np.array([3]), np.array([4]))),
+        lean(second, second.time_ns, holes),
+    ]
+    found = unpack(pack(lean_together(parts)))
+    gone = bytes((FILLER,))
+    assert payloads(found.segments) == [b"012" + 4 * gone + b"789", b"abc", b"D" + 2 * gone + b"GH"]
+    assert found.segments.number.tolist() == [1, 2, 3]
+    only = parts[0].taken(np.array([1]))
+    assert payloads(unpack(pack(only)).segments) == [b"abc"]
 
 
 def test_holes_of_some_segments() -> None:
@@ -172,7 +198,7 @@ def test_bytes_that_are_no_block(data: bytes) -> None:
 def test_a_damaged_block_is_told_or_harmless() -> None:
     """zstd has no checksum here, so a flipped bit may give other numbers, but nothing else."""
     segments = of(*(segment(seq=9 * index, payload=b"x" * 9) for index in range(20)))
-    data = pack(segments, segments.time_ns, no_holes())
+    data = pack(lean(segments, segments.time_ns, no_holes()))
     dice = random.Random(7)
     for _ in range(400):
         damaged = bytearray(data)

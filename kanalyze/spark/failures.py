@@ -1,0 +1,57 @@
+"""What Spark says went wrong, in one line.
+
+In: errors of PySpark, with the stacks of two languages in their texts. Out: a KanalyzeError. Must
+not know: what was being done.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PySparkException
+
+from kanalyze.errors import KanalyzeError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["SparkFailure", "failures_in_one_line"]
+
+_RAISED: Final = re.compile(r"^([\w.]+(?:Error|Exception|Interrupt|Failure)): ?(.*)$")
+"""The last line of a stack in Python."""
+_CAUSED_BY: Final = re.compile(r"^Caused by: ([\w.$]+): (.*)$")
+_OURS: Final = "kanalyze."
+
+
+class SparkFailure(KanalyzeError):
+    """A job of Spark failed."""
+
+
+@contextmanager
+def failures_in_one_line() -> Iterator[None]:
+    """Raise SparkFailure for whatever Spark raises in the block."""
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        raise SparkFailure(_line(error)) from error
+
+
+def _line(error: PySparkException | Py4JError) -> str:
+    text = str(error)
+    if isinstance(error, Py4JJavaError):
+        text = f"{error.java_exception.toString()}\n{text}"
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    for line in lines:
+        # What a task raised; the rest is how the text came here.
+        found = _RAISED.match(line)
+        if found is not None and found[1].startswith(_OURS):
+            return found[2]
+    for pattern in (_RAISED, _CAUSED_BY):
+        for line in reversed(lines):
+            found = pattern.match(line)
+            if found is not None and found[2]:
+                return f"Spark: {found[1].rpartition('.')[2]}: {found[2]}"
+    return f"Spark: {lines[0] if lines else type(error).__name__}"

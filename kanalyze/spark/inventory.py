@@ -1,0 +1,171 @@
+"""Which files there are to be read, and which of them are new.
+
+In: paths, folders, globs, URLs, and what was read before. Out: files with their sizes and times.
+Must not know: what is in captures, nor who reads them.
+
+A folder may hold anything. Of what has a capture's name nobody looks inside here, however many
+there are: who reads it tells what is none. What has another name is looked at.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from pyarrow import ArrowException
+from pyarrow.fs import FileSystem, FileType
+
+from kanalyze.capture.inputs import FoundCapture, can_be_read_twice, look_at
+from kanalyze.capture.source import STDIN, capture_name
+from kanalyze.capture.stores import Stores
+from kanalyze.capture.urls import is_url, shown_url
+from kanalyze.errors import CaptureError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+__all__ = ["InputFile", "Selection", "find_files", "select"]
+
+_CAPTURE_NAME: Final = re.compile(
+    r"\.(pcap|pcapng|cap|ntar|dmp)\d*(\.(gz|bz2|xz|zst|lz4))?$", re.IGNORECASE
+)
+"""With a number behind it where ``tcpdump -C`` wrote it."""
+
+_HADOOP_S3: Final = re.compile(r"^s3[an]://")
+
+
+class InputFile(NamedTuple):
+    """A file to be read."""
+
+    path: str
+    """As it was named; a URL may hold credentials."""
+    total_bytes: int | None
+    """None where there is no telling, as below."""
+    modified_ns: int | None
+    """Unix time in ns."""
+
+    @property
+    def capture(self) -> FoundCapture:
+        """What is to be read."""
+        return FoundCapture(self.path, total_bytes=self.total_bytes)
+
+    @property
+    def identity(self) -> str:
+        """Tells it from others, however it is named; without credentials."""
+        return shown_url(self.path) if is_url(self.path) else os.path.realpath(self.path)
+
+
+class Selection(NamedTuple):
+    """What is to be done with each file that is there."""
+
+    new: list[InputFile]
+    """To be read."""
+    changed: list[InputFile]
+    """Were read, and have another size now."""
+    unsettled: list[InputFile]
+    """Somebody may still be writing them."""
+
+
+def find_files(arguments: Sequence[str], *, may_be_none: bool) -> list[InputFile]:
+    """Return the files that arguments name, each once, sorted by name.
+
+    Args:
+        arguments: files, folders, globs, URLs of any of these.
+        may_be_none: a folder or a glob may have no capture (yet).
+
+    Raises:
+        CaptureError: a file is missing, an argument names nothing, or something that tasks cannot
+            read: standard input, a pipe.
+    """
+    stores = Stores()
+    found: dict[str, InputFile] = {}
+    for argument in arguments:
+        paths = list(_expanded(argument, stores))
+        if not paths and not may_be_none:
+            raise CaptureError(f"{capture_name(argument)}: no capture there")
+        for path in paths:
+            file = _input_file(path)
+            found.setdefault(file.identity, file)
+    return sorted(found.values())
+
+
+def select(
+    files: Iterable[InputFile], read: Mapping[str, int | None], *, now_ns: int, settle_ns: int
+) -> Selection:
+    """Tell what is new.
+
+    Args:
+        files: those that are there.
+        read: the sizes of those that were read before, by identity.
+        now_ns: Unix time.
+        settle_ns: how long nobody must have written to a file that is to be read.
+    """
+    selection = Selection([], [], [])
+    for file in files:
+        if file.identity in read:
+            if read[file.identity] != file.total_bytes:
+                selection.changed.append(file)
+        elif file.modified_ns is not None and now_ns - file.modified_ns < settle_ns:
+            selection.unsettled.append(file)
+        else:
+            selection.new.append(file)
+    return selection
+
+
+def _expanded(argument: str, stores: Stores) -> Iterator[str]:
+    if argument == STDIN:
+        raise CaptureError("standard input: cannot be read by several tasks")
+    if is_url(argument):
+        paths, is_folder = stores.expand(argument)
+        yield from (path for path in paths if not is_folder or _may_be_a_capture(path, stores))
+        return
+    try:
+        folder = Path(argument)
+        if folder.is_dir():
+            inside = sorted(str(each) for each in folder.iterdir() if each.is_file())
+            yield from (path for path in inside if _may_be_a_capture(path, stores))
+        elif not folder.exists() and glob.has_magic(argument):
+            names = sorted(glob.glob(argument))  # noqa: PTH207 - Path.glob takes no absolute pattern
+            yield from (name for name in names if Path(name).is_file())
+        else:
+            yield argument
+    except OSError as error:
+        raise CaptureError(f"{argument}: {(error.strerror or str(error)).lower()}") from None
+
+
+def _may_be_a_capture(path: str, stores: Stores) -> bool:
+    name = path.partition("?")[0] if is_url(path) else path
+    if _CAPTURE_NAME.search(name):
+        return True
+    try:
+        look_at(FoundCapture(path), stores)
+    except CaptureError:
+        return False
+    return True
+
+
+def _input_file(path: str) -> InputFile:
+    if is_url(path):
+        return InputFile(path, *_stored(path))
+    if not can_be_read_twice(path):
+        raise CaptureError(f"{path}: can be read only once")
+    try:
+        status = Path(path).stat()
+    except OSError as error:
+        raise CaptureError(f"{path}: {(error.strerror or str(error)).lower()}") from None
+    return InputFile(path, status.st_size, status.st_mtime_ns)
+
+
+def _stored(url: str) -> tuple[int | None, int | None]:
+    """Return the size and the time of a file in a store, as far as it tells them."""
+    try:
+        system, inside = FileSystem.from_uri(_HADOOP_S3.sub("s3://", url))
+        info = system.get_file_info(inside)
+    except (ArrowException, OSError, ValueError):
+        return None, None
+    if info.type == FileType.NotFound:
+        raise CaptureError(f"{capture_name(url)}: no such file")
+    return info.size, info.mtime_ns

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from kanalyze.cli import batch
+from kanalyze.cli.arguments import parser
+from kanalyze.cli.main import main
+
+GIVEN = ["batch", "captures/", "--out", "archive"]
+
+
+def test_arguments_have_their_places():
+    made = parser().parse_args(
+        [
+            *("batch", "a.pcap", "b/", "--out", "s3a://bucket/archive"),
+            *("--master", "local[2]", "--checkpoint", "state", "--settle", "1.5", "--finish"),
+            *("--replace", "--buckets", "16", "--split-size", "32M", "--json", "report.json"),
+            *("--conf", "spark.driver.memory=4g", "--conf", "a=b=c", "--api", "Fetch"),
+        ]
+    )
+    assert made.captures == ["a.pcap", "b/"]
+    assert (made.out, made.master) == ("s3a://bucket/archive", "local[2]")
+    assert (made.checkpoint, made.settle) == ("state", 1.5)
+    assert (made.finish, made.replace) == (True, True)
+    assert (made.buckets, made.split_size) == (16, 32 << 20)
+    assert made.conf == [("spark.driver.memory", "4g"), ("a", "b=c")]
+    assert (made.json, made.api) == ("report.json", ["Fetch"])
+
+
+def test_what_is_not_given():
+    made = parser().parse_args(GIVEN)
+    assert (made.checkpoint, made.settle, made.finish, made.replace) == (None, 60, False, False)
+    assert (made.master, made.buckets, made.split_size) == (None, None, 64 << 20)
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["batch", "captures/"],
+        ["batch", "--out", "archive"],
+        [*GIVEN, "--buckets", "0"],
+        [*GIVEN, "--buckets", "many"],
+        [*GIVEN, "--settle", "-1"],
+        [*GIVEN, "--settle", "nan"],
+        [*GIVEN, "--settle", "inf"],
+        [*GIVEN, "--settle", "x"],
+        [*GIVEN, "--split-size", "x"],
+        [*GIVEN, "--conf", "spark.driver.memory"],
+        [*GIVEN, "--conf", "=4g"],
+    ],
+)
+def test_arguments_that_make_no_sense_exit_with_2(argv, capsys):
+    with pytest.raises(SystemExit) as caught:
+        parser().parse_args(argv)
+    assert caught.value.code == 2
+    assert "usage: kanalyze batch" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (["--finish"], "--finish is for archives that grow: it takes --checkpoint"),
+        (["--split-size", "1000"], "--split-size: 1048576 bytes are the least"),
+        (["--api", "Nope"], "unknown API: 'Nope'"),
+        (["--since", "soon"], "soon"),
+        (["--topic-ids", "no/such/file"], "no/such/file"),
+        (["--definitions", "no/such/folder"], "no/such/folder"),
+        (["--master", "nowhere"], "not a Spark master: 'nowhere'"),
+        (["--json", "no/such/folder/report.json"], "no/such/folder"),
+    ],
+)
+def test_what_makes_no_sense_is_told_in_one_line_before_spark_is_started(more, told, capsys):
+    assert main([*GIVEN, *more]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("kanalyze: ")
+    assert told in err
+    assert err.count("\n") == 1
+
+
+def test_help_has_examples_and_fits_a_terminal(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit) as caught:
+        parser().parse_args(["batch", "--help"])
+    assert caught.value.code == 0
+    text = capsys.readouterr().out
+    assert "examples:" in text
+    assert max(map(len, text.splitlines())) <= 84
+
+
+def test_without_spark_it_says_how_to_get_it(capsys, monkeypatch):
+    monkeypatch.setattr("kanalyze.spark.session.find_spec", lambda name: None)
+    assert main(GIVEN) == 2
+    assert capsys.readouterr().err == (
+        "kanalyze: Spark is not installed: pip install kanalyze[spark]\n"
+    )
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_phases_are_told_to_terminals_alone(is_terminal, capsys, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
+    batch._tell_phase("reading 2 captures in 1 tasks")
+    told = "kanalyze: reading 2 captures in 1 tasks\n" if is_terminal else ""
+    assert capsys.readouterr().err == told

@@ -1,0 +1,100 @@
+"""The functions for a notebook: the same tables as the library."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import kanalyze
+import kanalyze.spark
+from kanalyze.errors import CaptureError, UsageError
+from tests.support.archives import cut
+from tests.support.captures import path
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+CAPTURE = str(path("waits"))
+
+
+def counted(table: pa.Table, names: list[str] | None = None) -> Counter[str]:
+    chosen = table if names is None else table.select(names)
+    return Counter(map(repr, chosen.to_pylist()))
+
+
+def same(found: DataFrame, expected: Any) -> None:
+    table = expected.to_arrow()
+    assert found.columns == table.column_names
+    assert counted(found.toArrow()) == counted(table)
+
+
+def test_an_archive_is_read_once_for_all_its_tables(spark: SparkSession, tmp_path: Path) -> None:
+    files = cut("waits", 5, tmp_path).files
+    with kanalyze.spark.open_archive(spark, *files, payload=True, buckets=3) as archive:
+        same(archive.requests(), kanalyze.requests(*files))
+        same(
+            archive.requests(api="Fetch", slower_than="5ms"),
+            kanalyze.requests(*files, api="Fetch", slower_than="5ms"),
+        )
+        same(archive.connections(), kanalyze.connections(*files))
+        same(archive.anomalies(), kanalyze.anomalies(*files))
+        assert archive.report(errors=True) == kanalyze.report(*files, errors=True)
+        kanalyze.spark.register(spark)
+        records = spark.read.format("kanalyze").option("table", "records").load(files).toArrow()
+        assert counted(archive.records().toArrow()) == counted(records)
+        assert len(records) > 0
+        assert archive.unreadable == {}
+
+
+def test_columns_are_left_out(spark: SparkSession) -> None:
+    rows = kanalyze.spark.requests(spark, CAPTURE, columns=["partitions", "api_name"], buckets=1)
+    assert rows.columns == ["partitions", "api_name"]
+    names = ["partitions", "api_name"]
+    assert counted(rows.toArrow()) == counted(kanalyze.requests(CAPTURE).to_arrow(), names)
+
+
+def test_packets_of_a_table(spark: SparkSession, tmp_path: Path) -> None:
+    files = cut("waits", 3, tmp_path).files
+    kanalyze.spark.register(spark)
+    packets = spark.read.format("kanalyze").option("table", "packets").load(files)
+    with kanalyze.spark.open_packets(packets.repartition(4), buckets=2) as archive:
+        same(archive.requests(), kanalyze.requests(*files))
+
+
+def test_a_table_without_a_column(spark: SparkSession) -> None:
+    with pytest.raises(UsageError, match="packets: column 'packet' is missing"):
+        kanalyze.spark.open_packets(spark.sql("select 'a' as capture, 1L as time_ns"))
+
+
+def test_records_need_the_payload(spark: SparkSession) -> None:
+    with (
+        kanalyze.spark.open_archive(spark, CAPTURE, buckets=1) as archive,
+        pytest.raises(UsageError, match="records: open the archive with payload=True"),
+    ):
+        archive.records()
+
+
+def test_arguments_that_make_no_sense(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="not a number of buckets: 0"):
+        kanalyze.spark.requests(spark, CAPTURE, buckets=0)
+    with pytest.raises(UsageError, match="unknown option: 'colour'"):
+        kanalyze.spark.requests(spark, CAPTURE, colour="red")
+    with pytest.raises(CaptureError, match="no such file"):
+        kanalyze.spark.requests(spark, str(tmp_path / "none.pcap"))
+
+
+def test_a_file_that_is_no_capture(spark: SparkSession, tmp_path: Path) -> None:
+    foreign = tmp_path / "notes.pcap"
+    foreign.write_text("nothing to see")
+    with pytest.raises(CaptureError, match="is not a pcap or pcapng file"):
+        kanalyze.spark.requests(spark, CAPTURE, str(foreign), buckets=1)
+    opened = kanalyze.spark.open_archive(spark, CAPTURE, str(foreign), buckets=1, mode="quarantine")
+    with opened as archive:
+        assert list(archive.unreadable) == [str(foreign)]
+        left_out = archive.anomalies().where("kind = 'capture_unreadable'").collect()
+        assert [row.capture for row in left_out] == [str(foreign)]
