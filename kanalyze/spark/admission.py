@@ -54,7 +54,7 @@ class Note(NamedTuple):
 
     path: str
     kind: str
-    """``capture_corrupt`` for one that is not read, ``reorder_limit`` for one that is read late,
+    """``capture_unreadable`` for one that is not read, ``reorder_limit`` for one that is read late,
     ``capture_truncated`` for one of which the end may not have been read."""
     detail: str
 
@@ -120,7 +120,7 @@ class AdmittedCaptures:
                 # It was opened before; it may have been removed since.
                 found.append(look_at(FoundCapture(each.path), self._stores))
             except CaptureError as error:
-                notes.append(Note(each.path, AnomalyKind.CAPTURE_CORRUPT, str(error)))
+                notes.append(Note(each.path, AnomalyKind.CAPTURE_UNREADABLE, str(error)))
         self._note(notes)
         return found
 
@@ -133,7 +133,7 @@ class AdmittedCaptures:
         admitted, notes = [], []
         for each in complete:
             if each.capture is None:
-                notes.append(Note(each.listed.path, AnomalyKind.CAPTURE_CORRUPT, each.reason))
+                notes.append(Note(each.listed.path, AnomalyKind.CAPTURE_UNREADABLE, each.reason))
                 continue
             admitted.append(each.capture)
             if each.capture.first_time_ns is not None and each.capture.first_time_ns < latest_ns:

@@ -187,7 +187,7 @@ class _Run:
         sums = self._sums(captured, found)
         summary = sums.summary()
         self.out.write(f"{STAGING}/{REPORT}", summary_json(summary).encode("ascii"))
-        self._leave_checkpoint(found, job, sums)
+        self._leave_checkpoint(captured, found, job, sums)
         commits.commit(self._commit())
         if self.run.checkpoint_folder is not None:
             self.run.checkpoint_folder.keep_only(self.run.run)
@@ -206,17 +206,23 @@ class _Run:
             quality.count_anomaly(AnomalyKind.CAPTURE_UNREADABLE, count=len(self.run.changed))
         return _Sums(statistics, quality, found.open_quality)
 
-    def _leave_checkpoint(self, found: Found, job: Job, sums: _Sums) -> None:
+    def _leave_checkpoint(self, captured: Captured, found: Found, job: Job, sums: _Sums) -> None:
         folder = self.run.checkpoint_folder
         if folder is None:
             return
+        # A store that fails for a while is no reason to leave a capture out for good.
+        again = {
+            file.identity
+            for file in self.run.files
+            if capture_name(file.path) in captured.readings.to_try_again
+        }
         checkpoint = Checkpoint(
             run=self.run.run,
             archive=self.run.archive,
             buckets=job.buckets,
             is_finished=not job.carries,
             options=options_of(self.plan),
-            read=self.run.read,
+            read={name: size for name, size in self.run.read.items() if name not in again},
             names={**self._names(), **found.told},
             statistics=sums.statistics,
             quality=sums.quality,

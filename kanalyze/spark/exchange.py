@@ -97,6 +97,8 @@ class CaptureReport(NamedTuple):
     """Where it is part of a file."""
     unreadable: str | None
     """Why it is left out."""
+    is_foreign: bool = False
+    """What is left out is no capture; else it could not be read, which may change."""
 
 
 class BucketReport(NamedTuple):

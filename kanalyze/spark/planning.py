@@ -35,6 +35,12 @@ class Readings:
             report.capture: report.unreadable for report in reports if report.unreadable is not None
         }
         """Captures that are left out, and why."""
+        self.to_try_again = {
+            report.capture
+            for report in reports
+            if report.unreadable is not None and not report.is_foreign
+        }
+        """Those of them that could not be read now."""
         counted, self.before = _counted(reports)
         counted.sort(key=_when)
         fragments = join_fragments([report.loose for report in counted], buckets)

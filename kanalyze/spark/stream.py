@@ -26,7 +26,6 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
@@ -40,7 +39,7 @@ from kanalyze.net.share import Share
 from kanalyze.spark.admission import AdmittedCaptures
 from kanalyze.spark.folder import Folder
 from kanalyze.spark.readers import make_plan
-from kanalyze.spark.schema import as_spark
+from kanalyze.spark.schema import as_asked
 from kanalyze.spark.stream_options import parse_stream_options, table_options
 from kanalyze.spark.stream_part import Assignment, batches_of, states_name
 
@@ -53,8 +52,6 @@ if TYPE_CHECKING:
 __all__ = ["CaptureStream"]
 
 _TABLE: Final = "requests"
-_ROWS_AT_ONCE: Final = 10_000
-"""Of a batch for the JVM, which copies each as a whole."""
 _SETTINGS: Final = "settings.json"
 _LONGEST_SHOWN: Final = 200
 
@@ -166,13 +163,10 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         task = partition.value
         assert isinstance(task, Assignment)
-        schema = to_arrow_schema(self._schema)
-        maker = BatchMaker(self._plan.columns)
+        columns = self._plan.columns
+        maker = BatchMaker(columns)
         for batch in batches_of(self._plan, task, self._folder()):
-            for made in as_spark(maker.of_block(batch.block()), self._plan.columns):
-                cast = made.cast(schema)
-                for first in range(0, len(cast), _ROWS_AT_ONCE):
-                    yield cast.slice(first, _ROWS_AT_ONCE)
+            yield from as_asked(maker.of_block(batch.block()), columns, self._schema)
 
     # -- the state folder -------------------------------------------------------------------------
 

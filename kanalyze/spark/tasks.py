@@ -19,6 +19,7 @@ from kanalyze.analysis.anomalies import ANOMALY_COLUMNS, anomaly_row
 from kanalyze.analysis.extract import Extractors
 from kanalyze.analysis.quality import CaptureQuality
 from kanalyze.analysis.statistics import Statistics
+from kanalyze.capture.reader import NotACaptureError
 from kanalyze.capture.source import capture_name
 from kanalyze.capture.splits import open_split
 from kanalyze.capture.stores import Stores
@@ -116,7 +117,7 @@ def read_split(job: Job, part: int, split: Split) -> Iterator[pa.RecordBatch]:
             capture.cutter.quality.dropped_packets = reader.dropped_packets
             ends = reader.ends
     except CaptureError as error:
-        yield capture.unreadable(str(error))
+        yield capture.unreadable(str(error), is_foreign=isinstance(error, NotACaptureError))
         return
     yield from capture.end(ends, told)
 
@@ -177,11 +178,11 @@ class _Capture:
         )
         yield self._control(REPORT_BUCKET, reported(report))
 
-    def unreadable(self, reason: str) -> pa.RecordBatch:
+    def unreadable(self, reason: str, *, is_foreign: bool) -> pa.RecordBatch:
         """Return a report that says that the capture is left out."""
         quality = CaptureQuality()
         quality.count_anomaly(AnomalyKind.CAPTURE_UNREADABLE)
-        report = CaptureReport(self.part, self.name, 0, quality, [], None, reason)
+        report = CaptureReport(self.part, self.name, 0, quality, [], None, reason, is_foreign)
         return self._control(REPORT_BUCKET, reported(report))
 
     def _anomalies(self, anomalies: Iterable[Anomaly]) -> Iterator[pa.RecordBatch]:

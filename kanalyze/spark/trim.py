@@ -7,22 +7,23 @@ The same stages that make rows run over what this capture alone holds of a conne
 each large frame which bytes the decoders ask for. What they step over is a hole. Where nothing is
 known of a frame (the capture begins within it, the request that it answers was in another capture,
 the connection is not known to be Kafka yet) all of it is kept; so is all that was captured out of
-its order. Of a frame that goes on in the next batch it is known how far the decoders will step: so
-much of what follows is a hole too, unless something is lost before. Whoever rebuilds the connection from all captures knows at least as much, and reads the
+its order. Whoever rebuilds the connection from all captures knows at least as much, and reads the
 same bytes.
 
-Most connections carry nothing that is worth leaving out; they are not looked at.
+Most connections carry nothing that is worth leaving out; they are not looked at, unless most of
+all traffic is worth it: a connection that will carry much begins with little, and what it asks for
+then says what its large responses are.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from kanalyze.connection.reader import Body, MessageReader
 from kanalyze.connection.tracker import ConnectionTracker
-from kanalyze.model import Chunk, Gap
+from kanalyze.model import Chunk
 from kanalyze.net.reassembly import Reassembler
 from kanalyze.net.share import shares_of
 from kanalyze.spark.segments import Holes, no_holes
@@ -47,12 +48,10 @@ _LEAST_FRAME_BYTES: Final = 2048
 _LEAST_HOLE_BYTES: Final = 64
 """A hole takes some bytes itself."""
 _LEAST_BYTES: Final = 128 * 1024
-"""What a bucket of connections has to carry in a batch to be looked at,"""
-_LEAST_SEGMENT_BYTES: Final = 384
+"""What a bucket of connections, or all, has to carry in a batch to be looked at,"""
+_LEAST_SEGMENT_BYTES: Final = 1024
 """and how large its segments have to be: small messages have no record data to speak of."""
 _BUCKETS: Final = 256
-_MOST_AHEAD: Final = 16_384
-"""Directions of connections; of more is kept what could be left out."""
 _UNREAD: Final = Body(None, None, None)
 
 
@@ -116,6 +115,11 @@ class _Watch(MessageReader):
             at = end
 
 
+def _is_worthwhile(carried: Any, count: Any) -> Any:
+    """Tell of bytes, in so many segments, whether they are many, and in large ones."""
+    return (carried >= _LEAST_BYTES) & (carried >= count * _LEAST_SEGMENT_BYTES)
+
+
 class Trimmer:
     """Follows the connections of one capture that carry much, for as long as it is read."""
 
@@ -138,8 +142,6 @@ class Trimmer:
         self._reassembler = Reassembler()
         self._tracker = ConnectionTracker(self._reader, catalog, is_broker=is_broker)
         self._followed = np.zeros(_BUCKETS, np.bool_)
-        self._ahead: dict[tuple[int, int], _Stretch] = {}
-        """Of connections and directions, what nobody will read of the bytes to come."""
 
     def holes(self, segments: SegmentColumns) -> Holes:
         """Return the payload of the next segments that nobody needs."""
@@ -156,57 +158,26 @@ class Trimmer:
         return _in_segments(found, segments)
 
     def _worthwhile(self, segments: SegmentColumns) -> NDArray[np.int64]:
-        """Return the segments of connections to look at, in buckets; once looked at, always."""
+        """Return the segments of connections to look at; a bucket once looked at is so always."""
         bucket = shares_of(segments, _BUCKETS)
         has_payload = segments.payload_bytes > 0
         carried = np.bincount(bucket, segments.payload_bytes, _BUCKETS)
         count = np.bincount(bucket[has_payload], minlength=_BUCKETS)
-        is_large = (carried >= _LEAST_BYTES) & (carried >= count * _LEAST_SEGMENT_BYTES)
-        # Where most is worth it all is followed, for a connection that will carry much begins with
-        # little: what asks for its large responses.
-        all_bytes, all_count = carried.sum(), count.sum()
-        if all_bytes >= _BUCKETS * _LEAST_SEGMENT_BYTES and all_bytes >= all_count * _LEAST_SEGMENT_BYTES:
-            is_large[:] = True
-        self._followed |= is_large
+        if _is_worthwhile(carried.sum(), count.sum()):
+            self._followed[:] = True
+        else:
+            self._followed |= _is_worthwhile(carried, count)
         return np.flatnonzero(self._followed[bucket])
 
     def _look(self, update: StreamUpdate, buffer: memoryview, found: list[tuple[int, int]]) -> None:
         """Add the places in the buffer of what nobody reads of a connection."""
         requests, responses = self._reader.take("request"), self._reader.take("response")
         client_side = self._tracker.client_side(update.connection)
-        for side in (0, 1):
-            unread = requests if side == client_side else responses
-            self._look_at(update, side, [] if client_side is None else unread, buffer, found)
-
-    def _look_at(
-        self,
-        update: StreamUpdate,
-        side: int,
-        unread: list[_Stretch],
-        buffer: memoryview,
-        found: list[tuple[int, int]],
-    ) -> None:
-        items, key = update.items[side], (update.connection.serial, side)
-        ahead = self._ahead.pop(key, None)
-        if ahead is not None and not any(isinstance(item, Gap) for item in items):
-            unread = [ahead, *unread]
-        if not unread:
+        if client_side is None:
             return
-        stretches = _joined(unread)
-        reached = _places(stretches, items, buffer, found)
-        if stretches[-1].end > reached and not update.closed and len(self._ahead) < _MOST_AHEAD:
-            self._ahead[key] = stretches[-1]
-
-
-def _joined(unread: list[_Stretch]) -> list[_Stretch]:
-    """Return stretches, at least one, rising and without overlaps."""
-    joined: list[_Stretch] = []
-    for begin, end in sorted(unread):
-        if joined and begin <= joined[-1].end:
-            joined[-1] = _Stretch(joined[-1].begin, max(end, joined[-1].end))
-        else:
-            joined.append(_Stretch(begin, end))
-    return joined
+        for side, unread in ((client_side, requests), (1 - client_side, responses)):
+            if unread:
+                _places(sorted(unread), update.items[side], buffer, found)
 
 
 def _places(
@@ -214,12 +185,9 @@ def _places(
     items: list[StreamItem],
     buffer: memoryview,
     found: list[tuple[int, int]],
-) -> int:
-    """Add where in the buffer the unread stretches of a stream are, as far as it holds them.
-
-    Returns up to where the stream was looked at; 0 where there is nothing of it.
-    """
-    at, last, offset = 0, len(unread), 0
+) -> None:
+    """Add where in the buffer the unread stretches of a stream are, as far as it holds them."""
+    at, last = 0, len(unread)
     for item in items:
         if not isinstance(item, Chunk) or item.segments.buffer is not buffer:
             continue  # a gap, or what was held back from an earlier batch
@@ -236,7 +204,6 @@ def _places(
                     found.append((segments.start[index] + begin, stop - begin))
                 here += 1
             offset = end
-    return offset
 
 
 def _in_segments(found: list[tuple[int, int]], segments: SegmentColumns) -> Holes:

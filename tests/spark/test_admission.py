@@ -110,7 +110,7 @@ def test_what_is_no_capture_is_passed_over_once_it_is_complete(watched: Watched)
     assert watched.admitted.notes == []
     assert watched.names(1010 + SETTLE_S) == watched.names(9999) == ["b"]
     kinds = [(note.path.rpartition("/")[2], note.kind) for note in watched.admitted.notes]
-    assert kinds == [("a", "capture_corrupt"), ("empty", "capture_corrupt")]
+    assert kinds == [("a", "capture_unreadable"), ("empty", "capture_unreadable")]
 
 
 def test_what_was_admitted_stays_as_it_was(watched: Watched) -> None:
@@ -131,7 +131,7 @@ def test_one_that_is_gone_when_it_is_to_be_read_is_noted_once(watched: Watched) 
     assert watched.names(1000) == ["a", "b", "c"]
     (watched.inbox / "b").unlink()
     assert watched.names(1000) == watched.names(1000) == ["a", "c"]
-    assert [note.kind for note in watched.again().notes] == ["capture_corrupt"]
+    assert [note.kind for note in watched.again().notes] == ["capture_unreadable"]
 
 
 def test_one_that_was_written_to_after_all_is_noted_once(watched: Watched) -> None:

@@ -324,6 +324,20 @@ def growing(tmp_path: Path) -> Growing:
     return Growing(files, tmp_path / "folder", tmp_path / "out", tmp_path / "state")
 
 
+def test_a_capture_that_could_not_be_read_is_read_by_the_next_run(run, growing, tmp_path):
+    growing.add(0, 1)
+    unreadable = growing.folder / growing.files[2].name
+    unreadable.symlink_to("/proc/self/mem")  # reading it is an I/O error
+    ran = run(*growing.arguments, "--settle", 0)
+    assert ran.status == 0
+    assert "left out: 1 capture, such as" in ran.err
+    unreadable.unlink()
+    growing.add(2)
+    assert run(*growing.arguments, "--finish").status == 0
+    found = [growing.folder / file.name for file in growing.files[:3]]
+    assert rows(growing.out) == Expected(tmp_path, found).requests
+
+
 def test_an_archive_that_grows_has_in_the_end_what_one_run_has(run, growing, tmp_path):
     growing.add(0, 1)
     assert run(*growing.arguments).status == 0

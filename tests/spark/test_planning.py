@@ -28,10 +28,10 @@ def of_file(part: int, name: str, loose: list[Loose], time_ns: int = 0) -> Captu
     return CaptureReport(part, name, time_ns, CaptureQuality([name]), loose, None, None)
 
 
-def unreadable(name: str, reason: str) -> CaptureReport:
+def unreadable(name: str, reason: str, *, is_foreign: bool = True) -> CaptureReport:
     quality = CaptureQuality()
     quality.count_anomaly(AnomalyKind.CAPTURE_UNREADABLE)
-    return CaptureReport(0, name, 0, quality, [], None, reason)
+    return CaptureReport(0, name, 0, quality, [], None, reason, is_foreign)
 
 
 def test_packets_before_each_part() -> None:
@@ -87,6 +87,11 @@ def test_a_capture_that_cannot_be_read_is_told() -> None:
     )
     assert readings.quality.captures == ["a"]
     assert readings.quality.anomalies[AnomalyKind.CAPTURE_UNREADABLE].count == 1
+
+
+def test_what_could_not_be_read_may_be_read_later() -> None:
+    reports = [unreadable("a", "a: is no capture"), unreadable("b", "b: I/O", is_foreign=False)]
+    assert Readings(reports, 4).to_try_again == {"b"}
 
 
 def test_nothing_counts_of_a_file_of_which_one_part_cannot_be_read() -> None:

@@ -84,6 +84,20 @@ def test_a_response_to_a_request_that_is_elsewhere_is_kept() -> None:
     assert left_out(packets[begin:], trimmer())[0] == b""
 
 
+def test_what_a_connection_asks_for_is_known_where_others_carry_much() -> None:
+    packets: list[bytes] = []
+    line = Line(packets, client_port=50_001).open()
+    part = Part(records=RECORDS)
+    line.client(fetch(1, 12, [part]))
+    conversation(Line(packets, client_port=50_002).open(), 3)
+    begin = len(packets)
+    line.broker(*in_segments(fetch_answer(1, 12, [part])))
+    trim = trimmer()
+    left_out(packets[:begin], trim)
+    data, payload_bytes = left_out(packets[begin:], trim)
+    assert len(data) > 0.97 * payload_bytes
+
+
 def test_small_messages_are_not_looked_at() -> None:
     packets: list[bytes] = []
     line = Line(packets).open()

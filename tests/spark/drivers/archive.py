@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 import sys
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -99,10 +99,10 @@ def _peak_kib(folder: Path, phase: str) -> int:
     """Return the most memory that a process had which worked at a phase and still runs."""
     peaks = [0]
     for process in {mark.process for mark in marks_in(folder, phase)}:
-        status = Path(f"/proc/{process}/status")
-        if status.exists():
-            # One that was killed may still be listed, and has no memory.
-            peaks += [int(size) for size in re.findall(r"VmHWM:\s+(\d+) kB", status.read_text())]
+        # One that was killed is not there, or is listed without memory until it is waited for.
+        with suppress(OSError):
+            status = Path(f"/proc/{process}/status").read_text()
+            peaks += map(int, re.findall(r"VmHWM:\s+(\d+) kB", status))
     return max(peaks)
 
 
