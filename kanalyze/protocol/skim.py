@@ -34,8 +34,7 @@ Ranges: TypeAlias = list[tuple[int, int]]
 def skim(frame: Frame, at: int, decode: Callable[..., tuple[Any, int]]) -> tuple[Ranges, int]:
     """Drop the bytes of an unfinished frame that ``decode``, from ``at`` on, steps over.
 
-    Returns which were kept of those before a frame position, and that position: where it will go
-    on, which may be beyond what is there.
+    Returns which were kept of those before a frame position, and that position.
     """
     reads = _Reads(frame)
     reads.note(0, min(_HEAD_BYTES, frame.length))
@@ -49,9 +48,8 @@ def skim(frame: Frame, at: int, decode: Callable[..., tuple[Any, int]]) -> tuple
             pass
         break
     ranges = reads.ranges()
-    until = frame.received if reads.stuck_at is None else reads.stuck_at
-    frame.keep_only(ranges, until)
-    return ranges, until
+    frame.keep_only(ranges, reads.stuck_at)
+    return ranges, reads.stuck_at
 
 
 def needed(frame: Frame, at: int, decode: Callable[..., tuple[Any, int]]) -> Ranges | None:
@@ -87,15 +85,15 @@ class _Reads:
         self._ranges: list[tuple[int, int]] = []
         self._end = frame.received
         self._touches_end = False
-        self.stuck_at: int | None = None
-        """The first place that was asked for and is not there; None when there was none."""
+        self.stuck_at = self._end
+        """The first place that was asked for and is not there."""
 
     def window(self, at: int) -> memoryview:
         """Return bytes from ``at`` on: see :class:`~kanalyze.protocol.wire.Source`."""
         try:
             found = self._frame.window(at)[: self._frame.window_bytes]
         except MissingBytes:
-            self._stick(at)
+            self.stuck_at = min(self.stuck_at, at)
             raise
         self.note(at, at + len(found))
         return found
@@ -105,13 +103,10 @@ class _Reads:
         try:
             found = self._frame.read(at, length)
         except MissingBytes:
-            self._stick(at)
+            self.stuck_at = min(self.stuck_at, at)
             raise
         self.note(at, at + length)
         return found
-
-    def _stick(self, at: int) -> None:
-        self.stuck_at = at if self.stuck_at is None else min(self.stuck_at, at)
 
     def begin(self, at: int) -> None:
         """Forget what was noted, but that all before ``at`` is needed."""

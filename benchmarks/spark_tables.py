@@ -1,0 +1,177 @@
+"""What was measured of Spark, as Markdown.
+
+In: :class:`Folder`. Out: text. Must not know how anything was measured.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from benchmarks.event_log import READ, REBUILD, Stage
+from benchmarks.process_tree import JVM, OTHER, WORKER, TreeRun
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from benchmarks.spark_tasks import Took
+
+_NOTES = """\
+One run of each in turn, the files in the page cache. *wall* is until the command itself ends. CPU
+is that of all processes; *MB/s a core* is by wall, of the cores it was given. *largest* is the
+resident memory of the largest process; *together* that of all, what they share counted once (PSS),
+looked at once a second. *empty* is one capture without packets: start-up, which is not in the hours
+that a TB takes: *core-hours* are wall time times cores, *CPU-hours* what they worked. In *random*
+what no row needs was made random bytes, which do not compress; how much of a capture is written to
+the shuffle lies between the two for real data."""
+_PROCESS_NOTES = """\
+CPU by process, as far as it was seen (five times a second), the program that starts Spark among
+*other*; memory is the peak of one process, what it shares included. *blocks* are what is written to
+the shuffle to rebuild connections, once; *all shuffles* what Spark wrote to any."""
+_STAGE_NOTES = """\
+Seconds that tasks ran, from Spark's event log: of the JVM and the Python worker together, so that
+each takes a core at most. *rebuild* is done twice where names of topics have to be told from one
+part of the connections to another; *MB/s* and *rows/s* are what one core does."""
+_TASK_NOTES = """\
+The same tasks in one process without Spark, quickest of some rounds."""
+_SECONDS_PER_HOUR = 3600
+_TB = 1e12
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What one command took on a folder."""
+
+    run: TreeRun
+    cores: int
+    rows: int | None = None
+    """That it found; None where it counts none."""
+    stages: Sequence[Stage] = ()
+    """Of Spark."""
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """The results of all commands on the captures of a folder."""
+
+    name: str
+    capture_bytes: int
+    files: int
+    results: Mapping[str, Result]
+    """By the names of the commands."""
+
+    @property
+    def megabytes(self) -> float:
+        """Of its captures."""
+        return self.capture_bytes / 1e6
+
+
+def hours_per_tb(empty: Folder, folder: Folder, command: str) -> tuple[float, float]:
+    """Return what a TB of such captures takes, without start-up: hours of cores, and of CPU."""
+    result, started = folder.results[command], empty.results[command].run
+    core_s = (result.run.wall_s - started.wall_s) * result.cores
+    cpu_s = result.run.cpu_s - started.cpu_s
+    a_byte = _TB / _SECONDS_PER_HOUR / folder.capture_bytes
+    return core_s * a_byte, cpu_s * a_byte
+
+
+def blocks_bytes(stages: Iterable[Stage]) -> int:
+    """Return what was shuffled to be rebuilt, once."""
+    return min((stage.shuffle_read_bytes for stage in stages if stage.kind == REBUILD), default=0)
+
+
+def markdown(folders: Sequence[Folder], tasks: Mapping[str, Took], facts: Iterable[str]) -> str:
+    """Return the whole page; ``facts`` are lines to put before the tables."""
+    lines = "\n".join(f"- {fact}" for fact in facts)
+    parts = [lines, _commands(folders), _NOTES, _processes(folders), _PROCESS_NOTES]
+    parts += [_stages(folders), _STAGE_NOTES]
+    if tasks:
+        parts += [_tasks(tasks), _TASK_NOTES]
+    return "\n\n".join(parts) + "\n"
+
+
+def _commands(folders: Sequence[Folder]) -> str:
+    heads = ["captures", "MB", "files", "command", "wall s", "CPU s", "MB/s", "MB/s a core"]
+    heads += ["rows", "largest MiB", "together MiB", "core-hours a TB", "CPU-hours a TB"]
+    table = [_line(heads), "|---|---:|---:|---|" + "---:|" * 9]
+    empty = folders[0]
+    for folder in folders:
+        for command, result in folder.results.items():
+            run, rate = result.run, folder.megabytes / result.run.wall_s
+            hours = ["", ""]
+            if folder is not empty and command in empty.results:
+                hours = [f"{some:,.1f}" for some in hours_per_tb(empty, folder, command)]
+            cells = [folder.name, f"{folder.megabytes:,.1f}", f"{folder.files}", command]
+            cells += [f"{run.wall_s:,.1f}", f"{run.cpu_s:,.1f}", f"{rate:,.0f}"]
+            cells += [f"{rate / result.cores:,.0f}"]
+            cells += ["" if result.rows is None else f"{result.rows:,}"]
+            cells += [_mib(run.peak_bytes), _mib(run.together_bytes), *hours]
+            table.append(_line(cells))
+    return "\n".join(table)
+
+
+def _processes(folders: Sequence[Folder]) -> str:
+    heads = ["captures", "command", "CPU s: JVM", "Python workers", "other"]
+    heads += ["MiB: JVM", "one worker", "other", "blocks MB", "of the captures", "all shuffles MB"]
+    table = [_line(heads), "|---|---|" + "---:|" * 9]
+    for folder, command, result in _of_spark(folders):
+        run = result.run
+        shuffled = blocks_bytes(result.stages)
+        share = f"{shuffled / folder.capture_bytes:.2%}"
+        cells = [folder.name, command]
+        cells += [f"{run.cpu_of(kind):,.1f}" for kind in (JVM, WORKER, OTHER)]
+        cells += [_mib(run.peak_of(kind)) for kind in (JVM, WORKER, OTHER)]
+        written = sum(stage.shuffle_written_bytes for stage in result.stages)
+        cells += [f"{shuffled / 1e6:,.1f}", share, f"{written / 1e6:,.1f}"]
+        table.append(_line(cells))
+    return "\n".join(table)
+
+
+def _stages(folders: Sequence[Folder]) -> str:
+    heads = ["captures", "command", "read s", "MB/s", "rebuild s", "times", "MB/s", "rows/s"]
+    table = [_line([*heads, "other s"]), "|---|---|" + "---:|" * 7]
+    for folder, command, result in _of_spark(folders):
+        seconds = dict.fromkeys((READ, REBUILD, "other"), 0.0)
+        for stage in result.stages:
+            seconds[stage.kind] += stage.run_s
+        times = sum(stage.kind == REBUILD for stage in result.stages)
+        read_s, rebuild_s = seconds[READ], seconds[REBUILD]
+        cells = [folder.name, command, f"{read_s:,.1f}", _rate(folder.megabytes, read_s)]
+        cells += [f"{rebuild_s:,.1f}", f"{times}", _rate(folder.megabytes * times, rebuild_s)]
+        cells += [_rate((result.rows or 0) * times, rebuild_s), f"{seconds['other']:,.1f}"]
+        table.append(_line(cells))
+    return "\n".join(table)
+
+
+def _tasks(tasks: Mapping[str, Took]) -> str:
+    heads = ["capture", "MB", "rows", "read s", "MB/s", "blocks", "rebuild s", "MB/s", "rows/s"]
+    table = [_line(heads), "|---|" + "---:|" * 8]
+    for name, took in tasks.items():
+        megabytes = took.capture_bytes / 1e6
+        cells = [name, f"{megabytes:,.1f}", f"{took.rows:,}", f"{took.read_s:.2f}"]
+        cells += [_rate(megabytes, took.read_s), f"{took.block_bytes / took.capture_bytes:.2%}"]
+        cells += [f"{took.rebuild_s:.2f}", _rate(megabytes, took.rebuild_s)]
+        cells += [_rate(took.rows, took.rebuild_s)]
+        table.append(_line(cells))
+    return "\n".join(table)
+
+
+def _of_spark(folders: Iterable[Folder]) -> list[tuple[Folder, str, Result]]:
+    return [
+        (folder, command, result)
+        for folder in folders
+        for command, result in folder.results.items()
+        if any(stage.kind == READ for stage in result.stages)
+    ]
+
+
+def _rate(count: float, seconds: float) -> str:
+    return f"{count / seconds:,.0f}" if seconds > 0 else ""
+
+
+def _line(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def _mib(count: int) -> str:
+    return f"{count / (1 << 20):,.0f}"

@@ -1,0 +1,126 @@
+"""What Spark's tasks take on one core, without Spark: reading captures, and rebuilding connections.
+
+    python -m benchmarks.spark_tasks [--rounds N] [--buckets N] CAPTURE...
+
+All captures one after another, in this process, large ones in parts as `kanalyze batch` reads
+them; then all buckets. Blocks are held in memory. Prints the quickest round, as JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from itertools import groupby
+from operator import attrgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from benchmarks.errors import BenchmarkError, run_main
+from kanalyze.capture.inputs import FoundCapture
+from kanalyze.capture.splits import plan_splits
+from kanalyze.capture.stores import Stores
+from kanalyze.spark.exchange import (
+    FOUND_FIELDS,
+    REPORT_BUCKET,
+    SENT_SCHEMA,
+    read_sent,
+    report_of,
+    sent_batch,
+)
+from kanalyze.spark.planning import Readings, parts_to_read_again
+from kanalyze.spark.readers import make_plan
+from kanalyze.spark.run_plan import Settings
+from kanalyze.spark.tasks import Job, read_split, rebuild
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    import pyarrow as pa
+
+    from kanalyze.capture.splits import Split
+    from kanalyze.spark.exchange import Sent
+
+_SPLIT_BYTES = Settings((), "").split_bytes
+_ORDER = attrgetter(*SENT_SCHEMA.names[:-1])
+
+
+class Took(NamedTuple):
+    """What one core took, in the quickest of some rounds."""
+
+    capture_bytes: int
+    block_bytes: int
+    """What goes through the shuffle, as it is written by the tasks."""
+    rows: int
+    """Of all connections."""
+    read_s: float
+    rebuild_s: float
+    """Once: names of topics that others told are not known."""
+
+
+def take(captures: Sequence[Path], buckets: int) -> Took:
+    """Read captures and rebuild their connections.
+
+    Raises:
+        BenchmarkError: a part of a capture begins at another place than was thought.
+    """
+    job = Job(make_plan({}), buckets, is_trimmed=True, with_statistics=True, with_anomalies=True)
+    splits = [split for capture in captures for split in _splits(capture)]
+    began = time.perf_counter()
+    sent = list(_sent(job, splits))
+    read_s = time.perf_counter() - began
+    reports = [report_of(one.data) for one in sent if one.bucket == REPORT_BUCKET]
+    if parts_to_read_again(reports):
+        raise BenchmarkError("a part of a capture would have to be read again")
+    before = Readings(reports, buckets).before
+    blocks = sorted((one for one in sent if one.bucket >= 0), key=_ORDER)
+    began = time.perf_counter()
+    rows = sum(_count(found) for found in _rebuilt(job, before, blocks))
+    rebuild_s = time.perf_counter() - began
+    return Took(
+        sum(capture.stat().st_size for capture in captures),
+        sum(len(one.data) for one in blocks),
+        rows,
+        read_s,
+        rebuild_s,
+    )
+
+
+def _splits(capture: Path) -> list[Split]:
+    found = FoundCapture(str(capture), total_bytes=capture.stat().st_size)
+    return plan_splits(found, Stores(), _SPLIT_BYTES)
+
+
+def _sent(job: Job, splits: Iterable[Split]) -> Iterator[Sent]:
+    for part, split in enumerate(splits):
+        yield from read_sent(read_split(job, part, split))
+
+
+def _rebuilt(
+    job: Job, before: Mapping[tuple[str, int], int], blocks: Iterable[Sent]
+) -> Iterator[pa.RecordBatch]:
+    for _, some in groupby(blocks, key=attrgetter("bucket")):
+        yield from rebuild(job, before, {}, (sent_batch([one]) for one in some))
+
+
+def _count(found: pa.RecordBatch) -> int:
+    """Return how many rows a batch has; what stands beside rows is none."""
+    return found.column(FOUND_FIELDS[0].name).null_count
+
+
+def main() -> None:
+    """Print what the tasks took on the captures of the command line."""
+    parser = argparse.ArgumentParser(description="What Spark's tasks take on one core.")
+    parser.add_argument("captures", type=Path, nargs="+")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--buckets", type=int, default=8)
+    arguments = parser.parse_args()
+    runs = [take(arguments.captures, arguments.buckets) for _ in range(arguments.rounds)]
+    quickest = runs[0]._replace(
+        read_s=min(run.read_s for run in runs), rebuild_s=min(run.rebuild_s for run in runs)
+    )
+    print(json.dumps(quickest._asdict()))
+
+
+if __name__ == "__main__":
+    run_main(main)
