@@ -31,7 +31,7 @@ from kanalyze.spark.exchange import (
 from kanalyze.spark.planning import Readings, parts_to_read_again
 from kanalyze.spark.readers import make_plan
 from kanalyze.spark.run_plan import Settings
-from kanalyze.spark.tasks import Job, read_split, rebuild
+from kanalyze.spark.tasks import Job, read_splits, rebuild
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -92,8 +92,7 @@ def _splits(capture: Path) -> list[Split]:
 
 
 def _sent(job: Job, splits: Iterable[Split]) -> Iterator[Sent]:
-    for part, split in enumerate(splits):
-        yield from read_sent(read_split(job, part, split))
+    yield from read_sent(read_splits(job, enumerate(splits)))
 
 
 def _rebuilt(

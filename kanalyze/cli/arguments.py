@@ -296,7 +296,7 @@ def _add_spark(group: argparse._ArgumentGroup) -> None:
         type=_size,
         default=64 << 20,
         metavar="SIZE",
-        help="read larger pcap files in several tasks, and small files of this size in one "
+        help="read larger pcap files in parts of about this size, which tasks share out "
         "(default: 64M)",
     )
 

@@ -34,7 +34,7 @@ from kanalyze.spark.exchange import (
 )
 from kanalyze.spark.planning import Readings, parts_to_read_again, without_parts
 from kanalyze.spark.schema import arrow_schema
-from kanalyze.spark.tasks import cut_packets, read_split, rebuild
+from kanalyze.spark.tasks import cut_packets, read_splits, rebuild
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -254,8 +254,7 @@ def _read(
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for index in batch.column(0).to_pylist():
-                for part, split in groups[index]:
-                    yield from read_split(job, part, split)
+                yield from read_splits(job, groups[index])
 
     count = len(groups)
     tasks = spark.range(0, count, 1, max(count, 1))

@@ -70,7 +70,7 @@ class Selection(NamedTuple):
 
 
 def find_files(arguments: Sequence[str], *, may_be_none: bool) -> list[InputFile]:
-    """Return the files that arguments name, each once, sorted by name.
+    """Return the files that arguments name, each once, sorted by name (2 before 10).
 
     Args:
         arguments: files, folders, globs, URLs of any of these.
@@ -89,7 +89,14 @@ def find_files(arguments: Sequence[str], *, may_be_none: bool) -> list[InputFile
         for path in paths:
             file = _input_file(path)
             found.setdefault(file.identity, file)
-    return sorted(found.values())
+    return sorted(found.values(), key=_in_order)
+
+
+def _in_order(file: InputFile) -> tuple[list[tuple[int, str]], str]:
+    """Sort by name, numbers in it by their values: those that follow one another are neighbours."""
+    parts = re.split(r"([0-9]+)", file.path)
+    # Every other one is a number.
+    return [(int(p), "") if at % 2 else (-1, p) for at, p in enumerate(parts)], file.path
 
 
 def select(

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from kanalyze.spark.cutter import Block
     from kanalyze.spark.readers import Plan
 
-__all__ = ["Job", "cut_packets", "read_split", "rebuild"]
+__all__ = ["Job", "cut_packets", "read_splits", "rebuild"]
 
 
 class Job(NamedTuple):
@@ -80,17 +80,22 @@ class Job(NamedTuple):
     carries: bool = False
     """Keep connections open at the end, for a job that goes on from there."""
 
-    def cutter(self) -> Cutter:
-        """Return what divides one capture."""
+    def trimmer(self) -> Trimmer | None:
+        """Return what tells which payload need not travel; None where all of it does."""
         if not self.is_trimmed:
-            return Cutter(self.buckets)
+            return None
         plan = self.plan
-        trimmer = Trimmer(
+        return Trimmer(
             plan.catalog,
             Decoders(plan.catalog),
             Extractors(plan.catalog).wanted,
             broker_side(plan.options.ports, plan.options.filters.get("brokers", ())),
         )
+
+    def cutter(self, trimmer: Trimmer | None) -> Cutter:
+        """Return what divides one capture."""
+        if trimmer is not None:
+            trimmer.next_capture()
         return Cutter(self.buckets, trimmer)
 
     def knowing(self, topic_ids: Mapping[bytes, str]) -> Plan:
@@ -101,14 +106,25 @@ class Job(NamedTuple):
 # -- captures -------------------------------------------------------------------------------------
 
 
-def read_split(job: Job, part: int, split: Split) -> Iterator[pa.RecordBatch]:
-    """Read a part of a capture, or all of one; give its segments, and at last a report.
+def read_splits(job: Job, parts: Iterable[tuple[int, Split]]) -> Iterator[pa.RecordBatch]:
+    """Read captures, or parts of them, one after another; give their segments, and reports.
 
-    A capture that cannot be opened, or read on, is not the end of the job: the report says why,
-    and what was read of it is not to be used.
+    What a capture holds of messages that began in the one before need not travel as a whole, where
+    both are read here: so parts should be given in the order of their times.
+
+    A capture that cannot be opened, or read on, is not the end of the job: its report says why, and
+    what was read of it is not to be used.
     """
+    trimmer = job.trimmer()
+    for part, split in parts:
+        yield from _read_split(job, trimmer, part, split)
+
+
+def _read_split(
+    job: Job, trimmer: Trimmer | None, part: int, split: Split
+) -> Iterator[pa.RecordBatch]:
     name = capture_name(split.path)
-    capture = _Capture(job, part, name)
+    capture = _Capture(job, trimmer, part, name)
     try:
         with open_split(split, stores=Stores()) as reader:
             for batch in reader.batches():
@@ -123,11 +139,12 @@ def read_split(job: Job, part: int, split: Split) -> Iterator[pa.RecordBatch]:
 
 
 def cut_packets(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Take packets of a table, sorted by capture and number; otherwise as :func:`read_split`.
+    """Take packets of a table, sorted by capture and number; otherwise as :func:`read_splits`.
 
     Columns as in :data:`kanalyze.spark.packets.PACKET_COLUMNS`.
     """
     capture: _Capture | None = None
+    trimmer = job.trimmer()
     for batch in batches:
         names = batch.column("capture")
         first = 0
@@ -137,7 +154,7 @@ def cut_packets(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Reco
             if capture is None or capture.name != name:
                 if capture is not None:
                     yield from capture.end(None, ())
-                capture = _Capture(job, 0, name)
+                capture = _Capture(job, trimmer, 0, name)
             yield from capture.take(_packets(batch.slice(first, last - first)))
             first = last
     if capture is not None:
@@ -147,10 +164,10 @@ def cut_packets(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Reco
 class _Capture:
     """A capture being read, and how it is told of."""
 
-    def __init__(self, job: Job, part: int, name: str) -> None:
+    def __init__(self, job: Job, trimmer: Trimmer | None, part: int, name: str) -> None:
         self.name = name
         self.part = part
-        self.cutter = job.cutter()
+        self.cutter = job.cutter(trimmer)
         self._began_ns: int | None = None
 
     def take(self, batch: PacketBatch) -> Iterator[pa.RecordBatch]:

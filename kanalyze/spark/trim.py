@@ -1,9 +1,9 @@
 """Finds the payload that no row needs, so that it need not travel.
 
-In: the segments of one capture (or one part of it), batch after batch. Out: holes, which are bytes
-of record data. Must not know: where segments go, nor other captures.
+In: the segments of one capture (or one part of it), batch after batch, and of those that follow it.
+Out: holes, which are bytes of record data. Must not know: where segments go, nor what others read.
 
-The same stages that make rows run over what this capture alone holds of a connection, and see of
+The same stages that make rows run over what these captures alone hold of a connection, and see of
 each large frame which bytes the decoders ask for. What they step over is a hole. Where nothing is
 known of a frame (the capture begins within it, the request that it answers was in another capture,
 the connection is not known to be Kafka yet) all of it is kept; so is all that was captured out of
@@ -24,7 +24,7 @@ import numpy as np
 from kanalyze.connection.reader import Body, MessageReader
 from kanalyze.connection.tracker import ConnectionTracker
 from kanalyze.model import Chunk
-from kanalyze.net.reassembly import Reassembler
+from kanalyze.net.reassembly import Reassembler, ReassemblyLimits
 from kanalyze.net.share import shares_of
 from kanalyze.spark.segments import Holes, no_holes
 
@@ -52,6 +52,10 @@ _LEAST_BYTES: Final = 128 * 1024
 _LEAST_SEGMENT_BYTES: Final = 1024
 """and how large its segments have to be: small messages have no record data to speak of."""
 _BUCKETS: Final = 256
+_REASSEMBLY_BYTES: Final = 64 << 20
+_UNDECIDED_BYTES: Final = 16 << 20
+_KAFKA_BYTES: Final = 48 << 20
+"""What may be held of connections; of what is let go, all bytes travel."""
 _UNREAD: Final = Body(None, None, None)
 
 
@@ -139,16 +143,34 @@ class Trimmer:
             is_broker: as in :class:`~kanalyze.connection.tracker.ConnectionTracker`.
         """
         self._reader = _Watch(catalog, decoders, wanted)
-        self._reassembler = Reassembler()
-        self._tracker = ConnectionTracker(self._reader, catalog, is_broker=is_broker)
+        self._reassembler = Reassembler(ReassemblyLimits.of_memory(_REASSEMBLY_BYTES))
+        self._tracker = ConnectionTracker(
+            self._reader,
+            catalog,
+            is_broker=is_broker,
+            most_undecided_bytes=_UNDECIDED_BYTES,
+            most_kafka_bytes=_KAFKA_BYTES,
+        )
         self._followed = np.zeros(_BUCKETS, np.bool_)
+        self._before = self._last = 0
+        """Numbers of the last packet of the captures before, and of the last one looked at."""
+
+    def next_capture(self) -> None:
+        """Go on with a capture, whose packets are numbered from 1: as a rule the one that follows.
+
+        What connections were about at the end of the one before says what they are about here.
+        """
+        self._before = self._last
 
     def holes(self, segments: SegmentColumns) -> Holes:
-        """Return the payload of the next segments that nobody needs."""
+        """Return the payload of the next segments, at least one, that nobody needs."""
         rows = self._worthwhile(segments)
         if not len(rows):
             return no_holes()
-        updates = self._reassembler.feed_segments(segments.taken(rows))
+        looked_at = segments.taken(rows)
+        looked_at.number = looked_at.number + self._before
+        self._last = int(looked_at.number[-1])
+        updates = self._reassembler.feed_segments(looked_at)
         found: list[tuple[int, int]] = []
         for update in updates:
             self._tracker.feed(update)

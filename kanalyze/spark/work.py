@@ -25,6 +25,9 @@ _BYTES_A_BUCKET: Final = 64 << 20
 _BUCKETS_A_CORE: Final = 2
 _TASKS_A_CORE: Final = 2
 _LEAST_BYTES_A_TASK: Final = 1 << 20
+_MOST_BYTES_A_TASK: Final = 1 << 30
+"""Where a task begins, messages are under way, all bytes of which travel: the fewer tasks the
+better, as long as there are some for every core."""
 
 
 def buckets_for(total_bytes: int, cores: int) -> int:
@@ -39,12 +42,15 @@ def buckets_for(total_bytes: int, cores: int) -> int:
 def tasks_for(
     captures: Sequence[FoundCapture], stores: Stores, split_bytes: int, cores: int
 ) -> list[list[Split]]:
-    """Divide captures among tasks, about ``split_bytes`` each, or less where cores were idle.
+    """Divide captures among tasks, and large ones into parts of about ``split_bytes``.
+
+    A task has up to 1 GiB of captures that follow one another, or less where cores were idle.
 
     A capture that cannot be looked at is one part, and whoever reads it will tell why.
     """
     known_bytes = sum(each.total_bytes or 0 for each in captures)
-    task_bytes = min(max(known_bytes // (_TASKS_A_CORE * cores), _LEAST_BYTES_A_TASK), split_bytes)
+    wanted_bytes = known_bytes // (_TASKS_A_CORE * cores)
+    task_bytes = min(max(wanted_bytes, _LEAST_BYTES_A_TASK), _MOST_BYTES_A_TASK)
     tasks: list[list[Split]] = []
     room_bytes = 0
     for capture in captures:

@@ -141,3 +141,24 @@ def test_other_traffic_is_kept(version: int) -> None:
         line.client(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n" * 40)
         line.broker(bytes([version]) * 1200)
     assert left_out(packets, trimmer())[0] == b""
+
+
+def test_the_next_capture_goes_on_with_what_began_in_the_one_before() -> None:
+    packets: list[bytes] = []
+    conversation(Line(packets).open(), 4)
+    middle = len(packets) // 2 + 31
+    alone = left_out(packets[middle:], trimmer())[0]
+    trim = trimmer()
+    left_out(packets[:middle], trim)
+    trim.next_capture()
+    assert len(left_out(packets[middle:], trim)[0]) > len(alone) + 100_000
+
+
+def test_captures_that_do_not_follow_one_another_lose_nothing_that_is_needed() -> None:
+    packets: list[bytes] = []
+    conversation(Line(packets).open(), 4)
+    trim = trimmer()
+    left_out(packets[300:], trim)
+    trim.next_capture()
+    data, _ = left_out(packets[:300], trim)
+    assert data.replace(MARK, b"").count(b"RECORD") < 100

@@ -41,7 +41,7 @@ def test_a_large_file_is_read_by_several(tmp_path: Path) -> None:
     file.write_bytes(pcap_file(timed([segment(payload=b"x" * 60_000)] * 100)))
     found = FoundCapture(str(file), total_bytes=file.stat().st_size)
     tasks = tasks_for([found], Stores(), MIB, 1)
-    assert [len(task) for task in tasks] == [1] * 5
+    assert [len(task) for task in tasks] == [2, 2, 1]
 
 
 def test_a_file_that_is_gone_is_a_task_that_will_tell_why(tmp_path: Path) -> None:
@@ -60,10 +60,8 @@ def test_captures_are_divided_among_tasks() -> None:
 
     assert tasks() == []
     assert tasks(10, 20, 30) == [["0", "1", "2"]]
-    assert tasks(*[40 * MIB] * 4) == [["0"], ["1"], ["2"], ["3"]]
-    assert tasks(*[10 * MIB] * 20) == [
-        [str(index) for index in range(first, min(first + 6, 20))] for first in range(0, 20, 6)
-    ]
+    assert tasks(*[40 * MIB] * 4) == [["0", "1"], ["2", "3"]]
+    assert [len(task) for task in tasks(*[300 * MIB] * 20)] == [3] * 6 + [2]
     assert tasks(*[MIB] * 8, cores=2) == [["0", "1"], ["2", "3"], ["4", "5"], ["6", "7"]]
     # Nothing is known of one, and another cannot be looked at: both are for tasks to tell of.
-    assert tasks(10, None, 200 * MIB) == [["0"], ["1"], ["2"]]
+    assert tasks(10, None, 200 * MIB) == [["0", "1"], ["2"]]

@@ -28,7 +28,7 @@ from kanalyze.spark.exchange import (
 )
 from kanalyze.spark.planning import Readings, parts_to_read_again, without_parts
 from kanalyze.spark.readers import make_plan
-from kanalyze.spark.tasks import Job, read_split, rebuild
+from kanalyze.spark.tasks import Job, read_splits, rebuild
 from tests.support.captures import path
 from tests.support.disorder.capture_files import read_packets
 from tests.support.packets import Packet, pcap_file
@@ -134,7 +134,14 @@ def _divided(file: str, parts: int) -> list[Split]:
 
 
 def _read(job: Job, parts: list[tuple[int, Split]]) -> tuple[list[Sent], list[CaptureReport]]:
-    sent = [one for part in parts for one in read_sent(read_split(job, *part))]
+    # Some tasks read several, which need not follow one another.
+    dice = random.Random(len(parts))
+    tasks: list[list[tuple[int, Split]]] = []
+    for part in parts:
+        if not tasks or dice.random() < 0.4:
+            tasks.append([])
+        tasks[-1].append(part)
+    sent = [one for task in tasks for one in read_sent(read_splits(job, task))]
     reports = [report_of(bytes(one.data)) for one in sent if one.bucket == REPORT_BUCKET]
     return [one for one in sent if one.bucket != REPORT_BUCKET], reports
 

@@ -14,8 +14,8 @@ from tests.support.spark_cluster import wait_until
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kanalyze.spark.cutter import Cutter
     from kanalyze.spark.readers import Plan
+    from kanalyze.spark.trim import Trimmer
 
 READING, REBUILDING = "reading", "rebuilding"
 GO_ON = "go-on"
@@ -62,10 +62,10 @@ class MarkingJob(Job):
         made.folder, made.held_phase, made.held_from = folder, held_phase, held_from
         return made
 
-    def cutter(self) -> Cutter:
-        """Begin to read a capture."""
+    def trimmer(self) -> Trimmer | None:
+        """Begin to read captures."""
         self._pass(READING)
-        return super().cutter()
+        return super().trimmer()
 
     def knowing(self, topic_ids: Mapping[bytes, str]) -> Plan:
         """Begin to rebuild a bucket."""
