@@ -18,6 +18,7 @@ connections where the last one stopped. The order of runs is then the order in w
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pyspark.sql import functions as F  # noqa: N812 - what everyone calls it
@@ -154,6 +155,7 @@ class _Run:
             with_statistics=True,
             with_anomalies=True,
             carries=self.run.checkpoint_folder is not None and not is_last,
+            folder=str(Path.cwd()),
         )
 
     def _rebuilt(self, captured: Captured, job: Job) -> Found:

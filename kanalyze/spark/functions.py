@@ -10,6 +10,7 @@ read when a function is called, not when its rows are.
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from kanalyze.capture.stores import Stores
@@ -130,7 +131,7 @@ class Archive:
         table: str,
         options: dict[str, Any],
         names: dict[bytes, str] | None = None,
-        **wanted: bool,
+        **wanted: Any,
     ) -> Found:
         plan = make_plan(self._texts(table, options))
         found = self._captured.rebuild(
@@ -174,7 +175,7 @@ def open_archive(
     total_bytes = sum(capture.total_bytes or 0 for capture in captures)
     count = buckets_for(total_bytes, _CORES) if buckets is None else buckets
     tasks = tasks_for(captures, Stores(), split_bytes, _CORES)
-    job = Job(plan, _checked(count), is_trimmed=not payload)
+    job = Job(plan, _checked(count), is_trimmed=not payload, folder=str(Path.cwd()))
     return Archive(spark, read_captures(spark, job, tasks), options)
 
 

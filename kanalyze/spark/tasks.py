@@ -7,6 +7,7 @@ again.
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from itertools import chain, groupby
 from operator import attrgetter
@@ -23,6 +24,7 @@ from kanalyze.capture.reader import NotACaptureError
 from kanalyze.capture.source import capture_name
 from kanalyze.capture.splits import open_split
 from kanalyze.capture.stores import Stores
+from kanalyze.capture.urls import is_url
 from kanalyze.errors import CaptureError
 from kanalyze.export.arrow import BatchMaker
 from kanalyze.model import Anomaly, AnomalyKind, PacketBatch
@@ -65,7 +67,7 @@ __all__ = ["Job", "cut_packets", "read_splits", "rebuild"]
 class Job(NamedTuple):
     """What every task is to know; can be pickled.
 
-    All but the first three is for the table of requests alone.
+    What has ``with_`` in its name, and ``carries``, is for the table of requests alone.
     """
 
     plan: Plan
@@ -79,6 +81,8 @@ class Job(NamedTuple):
     """Give the anomalies of connections too."""
     carries: bool = False
     """Keep connections open at the end, for a job that goes on from there."""
+    folder: str = ""
+    """Where paths that are not absolute begin; tasks run in folders of their own."""
 
     def trimmer(self) -> Trimmer | None:
         """Return what tells which payload need not travel; None where all of it does."""
@@ -126,16 +130,23 @@ def _read_split(
     name = capture_name(split.path)
     capture = _Capture(job, trimmer, part, name)
     try:
-        with open_split(split, stores=Stores()) as reader:
+        with open_split(_absolute(split, job.folder), stores=Stores()) as reader:
             for batch in reader.batches():
                 yield from capture.take(batch)
             told = reader.anomalies
             capture.cutter.quality.dropped_packets = reader.dropped_packets
-            ends = reader.ends
+            ends = reader.ends._replace(split=split)
     except CaptureError as error:
         yield capture.unreadable(str(error), is_foreign=isinstance(error, NotACaptureError))
         return
     yield from capture.end(ends, told)
+
+
+def _absolute(split: Split, folder: str) -> Split:
+    """Return a split of the same file that can be opened from any folder."""
+    if is_url(split.path):
+        return split
+    return split._replace(path=os.path.join(folder, split.path))  # noqa: PTH118 - may be no path
 
 
 def cut_packets(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

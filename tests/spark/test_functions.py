@@ -58,6 +58,16 @@ def test_columns_are_left_out(spark: SparkSession) -> None:
     assert counted(rows.toArrow()) == counted(kanalyze.requests(CAPTURE).to_arrow(), names)
 
 
+def test_paths_are_those_of_the_driver(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for file in cut("waits", 2, tmp_path).files:
+        assert file.startswith(str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    names = sorted(file.name for file in tmp_path.iterdir())
+    same(kanalyze.spark.requests(spark, *names, buckets=1), kanalyze.requests(*names))
+
+
 def test_packets_of_a_table(spark: SparkSession, tmp_path: Path) -> None:
     files = cut("waits", 3, tmp_path).files
     kanalyze.spark.register(spark)
