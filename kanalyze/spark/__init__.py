@@ -28,7 +28,6 @@ if TYPE_CHECKING:
         records,
         requests,
     )
-    from kanalyze.spark.queries import queries, query
 
 __all__ = [
     "Archive",
@@ -37,8 +36,6 @@ __all__ = [
     "connections",
     "open_archive",
     "open_packets",
-    "queries",
-    "query",
     "records",
     "register",
     "requests",
@@ -51,8 +48,6 @@ _HOMES = {
     "connections": "kanalyze.spark.functions",
     "open_archive": "kanalyze.spark.functions",
     "open_packets": "kanalyze.spark.functions",
-    "queries": "kanalyze.spark.queries",
-    "query": "kanalyze.spark.queries",
     "records": "kanalyze.spark.functions",
     "register": "kanalyze.spark.datasource",
     "requests": "kanalyze.spark.functions",

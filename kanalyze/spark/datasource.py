@@ -17,6 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from pyspark.errors import AnalysisException
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from kanalyze.analysis.block import RowBlock, Words
@@ -33,7 +34,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
     from pyspark.sql import SparkSession
-    from pyspark.sql.datasource import DataSourceStreamReader, Filter
+    from pyspark.errors import AnalysisException
+from pyspark.sql.datasource import DataSourceStreamReader, Filter
     from pyspark.sql.types import StructType
 
     from kanalyze.spark.readers import Plan
@@ -51,7 +53,12 @@ def register(spark: SparkSession) -> None:
     is, and the filters to Spark; the rows are the same.
     """
     spark.conf.set(_PUSHDOWN, "true")
-    spark.dataSource.register(FilteringDataSource)
+    try:
+        spark.dataSource.register(FilteringDataSource)
+    except AnalysisException as error:
+        # A session that this one came from has it already.
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise
 
 
 class KanalyzeDataSource(DataSource):

@@ -189,10 +189,11 @@ def test_a_report_is_that_of_one_process(spark: SparkSession, tmp_path: Path) ->
 
 def test_packets_of_the_data_source_give_the_same_rows(spark: SparkSession, tmp_path: Path) -> None:
     files = cut("groups", 7, tmp_path).files
-    spark.dataSource.register(KanalyzeDataSource)
-    packets = spark.read.format("kanalyze").option("table", "packets").load(files)
+    session = spark.newSession()
+    session.dataSource.register(KanalyzeDataSource)
+    packets = session.read.format("kanalyze").option("table", "packets").load(files)
 
-    found = rebuilt(read_packets(spark, a_job(3), packets))
+    found = rebuilt(read_packets(session, a_job(3), packets))
 
     assert counted(found.rows) == counted(kanalyze.requests(*files))
     assert found.quality.packets == analysis("groups")[1].packets

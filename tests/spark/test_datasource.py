@@ -49,6 +49,13 @@ def pushing(spark: SparkSession) -> SparkSession:
     return session
 
 
+def test_registering_again_changes_nothing(pushing: SparkSession) -> None:
+    register(pushing)
+    later = pushing.newSession()
+    register(later)
+    assert later.read.format("kanalyze").load(str(path("any"))).count() > 0
+
+
 def read(spark: SparkSession, *captures: str | Path, **options: Any) -> DataFrame:
     return spark.read.format("kanalyze").options(**options).load([str(each) for each in captures])
 

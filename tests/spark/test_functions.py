@@ -44,8 +44,9 @@ def test_an_archive_is_read_once_for_all_its_tables(spark: SparkSession, tmp_pat
         same(archive.connections(), kanalyze.connections(*files))
         same(archive.anomalies(), kanalyze.anomalies(*files))
         assert archive.report(errors=True) == kanalyze.report(*files, errors=True)
-        kanalyze.spark.register(spark)
-        records = spark.read.format("kanalyze").option("table", "records").load(files).toArrow()
+        session = spark.newSession()
+        kanalyze.spark.register(session)
+        records = session.read.format("kanalyze").option("table", "records").load(files).toArrow()
         assert counted(archive.records().toArrow()) == counted(records)
         assert len(records) > 0
         assert archive.unreadable == {}
@@ -70,8 +71,9 @@ def test_paths_are_those_of_the_driver(
 
 def test_packets_of_a_table(spark: SparkSession, tmp_path: Path) -> None:
     files = cut("waits", 3, tmp_path).files
-    kanalyze.spark.register(spark)
-    packets = spark.read.format("kanalyze").option("table", "packets").load(files)
+    session = spark.newSession()
+    kanalyze.spark.register(session)
+    packets = session.read.format("kanalyze").option("table", "packets").load(files)
     with kanalyze.spark.open_packets(packets.repartition(4), buckets=2) as archive:
         same(archive.requests(), kanalyze.requests(*files))
 
