@@ -34,8 +34,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
     from pyspark.sql import SparkSession
-    from pyspark.errors import AnalysisException
-from pyspark.sql.datasource import DataSourceStreamReader, Filter
+    from pyspark.sql.datasource import DataSourceStreamReader, Filter
     from pyspark.sql.types import StructType
 
     from kanalyze.spark.readers import Plan
@@ -56,9 +55,11 @@ def register(spark: SparkSession) -> None:
     try:
         spark.dataSource.register(FilteringDataSource)
     except AnalysisException as error:
-        # A session that this one came from has it already.
         if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
             raise
+        # Spark asks the session that was active last, which is this one from here on.
+        spark.createDataFrame([], "nothing int")
+        spark.dataSource.register(FilteringDataSource)
 
 
 class KanalyzeDataSource(DataSource):

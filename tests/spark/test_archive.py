@@ -29,6 +29,7 @@ from tests.support.archives import a_job, cut, placed, rows_of
 from tests.support.captures import NAMES, analysis, path
 from tests.support.cut_captures import packets_of, write_pcap
 from tests.support.packets import START_NS, Packet, pcap_file, timed
+from tests.support.spark import own_session
 from tests.support.traffic import Line, capture_of
 
 if TYPE_CHECKING:
@@ -189,7 +190,7 @@ def test_a_report_is_that_of_one_process(spark: SparkSession, tmp_path: Path) ->
 
 def test_packets_of_the_data_source_give_the_same_rows(spark: SparkSession, tmp_path: Path) -> None:
     files = cut("groups", 7, tmp_path).files
-    session = spark.newSession()
+    session = own_session(spark)
     session.dataSource.register(KanalyzeDataSource)
     packets = session.read.format("kanalyze").option("table", "packets").load(files)
 

@@ -20,6 +20,7 @@ from kanalyze.spark.datasource import FilteringDataSource, KanalyzeDataSource, r
 from tests.support.captures import FOLDER, NAMES, path
 from tests.support.disorder.capture_files import read_packets
 from tests.support.packets import Packet, pcap_file
+from tests.support.spark import own_session
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -34,7 +35,7 @@ PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 @pytest.fixture(scope="module")
 def plain(spark: SparkSession) -> SparkSession:
     """A session in which Spark applies all filters, as it comes."""
-    session = spark.newSession()
+    session = own_session(spark)
     session.conf.set(PUSHDOWN, "false")
     session.dataSource.register(KanalyzeDataSource)
     return session

@@ -22,6 +22,7 @@ from kanalyze.spark.stream import CaptureStream
 from tests.support.captures import NAMES
 from tests.support.disorder import packets_of
 from tests.support.disorder.formats import pcap
+from tests.support.spark import own_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -350,7 +351,7 @@ class SparkQuery:
     """A query of Spark that writes Parquet files; may be stopped and started again."""
 
     def __init__(self, spark: SparkSession, root: Path, **options: Any) -> None:
-        self._spark = spark.newSession()
+        self._spark = own_session(spark)
         self._spark.dataSource.register(KanalyzeDataSource)
         self._root = root
         self._options = {

@@ -31,6 +31,16 @@ def settings(folder: Path) -> dict[str, str]:
     }
 
 
+def own_session(spark: SparkSession) -> SparkSession:
+    """Return another session of the same Spark, for what a test sets or registers.
+
+    It is the active one from here on: Spark looks there for data sources that exist already.
+    """
+    session = spark.newSession()
+    session.createDataFrame([], "nothing int")
+    return session
+
+
 @contextlib.contextmanager
 def local_session(folder: Path) -> Iterator[SparkSession]:
     """Give a session of two threads, and end its JVM."""
