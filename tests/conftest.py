@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+
+from tests.support import netns
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 # No test is about speed, and a busy machine is no failure. The landing check tries the same
 # examples each time: a new one that fails is news for whoever runs the tests, not for an
@@ -18,9 +24,21 @@ settings.load_profile("landing" if os.environ.get("CI") else "everyone")
 # The oracle is a program of its own; where it is not installed there is nothing to ask.
 HAS_TSHARK = shutil.which("tshark") is not None
 collect_ignore_glob = [] if HAS_TSHARK else ["*_tshark.py"]
+HAS_PROMTOOL = shutil.which("promtool") is not None
+if not HAS_PROMTOOL:
+    collect_ignore_glob.append("*_promtool.py")
 # Spark is a Java program.
 HAS_JAVA = bool(os.environ.get("JAVA_HOME")) or shutil.which("java") is not None
 SPARK_FIXTURES = frozenset({"spark", "cluster"})
+# Interfaces of our own, beside which tcpdump listens too.
+HAS_NAMESPACES = netns.can_be_made() and shutil.which("tcpdump") is not None
+
+
+@pytest.fixture
+def namespace() -> Iterator[netns.Namespace]:
+    """A network namespace with nothing in it but loopback."""
+    with netns.Namespace() as namespace:
+        yield namespace
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -36,6 +54,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not HAS_JAVA:
         config.hook.pytest_deselected(items=running)
         running = []
+    if not HAS_NAMESPACES:
+        listening = [item for item in others if "namespace" in fixture_names(item)]
+        config.hook.pytest_deselected(items=listening)
+        others = [item for item in others if "namespace" not in fixture_names(item)]
     items[:] = others + running
 
 
@@ -49,7 +71,14 @@ def pytest_report_header() -> list[str]:
         "tshark: found, its answers are compared with ours"
         if HAS_TSHARK
         else "tshark: not found, no test_*_tshark.py and no test_tshark.py is collected",
+        "promtool: found, it checks our metrics"
+        if HAS_PROMTOOL
+        else "promtool: not found, no test_*_promtool.py is collected",
         "java: found, tests run Spark"
         if HAS_JAVA
         else "java: not found, no test that runs Spark is among those selected",
+        "network namespaces: live captures are compared with tcpdump's"
+        if HAS_NAMESPACES
+        else "network namespaces: take Linux, root, ip and tcpdump; no test that captures is among"
+        " those selected",
     ]

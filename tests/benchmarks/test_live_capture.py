@@ -1,0 +1,21 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from benchmarks.live_capture import Flood, measure
+
+if TYPE_CHECKING:
+    from tests.support.netns import Namespace
+
+
+@pytest.mark.parametrize("by_messages", [False, True])
+def test_what_is_sent_is_read_or_dropped(namespace: Namespace, by_messages: bool) -> None:
+    """The namespace is not used: it says that there can be one."""
+    measured = measure(Flood(0.3, 5000, 1514), by_messages=by_messages)
+    assert measured.sent > 1000
+    assert measured.received == measured.sent
+    assert measured.read + measured.dropped == measured.sent
+    assert measured.batches > 1
+    assert measured.seconds > 0.1

@@ -1,0 +1,72 @@
+"""tcpdump, listening on an interface of a namespace of ours while we do."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+import dpkt
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import TracebackType
+
+    from tests.support.netns import Namespace
+
+_NS_PER_SECOND = 1_000_000_000
+
+
+class Seen(NamedTuple):
+    """A packet that was captured."""
+
+    time_ns: int
+    data: bytes
+
+
+class Tcpdump:
+    """Listens from the beginning of the block on; ``packets`` has what it wrote at its end."""
+
+    def __init__(self, namespace: Namespace, interface: str, path: Path, *options: str) -> None:
+        words = [
+            "tcpdump",
+            "-i",
+            interface,
+            "-w",
+            str(path),
+            "-U",
+            "--immediate-mode",
+            "-Z",
+            "root",
+        ]
+        words += ["--time-stamp-precision=nano", "-y", "EN10MB", "-B", "65536", *options]
+        if interface == "any":
+            words[words.index("EN10MB")] = "LINUX_SLL2"
+        self.packets: list[Seen] = []
+        self._path = path
+        self._process = subprocess.Popen(namespace.command(*words), stderr=subprocess.PIPE)
+
+    def __enter__(self) -> Self:
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            if b"listening on" in line:
+                return self
+        raise AssertionError("tcpdump ended")
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._process.send_signal(signal.SIGINT)
+        said = self._process.communicate(timeout=10)[1]
+        assert kind is not None or b"\n0 packets dropped by kernel" in said
+        self.packets = read_capture(self._path)
+
+
+def read_capture(path: Path) -> list[Seen]:
+    """The packets of a pcap file, by dpkt."""
+    with path.open("rb") as file:
+        # dpkt's times are Decimals of nanosecond files.
+        return [Seen(int(time * _NS_PER_SECOND), data) for time, data in dpkt.pcap.Reader(file)]
