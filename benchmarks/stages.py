@@ -40,6 +40,7 @@ STAGES = {
     ),
     "in between": ("stages", "reading", "pipeline", "workers", "frozen"),
     "spark": ("spark/",),
+    "live": ("live/",),
     "other": ("",),
 }
 """What the names of each stage's modules begin with; the longest that fits holds."""

@@ -91,7 +91,7 @@ if TYPE_CHECKING:
     from kanalyze.analysis.row import Row
     from kanalyze.analysis.sketch import Int64Values
 
-__all__ = ["KEY_LIMIT", "SCHEMA", "Statistics"]
+__all__ = ["KEY_LIMIT", "SCHEMA", "Statistics", "add_errors", "add_topics"]
 
 SCHEMA = 1
 KEY_LIMIT = 10_000
@@ -193,8 +193,8 @@ class Statistics:
         self._add_brokers(rows, latencies)
         self._add_clients(rows, latencies)
         self._add_groups(rows)
-        self._add_topics(rows)
-        self._add_errors(rows)
+        add_topics(self._topics, rows)
+        add_errors(self._errors, self._topics, rows)
         self._add_times(rows)
         self._add_slowest(rows, latencies, pick)
 
@@ -292,57 +292,6 @@ class Statistics:
             group.errors += failed
             group.joins += joined
 
-    def _add_topics(self, rows: Measures) -> None:
-        parts = rows.partitions
-        if parts is None:
-            return
-        # By name, and by id where there is no name.
-        is_named = parts.topic.codes >= 0
-        ids = np.where(is_named, 0, key_of(parts.topic_id))
-        is_produce = rows.is_produce[parts.row]
-        topics = Groups(is_produce.astype(np.int64), key_of(parts.topic), ids)
-        sums = topics.sums(
-            # A request counts once for each of its topics, whatever its partitions.
-            topics.changes(parts.row),
-            np.where(parts.is_refused, 0, parts.record_count),
-            np.where(parts.is_refused, 0, parts.record_bytes),
-            parts.is_unknown.astype(np.int64),
-        )
-        for first, (requests, *records) in zip(topics.firsts, sums, strict=True):
-            name = value_at(parts.topic, first)
-            topic_id = value_at(parts.topic_id, first) if name is None else None
-            topic = self._topics.of((name, topic_id))
-            if is_produce[first]:
-                topic.produce_requests += requests
-                topic.produced.merge(RecordTotals(*records))
-            else:
-                topic.fetch_requests += requests
-                topic.fetched.merge(RecordTotals(*records))
-
-    def _add_errors(self, rows: Measures) -> None:
-        lists = rows.lists("errors")
-        row = rows_of_items(lists)
-        if not len(row):
-            return
-        api_names = rows.words("api_name")
-        keys = [lists.fields[name] for name in ("code", "name", "topic")]
-        errors = Groups(key_of(api_names)[row], *map(key_of, keys))
-        times = rows.ints("response_start_ns").values[row]
-        is_known = rows.known("response_start_ns")[row]
-        bounds = errors.lowest_and_highest(
-            np.where(is_known, times, _LATEST_NS), np.where(is_known, times, _EARLIEST_NS)
-        )
-        counts = errors.sums(np.ones(len(row), dtype=np.int64))
-        for first, (count,), (earliest, latest) in zip(errors.firsts, counts, bounds, strict=True):
-            code, name, topic = (value_at(key, first) for key in keys)
-            error = self._errors.of((value_at(api_names, row[first]), code, name, topic))
-            is_timed = earliest <= latest
-            error.merge(
-                ErrorTotals(count, earliest if is_timed else None, latest if is_timed else None)
-            )
-            if topic is not None:
-                self._topics.of((topic, None)).errors += count
-
     def _add_times(self, rows: Measures) -> None:
         asked = rows.known("request_start_ns") & rows.is_request
         self._series.add_requests(
@@ -387,6 +336,60 @@ class Statistics:
             "throttled": sum(api.throttled for api in apis),
             "throttle_time_ms": sum(api.throttle_time_ms for api in apis),
         }
+
+
+def add_topics(topics: Keyed[TopicTotals], rows: Measures) -> None:
+    """Add what rows produced and fetched to the sums by topic: by name, and by id without one."""
+    parts = rows.partitions
+    if parts is None:
+        return
+    is_named = parts.topic.codes >= 0
+    ids = np.where(is_named, 0, key_of(parts.topic_id))
+    is_produce = rows.is_produce[parts.row]
+    groups = Groups(is_produce.astype(np.int64), key_of(parts.topic), ids)
+    sums = groups.sums(
+        # A request counts once for each of its topics, whatever its partitions.
+        groups.changes(parts.row),
+        np.where(parts.is_refused, 0, parts.record_count),
+        np.where(parts.is_refused, 0, parts.record_bytes),
+        parts.is_unknown.astype(np.int64),
+    )
+    for first, (requests, *records) in zip(groups.firsts, sums, strict=True):
+        name = value_at(parts.topic, first)
+        topic_id = value_at(parts.topic_id, first) if name is None else None
+        topic = topics.of((name, topic_id))
+        if is_produce[first]:
+            topic.produce_requests += requests
+            topic.produced.merge(RecordTotals(*records))
+        else:
+            topic.fetch_requests += requests
+            topic.fetched.merge(RecordTotals(*records))
+
+
+def add_errors(errors: Keyed[ErrorTotals], topics: Keyed[TopicTotals], rows: Measures) -> None:
+    """Add the error codes in rows to the sums by error, and to those of the topics concerned."""
+    lists = rows.lists("errors")
+    row = rows_of_items(lists)
+    if not len(row):
+        return
+    api_names = rows.words("api_name")
+    keys = [lists.fields[name] for name in ("code", "name", "topic")]
+    groups = Groups(key_of(api_names)[row], *map(key_of, keys))
+    times = rows.ints("response_start_ns").values[row]
+    is_known = rows.known("response_start_ns")[row]
+    bounds = groups.lowest_and_highest(
+        np.where(is_known, times, _LATEST_NS), np.where(is_known, times, _EARLIEST_NS)
+    )
+    counts = groups.sums(np.ones(len(row), dtype=np.int64))
+    for first, (count,), (earliest, latest) in zip(groups.firsts, counts, bounds, strict=True):
+        code, name, topic = (value_at(key, first) for key in keys)
+        error = errors.of((value_at(api_names, row[first]), code, name, topic))
+        is_timed = earliest <= latest
+        error.merge(
+            ErrorTotals(count, earliest if is_timed else None, latest if is_timed else None)
+        )
+        if topic is not None:
+            topics.of((topic, None)).errors += count
 
 
 def _as_int(value: str | int | None) -> int | None:

@@ -410,12 +410,13 @@ class SlowestRequests:
     connection's name: the choice does not depend on the order of adding.
     """
 
-    __slots__ = ("_entries",)
+    __slots__ = ("_entries", "_most")
 
     FIRST_BY = ("latency_ns", "request_start_ns", "request_packet")
     """Columns that mostly decide which requests are kept."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MAX_SLOWEST) -> None:
+        self._most = most
         self._entries: list[tuple[tuple[int | str, ...], dict[str, Any]]] = []
 
     def add(self, rows: Iterable[Row], highest_ns: int) -> None:
@@ -429,8 +430,8 @@ class SlowestRequests:
             if row.latency_ns is not None and (least_ns is None or row.latency_ns >= least_ns)
         ]
         considered.sort(key=itemgetter(0))
-        if len(considered) > MAX_SLOWEST:
-            last = considered[MAX_SLOWEST - 1][0]
+        if len(considered) > self._most:
+            last = considered[self._most - 1][0]
             considered = [item for item in considered if item[0] <= last]
         entries = [(order, _slow_entry(row)) for order, row in considered]
         # Between equals decides whatever else is shown of them.
@@ -450,15 +451,15 @@ class SlowestRequests:
         places = np.arange(len(latency_ns))
         if least_ns is not None:
             places = np.flatnonzero(latency_ns >= least_ns)
-        if len(places) <= MAX_SLOWEST:
+        if len(places) <= self._most:
             return places
         latencies = latency_ns[places]
-        places = places[latencies >= np.partition(latencies, -MAX_SLOWEST)[-MAX_SLOWEST]]
+        places = places[latencies >= np.partition(latencies, -self._most)[-self._most]]
         columns = np.stack([~latency_ns[places], request_start_ns[places], request_packet[places]])
         order = np.lexsort(columns[::-1])
         ordered = columns[:, order]
         # The last one that is kept, and all that are not told from it by these columns.
-        is_last = (ordered == ordered[:, [MAX_SLOWEST - 1]]).all(axis=0)
+        is_last = (ordered == ordered[:, [self._most - 1]]).all(axis=0)
         kept: NDArray[np.int64] = places[order[: np.flatnonzero(is_last)[-1] + 1]]
         return kept
 
@@ -472,13 +473,13 @@ class SlowestRequests:
 
     def _least_ns(self) -> int | None:
         """Return the latency that gets a request in; None while any does."""
-        if len(self._entries) < MAX_SLOWEST:
+        if len(self._entries) < self._most:
             return None
         least: int = self._entries[-1][1]["latency_ns"]
         return least
 
     def _keep(self, entries: Iterable[tuple[tuple[int | str, ...], dict[str, Any]]]) -> None:
-        self._entries = sorted([*self._entries, *entries], key=itemgetter(0))[:MAX_SLOWEST]
+        self._entries = sorted([*self._entries, *entries], key=itemgetter(0))[: self._most]
 
 
 def _slowness(row: Row, latency_ns: int) -> tuple[int | str, ...]:

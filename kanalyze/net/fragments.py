@@ -79,9 +79,7 @@ class _Joined(NamedTuple):
 class Fragments:
     """Keeps the datagrams of which fragments are missing."""
 
-    def __init__(
-        self, limits: FragmentLimits, notes: Notes, pass_on: PassOn | None = None
-    ) -> None:
+    def __init__(self, limits: FragmentLimits, notes: Notes, pass_on: PassOn | None = None) -> None:
         self._limits = limits
         self._notes = notes
         self._pass_on = pass_on

@@ -1,0 +1,156 @@
+"""A terminal that is drawn on as a whole, and read key by key.
+
+In: what to show. Out: keys. This module must not know what is shown, nor what keys mean.
+
+Everything is as it was when a :class:`Terminal` is left, whatever the reason: the screen before it,
+the cursor, and how the terminal treats what is typed.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import termios
+import tty
+from contextlib import ExitStack, contextmanager, suppress
+from typing import TYPE_CHECKING, Self
+
+from kanalyze.live.keys import KeyReader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import TracebackType
+
+    from rich.console import Console, RenderableType
+    from rich.live import Live
+
+__all__ = ["HANGUP", "Terminal", "can_draw"]
+
+HANGUP = "ctrl-c"
+"""The key that a terminal which is no longer there has pressed."""
+
+_AT_ONCE = 1024
+
+
+def can_draw(console: Console) -> bool:
+    """Return whether a console is a terminal that can be drawn on."""
+    return console.is_terminal and not console.is_dumb_terminal
+
+
+class Terminal:
+    """Draws on a console and reads keys, while it is entered as a context."""
+
+    def __init__(self, console: Console) -> None:
+        """Take a console for which :func:`can_draw`.
+
+        Keys are read from standard input, or where that is no terminal (a capture may come that
+        way) from the terminal of the process. Without either there are no keys.
+        """
+        self._console = console
+        self._stack = ExitStack()
+        self._live: Live | None = None
+        self._keys_fd: int | None = None
+        self._reader = KeyReader()
+
+    def __enter__(self) -> Self:
+        """Begin. Raises OSError and termios.error where the terminal does not obey."""
+        from rich.live import Live
+
+        with ExitStack() as stack:
+            self._keys_fd = stack.enter_context(_keys())
+            self._live = stack.enter_context(
+                Live(
+                    console=self._console,
+                    screen=True,
+                    auto_refresh=False,
+                    redirect_stdout=False,
+                    redirect_stderr=False,
+                )
+            )
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Leave the terminal as it was."""
+        self._live = self._keys_fd = None
+        # One that cannot be written to is gone, and needs nothing any more.
+        with suppress(OSError):
+            self._stack.close()
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Columns and lines, as they are now."""
+        size = self._console.size
+        return size.width, size.height
+
+    def show(self, renderable: RenderableType) -> None:
+        """Draw over what is there. Raises OSError."""
+        if self._live is not None:
+            self._live.update(renderable, refresh=True)
+
+    def keys(self) -> list[str]:
+        """Return the keys pressed since last time, without waiting; does not raise.
+
+        A terminal that is gone gives :data:`HANGUP`.
+        """
+        if self._keys_fd is None:
+            return []
+        try:
+            if not select.select([self._keys_fd], [], [], 0)[0]:
+                return self._reader.flush()
+            data = os.read(self._keys_fd, _AT_ONCE)
+        except OSError:
+            data = b""
+        if not data:
+            self._keys_fd = None
+            return [HANGUP]
+        return self._reader.feed(data)
+
+
+@contextmanager
+def _keys() -> Iterator[int | None]:
+    """Give a descriptor that gives each key at once; None where there is no terminal."""
+    with ExitStack() as stack:
+        fd = _standard_input()
+        if fd is None:
+            try:
+                fd = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+            except OSError:
+                yield None
+                return
+            stack.callback(os.close, fd)
+        before = termios.tcgetattr(fd)
+        stack.callback(_restore, fd, before)
+        tty.setcbreak(fd)
+        _without_job_control(fd)
+        yield fd
+
+
+def _standard_input() -> int | None:
+    # It may be closed, or be no file at all.
+    with suppress(AttributeError, OSError, ValueError):
+        fd = sys.stdin.fileno()
+        return fd if os.isatty(fd) else None
+    return None
+
+
+def _without_job_control(fd: int) -> None:
+    """Let no key stop or kill the process while the screen is not as it was; ctrl-c interrupts."""
+    attributes = termios.tcgetattr(fd)
+    off = os.fpathconf(fd, "PC_VDISABLE")
+    for key in (termios.VSUSP, termios.VQUIT):
+        attributes[6][key] = bytes([off])
+    termios.tcsetattr(fd, termios.TCSANOW, attributes)
+
+
+def _restore(fd: int, attributes: list[int | list[bytes | int]]) -> None:
+    # A terminal that is gone needs nothing any more.
+    with suppress(termios.error, OSError):
+        # What was typed and not read is not for the shell.
+        termios.tcsetattr(fd, termios.TCSAFLUSH, attributes)

@@ -1,0 +1,128 @@
+"""The dashboard asks for metrics that there are, by labels that they have."""
+
+from __future__ import annotations
+
+import json
+import re
+from importlib.resources import files
+from typing import Any
+
+import pytest
+
+from kanalyze.analysis.block import RowBatch
+from kanalyze.live.metrics import Metrics
+from tests.support import rows as made
+
+BOARD: dict[str, Any] = json.loads(
+    files("kanalyze.live").joinpath("grafana.json").read_text(encoding="utf-8")
+)
+PANELS = [panel for panel in BOARD["panels"] if panel["type"] != "row"]
+QUERIES = [target["expr"] for panel in PANELS for target in panel["targets"]]
+FROM_PROMETHEUS = {"instance", "job"}
+"""Labels that the server of metrics puts on whatever it scrapes."""
+
+
+def known() -> dict[str, set[str]]:
+    """The labels of each sample that there may be."""
+    metrics = Metrics()
+    rejoin = {"errors": [], "error_name": "REBALANCE_IN_PROGRESS", "group_id": "g"}
+    metrics.add(
+        RowBatch.of_rows(
+            [
+                made.row(),
+                made.fetch(waited=True),
+                made.failed("t", 6, "X", throttle_time_ms=5),
+                made.orphan(),
+                made.row(api_name="JoinGroup", **rejoin),
+            ]
+        )
+    )
+    metrics.set_capture(
+        packets=1,
+        captured_bytes=1,
+        dropped_packets=0,
+        connections=1,
+        open_connections=1,
+        last_packet_time_ns=1,
+    )
+    metrics.set_anomalies({"lost_bytes": 1})
+    return {
+        sample.name: set(sample.labels) for family in metrics.collect() for sample in family.samples
+    }
+
+
+LABELS = known()
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_a_query_asks_for_what_there_is(query: str) -> None:
+    asked = re.findall(r"(kanalyze_\w+)\{([^}]*)\}", query)
+    assert asked
+    assert len(asked) == query.count("kanalyze_")
+    grouped = set(re.findall(r"\w+", ",".join(re.findall(r"by \(([^)]*)\)", query))))
+    for name, matchers in asked:
+        assert name in LABELS
+        assert set(re.findall(r"(\w+)\s*(?:=|!=|=~|!~)\"", matchers)) <= (
+            LABELS[name] | FROM_PROMETHEUS
+        )
+        assert grouped <= LABELS[name]
+        is_gauge = not name.endswith(("_total", "_bucket", "_sum", "_count"))
+        assert is_gauge or f"rate({name}" in query
+
+
+@pytest.mark.parametrize("panel", PANELS, ids=lambda panel: panel["title"])
+def test_legends_name_labels_that_the_query_leaves(panel: dict[str, Any]) -> None:
+    for target in panel["targets"]:
+        wanted = set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"]))
+        left = set(re.findall(r"\w+", ",".join(re.findall(r"by \(([^)]*)\)", target["expr"]))))
+        if "by (" not in target["expr"]:
+            left = set.union(
+                *(LABELS[name] for name in re.findall(r"kanalyze_\w+", target["expr"]))
+            )
+        assert wanted <= left
+
+
+def test_what_is_counted_is_shown() -> None:
+    """All but what the dashboard has no room for."""
+    shown = set(re.findall(r"kanalyze_\w+", " ".join(QUERIES)))
+    left_out = {name for name in LABELS if name.endswith(("_count", "_sum", "_bucket"))}
+    left_out |= {
+        "kanalyze_build_info",
+        "kanalyze_connections_total",
+        "kanalyze_orphan_responses_total",
+        "kanalyze_client_throttled_responses_total",
+        "kanalyze_label_folded_total",
+    }
+    assert set(LABELS) - left_out <= shown
+
+
+def test_panels_are_told_apart_and_do_not_overlap() -> None:
+    ids = [panel["id"] for panel in BOARD["panels"]]
+    assert len(ids) == len(set(ids))
+    titles = [panel["title"] for panel in BOARD["panels"]]
+    assert len(titles) == len(set(titles))
+    cells = [
+        (x, y)
+        for place in (panel["gridPos"] for panel in BOARD["panels"])
+        for x in range(place["x"], place["x"] + place["w"])
+        for y in range(place["y"], place["y"] + place["h"])
+    ]
+    assert len(cells) == len(set(cells))
+    assert all(0 <= x < 24 for x, _ in cells)
+
+
+@pytest.mark.parametrize("panel", PANELS, ids=lambda panel: panel["title"])
+def test_panels_have_a_unit_a_text_and_the_source_that_is_chosen(panel: dict[str, Any]) -> None:
+    assert panel["fieldConfig"]["defaults"]["unit"]
+    assert panel["description"].endswith(".")
+    sources = [panel["datasource"], *(target["datasource"] for target in panel["targets"])]
+    assert all(source == {"type": "prometheus", "uid": "${datasource}"} for source in sources)
+    references = [target["refId"] for target in panel["targets"]]
+    assert len(references) == len(set(references))
+
+
+def test_variables() -> None:
+    names = [variable["name"] for variable in BOARD["templating"]["list"]]
+    assert names == ["datasource", "instance"]
+    used = set(re.findall(r"\$\{?(\w+)", json.dumps(BOARD["panels"])))
+    assert used - {"__rate_interval"} == set(names)

@@ -1,0 +1,69 @@
+"""A capture file read as if it were captured now: some packets at a time, shown to a keeper."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kanalyze.capture.inputs import find_inputs
+from kanalyze.capture.merge import MergedCaptures
+from kanalyze.model import PacketBatch
+from kanalyze.pipeline import Analysis
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from kanalyze.live.keep import PacketKeeper
+
+
+_MOST_PACKET_BYTES = 1 << 17
+
+
+def part_of(batch: PacketBatch, first: int, end: int, buffer: bytearray) -> PacketBatch:
+    """Some packets of a batch, copied into a buffer that is used again."""
+    rows = slice(first, end)
+    places = zip(batch.offset[rows].tolist(), batch.captured_bytes[rows].tolist(), strict=True)
+    data = b"".join(b"\xee" * 3 + batch.buffer[at : at + size] for at, size in places)
+    # Whoever kept bytes of the part before finds these in their place.
+    buffer[: len(data)] = data
+    lengths = batch.captured_bytes[rows]
+    return PacketBatch(
+        memoryview(buffer),
+        batch.number[rows],
+        batch.time_ns[rows],
+        np.cumsum(lengths + 3) - lengths,
+        lengths,
+        batch.wire_bytes[rows],
+        batch.link_type[rows],
+    )
+
+
+class Watched(MergedCaptures):
+    """Reads a file, a few packets at a time, and gives them to a keeper on the way."""
+
+    def __init__(self, path: Path, keeper: PacketKeeper, at_once: int) -> None:
+        super().__init__(find_inputs([str(path)]))
+        self.can_be_read_again = False
+        self.now_ns = 0
+        self._keeper = keeper
+        self._at_once = at_once
+
+    def batches(self) -> Iterator[PacketBatch]:
+        buffer = bytearray(self._at_once * _MOST_PACKET_BYTES)
+        for batch in super().batches():
+            for first in range(0, len(batch), self._at_once):
+                part = part_of(batch, first, first + self._at_once, buffer)
+                self._keeper.add_packets(part)
+                self.now_ns = int(part.time_ns.max())
+                yield part
+
+
+def watch(path: Path, keeper: PacketKeeper, at_once: int = 40) -> None:
+    """Let a keeper see a whole file, and close it."""
+    source = Watched(path, keeper, at_once)
+    for rows in Analysis([], source=source).batches():
+        keeper.add_rows(rows)
+        keeper.tick(source.now_ns)
+    keeper.close()
