@@ -48,7 +48,7 @@ def marks_in(folder: Path, phase: str) -> list[Mark]:
 class MarkingJob(Job):
     """A job that leaves a mark for each task, in the driver's folder."""
 
-    folder: str
+    marks_folder: str
     held_phase: str | None
     held_from: int
     """The partitions of that phase from this one on wait until they may go on."""
@@ -59,7 +59,7 @@ class MarkingJob(Job):
     ) -> MarkingJob:
         """Return the same job, with marks."""
         made = cls(*job)
-        made.folder, made.held_phase, made.held_from = folder, held_phase, held_from
+        made.marks_folder, made.held_phase, made.held_from = folder, held_phase, held_from
         return made
 
     def trimmer(self) -> Trimmer | None:
@@ -75,7 +75,7 @@ class MarkingJob(Job):
     def _pass(self, phase: str) -> None:
         task = TaskContext.get()
         assert task is not None
-        folder = Path(self.folder)
+        folder = Path(self.marks_folder)
         mark = Mark(phase, task.partitionId(), task.taskAttemptId(), os.getpid())
         mark.leave(folder)
         if phase == self.held_phase and mark.partition >= self.held_from:
