@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from benchmarks.errors import BenchmarkError
-from benchmarks.measure import Measured, Run, measure, peak_together
+from benchmarks.measure import Measured, Run, least_peak_bytes, measure, peak_together
 
 MIB = 1 << 20
 HOLD = "held = b'x' * (300 << 20); "
@@ -18,7 +18,8 @@ def python(code: str) -> list[str]:
 
 def test_the_peak_is_the_memory_that_a_command_held() -> None:
     peak_bytes = measure(python(HOLD + "del held")).peak_bytes
-    assert 300 * MIB < peak_bytes < 450 * MIB
+    # Of a command that needs less than this process took so far, that is told.
+    assert 300 * MIB < peak_bytes < max(450 * MIB, least_peak_bytes() + MIB)
 
 
 def test_time_that_a_command_waits_is_no_time_of_the_processor() -> None:
