@@ -42,6 +42,9 @@ class _Message(ctypes.Structure):
     )
 
 
+MESSAGE = np.dtype(_Message)
+
+
 class Flood(NamedTuple):
     """What is sent: for how long, how many packets a second (0: as many as may be), how large."""
 
@@ -66,7 +69,7 @@ def send(interface: str, flood: Flood) -> int:
     """Send; return how many packets."""
     packet = np.frombuffer(HEADERS.ljust(flood.packet_bytes, b"\x5a"), np.uint8)
     part = np.array([packet.ctypes.data, len(packet)], np.uintp)
-    messages = np.zeros(PACKETS_AT_ONCE, np.dtype(_Message))
+    messages = np.zeros(PACKETS_AT_ONCE, MESSAGE)
     messages["parts"], messages["part_count"] = part.ctypes.data, 1
     sendmmsg = ctypes.CDLL(None, use_errno=True).sendmmsg
     sent = 0

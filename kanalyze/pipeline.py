@@ -126,6 +126,7 @@ class Analysis:
         self._share = share
         self._source = source
         self._workers: Workers | None = None
+        self._running: Stages | None = None
         self._memory = MemoryBounds.of(max_memory_bytes)
         self._topic_ids = dict(topic_ids or {})
         self._stores = Stores()
@@ -236,11 +237,16 @@ class Analysis:
 
     def _row_steps(self, captures: Captures, workers: Workers | None) -> Iterator[Step]:
         if workers is None:
-            stages = self._share_stages(self._share)
+            stages = self._running = self._share_stages(self._share)
             yield from read_steps(stages, captures, self.quality, self._share)
             return
         yield from workers.steps()
         self.quality.merge(workers.quality)
+
+    @property
+    def open_connections(self) -> int:
+        """TCP connections that are open where :meth:`batches` stands, in one process."""
+        return 0 if self._running is None else self._running.open_connections
 
     @property
     def _column_apis(self) -> frozenset[int]:

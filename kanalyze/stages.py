@@ -204,6 +204,11 @@ class Stages:
         """End the capture: everything that is still open ends with it."""
         return self._step(self._reassembler.finish())
 
+    @property
+    def open_connections(self) -> int:
+        """TCP connections that have not ended."""
+        return self._reassembler.open_connections
+
     def count_anew(self) -> None:
         """Let :attr:`net` and :attr:`counts` begin at zero; what is open stays open."""
         self._reassembler.count_anew()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
-from tests.support import netns
+from tests.support import broker, netns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,6 +32,7 @@ HAS_JAVA = bool(os.environ.get("JAVA_HOME")) or shutil.which("java") is not None
 SPARK_FIXTURES = frozenset({"spark", "cluster"})
 # Interfaces of our own, beside which tcpdump listens too.
 HAS_NAMESPACES = netns.can_be_made() and shutil.which("tcpdump") is not None
+HAS_BROKER = broker.is_there()
 
 
 @pytest.fixture
@@ -58,6 +59,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         listening = [item for item in others if "namespace" in fixture_names(item)]
         config.hook.pytest_deselected(items=listening)
         others = [item for item in others if "namespace" not in fixture_names(item)]
+    if not HAS_BROKER:
+        served = [item for item in others if "real_broker" in fixture_names(item)]
+        config.hook.pytest_deselected(items=served)
+        others = [item for item in others if "real_broker" not in fixture_names(item)]
     items[:] = others + running
 
 
@@ -81,4 +86,8 @@ def pytest_report_header() -> list[str]:
         if HAS_NAMESPACES
         else "network namespaces: take Linux, root, ip and tcpdump; no test that captures is among"
         " those selected",
+        "Kafka: found where the recorder keeps it, long tests listen to it"
+        if HAS_BROKER
+        else "Kafka: not found where tools/record/record.py keeps it, or not what it runs on; no"
+        " test that starts a broker is among those selected",
     ]

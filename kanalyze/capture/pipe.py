@@ -111,7 +111,9 @@ class PipeCapture:
         call. Raises :class:`CaptureError` when it is no capture, or cannot be read.
         """
         with self._turn:
-            if not self._is_at_end:
+            # One that came when nobody waited any more is given first: the thread reads the next
+            # one over it.
+            if not self._is_answered():
                 self._is_asked = True
                 self._turn.notify_all()
                 self._turn.wait_for(self._is_answered, timeout_s)

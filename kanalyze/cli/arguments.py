@@ -83,6 +83,17 @@ examples:
   kanalyze anomalies --format jsonl captures/ | jq -r .kind | sort | uniq -c
 """
 
+_LIVE_EPILOG = """\
+examples:
+  kanalyze live -i eth0 --port 9092
+  kanalyze live -i eth0 --write rows/ --save slow.pcapng --save-slower-than 500ms
+  ssh broker tcpdump -i any -U -s 0 -w - port 9092 | kanalyze live -
+
+Where there is no terminal, or --format says so, lines of JSON stand in for the view: what the
+last seconds were like (jsonl), or a row for each request (rows). Ctrl-c, or q in the view, ends it:
+the view with a report. SIGHUP begins new files.
+"""
+
 _BATCH_EPILOG = """\
 examples:
   kanalyze batch captures/ --out archive/
@@ -120,6 +131,7 @@ def parser() -> argparse.ArgumentParser:
     _add_connections(commands)
     _add_anomalies(commands)
     _add_protocol(commands)
+    _add_live(commands)
     _add_batch(commands)
     return made
 
@@ -221,6 +233,116 @@ def _add_protocol(commands: argparse._SubParsersAction[argparse.ArgumentParser])
     )
     made.add_argument("--json", action="store_true", help="as JSON")
     _add_definitions(made)
+
+
+def _add_live(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    made = _command(commands, "live", "show what goes over an interface now", _LIVE_EPILOG)
+    source = made.add_mutually_exclusive_group(required=True)
+    source.add_argument("-i", "--interface", metavar="IFACE", help="listen there; Linux: also any")
+    source.add_argument("--list", action="store_true", help="list the interfaces")
+    source.add_argument(
+        "pipe", nargs="?", metavar="-", choices=["-"], help="read a capture from standard input"
+    )
+    capture = made.add_argument_group("what is captured")
+    capture.add_argument(
+        "--port",
+        action="append",
+        default=[],
+        type=_port,
+        metavar="N",
+        help="only packets of this TCP port, which is taken for a broker's (of a pipe: the latter "
+        "alone); may be repeated",
+    )
+    _repeated(capture, "--host", "IP", "only packets of this address, or network")
+    capture.add_argument(
+        "--filter", metavar="TEXT", help="only packets that match, in the language of tcpdump"
+    )
+    capture.add_argument(
+        "--buffer",
+        type=_size,
+        default=64 << 20,
+        metavar="SIZE",
+        help="what the kernel holds until it is read (default: 64M)",
+    )
+    _add_live_limits(made.add_argument_group("what is Kafka, and limits"))
+    _add_live_output(made.add_argument_group("what is shown"))
+    _add_live_files(made.add_argument_group("what is kept"))
+
+
+def _add_live_limits(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--topic-ids", metavar="FILE", help="names of topics by id: a line 'ID NAME' each, or JSON"
+    )
+    _add_definitions(group)
+    group.add_argument(
+        "--max-memory",
+        type=_size,
+        metavar="SIZE",
+        help="how much may be held of open connections (default: 1G)",
+    )
+    group.add_argument(
+        "--duration", type=_seconds, metavar="SECONDS", help="end after so long by itself"
+    )
+
+
+def _add_live_output(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--format",
+        choices=("view", "jsonl", "rows"),
+        help="view: on the terminal; jsonl: a line of rates each interval; rows: a line for each "
+        "request (default: view where there is a terminal, else jsonl)",
+    )
+    group.add_argument(
+        "--interval",
+        type=_seconds,
+        default=1.0,
+        metavar="SECONDS",
+        help="of the lines of rates (default: 1)",
+    )
+    group.add_argument(
+        "--json", metavar="FILE", help="write the report at the end as JSON there too"
+    )
+    group.add_argument(
+        "--metrics",
+        metavar="[HOST:]PORT",
+        help="answer Prometheus there; on this machine alone unless HOST says otherwise",
+    )
+
+
+def _add_live_files(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--write", metavar="DIR", help="write rows there, in files of Parquet")
+    group.add_argument(
+        "--write-every",
+        type=_seconds,
+        default=300.0,
+        metavar="SECONDS",
+        help="begin a new one so often (default: 300),",
+    )
+    group.add_argument(
+        "--write-size",
+        type=_size,
+        default=256 << 20,
+        metavar="SIZE",
+        help="or when it is so large (default: 256M),",
+    )
+    group.add_argument(
+        "--write-files",
+        type=_buckets,
+        default=288,
+        metavar="N",
+        help="and keep so many (default: 288)",
+    )
+    group.add_argument(
+        "--save",
+        metavar="FILE.pcapng",
+        help="keep the packets of exchanges with errors, or of those that the next two say",
+    )
+    group.add_argument(
+        "--save-errors", action="store_true", help="those answered with an error code"
+    )
+    group.add_argument(
+        "--save-slower-than", metavar="TIME", help="those with a higher latency, such as 500ms"
+    )
 
 
 def _add_batch(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -94,6 +94,14 @@ def _run_command(arguments: argparse.Namespace) -> None:
         from kanalyze.cli.anomalies import anomalies
 
         anomalies(arguments)
+    elif arguments.command == "live" and arguments.list:
+        from kanalyze.cli.interfaces import list_interfaces
+
+        list_interfaces()
+    elif arguments.command == "live":
+        from kanalyze.cli.live import live
+
+        live(arguments)
     elif arguments.command == "batch":
         from kanalyze.cli.batch import batch
 

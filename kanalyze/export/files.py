@@ -7,6 +7,7 @@ is written.
 from __future__ import annotations
 
 import errno
+import io
 import os
 import stat
 import sys
@@ -36,7 +37,7 @@ class OutputFile:
         self._partial: Path | None = None
         self._closed = False
         if destination == STANDARD_OUTPUT:
-            self.file: BinaryIO = sys.stdout.buffer
+            self.file: BinaryIO = _standard_output()
             """What is written to."""
             return
         # Through symbolic links: the file they point to is what is replaced.
@@ -94,6 +95,18 @@ class OutputFile:
         if self._partial is not None:
             with suppress(OSError):
                 self._partial.unlink()
+
+
+def _standard_output() -> BinaryIO:
+    """Return standard output, which takes all that it is given.
+
+    Where Python was told not to buffer (PYTHONUNBUFFERED), its own takes a part of it when a signal
+    comes meanwhile, and the rest would be lost.
+    """
+    output = sys.stdout.buffer
+    if isinstance(output, io.RawIOBase):
+        return open(output.fileno(), "wb", closefd=False)
+    return output
 
 
 def _is_stream(path: Path) -> bool:

@@ -97,6 +97,11 @@ class Reassembler:
         """Counts over everything fed so far."""
         return self._notes.counters
 
+    @property
+    def open_connections(self) -> int:
+        """Connections that have not ended."""
+        return len(self._open)
+
     def count_anew(self) -> None:
         """Let :attr:`counters` begin at zero."""
         self._notes.count_anew()

@@ -122,6 +122,30 @@ def test_a_batch_is_left_alone_until_the_next_is_asked_for() -> None:
     assert read == sent
 
 
+def test_a_batch_that_nobody_waited_for_any_more_is_left_alone_too() -> None:
+    """It came after a read gave up; the next packets are there when it is taken."""
+    sent = packets_of(200)
+    whole = pcap_file(timed(sent))
+    half = len(pcap_file(timed(sent[:100])))
+    with (
+        open_pipe() as (reader, writer),
+        PipeCapture(reader, buffer_bytes=half + 100, gather_s=0.0) as capture,
+    ):
+        writer.write(whole[:24])
+        assert capture.read(0.05) is None
+        writer.write(whole[24:half])
+        time.sleep(0.1)
+        writer.write(whole[half:])
+        batch = capture.read(LONG_S)
+        before = data(batch)
+        time.sleep(0.1)
+        assert data(batch) == before == sent[: len(before)]
+        read = list(before)
+        while len(read) < len(sent):
+            read += data(capture.read(LONG_S))
+    assert read == sent
+
+
 def test_compressed_on_the_way() -> None:
     sent = packets_of(20)
     with open_pipe() as (reader, writer), PipeCapture(reader, gather_s=0.02) as capture:

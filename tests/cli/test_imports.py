@@ -59,6 +59,7 @@ def imported(*argv: str, **environment: str) -> set[str]:
     [
         (["--help"], set()),
         (["report", "--help"], set()),
+        (["live", "--help"], set()),
         (["protocol", "Fetch"], set()),
         (["report", "--json", "-", CAPTURE], {"numpy"}),
         (["requests", CAPTURE], {"numpy"}),
@@ -84,6 +85,20 @@ def test_a_command_imports_what_it_needs_and_nothing_else_that_is_slow(argv, exp
 def test_help_imports_none_of_the_pipeline():
     found = imported("--help")
     assert not found & {"kanalyze.pipeline", "kanalyze.library", "pathlib", "dataclasses"}
+
+
+def test_listing_interfaces_needs_nothing_of_the_pipeline():
+    found = imported("live", "--list")
+    assert not found & SLOW
+    assert not found & {"kanalyze.pipeline", "kanalyze.library", "kanalyze.live"}
+
+
+@pytest.mark.parametrize("command", ["report", "requests", "connections", "anomalies"])
+def test_nothing_of_live_is_imported_by_others(command):
+    found = imported(command, CAPTURE)
+    assert not {name for name in found if name.startswith("kanalyze.live")}
+    assert not {name for name in found if name.startswith("kanalyze.capture.live")}
+    assert not found & {"kanalyze.capture.pipe", "scapy", "prometheus_client"}
 
 
 def test_the_report_needs_rich_where_it_is_coloured_alone():

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import io
 import os
 import stat
+import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -99,6 +102,23 @@ def test_a_missing_folder_is_an_error_with_a_file_name(tmp_path):
     with pytest.raises(FileNotFoundError) as caught:
         OutputFile(str(tmp_path / "no" / "out"))
     assert "out" in str(caught.value.filename)
+
+
+def test_standard_output_takes_all_also_where_it_is_not_buffered(tmp_path, monkeypatch):
+    """What is not buffered may take a part, and say how much: when a signal comes, for one."""
+
+    class Hasty(io.FileIO):
+        def write(self, data):
+            return super().write(data[:1000])
+
+    target = tmp_path / "out"
+    # Written by its number: Python's own object would take a part.
+    with Hasty(target, "wb") as raw:
+        monkeypatch.setattr(sys, "stdout", SimpleNamespace(buffer=raw))
+        with OutputFile("-") as output:
+            output.file.write(b"x" * 100_000)
+        assert target.stat().st_size == 100_000
+        assert raw.write(b"still open") == 10
 
 
 def test_standard_output_stays_open(capfdbinary):

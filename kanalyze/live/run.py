@@ -1,0 +1,204 @@
+"""A capture that goes on: packets in, rows to whoever wants them, in turns.
+
+In: a feed of packets, sinks, two clocks. Out: what sinks make of it, and in the end a report. This
+module must not know sockets, terminals or files, nor signals: it is told to stop.
+
+A turn is what came in a fraction of a second. Sinks are told the time in each, also when nothing
+came; that of packets goes on by the clock that does not jump from the last packet on, so that a
+file that is played into a pipe has the times of its packets.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from kanalyze.analysis.statistics import Statistics
+from kanalyze.live.snapshot import CaptureState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from kanalyze.analysis.block import RowBatch
+    from kanalyze.model import Anomaly, PacketBatch
+    from kanalyze.pipeline import Analysis
+
+__all__ = ["Feed", "LiveRun", "LiveSource", "Sink"]
+
+_TURN_S: Final = 0.2
+
+
+class Feed(Protocol):
+    """Where packets come from: an interface, a pipe."""
+
+    @property
+    def dropped_packets(self) -> int | None:
+        """Packets lost before they were read, so far; None when nobody can say."""
+        ...
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether nothing more comes; what was read before then has been given."""
+        ...
+
+    @property
+    def anomalies(self) -> Iterable[Anomaly]:
+        """What is wrong with the capture itself; complete at its end."""
+        ...
+
+    def read(self, timeout_s: float) -> PacketBatch | None:
+        """Return what has come, numbered on from 1; None when nothing did in time."""
+        ...
+
+
+class Sink(Protocol):
+    """Who wants rows, or packets. Methods raise OSError where a system call fails."""
+
+    def add_packets(self, packets: PacketBatch) -> None:
+        """Take packets, of which the buffer is used again after the turn."""
+        ...
+
+    def add(self, rows: RowBatch, now_ns: int) -> None:
+        """Take rows."""
+        ...
+
+    def turn(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:
+        """Take notice of the time; False to end the run."""
+        ...
+
+    def roll(self) -> None:
+        """Begin new files, for somebody wants those that are open."""
+        ...
+
+    def close(self) -> None:
+        """End: no more will come."""
+        ...
+
+
+class LiveSource:
+    """Stands for captures where an analysis reads; see :class:`kanalyze.stages.Captures`."""
+
+    def __init__(self, feed: Feed, name: str, turn: Callable[[PacketBatch | None], bool]) -> None:
+        """Read a feed.
+
+        Args:
+            feed: the packets.
+            name: of the capture, as it stands in rows.
+            turn: is told what came, before anybody else is; False ends the capture.
+        """
+        self.names = [name]
+        self.can_be_read_again = False
+        self.progress: tuple[int, int | None] = (0, None)
+        self.anomalies: list[Anomaly] = []
+        self._feed = feed
+        self._turn = turn
+
+    @property
+    def dropped_packets(self) -> int | None:
+        """Packets lost before they were read."""
+        return self._feed.dropped_packets
+
+    def place(self, number: int) -> tuple[str, int | None]:
+        """Return the capture of a packet, and its number there."""
+        return self.names[0], number
+
+    def batches(self) -> Iterator[PacketBatch]:
+        """Give packets as they come, until the turn says that it is enough.
+
+        There is one more turn then: what was on its way when somebody wanted the end counts too.
+        """
+        is_wanted = True
+        while True:
+            # Asked before it is read: what went wrong since then is told by the next read.
+            is_last = not is_wanted or self._feed.is_at_end
+            packets = self._feed.read(_TURN_S)
+            is_wanted = self._turn(packets)
+            if packets is not None:
+                yield packets
+            if is_last:
+                break
+        self.anomalies.extend(self._feed.anomalies)
+
+
+class LiveRun:
+    """One run, from the first packet to the report."""
+
+    def __init__(
+        self,
+        feed: Feed,
+        name: str,
+        sinks: Sequence[Sink],
+        *,
+        clock_ns: Callable[[], int],
+        is_over: Callable[[], bool],
+        wants_roll: Callable[[], bool],
+        now_ns: int,
+    ) -> None:
+        """Set up; nothing is read yet.
+
+        Args:
+            feed: the packets.
+            name: of the capture.
+            sinks: in the order in which they are told.
+            clock_ns: a clock that does not jump.
+            is_over: asked in each turn; true to end the run.
+            wants_roll: asked in each turn; true to let files begin anew.
+            now_ns: Unix time, until the first packet has come.
+        """
+        self.source = LiveSource(feed, name, self._turn)
+        self._feed = feed
+        self._sinks = sinks
+        self._clock_ns = clock_ns
+        self._is_over = is_over
+        self._wants_roll = wants_roll
+        self._began_ns = self._told_ns = clock_ns()
+        self._packet_ns = now_ns
+        self._packets = self._wire_bytes = 0
+        self._analysis: Analysis | None = None
+        self._statistics = Statistics()
+
+    def run(self, analysis: Analysis) -> dict[str, Any]:
+        """Read to the end; return the report. ``analysis`` reads :attr:`source`.
+
+        Sinks are closed whatever happens, each of them. Raises what feeds and sinks do.
+        """
+        self._analysis = analysis
+        with ExitStack() as closing:
+            # They are closed in their order, and those behind one that fails too.
+            for sink in reversed(self._sinks):
+                closing.callback(sink.close)
+            for rows in analysis.batches():
+                self._statistics.add_batch(rows)
+                for sink in self._sinks:
+                    sink.add(rows, self._now_ns())
+        return self._statistics.summary(analysis.quality)
+
+    def _turn(self, packets: PacketBatch | None) -> bool:
+        if packets is not None:
+            self._packet_ns = int(packets.time_ns.max())
+            self._told_ns = self._clock_ns()
+            self._packets += len(packets)
+            self._wire_bytes += int(packets.wire_bytes.sum())
+        if self._wants_roll():
+            for sink in self._sinks:
+                sink.roll()
+        state, clock_ns = self._state(), self._clock_ns()
+        goes_on = not self._is_over()
+        for sink in self._sinks:
+            if packets is not None:
+                sink.add_packets(packets)
+            goes_on = sink.turn(state, self._now_ns(), clock_ns) and goes_on
+        return goes_on
+
+    def _now_ns(self) -> int:
+        return self._packet_ns + self._clock_ns() - self._told_ns
+
+    def _state(self) -> CaptureState:
+        return CaptureState(
+            source=self.source.names[0],
+            packets=self._packets,
+            wire_bytes=self._wire_bytes,
+            dropped_packets=self._feed.dropped_packets,
+            connections=0 if self._analysis is None else self._analysis.open_connections,
+            elapsed_ns=self._clock_ns() - self._began_ns,
+        )

@@ -1,0 +1,197 @@
+"""What becomes of live rows: each of these does one thing with them.
+
+In: rows, packets, the time. Out: windows shown or written, metrics, files. This module must not
+know where packets come from; it puts the parts of this package behind one interface,
+:class:`~kanalyze.live.run.Sink`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kanalyze.analysis.block import RowBatch
+    from kanalyze.live.keep import PacketKeeper
+    from kanalyze.live.lines import RateLines
+    from kanalyze.live.loop import LiveView
+    from kanalyze.live.metrics import Metrics
+    from kanalyze.live.pcapng_writer import PcapngWriter
+    from kanalyze.live.rolling import RollingRows
+    from kanalyze.live.snapshot import CaptureState
+    from kanalyze.live.windows import Windows
+    from kanalyze.model import PacketBatch
+
+__all__ = ["KeepSink", "LinesSink", "MetricsSink", "RollingSink", "RowsSink", "ViewSink"]
+
+
+class _Quiet:
+    """A sink that does nothing."""
+
+    def add_packets(self, packets: PacketBatch) -> None:
+        """Take no notice."""
+
+    def add(self, rows: RowBatch, now_ns: int) -> None:
+        """Take no notice."""
+
+    def turn(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:  # noqa: ARG002
+        """Go on."""
+        return True
+
+    def roll(self) -> None:
+        """Have nothing to begin anew."""
+
+    def close(self) -> None:
+        """Have nothing to end."""
+
+
+class _WindowsSink(_Quiet):
+    def __init__(self, windows: Windows) -> None:
+        self._windows = windows
+
+    def add(self, rows: RowBatch, now_ns: int) -> None:
+        self._windows.add(rows, now_ns)
+
+    def turn(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:  # noqa: ARG002
+        self._windows.add_capture(state, now_ns)
+        self._windows.tick(now_ns)
+        return True
+
+
+class ViewSink(_WindowsSink):
+    """A view on a terminal; it ends the run when its user wants to."""
+
+    def __init__(self, windows: Windows, view: LiveView) -> None:
+        """Show windows."""
+        super().__init__(windows)
+        self._view = view
+
+    def turn(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:
+        """Draw when it is time to."""
+        super().turn(state, now_ns, clock_ns)
+        return self._view.turn(now_ns, clock_ns)
+
+
+class LinesSink(_WindowsSink):
+    """A line of JSON each interval, and one at the end."""
+
+    def __init__(self, windows: Windows, lines: RateLines) -> None:
+        """Write windows."""
+        super().__init__(windows)
+        self._lines = lines
+        self._now_ns: int | None = None
+
+    def add(self, rows: RowBatch, now_ns: int) -> None:
+        """Count rows."""
+        super().add(rows, now_ns)
+        self._now_ns = now_ns
+
+    def turn(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:
+        """Write a line when it is time to."""
+        super().turn(state, now_ns, clock_ns)
+        self._now_ns = now_ns
+        self._lines.turn(now_ns, clock_ns)
+        return True
+
+    def close(self) -> None:
+        """Write the last line."""
+        if self._now_ns is not None:
+            self._lines.write(self._now_ns)
+
+
+class RowsSink(_Quiet):
+    """Rows as they come, to whoever writes them."""
+
+    def __init__(self, write: Callable[[RowBatch], None], flush: Callable[[], None]) -> None:
+        """Hand rows on; what was handed on is to be seen after each turn."""
+        self._write = write
+        self._flush = flush
+
+    def add(self, rows: RowBatch, now_ns: int) -> None:  # noqa: ARG002 - as in the class above
+        """Write rows."""
+        self._write(rows)
+        self._flush()
+
+
+class MetricsSink(_Quiet):
+    """Metrics that somebody scrapes meanwhile."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        """Count for metrics."""
+        self._metrics = metrics
+        self._captured_bytes = 0
+
+    def add_packets(self, packets: PacketBatch) -> None:
+        """Count bytes."""
+        self._captured_bytes += int(packets.captured_bytes.sum())
+
+    def add(self, rows: RowBatch, now_ns: int) -> None:  # noqa: ARG002 - as in the class above
+        """Count rows."""
+        self._metrics.add(rows)
+
+    def turn(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:  # noqa: ARG002
+        """Say how the capture stands."""
+        self._metrics.set_capture(
+            packets=state.packets,
+            captured_bytes=self._captured_bytes,
+            dropped_packets=state.dropped_packets,
+            open_connections=state.connections,
+        )
+        return True
+
+
+class RollingSink(_Quiet):
+    """Files of rows."""
+
+    def __init__(self, files: RollingRows) -> None:
+        """Write to files."""
+        self._files = files
+
+    def add(self, rows: RowBatch, now_ns: int) -> None:
+        """Write rows."""
+        self._files.add(rows, now_ns)
+
+    def turn(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:  # noqa: ARG002
+        """Begin a new file when it is time to."""
+        self._files.tick(now_ns)
+        return True
+
+    def roll(self) -> None:
+        """Begin a new file."""
+        self._files.roll()
+
+    def close(self) -> None:
+        """End the last file."""
+        self._files.close()
+
+
+class KeepSink(_Quiet):
+    """The packets of some exchanges."""
+
+    def __init__(self, keeper: PacketKeeper, writer: PcapngWriter) -> None:
+        """Keep packets; the keeper writes to the writer."""
+        self._keeper = keeper
+        self._writer = writer
+
+    def add_packets(self, packets: PacketBatch) -> None:
+        """Hold packets for a while."""
+        self._keeper.add_packets(packets)
+
+    def add(self, rows: RowBatch, now_ns: int) -> None:  # noqa: ARG002 - as in the class above
+        """See which are wanted."""
+        self._keeper.add_rows(rows)
+
+    def turn(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:  # noqa: ARG002
+        """Write what is complete."""
+        self._keeper.tick(now_ns)
+        return True
+
+    def roll(self) -> None:
+        """Write what is held back, and begin a new file: whoever wants the old one wants all."""
+        self._keeper.flush()
+        self._writer.roll()
+
+    def close(self) -> None:
+        """Write what is left."""
+        self._keeper.close()

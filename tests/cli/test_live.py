@@ -1,0 +1,460 @@
+"""``kanalyze live``: arguments, pipes, signals, files; interfaces are in a file of their own."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import re
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+import kanalyze
+from kanalyze.cli.arguments import parser
+from kanalyze.cli.main import main
+from tests.support.captures import path
+from tests.support.compare import nameless
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).resolve().parents[2]
+KANALYZE = [sys.executable, "-c", "from kanalyze.cli.main import run; run()"]
+LONG_S = 30.0
+"""No test waits for so long unless it fails."""
+
+
+def run_live(*argv: str, data: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    """Give data to the command through a pipe, to the end of both."""
+    return subprocess.run(
+        [*KANALYZE, "live", *argv], input=data, capture_output=True, timeout=LONG_S, check=False
+    )
+
+
+class Live:
+    """The command while it runs: its standard input stays open until it is closed."""
+
+    def __init__(self, *argv: str, **environment: str) -> None:
+        self._process = subprocess.Popen(
+            [*KANALYZE, "live", *argv],
+            env={**os.environ, **environment},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        assert self._process.stdin is not None
+        self.input = self._process.stdin
+        self._lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._take_lines)
+        self._thread.start()
+
+    def give(self, data: bytes) -> None:
+        self.input.write(data)
+        self.input.flush()
+
+    def line(self) -> bytes:
+        """The next line of its standard output."""
+        return self._lines.get(timeout=LONG_S)
+
+    def told(self) -> str:
+        """The next line of its standard error."""
+        assert self._process.stderr is not None
+        assert select.select([self._process.stderr], [], [], LONG_S)[0]
+        return self._process.stderr.readline().decode()
+
+    def send(self, number: signal.Signals) -> None:
+        self._process.send_signal(number)
+
+    def end(self) -> tuple[int, list[bytes], str]:
+        """Wait for its end: its status, the lines that are left, and what it told."""
+        status = self._process.wait(LONG_S)
+        self._thread.join(LONG_S)
+        assert self._process.stderr is not None
+        lines = []
+        with contextlib.suppress(queue.Empty):
+            while True:
+                lines.append(self._lines.get_nowait())
+        return status, lines, self._process.stderr.read().decode()
+
+    def close(self) -> None:
+        self._process.kill()
+        with contextlib.suppress(BrokenPipeError):
+            self.input.close()
+        self._process.wait()
+        self._thread.join()
+        for stream in (self._process.stdout, self._process.stderr):
+            assert stream is not None
+            stream.close()
+
+    def _take_lines(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._lines.put(line)
+
+
+@contextlib.contextmanager
+def started(*argv: str, **environment: str) -> Iterator[Live]:
+    live = Live(*argv, **environment)
+    try:
+        yield live
+    finally:
+        live.close()
+
+
+def rows_of(name: str, *filters: str) -> list[dict[str, object]]:
+    """What `kanalyze requests` writes of a capture, without its name, in an order of our own."""
+    done = subprocess.run(
+        [*KANALYZE, "requests", "--format", "jsonl", *filters, str(path(name))],
+        capture_output=True,
+        check=True,
+    )
+    return in_order(done.stdout.splitlines())
+
+
+def in_order(lines: list[bytes]) -> list[dict[str, object]]:
+    rows = [json.loads(line) for line in lines]
+    for row in rows:
+        del row["capture"]
+    return sorted(rows, key=repr)
+
+
+def told_in(report: Path) -> dict[str, Any]:
+    told = json.loads(report.read_bytes())
+    assert told.pop("kanalyze_version") == kanalyze.__version__
+    return nameless(told)
+
+
+def wait_until(is_so) -> None:
+    until_s = time.monotonic() + LONG_S
+    while not is_so():
+        assert time.monotonic() < until_s
+        time.sleep(0.02)
+
+
+# -- arguments ------------------------------------------------------------------------------------
+
+
+def test_arguments_have_their_places():
+    made = parser().parse_args(
+        [
+            *("live", "-i", "eth0", "--port", "9092", "--port", "9093", "--host", "10.0.0.0/8"),
+            *("--filter", "not port 22", "--buffer", "8M", "--duration", "1.5"),
+            *("--format", "rows", "--interval", "0.5", "--json", "x.json", "--metrics", "9308"),
+            *("--write", "rows", "--write-every", "60", "--write-size", "1M"),
+            *("--write-files", "3", "--save", "x.pcapng", "--save-slower-than", "1s"),
+        ]
+    )
+    assert (made.interface, made.pipe, made.list) == ("eth0", None, False)
+    assert (made.port, made.host, made.filter) == ([9092, 9093], ["10.0.0.0/8"], "not port 22")
+    assert (made.buffer, made.duration, made.format) == (8 << 20, 1.5, "rows")
+    assert (made.interval, made.json, made.metrics) == (0.5, "x.json", "9308")
+    assert (made.write, made.write_every, made.write_size) == ("rows", 60, 1 << 20)
+    assert (made.write_files, made.save, made.save_errors) == (3, "x.pcapng", False)
+    assert made.save_slower_than == "1s"
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        [],
+        ["-", "-i", "eth0"],
+        ["--list", "-i", "eth0"],
+        ["captures/basics.pcap"],
+        ["-", "--port", "0"],
+        ["-", "--port", "65536"],
+        ["-", "--port", "http"],
+        ["-", "--buffer", "much"],
+        ["-", "--duration", "-1"],
+        ["-", "--duration", "nan"],
+        ["-", "--interval", "x"],
+        ["-", "--format", "xml"],
+        ["-", "--write", "rows", "--write-files", "0"],
+    ],
+)
+def test_arguments_that_make_no_sense_exit_with_2(argv, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(["live", *argv])
+    assert caught.value.code == 2
+    assert "usage: kanalyze live" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("argv", "told"),
+    [
+        (["-", "--filter", "port 9092"], "filter it there"),
+        (["-", "--host", "10.0.0.1"], "filter it there"),
+        (["-", "--save-errors"], "--save says where packets are kept"),
+        (["-", "--save-slower-than", "1s"], "--save says where packets are kept"),
+        (["-", "--save", "{folder}/x.pcapng", "--save-slower-than", "slow"], "slow"),
+        (["-", "--format", "view"], "there is no terminal to draw on"),
+        (["-", "--json", "-"], "--json - and lines (jsonl) would both be on standard output"),
+        (["-", "--json", "-", "--format", "rows"], "lines (rows) would both"),
+        (["-", "--interval", "0"], "--interval: more than 0 seconds"),
+        (["-", "--metrics", "localhost"], "not an address to listen on: 'localhost'"),
+        (["-", "--metrics", "::1:9308"], "(IPv6 as [ADDRESS]:PORT)"),
+        (["-", "--topic-ids", "no/such/file"], "no/such/file"),
+        (["-", "--definitions", "no/such/folder"], "no/such/folder"),
+        (["-", "--json", "no/such/folder/x.json"], "no/such/folder"),
+        (["-i", "no-such-one"], "no-such-one: no such interface (there are: "),
+        (["-i", "no such\x1b"], "no such\\x1b: no such interface"),
+        (["-i", "a-name-that-is-long"], "is not the name of an interface"),
+        (["-i", "lo", "--filter", "porte 22"], "porte 22"),
+        (["-i", "lo", "--host", "nobody"], "nobody"),
+    ],
+)
+def test_what_makes_no_sense_is_told_in_one_line_before_anything_is_made(
+    argv, told, capsys, tmp_path
+):
+    given = [word.format(folder=tmp_path) for word in argv]
+    # Others that would make files.
+    more = ["--write", str(tmp_path / "rows")]
+    assert main(["live", *given, *more]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("kanalyze: ")
+    assert told in err
+    assert err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_metrics_without_their_package_say_how_to_get_it(capsys, monkeypatch):
+    monkeypatch.setattr("kanalyze.cli.live.find_spec", lambda name: None)
+    assert main(["live", "-", "--metrics", "0"]) == 2
+    assert capsys.readouterr().err == (
+        "kanalyze: --metrics needs prometheus_client: pip install 'kanalyze[live]'\n"
+    )
+
+
+def test_help_has_examples_and_fits_a_terminal(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit) as caught:
+        parser().parse_args(["live", "--help"])
+    assert caught.value.code == 0
+    text = capsys.readouterr().out
+    assert "examples:" in text
+    assert max(map(len, text.splitlines())) <= 100
+
+
+def test_interfaces_are_listed(capsys):
+    assert main(["live", "--list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    names = {line.split()[0]: line.split()[1] for line in lines}
+    assert names.get("lo") in {"up", "down"}
+    assert set(names.values()) <= {"up", "down"}
+    assert all(line == line.rstrip() for line in lines)
+
+
+# -- pipes ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["basics", "errors", "ipv6"])
+def test_rows_of_a_pipe_are_those_of_the_file(name, tmp_path):
+    report = tmp_path / "report.json"
+    argv = ["-", "--format", "rows", "--json", str(report)]
+    done = run_live(*argv, data=path(name).read_bytes())
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert in_order(done.stdout.splitlines()) == rows_of(name)
+    assert told_in(report) == nameless(kanalyze.report(path(name)))
+
+
+def test_a_capture_that_is_cut_is_told_in_the_report(tmp_path):
+    data = path("basics").read_bytes()[:-5]
+    cut, report = tmp_path / "cut.pcap", tmp_path / "report.json"
+    cut.write_bytes(data)
+    done = run_live("-", "--json", str(report), data=data)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert "capture_truncated" in repr(told_in(report)["quality"])
+    assert told_in(report) == nameless(kanalyze.report(cut))
+
+
+def test_lines_of_rates_count_all_rows_in_the_end():
+    done = run_live("-", data=path("basics").read_bytes())
+    assert (done.returncode, done.stderr) == (0, b"")
+    last = json.loads(done.stdout.splitlines()[-1])
+    assert last["kind"] == "rates"
+    assert last["rows"] == len(list(kanalyze.requests(path("basics"))))
+    assert last["capture"]["packets"] == 1722
+
+
+def test_what_comes_slowly_is_read_right():
+    """Each piece comes when nobody waits for it any more, and the next one right behind."""
+    data = path("basics").read_bytes()
+    with started("-", "--format", "rows") as live:
+        for first in range(0, len(data), len(data) // 4):
+            live.give(data[first : first + len(data) // 4])
+            time.sleep(0.27)
+        live.input.close()
+        status, lines, told = live.end()
+    assert (status, told) == (0, "")
+    assert in_order(lines) == rows_of("basics")
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [(b"", b"-: is empty"), (b"tcpdump: no such device\n", b"-: is not a pcap or pcapng file")],
+)
+def test_no_capture_is_told_in_one_line(data, told, tmp_path):
+    report, kept, rows = tmp_path / "x.json", tmp_path / "x.pcapng", tmp_path / "rows"
+    argv = ("--json", str(report), "--save", str(kept), "--write", str(rows))
+    done = run_live("-", "--format", "rows", *argv, data=data)
+    assert done.returncode == 2
+    assert done.stdout == b""
+    assert done.stderr.startswith(b"kanalyze: " + told)
+    assert done.stderr.count(b"\n") == 1
+    assert not report.exists()
+    assert list(rows.iterdir()) == []
+
+
+def test_who_has_read_enough_ends_it(tmp_path):
+    rows = tmp_path / "rows"
+    command = [*KANALYZE, "live", "-", "--format", "rows", "--write", str(rows)]
+    with (
+        path("basics").open("rb") as file,
+        subprocess.Popen(
+            command, stdin=file, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        ) as process,
+    ):
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.wait(LONG_S) == 0
+        assert process.stderr.read() == b""
+    assert list(rows.glob(".*")) == []
+
+
+# -- files ----------------------------------------------------------------------------------------
+
+
+def parquet_rows(folder: Path) -> list[dict[str, object]]:
+    files = sorted(folder.iterdir())
+    assert all(file.suffix == ".parquet" for file in files)
+    rows = [row for file in files for row in pq.read_table(file).to_pylist()]
+    return sorted(rows, key=repr)
+
+
+def test_files_of_rows_hold_all_rows(tmp_path):
+    live, batch = tmp_path / "live", tmp_path / "batch"
+    batch.mkdir()
+    done = run_live("-", "--write", str(live), data=path("groups").read_bytes())
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert main(["requests", "-o", str(batch / "x.parquet"), str(path("groups"))]) == 0
+    rows, expected = parquet_rows(live), parquet_rows(batch)
+    for row in (*rows, *expected):
+        del row["capture"]
+    assert sorted(rows, key=repr) == sorted(expected, key=repr)
+    assert len(rows) > 50
+
+
+ERROR_COLUMNS = (
+    *("connection", "client_id", "api_name", "correlation_id", "request_start_ns"),
+    *("response_end_ns", "latency_ns", "status", "error_code"),
+)
+
+
+def test_packets_of_errors_are_kept(tmp_path):
+    kept = tmp_path / "kept.pcapng"
+    done = run_live("-", "--save", str(kept), "--save-errors", data=path("errors").read_bytes())
+    assert (done.returncode, done.stderr) == (0, b"")
+
+    def errors(capture: Path) -> list[list[object]]:
+        found = kanalyze.requests(capture, errors=True)
+        return sorted([getattr(row, name) for name in ERROR_COLUMNS] for row in found)
+
+    assert errors(kept) == errors(path("errors"))
+    assert len(errors(kept)) > 5
+    before, after = (kanalyze.report(each)["capture"] for each in (path("errors"), kept))
+    assert 0 < after["packets"] < before["packets"]
+
+
+def test_metrics_are_scraped_meanwhile():
+    data = path("basics").read_bytes()
+    with started("-", "--metrics", "0") as live:
+        told = live.told()
+        assert re.fullmatch(r"kanalyze: metrics: http://127\.0\.0\.1:\d+/metrics\n", told)
+        url = told.split()[-1]
+
+        def samples() -> dict[str, float]:
+            with urllib.request.urlopen(url, timeout=LONG_S) as answer:
+                text = answer.read().decode()
+            found: dict[str, float] = {}
+            for family in text_string_to_metric_families(text):
+                for sample in family.samples:
+                    found[sample.name] = found.get(sample.name, 0) + sample.value
+            return found
+
+        live.give(data)
+        wait_until(lambda: samples().get("kanalyze_capture_packets_total") == 1722)
+        # Connections that are open hold back what is not answered.
+        answered = [row for row in kanalyze.requests(path("basics")) if row.latency_ns is not None]
+        wait_until(lambda: samples().get("kanalyze_requests_total", 0) >= len(answered))
+        live.input.close()
+        status, _, told = live.end()
+    assert (status, told) == (0, "")
+
+
+# -- signals --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("number", "unbuffered"), [(signal.SIGINT, ""), (signal.SIGTERM, ""), (signal.SIGTERM, "1")]
+)
+def test_signals_end_it_and_all_is_complete(number, unbuffered, tmp_path):
+    """Also what is being written when one comes."""
+    report, kept, rows = tmp_path / "x.json", tmp_path / "x.pcapng", tmp_path / "rows"
+    argv = ("--json", str(report), "--save", str(kept), "--write", str(rows))
+    with started("-", "--format", "rows", *argv, PYTHONUNBUFFERED=unbuffered) as live:
+        live.give(path("errors").read_bytes())
+        lines = [live.line()]
+        live.send(number)
+        status, more, told = live.end()
+    assert (status, told) == (0, "")
+    lines += more
+    written = in_order(lines)
+    assert len(parquet_rows(rows)) == len(written)
+    assert written == rows_of("errors")
+    totals = json.loads(report.read_bytes())["totals"]
+    assert totals["requests"] == len(written)
+    errors = [row for row in written if row["status"] == "error"]
+    assert len(list(kanalyze.requests(kept, errors=True))) == len(errors) > 0
+
+
+def test_a_hangup_begins_new_files(tmp_path):
+    rows, kept = tmp_path / "rows", tmp_path / "x.pcapng"
+    data = path("errors").read_bytes()
+    half = len(data) // 2
+    argv = ("--save", str(kept), "--write", str(rows))
+    with started("-", "--format", "rows", *argv) as live:
+        live.give(data[:half])
+        live.line()
+        live.send(signal.SIGHUP)
+        wait_until(lambda: list(rows.glob("kanalyze-*.parquet")))
+        live.give(data[half:])
+        live.input.close()
+        status, _, told = live.end()
+    assert (status, told) == (0, "")
+    assert len(list(rows.iterdir())) == 2
+    assert len(parquet_rows(rows)) == len(rows_of("errors"))
+    files = sorted(tmp_path.glob("*.pcapng"))
+    assert len(files) == 2
+    found = kanalyze.requests(*files, errors=True)
+    assert len(list(found)) == len(rows_of("errors", "--errors"))
+
+
+def test_it_ends_by_itself():
+    with started("-", "--duration", "0.5", "--interval", "0.2") as live:
+        status, lines, told = live.end()
+    assert (status, told) == (0, "")
+    assert 1 <= len(lines) <= 6
+    assert {json.loads(line)["rows"] for line in lines} == {0}

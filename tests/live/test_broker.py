@@ -1,0 +1,228 @@
+"""A real broker and real clients, listened to meanwhile in three ways at once.
+
+What they say of themselves is the truth: the broker's log of requests, and what clients counted.
+Without the broker these tests are not selected (see tests/conftest.py, which says so).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+from kanalyze.analysis.row import COLUMNS
+from tests.support import broker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+pytestmark = pytest.mark.long
+
+KANALYZE = str(Path(sys.executable).parent / "kanalyze")
+PORT = 9092
+FILTER = f"tcp port {PORT}"
+TOPIC, PARTITIONS = "orders", 3
+RECORDS = 600
+"""That each client writes and reads."""
+PLACE_COLUMNS = frozenset({"capture", "request_packet", "response_packet"})
+"""What says where in a capture a row is from: each has its own name, and may count others too."""
+TIME_COLUMNS = sorted(column.name for column in COLUMNS if column.unit == "ns")
+LIBRARIES = ("confluent", "kafka_python", "aiokafka")
+LONG_S = 30.0
+QUIET_S = 2.0
+"""After which all that the kernel held has been handed out."""
+CLOCK_NS = 100_000_000
+"""On loopback the kernel reads its clock once for each that listens."""
+
+Row = dict[str, Any]
+
+
+class Heard(NamedTuple):
+    """What all of them say of the same minute."""
+
+    completed: list[dict[str, Any]]
+    """Requests in the broker's log."""
+    clients: list[dict[str, Any]]
+    live: list[Row]
+    piped: list[Row]
+    saved: list[Row]
+    report: dict[str, Any]
+    """Of the one that listened on the interface."""
+    saved_packets: int
+
+
+@pytest.fixture(scope="module")
+def real_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    with broker.started(tmp_path_factory.mktemp("broker")) as lab:
+        yield lab
+
+
+@pytest.fixture(scope="module")
+def heard(real_broker: Any, tmp_path_factory: pytest.TempPathFactory) -> Heard:
+    with broker.importable():
+        from lab import requestlog
+    lab, folder = real_broker, tmp_path_factory.mktemp("heard")
+    lab.create_topics({TOPIC: {"partitions": PARTITIONS}})
+    lab.broker.wait_idle()
+    mark = lab.broker.completed()
+    tcpdump = ["tcpdump", "-i", "lo", "-U", "-n", "-Z", "root", "--time-stamp-precision=nano"]
+    live, report = [KANALYZE, "live", "--port", str(PORT), "--format", "rows"], folder / "report"
+    saved, said = folder / "saved.pcap", folder / "tcpdump.txt"
+    pipe = subprocess.PIPE
+    with (
+        (folder / "live.jsonl").open("wb") as live_rows,
+        (folder / "piped.jsonl").open("wb") as piped_rows,
+        said.open("wb") as errors,
+        running(lab, [*live, "-i", "lo", "--json", str(report)], stdout=live_rows) as listening,
+        running(lab, [*tcpdump, "-w", "-", FILTER], stdout=pipe, stderr=errors) as writing,
+        running(lab, ["tee", str(saved)], stdin=writing.stdout, stdout=pipe) as saving,
+        running(lab, [*live, "-"], stdin=saving.stdout, stdout=piped_rows) as reading,
+    ):
+        wait_for(lambda: count_listeners(lab) == 2)
+        drive(lab)
+        lab.broker.wait_idle()
+        time.sleep(QUIET_S)
+        for process in (listening, writing):
+            process.send_signal(signal.SIGINT)
+        assert [each.wait(LONG_S) for each in (listening, writing, saving, reading)] == [0] * 4
+    assert "\n0 packets dropped by kernel" in said.read_text()
+    rows = subprocess.run(
+        [KANALYZE, "requests", "--port", str(PORT), "--format", "jsonl", str(saved)],
+        check=True,
+        capture_output=True,
+    ).stdout
+    completed = requestlog.exchanges(lab.broker.completed_since(mark))
+    return Heard(
+        [one for one in completed if one["listener"] == "PLAINTEXT"],
+        lab.clients,
+        rows_of((folder / "live.jsonl").read_bytes()),
+        rows_of((folder / "piped.jsonl").read_bytes()),
+        rows_of(rows),
+        json.loads(report.read_text()),
+        int(re.findall(r"(\d+) packets? captured", said.read_text())[0]),
+    )
+
+
+@contextlib.contextmanager
+def running(lab: Any, words: list[str], **streams: Any) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a program where the broker is; it does not outlive the block."""
+    with subprocess.Popen(lab.namespace.command(words), **streams) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def drive(lab: Any) -> None:
+    """Let each client write records and read them."""
+    for partition, library in enumerate(LIBRARIES):
+        sends = [{"topic": TOPIC, "partition": partition, "count": RECORDS, "size": 700}]
+        lab.worker(library, "produce", acks="all", sends=sends)
+        lab.worker(library, "consume", assign=[[TOPIC, partition]], count=RECORDS, statistics=True)
+
+
+def count_listeners(lab: Any) -> int:
+    """How many packet sockets there are that have been bound."""
+    command = lab.namespace.command(["cat", "/proc/net/packet"])
+    lines = subprocess.run(command, check=True, capture_output=True).stdout.splitlines()
+    return sum(line.split()[5] == b"1" for line in lines[1:])
+
+
+def wait_for(is_so: Callable[[], bool]) -> None:
+    until_s = time.monotonic() + LONG_S
+    while not is_so():
+        assert time.monotonic() < until_s
+        time.sleep(0.1)
+
+
+def rows_of(lines: bytes) -> list[Row]:
+    return [json.loads(line) for line in lines.splitlines()]
+
+
+def placeless(rows: list[Row]) -> list[Row]:
+    """Rows without what says where in a capture they are from, in an order of their own."""
+    kept = [{name: row[name] for name in row if name not in PLACE_COLUMNS} for row in rows]
+    return sorted(kept, key=lambda row: (row["connection"], row["correlation_id"]))
+
+
+def timeless(rows: list[Row]) -> list[Row]:
+    return [{name: row[name] for name in row if name not in TIME_COLUMNS} for row in rows]
+
+
+def times(rows: list[Row]) -> list[int | None]:
+    return [row[name] for row in rows for name in TIME_COLUMNS]
+
+
+def test_requests_are_those_that_the_broker_completed(heard: Heard) -> None:
+    of_broker = Counter(
+        "".join(word.capitalize() for word in one["requestHeader"]["requestApiKeyName"].split("_"))
+        for one in heard.completed
+    )
+    assert Counter(row["api_name"] for row in heard.live) == of_broker
+    assert of_broker["Produce"] > len(LIBRARIES)
+
+
+def test_requests_are_those_that_clients_counted(heard: Heard) -> None:
+    counted = [client for client in heard.clients if "statistics" in client]
+    assert len(counted) == 2
+    for client in counted:
+        requests: Counter[str] = Counter()
+        for of_broker in client["statistics"]["brokers"].values():
+            requests.update(of_broker["req"])
+        live = [row for row in heard.live if row["client_id"] == client["client_id"]]
+        of_api = Counter(row["api_name"] for row in live)
+        assert {api: of_api[api] for api in ("Produce", "Fetch")} == {
+            api: requests[api] for api in ("Produce", "Fetch")
+        }
+
+
+def test_records_are_those_that_clients_wrote_and_read(heard: Heard) -> None:
+    written: Counter[str] = Counter()
+    read: Counter[str] = Counter()
+    for row in heard.live:
+        if row["api_name"] == "Produce":
+            written[row["client_id"]] += row["record_count"]
+        elif row["api_name"] == "Fetch":
+            read[row["client_id"]] += row["record_count"] or 0
+    assert written == of_clients(heard, "produce", "acknowledged")
+    assert read == of_clients(heard, "consume", "consumed")
+    assert set(written.values()) == set(read.values()) == {RECORDS}
+
+
+def of_clients(heard: Heard, op: str, what: str) -> Counter[str]:
+    return Counter(
+        {
+            client["client_id"]: sum(client[what][TOPIC].values())
+            for client in heard.clients
+            if client["op"] == op
+        }
+    )
+
+
+def test_nothing_is_dropped_and_every_packet_counts(heard: Heard) -> None:
+    quality = heard.report["quality"]
+    assert quality["dropped_packets"] == 0
+    assert quality["packets"] == heard.saved_packets
+    assert quality["anomalies"] == {}
+
+
+def test_rows_are_those_of_a_capture_that_tcpdump_saved(heard: Heard) -> None:
+    live, saved = placeless(heard.live), placeless(heard.saved)
+    assert timeless(live) == timeless(saved)
+    for one, other in zip(times(live), times(saved), strict=True):
+        assert one == other or abs(one - other) < CLOCK_NS
+    assert {row["capture"] for row in heard.live} == {"live:lo"}
+
+
+def test_rows_are_the_same_through_a_pipe_from_tcpdump(heard: Heard) -> None:
+    assert placeless(heard.piped) == placeless(heard.saved)
+    assert {row["capture"] for row in heard.piped} == {"-"}

@@ -1,0 +1,331 @@
+"""Runs over feeds and by clocks that are made up here, and over captures read as if they came."""
+
+from __future__ import annotations
+
+import errno
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import kanalyze
+from kanalyze.capture.inputs import find_inputs
+from kanalyze.capture.merge import MergedCaptures
+from kanalyze.errors import CaptureError
+from kanalyze.live.run import LiveRun
+from kanalyze.model import Anomaly, AnomalyKind
+from kanalyze.pipeline import Analysis
+from tests.support.captures import NAMES, path
+from tests.support.compare import in_any_order, nameless
+from tests.support.packets import START_NS, Packet, make_batch, segment
+from tests.support.watched import part_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from kanalyze.analysis.block import RowBatch
+    from kanalyze.analysis.row import Row
+    from kanalyze.live.snapshot import CaptureState
+    from kanalyze.model import PacketBatch
+
+MS = 1_000_000
+SOME = ("basics", "errors", "ipv6", "loopback", "tls")
+
+
+class Clock:
+    """Goes on when it is told to."""
+
+    def __init__(self) -> None:
+        self.ns = 5_000
+
+    def __call__(self) -> int:
+        return self.ns
+
+
+class Feed:
+    """Gives batches, and nothing where there is None; then it is at its end."""
+
+    dropped_packets: int | None = None
+
+    def __init__(
+        self,
+        steps: Iterable[PacketBatch | Exception | None],
+        clock: Clock | None = None,
+        step_ns: int = 0,
+    ) -> None:
+        self.anomalies: list[Anomaly] = []
+        self.is_at_end = False
+        self.reads = 0
+        self._steps = iter(steps)
+        self._clock = clock or Clock()
+        self._step_ns = step_ns
+
+    def read(self, timeout_s: float) -> PacketBatch | None:
+        assert timeout_s > 0
+        self.reads += 1
+        self._clock.ns += self._step_ns
+        step = next(self._steps, self)
+        if step is self:
+            self.is_at_end = True
+            return None
+        if isinstance(step, Exception):
+            raise step
+        return step
+
+
+@dataclass
+class Sink:
+    """Remembers what it was told; all of them tell ``log`` their name."""
+
+    name: str = ""
+    log: list[tuple[str, str]] = field(default_factory=list)
+    turns_left: int = 1_000_000
+    fails_with: Exception | None = None
+    states: list[CaptureState] = field(default_factory=list)
+    times: list[tuple[int, int]] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
+    row_times: list[int] = field(default_factory=list)
+    packets: int = 0
+
+    def add_packets(self, packets: PacketBatch) -> None:
+        self.log.append((self.name, "packets"))
+        self.packets += len(packets)
+
+    def add(self, rows: RowBatch, now_ns: int) -> None:
+        self.log.append((self.name, "rows"))
+        self.rows += rows.rows()
+        self.row_times.append(now_ns)
+
+    def turn(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:
+        self.log.append((self.name, "turn"))
+        self.states.append(state)
+        self.times.append((now_ns, clock_ns))
+        self.turns_left -= 1
+        return self.turns_left > 0
+
+    def roll(self) -> None:
+        self.log.append((self.name, "roll"))
+
+    def close(self) -> None:
+        self.log.append((self.name, "close"))
+        if self.fails_with is not None:
+            raise self.fails_with
+
+
+def run_of(
+    feed: Feed,
+    *sinks: Sink,
+    clock: Clock | None = None,
+    is_over: Callable[[], bool] = lambda: False,
+    wants_roll: Callable[[], bool] = lambda: False,
+    name: str = "made up",
+) -> dict[str, Any]:
+    run = LiveRun(
+        feed,
+        name,
+        sinks,
+        clock_ns=clock or Clock(),
+        is_over=is_over,
+        wants_roll=wants_roll,
+        now_ns=START_NS,
+    )
+    return run.run(Analysis((), source=run.source))
+
+
+def packets_at(*times_ns: int, first_number: int = 1, port: int = 50_000) -> PacketBatch:
+    data = segment(payload=b"x" * 10, client=("10.0.0.1", port))
+    return make_batch([Packet(data, time_ns) for time_ns in times_ns], first_number)
+
+
+def parts(name: str, at_once: int) -> Iterator[PacketBatch]:
+    """A capture, some packets at a time, all of them in one buffer."""
+    buffer = bytearray(1 << 22)  # more than any capture here
+    with MergedCaptures(find_inputs([str(path(name))])) as captures:
+        for batch in captures.batches():
+            for first in range(0, len(batch), at_once):
+                yield part_of(batch, first, first + at_once, buffer)
+
+
+def with_silence(batches: Iterable[PacketBatch]) -> Iterator[PacketBatch | None]:
+    for batch in batches:
+        yield from (None, batch)
+
+
+def test_sinks_are_told_the_time_also_when_nothing_came():
+    clock = Clock()
+    sink = Sink()
+    run_of(Feed([None] * 4, clock, 200 * MS), sink, clock=clock)
+    # Four turns, the one that finds the end, and the last one.
+    assert [now_ns - START_NS for now_ns, _ in sink.times] == [n * 200 * MS for n in range(1, 7)]
+    assert [clock_ns - 5_000 for _, clock_ns in sink.times] == [n * 200 * MS for n in range(1, 7)]
+    assert [state.elapsed_ns for state in sink.states] == [n * 200 * MS for n in range(1, 7)]
+    assert {(state.packets, state.connections) for state in sink.states} == {(0, 0)}
+    assert sink.log == [("", "turn")] * 6 + [("", "close")]
+
+
+def test_the_time_is_that_of_the_packets_and_goes_on_by_the_clock():
+    clock = Clock()
+    sink = Sink()
+    hour = 3600 * 1000 * MS
+    played = [
+        packets_at(START_NS - hour, START_NS - hour + 7),
+        None,
+        # The clock of the packets is set back, then forward.
+        packets_at(START_NS - 2 * hour, first_number=3),
+        None,
+        packets_at(START_NS + hour, first_number=4),
+    ]
+    run_of(Feed(played, clock, 100 * MS), sink, clock=clock)
+    assert [now_ns - START_NS for now_ns, _ in sink.times] == [
+        -hour + 7,
+        -hour + 7 + 100 * MS,
+        -2 * hour,
+        -2 * hour + 100 * MS,
+        hour,
+        hour + 100 * MS,
+        hour + 200 * MS,
+    ]
+
+
+@pytest.mark.parametrize("time_ns", [0, (1 << 63) - 1])
+def test_times_at_the_edge_are_times(time_ns):
+    clock = Clock()
+    sink = Sink()
+    run_of(Feed([packets_at(time_ns), None], clock, MS), sink, clock=clock)
+    assert [now_ns - time_ns for now_ns, _ in sink.times] == [0, MS, 2 * MS, 3 * MS]
+
+
+def test_all_sinks_get_packets_then_rows_in_their_order():
+    log: list[tuple[str, str]] = []
+    one, other = Sink("one", log), Sink("other", log)
+    run_of(Feed(parts("basics", 2000)), one, other)
+    assert one.rows == other.rows
+    assert one.packets == other.packets == 1722
+    assert log == [
+        *(("one", "packets"), ("one", "turn"), ("other", "packets"), ("other", "turn")),
+        *(("one", "rows"), ("other", "rows")),
+        *(("one", "turn"), ("other", "turn")) * 2,
+        *(("one", "rows"), ("other", "rows")) * (len(one.row_times) - 1),
+        *(("one", "close"), ("other", "close")),
+    ]
+
+
+@pytest.mark.parametrize("at_once", [3, 5000])
+@pytest.mark.parametrize("name", SOME)
+def test_rows_and_report_are_those_of_the_capture(name, at_once):
+    check_capture(name, at_once)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", NAMES)
+def test_rows_and_report_of_every_capture(name):
+    check_capture(name, 10)
+
+
+def check_capture(name: str, at_once: int) -> None:
+    expected = kanalyze.report(path(name))
+    sink = Sink()
+    feed = Feed(with_silence(parts(name, at_once)))
+    feed.dropped_packets = expected["capture"]["dropped_packets"]
+    assert nameless(run_of(feed, sink)) == nameless(expected)
+    assert in_any_order(sink.rows) == in_any_order(kanalyze.requests(path(name)))
+
+
+@pytest.mark.parametrize("quits", ["one", "other"])
+def test_a_sink_may_end_it_and_what_was_on_its_way_counts(quits):
+    """The other one is told of the same turns."""
+    sinks = [Sink(name, turns_left=2 if name == quits else 99) for name in ("one", "other")]
+    feed = Feed(packets_at(START_NS, first_number=number) for number in range(1, 100))
+    report = run_of(feed, *sinks)
+    assert feed.reads == 3
+    assert [sink.packets for sink in sinks] == [3, 3]
+    assert [len(sink.times) for sink in sinks] == [3, 3]
+    assert report["capture"]["packets"] == 3
+
+
+def test_it_ends_when_it_is_told_to():
+    clock = Clock()
+    feed = Feed([None] * 100, clock, 100 * MS)
+    sink = Sink()
+    run_of(feed, sink, clock=clock, is_over=lambda: clock.ns >= 1000 * MS)
+    assert feed.reads == 11
+    assert sink.log[-1] == ("", "close")
+
+
+def test_new_files_are_begun_when_they_are_wanted():
+    wanted = iter([False, True, False, False, False])
+    log: list[tuple[str, str]] = []
+    run_of(
+        Feed([None, None, None]),
+        Sink("one", log),
+        Sink("other", log),
+        wants_roll=lambda: next(wanted),
+    )
+    turn = [("one", "turn"), ("other", "turn")]
+    assert log[:6] == [*turn, ("one", "roll"), ("other", "roll"), *turn]
+    assert [told for _, told in log].count("roll") == 2
+
+
+def test_all_are_closed_although_one_fails():
+    log: list[tuple[str, str]] = []
+    full = OSError(errno.ENOSPC, "No space left on device")
+    sinks = [Sink("one", log), Sink("two", log, fails_with=full), Sink("three", log)]
+    with pytest.raises(OSError, match="No space left") as caught:
+        run_of(Feed([]), *sinks)
+    assert caught.value is full
+    assert log[-3:] == [("one", "close"), ("two", "close"), ("three", "close")]
+
+
+@pytest.mark.parametrize(
+    "error", [CaptureError("x: is empty"), OSError(errno.EIO, "Input/output error")]
+)
+def test_sinks_are_closed_when_the_feed_fails(error):
+    one, other = Sink(), Sink()
+    with pytest.raises(type(error)) as caught:
+        run_of(Feed([packets_at(START_NS), error]), one, other)
+    assert caught.value is error
+    assert one.log[-1] == other.log[-1] == ("", "close")
+    assert one.packets == 1
+
+
+def test_what_went_wrong_while_nobody_read_is_told_by_the_read_after():
+    """A pipe's thread may find its error between a read and the question whether it is over."""
+
+    class LateFeed(Feed):
+        def read(self, timeout_s: float) -> PacketBatch | None:
+            if self.is_at_end:
+                raise CaptureError("-: is no capture")
+            self.is_at_end = True
+            return None
+
+    with pytest.raises(CaptureError, match="is no capture"):
+        run_of(LateFeed([]), Sink())
+
+
+def test_what_is_wrong_with_the_capture_is_in_the_report():
+    feed = Feed([packets_at(START_NS)])
+    feed.anomalies = [Anomaly(AnomalyKind.CAPTURE_TRUNCATED, length=12)]
+    report = run_of(feed, Sink())
+    assert AnomalyKind.CAPTURE_TRUNCATED.value in repr(report["quality"])
+
+
+@pytest.mark.parametrize("dropped", [None, 0, 17])
+def test_drops_are_told_in_each_turn_and_in_the_report(dropped):
+    feed = Feed([packets_at(START_NS)])
+    feed.dropped_packets = dropped
+    sink = Sink()
+    report = run_of(feed, sink)
+    assert {state.dropped_packets for state in sink.states} == {dropped}
+    assert report["capture"]["dropped_packets"] == dropped
+
+
+def test_open_connections_and_traffic_are_told():
+    batches = [packets_at(START_NS, first_number=n, port=40_000 + n) for n in range(1, 4)]
+    sink = Sink()
+    run_of(Feed(batches), sink)
+    # A turn is told before its packets are looked into.
+    assert [state.connections for state in sink.states] == [0, 1, 2, 3, 3]
+    assert [state.packets for state in sink.states] == [1, 2, 3, 3, 3]
+    size = int(batches[0].wire_bytes[0])
+    assert [state.wire_bytes // size for state in sink.states] == [1, 2, 3, 3, 3]
+    assert {state.source for state in sink.states} == {"made up"}

@@ -1,0 +1,29 @@
+"""What is the same in rows, and in reports, of which one was made while it happened."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kanalyze.analysis.row import COLUMNS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kanalyze.analysis.row import Row
+
+
+def in_any_order(rows: Iterable[Row]) -> list[str]:
+    """Rows as texts, without the name of the capture."""
+    names = [column.name for column in COLUMNS if column.name != "capture"]
+    return sorted(repr([getattr(row, name) for name in names]) for row in rows)
+
+
+def nameless(told: Any) -> Any:
+    """A report, or a part of it, without the names of captures."""
+    if isinstance(told, dict):
+        return {
+            key: nameless(value)
+            for key, value in told.items()
+            if key != "captures" and not (key == "capture" and isinstance(value, str))
+        }
+    return [nameless(each) for each in told] if isinstance(told, list) else told
