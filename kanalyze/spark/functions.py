@@ -13,6 +13,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from kanalyze.analysis.quality import CaptureQuality
 from kanalyze.capture.stores import Stores
 from kanalyze.errors import UsageError
 from kanalyze.spark.anomaly_table import anomaly_table
@@ -115,7 +116,8 @@ class Archive:
     def report(self, **options: Any) -> dict[str, Any]:
         """Return the summary that ``kanalyze report --json`` writes, over all captures."""
         found = self._rebuilt("requests", options, with_statistics=True)
-        quality = self._captured.readings.quality
+        quality = CaptureQuality()
+        quality.merge(self._captured.readings.quality)
         quality.merge(found.quality)
         return found.statistics.summary(quality)
 

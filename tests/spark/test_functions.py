@@ -44,6 +44,7 @@ def test_an_archive_is_read_once_for_all_its_tables(spark: SparkSession, tmp_pat
         same(archive.connections(), kanalyze.connections(*files))
         same(archive.anomalies(), kanalyze.anomalies(*files))
         assert archive.report(errors=True) == kanalyze.report(*files, errors=True)
+        assert archive.report() == kanalyze.report(*files)
         session = spark.newSession()
         kanalyze.spark.register(session)
         records = session.read.format("kanalyze").option("table", "records").load(files).toArrow()
