@@ -137,8 +137,8 @@ class Analysis:
         self.quality = CaptureQuality()
         self.carried = b""
         """What stayed open; see :meth:`found_batches`."""
-        self.open_quality = CaptureQuality()
-        """What would be added to ``quality`` if all that stayed open ended now."""
+        self._kept: Stages | None = None
+        """With what stayed open."""
         self.names = TopicNames()
         """What topic ids were called, and which nobody named; complete with the rows."""
 
@@ -197,7 +197,12 @@ class Analysis:
             )
         if keeps_open:
             self.carried = freeze(stages, maker)
-            self.open_quality = quality_of_end(stages)
+            self._kept = stages
+
+    def take_open_quality(self) -> CaptureQuality:
+        """Return what would be added to ``quality`` if all that stayed open ended now; once."""
+        kept, self._kept = self._kept, None
+        return CaptureQuality() if kept is None else quality_of_end(kept)
 
     def _batches_of(self, step: Step, maker: RowMaker, batches: BatchMaker) -> Iterator[RowBatch]:
         """Give the rows of a step that are wanted."""

@@ -104,20 +104,23 @@ def stage_of(kind: AnomalyKind) -> Stage:
 def anomaly_row(
     anomaly: "Anomaly",
     *,
-    place: "Callable[[int], tuple[str, int | None]]",
-    client_side: int | None,
-    api_name: str | None,
+    place: "Callable[[int], tuple[str, int | None]] | None" = None,
+    client_side: int | None = None,
+    api_name: str | None = None,
 ) -> AnomalyRow:
     """Make the row of an anomaly. Raises nothing.
 
     Args:
         anomaly: what was wrong.
         place: gives, for a packet number over the whole input, the capture it is in and its
-            number there.
+            number there; None where the anomaly is of no packet.
         client_side: index of the client among the connection's ends; None when not known (yet).
         api_name: of ``anomaly.api_key``; None when there is none.
     """
-    capture, packet = (None, None) if anomaly.packet is None else place(anomaly.packet)
+    capture, packet = None, None
+    if anomaly.packet is not None:
+        assert place is not None, "of a packet it is known where it is"
+        capture, packet = place(anomaly.packet)
     tcp = anomaly.connection
     client = broker = sender = None
     if tcp is not None:

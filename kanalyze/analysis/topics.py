@@ -123,7 +123,9 @@ class TopicNames:
         if topic:
             return topic
         name = self._names.get(topic_id)
-        if name is None and self._search is not None and topic_id and topic_id != _NO_ID:
+        if name is not None or not topic_id or topic_id == _NO_ID:
+            return name
+        if self._search is not None:
             search, self._search = self._search, None
             # What was told holds, so that it does not matter when the search is made.
             told = frozenset(self._names)
@@ -131,7 +133,7 @@ class TopicNames:
                 if found_id not in told:
                     self.learn(found_id, found_name)
             name = self._names.get(topic_id)
-        if name is None and topic_id_text(topic_id) and len(self.unnamed) < _MOST_NAMES:
+        if name is None and len(self.unnamed) < _MOST_NAMES:
             self.unnamed.add(topic_id)
         return name
 

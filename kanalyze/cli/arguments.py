@@ -109,7 +109,7 @@ the order in which they were made, and what is open goes on in the next run, unt
 """
 
 _MOST_JOBS = 256
-_MOST_BUCKETS = 65536
+_MOST_COUNTED = 65536
 _FORMATS = ("table", "csv", "jsonl", "parquet")
 
 
@@ -327,7 +327,7 @@ def _add_live_files(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--write-files",
-        type=_buckets,
+        type=_count,
         default=288,
         metavar="N",
         help="and keep so many (default: 288)",
@@ -408,7 +408,7 @@ def _add_spark(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--buckets",
-        type=_buckets,
+        type=_count,
         metavar="N",
         help="into how many parts connections are divided (default: one for 64M of captures, "
         "two for each core, from 8 to 512); the first run of an archive that grows decides",
@@ -552,10 +552,11 @@ def _jobs(text: str) -> int:
     raise argparse.ArgumentTypeError(f"not a number of jobs from 1 to {_MOST_JOBS}: {text!r}")
 
 
-def _buckets(text: str) -> int:
-    if text.isascii() and text.isdigit() and 0 < int(text) <= _MOST_BUCKETS:
+def _count(text: str) -> int:
+    """Parse how many there are to be of something."""
+    if text.isascii() and text.isdigit() and 0 < int(text) <= _MOST_COUNTED:
         return int(text)
-    raise argparse.ArgumentTypeError(f"not a number from 1 to {_MOST_BUCKETS}: {text!r}")
+    raise argparse.ArgumentTypeError(f"not a number from 1 to {_MOST_COUNTED}: {text!r}")
 
 
 def _seconds(text: str) -> float:

@@ -10,8 +10,8 @@ from fnmatch import fnmatchcase
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from kanalyze.render.layout import GAP, TableColumn, fitted, natural_widths, padded
-from kanalyze.render.lines import Line
+from kanalyze.render.layout import GAP, TableColumn, fitted, natural_widths
+from kanalyze.render.lines import Line, table_line
 from kanalyze.render.text import MISSING, shown
 from kanalyze.render.times import clock_text
 from kanalyze.render.units import at_least, count_text, duration_text, rate_text
@@ -111,10 +111,10 @@ def table_lines(
         (column.title, "bold underline" if index == by else "bold")
         for index, column in enumerate(columns)
     ]
-    yield from _line(columns, widths, titles).fitted(width)
+    yield from table_line(columns, widths, titles).fitted(width)
     for entry, row in zip(entries, cells, strict=True):
         styles = [_style(item, entry) for item in table.columns]
-        yield from _line(columns, widths, list(zip(row, styles, strict=True))).fitted(width)
+        yield from table_line(columns, widths, list(zip(row, styles, strict=True))).fitted(width)
 
 
 def _fit(widths: Sequence[int], width: int) -> bool:
@@ -126,22 +126,6 @@ def _is_other(entry: Any) -> bool:
 
 
 _ARROWS = ("\u2193", "\u2191")
-
-
-def _line(
-    columns: Sequence[TableColumn],
-    widths: Sequence[int | None],
-    cells: Sequence[tuple[str, str]],
-) -> Line:
-    line = Line()
-    for column, width, (text, style) in zip(columns, widths, cells, strict=True):
-        if width is None:
-            continue
-        if line.parts:
-            line.append(" " * GAP)
-        line.append(padded(text, width, right=column.right), style)
-    line.rstrip()
-    return line
 
 
 def _style(column: LiveColumn, entry: Any) -> str:

@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from kanalyze.render.layout import cell_width, padded
+from kanalyze.render.layout import GAP, cell_width, padded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-__all__ = ["Line"]
+    from kanalyze.render.layout import TableColumn
+
+__all__ = ["Line", "table_line"]
 
 _WORD = re.compile(r"\s*\S+\s*")
 
@@ -91,3 +93,23 @@ def _folded(word: str, width: int) -> list[str]:
         pieces[-1] += char
     pieces[-1] += word[len(word.rstrip()) :]
     return pieces
+
+
+def table_line(
+    columns: Sequence[TableColumn],
+    widths: Sequence[int | None],
+    cells: Sequence[tuple[str, str]],
+) -> Line:
+    """Return a row of a table; ``cells`` are texts with their styles.
+
+    A column whose width is None is left out, as :func:`~kanalyze.render.layout.fitted` says.
+    """
+    line = Line()
+    for column, width, (text, style) in zip(columns, widths, cells, strict=True):
+        if width is None:
+            continue
+        if line.parts:
+            line.append(" " * GAP)
+        line.append(padded(text, width, right=column.right), style)
+    line.rstrip()
+    return line

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from kanalyze.render.chart import bar_lines, columns_for, resampled
 from kanalyze.render.header import header_lines
-from kanalyze.render.layout import GAP, TableColumn, fitted, natural_widths, padded
-from kanalyze.render.lines import Line
+from kanalyze.render.layout import TableColumn, fitted, natural_widths, padded
+from kanalyze.render.lines import Line, table_line
 from kanalyze.render.text import MISSING, shown
 from kanalyze.render.times import clock_text
 from kanalyze.render.units import (
@@ -87,28 +87,12 @@ def _table(
     cells = [[column.cell(item) for column in shown_columns] for item in items[:most]]
     widths = fitted(columns, natural_widths(columns, cells), width)
     titles = [(column.title, "bold") for column in columns]
-    yield _line(columns, widths, titles)
+    yield table_line(columns, widths, titles)
     for item, row in zip(items, cells, strict=False):
         styles = [_style(column, item) for column in shown_columns]
-        yield _line(columns, widths, list(zip(row, styles, strict=True)))
+        yield table_line(columns, widths, list(zip(row, styles, strict=True)))
     if len(items) > most:
         yield Line(f"and {count_text(len(items) - most)} more", style="dim")
-
-
-def _line(
-    columns: Sequence[TableColumn],
-    widths: Sequence[int | None],
-    cells: Sequence[tuple[str, str]],
-) -> Line:
-    line = Line()
-    for column, width, (text, style) in zip(columns, widths, cells, strict=True):
-        if width is None:
-            continue
-        if line.parts:
-            line.append(" " * GAP)
-        line.append(padded(text, width, right=column.right), style)
-    line.rstrip()
-    return line
 
 
 def _style(shown_column: _Shown, item: _Item) -> str:

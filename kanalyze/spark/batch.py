@@ -285,12 +285,7 @@ def _changed_row(file: InputFile, run: RunPlan) -> AnomalyRow:
     old = run.before.read[file.identity]
     detail = f"{name}: has changed since it was read ({old} B then, {file.total_bytes} B now)"
     anomaly = Anomaly(AnomalyKind.CAPTURE_UNREADABLE, detail=f"{detail}: left out")
-    row = anomaly_row(anomaly, place=_nowhere, client_side=None, api_name=None)
-    return row._replace(capture=name)
-
-
-def _nowhere(number: int) -> tuple[str, int | None]:
-    raise AssertionError(f"what is left out has no packet {number}")
+    return anomaly_row(anomaly)._replace(capture=name)
 
 
 def _empty_summary() -> dict[str, Any]:

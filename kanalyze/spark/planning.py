@@ -74,17 +74,12 @@ class Readings:
         def place(number: int) -> tuple[str, int | None]:
             return report.capture, number + before
 
-        return anomaly_row(anomaly, place=place, client_side=None, api_name=None)
+        return anomaly_row(anomaly, place=place)
 
 
 def _left_out(capture: str, reason: str) -> AnomalyRow:
     anomaly = Anomaly(AnomalyKind.CAPTURE_UNREADABLE, detail=reason)
-    row = anomaly_row(anomaly, place=_nowhere, client_side=None, api_name=None)
-    return row._replace(capture=capture)
-
-
-def _nowhere(number: int) -> tuple[str, int | None]:
-    raise AssertionError(f"a capture that was left out has no packet {number}")
+    return anomaly_row(anomaly)._replace(capture=capture)
 
 
 def _when(report: CaptureReport) -> tuple[int, str, int]:

@@ -277,18 +277,11 @@ def _connections(plan: Plan, part: Part) -> Iterator[RowBlock]:
 
 
 def _anomalies(plan: Plan, part: Part) -> Iterator[RowBlock]:
-    left_out = [
-        anomaly_row(anomaly, place=_nowhere, client_side=None, api_name=None)
-        for anomaly in part.unreadable
-    ]
+    left_out = [anomaly_row(anomaly) for anomaly in part.unreadable]
     yield _block([row for row in left_out if plan.row_filter.matches_anomaly(row)], plan)
     if not part.is_empty:
         for rows in plan.analysis(part).anomaly_batches():
             yield _block(rows, plan)
-
-
-def _nowhere(number: int) -> tuple[str, int | None]:
-    raise AssertionError(f"a capture that was left out has no packet {number}")
 
 
 def _packets(plan: Plan, part: Part, choose: _Choose) -> Iterator[pa.RecordBatch]:

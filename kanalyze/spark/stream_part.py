@@ -145,14 +145,6 @@ def _kept(folder: Folder, name: str) -> bytes:
     return body
 
 
-class _KnownPlaces(Places):
-    """Places that can be told to the next batch."""
-
-    def all_runs(self) -> list[tuple[int, int, int]]:
-        """Return the first packet, the capture and the number in it of all runs."""
-        return list(zip(self._first, self._capture, self._within, strict=True))
-
-
 class _NumberedOn:
     """Captures whose packets are numbered on from those before; a ``stages.Captures``."""
 
@@ -161,7 +153,7 @@ class _NumberedOn:
 
     def __init__(self, captures: Sequence[FoundCapture], before: _Left) -> None:
         self._before = before
-        self._places = _KnownPlaces()
+        self._places = Places()
         self._captures = MergedCaptures(captures, stores=Stores(), places=self._places)
         self.names = self._captures.names
         self.anomalies: list[Anomaly] = self._captures.anomalies
@@ -194,7 +186,7 @@ class _NumberedOn:
         packets = self._before.packets
         runs = [
             _Run(first + packets, self.names[capture], within)
-            for first, capture, within in self._places.all_runs()[-_MOST_RUNS:]
+            for first, capture, within in self._places.latest(_MOST_RUNS)[1]
         ]
         kept = [*self._before.runs, *runs][-_MOST_RUNS:]
         return _Left(packets + self._captures.packets, kept, frozen)

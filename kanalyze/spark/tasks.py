@@ -214,10 +214,7 @@ class _Capture:
         return self._control(REPORT_BUCKET, reported(report))
 
     def _anomalies(self, anomalies: Iterable[Anomaly]) -> Iterator[pa.RecordBatch]:
-        rows = [
-            anomaly_row(anomaly, place=self._place, client_side=None, api_name=None)
-            for anomaly in anomalies
-        ]
+        rows = [anomaly_row(anomaly, place=self._place) for anomaly in anomalies]
         if rows:
             yield self._control(ANOMALY_BUCKET, _anomaly_stream(rows))
 
@@ -340,7 +337,7 @@ def _requests(
     report = BucketReport(
         bucket,
         analysis.quality,
-        analysis.open_quality,
+        analysis.take_open_quality(),
         statistics,
         analysis.names.told,
         frozenset(analysis.names.unnamed),
