@@ -47,6 +47,7 @@ _KINDS: Final[Mapping[str, tuple[str, ...]]] = {
     "net.findings": ("Findings",),
     "net.fragments": ("FragmentLimits", "Fragments"),
     "net.headers": ("HeaderReader",),
+    "net.idle": ("Ages",),
     "net.limits": ("ReassemblyLimits",),
     "net.meter": ("Meter",),
     "net.notes": ("NetCounters", "Notes"),

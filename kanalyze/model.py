@@ -212,9 +212,10 @@ def _elapsed_ns(begin_ns: int | None, end_ns: int | None) -> int | None:
     return end_ns - begin_ns
 
 
-ConnectionEnd: TypeAlias = Literal["fin", "reset", "open", "reused", "limit"]
+ConnectionEnd: TypeAlias = Literal["fin", "reset", "open", "reused", "limit", "idle"]
 """Why nothing more is told of a connection: both ends sent a FIN; one sent a RST; the capture was
-over first; a new connection took the ports without a close of this one; too many were open."""
+over first; a new connection took the ports without a close of this one; too many were open; it was
+silent for so long that it counts as forgotten."""
 
 
 class TcpConnection:

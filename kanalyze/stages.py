@@ -147,6 +147,7 @@ class Stages:
         every_anomaly: bool = False,
         by_columns: frozenset[int] = frozenset(),
         share: Share = EVERYTHING,
+        idle_ns: int | None = None,
     ) -> None:
         """Set up the stages.
 
@@ -161,10 +162,11 @@ class Stages:
                 counted in any case.
             by_columns: keys of the APIs whose exchanges may come as columns.
             share: which connections to follow; the first share counts what belongs to none.
+            idle_ns: silence after which a connection is given up; None for never.
         """
         bounds = MemoryBounds.of(DEFAULT_MEMORY_BYTES) if memory is None else memory
         self._reassembler = Reassembler(
-            ReassemblyLimits.of_memory(bounds.reassembly_bytes),
+            ReassemblyLimits.of_memory(bounds.reassembly_bytes, idle_ns),
             measure=connections,
             every_anomaly=every_anomaly,
             share=share,
@@ -208,6 +210,12 @@ class Stages:
     def open_connections(self) -> int:
         """TCP connections that have not ended."""
         return self._reassembler.open_connections
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes held of open connections: behind holes, undecided, of messages not ended."""
+        tracker = self._tracker
+        return self._reassembler.held_bytes + tracker.held_bytes + tracker.kafka_held_bytes
 
     def count_anew(self) -> None:
         """Let :attr:`net` and :attr:`counts` begin at zero; what is open stays open."""

@@ -95,7 +95,8 @@ class ConnectionRow(NamedTuple):
         Meaning(
             "string",
             "fin (both ends closed), reset, open (the capture ended first), reused (a new "
-            "connection took the ports), limit (too many were open; the rest is another row)",
+            "connection took the ports), limit (too many were open; the rest is another row), idle "
+            "(silent for long, kanalyze live alone; as limit)",
         ),
     ]
     handshake_rtt_ns: Annotated[

@@ -59,8 +59,8 @@ class ClosedPairs:
     def add(self, state: ConnectionState) -> None:
         """Remember a connection that is closed."""
         lower, higher = state.directions
-        # What follows one that was closed for want of room is no late packet.
-        is_cut_off = state.tcp.end == "limit"
+        # What follows one that was closed for want of room, or of patience, is no late packet.
+        is_cut_off = state.tcp.end in ("limit", "idle")
         self._closed[state.pair] = _Closed(
             number=state.tcp.connection_number,
             closed_ns=state.tcp.last_time_ns,

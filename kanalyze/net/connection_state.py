@@ -43,7 +43,17 @@ _CONTROL: Final = SYN | FIN | RST
 class ConnectionState:
     """Both directions of a connection that ``first`` belongs to (which is yet to be received)."""
 
-    __slots__ = ("_limits", "_notes", "_writers", "directions", "meter", "pair", "tcp", "update")
+    __slots__ = (
+        "_limits",
+        "_notes",
+        "_writers",
+        "directions",
+        "meter",
+        "pair",
+        "seen",
+        "tcp",
+        "update",
+    )
 
     def __init__(
         self,
@@ -77,6 +87,8 @@ class ConnectionState:
             self.tcp.measures = TcpMeasures()
             indices = (int(from_higher), int(not from_higher))
             self.meter = Meter(self.tcp.measures, indices, all_timed)
+        self.seen = 0
+        """The step (:class:`~kanalyze.net.idle.Ages`) in which it was last not silent."""
         self.update: StreamUpdate | None = None
         """What the present batch has added so far."""
         self._writers: tuple[StreamWriter, StreamWriter] | None = None

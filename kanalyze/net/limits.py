@@ -58,18 +58,20 @@ class ReassemblyLimits(NamedTuple):
     timed_segments: int = 1 << 20
     """Segments that wait for their acknowledgment, where round trips are measured, in all;
     beyond, those that wait give no sample. Each takes 24 bytes."""
+    idle_ns: int | None = None
+    """Silence after which an open connection is closed; None for never, where a capture ends."""
     stray_segments: int = 16
     """Segments in a row that cannot be of their connection, before they are taken for a new
     connection whose SYN was not captured."""
 
     @classmethod
-    def of_memory(cls, total_bytes: int) -> ReassemblyLimits:
+    def of_memory(cls, total_bytes: int, idle_ns: int | None = None) -> ReassemblyLimits:
         """Return limits with which a reassembler keeps below so many bytes between two batches.
 
         Half is for what is held back, a quarter for open connections (4.6 kB each, measured),
         an eighth each for closed pairs (640 bytes) and for segments that wait for their
         acknowledgment (32 bytes). While a batch is worked on, what it adds comes on top; and so do
-        always 0.2 MB of headers, which are kept to tell duplicates.
+        always 0.2 MB of headers, which are kept to tell duplicates. ``idle_ns`` is as above.
 
         Raises:
             ValueError: less than 1 MiB.
@@ -83,4 +85,5 @@ class ReassemblyLimits(NamedTuple):
             connections=total_bytes // 4 // _OPEN_CONNECTION_BYTES,
             closed_pairs=total_bytes // 8 // _CLOSED_PAIR_BYTES,
             timed_segments=total_bytes // 8 // _TIMED_SEGMENT_BYTES,
+            idle_ns=idle_ns,
         )

@@ -22,6 +22,7 @@ from kanalyze.net.closed_pairs import ClosedPairs
 from kanalyze.net.connection_state import ConnectionState
 from kanalyze.net.duplicates import Duplicates
 from kanalyze.net.headers import HeaderReader
+from kanalyze.net.idle import Ages
 from kanalyze.net.limits import ReassemblyLimits
 from kanalyze.net.notes import Notes
 from kanalyze.net.output import DUPLICATE
@@ -86,6 +87,7 @@ class Reassembler:
         self._holding: dict[Pair, ConnectionState] = {}
         """Those with a hole, or nearly: looked at after each batch."""
         self._closed = ClosedPairs(self._limits)
+        self._ages = None if self._limits.idle_ns is None else Ages(self._limits.idle_ns)
         self._opened: list[tuple[int, ConnectionState]] = []
         """Connections without a serial yet, with the number of their first packet."""
         self._updates: list[StreamUpdate] = []
@@ -156,9 +158,12 @@ class Reassembler:
         if marks is not None and passed:
             measure_passed(passed, sorted_batch, marks)
         self._duplicates.remember(segments)
-        self._give_up_old_holes(int(segments.time_ns.max()), shared)
+        now_ns = int(segments.time_ns.max())
+        self._give_up_old_holes(now_ns, shared)
         self._bound_held_bytes(shared)
         self._bound_connections(shared)
+        if self._ages is not None:
+            self._close_idle(self._ages, now_ns, shared)
         self._bound_timed_segments()
         return self._end_batch()
 
@@ -326,6 +331,13 @@ class Reassembler:
                 )
             )
             self._close(state, shared, "limit")
+
+    def _close_idle(self, ages: Ages, now_ns: int, shared: Segments) -> None:
+        for state in self._touched:
+            state.seen = ages.now
+        if ages.pass_time(now_ns):
+            for state in [each for each in self._open.values() if ages.is_idle(each.seen)]:
+                self._close(state, shared, "idle")
 
     def _bound_timed_segments(self) -> None:
         if self._timed is None or self._timed.count <= self._limits.timed_segments:

@@ -27,7 +27,7 @@ def connection_status(row: ConnectionRow) -> str:
     """
     if row.end == "reset":
         return "error"
-    return "unanswered" if _trouble(row) != MISSING or row.end == "limit" else "ok"
+    return "unanswered" if _trouble(row) != MISSING or row.end in ("limit", "idle") else "ok"
 
 
 def _both(client: int | None, broker: int | None) -> int | None:

@@ -68,8 +68,9 @@ def test_payload_is_late_a_few_times_only():
     assert [remembered.is_late(PAIR, piece(11, length=5)) for _ in range(3)] == [True, True, False]
 
 
-def test_payload_on_a_pair_that_was_closed_for_want_of_room_is_not_late():
-    assert not pairs(closed("limit")).is_late(PAIR, piece(11, length=5))
+@pytest.mark.parametrize("end", ["limit", "idle"])
+def test_payload_on_a_pair_that_was_given_up_is_not_late(end):
+    assert not pairs(closed(end)).is_late(PAIR, piece(11, length=5))
 
 
 def test_nothing_is_late_on_an_unknown_pair():

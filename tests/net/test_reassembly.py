@@ -653,6 +653,38 @@ def test_too_many_open_connections_close_those_that_were_silent_longest(batch_pa
     )
 
 
+SECOND = 10**9
+PATIENCE = ReassemblyLimits(idle_ns=60 * SECOND)
+
+
+def silent_and_talking(seconds: int) -> list[Packet]:
+    """One says a word and falls silent; another goes on, a word each second."""
+    silent, talking = ("10.0.0.9", 100), ("10.0.0.9", 101)
+    words = [segment(seq=at, payload=b"y", client=talking) for at in range(seconds)]
+    return timed([segment(payload=b"x", client=silent), *words], SECOND)
+
+
+def test_one_that_is_silent_for_long_is_given_up():
+    done = reassemble(silent_and_talking(120), 5, PATIENCE, finish=False)
+    (closed,) = done.collector.closed
+    assert (closed.endpoints[0].port, closed.end) == (100, "idle")
+    assert [connection.end for connection in done.connections] == ["idle", None]
+    assert done.anomalies == []
+
+
+def test_one_that_speaks_again_after_it_was_given_up_is_a_connection_of_its_own():
+    again = segment(seq=1, payload=b"z", client=("10.0.0.9", 100))
+    talk = [*silent_and_talking(120), Packet(again, START_NS + 121 * SECOND)]
+    done = reassemble(talk, 5, PATIENCE)
+    assert [connection.connection_number for connection in done.connections] == [1, 1, 2]
+    assert [connection.end for connection in done.connections] == ["idle", "open", "open"]
+
+
+def test_nobody_is_given_up_where_a_capture_ends():
+    done = reassemble(silent_and_talking(7200), 50)
+    assert {connection.end for connection in done.connections} == {"open"}
+
+
 def test_what_follows_one_that_was_closed_for_want_of_room_is_a_connection_of_its_own():
     clients = [("10.0.0.9", 100 + i) for i in range(3)]
     packets = [segment(payload=b"x", client=client) for client in clients]
