@@ -274,6 +274,21 @@ def test_a_capture_that_begins_in_the_middle_of_messages() -> None:
         assert sum(fast.column_rows.values()) > 5
 
 
+@pytest.mark.parametrize("lost", [slice(300, 340), slice(301, 340), slice(300, 301)], ids=str)
+def test_what_comes_before_and_after_a_loss_is_read_by_columns(lost: slice) -> None:
+    packets: list[bytes] = []
+    line = Line(packets).open()
+    for number in range(400):
+        request, response = message_pair(k.FETCH, 11, number)
+        line.client(request).broker(response)
+    del packets[lost]
+    data = capture_of(packets)
+    fast = read(streams_of(data), most_packets=lambda: MOST_AT_ONCE)
+    expected = read(streams_of(data), most_packets=lambda: MOST_AT_ONCE, by_columns=False)
+    assert_same(fast, expected)
+    assert sum(fast.column_rows.values()) > 300
+
+
 def segments(message: bytes) -> list[bytes]:
     return [message[at : at + MOST_SEGMENT] for at in range(0, len(message), MOST_SEGMENT)]
 

@@ -312,23 +312,23 @@ class ColumnReader:
 
     # -- what became of it ------------------------------------------------------------------------
 
-    def take(self, index: int, ended: Ended) -> int:
+    def take(self, index: int, ended: Ended, latest: int = 0) -> int:
         """Go on with the offer at an index as far as it was read, and in the usual way after.
 
-        Returns the last packet that any of its exchanges ended in, as :meth:`Ended.add`.
+        Returns the last packet that any of its exchanges ended in, as :meth:`Ended.add`, which
+        ``latest`` is from, where some ended before.
         """
         offer, middle = self._offers[index], self._middles[index]
         connection = offer.connection
         self._peers.append(None)
         self._lost_ns.append(-1)
         if middle is None:
-            return ended.add(_feed(offer, (0, 0), _ends_of(offer)))
+            return ended.add(_feed(offer, (0, 0), _ends_of(offer)), latest)
         asked, answered = offer.requests, offer.responses
         begins = (asked.cuts.place(middle.first), answered.cuts.place(middle.first + middle.shift))
         ends = (asked.cuts.place(middle.last), answered.cuts.place(middle.last + middle.shift))
-        latest = 0
         if begins != (0, 0):
-            latest = ended.add(_feed(offer, (0, 0), begins))
+            latest = ended.add(_feed(offer, (0, 0), begins), latest)
         ids = self._heads.correlation_id[asked.first + middle.first : asked.first + middle.last]
         if not connection.pass_answered(int(ids[0]), len(ids)):
             return ended.add(_feed(offer, begins, _ends_of(offer)), latest)

@@ -171,12 +171,19 @@ class KafkaConnection:
     def is_plain(self) -> bool:
         """Whether all that is told of what comes next are frames, and nobody wants their bytes."""
         return (
-            self._requests.is_at_frames
-            and self._responses.is_at_frames
-            and not (self._early or self._losses[0] or self._losses[1])
+            self.is_in_step
             and not self._raw_tokens
             and not self._pairing.repeats
             and self._keep is None
+        )
+
+    @property
+    def is_in_step(self) -> bool:
+        """Whether the next frame of either direction is known, and no loss is felt any more."""
+        return (
+            self._requests.is_at_frames
+            and self._responses.is_at_frames
+            and not (self._early or self._losses[0] or self._losses[1])
         )
 
     @property
@@ -472,6 +479,8 @@ class KafkaConnection:
         exchange = self._pairing.answer(correlation_id, frame.start_packet)
         self._take_given_up()
         if exchange is not None:
+            if self._early:
+                self._orphan_earlier(frame)
             self._answer(exchange, frame)
         elif self._raw_tokens:
             self._findings.decoded_bytes += frame.length
@@ -487,6 +496,19 @@ class KafkaConnection:
             oldest, _ = self._early.pop(0)
             self._early_bytes -= oldest.held_bytes
             self._orphan(oldest)
+
+    def _orphan_earlier(self, frame: Frame) -> None:
+        """Give up kept responses before one whose request came.
+
+        Responses come in the order of their requests (the protocol guide's "Network"): theirs
+        would have come before it.
+        """
+        later = [kept for kept in self._early if kept[0].stream_offset > frame.stream_offset]
+        for earlier, _ in self._early:
+            if earlier.stream_offset <= frame.stream_offset:
+                self._early_bytes -= earlier.held_bytes
+                self._orphan(earlier)
+        self._early = later
 
     def _answer_early(self, exchange: Exchange) -> bool:
         """Pair a request with a response that was read before it."""

@@ -17,6 +17,7 @@ from kanalyze.connection.ended import ConnectionCounts, EndedConnection
 from kanalyze.connection.exchange import Peers
 from kanalyze.connection.kafka import PATIENCE_BYTES, KafkaConnection
 from kanalyze.connection.locate import RequestLocator
+from kanalyze.connection.loss import divide, last_packet_about, loss_packet
 from kanalyze.connection.order import Ended
 from kanalyze.connection.tls import is_alert, is_client_hello
 from kanalyze.connection.undecided import Judge, Undecided, client_hello_side
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from kanalyze.connection.exchange import Exchange
     from kanalyze.connection.kafka import Keep
     from kanalyze.connection.kafka07 import Kafka07Connection
+    from kanalyze.connection.loss import Items
     from kanalyze.connection.reader import MessageReader
     from kanalyze.connection.undecided import Found
     from kanalyze.model import StreamItem, StreamUpdate, TcpConnection
@@ -40,6 +42,10 @@ BrokerSide: TypeAlias = "Callable[[str, int], bool]"
 
 _MOST_UNDECIDED_BYTES = 64 * 1024 * 1024
 _MOST_KAFKA_BYTES = 192 * 1024 * 1024
+_SEGMENTS_ABOUT_A_LOSS = 32
+"""Of each direction, looked at before the rest is offered to be read by columns; then four times as
+many."""
+_NOTHING: Items = ([], [])
 
 _Connection: TypeAlias = "KafkaConnection | Kafka07Connection"
 
@@ -64,6 +70,20 @@ class _Kafka:
             self.requests += 1
             if self.client_id is None:
                 self.client_id = exchange.client_id
+
+
+class _Offered:
+    """What is read by columns of what a batch added to a connection."""
+
+    __slots__ = ("kafka", "latest", "rest", "update")
+
+    def __init__(self, update: StreamUpdate, kafka: _Kafka, rest: Items) -> None:
+        self.update = update
+        self.kafka = kafka
+        self.rest = rest
+        """What comes after it, for there was a loss."""
+        self.latest = 0
+        """The last packet that any of its exchanges before this ended in."""
 
 
 class _Ignored(NamedTuple):
@@ -126,7 +146,7 @@ class ConnectionTracker:
         self._by_columns = by_columns if keep is None and not collect_ended else frozenset()
         self._columns: ColumnReader | None = None
         """Of the batch that is being read."""
-        self._offered: list[tuple[StreamUpdate, _Kafka]] = []
+        self._offered: list[_Offered] = []
         self.counts = ConnectionCounts()
 
     @property
@@ -155,17 +175,18 @@ class ConnectionTracker:
     def feed_batch(self, updates: Iterable[StreamUpdate]) -> Ended:
         """Take in what a batch added to connections; return the exchanges it completes."""
         ended = Ended()
-        self._columns = ColumnReader(self._reader, self._by_columns) if self._by_columns else None
+        columns = self._columns = self._new_columns()
         for update in updates:
-            ended.add(self.feed(update))
-        columns, self._columns = self._columns, None
-        offered, self._offered = self._offered, []
-        if columns is not None and offered:
-            columns.read()
-            for index, (update, kafka) in enumerate(offered):
-                latest = columns.take(index, ended)
-                ended.add(self._go_on(update, kafka, []), latest)
-            columns.finish(ended)
+            self._add(update, self.feed(update), ended)
+        rests = self._read_offered(columns, ended)
+        if rests:
+            columns = self._columns = self._new_columns()
+            for one in rests:
+                exchanges = self._after_loss(one.update, one.kafka, one.rest)
+                exchanges = self._end_reading(one.update, one.kafka, exchanges)
+                self._add(one.update, exchanges, ended, one.latest)
+            self._read_offered(columns, ended)
+        self._columns = None
         return ended
 
     def feed(self, update: StreamUpdate) -> list[Exchange]:
@@ -183,27 +204,94 @@ class ConnectionTracker:
             exchanges = self._decide(update)
             kafka = self._kafka.get(serial)
         if kafka is not None:
-            if self._offered and self._offered[-1][0] is update:
-                return []
-            return self._go_on(update, kafka, exchanges)
+            return self._end_reading(update, kafka, exchanges)
         if update.closed and serial in self._ignored:
             self._end_ignored(update.connection)
         return exchanges
 
-    def _read(
-        self,
-        update: StreamUpdate,
-        kafka: _Kafka,
-        items: tuple[list[StreamItem], list[StreamItem]],
-    ) -> list[Exchange]:
+    # -- reading ----------------------------------------------------------------------------------
+
+    def _new_columns(self) -> ColumnReader | None:
+        return ColumnReader(self._reader, self._by_columns) if self._by_columns else None
+
+    def _read(self, update: StreamUpdate, kafka: _Kafka, items: Items) -> list[Exchange]:
         """Read what was added to a Kafka connection, now or with the others of the batch."""
-        connection, columns = kafka.connection, self._columns
+        connection = kafka.connection
+        if not isinstance(connection, KafkaConnection):
+            return connection.feed(items)
+        if not connection.is_in_step:
+            return self._after_loss(update, kafka, items)
+        packet = loss_packet(items)
+        before, rest = (items, _NOTHING) if packet is None else divide(items, packet - 1)
+        if self._offer(update, kafka, before, rest):
+            return []
+        exchanges = connection.feed(before)
+        if any(rest):
+            exchanges += self._after_loss(update, kafka, rest)
+        return exchanges
+
+    def _after_loss(self, update: StreamUpdate, kafka: _Kafka, items: Items) -> list[Exchange]:
+        """Read on where bytes are missing: in a few pieces until it is in step, then as ever.
+
+        The pieces are the same whether there are columns or not: what is found after a loss depends
+        on how much is there to look at.
+        """
+        connection, exchanges = kafka.connection, []
+        segments = _SEGMENTS_ABOUT_A_LOSS
+        is_in_step = False
+        while any(items) and not is_in_step:
+            about, items = divide(items, last_packet_about(items, segments))
+            exchanges += connection.feed(about)
+            is_in_step = isinstance(connection, KafkaConnection) and connection.is_in_step
+            segments *= 4
+        if any(items) and not self._offer(update, kafka, items, _NOTHING):
+            exchanges += connection.feed(items)
+        return exchanges
+
+    def _offer(self, update: StreamUpdate, kafka: _Kafka, items: Items, rest: Items) -> bool:
+        """Tell whether items are read by columns, with the others of the batch; then the rest."""
+        columns, connection = self._columns, kafka.connection
         if columns is None or not isinstance(connection, KafkaConnection):
-            return connection.feed(items)
+            return False
         if not columns.offer(connection, items):
-            return connection.feed(items)
-        self._offered.append((update, kafka))
-        return []
+            return False
+        self._offered.append(_Offered(update, kafka, rest))
+        return True
+
+    def _read_offered(self, columns: ColumnReader | None, ended: Ended) -> list[_Offered]:
+        """Read what was offered; return those of which there is a rest."""
+        offered, self._offered = self._offered, []
+        if columns is None or not offered:
+            return []
+        columns.read()
+        rests = []
+        for index, one in enumerate(offered):
+            one.latest = columns.take(index, ended, one.latest)
+            if any(one.rest):
+                rests.append(one)
+            else:
+                ended.add(self._go_on(one.update, one.kafka, []), one.latest)
+        columns.finish(ended)
+        return rests
+
+    def _add(
+        self, update: StreamUpdate, exchanges: list[Exchange], ended: Ended, latest: int = 0
+    ) -> None:
+        latest = ended.add(exchanges, latest)
+        if self._is_offered(update):
+            self._offered[-1].latest = latest
+
+    def _is_offered(self, update: StreamUpdate) -> bool:
+        """Tell whether the connection that was looked at last is yet to be read by columns."""
+        return bool(self._offered) and self._offered[-1].update is update
+
+    def _end_reading(
+        self, update: StreamUpdate, kafka: _Kafka, exchanges: list[Exchange]
+    ) -> list[Exchange]:
+        """Go on, where a connection was read; what it was offered for is read before that."""
+        if self._is_offered(update):
+            return exchanges
+        return self._go_on(update, kafka, exchanges)
 
     def _go_on(
         self, update: StreamUpdate, kafka: _Kafka, exchanges: list[Exchange]

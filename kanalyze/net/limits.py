@@ -17,6 +17,7 @@ _OPEN_CONNECTION_BYTES: Final = 4608
 _CLOSED_PAIR_BYTES: Final = 640
 _TIMED_SEGMENT_BYTES: Final = 32
 _LEAST_BYTES: Final = 1 << 20
+_ENDLESS_PAIRS: Final = 16_384
 
 
 class ReassemblyLimits(NamedTuple):
@@ -71,7 +72,10 @@ class ReassemblyLimits(NamedTuple):
         Half is for what is held back, a quarter for open connections (4.6 kB each, measured),
         an eighth each for closed pairs (640 bytes) and for segments that wait for their
         acknowledgment (32 bytes). While a batch is worked on, what it adds comes on top; and so do
-        always 0.2 MB of headers, which are kept to tell duplicates. ``idle_ns`` is as above.
+        always 0.2 MB of headers, which are kept to tell duplicates.
+
+        ``idle_ns`` is as above. With it there is no end, and so fewer closed pairs: what may not
+        grow for ever shall be full soon, not after a day.
 
         Raises:
             ValueError: less than 1 MiB.
@@ -79,11 +83,12 @@ class ReassemblyLimits(NamedTuple):
         if total_bytes < _LEAST_BYTES:
             raise ValueError(f"too little memory for reassembly: {total_bytes} bytes")
         held_bytes = total_bytes // 2
+        closed_pairs = total_bytes // 8 // _CLOSED_PAIR_BYTES
         return cls(
             held_bytes=held_bytes,
             held_bytes_per_direction=min(cls().held_bytes_per_direction, held_bytes // 4),
             connections=total_bytes // 4 // _OPEN_CONNECTION_BYTES,
-            closed_pairs=total_bytes // 8 // _CLOSED_PAIR_BYTES,
+            closed_pairs=closed_pairs if idle_ns is None else min(closed_pairs, _ENDLESS_PAIRS),
             timed_segments=total_bytes // 8 // _TIMED_SEGMENT_BYTES,
             idle_ns=idle_ns,
         )

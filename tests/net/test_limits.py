@@ -7,7 +7,8 @@ from kanalyze.net.limits import ReassemblyLimits
 
 def test_all_limits_have_a_bound_above_0_unless_told_otherwise():
     limits = ReassemblyLimits()
-    assert all(limit > 0 for limit in limits)
+    assert limits.idle_ns is None  # a capture ends
+    assert all(limit > 0 for limit in limits._replace(idle_ns=1))
 
 
 def test_all_directions_together_may_hold_more_than_one():
@@ -17,7 +18,7 @@ def test_all_directions_together_may_hold_more_than_one():
 
 @pytest.mark.parametrize("total_bytes", [1 << 20, 16 << 20, 1 << 30, 1 << 36])
 def test_limits_of_a_memory_have_shares_of_it(total_bytes):
-    limits = ReassemblyLimits.of_memory(total_bytes)
+    limits = ReassemblyLimits.of_memory(total_bytes, idle_ns=1)
     assert all(limit > 0 for limit in limits)
     assert limits.held_bytes == total_bytes // 2
     assert limits.held_bytes > 2 * limits.held_bytes_per_direction
@@ -31,6 +32,12 @@ def test_more_memory_allows_more_and_patience_stays_the_same():
     assert large.connections >= 99 * small.connections
     assert large.closed_pairs >= 99 * small.closed_pairs
     assert large.hole_ns == small.hole_ns == ReassemblyLimits().hole_ns
+
+
+def test_what_has_no_end_soon_remembers_all_that_it_ever_will():
+    capture, endless = (ReassemblyLimits.of_memory(1 << 30, idle_ns) for idle_ns in (None, 1))
+    assert endless.closed_pairs < capture.closed_pairs // 4
+    assert endless._replace(idle_ns=None, closed_pairs=capture.closed_pairs) == capture
 
 
 @pytest.mark.parametrize("total_bytes", [-1, 0, (1 << 20) - 1])
