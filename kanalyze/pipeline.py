@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 from kanalyze.analysis.block import RowBatch
 from kanalyze.analysis.extract import Extractors
 from kanalyze.analysis.filters import RowFilter, parse_broker
+from kanalyze.analysis.in_flight import InFlight, in_flight
 from kanalyze.analysis.name_search import NameReader
 from kanalyze.analysis.quality import CaptureQuality
 from kanalyze.analysis.row_batches import BatchMaker
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
     from kanalyze.connection.exchange import Exchange
     from kanalyze.connection.kafka import Keep
     from kanalyze.connection.tracker import BrokerSide
-    from kanalyze.model import Anomaly
+    from kanalyze.model import Anomaly, AnomalyKind
     from kanalyze.stages import Captures, Step
 
 __all__ = ["Analysis", "CaptureInput", "broker_side"]
@@ -85,6 +86,7 @@ class Analysis:
         jobs: int = 1,
         share: Share = EVERYTHING,
         source: Captures | None = None,
+        idle_ns: int | None = None,
     ) -> None:
         """Set up the stages; nothing is opened yet.
 
@@ -109,6 +111,8 @@ class Analysis:
                 all packets. What belongs to no connection comes with the first. One process reads
                 a share, whatever ``jobs`` is.
             source: what is read in place of ``captures``.
+            idle_ns: silence after which a connection is given up, and its requests without a
+                response with it; None for never. For what has no end. One process heeds it.
 
         Raises:
             UsageError: a port, a broker, the memory or the jobs make no sense.
@@ -125,6 +129,7 @@ class Analysis:
         self._jobs = jobs if share.count == 1 else 1
         self._share = share
         self._source = source
+        self._idle_ns = idle_ns
         self._workers: Workers | None = None
         self._running: Stages | None = None
         self._memory = MemoryBounds.of(max_memory_bytes)
@@ -244,6 +249,8 @@ class Analysis:
         if workers is None:
             stages = self._running = self._share_stages(self._share)
             yield from read_steps(stages, captures, self.quality, self._share)
+            # What it counted is in the quality now.
+            self._running = None
             return
         yield from workers.steps()
         self.quality.merge(workers.quality)
@@ -252,6 +259,44 @@ class Analysis:
     def open_connections(self) -> int:
         """TCP connections that are open where :meth:`batches` stands, in one process."""
         return 0 if self._running is None else self._running.open_connections
+
+    @property
+    def begun_connections(self) -> int:
+        """TCP connections seen up to where :meth:`batches` stands, in one process."""
+        return self.quality.connections + self.open_connections
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes held of open connections where :meth:`batches` stands, in one process."""
+        return 0 if self._running is None else self._running.held_bytes
+
+    def in_flight(self, before_ns: int, is_held_back: Callable[[str | None], bool]) -> InFlight:
+        """Return which requests wait for their response where :meth:`batches` stands.
+
+        In one process; with several it is not known, and none do.
+
+        Args:
+            before_ns: Unix time; of later requests some may be left out.
+            is_held_back: tells of an API's name whether brokers answer it when they like; None
+                stands for one that has no name here.
+        """
+        exchanges = () if self._running is None else self._running.in_flight(before_ns)
+        return in_flight(exchanges, self._api_name, is_held_back)
+
+    def _api_name(self, api_key: int) -> str | None:
+        api = self._catalog.api(api_key)
+        return None if api is None else api.name
+
+    def count_anomalies(self) -> dict[AnomalyKind, int]:
+        """Return how often each kind was met up to where :meth:`batches` stands, in one process.
+
+        Those of the captures themselves are among them at the end.
+        """
+        counts = {kind: total.count for kind, total in self.quality.anomalies.items()}
+        if self._running is not None:
+            for kind, count in self._running.net.anomalies.items():
+                counts[kind] = counts.get(kind, 0) + count
+        return counts
 
     @property
     def _column_apis(self) -> frozenset[int]:
@@ -364,6 +409,7 @@ class Analysis:
             every_anomaly=every_anomaly,
             by_columns=by_columns,
             share=share,
+            idle_ns=self._idle_ns,
         )
 
     def _search_names(self) -> Iterator[tuple[bytes, str]]:

@@ -217,6 +217,13 @@ class Stages:
         tracker = self._tracker
         return self._reassembler.held_bytes + tracker.held_bytes + tracker.kafka_held_bytes
 
+    def in_flight(self, before_ns: int) -> Iterator[Exchange]:
+        """Give the requests that wait for their response.
+
+        All that began before a Unix time, and some of the later ones. Between two batches.
+        """
+        return self._tracker.in_flight(before_ns)
+
     def count_anew(self) -> None:
         """Let :attr:`net` and :attr:`counts` begin at zero; what is open stays open."""
         self._reassembler.count_anew()

@@ -211,6 +211,16 @@ class KafkaConnection:
         for frame in self._requests.take():
             self._request(frame)
 
+    def in_flight(self, before_ns: int) -> list[Exchange]:
+        """Return the requests that wait for their response.
+
+        Those that came just now may not be read yet; those from before a time are.
+        """
+        if self.held_back and self.held_back[-1].segments.time_ns[-1] < before_ns:
+            held_back, self.held_back = self.held_back, []
+            self.ask(held_back)
+        return self._pairing.waiting() if len(self._pairing) else []
+
     def count_decoded(self, length: int) -> None:
         """Count bytes of frames whose body was read elsewhere."""
         self._findings.decoded_bytes += length

@@ -124,6 +124,10 @@ class Pairing:
         """Tell whether the response to a request may have come unseen."""
         return self._responses_lost and _began(exchange) < self._unsure_before
 
+    def waiting(self) -> list[Exchange]:
+        """Return the requests whose response is still to come, as far as can be told."""
+        return [exchange for exchange in self._pending if not self.may_be_lost(exchange)]
+
     def take_given_up(self) -> list[Exchange]:
         """Return the requests that no response can be told of any more, since the last call."""
         given_up, self._given_up = self._given_up, []

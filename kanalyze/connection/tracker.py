@@ -24,7 +24,7 @@ from kanalyze.connection.undecided import Judge, Undecided, client_hello_side
 from kanalyze.model import Anomaly, AnomalyKind, Gap
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from kanalyze.connection.exchange import Exchange
     from kanalyze.connection.kafka import Keep
@@ -171,6 +171,15 @@ class ConnectionTracker:
         if ignored is not None:
             return ignored.client_side
         return self._ended_sides.get(tcp.serial, self._ending_sides.get(tcp.serial))
+
+    def in_flight(self, before_ns: int) -> Iterator[Exchange]:
+        """Give the requests that wait for their response, connection by connection.
+
+        All that began before a Unix time, and some of the later ones. Between two batches.
+        """
+        for kafka in self._kafka.values():
+            if isinstance(kafka.connection, KafkaConnection):
+                yield from kafka.connection.in_flight(before_ns)
 
     def feed_batch(self, updates: Iterable[StreamUpdate]) -> Ended:
         """Take in what a batch added to connections; return the exchanges it completes."""

@@ -1,0 +1,87 @@
+"""Requests without a response: how many, and the oldest of them."""
+
+from __future__ import annotations
+
+from kanalyze.analysis.in_flight import in_flight
+from kanalyze.protocol.catalog import Catalog
+from tests.support import kafka as k
+from tests.support.columnar import ColumnTalk, by_columns_at_once
+from tests.support.streams import TIME_NS
+from tests.support.talk import BROKER, CLIENT, Talk
+
+LATE = 1 << 62
+CATALOG = Catalog()
+
+
+def name_of(api_key: int) -> str | None:
+    api = CATALOG.api(api_key)
+    return None if api is None else api.name
+
+
+def told(talk: Talk, before_ns: int = LATE, held_back: frozenset[str] = frozenset(), most: int = 5):
+    waiting = talk.tracker.in_flight(before_ns)
+    return in_flight(waiting, name_of, lambda name: name in held_back, most)
+
+
+def test_a_request_waits_until_its_response_comes() -> None:
+    talk = Talk().client(k.heartbeat(1))
+    assert told(talk).requests == 1
+    talk.broker(k.heartbeat_answer(1))
+    assert told(talk) == (0, ())
+
+
+def test_it_says_whose_request_waits_and_since_when() -> None:
+    talk = Talk().client(k.heartbeat(1)).broker(k.heartbeat_answer(1)).client(k.heartbeat(2))
+    (request,) = told(talk).oldest
+    assert (request.start_ns, request.api_name) == (TIME_NS + 3, "Heartbeat")
+    assert (str(request.client), str(request.broker)) == ("10.0.0.1:50000", "10.0.0.2:9092")
+
+
+def test_the_oldest_come_first_and_are_few() -> None:
+    talk = Talk().client(*(k.heartbeat(number) for number in range(1, 10)))
+    waiting = told(talk, most=3)
+    assert waiting.requests == 9
+    assert [request.start_ns - TIME_NS for request in waiting.oldest] == [1, 2, 3]
+
+
+def test_what_brokers_answer_when_they_like_counts_and_is_not_among_the_oldest() -> None:
+    talk = Talk().client(k.heartbeat(1), k.produce(2, 1))
+    waiting = told(talk, held_back=frozenset({"Heartbeat"}))
+    assert waiting.requests == 2
+    assert [request.api_name for request in waiting.oldest] == ["Produce"]
+
+
+def test_a_request_that_needs_no_response_waits_for_none() -> None:
+    assert told(Talk().client(k.produce(1, 0))).requests == 0
+
+
+def test_a_request_whose_response_may_be_lost_waits_no_more() -> None:
+    talk = Talk().client(k.heartbeat(1)).loses(BROKER, len(k.heartbeat_answer(1)))
+    talk.client(k.heartbeat(2)).broker(k.heartbeat_answer(2))
+    assert told(talk).requests == 0
+
+
+def test_a_connection_that_ended_waits_for_nothing() -> None:
+    assert told(Talk().client(k.heartbeat(1)).close()).requests == 0
+
+
+def test_requests_that_are_to_be_read_by_columns_are_read_when_they_waited_for_long() -> None:
+    with by_columns_at_once():
+        talk = ColumnTalk()
+        for number in range(1, 4):
+            talk.at_once((CLIENT, k.produce(number, 1)), (BROKER, k.produce_answer(number)))
+        talk.at_once(
+            (CLIENT, k.produce(4, 1)), (BROKER, k.produce_answer(4)), (CLIENT, k.produce(5, 1))
+        )
+        assert told(talk, before_ns=TIME_NS).requests == 0
+        assert [request.start_ns for request in told(talk).oldest] == [TIME_NS + 9]
+        # What was read for that is read no second time.
+        talk.broker(k.produce_answer(5))
+    assert talk.pairs() == [(number, 2 * number - 1, 2 * number) for number in range(1, 6)]
+
+
+def test_a_long_client_id_is_shortened() -> None:
+    talk = Talk().client(k.heartbeat(1)).broker(k.heartbeat_answer(1))
+    talk.client(k.heartbeat(2, client_id="x" * 5000))
+    (request,) = told(talk).oldest
+    assert request.client_id == "x" * 256 + "... (5000 characters)"
