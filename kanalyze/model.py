@@ -70,7 +70,7 @@ class PacketBatch:
         self.buffer = buffer
         """The bytes, format ``B``."""
         self.number = number
-        """Packet number over the whole input, from 1, rising by 1."""
+        """Packet number over the whole input, from 1; rising, by 1 unless packets were left out."""
         self.time_ns = time_ns
         """Unix time of capture in ns."""
         self.offset = offset

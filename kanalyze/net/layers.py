@@ -57,15 +57,22 @@ _READERS: Final[dict[int, Callable[[Packets, Places], Headers]]] = {
 _PutTogether: TypeAlias = "Callable[[Packets, FragmentColumns], Headers]"
 
 
-def find_tcp(packets: Packets, put_together: _PutTogether) -> list[TcpInIp]:
+def find_tcp(
+    packets: Packets,
+    put_together: _PutTogether,
+    notice: Callable[[Headers], object] | None = None,
+) -> list[TcpInIp]:
     """Return the TCP segments in a batch, in parts, each in the order of the packets.
 
     What is none is counted in the notes by its reason. ``put_together`` takes fragments, and gives
-    the headers of datagrams that are whole.
+    the headers of datagrams that are whole. ``notice`` is told of the headers of each round before
+    they are read: what it hears last of a packet is its innermost one.
     """
     headers = read_link_headers(packets)
     found: list[TcpInIp] = []
     for _ in range(_MAX_ROUNDS):
+        if notice is not None:
+            notice(headers)
         headers = _one_round(packets, headers, put_together, found)
         if not len(headers):
             return found

@@ -6,7 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kanalyze.net.columns import Packets
 from kanalyze.net.headers import read_headers
+from kanalyze.net.kinds import ETHERNET, IPV4
+from kanalyze.net.layers import find_tcp
 from kanalyze.net.notes import Notes
 from tests.support.packets import Packet, ethernet, ipv4, make_batch, tcp
 from tests.support.wrapped import INNER, INNER_V6, PAYLOAD, wrapped
@@ -197,3 +200,19 @@ def test_names_are_few_whatever_the_wire_says():
     assert len(notes.counters.other_packets) == 257
     assert notes.counters.other_packets["other"] == 744
     assert sum(notes.counters.other_packets.values()) == notes.counters.not_ip == 1000
+
+
+def test_every_header_is_noticed_before_it_is_read_the_innermost_last():
+    batch = make_batch(
+        [packet("IPv4 in VXLAN"), Packet(ethernet(ipv4(tcp()))), Packet(OTHERS["ARP"])]
+    )
+    heard: list[list[tuple[int, int]]] = []
+    found = find_tcp(
+        Packets(batch, Notes()),
+        lambda packets, columns: pytest.fail("there are no fragments"),
+        lambda headers: heard.append(
+            list(zip(headers.places.row.tolist(), headers.kind.tolist(), strict=True))
+        ),
+    )
+    assert heard == [[(0, IPV4), (1, IPV4), (2, 0x0806)], [(0, ETHERNET)], [(0, IPV4)]]
+    assert sorted(row for part in found for row in part.places.row.tolist()) == [0, 1]

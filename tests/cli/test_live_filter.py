@@ -1,0 +1,126 @@
+"""``kanalyze live -`` with ``--port``, ``--host`` and ``--filter``: a pipe, filtered here."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kanalyze.cli.main import main
+from tests.support import libpcap
+from tests.support.captures import path
+from tests.support.disorder import packets_of
+from tests.support.packets import Packet, make_batch, pcap_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+KANALYZE = [sys.executable, "-c", "from kanalyze.cli.main import run; run()"]
+LONG_S = 30.0
+PLACES = ("request_packet", "response_packet")
+
+
+def run(*argv: str, data: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [*KANALYZE, *argv], input=data, capture_output=True, timeout=LONG_S, check=False
+    )
+
+
+def rows_in(done: subprocess.CompletedProcess[bytes]) -> list[dict[str, Any]]:
+    assert (done.returncode, done.stderr) == (0, b"")
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    for row in rows:
+        del row["capture"]
+    return sorted(rows, key=repr)
+
+
+def captured(name: str) -> list[Packet]:
+    return [
+        Packet(one.data, one.time_ns, one.wire_bytes, one.link_type) for one in packets_of(name)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "argv", "expression"),
+    [
+        ("cluster", ["--port", "9103"], "tcp port 9103"),
+        ("cluster", ["--port", "9103", "--port", "9092"], "tcp and port 9103 or 9092"),
+        ("cluster", ["--filter", "port 9092 or 9113"], "port 9092 or 9113"),
+        ("cluster", ["--filter", "less 9000", "--port", "9103"], "less 9000 and port 9103"),
+        ("any", ["--host", "127.0.0.0/8"], "tcp and net 127.0.0.0/8"),
+        ("ipv6", ["--host", "::1"], "tcp and host ::1"),
+        ("ipv6", ["--filter", "not src portrange 44140-44170"], "not src portrange 44140-44170"),
+    ],
+)
+def test_rows_are_those_of_a_capture_that_was_filtered(name, argv, expression, tmp_path: Path):
+    packets = captured(name)
+    is_taken = libpcap.taken(expression, make_batch(packets))
+    numbers = [number for number, taken in enumerate(is_taken, 1) if taken]
+    filtered = tmp_path / "filtered.pcap"
+    kept = [packets[number - 1] for number in numbers]
+    filtered.write_bytes(pcap_file(kept, link_type=kept[0].link_type))
+    ports = [word for at in range(len(argv)) if argv[at] == "--port" for word in argv[at : at + 2]]
+    expected = rows_in(run("requests", "--format", "jsonl", *ports, str(filtered)))
+    # Packets have the numbers that they have in the whole capture.
+    for row in expected:
+        row.update({place: numbers[row[place] - 1] for place in PLACES if row[place] is not None})
+    report = tmp_path / "report.json"
+    words = ["live", "-", "--format", "rows", "--json", str(report), *argv]
+    found = rows_in(run(*words, data=path(name).read_bytes()))
+    assert found == sorted(expected, key=repr)
+    assert len(found) > 5
+    assert json.loads(report.read_bytes())["capture"]["packets"] == len(numbers)
+
+
+def test_where_nothing_matches_it_comes_to_its_end():
+    data = path("basics").read_bytes()
+    done = run("live", "-", "--format", "rows", "--port", "1", data=data)
+    assert rows_in(done) == []
+
+
+@pytest.mark.parametrize(
+    ("argv", "told"),
+    [
+        (["--filter", "porte 22"], "filter 'porte 22': 'porte' is not understood; of tcpdump's"),
+        (["--filter", "tcp) or (udp", "--port", "1"], "')' cannot stand where it does"),
+        (["--filter", "host broker"], "'broker' is not an address (names are not looked up)"),
+        (["--filter", "port 1\n22"], "filter 'port 1\\n22': '22': nothing before it says what"),
+        (["--host", "broker"], "not an address or a network: 'broker'"),
+    ],
+)
+def test_what_is_not_understood_is_told_in_one_line(argv, told, capsys, tmp_path):
+    assert main(["live", "-", *argv, "--write", str(tmp_path / "rows")]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("kanalyze: ")
+    assert told in err
+    assert err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+# -- an interface, where nothing can be compiled for the kernel -----------------------------------
+
+NO_LIBPCAP = "a filter in the kernel needs libpcap, which is not found"
+
+
+@pytest.fixture
+def without_libpcap(monkeypatch) -> None:
+    monkeypatch.setattr("kanalyze.capture.live_filter.why_not_compiled", lambda: NO_LIBPCAP)
+
+
+@pytest.mark.usefixtures("without_libpcap")
+@pytest.mark.parametrize(
+    ("argv", "told"),
+    [
+        (["-i", "lo", "--filter", "vlan 3"], "filter 'vlan 3': 'vlan' is not understood"),
+        (["-i", "no-such-one", "--filter", "tcp"], "no-such-one: no such interface"),
+    ],
+)
+def test_what_is_wrong_is_all_that_is_told(argv, told, capsys):
+    assert main(["live", *argv]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith(f"kanalyze: {told}")
+    assert err.count("\n") == 1
