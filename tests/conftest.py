@@ -27,6 +27,9 @@ collect_ignore_glob = [] if HAS_TSHARK else ["*_tshark.py"]
 HAS_PROMTOOL = shutil.which("promtool") is not None
 if not HAS_PROMTOOL:
     collect_ignore_glob.append("*_promtool.py")
+HAS_PROMETHEUS = shutil.which("prometheus") is not None
+if not HAS_PROMETHEUS:
+    collect_ignore_glob.append("*_prometheus.py")
 # Spark is a Java program.
 HAS_JAVA = bool(os.environ.get("JAVA_HOME")) or shutil.which("java") is not None
 SPARK_FIXTURES = frozenset({"spark", "cluster"})
@@ -79,6 +82,9 @@ def pytest_report_header() -> list[str]:
         "promtool: found, it checks our metrics"
         if HAS_PROMTOOL
         else "promtool: not found, no test_*_promtool.py is collected",
+        "prometheus: found, long tests ask it what our dashboard asks"
+        if HAS_PROMETHEUS
+        else "prometheus: not found, no test_*_prometheus.py is collected",
         "java: found, tests run Spark"
         if HAS_JAVA
         else "java: not found, no test that runs Spark is among those selected",

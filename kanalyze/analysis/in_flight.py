@@ -41,6 +41,10 @@ class InFlight(NamedTuple):
     oldest: tuple[InFlightRequest, ...]
     """A few, the oldest first; of those that the broker is to answer at once, or in a set time."""
 
+    def age_ns(self, now_ns: int) -> int:
+        """Return for how long the oldest has waited; 0 where there is none."""
+        return max(now_ns - self.oldest[0].start_ns, 0) if self.oldest else 0
+
 
 def in_flight(
     exchanges: Iterable[Exchange],

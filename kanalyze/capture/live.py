@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, Self
 from kanalyze.capture.live_filter import compile_filter
 from kanalyze.capture.live_socket import InterfaceState
 from kanalyze.capture.records import STANDARD_SNAP_BYTES
-from kanalyze.errors import UsageError
+from kanalyze.errors import CaptureError, UsageError
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -29,7 +29,8 @@ __all__ = ["DEFAULT_BUFFER_BYTES", "DEFAULT_GATHER_S", "InterfaceState", "LiveCa
 
 DEFAULT_BUFFER_BYTES: Final = 64 << 20
 """At 200,000 packets of 1,500 bytes a second, what comes in a fifth of a second."""
-DEFAULT_GATHER_S: Final = 0.1
+DEFAULT_GATHER_S: Final = 0.5
+"""Many packets at once cost less each: at 5,000 a second half of what they do in a tenth."""
 _LOOK_EVERY_S: Final = 0.01
 
 
@@ -163,7 +164,7 @@ class LiveCapture:
         self.close()
 
     def read(self, timeout_s: float) -> PacketBatch | None:
-        """Return what has come since the last call, or None when nothing came in ``timeout_s``.
+        """Return what has come since the last call, or None when nothing is due in ``timeout_s``.
 
         A packet may be on its way for a twentieth of a second, and for what is gathered on top. The
         batch's buffer is valid until the next call. An interface that is down gives nothing until
@@ -175,7 +176,7 @@ class LiveCapture:
         until_s = time.monotonic() + timeout_s
         while True:
             now_s = time.monotonic()
-            is_due = now_s >= min(self._gathered_s, until_s) or self._feed.is_filling
+            is_due = now_s >= self._gathered_s or self._feed.is_filling
             taken = self._feed.take() if is_due else None
             if taken is not None and len(taken[1]):
                 self._gathered_s = now_s + self._gather_s
@@ -186,29 +187,40 @@ class LiveCapture:
             if is_due:
                 self._wait(until_s - now_s)
             else:
-                time.sleep(min(self._gathered_s - now_s, _LOOK_EVERY_S))
+                time.sleep(min(self._gathered_s - now_s, until_s - now_s, _LOOK_EVERY_S))
 
     def reopen(self) -> bool:
         """Listen on the interface of that name that there is now; whether there is one.
 
-        Counts and numbers go on. What the old one still held is lost; read before. Raises
-        :class:`CaptureError` when there is one that cannot be listened on.
+        Counts and numbers go on. What the old one still held is lost, and its last batch with it;
+        read before. Raises :class:`CaptureError` when there is one that cannot be listened on.
         """
-        try:
-            socket.if_nametoindex(self.name)
-        except OSError:
+        if not self._is_there():
             return False
-        opened = self._open()
+        try:
+            opened = self._open()
+        except CaptureError:
+            # One that comes and goes may have gone again.
+            if self._is_there():
+                raise
+            return False
         self.close()
         self._received_before, self._dropped_before = self.received_packets, self.dropped_packets
         self._use(opened)
         return True
 
     def close(self) -> None:
-        """End the capture. What the last batch is over goes with it."""
+        """End the capture. What the last batch is over goes with it: it can be read no longer."""
         self._feed.give_back()
         self._source.close()
         self._feed.close()
+
+    def _is_there(self) -> bool:
+        try:
+            socket.if_nametoindex(self.name)
+        except OSError:
+            return False
+        return True
 
     def _open(self) -> _Opened:
         if hasattr(socket, "AF_PACKET"):

@@ -194,6 +194,8 @@ class RingFeed:
         self._ring: BlockRing | None = BlockRing(
             memoryview(self._memory), layout, packet_socket.link_type, snap_bytes
         )
+        self._taken: memoryview | None = None
+        """What was handed out last."""
         self.description = f"a ring of {layout.total_bytes >> 20} MiB shared with the kernel"
 
     @property
@@ -203,7 +205,10 @@ class RingFeed:
 
     def take(self) -> tuple[memoryview, Columns] | None:
         """Return what was handed over since :meth:`give_back`; None for nothing."""
-        return self._ring.take() if self._ring is not None else None
+        taken = self._ring.take() if self._ring is not None else None
+        if taken is not None:
+            self._taken = taken[0]
+        return taken
 
     def give_back(self) -> None:
         """Say that what was taken is not looked at any more."""
@@ -211,9 +216,15 @@ class RingFeed:
             self._ring.give_back()
 
     def close(self) -> None:
-        """Free the ring, or leave that to whoever still holds a part of it."""
+        """Free the ring: what was handed out can be read no longer.
+
+        Where somebody made another view of it, that goes with the view.
+        """
         self._ring = None
         with contextlib.suppress(BufferError):
+            if self._taken is not None:
+                # A batch is held until the next one comes, and that may be never.
+                self._taken.release()
             self._memory.close()
 
 

@@ -250,12 +250,14 @@ def _add_live(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         default=[],
         type=_port,
         metavar="N",
-        help="only packets of this TCP port, which is taken for a broker's (of a pipe: the latter "
-        "alone); may be repeated",
+        help="only packets of this TCP port, which is taken for a broker's; may be repeated",
     )
     _repeated(capture, "--host", "IP", "only packets of this address, or network")
     capture.add_argument(
-        "--filter", metavar="TEXT", help="only packets that match, in the language of tcpdump"
+        "--filter",
+        metavar="TEXT",
+        help="only packets that match, in the language of tcpdump (of a pipe, or without libpcap: "
+        "its hosts, nets, ports, lengths, tcp, udp, ip and ip6)",
     )
     capture.add_argument(
         "--buffer",
@@ -335,13 +337,28 @@ def _add_live_files(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--save",
         metavar="FILE.pcapng",
-        help="keep the packets of exchanges with errors, or of those that the next two say",
+        help="keep the packets of exchanges with errors, or of those that the next two say; of at "
+        "most 500 a second",
     )
     group.add_argument(
         "--save-errors", action="store_true", help="those answered with an error code"
     )
     group.add_argument(
         "--save-slower-than", metavar="TIME", help="those with a higher latency, such as 500ms"
+    )
+    group.add_argument(
+        "--save-size",
+        type=_size,
+        default=256 << 20,
+        metavar="SIZE",
+        help="begin a new file when it is so large (default: 256M),",
+    )
+    group.add_argument(
+        "--save-files",
+        type=_count,
+        default=8,
+        metavar="N",
+        help="and keep so many, the oldest go (default: 8)",
     )
 
 

@@ -37,6 +37,10 @@ _SETTLE_NS: Final = 2 * _NS_PER_S
 """How long packets are held back, besides the lead: rows of other connections may bring some that
 come before them."""
 _MOST_CLIENT_ID_CHARS: Final = 200
+MOST_ROWS_PER_S: Final = 500
+"""In a second of the capture; ``kanalyze live --help`` names it."""
+_CLOCK_SET_BACK_S: Final = 60
+"""Rows this much older than others do not belong to them: the clock was set back."""
 _LAST_NS: Final = (1 << 63) - 1
 
 
@@ -52,16 +56,42 @@ class PacketSink(Protocol):
         """Finish; raises OSError."""
 
 
+class _RowRate:
+    """Lets only so many rows of a second pass."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._second = -1
+        self._count = 0
+        """Rows of that second so far."""
+
+    def take(self, seconds: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return which rows pass, by the second of each; those that come late count with others."""
+        if not len(seconds):
+            return np.zeros(0, dtype=np.bool_)
+        if seconds.max() < self._second - _CLOCK_SET_BACK_S:
+            self._second = -1
+        latest = np.maximum.accumulate(np.maximum(seconds, self._second))
+        is_first = latest != np.concatenate(([self._second], latest[:-1]))
+        places = np.arange(len(seconds))
+        begins = np.maximum.accumulate(np.where(is_first, places, -self._count))
+        places -= begins
+        self._second, self._count = int(latest[-1]), int(places[-1]) + 1
+        return places < self._most
+
+
 class PacketKeeper:
     """Holds the latest packets, and writes those of rows that match.
 
     Of a row these are the packets of its connection from some time before the request's first
     packet to the response's last one (where that never came, or packets are missing on the way or
     came late: to the last one there is), and the packets that opened the connection, as far as they
-    are held. Each packet is written once, with
-    a comment where a request begins that matched. Packets come in the order of the capture, but
-    for those of exchanges that took longer than packets are held back, which come when they end;
-    those of one connection are always in order.
+    are held. Each packet is written once, with a comment where a request begins that matched.
+    Packets come in the order of the capture, but for those of exchanges that took longer than
+    packets are held back, which come when they end; those of one connection are always in order.
+
+    Of each second only so many rows are wanted, the first ones: where everything fails at once it
+    is no use to look for the packets of all, nor would they leave others on the disk.
     """
 
     def __init__(
@@ -71,6 +101,7 @@ class PacketKeeper:
         *,
         limit_bytes: int = 64 << 20,
         lead_s: float = 1.0,
+        most_rows_per_s: int = MOST_ROWS_PER_S,
     ) -> None:
         """Begin with no packets.
 
@@ -79,12 +110,16 @@ class PacketKeeper:
             filters: a row is wanted that one of them lets pass.
             limit_bytes: how much to hold of packets, with what is needed to find them.
             lead_s: how much before a request to keep.
+            most_rows_per_s: how many rows are wanted of a second; of filters that ask for more
+                than errors and slowness, how many are looked at.
 
         Raises:
             UsageError: a limit makes no sense.
         """
         if limit_bytes < 1 or not 0 <= lead_s <= 86_400:
             raise UsageError("packets are kept within 1 byte or more, and with 0 s to a day before")
+        if most_rows_per_s < 1:
+            raise UsageError(f"not a number of rows to keep in a second: {most_rows_per_s}")
         self._sink = sink
         self._filters = tuple(filters)
         self._lead_ns = int(lead_s * _NS_PER_S)
@@ -93,6 +128,11 @@ class PacketKeeper:
         """Rows that matched."""
         self.late_rows = 0
         """Of these, those whose request began so long ago that its packets are no longer held."""
+        self.skipped_rows = 0
+        """Besides, those beyond what is wanted of a second."""
+        self.lost_packets = 0
+        """Those that could not be written."""
+        self._rate = _RowRate(most_rows_per_s)
 
     @property
     def held_bytes(self) -> int:
@@ -101,8 +141,7 @@ class PacketKeeper:
 
     def add_packets(self, batch: PacketBatch) -> None:
         """Take packets, before their rows; raises OSError. Nothing of the batch is held."""
-        for taken in self._recent.add(batch):
-            self._write(taken)
+        self._write_all(self._recent.add(batch))
 
     def add_rows(self, batch: RowBatch) -> int:
         """Take rows, and return how many of them match.
@@ -136,11 +175,16 @@ class PacketKeeper:
             self._sink.close()
 
     def _write_all(self, packets: Iterable[TakenPackets]) -> None:
+        failure = None
         for taken in packets:
-            self._write(taken)
-
-    def _write(self, taken: TakenPackets) -> None:
-        self._sink.write(taken.packets, taken.comments)
+            try:
+                self._sink.write(taken.packets, taken.comments)
+            except OSError as error:
+                # They are not held on to: there would be more and more of them.
+                self.lost_packets += len(taken.packets)
+                failure = failure or error
+        if failure is not None:
+            raise failure
 
     def _wanted(self, batch: RowBatch) -> list[Row]:
         block = batch.block()
@@ -149,7 +193,10 @@ class PacketKeeper:
             near |= _may_match(block, each)
         if not near.any():
             return []
-        rows = block.take(np.flatnonzero(near)).rows()
+        some = np.flatnonzero(near)
+        is_wanted = self._rate.take(_row_times(block)[some] // _NS_PER_S)
+        self.skipped_rows += len(some) - int(is_wanted.sum())
+        rows = block.take(some[is_wanted]).rows()
         return [row for row in rows if any(each.matches(row) for each in self._filters)]
 
     def _spans(self, rows: Sequence[Row]) -> dict[Ends, list[tuple[int, int]]]:
@@ -164,8 +211,8 @@ class PacketKeeper:
         for begin_ns, end_ns in _joined(spans, self._lead_ns):
             self._recent.mark_handshake(ends, begin_ns)
             from_ns = begin_ns - self._lead_ns
-            if self._recent.mark(ends, from_ns, end_ns) and self._recent.last_ns > end_ns:
-                self._recent.mark(ends, from_ns, self._recent.last_ns)
+            if self._recent.mark(ends, from_ns, end_ns):
+                self._recent.mark(ends, from_ns, _LAST_NS)
 
     def _comment(self, row: Row) -> None:
         packets = [each for each in (row.request_packet, row.response_packet) if each is not None]
@@ -206,15 +253,27 @@ def _may_match(block: RowBlock, wanted: RowFilter) -> NDArray[np.bool_]:
     return near
 
 
+def _row_times(block: RowBlock) -> NDArray[np.int64]:
+    """Return when requests began, or where that is not known their responses."""
+    request, response = block.columns["request_start_ns"], block.columns["response_start_ns"]
+    assert isinstance(request, Ints)
+    assert isinstance(response, Ints)
+    is_known = True if request.valid is None else request.valid
+    return np.where(is_known, request.values, response.values)
+
+
 def _span(row: Row) -> tuple[int, int]:
     """Return the times of the first packet of a request and of the last one of its response.
 
-    Where the end of the response was not seen, that is all there is to come.
+    Where the end of the response was not seen, or clocks contradict, that is all there is to come.
     """
     times = (row.request_start_ns, row.request_end_ns, row.response_start_ns, row.response_end_ns)
     known = [time_ns for time_ns in times if time_ns is not None]
     is_over = row.response_end_ns is not None or row.status == "one_way"
-    return known[0], max(known) if is_over else _LAST_NS
+    if known != sorted(known):
+        # The clock was set back: what is between has any time.
+        return min(known), _LAST_NS
+    return known[0], known[-1] if is_over else _LAST_NS
 
 
 def _joined(spans: Iterable[tuple[int, int]], lead_ns: int) -> list[tuple[int, int]]:

@@ -57,11 +57,9 @@ class KeyReader:
 
     def feed(self, data: bytes) -> list[str]:
         """Return the keys that are whole by now; those that have no name are left out."""
-        keys = []
+        keys: list[str] = []
         for char in self._decoder.decode(data):
-            key = self._in_sequence(char) if self._sequence else self._first(char)
-            if key is not None:
-                keys.append(key)
+            keys += self._in_sequence(char) if self._sequence else self._first(char)
         return keys
 
     def flush(self) -> list[str]:
@@ -69,21 +67,27 @@ class KeyReader:
         alone, self._sequence = self._sequence == _ESCAPE, ""
         return ["escape"] if alone else []
 
-    def _first(self, char: str) -> str | None:
+    def _first(self, char: str) -> list[str]:
         if char == _ESCAPE:
             self._sequence = char
-            return None
-        return _NAMES.get(char) or (char if char.isprintable() else None)
+            return []
+        key = _NAMES.get(char) or (char if char.isprintable() else None)
+        return [] if key is None else [key]
 
-    def _in_sequence(self, char: str) -> str | None:
+    def _in_sequence(self, char: str) -> list[str]:
         if char == _ESCAPE:
             alone, self._sequence = self._sequence == _ESCAPE, char
-            return "escape" if alone else None
+            return ["escape"] if alone else []
+        if self._sequence == _ESCAPE and char not in "[O":
+            # Two keys, one soon after the other.
+            self._sequence = ""
+            return ["escape", *self._first(char)]
         self._sequence += char
         body = self._sequence[1:]
-        if len(body) == 1 and char in "[O":
-            return None
-        if len(body) > 1 and not "@" <= char <= "~" and len(body) < _LONGEST:
-            return None
+        if len(body) == 1:
+            return []
+        if not "@" <= char <= "~" and len(body) < _LONGEST:
+            return []
         self._sequence = ""
-        return _SEQUENCES.get(body)
+        key = _SEQUENCES.get(body)
+        return [] if key is None else [key]

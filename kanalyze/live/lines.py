@@ -16,11 +16,19 @@ rounded to 3 decimals. Texts are as they came over the wire, long ones shortened
 - ``time_ns``, ``time`` (ISO 8601): the end of the window, by the time of the packets
 - ``window_ns``: what rates are over; ``recent_ns``: what ``slowest`` and ``groups`` look back on
 - ``rows``, ``late_rows``: all since the beginning; late ones were older than the window
-- ``capture``: null, or ``source elapsed_ns packets wire_bytes dropped_packets connections``, all
-  since the beginning but ``connections``, those open now; ``dropped_packets`` null when unknown
+- ``capture``: null, or ``source elapsed_ns packets wire_bytes dropped_packets connections
+  begun_connections held_bytes last_packet_ns anomalies in_flight problems``, all since the
+  beginning but ``connections``, those open now, and ``held_bytes``, what is held for them;
+  ``dropped_packets`` null when unknown; ``anomalies``: how often, by kind; ``in_flight``:
+  ``requests`` without a response now, and the ``oldest`` of them that the broker does not hold back
+  on purpose: ``start_ns api_key api_name client_id client broker``; ``problems``: texts, why files
+  cannot be written now
 - ``packets_per_s wire_bytes_per_s dropped_packets_per_s``
 - ``requests_per_s errors_per_s request_bytes_per_s response_bytes_per_s``; ``error_share``: of
   requests those with an error code other than 0, between 0 and 1
+- ``p50_ns p99_ns``: of latencies but those of requests that are held back on purpose (fetches that
+  waited, JoinGroup, SyncGroup); null where there is none
+- ``idle_ns``: for how long no packet has come
 - ``apis``, most requests first: ``wire api_key api_name waited other requests_per_s errors_per_s
   request_bytes_per_s response_bytes_per_s p50_ns p99_ns``; ``waited``: fetches of which the broker
   held the answer back on purpose, in an entry of their own; latencies null where there is none
@@ -30,8 +38,11 @@ rounded to 3 decimals. Texts are as they came over the wire, long ones shortened
   produced_records_per_s produced_bytes_per_s``, the same for fetch, ``records_known errors_per_s``
 - ``errors``, most frequent first: ``api_name error_code error_name topic other
   occurrences_per_s last_time_ns``
-- ``groups`` that rebalanced, the last one first: ``group_id other joins syncs told
-  longest_join_ns last_time_ns``; ``told``: responses with REBALANCE_IN_PROGRESS
+- ``groups`` that rebalanced, the last one first: ``group_id other protocol members members_known
+  rebalances joins syncs leaves told errors last_error_name longest_join_ns longest_sync_ns
+  last_time_ns``; ``protocol``: classic, consumer, share, streams or null; ``members``: at least so
+  many where ``members_known`` is false; ``rebalances``: at least so many, null when not known;
+  ``told``: responses with REBALANCE_IN_PROGRESS; ``errors``: requests of members that failed
 - ``slowest``: as in the report
 """
 
@@ -45,7 +56,7 @@ from kanalyze.analysis.times import format_time
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kanalyze.live.snapshot import Snapshot
+    from kanalyze.live.snapshot import CaptureState, Snapshot
     from kanalyze.live.windows import Windows
 
 __all__ = ["MOST", "SCHEMA", "RateLines", "rates"]
@@ -83,12 +94,15 @@ def rates(snapshot: Snapshot, most: int = MOST) -> dict[str, Any]:
         "recent_ns": snapshot.recent_ns,
         "rows": snapshot.rows,
         "late_rows": snapshot.late_rows,
-        "capture": None if capture is None else capture._asdict(),
+        "capture": None if capture is None else _capture(capture),
         "packets_per_s": _rate(snapshot, snapshot.packets),
         "wire_bytes_per_s": _rate(snapshot, snapshot.wire_bytes),
         "dropped_packets_per_s": _rate(snapshot, snapshot.dropped_packets),
         **_entry(snapshot, snapshot.traffic),
         "error_share": round(snapshot.error_share, 6),
+        "p50_ns": snapshot.p50_ns,
+        "p99_ns": snapshot.p99_ns,
+        "idle_ns": snapshot.idle_ns,
         "apis": _entries(snapshot, snapshot.apis[:most]),
         "clients": _entries(snapshot, snapshot.clients[:most]),
         "topics": _entries(snapshot, snapshot.topics[:most]),
@@ -137,6 +151,18 @@ class RateLines:
         )
         self._stream.write(line.encode("ascii") + b"\n")
         self._stream.flush()
+
+
+def _capture(capture: CaptureState) -> dict[str, Any]:
+    told = capture._asdict()
+    waiting = capture.in_flight
+    if waiting is not None:
+        oldest = [
+            {**one._asdict(), "client": str(one.client), "broker": str(one.broker)}
+            for one in waiting.oldest
+        ]
+        told["in_flight"] = {"requests": waiting.requests, "oldest": oldest}
+    return told
 
 
 def _entries(snapshot: Snapshot, entries: Iterable[NamedTuple]) -> list[dict[str, Any]]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from kanalyze.live.view import Effect, ViewState, render
+from kanalyze.live.view import render, view_of
+from kanalyze.live.view_state import Effect, ViewState
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -60,6 +61,7 @@ class LiveView:
         the packets, ``clock_ns`` that of a clock that does not jump. Raises OSError.
         """
         keys = self._terminal.keys()
+        size = self._terminal.size
         for key in keys:
             self._state, effect = self._state.key(key)
             if effect is Effect.QUIT:
@@ -67,7 +69,9 @@ class LiveView:
             if effect is Effect.CLEAR:
                 self._windows.clear()
                 self._snapshot = None
-        size = self._terminal.size
+            elif self._snapshot is not None and len(keys) > 1:
+                # Each goes on from where the one before it has led, not from beyond an end.
+                self._state = view_of(self._snapshot, self._state, *size).state
         if keys or size != self._drawn_size or self._is_due(clock_ns):
             self._draw(now_ns, size)
             self._drawn_ns, self._drawn_size = clock_ns, size
@@ -79,4 +83,5 @@ class LiveView:
     def _draw(self, now_ns: int, size: tuple[int, int]) -> None:
         if self._snapshot is None or not self._state.paused:
             self._snapshot = self._windows.snapshot(now_ns)
-        self._terminal.show(render(self._snapshot, self._state, *size))
+        lines, self._state = view_of(self._snapshot, self._state, *size)
+        self._terminal.show(render(lines))

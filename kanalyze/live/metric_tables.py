@@ -27,9 +27,12 @@ if TYPE_CHECKING:
 __all__ = ["OTHER", "CounterTable", "HistogramTable", "LabelValues", "label_text"]
 
 OTHER: Final = "other"
-"""The label of all values that have none of their own; of a value that is just this, too."""
+"""The label of all values that have none of their own, and of nothing else."""
 _MOST_LABEL_CHARS: Final = 128
 _DIGEST_CHARS: Final = 8
+
+_HALF_BITS: Final = 32
+_LOW_HALF: Final = (1 << _HALF_BITS) - 1
 
 _OTHER_SLOT: Final = 0
 _NULL_SLOT: Final = 1
@@ -48,7 +51,11 @@ def label_text(value: str) -> str:
 
 
 class LabelValues:
-    """The values of one label, each with a number (its *slot*), at most so many."""
+    """The values of one label, each with a number (its *slot*), at most so many.
+
+    A value from the wire that would read as one of ours, such as :data:`OTHER`, has its first
+    character escaped: no other value comes out as that.
+    """
 
     def __init__(self, name: str, most: int, *, null: str = "") -> None:
         """Make one without values.
@@ -56,7 +63,8 @@ class LabelValues:
         Args:
             name: of the label.
             most: how many values get a label of their own.
-            null: the label of what is not known; an empty one is as good as none.
+            null: the label of what is not known; an empty one is as good as none, and an empty
+                value has it too.
         """
         self.name = name
         self.most = most
@@ -64,7 +72,8 @@ class LabelValues:
         """By slot."""
         self.folded = 0
         """How many things were counted under :data:`OTHER`."""
-        self._slots = {OTHER: _OTHER_SLOT, null: _NULL_SLOT}
+        self._ours = frozenset(filter(None, self.texts))
+        self._slots: dict[str, int] = {} if null else {null: _NULL_SLOT}
 
     @property
     def used(self) -> int:
@@ -74,6 +83,8 @@ class LabelValues:
     def slot(self, value: str) -> int:
         """Return the slot of a value."""
         text = label_text(value)
+        if text in self._ours:
+            text = f"\\u{ord(text[0]):04x}{text[1:]}"
         found = self._slots.get(text)
         if found is not None:
             return found
@@ -114,15 +125,13 @@ class CounterTable:
         keys = np.ravel_multi_index(tuple(slots), shape)
         counts = np.bincount(keys)
         combinations = np.flatnonzero(counts)
-        if amounts is not None:
-            # Not bincount with weights: those are floats.
-            sums = np.zeros(len(counts), dtype=np.int64)
-            np.add.at(sums, keys, amounts)
-            counts = sums
-        counts = counts[combinations]
+        if amounts is None:
+            totals = counts[combinations].tolist()
+        else:
+            totals = _sums_of(amounts, keys, combinations)
         by_label = (column.tolist() for column in np.unravel_index(combinations, shape))
-        for key, count in zip(zip(*by_label, strict=True), counts.tolist(), strict=True):
-            self._sums[key] = self._sums.get(key, 0) + count
+        for key, total in zip(zip(*by_label, strict=True), totals, strict=True):
+            self._sums[key] = self._sums.get(key, 0) + total
 
     def sums(self) -> Iterator[tuple[list[str], int]]:
         """Give each combination, as texts in the order of the labels, with its sum."""
@@ -154,10 +163,9 @@ class HistogramTable:
         shape = self._counts.shape
         cells = np.ravel_multi_index((slots, np.searchsorted(self.edges, values)), shape)
         self._counts += np.bincount(cells, minlength=self._counts.size).reshape(shape)
-        sums = np.zeros(shape[0], dtype=np.int64)
-        np.add.at(sums, slots, values)
-        for slot in np.flatnonzero(sums).tolist():
-            self._sums[slot] += int(sums[slot])
+        some = np.unique(slots)
+        for slot, total in zip(some.tolist(), _sums_of(values, slots, some), strict=True):
+            self._sums[slot] += total
 
     def histograms(self) -> Iterator[tuple[list[str], list[int], int]]:
         """Give each value that has numbers, how many there are up to each edge, and their sum.
@@ -173,3 +181,19 @@ class HistogramTable:
         if missing:
             self._counts = np.pad(self._counts, ((0, missing), (0, 0)))
             self._sums += [0] * missing
+
+
+def _sums_of(
+    amounts: NDArray[np.int64], keys: NDArray[np.int64], wanted: NDArray[np.int64]
+) -> list[int]:
+    """Return the sum of the amounts, 0 or above, of each wanted key.
+
+    Not by bincount with weights, which are floats; and in halves, for times from a capture may be
+    anything, and the sum of two is more than an int64 holds then.
+    """
+    size = int(wanted[-1]) + 1 if len(wanted) else 0
+    high, low = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
+    np.add.at(high, keys, amounts >> _HALF_BITS)
+    np.add.at(low, keys, amounts & _LOW_HALF)
+    halves = zip(high[wanted].tolist(), low[wanted].tolist(), strict=True)
+    return [(above << _HALF_BITS) + below for above, below in halves]

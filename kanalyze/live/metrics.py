@@ -25,7 +25,7 @@ from kanalyze.analysis.block import Words
 from kanalyze.analysis.measures import Measures, rows_of_items
 from kanalyze.errors import UsageError
 from kanalyze.live.metric_tables import CounterTable, HistogramTable, LabelValues, label_text
-from kanalyze.model import Endpoint
+from kanalyze.model import AnomalyKind, Endpoint
 from kanalyze.version import __version__
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ _MOST_ERRORS: Final = 256
 _MOST_OF_A_KIND: Final = 16
 """Of values that the program makes up itself: there are fewer."""
 
+_ERROR: Final = "error"
 _PRODUCED, _FETCHED = "produced", "fetched"
 _SENT, _RECEIVED = "sent", "received"
 _REBALANCE_APIS: Final = {"JoinGroup": "join", "SyncGroup": "sync", "LeaveGroup": "leave"}
@@ -63,8 +64,8 @@ _REBALANCING: Final = "rebalance_in_progress"
 _LABEL_NAME: Final = re.compile(r"(?!__)[a-zA-Z_][a-zA-Z0-9_]*", re.ASCII)
 _OWN_LABELS: Final = frozenset(
     {
-        *("api", "broker", "client_id", "direction", "error", "event", "group", "kind", "label"),
-        *("le", "status", "topic", "version"),
+        *("api", "broker", "client_id", "direction", "error", "event", "files", "group", "kind"),
+        *("label", "le", "status", "topic", "version"),
     }
 )
 
@@ -102,9 +103,11 @@ class Metrics:
         self._lock = Lock()
         self._rows = _RowTables(most_clients, most_topics, most_groups)
         self._capture: list[tuple[str, int | float | None]] = []
-        self._anomalies: dict[str, int] = {}
+        # A count that begins at 0 is known to have risen when it is 1.
+        self._anomalies = dict.fromkeys(AnomalyKind, 0)
+        self._write_failures: dict[str, int] = {}
         self.registry = CollectorRegistry(auto_describe=True)
-        """Holds these metrics and nothing else."""
+        """Holds these metrics, and those of others who register there."""
         self.registry.register(self)
 
     def add(self, batch: RowBatch) -> None:
@@ -123,7 +126,10 @@ class Metrics:
         dropped_packets: int | None = None,
         connections: int | None = None,
         open_connections: int | None = None,
+        held_bytes: int | None = None,
         last_packet_time_ns: int | None = None,
+        in_flight_requests: int | None = None,
+        oldest_in_flight_ns: int | None = None,
     ) -> None:
         """Say how the capture stands since it began; None is what is not known, and left out.
 
@@ -133,9 +139,13 @@ class Metrics:
             dropped_packets: that the kernel or the card could not hand over.
             connections: TCP connections, those that ended included.
             open_connections: of these, held now.
+            held_bytes: of the traffic, for open connections.
             last_packet_time_ns: Unix time of the last packet.
+            in_flight_requests: without a response now.
+            oldest_in_flight_ns: how long the oldest of them waits, of those that the broker does
+                not hold back on purpose; 0 where none does.
         """
-        last_s = None if last_packet_time_ns is None else last_packet_time_ns / _NS_PER_S
+        last_s = _seconds(last_packet_time_ns)
         with self._lock:
             self._capture = [
                 ("capture_packets", packets),
@@ -143,13 +153,21 @@ class Metrics:
                 ("capture_dropped_packets", dropped_packets),
                 ("connections", connections),
                 ("open_connections", open_connections),
+                ("held_bytes", held_bytes),
                 ("last_packet_timestamp_seconds", last_s),
+                ("in_flight_requests", in_flight_requests),
+                ("oldest_in_flight_request_age_seconds", _seconds(oldest_in_flight_ns)),
             ]
 
-    def set_anomalies(self, counts: Mapping[str, int]) -> None:
+    def set_anomalies(self, counts: Mapping[AnomalyKind, int]) -> None:
         """Say how often each kind of anomaly was met since the capture began."""
         with self._lock:
-            self._anomalies = dict(counts)
+            self._anomalies |= counts
+
+    def set_write_failures(self, counts: Mapping[str, int]) -> None:
+        """Say how often files could not be written, by what is in them."""
+        with self._lock:
+            self._write_failures = dict(counts)
 
     def collect(self) -> list[Metric]:
         """Return all metrics as they stand now; this is what the registry calls."""
@@ -174,8 +192,16 @@ class Metrics:
             labels=["kind"],
         )
         for kind, count in self._anomalies.items():
-            anomalies.add_metric([kind], count)
+            anomalies.add_metric([kind.value], count)
         yield anomalies
+        failures = CounterMetricFamily(
+            "kanalyze_write_failures",
+            "Attempts to write files of rows or of packets that failed.",
+            labels=["files"],
+        )
+        for files, count in self._write_failures.items():
+            failures.add_metric([files], count)
+        yield failures
 
     def _labelled(self, metric: Metric) -> Metric:
         if self._labels:
@@ -193,8 +219,15 @@ _CAPTURE_COUNTERS: Final = {
 }
 _CAPTURE_GAUGES: Final = {
     "open_connections": "TCP connections that are open.",
+    "held_bytes": "Bytes of the traffic that are held for open connections.",
     "last_packet_timestamp_seconds": "Unix time of the last packet captured.",
+    "in_flight_requests": "Requests that wait for their response.",
+    "oldest_in_flight_request_age_seconds": "How long one waits that is not held back on purpose.",
 }
+
+
+def _seconds(time_ns: int | None) -> float | None:
+    return None if time_ns is None else time_ns / _NS_PER_S
 
 
 class _RowTables:
@@ -239,7 +272,10 @@ class _RowTables:
         status = self.status.slots(rows.words("status"))
         asked, orphan = rows.is_request, rows.is_orphan
         self.requests.add([api[asked], broker[asked], status[asked]])
-        self.orphans.add([broker[orphan]])
+        # The first error of an API is to be a rise, too: from 0.
+        error = np.full(int(asked.sum()), self.status.slot(_ERROR))
+        self.requests.add([api[asked], broker[asked], error], np.zeros(len(error), dtype=np.int64))
+        self.orphans.add([broker], orphan.astype(np.int64))
         self._add_errors(rows, api)
         self._add_histograms(rows, api)
         self._add_clients(rows)
@@ -267,14 +303,13 @@ class _RowTables:
         clients = rows.words("client_id")
         client = self.client.slots(Words(clients.codes[asked], clients.words))
         self.client_requests.add([client])
-        self.client_errors.add([client[rows.is_error[asked]]])
+        self.client_errors.add([client], rows.is_error[asked].astype(np.int64))
         for direction, name in ((_SENT, "request_bytes"), (_RECEIVED, "response_bytes")):
             went = np.full(len(client), self.went.slot(direction))
             self.client_bytes.add([client, went], rows.ints(name).values[asked])
-        throttle_ms = rows.ints("throttle_time_ms").values[asked]
-        throttled = throttle_ms > 0
-        self.client_throttled.add([client[throttled]])
-        self.client_throttle_ms.add([client[throttled]], throttle_ms[throttled])
+        throttle_ms = np.maximum(rows.ints("throttle_time_ms").values[asked], 0)
+        self.client_throttled.add([client], (throttle_ms > 0).astype(np.int64))
+        self.client_throttle_ms.add([client], throttle_ms)
 
     def _add_topics(self, rows: Measures) -> None:
         parts = rows.partitions

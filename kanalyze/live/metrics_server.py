@@ -3,31 +3,45 @@
 In: a registry of ``prometheus_client``; where to listen. Out: answers to whoever asks, in the
 format that they ask for (Prometheus text or OpenMetrics). This module must not know what is
 counted.
+
+Whoever can connect may do it badly: slowly, without end, often. So each gets so much time and may
+send so many bytes, and at once there are only so many.
 """
 
 from __future__ import annotations
 
+import gzip
+import io
 import socket
+import time
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler
 from socketserver import TCPServer, ThreadingMixIn
-from threading import BoundedSemaphore, Thread
+from threading import BoundedSemaphore, Lock, Thread
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+from urllib.parse import parse_qs
 
-from prometheus_client.exposition import make_wsgi_app
+from prometheus_client.exposition import choose_encoder, gzip_accepted
 
 from kanalyze.errors import KanalyzeError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from types import TracebackType
 
-    from prometheus_client.registry import CollectorRegistry
+    from prometheus_client.registry import Collector, CollectorRegistry
 
 __all__ = ["ListenAddress", "MetricsServer", "parse_listen"]
 
 LOOPBACK: Final = "127.0.0.1"
 _MOST_REQUESTS: Final = 8
 """Answered at once; who asks beside these is hung up on."""
-_REQUEST_TIMEOUT_S: Final = 10
+_REQUEST_TIMEOUT_S: Final = 10.0
+"""For all of a request, and for each write of an answer, of which there are three."""
+_MOST_REQUEST_BYTES: Final = 16 << 10
+_PATH: Final = "/metrics"
+_GZIP_LEVEL: Final = 1
+"""It is read on this machine, or near it: time is what there is less of."""
 
 
 class ListenAddress(NamedTuple):
@@ -67,12 +81,11 @@ class MetricsServer:
             family, *_, address = socket.getaddrinfo(
                 where.host, where.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
             )[0]
-            self._server = _Server(family, address[:2])
+            self._server = _Server(family, address, registry)
         except (OSError, UnicodeError) as error:
             reason = getattr(error, "strerror", None) or error
             raise KanalyzeError(f"cannot serve metrics on {where}: {reason}") from None
-        self._server.set_app(make_wsgi_app(registry))
-        self.address = ListenAddress(where.host, self._server.server_port)
+        self.address = ListenAddress(where.host, self._server.socket.getsockname()[1])
         """Where it listens, with the port that was free if any would do."""
         self._thread = Thread(
             target=self._server.serve_forever, args=(0.1,), name="metrics", daemon=True
@@ -82,7 +95,7 @@ class MetricsServer:
     @property
     def url(self) -> str:
         """What to give to Prometheus."""
-        return f"http://{self.address}/metrics"
+        return f"http://{self.address}{_PATH}"
 
     def stop(self) -> None:
         """Listen no longer, and wait until that is so. Does nothing the second time."""
@@ -102,28 +115,109 @@ class MetricsServer:
         self.stop()
 
 
-class _Handler(WSGIRequestHandler):
-    timeout = _REQUEST_TIMEOUT_S
+class _Request(io.RawIOBase):
+    """What somebody sends, up to a time and a size."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._until_s = time.monotonic() + _REQUEST_TIMEOUT_S
+        self._left_bytes = _MOST_REQUEST_BYTES
+
+    def readable(self) -> bool:
+        """Say that it can be read."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Read what has come; raises OSError when nothing did in time, or too much."""
+        if not self._left_bytes:
+            raise ConnectionAbortedError
+        # Of a timeout of 0 would come another error.
+        self._connection.settimeout(max(self._until_s - time.monotonic(), 1e-3))
+        with memoryview(buffer)[: self._left_bytes] as target:
+            count = self._connection.recv_into(target)
+        self._left_bytes -= count
+        # Answers have as much time again.
+        self._connection.settimeout(_REQUEST_TIMEOUT_S)
+        return count
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Answers one request."""
+
+    server: _Server
+    rbufsize = 0
+
+    def setup(self) -> None:
+        """Set up, with a bound to what is read."""
+        super().setup()
+        self.rfile.close()
+        self.rfile = io.BufferedReader(_Request(self.connection))
+
+    def do_GET(self) -> None:
+        """Answer with metrics, in the format and the encoding asked for."""
+        path, _, query = self.path.partition("?")
+        if path != _PATH:
+            self._answer(HTTPStatus.NOT_FOUND, f"Metrics are at {_PATH}\n".encode())
+            return
+        encode, content_type = choose_encoder(self.headers.get("Accept", ""))
+        headers = {"Content-Type": content_type}
+        # One after another: a capture that goes on beside eight of them would get a ninth of the
+        # interpreter.
+        with self.server.turn:
+            body = encode(self.server.chosen(parse_qs(query).get("name[]", [])))
+            if gzip_accepted(self.headers.get("Accept-Encoding", "")):
+                headers["Content-Encoding"] = "gzip"
+                body = gzip.compress(body, _GZIP_LEVEL)
+        self._answer(HTTPStatus.OK, body, headers)
+
+    do_HEAD = do_GET  # noqa: N815 - the base looks for these names
+
+    def do_POST(self) -> None:
+        """Refuse."""
+        allow = {"Allow": "GET, HEAD"}
+        self._answer(HTTPStatus.METHOD_NOT_ALLOWED, b"Metrics are there to GET\n", allow)
+
+    do_PUT = do_PATCH = do_DELETE = do_OPTIONS = do_POST  # noqa: N815
+
+    def _answer(
+        self, status: HTTPStatus, body: bytes, headers: Mapping[str, str] | None = None
+    ) -> None:
+        self.send_response(status)
+        given = {"Content-Type": "text/plain; charset=utf-8"} | dict(headers or {})
+        for name, value in given.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def version_string(self) -> str:
+        """Return what answers: not which Python it runs on."""
+        return "kanalyze"
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base's name for it
         """Say nothing: the terminal is not ours."""
 
 
-class _Server(ThreadingMixIn, WSGIServer):
+class _Server(ThreadingMixIn, TCPServer):
+    allow_reuse_address = True
     daemon_threads = True
     # A scraper that stays connected is not waited for.
     block_on_close = False
 
-    def __init__(self, family: socket.AddressFamily, address: Any) -> None:
+    def __init__(
+        self, family: socket.AddressFamily, address: Any, registry: CollectorRegistry
+    ) -> None:
         self.address_family = family
+        self.turn = Lock()
+        """Held by who makes an answer."""
+        self._registry = registry
         self._free = BoundedSemaphore(_MOST_REQUESTS)
         super().__init__(address, _Handler)
 
-    def server_bind(self) -> None:
-        """Bind, without asking the network for the name of this host as the base does."""
-        TCPServer.server_bind(self)
-        self.server_name, self.server_port = self.server_address[:2]  # type: ignore[assignment]
-        self.setup_environ()
+    def chosen(self, names: Sequence[str]) -> Collector:
+        """Return what collects the metrics of some names; all of them where there are none."""
+        return self._registry.restricted_registry(names) if names else self._registry
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Answer in a thread, if there are not too many."""

@@ -3,13 +3,20 @@
 In: packets. Out: a file that Wireshark reads, complete up to the last packet whenever it is looked
 at; older ones beside it. This module must not know why packets are kept.
 
+Packets hold what people sent: files are for their owner alone, and none is written through a link.
+
 The format is that of the Internet-Draft draft-ietf-opsawg-pcapng.
 """
 
 from __future__ import annotations
 
+import errno
+import fcntl
+import os
 import re
+import stat
 import struct
+import tempfile
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
@@ -66,8 +73,11 @@ class PcapngWriter:
     """Writes packets to a file, and begins another one when that is full.
 
     The file that is written is ``NAME.pcapng`` always; one that is full becomes
-    ``NAME-000001.pcapng``, the next one ``NAME-000002.pcapng``. All methods raise OSError where
-    the system does.
+    ``NAME-000001.pcapng``, the next one ``NAME-000002.pcapng``. A file begins with its first
+    packet: without packets there is none, and what an earlier run wrote stays as it is.
+
+    All methods raise OSError where the system does, as when the disk is full. Then what was to be
+    written is not, what was written before can be read, and the next write tries again.
     """
 
     def __init__(
@@ -78,7 +88,7 @@ class PcapngWriter:
         most_bytes: int = 256 << 20,
         most_files: int = 8,
     ) -> None:
-        """Begin; a file of that name that an earlier run wrote is kept like one that is full.
+        """Set up; a file of that name that an earlier run wrote is kept like one that is full.
 
         Args:
             path: of the file.
@@ -88,7 +98,8 @@ class PcapngWriter:
 
         Raises:
             UsageError: a limit is below 1.
-            KanalyzeError: the file cannot be written, or there is one that is not ours.
+            KanalyzeError: the file cannot be written, or there is one that is not ours, or that
+                another run writes to.
         """
         if min(most_bytes, most_files) < 1:
             raise UsageError("files of packets need limits of at least 1")
@@ -103,13 +114,14 @@ class PcapngWriter:
         self.packets = 0
         """Written so far, to all files."""
         self._interfaces: dict[int, int] = {}
-        """Numbers in the file of those described, by link type; with packets there is one."""
+        """Numbers in the file of those described, by link type."""
+        self._file: FileIO | None = None
         self._size = 0
+        """Of the file, up to which it can be read; with packets it is more than 0."""
         try:
-            if self._path.exists():
-                _check_own(self._path)
-                self._put_aside()
-            self._file: FileIO = self._begun()
+            _check_own(self._path)
+            with tempfile.TemporaryFile(dir=self._path.parent):
+                pass  # there may be one
         except OSError as error:
             raise KanalyzeError(f"cannot write to {path}: {error.strerror or error}") from None
 
@@ -125,23 +137,31 @@ class PcapngWriter:
             return
         options = {row: _comment_options(texts) for row, texts in (comments or {}).items()}
         places = _places(packets, options)
-        if self._interfaces and self._size + places[-1] > self._most_bytes:
+        if self._size + places[-1] > self._most_bytes:
             self.roll()
-        self._put(self._described(packets))
-        self._put(self._encoded(packets, places, options))
+        file = self._begun() if self._file is None else self._file
+        head = b"" if self._size else _SECTION_BLOCK
+        interfaces = self._numbered(packets)
+        data = self._encoded(packets, places, options, interfaces)
+        self._put(file, head + self._described(interfaces), data)
+        self._interfaces = interfaces
         self.packets += len(packets)
 
     def roll(self) -> None:
-        """Put the file aside, if there are packets in it, and begin another one."""
-        if not self._interfaces:
-            return
-        self._file.close()
-        self._put_aside()
-        self._file = self._begun()
+        """Put the file aside, if there is one; the next packet begins another."""
+        if self._size:
+            self.close()
+            self._put_aside()
 
     def close(self) -> None:
         """Finish the file. Does nothing the second time."""
-        self._file.close()
+        file, self._file = self._file, None
+        size, self._size = self._size, 0
+        self._interfaces = {}
+        if file is not None:
+            file.close()
+            if not size:
+                self._path.unlink(missing_ok=True)
 
     def __enter__(self) -> Self:
         return self
@@ -155,49 +175,66 @@ class PcapngWriter:
         self.close()
 
     def _begun(self) -> FileIO:
-        self._interfaces.clear()
-        self._size = 0
-        self._file = self._path.open("wb", buffering=0)
-        fields = struct.pack("<IHHq", _BYTE_ORDER, 1, 0, _LENGTH_NOT_GIVEN)
-        self._put(_block(_SECTION, fields + _option(_USER_APPLICATION, _APPLICATION) + _end()))
+        """Make the file, and hold a lock on it as long as it is written."""
+        if _check_own(self._path):
+            self._put_aside()
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        descriptor = os.open(self._path, flags, stat.S_IRUSR | stat.S_IWUSR)
+        self._file = os.fdopen(descriptor, "wb", buffering=0)
+        with suppress(OSError):  # not every file system has locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return self._file
 
-    def _put(self, data: bytes | bytearray) -> None:
-        rest = memoryview(data)
+    def _put(self, file: FileIO, *parts: bytes | bytearray) -> None:
         try:
-            while rest:
-                rest = rest[self._file.write(rest) :]
+            for part in parts:
+                rest = memoryview(part)
+                while rest:
+                    rest = rest[file.write(rest) :]
         except OSError:
             # A block that ends in its middle would be the end for whoever reads.
             with suppress(OSError):
-                self._file.seek(self._size)
-                self._file.truncate()
+                file.seek(self._size)
+                file.truncate()
             raise
-        self._size += len(data)
+        self._size += sum(map(len, parts))
 
     def _put_aside(self) -> None:
         """Rename the file to the next number, and remove what is too many."""
         folder = self._path.parent
         files = numbered_files(folder, self._rolled)
         number = files[-1][0] + 1 if files else 1
-        self._path.rename(folder / f"{self._path.stem}-{number:06}{self._path.suffix}")
+        with suppress(FileNotFoundError):  # whoever wanted a new file took the old one away
+            if self._path.stat().st_size:
+                self._path.rename(folder / f"{self._path.stem}-{number:06}{self._path.suffix}")
+            else:
+                self._path.unlink()  # of a run that was killed, or had no room
         remove_oldest(folder, self._rolled, self._most_files - 1)
 
-    def _described(self, packets: PacketBatch) -> bytes:
-        """Return the descriptions of interfaces that packets need and that are not there yet."""
-        blocks = []
+    def _numbered(self, packets: PacketBatch) -> dict[int, int]:
+        """Return the numbers of interfaces, with those that packets need besides."""
+        numbers = dict(self._interfaces)
         for link_type in np.unique(packets.link_type).tolist():
-            if link_type not in self._interfaces:
-                self._interfaces[link_type] = len(self._interfaces)
-                fields = struct.pack("<HHI", link_type, 0, 0)
-                name = self._interface.encode("utf-8", "backslashreplace")
-                named = _option(_INTERFACE_NAME, name) if name else b""
-                options = named + _option(_RESOLUTION, _NANOSECONDS) + _end()
-                blocks.append(_block(_INTERFACE, fields + options))
-        return b"".join(blocks)
+            numbers.setdefault(link_type, len(numbers))
+        return numbers
 
+    def _described(self, interfaces: Mapping[int, int]) -> bytes:
+        """Return the descriptions of those interfaces that the file has none of yet."""
+        name = self._interface.encode("utf-8", "backslashreplace")
+        named = _option(_INTERFACE_NAME, name) if name else b""
+        options = named + _option(_RESOLUTION, _NANOSECONDS) + _end()
+        return b"".join(
+            _block(_INTERFACE, struct.pack("<HHI", link_type, 0, 0) + options)
+            for link_type in interfaces
+            if link_type not in self._interfaces
+        )
+
+    @staticmethod
     def _encoded(
-        self, packets: PacketBatch, places: NDArray[np.int64], options: Mapping[int, bytes]
+        packets: PacketBatch,
+        places: NDArray[np.int64],
+        options: Mapping[int, bytes],
+        interfaces: Mapping[int, int],
     ) -> bytearray:
         """Return the blocks of packets; ``places`` are where they begin, and the end of all."""
         begins, lengths = places[:-1], np.diff(places)
@@ -205,7 +242,7 @@ class PcapngWriter:
         time_ns = np.maximum(packets.time_ns, 0)
         fields["kind"], fields["length"] = _ENHANCED, lengths
         types, type_of = np.unique(packets.link_type, return_inverse=True)
-        fields["interface"] = np.array([self._interfaces[each] for each in types.tolist()])[type_of]
+        fields["interface"] = np.array([interfaces[each] for each in types.tolist()])[type_of]
         fields["time_high"], fields["time_low"] = time_ns >> 32, time_ns & 0xFFFFFFFF
         fields["captured"], fields["wire"] = packets.captured_bytes, packets.wire_bytes
         data = bytearray(int(places[-1]))
@@ -250,10 +287,44 @@ def _block(kind: int, body: bytes) -> bytes:
     return struct.pack("<I", kind) + length + body + length
 
 
-def _check_own(path: Path) -> None:
-    """Raise KanalyzeError for a file that this program did not write."""
-    with path.open("rb") as file:
-        begin = file.read(len(_APPLICATION) + 64)
+_SECTION_BLOCK: Final = _block(
+    _SECTION,
+    struct.pack("<IHHq", _BYTE_ORDER, 1, 0, _LENGTH_NOT_GIVEN)
+    + _option(_USER_APPLICATION, _APPLICATION)
+    + _end(),
+)
+
+
+def _check_own(path: Path) -> bool:
+    """Return whether there is a file, which then this program wrote and writes no longer.
+
+    Raises OSError for any other.
+    """
+    try:
+        # Not through a link, and without waiting for the other end of a pipe.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise FileExistsError(errno.EEXIST, "it is a link") from None
+        raise
+    with os.fdopen(descriptor, "rb", buffering=0) as file:
+        if not _is_own(file):
+            raise FileExistsError(errno.EEXIST, "it is there, and not written by kanalyze")
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise FileExistsError(errno.EEXIST, "another run writes to it") from None
+        except OSError:
+            pass  # not every file system has locks
+    return True
+
+
+def _is_own(file: FileIO) -> bool:
+    """Return whether a file is empty, or begins as those of this program do."""
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        return False
+    begin = file.read(len(_APPLICATION) + 64)
     is_section = begin[:4] == struct.pack("<I", _SECTION)
-    if begin and not (is_section and b"kanalyze" in begin):
-        raise KanalyzeError(f"cannot write to {path}: it is there, and not written by kanalyze")
+    return not begin or (is_section and b"kanalyze" in begin)

@@ -35,6 +35,12 @@ _PACKET_BYTES: Final = 224
 """What a packet takes beside its bytes: its columns, and those of its headers once read."""
 _HANDSHAKE_PACKETS: Final = 3
 _MOST_SEARCHED: Final = 10_000
+_MOST_COMMENTS: Final = 100
+"""On a packet: thousands of requests may begin in one."""
+
+_SET_BACK_NS: Final = 1_000_000_000
+"""Two interfaces may be as far from each other; more is a clock that was set back."""
+_MOST_STEP_NS: Final = 10_000_000_000
 
 _MIX: Final = tuple(np.uint64(odd) for odd in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F))
 """Odd multipliers with irregular bits; which ones does not matter."""
@@ -86,6 +92,9 @@ class RecentPackets:
         """With what is needed to find them; at most the limit, or one packet."""
         self._searched: dict[Ends, int] = {}
         """By connection: up to which packet, about, its handshake was looked for."""
+        self._last_ns: int | None = None
+        self._last_age_ns = 0
+        """Of the last packet: its time, and that on a clock that does not jump."""
 
     def add(self, batch: PacketBatch) -> Iterator[TakenPackets]:
         """Copy packets; give those marked packets that have to go for them.
@@ -94,7 +103,7 @@ class RecentPackets:
         """
         left = []
         piece_bytes = self._limit_bytes // _PIECES
-        for piece in _pieces_of(batch, piece_bytes):
+        for piece in _pieces_of(batch, self._ages(batch.time_ns), piece_bytes):
             self._append(piece, piece_bytes)
             self.held_bytes += piece.held_bytes
             while self.held_bytes > self._limit_bytes and len(self._pieces) > 1:
@@ -157,21 +166,35 @@ class RecentPackets:
                 return piece.comment(number, text)
         return False
 
-    @property
-    def last_ns(self) -> int:
-        """Time of the latest of the packets that came last; 0 without packets."""
-        return self._pieces[-1].last_ns if self._pieces else 0
-
     def holds(self, number: int | None) -> bool:
         """Return whether a packet, by its number, is not so old that it had to go."""
         return number is not None and bool(self._pieces) and number >= self._pieces[0].first_number
 
     def take(self, until_ns: int | None = None) -> Iterator[TakenPackets]:
-        """Give out what is marked, of times up to one (None: all), in the order of the capture."""
+        """Give out what is marked, of times up to one (None: all), in the order of the capture.
+
+        Times are taken to be those of the clock as it is now: what came before it was set back is
+        older than what came after.
+        """
+        until_age_ns = None
+        if until_ns is not None and self._last_ns is not None:
+            until_age_ns = until_ns - self._last_ns + self._last_age_ns
         for piece in self._pieces:
-            taken = piece.take(until_ns)
+            taken = piece.take(until_age_ns)
             if taken is not None:
                 yield taken
+
+    def _ages(self, time_ns: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the times of packets by a clock that does not jump; it hardly goes back."""
+        if not len(time_ns):
+            return time_ns
+        if self._last_ns is None:
+            self._last_ns = self._last_age_ns = int(time_ns[0])
+        steps = np.diff(time_ns, prepend=self._last_ns)
+        steps = np.where(steps < -_SET_BACK_NS, 0, np.minimum(steps, _MOST_STEP_NS))
+        ages = self._last_age_ns + np.cumsum(steps)
+        self._last_ns, self._last_age_ns = int(time_ns[-1]), int(ages[-1])
+        return ages
 
     def _append(self, piece: _Piece, most_bytes: int) -> None:
         """Hold a piece; small ones are joined, for each takes its time when one looks for packets.
@@ -206,8 +229,9 @@ class _Found(NamedTuple):
 class _Piece:
     """A run of packets, in a buffer of its own."""
 
-    def __init__(self, packets: PacketBatch) -> None:
+    def __init__(self, packets: PacketBatch, age_ns: NDArray[np.int64]) -> None:
         self.packets = packets
+        self._age_ns = age_ns
         self.first_number = int(packets.number[0])
         self.first_ns = int(packets.time_ns.min())
         self.last_ns = int(packets.time_ns.max())
@@ -220,7 +244,8 @@ class _Piece:
     @classmethod
     def joined(cls, first: _Piece, second: _Piece) -> _Piece:
         """Return one piece of two that follow each other."""
-        made = cls(_joined(first.packets, second.packets))
+        ages = np.concatenate([first._age_ns, second._age_ns])
+        made = cls(_joined(first.packets, second.packets), ages)
         made._marked = np.concatenate([first._marked, second._marked])
         made._given = np.concatenate([first._given, second._given])
         made._has_marked = first._has_marked or second._has_marked
@@ -259,16 +284,18 @@ class _Piece:
         is_here = row < len(self._marked) and self.packets.number[row] == number
         if not is_here or not self._marked[row]:
             return False
-        self._comments.setdefault(row, []).append(text)
+        texts = self._comments.setdefault(row, [])
+        if len(texts) < _MOST_COMMENTS:
+            texts.append(text)
         return True
 
-    def take(self, until_ns: int | None) -> TakenPackets | None:
-        """Give out what is marked, of times up to one; None where that is nothing."""
+    def take(self, until_age_ns: int | None) -> TakenPackets | None:
+        """Give out what is marked, up to some age; None where that is nothing."""
         if not self._has_marked:
             return None
         wanted = self._marked
-        if until_ns is not None:
-            wanted = wanted & (self.packets.time_ns <= until_ns)
+        if until_age_ns is not None:
+            wanted = wanted & (self._age_ns <= until_age_ns)
         rows = np.flatnonzero(wanted)
         if not len(rows):
             return None
@@ -368,7 +395,7 @@ def _columns(end: Endpoint) -> tuple[NDArray[np.uint64], ...]:
     return tuple(np.array([number], np.uint64) for number in numbers)
 
 
-def _pieces_of(batch: PacketBatch, piece_bytes: int) -> Iterator[_Piece]:
+def _pieces_of(batch: PacketBatch, ages: NDArray[np.int64], piece_bytes: int) -> Iterator[_Piece]:
     """Copy the packets of a batch, in pieces of about a size."""
     if not len(batch):
         return
@@ -376,7 +403,7 @@ def _pieces_of(batch: PacketBatch, piece_bytes: int) -> Iterator[_Piece]:
     numbers = ends // max(piece_bytes, 1)
     cuts = np.flatnonzero(np.diff(numbers)) + 1
     for rows in np.split(np.arange(len(batch)), cuts):
-        yield _Piece(_copied(_taken(batch, rows)))
+        yield _Piece(_copied(_taken(batch, rows)), ages[rows])
 
 
 def _copied(packets: PacketBatch) -> PacketBatch:

@@ -42,13 +42,16 @@ class Ring(Generic[T]):
         self._items.clear()
         self._newest = number
 
-    def advance(self, number: int) -> None:
-        """Let step ``number`` be the newest, and drop those too old; nothing for an older one."""
+    def advance(self, number: int) -> list[tuple[int, T]]:
+        """Let step ``number`` be the newest; drop those too old, and return them.
+
+        Does nothing for a step that is not newer.
+        """
         if number <= self._newest:
-            return
+            return []
         self._newest = number
-        for old in [kept for kept in self._items if kept < self.oldest]:
-            del self._items[old]
+        too_old = sorted(kept for kept in self._items if kept < self.oldest)
+        return [(old, self._items.pop(old)) for old in too_old]
 
     def of(self, number: int) -> T:
         """Return the item of a step, or of the nearest step that is kept."""

@@ -1,7 +1,7 @@
 """Rows in Parquet files that follow each other, by time and by size.
 
 In: batches of rows; the time. Out: files in a folder, each whole from the moment it has its name,
-at most so many. This module must not know the clock, nor where rows come from.
+at most so many. This module must not know the clocks, nor where rows come from.
 
 The file that is being written has a hidden name. When the program is killed that one is lost, for
 a Parquet file cannot be read without its end; the next start removes what is left of it.
@@ -43,9 +43,12 @@ _HIDDEN: Final = re.compile(
 class RollingRows:
     """Writes rows to ``kanalyze-BEGIN-NUMBER.parquet``: BEGIN is a time in UTC, NUMBER rises.
 
-    Names sort as the files were begun. A file begins with its first row: without rows there is
-    none. All methods raise OSError where the system does; then the file that was open is gone and
-    the next row begins another one.
+    Numbers sort as the files were begun. A file begins with its first row: without rows there is
+    none. All methods raise OSError where the system does, as when the disk is full; then the file
+    that was open is gone with its rows, and the next row begins another one.
+
+    There are two times: ``now_ns``, Unix time by the packets, may jump any way; ``clock_ns``, of a
+    clock that does not, sees to it that files end nevertheless.
     """
 
     def __init__(
@@ -61,7 +64,7 @@ class RollingRows:
 
         Args:
             folder: is locked: no other run may write to it meanwhile.
-            every_s: a file is closed when it is so old.
+            every_s: a file is closed when it is so old by one of the two times.
             most_bytes: a file is closed when it is so large; it may be one row group larger.
             most_files: when there are more, the oldest are removed, those of earlier runs too.
             columns: of the rows.
@@ -79,7 +82,14 @@ class RollingRows:
         self._folder = Path(folder)
         self._writer: ParquetWriter | None = None
         self._hidden = self._target = self._folder
-        self._begun_ns = 0
+        self._begun_ns = self._begun_clock_ns = 0
+        self._rows = 0
+        """In the file that is open."""
+        self.files = 0
+        """Finished so far."""
+        self.lost_rows = 0
+        """Of files that had to be given up."""
+        self._lock = -1
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             self._lock = _locked(self._folder)
@@ -88,16 +98,18 @@ class RollingRows:
             remove_oldest(self._folder, _NAME, most_files)
             files = numbered_files(self._folder, _NAME)
         except OSError as error:
+            self._unlock()
             raise KanalyzeError(f"cannot write to {folder}: {error.strerror or error}") from None
         self._number = files[-1][0] if files else 0
 
-    def add(self, batch: RowBatch, now_ns: int) -> None:
-        """Write rows. ``now_ns`` is the Unix time now."""
-        self.tick(now_ns)
+    def add(self, batch: RowBatch, now_ns: int, clock_ns: int) -> None:
+        """Write rows."""
+        self.tick(now_ns, clock_ns)
         if not len(batch):
             return
-        writer = self._begun(now_ns) if self._writer is None else self._writer
+        self._rows += len(batch)
         try:
+            writer = self._begun(now_ns, clock_ns) if self._writer is None else self._writer
             writer.write_batch(batch)
             is_full = writer.output.file.tell() >= self._most_bytes
         except BaseException:
@@ -106,12 +118,13 @@ class RollingRows:
         if is_full:
             self.roll()
 
-    def tick(self, now_ns: int) -> None:
-        """Close the file that is open if it is old enough; call this also when nothing comes.
-
-        A clock that is set back closes it, too.
-        """
-        if self._writer is not None and not 0 <= now_ns - self._begun_ns < self._every_ns:
+    def tick(self, now_ns: int, clock_ns: int) -> None:
+        """Close the file that is open if it is old enough; call this also when nothing comes."""
+        if self._writer is None:
+            return
+        # Packets of two machines may be an hour apart: a time before the begin is no new age.
+        age_ns = max(now_ns - self._begun_ns, clock_ns - self._begun_clock_ns)
+        if age_ns >= self._every_ns:
             self.roll()
 
     def roll(self) -> None:
@@ -126,6 +139,8 @@ class RollingRows:
             self._give_up()
             raise
         self._writer = None
+        self._rows = 0
+        self.files += 1
         sync_folder(self._folder)
         remove_oldest(self._folder, _NAME, self._most_files)
 
@@ -153,16 +168,20 @@ class RollingRows:
         # Whatever went wrong elsewhere, these rows are whole.
         self.close()
 
-    def _begun(self, now_ns: int) -> ParquetWriter:
+    def _begun(self, now_ns: int, clock_ns: int) -> ParquetWriter:
         self._number += 1
         begin = _EPOCH + timedelta(seconds=now_ns // _NS_PER_S)
         self._target = self._folder / f"kanalyze-{begin:%Y%m%dT%H%M%SZ}-{self._number:06}.parquet"
         self._hidden = self._folder / f".{self._target.name}.open"
-        self._begun_ns = now_ns
+        self._begun_ns, self._begun_clock_ns = now_ns, clock_ns
+        # A link of that name, which is none of ours, would be followed.
+        self._hidden.unlink(missing_ok=True)
         self._writer = ParquetWriter(str(self._hidden), self._columns)
         return self._writer
 
     def _give_up(self) -> None:
+        self.lost_rows += self._rows
+        self._rows = 0
         writer, self._writer = self._writer, None
         if writer is not None:
             writer.abort()

@@ -14,18 +14,25 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from kanalyze.analysis.statistics import Statistics
-from kanalyze.live.snapshot import CaptureState
+from kanalyze.live.snapshot import CaptureState, is_held_back
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from kanalyze.analysis.block import RowBatch
+    from kanalyze.analysis.in_flight import InFlight
     from kanalyze.model import Anomaly, PacketBatch
     from kanalyze.pipeline import Analysis
 
-__all__ = ["Feed", "LiveRun", "LiveSource", "Sink"]
+__all__ = ["IDLE_NS", "Feed", "LiveRun", "LiveSource", "Sink"]
 
-_TURN_S: Final = 0.2
+IDLE_NS: Final = 1800 * 1_000_000_000
+"""Silence after which a connection is given up. A broker closes one after 600 s, and a client its
+own after 540 s, where their ``connections.max.idle.ms`` are as they come."""
+_TURN_S: Final = 0.1
+_LAST_TURN_S: Final = 0.6
+"""Longer than packets are gathered for before they are handed over."""
+_LOOK_EVERY_NS: Final = 1_000_000_000
 
 
 class Feed(Protocol):
@@ -111,7 +118,7 @@ class LiveSource:
         while True:
             # Asked before it is read: what went wrong since then is told by the next read.
             is_last = not is_wanted or self._feed.is_at_end
-            packets = self._feed.read(_TURN_S)
+            packets = self._feed.read(_LAST_TURN_S if is_last else _TURN_S)
             is_wanted = self._turn(packets)
             if packets is not None:
                 yield packets
@@ -155,6 +162,8 @@ class LiveRun:
         self._packet_ns = now_ns
         self._packets = self._wire_bytes = 0
         self._analysis: Analysis | None = None
+        self._in_flight: InFlight | None = None
+        self._look_again_ns = 0
         self._statistics = Statistics()
 
     def run(self, analysis: Analysis) -> dict[str, Any]:
@@ -194,11 +203,32 @@ class LiveRun:
         return self._packet_ns + self._clock_ns() - self._told_ns
 
     def _state(self) -> CaptureState:
+        analysis = self._analysis
+        assert analysis is not None  # packets are read by it
         return CaptureState(
             source=self.source.names[0],
             packets=self._packets,
             wire_bytes=self._wire_bytes,
             dropped_packets=self._feed.dropped_packets,
-            connections=0 if self._analysis is None else self._analysis.open_connections,
+            connections=analysis.open_connections,
             elapsed_ns=self._clock_ns() - self._began_ns,
+            begun_connections=analysis.begun_connections,
+            held_bytes=analysis.held_bytes,
+            last_packet_ns=self._packet_ns if self._packets else None,
+            anomalies=analysis.count_anomalies(),
+            in_flight=self._waiting(analysis),
         )
+
+    def _waiting(self, analysis: Analysis) -> InFlight:
+        """Return which requests wait for a response, as of at most a second ago."""
+        clock_ns = self._clock_ns()
+        if self._in_flight is None or clock_ns >= self._look_again_ns:
+            # It goes through all connections, which is no work for each turn.
+            before_ns = self._now_ns() - _LOOK_EVERY_NS
+            self._in_flight = analysis.in_flight(before_ns, _is_held_back)
+            self._look_again_ns = clock_ns + _LOOK_EVERY_NS
+        return self._in_flight
+
+
+def _is_held_back(api_name: str | None) -> bool:
+    return is_held_back(api_name, waited=False)

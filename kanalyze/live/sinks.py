@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kanalyze.live.write_failures import WriteFailures
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from kanalyze.analysis.block import RowBatch
     from kanalyze.live.keep import PacketKeeper
@@ -23,7 +25,15 @@ if TYPE_CHECKING:
     from kanalyze.live.windows import Windows
     from kanalyze.model import PacketBatch
 
-__all__ = ["KeepSink", "LinesSink", "MetricsSink", "RollingSink", "RowsSink", "ViewSink"]
+__all__ = [
+    "FilesSink",
+    "KeepSink",
+    "LinesSink",
+    "MetricsSink",
+    "RollingSink",
+    "RowsSink",
+    "ViewSink",
+]
 
 
 class _Quiet:
@@ -47,13 +57,16 @@ class _Quiet:
 
 
 class _WindowsSink(_Quiet):
-    def __init__(self, windows: Windows) -> None:
+    def __init__(self, windows: Windows, files: Sequence[FilesSink]) -> None:
         self._windows = windows
+        self._files = files
 
     def add(self, rows: RowBatch, now_ns: int) -> None:
         self._windows.add(rows, now_ns)
 
     def turn(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:  # noqa: ARG002
+        problems = (sink.failures.problem for sink in self._files)
+        state = state._replace(problems=tuple(filter(None, problems)))
         self._windows.add_capture(state, now_ns)
         self._windows.tick(now_ns)
         return True
@@ -62,9 +75,9 @@ class _WindowsSink(_Quiet):
 class ViewSink(_WindowsSink):
     """A view on a terminal; it ends the run when its user wants to."""
 
-    def __init__(self, windows: Windows, view: LiveView) -> None:
-        """Show windows."""
-        super().__init__(windows)
+    def __init__(self, windows: Windows, view: LiveView, files: Sequence[FilesSink] = ()) -> None:
+        """Show windows, and of ``files`` which cannot be written."""
+        super().__init__(windows, files)
         self._view = view
 
     def turn(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:
@@ -76,9 +89,9 @@ class ViewSink(_WindowsSink):
 class LinesSink(_WindowsSink):
     """A line of JSON each interval, and one at the end."""
 
-    def __init__(self, windows: Windows, lines: RateLines) -> None:
-        """Write windows."""
-        super().__init__(windows)
+    def __init__(self, windows: Windows, lines: RateLines, files: Sequence[FilesSink] = ()) -> None:
+        """Write windows, and of ``files`` which cannot be written."""
+        super().__init__(windows, files)
         self._lines = lines
         self._now_ns: int | None = None
 
@@ -114,12 +127,26 @@ class RowsSink(_Quiet):
         self._flush()
 
 
+class FilesSink(_Quiet):
+    """One that writes files. That it cannot is told, and ends nothing."""
+
+    def __init__(self, failures: WriteFailures) -> None:
+        """Begin well."""
+        self.failures = failures
+        self._clock_ns = 0
+        """Of the last turn."""
+
+    def _attempt(self, write: Callable[[], object]) -> None:
+        self.failures.attempt(write, self._clock_ns)
+
+
 class MetricsSink(_Quiet):
     """Metrics that somebody scrapes meanwhile."""
 
-    def __init__(self, metrics: Metrics) -> None:
-        """Count for metrics."""
+    def __init__(self, metrics: Metrics, files: Sequence[FilesSink] = ()) -> None:
+        """Count for metrics; of ``files`` it is told how often they could not be written."""
         self._metrics = metrics
+        self._files = files
         self._captured_bytes = 0
 
     def add_packets(self, packets: PacketBatch) -> None:
@@ -132,51 +159,69 @@ class MetricsSink(_Quiet):
 
     def turn(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:  # noqa: ARG002
         """Say how the capture stands."""
+        waiting = state.in_flight
         self._metrics.set_capture(
             packets=state.packets,
             captured_bytes=self._captured_bytes,
             dropped_packets=state.dropped_packets,
+            connections=state.begun_connections,
             open_connections=state.connections,
+            held_bytes=state.held_bytes,
+            last_packet_time_ns=state.last_packet_ns,
+            in_flight_requests=None if waiting is None else waiting.requests,
+            oldest_in_flight_ns=None if waiting is None else waiting.age_ns(now_ns),
         )
+        self._metrics.set_anomalies(state.anomalies or {})
+        failures = [sink.failures for sink in self._files]
+        self._metrics.set_write_failures({each.what: each.count for each in failures})
         return True
 
 
-class RollingSink(_Quiet):
+class RollingSink(FilesSink):
     """Files of rows."""
 
-    def __init__(self, files: RollingRows) -> None:
-        """Write to files."""
+    def __init__(self, files: RollingRows, tell: Callable[[str], None]) -> None:
+        """Write to files; ``tell`` is given a line for people."""
         self._files = files
+        super().__init__(WriteFailures("rows", tell, lambda: files.files))
 
     def add(self, rows: RowBatch, now_ns: int) -> None:
         """Write rows."""
-        self._files.add(rows, now_ns)
+        # Of two steps, so that a file that cannot be finished costs its own rows alone.
+        self._attempt(lambda: self._files.tick(now_ns, self._clock_ns))
+        self._attempt(lambda: self._files.add(rows, now_ns, self._clock_ns))
 
     def turn(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:  # noqa: ARG002
         """Begin a new file when it is time to."""
-        self._files.tick(now_ns)
+        self._clock_ns = clock_ns
+        self._attempt(lambda: self._files.tick(now_ns, clock_ns))
         return True
 
     def roll(self) -> None:
         """Begin a new file."""
-        self._files.roll()
+        self._attempt(self._files.roll)
 
     def close(self) -> None:
         """End the last file."""
-        self._files.close()
+        self._attempt(self._files.close)
+        lost = self._files.lost_rows
+        self.failures.end(f"{lost:,} rows" if lost else "")
 
 
-class KeepSink(_Quiet):
+class KeepSink(FilesSink):
     """The packets of some exchanges."""
 
-    def __init__(self, keeper: PacketKeeper, writer: PcapngWriter) -> None:
-        """Keep packets; the keeper writes to the writer."""
+    def __init__(
+        self, keeper: PacketKeeper, writer: PcapngWriter, tell: Callable[[str], None]
+    ) -> None:
+        """Keep packets; the keeper writes to the writer, ``tell`` is given a line for people."""
         self._keeper = keeper
         self._writer = writer
+        super().__init__(WriteFailures("packets", tell, lambda: writer.packets))
 
     def add_packets(self, packets: PacketBatch) -> None:
         """Hold packets for a while."""
-        self._keeper.add_packets(packets)
+        self._attempt(lambda: self._keeper.add_packets(packets))
 
     def add(self, rows: RowBatch, now_ns: int) -> None:  # noqa: ARG002 - as in the class above
         """See which are wanted."""
@@ -184,14 +229,23 @@ class KeepSink(_Quiet):
 
     def turn(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:  # noqa: ARG002
         """Write what is complete."""
-        self._keeper.tick(now_ns)
+        self._clock_ns = clock_ns
+        self._attempt(lambda: self._keeper.tick(now_ns))
         return True
 
     def roll(self) -> None:
         """Write what is held back, and begin a new file: whoever wants the old one wants all."""
-        self._keeper.flush()
-        self._writer.roll()
+        self._attempt(self._keeper.flush)
+        self._attempt(self._writer.roll)
 
     def close(self) -> None:
         """Write what is left."""
-        self._keeper.close()
+        self._attempt(self._keeper.close)
+        keeper = self._keeper
+        missing = {
+            "{:,} packets that could not be written": keeper.lost_packets,
+            "{:,} requests beyond what is kept of a second": keeper.skipped_rows,
+            "{:,} requests whose packets were held no longer": keeper.late_rows,
+        }
+        parts = [text.format(count) for text, count in missing.items() if count]
+        self.failures.end(", ".join(parts))

@@ -13,9 +13,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kanalyze.analysis.in_flight import InFlight
     from kanalyze.live.sums import Amounts
+    from kanalyze.model import AnomalyKind
 
 __all__ = [
+    "PIPE",
     "ApiEntry",
     "CaptureState",
     "ClientEntry",
@@ -23,16 +28,27 @@ __all__ = [
     "GroupEntry",
     "Snapshot",
     "TopicEntry",
+    "is_held_back",
 ]
 
+PIPE = "-"
+"""The source of a capture that comes through a pipe."""
+
 _SECOND_NS = 1_000_000_000
+_HELD_BACK_APIS = frozenset({"JoinGroup", "SyncGroup"})
+"""They wait for other members of the group."""
+
+
+def is_held_back(api_name: str | None, *, waited: bool) -> bool:
+    """Return whether answers of an API, or those of fetches that waited, come late on purpose."""
+    return waited or api_name in _HELD_BACK_APIS
 
 
 class CaptureState(NamedTuple):
     """How a capture stands; counts are those since it began."""
 
     source: str
-    """The interface or file, as given."""
+    """``live:`` and the interface, or :data:`PIPE`."""
     packets: int
     wire_bytes: int
     dropped_packets: int | None
@@ -41,6 +57,18 @@ class CaptureState(NamedTuple):
     """TCP connections that are open now."""
     elapsed_ns: int
     """Since the capture began, by a clock that does not jump."""
+    begun_connections: int = 0
+    """TCP connections seen, those that ended among them."""
+    held_bytes: int = 0
+    """Of the traffic, for open connections: what waits for what comes before or after it."""
+    last_packet_ns: int | None = None
+    """Unix time of the last packet; None before there was one."""
+    anomalies: Mapping[AnomalyKind, int] | None = None
+    """How often each kind of anomaly was met, without kinds that were not; None: not counted."""
+    in_flight: InFlight | None = None
+    """Requests without a response now; None: not counted."""
+    problems: tuple[str, ...] = ()
+    """Why files cannot be written now, a few words each."""
 
 
 class ApiEntry(NamedTuple):
@@ -59,6 +87,11 @@ class ApiEntry(NamedTuple):
     p50_ns: int | None
     p99_ns: int | None
     """As ``p50_ns`` of latencies; None where there was none."""
+
+    @property
+    def is_held_back(self) -> bool:
+        """Whether the broker answers late on purpose: its latencies say nothing of its speed."""
+        return is_held_back(self.api_name, waited=self.waited)
 
 
 class ClientEntry(NamedTuple):
@@ -105,16 +138,36 @@ class ErrorEntry(NamedTuple):
 
 
 class GroupEntry(NamedTuple):
-    """A consumer group in which members joined, synced, or were told that it rebalances."""
+    """A group in which members joined, got an assignment, left, failed or were told to rejoin.
+
+    Members of the newer protocols join and leave by heartbeats as any others: of those groups
+    ``joins``, ``syncs`` and ``leaves`` are 0, and so is ``told``.
+    """
 
     group_id: str | None
     other: bool
+    protocol: str | None
+    """``classic``, ``consumer``, ``share`` or ``streams``; None where no row tells it."""
+    members: int
+    """Members seen, up to :data:`~kanalyze.live.groups.MEMBER_LIMIT`."""
+    members_known: bool
+    """False: there were more."""
+    rebalances: int | None
+    """Assignments to the member that got the most: the group rebalanced so often at least. None
+    where they are not known, as in streams groups, or where the group is not one."""
     joins: int
     syncs: int
+    leaves: int
     told: int
     """Responses with REBALANCE_IN_PROGRESS."""
+    errors: int
+    """Requests of members that failed, without what is part of any rebalance."""
+    last_error_name: str | None
+    """What the last of them failed with."""
     longest_join_ns: int | None
-    """The highest latency of a JoinGroup."""
+    """The highest latency of a JoinGroup: held back until all members have joined."""
+    longest_sync_ns: int | None
+    """The highest latency of a SyncGroup: held back until the leader has sent assignments."""
     last_time_ns: int | None
 
 
@@ -132,15 +185,23 @@ class Snapshot(NamedTuple):
     late_rows: int
     """Of them, those older than the window, which count in its oldest step."""
     traffic: Amounts
+    p50_ns: int | None
+    """Of latencies, but for requests that are held back on purpose: fetches that waited, JoinGroup,
+    SyncGroup. None where there was none."""
+    p99_ns: int | None
     packets: int
     wire_bytes: int
     dropped_packets: int
     """In the window, as ``packets`` and ``wire_bytes``."""
+    idle_ns: int
+    """For how long no packet has come."""
     capture: CaptureState | None
     """As handed in at last; None when nothing was."""
     step_ns: int
     history: tuple[Amounts, ...]
     """Of each step of the last minutes, the oldest first, the last one not over yet."""
+    p99_history: tuple[int | None, ...]
+    """What ``p99_ns`` was in each of these steps."""
     apis: tuple[ApiEntry, ...]
     """Most requests first, as ``clients``."""
     clients: tuple[ClientEntry, ...]

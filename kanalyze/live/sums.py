@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from kanalyze.analysis.block import Words
 from kanalyze.analysis.grouping import Groups, key_of, value_at
 from kanalyze.analysis.keyed import Keyed
-from kanalyze.analysis.measures import rows_of_items
+from kanalyze.analysis.sketch import QuantileSketch
 from kanalyze.analysis.statistics import add_errors, add_topics
 from kanalyze.analysis.totals import (
     ErrorTotals,
@@ -22,10 +21,10 @@ from kanalyze.analysis.totals import (
     SlowestRequests,
     TopicTotals,
 )
+from kanalyze.live.groups import GroupTotals, add_groups
+from kanalyze.live.snapshot import is_held_back
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from kanalyze.analysis.block import RowBlock
     from kanalyze.analysis.measures import Measures
 
@@ -34,8 +33,6 @@ __all__ = ["API_LIMIT", "MOST_SLOWEST", "Amounts", "Captured", "Recent", "Step",
 API_LIMIT = 128
 """APIs that are counted apart: Kafka has fewer, but the wire may claim any number."""
 MOST_SLOWEST = 20
-
-_REBALANCE = "REBALANCE_IN_PROGRESS"
 
 
 class Amounts(NamedTuple):
@@ -51,18 +48,28 @@ class Amounts(NamedTuple):
 class Traffic:
     """A sum of :class:`Amounts`."""
 
-    __slots__ = ("amounts",)
+    __slots__ = ("errors", "p99_ns", "request_bytes", "requests", "response_bytes")
 
     def __init__(self) -> None:
-        self.amounts = Amounts(0, 0, 0, 0)
+        self.requests = self.errors = self.request_bytes = self.response_bytes = 0
+        self.p99_ns: int | None = None
+        """As :attr:`Step.p99_ns`, of a step that is in no window any more. It does not add up."""
+
+    @property
+    def amounts(self) -> Amounts:
+        """The sum."""
+        return Amounts(self.requests, self.errors, self.request_bytes, self.response_bytes)
 
     def add(self, amounts: Amounts) -> None:
         """Add amounts."""
-        self.amounts = Amounts(*map(int.__add__, self.amounts, amounts))
+        self.merge(amounts)
 
-    def merge(self, other: Traffic) -> None:
+    def merge(self, other: Traffic | Amounts) -> None:
         """Add another sum."""
-        self.add(other.amounts)
+        self.requests += other.requests
+        self.errors += other.errors
+        self.request_bytes += other.request_bytes
+        self.response_bytes += other.response_bytes
 
 
 class Captured:
@@ -85,7 +92,7 @@ class Captured:
 class Step:
     """Sums over the rows of a step of time: in all, by API, client, topic and error."""
 
-    __slots__ = ("apis", "captured", "clients", "errors", "topics", "traffic")
+    __slots__ = ("_p99_ns", "apis", "captured", "clients", "errors", "topics", "traffic")
 
     def __init__(self, key_limit: int) -> None:
         """Begin; ``key_limit`` bounds clients, topics and errors, each."""
@@ -99,11 +106,13 @@ class Step:
         """By ``(topic, topic_id)``."""
         self.errors: Keyed[ErrorTotals] = Keyed(ErrorTotals, key_limit)
         """By ``(api_name, error_code, error_name, topic)``."""
+        self._p99_ns: int | None = None
 
     def add(self, rows: Measures) -> Amounts:
         """Add rows, at least one; return what they come to."""
         made = Amounts(*Groups(np.zeros(len(rows), dtype=np.int64)).sums(*rows.traffic)[0])
         self.traffic.add(made)
+        self._p99_ns = None
         self._add_apis(rows)
         self._add_clients(rows)
         add_topics(self.topics, rows)
@@ -118,6 +127,22 @@ class Step:
         self.clients.merge(other.clients)
         self.topics.merge(other.topics)
         self.errors.merge(other.errors)
+        self._p99_ns = None
+
+    @property
+    def p99_ns(self) -> int | None:
+        """Of :meth:`latency`; computed once for a step that does not change any more."""
+        if self._p99_ns is None:
+            self._p99_ns = self.latency().quantile(0.99)
+        return self._p99_ns
+
+    def latency(self) -> QuantileSketch:
+        """Return the latencies of all requests that are not held back on purpose."""
+        sketch = QuantileSketch()
+        for (_, _, api_name, waited), api in self.apis:
+            if not is_held_back(None if api_name is None else str(api_name), waited=bool(waited)):
+                sketch.merge(api.latency)
+        return sketch
 
     def _add_apis(self, rows: Measures) -> None:
         keys = [rows.key(name) for name in ("wire", "api_key", "api_name")]
@@ -144,36 +169,6 @@ class Step:
             self.clients.of((client_id, client_ip)).add(Amounts(*of_client))
 
 
-class RebalanceTotals:
-    """What shows that a consumer group is rebalancing."""
-
-    __slots__ = ("joins", "last_time_ns", "longest_join_ns", "syncs", "told")
-
-    def __init__(
-        self,
-        joins: int = 0,
-        syncs: int = 0,
-        told: int = 0,
-        longest_join_ns: int | None = None,
-        last_time_ns: int | None = None,
-    ) -> None:
-        self.joins = joins
-        self.syncs = syncs
-        self.told = told
-        """Responses that told a member REBALANCE_IN_PROGRESS."""
-        self.longest_join_ns = longest_join_ns
-        """The highest latency of a JoinGroup: it is answered when all members have joined."""
-        self.last_time_ns = last_time_ns
-
-    def merge(self, other: RebalanceTotals) -> None:
-        """Add another sum over the same group."""
-        self.joins += other.joins
-        self.syncs += other.syncs
-        self.told += other.told
-        self.longest_join_ns = _higher(self.longest_join_ns, other.longest_join_ns)
-        self.last_time_ns = _higher(self.last_time_ns, other.last_time_ns)
-
-
 class Recent:
     """What is looked at for longer than rates are: the slowest requests, groups that rebalance."""
 
@@ -181,13 +176,13 @@ class Recent:
 
     def __init__(self, key_limit: int) -> None:
         """Begin; ``key_limit`` bounds the groups."""
-        self.groups: Keyed[RebalanceTotals] = Keyed(RebalanceTotals, key_limit)
+        self.groups: Keyed[GroupTotals] = Keyed(GroupTotals, key_limit)
         """By ``(group_id,)``."""
         self.slowest = SlowestRequests(MOST_SLOWEST)
 
     def add(self, rows: Measures, block: RowBlock) -> None:
         """Add the rows of a block, at least one, and their measures."""
-        self._add_groups(rows)
+        add_groups(self.groups, rows)
         # As in a report: fetches that waited for data on purpose are not slow.
         known = np.flatnonzero(rows.known("latency_ns") & ~rows.is_slow_on_purpose)
         columns = [rows.ints(name).values[known] for name in SlowestRequests.FIRST_BY]
@@ -199,53 +194,3 @@ class Recent:
         """Add the sums of another."""
         self.groups.merge(other.groups)
         self.slowest.merge(other.slowest)
-
-    def _add_groups(self, rows: Measures) -> None:
-        group_ids = rows.words("group_id")
-        is_join = rows.is_join & rows.is_request
-        is_sync = _is(rows.words("api_name"), "SyncGroup") & rows.is_request
-        is_told = _tells(rows, _REBALANCE)
-        members = np.flatnonzero((group_ids.codes >= 0) & (is_join | is_sync | is_told))
-        if not len(members):
-            return
-        groups = Groups(key_of(group_ids)[members])
-        counts = groups.sums(
-            *(mask[members].astype(np.int64) for mask in (is_join, is_sync, is_told))
-        )
-        is_timed = rows.known("latency_ns") & is_join
-        joined = groups.values(rows.ints("latency_ns").values[members], is_timed[members])
-        times = groups.values(
-            rows.ints("response_start_ns").values[members],
-            rows.known("response_start_ns")[members],
-        )
-        for first, of_group, latencies, ends in zip(
-            groups.firsts, counts, joined, times, strict=True
-        ):
-            longest_ns = latencies.max if latencies.items else None
-            last_ns = ends.max if ends.items else None
-            group = self.groups.of((value_at(group_ids, members[first]),))
-            joins, syncs, told = of_group
-            group.merge(RebalanceTotals(joins, syncs, told, longest_ns, last_ns))
-
-
-def _is(texts: Words, wanted: str) -> NDArray[np.bool_]:
-    if wanted not in texts.words:
-        return np.zeros(len(texts.codes), dtype=np.bool_)
-    found: NDArray[np.bool_] = texts.codes == texts.words.index(wanted)
-    return found
-
-
-def _tells(rows: Measures, error_name: str) -> NDArray[np.bool_]:
-    """Return where an error of this name is among the errors of a row."""
-    lists = rows.lists("errors")
-    names = lists.fields["name"]
-    assert isinstance(names, Words)
-    told = np.zeros(len(rows), dtype=np.bool_)
-    told[rows_of_items(lists)[_is(names, error_name)]] = True
-    return told
-
-
-def _higher(one: int | None, other: int | None) -> int | None:
-    if one is None or other is None:
-        return one if other is None else other
-    return max(one, other)

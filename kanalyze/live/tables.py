@@ -10,14 +10,14 @@ from fnmatch import fnmatchcase
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from kanalyze.render.layout import GAP, TableColumn, fitted, natural_widths
+from kanalyze.render.layout import GAP, TableColumn, cell_width, fitted, natural_widths
 from kanalyze.render.lines import Line, table_line
 from kanalyze.render.text import MISSING, shown
 from kanalyze.render.times import clock_text
 from kanalyze.render.units import at_least, count_text, duration_text, rate_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Hashable, Iterator, Sequence
 
     from kanalyze.live.snapshot import (
         ApiEntry,
@@ -58,6 +58,8 @@ class LiveTable(NamedTuple):
     """The column it is sorted by at first."""
     texts: Callable[[Any], tuple[str | None, ...]]
     """What a filter looks at: clients, topics, APIs and the like."""
+    key: Callable[[Any], Hashable]
+    """What an entry is known by in the next snapshot."""
 
 
 def matches(pattern: str, texts: Sequence[str | None]) -> bool:
@@ -94,10 +96,11 @@ def table_lines(
     *,
     by: int | None = None,
     reverse: bool = False,
+    selected: int | None = None,
 ) -> Iterator[Line]:
     """Give the titles of the columns, that sorted by with an arrow, and a line for each entry.
 
-    No line is longer than ``width``.
+    No line is longer than ``width``; that of the entry at place ``selected`` is as wide.
     """
     columns = [
         item.column._replace(title=item.column.title + _ARROWS[reverse] * (index == by))
@@ -112,9 +115,19 @@ def table_lines(
         for index, column in enumerate(columns)
     ]
     yield from table_line(columns, widths, titles).fitted(width)
-    for entry, row in zip(entries, cells, strict=True):
+    for place, (entry, row) in enumerate(zip(entries, cells, strict=True)):
         styles = [_style(item, entry) for item in table.columns]
-        yield from table_line(columns, widths, list(zip(row, styles, strict=True))).fitted(width)
+        line = table_line(columns, widths, list(zip(row, styles, strict=True)))
+        for part in line.fitted(width):
+            yield _marked(part, width) if place == selected else part
+
+
+def _marked(line: Line, width: int) -> Line:
+    marked = Line()
+    for text, style in line.parts:
+        marked.append(text, f"{style} reverse".lstrip())
+    marked.append(" " * (width - cell_width(line.plain)), "reverse")
+    return marked
 
 
 def _fit(widths: Sequence[int], width: int) -> bool:
@@ -140,6 +153,12 @@ _CALM = 9
 # -- columns --------------------------------------------------------------------------------------
 
 
+def _name(text: str | None) -> str:
+    """Return a text from the wire; none looks like what is said in parentheses here."""
+    name = shown(text)
+    return f'"{name}"' if name.startswith("(") else name
+
+
 def _text(
     title: str, least: int, text: Callable[[Any], str], *, rank: int = 0, style: str = ""
 ) -> LiveColumn:
@@ -153,12 +172,15 @@ def _number(
     amount: Callable[[Any], int | None],
     text: Callable[[int | None], str],
     rank: int = 0,
+    *,
+    style: Callable[[Any], str] | str = "",
 ) -> LiveColumn:
     return LiveColumn(
         TableColumn(title, right=True, rank=rank),
         lambda entry, _: text(amount(entry)),
         lambda entry: _lowest_if_null(amount(entry)),
-        calm=_CALM,
+        style,
+        _CALM,
     )
 
 
@@ -183,8 +205,8 @@ def _lowest_if_null(number: int | None) -> int:
 
 _REQUESTS = _rate("requests", lambda entry: entry.requests)
 _ERRORS = _rate("errors", lambda entry: entry.errors, red=True)
-_SENT = _rate("sent", lambda entry: entry.request_bytes, "B", rank=2)
-_RECEIVED = _rate("received", lambda entry: entry.response_bytes, "B", rank=1)
+_SENT = _rate("sent", lambda entry: entry.request_bytes, "B", rank=3)
+_RECEIVED = _rate("received", lambda entry: entry.response_bytes, "B", rank=2)
 
 
 # -- APIs -----------------------------------------------------------------------------------------
@@ -195,7 +217,7 @@ def _api(entry: ApiEntry) -> str:
         return "(other APIs)"
     if entry.api_key is None:
         return "(response alone)"
-    name = shown(entry.api_name) if entry.api_name else f"(key {entry.api_key})"
+    name = _name(entry.api_name) if entry.api_name else f"(key {entry.api_key})"
     if entry.wire != "kafka":
         name = f"{name} {shown(entry.wire)}"
     return f"{name} (waited)" if entry.waited else name
@@ -211,11 +233,12 @@ _APIS = LiveTable(
         _ERRORS,
         _SENT,
         _RECEIVED,
-        _number("p50", lambda entry: entry.p50_ns, duration_text),
+        _number("p50", lambda entry: entry.p50_ns, duration_text, rank=1),
         _number("p99", lambda entry: entry.p99_ns, duration_text),
     ),
     1,
     lambda entry: (entry.api_name,),
+    itemgetter(slice(5)),
 )
 
 
@@ -223,7 +246,7 @@ _APIS = LiveTable(
 
 
 def _client(entry: ClientEntry) -> str:
-    return "(other clients)" if entry.other else shown(entry.client_id)
+    return "(other clients)" if entry.other else _name(entry.client_id)
 
 
 _CLIENTS = LiveTable(
@@ -232,7 +255,7 @@ _CLIENTS = LiveTable(
     lambda snapshot: snapshot.clients,
     (
         _text("client", 16, _client, style="bold"),
-        _text("from", 13, lambda entry: shown(entry.client_ip), rank=3),
+        _text("from", 13, lambda entry: shown(entry.client_ip), rank=4),
         _REQUESTS,
         _ERRORS,
         _SENT,
@@ -240,13 +263,14 @@ _CLIENTS = LiveTable(
     ),
     2,
     lambda entry: (entry.client_id, entry.client_ip),
+    itemgetter(slice(3)),
 )
 
 
 def _topic(entry: TopicEntry) -> str:
     if entry.other:
         return "(other topics)"
-    return shown(entry.topic) if entry.topic is not None else f"id {shown(entry.topic_id)}"
+    return _name(entry.topic) if entry.topic is not None else f"(id {shown(entry.topic_id)})"
 
 
 def _records(title: str, amount: Callable[[TopicEntry], int], rank: int = 0) -> LiveColumn:
@@ -276,6 +300,7 @@ _TOPICS = LiveTable(
     ),
     1,
     lambda entry: (entry.topic, entry.topic_id),
+    itemgetter(slice(3)),
 )
 
 
@@ -285,7 +310,7 @@ _TOPICS = LiveTable(
 def _slow_api(entry: _SlowEntry) -> str:
     if entry["api_key"] is None:
         return MISSING
-    name = shown(entry["api_name"]) if entry["api_name"] else f"(key {entry['api_key']})"
+    name = _name(entry["api_name"]) if entry["api_name"] else f"(key {entry['api_key']})"
     return f"{name} v{entry['api_version']}"
 
 
@@ -310,11 +335,12 @@ _SLOWEST = LiveTable(
         _text("client", 12, lambda entry: shown(entry["client_id"])),
         _text("topics", 10, _slow_topics),
         _text("status", 10, _slow_status, rank=2),
-        _number("at", itemgetter("request_start_ns"), clock_text, rank=1),
+        _number("at (UTC)", itemgetter("request_start_ns"), clock_text, rank=1),
         _text("connection", 24, lambda entry: shown(entry["connection"]), rank=3),
     ),
     0,
     lambda entry: (entry["api_name"], entry["client_id"], entry["connection"], *entry["topics"]),
+    itemgetter("connection", "request_start_ns", "request_packet"),
 )
 
 
@@ -322,28 +348,61 @@ _SLOWEST = LiveTable(
 
 
 def _group(entry: GroupEntry) -> str:
-    return "(other groups)" if entry.other else shown(entry.group_id)
+    return "(other groups)" if entry.other else _name(entry.group_id)
+
+
+def _group_wait_ns(entry: GroupEntry) -> int | None:
+    waits = [wait for wait in (entry.longest_join_ns, entry.longest_sync_ns) if wait is not None]
+    return max(waits, default=None)
+
+
+def _if_classic(
+    amount: Callable[[GroupEntry], int],
+) -> Callable[[GroupEntry], int | None]:
+    """Return an amount that is not known of groups of the newer protocols."""
+
+    def known(entry: GroupEntry) -> int | None:
+        return amount(entry) or (0 if entry.protocol in (None, "classic") else None)
+
+    return known
+
+
+def _group_members(entry: GroupEntry, _: Snapshot) -> str:
+    return at_least(count_text(entry.members or None), known=entry.members_known)
 
 
 _GROUPS = LiveTable(
     "groups",
-    "Consumer groups that rebalanced in the last minute",
+    "Groups that rebalanced in the last minute",
     lambda snapshot: snapshot.groups,
     (
-        _text("group", 16, _group, style="bold"),
-        _number("joins", lambda entry: entry.joins, count_text),
-        _number("syncs", lambda entry: entry.syncs, count_text),
-        _number("told to rejoin", lambda entry: entry.told, count_text, rank=1),
-        _number("longest join", lambda entry: entry.longest_join_ns, duration_text),
-        _number("last", lambda entry: entry.last_time_ns, clock_text, rank=2),
+        _text("group", 14, _group, style="bold"),
+        _text("protocol", 8, lambda entry: entry.protocol or MISSING, rank=4),
+        LiveColumn(
+            TableColumn("members", right=True, rank=3), _group_members, lambda entry: entry.members
+        ),
+        _number("rebalances", lambda entry: entry.rebalances, count_text),
+        _number("longest wait", _group_wait_ns, duration_text),
+        _number(
+            "errors",
+            lambda entry: entry.errors,
+            count_text,
+            style=lambda entry: "red" if entry.errors else "dim",
+        ),
+        _text("last error", 10, lambda entry: shown(entry.last_error_name), rank=1),
+        _number("joins", _if_classic(lambda entry: entry.joins), count_text, rank=6),
+        _number("leaves", _if_classic(lambda entry: entry.leaves), count_text, rank=7),
+        _number("told to rejoin", _if_classic(lambda entry: entry.told), count_text, rank=5),
+        _number("last (UTC)", lambda entry: entry.last_time_ns, clock_text, rank=2),
     ),
-    5,
-    lambda entry: (entry.group_id,),
+    10,
+    lambda entry: (entry.group_id, entry.last_error_name),
+    itemgetter(slice(2)),
 )
 
 
 def _error(entry: ErrorEntry) -> str:
-    return "(other errors)" if entry.other else f"{shown(entry.error_name)} {entry.error_code}"
+    return "(other errors)" if entry.other else f"{_name(entry.error_name)} {entry.error_code}"
 
 
 _ERROR_CODES = LiveTable(
@@ -355,10 +414,11 @@ _ERROR_CODES = LiveTable(
         _text("API", 10, lambda entry: shown(entry.api_name)),
         _text("topic", 10, lambda entry: shown(entry.topic)),
         _rate("rate", lambda entry: entry.occurrences),
-        _number("last", lambda entry: entry.last_time_ns, clock_text, rank=1),
+        _number("last (UTC)", lambda entry: entry.last_time_ns, clock_text, rank=1),
     ),
     3,
     lambda entry: (entry.api_name, entry.topic, entry.error_name),
+    itemgetter(slice(5)),
 )
 
 

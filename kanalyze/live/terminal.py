@@ -30,12 +30,18 @@ __all__ = ["HANGUP", "Terminal", "can_draw"]
 HANGUP = "ctrl-c"
 """The key that a terminal which is no longer there has pressed."""
 
-_AT_ONCE = 1024
+_AT_ONCE = 128
+"""Bytes of keys that are taken in a turn, so that no turn takes long; more wait for the next."""
+_NO_WRAP, _WRAP = "\x1b[?7l", "\x1b[?7h"
+"""DECAWM: no line that is wider than the terminal thinks goes on in the next one."""
 
 
 def can_draw(console: Console) -> bool:
-    """Return whether a console is a terminal that can be drawn on."""
-    return console.is_terminal and not console.is_dumb_terminal
+    """Return whether a console is a terminal that can be drawn on.
+
+    A pipe is none, whatever FORCE_COLOR makes of it.
+    """
+    return console.is_terminal and not console.is_dumb_terminal and console.file.isatty()
 
 
 class Terminal:
@@ -59,6 +65,8 @@ class Terminal:
 
         with ExitStack() as stack:
             self._keys_fd = stack.enter_context(_keys())
+            stack.callback(self._write, _WRAP)
+            self._write(_NO_WRAP)
             self._live = stack.enter_context(
                 Live(
                     console=self._console,
@@ -83,9 +91,20 @@ class Terminal:
         with suppress(OSError):
             self._stack.close()
 
+    def _write(self, text: str) -> None:
+        self._console.file.write(text)
+        self._console.file.flush()
+
     @property
     def size(self) -> tuple[int, int]:
-        """Columns and lines, as they are now."""
+        """Columns and lines, as they are now, whatever COLUMNS and LINES say of before."""
+        from rich.console import ConsoleDimensions
+
+        # What the console writes to may have no descriptor.
+        with suppress(OSError, ValueError):
+            now = os.get_terminal_size(self._console.file.fileno())
+            if now.columns and now.lines:
+                self._console.size = ConsoleDimensions(now.columns, now.lines)
         size = self._console.size
         return size.width, size.height
 

@@ -1,16 +1,15 @@
-"""The view on a terminal: what it shows, and what keys do to it.
+"""The view on a terminal: what it shows.
 
-In: snapshots, names of keys (see :mod:`kanalyze.live.keys`) and the size of a terminal. Out: what
-to show, and what the user asked for. This module must not know the terminal itself: it reads and
-writes nothing.
+In: snapshots, what the user has chosen, and the size of a terminal. Out: lines to show, and where
+in its table the user is then. This module must not know the terminal itself, nor keys.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kanalyze.live.alerts import alerts
+from kanalyze.live.snapshot import PIPE
 from kanalyze.live.tables import TABLES, sorted_entries, table_lines
 from kanalyze.render.chart import bar_lines
 from kanalyze.render.layout import cell_width, padded
@@ -19,130 +18,25 @@ from kanalyze.render.text import shown
 from kanalyze.render.units import count_text, duration_text, percent_text, rate_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from rich.text import Text
 
     from kanalyze.live.snapshot import Snapshot
+    from kanalyze.live.view_state import ViewState
 
-__all__ = ["Effect", "ViewState", "render", "view_lines"]
+__all__ = ["View", "render", "view_of"]
 
-_FILTER_LIMIT = 80
-_PAGE = 10
-
-
-class Effect(Enum):
-    """What a key asks of whoever holds the view."""
-
-    NONE = "none"
-    CLEAR = "clear"
-    """Forget what was counted."""
-    QUIT = "quit"
-
-
-class _Order(NamedTuple):
-    """What a table is sorted by."""
-
-    by: int
-    reverse: bool = False
-
-
-_FIRST_ORDERS = tuple(_Order(table.sorted_by) for table in TABLES)
-
-
-@dataclass(frozen=True)
-class ViewState:
-    """What the user has chosen."""
-
-    table: int = 0
-    """Number of the table that has the room, from 0."""
-    orders: tuple[_Order, ...] = _FIRST_ORDERS
-    """Of each table."""
-    first: int = 0
-    """How many lines of the table are scrolled over."""
-    pattern: str = ""
-    """The filter."""
-    typed: str | None = None
-    """The filter as it is being typed; None while it is not."""
-    paused: bool = False
-    helping: bool = False
-
-    def key(self, key: str) -> tuple[ViewState, Effect]:
-        """Return what a key makes of the state, and what it asks for."""
-        if key == "ctrl-c":
-            return self, Effect.QUIT
-        if self.typed is not None:
-            return self._typing(self.typed, key), Effect.NONE
-        if self.helping:
-            # Any key leads back; quitting still quits.
-            return replace(self, helping=False), Effect.QUIT if key == "q" else Effect.NONE
-        if key in ("q", "c"):
-            return self, Effect.QUIT if key == "q" else Effect.CLEAR
-        return self._changed(key), Effect.NONE
-
-    def shown_pattern(self) -> str:
-        """Return the filter that counts: what is being typed counts at once."""
-        return self.pattern if self.typed is None else self.typed
-
-    def _changed(self, key: str) -> ViewState:
-        if len(key) == 1 and "1" <= key <= str(len(TABLES)):
-            return replace(self, table=int(key) - 1, first=0)
-        step = _SCROLLS.get(key)
-        if step is not None:
-            return replace(self, first=max(self.first + step, 0))
-        match key:
-            case "tab" | "right":
-                return replace(self, table=(self.table + 1) % len(TABLES), first=0)
-            case "shift-tab" | "left":
-                return replace(self, table=(self.table - 1) % len(TABLES), first=0)
-            case "s":
-                columns = len(TABLES[self.table].columns)
-                return self._sorted(_Order((self.orders[self.table].by + 1) % columns))
-            case "r":
-                order = self.orders[self.table]
-                return self._sorted(order._replace(reverse=not order.reverse))
-            case "p" | " ":
-                return replace(self, paused=not self.paused)
-            case "/":
-                return replace(self, typed=self.pattern)
-            case "h" | "?":
-                return replace(self, helping=True)
-            case "escape":
-                return replace(self, pattern="", first=0)
-            case "home":
-                return replace(self, first=0)
-        return self
-
-    def _sorted(self, order: _Order) -> ViewState:
-        orders = (*self.orders[: self.table], order, *self.orders[self.table + 1 :])
-        return replace(self, orders=orders, first=0)
-
-    def _typing(self, typed: str, key: str) -> ViewState:
-        match key:
-            case "enter":
-                return replace(self, pattern=typed, typed=None, first=0)
-            case "escape":
-                return replace(self, typed=None)
-            case "backspace":
-                return replace(self, typed=typed[:-1])
-            case "ctrl-u":
-                return replace(self, typed="")
-        if len(key) == 1 and len(typed) < _FILTER_LIMIT:
-            return replace(self, typed=typed + key)
-        return self
-
-
-_SCROLLS = {"down": 1, "j": 1, "up": -1, "k": -1, "pagedown": _PAGE, "pageup": -_PAGE}
 
 _HELP_KEYS = 14
 _HELP = (
     ("tab, 1 to 6", "choose the table that has the room"),
-    ("up, down", "scroll in it; also j, k, page up and down, home"),
+    ("up, down", "select a line, and follow it; also j, k, page up and down, end; home: none"),
     ("s", "sort by the next column"),
     ("r", "the other way round"),
     ("/", "only what has this in its name; may be a glob (* ? [])"),
     ("escape", "everything again"),
-    ("p, space", "stop to look; counting goes on"),
+    ("p, space", "stop to look; counting goes on; again: go on"),
     ("c", "forget what was counted"),
     ("q, ctrl-c", "quit"),
 )
@@ -151,32 +45,49 @@ _HELP = (
 # -- what is shown --------------------------------------------------------------------------------
 
 
-def render(snapshot: Snapshot, state: ViewState, width: int, height: int) -> Text:
-    """Return the lines of :func:`view_lines` as one text for a rich console."""
+class View(NamedTuple):
+    """What is shown."""
+
+    lines: list[Line]
+    state: ViewState
+    """With the place in the table as it is now; see :meth:`ViewState.settled`."""
+
+
+def render(lines: Sequence[Line]) -> Text:
+    """Return lines as one text for a rich console."""
     from rich.text import Text
 
-    lines = [Text.assemble(*line.parts) for line in view_lines(snapshot, state, width, height)]
-    return Text("\n", no_wrap=True, overflow="crop", end="").join(lines)
+    texts = [Text.assemble(*line.parts) for line in lines]
+    return Text("\n", no_wrap=True, overflow="crop", end="").join(texts)
 
 
-def view_lines(snapshot: Snapshot, state: ViewState, width: int, height: int) -> list[Line]:
+def view_of(snapshot: Snapshot, state: ViewState, width: int, height: int) -> View:
     """Return ``height`` lines, none wider than ``width``; both are 1 at least.
 
-    On a small terminal the chart goes first, then what is not the chosen table.
+    On a small terminal the charts go first, then what is not the chosen table.
     """
     head = [_capture(snapshot, state, width), _rates(snapshot, width)]
-    foot = [_foot(state, width)]
-    head += _chart(snapshot, width, _chart_height(height))
+    head += _alerts(snapshot, width, _most_alerts(height))
+    head += _charts(snapshot, width, _chart_height(height))
     head.append(_tabs(state, width))
-    room = height - len(head) - len(foot)
-    body = _help(width) if state.helping else _tables(snapshot, state, width, room)
-    body = body[: max(room, 0)]
+    foot = [_foot(state, width)]
+    room = max(height - len(head) - len(foot), 0)
+    body, state = _tables(snapshot, state, width, room)
+    if state.helping:
+        body = _help(width)
+    body = body[:room]
     body += [Line()] * (room - len(body))
-    return [next(line.fitted(width)) for line in [*head, *body, *foot][:height]]
+    lines = [next(line.fitted(width)) for line in [*head, *body, *foot][:height]]
+    return View(lines, state)
 
 
 def _chart_height(height: int) -> int:
-    return 0 if height < 18 else 2 if height < 30 else 4
+    """Return the lines of each chart."""
+    return 0 if height < 18 else 1 if height < 40 else 2
+
+
+def _most_alerts(height: int) -> int:
+    return 1 if height < 18 else 3 if height < 30 else 6
 
 
 def _capture(snapshot: Snapshot, state: ViewState, width: int) -> Line:
@@ -185,7 +96,8 @@ def _capture(snapshot: Snapshot, state: ViewState, width: int) -> Line:
     if state.paused:
         line.append("PAUSED", "bold black on yellow")
     if capture is not None:
-        _add(line, shown(capture.source, max(width // 4, 8)), "bold", width)
+        source = "(pipe)" if capture.source == PIPE else shown(capture.source, max(width // 4, 8))
+        _add(line, source, "bold", width)
         _add(line, _clock(capture.elapsed_ns), "", width)
         dropped = capture.dropped_packets
         # Said before what there may be no room for.
@@ -194,6 +106,8 @@ def _capture(snapshot: Snapshot, state: ViewState, width: int) -> Line:
         _add(line, f"packets {rate_text(snapshot.packets, snapshot.window_ns)}", "", width)
         _add(line, rate_text(snapshot.wire_bytes, snapshot.window_ns, "B"), "", width)
         _add(line, f"connections {count_text(capture.connections)}", "", width)
+        if capture.in_flight is not None:
+            _add(line, f"in flight {count_text(capture.in_flight.requests)}", "", width)
     return line
 
 
@@ -204,10 +118,25 @@ def _rates(snapshot: Snapshot, width: int) -> Line:
     share = percent_text(snapshot.error_share)
     errors = f"errors {rate_text(traffic.errors, window_ns)} ({share})"
     _add(line, errors, "red" if traffic.errors else "dim", width)
+    if snapshot.p99_ns is not None:
+        _add(line, f"p99 {duration_text(snapshot.p99_ns)}", "bold", width)
+        _add(line, f"p50 {duration_text(snapshot.p50_ns)}", "", width)
+    # In whole steps, that it stands still.
+    _add(line, f"last {duration_text(_rounded_up(window_ns, snapshot.step_ns))}", "dim", width)
     _add(line, f"sent {rate_text(traffic.request_bytes, window_ns, 'B')}", "", width)
     _add(line, f"received {rate_text(traffic.response_bytes, window_ns, 'B')}", "", width)
-    _add(line, f"last {duration_text(window_ns)}", "dim", width)
     return line
+
+
+def _rounded_up(number: int, unit: int) -> int:
+    return -(-number // unit) * unit
+
+
+def _alerts(snapshot: Snapshot, width: int, most: int) -> list[Line]:
+    lines = [Line(padded(alert.text, width).rstrip(), alert.style) for alert in alerts(snapshot)]
+    if len(lines) > most:
+        lines[most - 1].append(f" (+{len(lines) - most} more)", "bold yellow")
+    return lines[:most]
 
 
 def _clock(elapsed_ns: int) -> str:
@@ -225,24 +154,36 @@ def _add(line: Line, text: str, style: str, width: int) -> None:
         line.append(text, style)
 
 
-_CHART_LABEL = 9
+_CHART_NAME = 8
+_CHART_TOP = 8
 
 
-def _chart(snapshot: Snapshot, width: int, height: int) -> Iterator[Line]:
-    """Give a chart of requests by step; the newest step, which is not over, is left out."""
-    columns = width - _CHART_LABEL - 2
+def _charts(snapshot: Snapshot, width: int, height: int) -> Iterator[Line]:
+    """Give charts by step, one below the other: what rises with what is to be seen.
+
+    The newest step, which is not over, is left out.
+    """
+    columns = width - _CHART_NAME - _CHART_TOP - 3
     if height == 0 or columns < 10:
         return
-    over = [step.requests for step in snapshot.history[:-1]][-columns:]
-    top = rate_text(max(over, default=0), snapshot.step_ns)
-    labels = [top, *[""] * (height - 2), "requests"]
-    for label, bars in zip(labels, bar_lines(over, height), strict=True):
-        line = Line()
-        line.append(padded(label, _CHART_LABEL, right=True), "dim")
-        line.append(" \u2502", "dim")
-        # The newest at the right: the chart moves to the left.
-        line.append(bars.rjust(columns), "green")
-        yield line
+    requests = [step.requests for step in snapshot.history[:-1]][-columns:]
+    errors = [step.errors for step in snapshot.history[:-1]][-columns:]
+    p99s = [0 if time is None else time for time in snapshot.p99_history[:-1]][-columns:]
+    step_ns = snapshot.step_ns
+    for name, amounts, top, style in (
+        ("requests", requests, rate_text(max(requests, default=0), step_ns), "green"),
+        ("p99", p99s, duration_text(max(p99s)) if any(p99s) else "-", "cyan"),
+        ("errors", errors, rate_text(max(errors, default=0), step_ns), "red"),
+    ):
+        labels = [(name, top), *[("", "")] * (height - 1)]
+        for (left, right), bars in zip(labels, bar_lines(amounts, height), strict=True):
+            line = Line()
+            line.append(padded(left, _CHART_NAME), "dim")
+            line.append(padded(right, _CHART_TOP + 1, right=True), "dim")
+            line.append(" \u2502", "dim")
+            # The newest at the right: the chart moves to the left.
+            line.append(bars.rjust(columns), style)
+            yield line
 
 
 def _tabs(state: ViewState, width: int) -> Line:
@@ -261,9 +202,10 @@ def _tabs(state: ViewState, width: int) -> Line:
 
 def _foot(state: ViewState, width: int) -> Line:
     if state.typed is not None:
-        line = Line(f"/{shown(state.typed) if state.typed else ''}", style="bold yellow")
+        typed = shown(state.typed) if state.typed else ""
+        line = Line(f"/{_end_of(typed, width - 2)}", style="bold yellow")
         line.append("\u2588", "yellow")
-        line.append("  enter: keep  escape: drop", "dim")
+        _add(line, "enter: keep  escape: drop", "dim", width)
         return line
     line = Line()
     for key, meaning in _FOOT:
@@ -274,6 +216,15 @@ def _foot(state: ViewState, width: int) -> Line:
         line.append(key, "bold")
         line.append(f" {meaning}", "dim")
     return line
+
+
+def _end_of(text: str, width: int) -> str:
+    """Return a text, or as much of its end as there is room for: there it is typed."""
+    if cell_width(text) <= width:
+        return text
+    while text and cell_width(text) >= width:
+        text = text[1:]
+    return f"\u2026{text}"
 
 
 _FOOT = (
@@ -308,7 +259,9 @@ _LEAST_LINES = 10
 """Lines that are left to the chosen table if it needs them, before others are shown."""
 
 
-def _tables(snapshot: Snapshot, state: ViewState, width: int, room: int) -> list[Line]:
+def _tables(
+    snapshot: Snapshot, state: ViewState, width: int, room: int
+) -> tuple[list[Line], ViewState]:
     chosen = _entries(state.table, snapshot, state)
     left = room - min(len(chosen) + 1, max(_LEAST_LINES, room // 2))
     others: list[Line] = []
@@ -316,9 +269,17 @@ def _tables(snapshot: Snapshot, state: ViewState, width: int, room: int) -> list
         block = [] if number == state.table else _other(number, snapshot, state, width)
         if len(others) + len(block) <= left:
             others += block
-    lines = _chosen(chosen, snapshot, state, width, room - len(others))
-    lines += [Line()] * (room - len(others) - len(lines))
-    return [*lines, *others]
+    room -= len(others)
+    state = state.settled(list(map(TABLES[state.table].key, chosen)), _shown(len(chosen), room))
+    lines = _chosen(chosen, snapshot, state, width, room)
+    lines += [Line()] * (room - len(lines))
+    return [*lines, *others], state
+
+
+def _shown(entries: int, room: int) -> int:
+    """Return how many entries have room, below their titles and above a line that counts them."""
+    most = max(room - 1, 0)
+    return most if entries <= most else max(most - 1, 0)
 
 
 def _entries(number: int, snapshot: Snapshot, state: ViewState) -> list[Any]:
@@ -340,14 +301,21 @@ def _chosen(
     if not entries:
         word = "nothing matches" if state.shown_pattern() else "nothing yet"
         return [Line(f"{table.title}: {word}", style="dim")]
-    most = max(room - 1, 0)
-    if len(entries) > most:
-        most = max(most - 1, 0)
-    first = min(state.first, max(len(entries) - most, 0))
-    some = entries[first : first + most]
-    lines = list(table_lines(table, some, snapshot, width, by=order.by, reverse=order.reverse))
+    some = entries[state.first : state.first + _shown(len(entries), room)]
+    lines = list(
+        table_lines(
+            table,
+            some,
+            snapshot,
+            width,
+            by=order.by,
+            reverse=order.reverse,
+            selected=state.place - state.first if state.place >= 0 else None,
+        )
+    )
     if len(entries) > len(some):
-        text = f"{first + 1} to {first + len(some)} of {count_text(len(entries))}"
+        last = state.first + len(some)
+        text = f"{state.first + 1} to {last} of {count_text(len(entries))}"
         lines.append(Line(text, style="dim"))
     return lines
 

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from kanalyze.analysis.block import RowBatch
     from kanalyze.analysis.keyed import Key, Keyed, Mergeable
+    from kanalyze.analysis.row import Row
     from kanalyze.live.snapshot import CaptureState
 
 T = TypeVar("T", bound="Mergeable")
@@ -54,6 +55,10 @@ RECENT_S = 60
 longer."""
 
 _RECENT_STEPS = 12
+_HELD_ROWS = 2048
+"""Rows are held back until there are so many, or time goes on: a sum of few takes as long."""
+_MANY_ROWS = 512
+"""So many take longer to be put together with others than to be summed up."""
 _SECOND_NS = 1_000_000_000
 
 
@@ -81,17 +86,19 @@ class Windows:
         self._recent: Ring[Recent] = Ring(lambda: Recent(key_limit), _RECENT_STEPS)
         self._history: Ring[Traffic] = Ring(Traffic, max(HISTORY_STEPS, steps))
         self._now_ns: int | None = None
-        self._since_ns = 0
+        self._since_ns = self._packets_ns = 0
         self._rows = self._late_rows = 0
         self._capture: CaptureState | None = None
+        self._drop_held()
 
     def add(self, batch: RowBatch, now_ns: int) -> None:
-        """Add the rows of a batch; raises OverflowError for a number beyond int64."""
+        """Add the rows of a batch; OverflowError for a number beyond int64 comes now or later."""
         self.tick(now_ns)
-        for block in batch.blocks:
-            self._add(block)
-        if batch.objects:
-            self._add(RowBlock.of_rows(batch.objects))
+        self._held_blocks += [block for block in batch.blocks if len(block)]
+        self._held_objects += batch.objects
+        self._held_rows += len(batch)
+        if self._held_rows >= _HELD_ROWS:
+            self._add_held()
 
     def add_capture(self, state: CaptureState, now_ns: int) -> None:
         """Take note of how the capture stands; what it took in since last time counts now.
@@ -101,7 +108,10 @@ class Windows:
         self.tick(now_ns)
         before, self._capture = self._capture, state
         captured = self._window.of(self._window.newest).captured
-        captured.packets += _more(state.packets, before and before.packets)
+        packets = _more(state.packets, before and before.packets)
+        if packets and self._now_ns is not None:
+            self._packets_ns = self._now_ns
+        captured.packets += packets
         captured.wire_bytes += _more(state.wire_bytes, before and before.wire_bytes)
         captured.dropped_packets += _more(
             state.dropped_packets or 0, before and before.dropped_packets
@@ -114,11 +124,20 @@ class Windows:
             self._begin(now_ns)
             return
         self._now_ns = max(now_ns, self._now_ns)
-        for ring, place in self._places(number):
-            ring.advance(place)
+        if number <= self._window.newest:
+            return
+        # Which step a row belongs to goes by the time that it came.
+        self._add_held()
+        self._history.advance(number)
+        self._recent.advance(number // self._together)
+        for old, step in self._window.advance(number):
+            # What is left of it for the chart.
+            if (past := self._history.at(old)) is not None:
+                past.p99_ns = step.p99_ns
 
     def clear(self) -> None:
         """Forget all rows; how the capture stands is still known."""
+        self._drop_held()
         self._rows = self._late_rows = 0
         if self._now_ns is not None:
             self._begin(self._now_ns)
@@ -126,9 +145,14 @@ class Windows:
     def snapshot(self, now_ns: int) -> Snapshot:
         """Return what the last seconds were like."""
         self.tick(now_ns)
+        self._add_held()
         window, recent = self._merged()
         captured = window.captured
         now = self._now_ns or 0
+        shown = range(
+            max(self._since_ns // self._step_ns, self._history.oldest), self._history.newest + 1
+        )
+        latency = window.latency()
         begin_ns = max(self._window.oldest * self._step_ns, self._since_ns)
         return Snapshot(
             time_ns=now_ns,
@@ -137,12 +161,16 @@ class Windows:
             rows=self._rows,
             late_rows=self._late_rows,
             traffic=window.traffic.amounts,
+            p50_ns=latency.quantile(0.5),
+            p99_ns=latency.quantile(0.99),
             packets=captured.packets,
             wire_bytes=captured.wire_bytes,
             dropped_packets=captured.dropped_packets,
+            idle_ns=now - self._packets_ns,
             capture=self._capture,
             step_ns=self._step_ns,
-            history=self._amounts_by_step(),
+            history=tuple(self._amounts(number) for number in shown),
+            p99_history=tuple(self._p99_ns(number) for number in shown),
             apis=_apis(window),
             clients=_clients(window),
             topics=_topics(window),
@@ -152,23 +180,32 @@ class Windows:
         )
 
     def _begin(self, now_ns: int) -> None:
-        self._now_ns = self._since_ns = now_ns
-        for ring, place in self._places(now_ns // self._step_ns):
-            ring.begin(place)
+        self._rows += self._held_rows
+        self._drop_held()
+        self._now_ns = self._since_ns = self._packets_ns = now_ns
+        number = now_ns // self._step_ns
+        self._window.begin(number)
+        self._history.begin(number)
+        self._recent.begin(number // self._together)
 
-    def _places(
-        self, number: int
-    ) -> tuple[tuple[Ring[Step], int], tuple[Ring[Traffic], int], tuple[Ring[Recent], int]]:
-        """Return each ring, and where in it a step of the window is."""
-        return (
-            (self._window, number),
-            (self._history, number),
-            (self._recent, number // self._together),
-        )
+    def _drop_held(self) -> None:
+        self._held_blocks: list[RowBlock] = []
+        self._held_objects: list[Row] = []
+        self._held_rows = 0
+
+    def _add_held(self) -> None:
+        blocks, objects = self._held_blocks, self._held_objects
+        self._drop_held()
+        few = [block for block in blocks if len(block) < _MANY_ROWS]
+        if objects:
+            few.append(RowBlock.of_rows(objects))
+        if few:
+            self._add(RowBlock.joined(few))
+        for block in blocks:
+            if len(block) >= _MANY_ROWS:
+                self._add(block)
 
     def _add(self, block: RowBlock) -> None:
-        if not len(block):
-            return
         numbers = self._numbers(block)
         first, last = int(numbers.min()), int(numbers.max())
         if first == last:
@@ -211,10 +248,16 @@ class Windows:
             recent.merge(part)
         return window, recent
 
-    def _amounts_by_step(self) -> tuple[Amounts, ...]:
-        since = max(self._since_ns // self._step_ns, self._history.oldest)
-        steps = map(self._history.at, range(since, self._history.newest + 1))
-        return tuple(Amounts(0, 0, 0, 0) if step is None else step.amounts for step in steps)
+    def _amounts(self, number: int) -> Amounts:
+        step = self._history.at(number)
+        return Amounts(0, 0, 0, 0) if step is None else step.amounts
+
+    def _p99_ns(self, number: int) -> int | None:
+        step = self._window.at(number)
+        if step is not None:
+            return step.p99_ns
+        past = self._history.at(number)
+        return None if past is None else past.p99_ns
 
 
 def _more(now: int, before: int | None) -> int:
@@ -283,10 +326,18 @@ def _groups(recent: Recent) -> tuple[GroupEntry, ...]:
         GroupEntry(
             group_id=_text(group_id),
             other=other,
-            joins=group.joins,
-            syncs=group.syncs,
-            told=group.told,
+            protocol=None if other else group.protocol,
+            members=group.members,
+            members_known=group.members_known,
+            rebalances=None if other else group.rebalances,
+            joins=group.counts.joins,
+            syncs=group.counts.syncs,
+            leaves=group.counts.leaves,
+            told=group.counts.told,
+            errors=group.counts.failures,
+            last_error_name=group.last_failure,
             longest_join_ns=group.longest_join_ns,
+            longest_sync_ns=group.longest_sync_ns,
             last_time_ns=group.last_time_ns,
         )
         for (group_id,), other, group in _all(recent.groups, 1)

@@ -44,6 +44,13 @@ def test_the_oldest_come_first_and_are_few() -> None:
     assert [request.start_ns - TIME_NS for request in waiting.oldest] == [1, 2, 3]
 
 
+def test_how_long_the_oldest_has_waited() -> None:
+    talk = Talk().client(k.heartbeat(1), k.heartbeat(2))
+    assert told(talk).age_ns(TIME_NS + 1 + 500) == 500
+    assert told(talk).age_ns(TIME_NS - 5) == 0  # a clock that was set back
+    assert told(Talk()).age_ns(TIME_NS) == 0
+
+
 def test_what_brokers_answer_when_they_like_counts_and_is_not_among_the_oldest() -> None:
     talk = Talk().client(k.heartbeat(1), k.produce(2, 1))
     waiting = told(talk, held_back=frozenset({"Heartbeat"}))

@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
@@ -29,7 +30,6 @@ from tests.support.tcpdump import Seen, Tcpdump
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
 IPV6_CLIENT, IPV6_BROKER = ("fd00::1", 50000), ("fd00::2", 9092)
 QUIET_S = 0.3
@@ -59,8 +59,9 @@ def pair(namespace: Namespace) -> Namespace:
 
 
 def listen(namespace: Namespace, interface: str = "other", **options: object) -> LiveCapture:
+    """Listen, and gather for less than :func:`read_all` waits."""
     with namespace.inside():
-        return LiveCapture(interface, **options)
+        return LiveCapture(interface, **{"gather_s": 0.1, **options})
 
 
 def read_all(capture: LiveCapture, timeout_s: float = QUIET_S) -> list[Read]:
@@ -434,6 +435,94 @@ def test_an_interface_that_is_removed_can_be_opened_again(pair: Namespace, feed:
         send(pair, traffic()[:2])
         assert [packet.number for packet in read_all(capture)] == [4, 5]
         assert (capture.received_packets, capture.dropped_packets) == (5, 0)
+
+
+def rings() -> int:
+    """How much memory of this process is shared with packet sockets, in bytes."""
+    total = 0
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        span, *_, name = line.split(maxsplit=5)
+        if name.startswith("socket:"):
+            first, last = span.split("-")
+            total += int(last, 16) - int(first, 16)
+    return total
+
+
+def test_the_ring_of_one_that_was_removed_goes_at_once(pair: Namespace) -> None:
+    before = rings()
+    with listen(pair, buffer_bytes=4 << 20) as capture:
+        send(pair, traffic()[:3])
+        batch = capture.read(1.0)
+        assert batch is not None
+        assert rings() - before == 4 << 20
+        pair.ip("link", "del", "one")
+        pair.add_pair()
+        with pair.inside():
+            assert capture.reopen()
+        # The batch is still held; what it was over is not.
+        assert rings() - before == 4 << 20
+        with pytest.raises(ValueError, match="released"):
+            bytes(batch.buffer[:1])
+        assert batch.number.tolist() == [1, 2, 3]
+    assert rings() == before
+
+
+def test_who_looks_into_the_ring_may_go_on_looking(pair: Namespace) -> None:
+    before = rings()
+    with listen(pair, buffer_bytes=4 << 20) as capture:
+        send(pair, traffic()[:1])
+        batch = capture.read(1.0)
+        assert batch is not None
+        view = batch.buffer[:10]
+    assert rings() > before
+    assert len(bytes(view)) == 10
+    del batch, view, capture
+    gc.collect()
+    assert rings() == before
+
+
+def test_one_that_goes_again_while_it_is_opened_is_not_back(
+    pair: Namespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with listen(pair) as capture:
+        pair.ip("link", "del", "one")
+        pair.add_pair()
+        opening = capture._open
+
+        def gone_meanwhile() -> object:
+            pair.ip("link", "del", "one")
+            return opening()
+
+        monkeypatch.setattr(capture, "_open", gone_meanwhile)
+        with pair.inside():
+            assert not capture.reopen()
+        monkeypatch.undo()
+        pair.add_pair()
+        with pair.inside():
+            assert capture.reopen()
+        send(pair, traffic()[:2])
+        assert len(read_all(capture)) == 2
+
+
+def test_one_that_is_renamed_is_followed(pair: Namespace, feed: str) -> None:
+    """As long as it is there; the name that was asked for is what is looked for after that."""
+    with listen(pair) as capture:
+        pair.ip("link", "set", "other", "down")
+        pair.ip("link", "set", "other", "name", "moved")
+        assert capture.state is InterfaceState.DOWN
+        pair.ip("link", "set", "moved", "up")
+        assert capture.state is InterfaceState.UP
+        send(pair, traffic()[:2])
+        assert [packet.number for packet in read_all(capture)] == [1, 2]
+        pair.ip("link", "del", "moved")
+        assert capture.state is InterfaceState.REMOVED
+        with pair.inside():
+            assert not capture.reopen()
+        pair.add_pair()
+        with pair.inside():
+            assert capture.reopen()
+        send(pair, traffic()[:1])
+        assert [packet.number for packet in read_all(capture)] == [3]
 
 
 def test_promiscuous_as_long_as_it_listens(pair: Namespace, feed: str) -> None:

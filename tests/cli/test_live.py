@@ -193,8 +193,8 @@ def test_arguments_that_make_no_sense_exit_with_2(argv, capsys):
 @pytest.mark.parametrize(
     ("argv", "told"),
     [
-        (["-", "--filter", "port 9092"], "filter it there"),
-        (["-", "--host", "10.0.0.1"], "filter it there"),
+        (["-", "--filter", "porte 9092"], "'porte' is not understood"),
+        (["-", "--host", "broker"], "not an address or a network: 'broker'"),
         (["-", "--save-errors"], "--save says where packets are kept"),
         (["-", "--save-slower-than", "1s"], "--save says where packets are kept"),
         (["-", "--save", "{folder}/x.pcapng", "--save-slower-than", "slow"], "slow"),
@@ -230,7 +230,7 @@ def test_what_makes_no_sense_is_told_in_one_line_before_anything_is_made(
 
 
 def test_metrics_without_their_package_say_how_to_get_it(capsys, monkeypatch):
-    monkeypatch.setattr("kanalyze.cli.live.find_spec", lambda name: None)
+    monkeypatch.setattr("kanalyze.cli.live_sinks.find_spec", lambda name: None)
     assert main(["live", "-", "--metrics", "0"]) == 2
     assert capsys.readouterr().err == (
         "kanalyze: --metrics needs prometheus_client: pip install 'kanalyze[live]'\n"

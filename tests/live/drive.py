@@ -48,7 +48,7 @@ def _row(number: int, end_ns: int, dice: Random) -> Row:
         "latency_ns": latency_ns,
         "request_packet": number,
     }
-    group = {"group_id": f"group-{host % 3}", "partitions": []}
+    group = {"group_id": f"group-{host % 3}", "member_id": f"member-{host}", "partitions": []}
     match dice.randrange(40):
         case 0:
             return failed(topic, 6, "NOT_LEADER_OR_FOLLOWER", **common)

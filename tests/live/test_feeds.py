@@ -1,11 +1,29 @@
 from __future__ import annotations
 
+import socket
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import pytest
 
+from kanalyze.capture.live import LiveCapture
 from kanalyze.capture.live_socket import InterfaceState
 from kanalyze.errors import CaptureError
 from kanalyze.live.feeds import InterfaceFeed
+from kanalyze.live.run import LiveRun
+from kanalyze.pipeline import Analysis
+from tests.support.captures import path
+from tests.support.cut_captures import packets_of
 from tests.support.packets import START_NS, Packet, make_batch, segment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kanalyze.analysis.block import RowBatch
+    from kanalyze.live.snapshot import CaptureState
+    from kanalyze.model import PacketBatch
+    from tests.support.netns import Namespace
 
 MS = 1_000_000
 TURN_NS = 200 * MS
@@ -99,3 +117,72 @@ def test_one_that_is_back_and_may_not_be_listened_on_ends_it(made, monkeypatch):
     monkeypatch.setattr(capture, "reopen", refuse)
     with pytest.raises(CaptureError, match="no right"):
         feed.read(0.2)
+
+
+class Script:
+    """A sink that does one thing after another, each some turns after the one before."""
+
+    def __init__(self, *steps: Callable[[], object]) -> None:
+        self._steps = list(steps)
+        self._turns = 0
+
+    def turn(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:
+        self._turns += 1
+        if self._turns % 8 == 0:
+            self._steps.pop(0)()
+        return bool(self._steps)
+
+    def add_packets(self, packets: PacketBatch) -> None:
+        """Take no notice."""
+
+    def add(self, rows: RowBatch, now_ns: int) -> None:
+        """Take no notice."""
+
+    def roll(self) -> None:
+        """Have nothing to begin anew."""
+
+    def close(self) -> None:
+        """Have nothing to end."""
+
+
+def rings() -> int:
+    """How many rings this process shares with the kernel."""
+    return Path("/proc/self/maps").read_text().count("socket:[")
+
+
+def test_of_an_interface_that_is_made_again_one_ring_is_held(namespace: Namespace) -> None:
+    """Also while nothing comes, and with all that works on packets still holding the last batch."""
+    packets = [each.data for each in packets_of(path("ipv6"))]
+    seen: list[int] = []
+
+    def play() -> None:
+        with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as sender:
+            sender.bind(("one", 0))
+            for packet in packets:
+                sender.send(packet)
+
+    def remake() -> None:
+        namespace.ip("link", "del", "one")
+        add_pair()
+
+    def add_pair() -> None:
+        namespace.add_pair()
+        for name in ("one", "other"):
+            namespace.ip("link", "set", name, "mtu", "65000")
+
+    before = rings()
+    add_pair()
+    with namespace.inside(), LiveCapture("other", buffer_bytes=4 << 20) as capture:
+        run = LiveRun(
+            InterfaceFeed(capture, time.monotonic_ns),
+            "live:other",
+            [Script(play, remake, lambda: seen.append(rings() - before), play)],
+            clock_ns=time.monotonic_ns,
+            is_over=lambda: False,
+            wants_roll=lambda: False,
+            now_ns=time.time_ns(),
+        )
+        report = run.run(Analysis((), source=run.source))
+    assert seen == [1]
+    assert rings() == before
+    assert report["capture"]["packets"] == 2 * len(packets)

@@ -8,9 +8,13 @@ from importlib.resources import files
 from typing import Any
 
 import pytest
+from prometheus_client.exposition import generate_latest
+from prometheus_client.parser import text_string_to_metric_families as parse_text
+from prometheus_client.process_collector import ProcessCollector
 
 from kanalyze.analysis.block import RowBatch
 from kanalyze.live.metrics import Metrics
+from kanalyze.model import AnomalyKind
 from tests.support import rows as made
 
 BOARD: dict[str, Any] = json.loads(
@@ -43,11 +47,18 @@ def known() -> dict[str, set[str]]:
         dropped_packets=0,
         connections=1,
         open_connections=1,
+        held_bytes=1,
         last_packet_time_ns=1,
+        in_flight_requests=1,
+        oldest_in_flight_ns=1,
     )
-    metrics.set_anomalies({"lost_bytes": 1})
+    metrics.set_anomalies({AnomalyKind.LOST_BYTES: 1})
+    metrics.set_write_failures({"rows": 1})
+    ProcessCollector(registry=metrics.registry)
     return {
-        sample.name: set(sample.labels) for family in metrics.collect() for sample in family.samples
+        sample.name: set(sample.labels)
+        for family in parse_text(generate_latest(metrics.registry).decode())
+        for sample in family.samples
     }
 
 
@@ -56,16 +67,18 @@ LABELS = known()
 
 @pytest.mark.parametrize("query", QUERIES)
 def test_a_query_asks_for_what_there_is(query: str) -> None:
-    asked = re.findall(r"(kanalyze_\w+)\{([^}]*)\}", query)
+    asked = re.findall(r"\b([a-z]\w+)\{([^}]*)\}", query)
     assert asked
-    assert len(asked) == query.count("kanalyze_")
+    assert len(asked) == query.count("kanalyze_") + query.count("process_")
+    # Other programs have processes, too.
+    assert "process_" not in query or "and on (instance, job) kanalyze_build_info{" in query
     grouped = set(re.findall(r"\w+", ",".join(re.findall(r"by \(([^)]*)\)", query))))
     for name, matchers in asked:
         assert name in LABELS
         assert set(re.findall(r"(\w+)\s*(?:=|!=|=~|!~)\"", matchers)) <= (
             LABELS[name] | FROM_PROMETHEUS
         )
-        assert grouped <= LABELS[name]
+        assert grouped <= LABELS[name] | FROM_PROMETHEUS
         is_gauge = not name.endswith(("_total", "_bucket", "_sum", "_count"))
         assert is_gauge or f"rate({name}" in query
 
@@ -86,13 +99,8 @@ def test_what_is_counted_is_shown() -> None:
     """All but what the dashboard has no room for."""
     shown = set(re.findall(r"kanalyze_\w+", " ".join(QUERIES)))
     left_out = {name for name in LABELS if name.endswith(("_count", "_sum", "_bucket"))}
-    left_out |= {
-        "kanalyze_build_info",
-        "kanalyze_connections_total",
-        "kanalyze_orphan_responses_total",
-        "kanalyze_client_throttled_responses_total",
-        "kanalyze_label_folded_total",
-    }
+    left_out |= {name for name in LABELS if name.startswith("process_")}
+    left_out |= {"kanalyze_client_throttled_responses_total", "kanalyze_label_folded_total"}
     assert set(LABELS) - left_out <= shown
 
 

@@ -256,6 +256,101 @@ def test_a_second_row_of_a_packet_that_was_written_is_said_at_its_response() -> 
     assert keeper.late_rows == 0
 
 
+def failures(second: int, count: int) -> list[Row]:
+    """Rows of one second, each of a connection of its own."""
+    time_ns = START_NS + second * NS
+    times = dict.fromkeys(("request_start_ns", "request_end_ns", "response_start_ns"), time_ns)
+    return [row_of(0, client_port=n, response_end_ns=time_ns, **times) for n in range(count)]
+
+
+def test_where_everything_fails_the_first_of_each_second_are_kept() -> None:
+    keeper = PacketKeeper(Sink(), FILTERS, most_rows_per_s=10)
+    taken = [
+        keeper.add_rows(RowBatch.of_rows(rows))
+        for rows in (
+            failures(0, 7),
+            failures(0, 7),
+            failures(1, 4) + failures(0, 4) + failures(1, 4),  # some end later than others
+            failures(2, 3) + failures(3, 30),
+            failures(3, 5),
+            failures(9, 9),
+        )
+    ]
+    assert taken == [7, 3, 10, 13, 0, 9]
+    assert (keeper.rows, keeper.skipped_rows) == (42, 4 + 2 + 20 + 5)
+
+
+@pytest.mark.parametrize("jump", [-3600, -365 * 86_400, 3600, 365 * 86_400])
+def test_a_clock_that_jumps_does_not_end_that(jump: int) -> None:
+    keeper = PacketKeeper(Sink(), FILTERS, most_rows_per_s=10)
+    assert keeper.add_rows(RowBatch.of_rows(failures(0, 20))) == 10
+    for second in range(3):
+        assert keeper.add_rows(RowBatch.of_rows(failures(jump + second, 20))) == 10
+
+
+def test_rows_that_do_not_match_are_not_counted_for_that() -> None:
+    keeper = PacketKeeper(Sink(), FILTERS, most_rows_per_s=5)
+    fine = [made.row() for _ in range(100)]
+    assert keeper.add_rows(RowBatch.of_rows([*fine, *failures(0, 5)])) == 5
+    assert keeper.skipped_rows == 0
+
+
+@pytest.mark.parametrize("back_ns", [0, 3600 * NS])
+def test_an_exchange_during_which_the_clock_was_set_back(back_ns: int) -> None:
+    sink = Sink()
+    packets = [
+        Packet(each.data, each.time_ns - back_ns * (turn > 20))
+        for turn, each in enumerate(traffic(40))
+    ]
+    keeper = keeper_of(sink, packets, lead_s=0)
+    answered_ns = packets[21].time_ns
+    times = {"response_start_ns": answered_ns, "response_end_ns": answered_ns}
+    keeper.add_rows(RowBatch.of_rows([row_of(20, **times)]))
+    keeper.close()
+    assert {21, 22} <= set(sink.numbers)
+
+
+def test_many_requests_that_begin_in_one_packet_leave_some_comments() -> None:
+    sink = Sink()
+    keeper = keeper_of(sink, traffic(40), lead_s=0)
+    keeper.add_rows(RowBatch.of_rows([row_of(20)] * 400))
+    keeper.close()
+    assert keeper.rows == 400
+    assert 10 <= len(sink.comments[21]) <= 100
+
+
+class FullSink(Sink):
+    """Has no room for what is written first."""
+
+    refusals = 2
+
+    def write(self, packets: PacketBatch, comments: object = None, /) -> None:
+        if self.refusals:
+            self.refusals -= 1
+            raise OSError(28, "No space left on device")
+        super().write(packets)
+
+
+def test_packets_that_cannot_be_written_are_counted_and_gone() -> None:
+    sink = FullSink()
+    keeper = keeper_of(sink, traffic(40), lead_s=0)
+    for turn, refused in ((10, True), (20, True), (30, False)):
+        keeper.add_rows(RowBatch.of_rows([row_of(turn)]))
+        if refused:
+            with pytest.raises(OSError, match="No space"):
+                keeper.flush()
+        else:
+            keeper.flush()
+    assert keeper.lost_packets == 4
+    assert sink.numbers == [31, 32]
+
+
+@pytest.mark.parametrize("most", [0, -1])
+def test_a_rate_that_makes_no_sense_is_refused(most: int) -> None:
+    with pytest.raises(UsageError):
+        PacketKeeper(Sink(), FILTERS, most_rows_per_s=most)
+
+
 @pytest.mark.parametrize("limits", [{"limit_bytes": 0}, {"lead_s": -1}, {"lead_s": float("nan")}])
 def test_limits_that_make_no_sense_are_refused(limits: dict[str, float]) -> None:
     with pytest.raises(UsageError):

@@ -22,7 +22,8 @@ from kanalyze.live.keys import KeyReader
         ("\u00e9\u6f22".encode(), ["\u00e9", "\u6f22"]),
         (b"\x00\x01\xc2\x9b", []),
         (b"\x1b[15;5~q", ["q"]),
-        (b"\x1bxq", ["q"]),
+        (b"\x1bxq", ["escape", "x", "q"]),
+        (b"\x1b\r\x1b\x00", ["escape", "enter", "escape"]),
         (b"\xffq", ["\ufffd", "q"]),
     ],
 )

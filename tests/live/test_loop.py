@@ -50,6 +50,16 @@ def test_another_size_is_heeded_at_once():
     assert len(terminal.drawn[1].split("\n")) == 15
 
 
+def test_keys_that_come_together_count_one_by_one():
+    view, terminal, end_ns = begun()
+    terminal.pressed = ["2", *["down"] * 200, "up"]
+    assert view.turn(end_ns, 1)
+    last = view.state.place
+    terminal.pressed = ["end"]
+    assert view.turn(end_ns, 2)
+    assert view.state.place == last + 1
+
+
 def test_quitting_ends_it_and_keys_behind_are_not_heeded():
     view, terminal, end_ns = begun()
     terminal.pressed = ["2", "q", "3"]

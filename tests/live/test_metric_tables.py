@@ -47,10 +47,30 @@ def test_words_that_do_not_occur_take_no_label() -> None:
     assert label.texts[2:] == ["c"]
 
 
-def test_a_value_called_other_is_one_of_the_others() -> None:
-    label = LabelValues("topic", 5)
-    assert label.slot(OTHER) == LabelValues("topic", 0).slot("anything") == 0
-    assert label.used == 0
+@pytest.mark.parametrize(("value", "label"), [(OTHER, "\\u006fther"), ("unknown", "\\u0075nknown")])
+def test_a_value_that_reads_as_one_of_ours_is_not_one(value: str, label: str) -> None:
+    values = LabelValues("api", 2, null="unknown")
+    assert values.texts[values.slot(value)] == label
+    assert values.used == 1
+    # And what reads as that is a third one.
+    assert values.texts[values.slot(label)] == f"\\{label}"
+    assert values.texts[values.slot("one too many")] == OTHER
+
+
+def test_an_empty_value_is_as_good_as_none() -> None:
+    assert [LabelValues("client_id", 0).slots(words("", None))[row] for row in (0, 1)] == [1, 1]
+
+
+def test_values_without_end_cost_no_more_than_the_limit() -> None:
+    """A client that makes a name for each connection."""
+    label = LabelValues("client_id", 10)
+    table = CounterTable(label)
+    for first in range(0, 5000, 100):
+        table.add([label.slots(words(*(f"app-{n}" for n in range(first, first + 100))))])
+    assert len(label.texts) == len(label._slots) + 1 == 12
+    sums = {text: total for (text,), total in table.sums()}
+    assert len(sums) == 11
+    assert sums[OTHER] == label.folded == 4990
 
 
 @pytest.mark.parametrize(
@@ -73,7 +93,7 @@ def test_long_values_that_begin_alike_stay_apart() -> None:
     assert {len(label) for label in long} == {128}
 
 
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 2**62 // 50))))
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 2**63 - 1))))
 def test_counters_add_up_by_combination(items: list[tuple[int, int, int]]) -> None:
     items = items[:50]
     first, second = LabelValues("a", 9), LabelValues("b", 9)
@@ -112,10 +132,11 @@ def test_a_histogram_grows_with_its_label_and_sums_beyond_64_bits() -> None:
     label = LabelValues("api", 9)
     table = HistogramTable(label, [10])
     table.add(slots(), slots())
+    fetch = label.slot("Fetch")
     for _ in range(3):
-        table.add(slots(label.slot("Fetch")), slots(2**62))
+        table.add(slots(fetch, fetch), slots(2**63 - 1, 2**62))
     table.add(slots(label.slot("Produce")), slots(1))
     assert list(table.histograms()) == [
-        (["Fetch"], [0, 3], 3 * 2**62),
+        (["Fetch"], [0, 6], 3 * (2**63 - 1 + 2**62)),
         (["Produce"], [1, 1], 1),
     ]

@@ -20,6 +20,7 @@ from kanalyze.analysis.block import RowBatch
 from kanalyze.errors import UsageError
 from kanalyze.live.metrics import LATENCY_EDGES_NS, Metrics
 from kanalyze.live.metrics_server import ListenAddress, MetricsServer
+from kanalyze.model import AnomalyKind
 from tests.support import rows as made
 from tests.support.captures import NAMES, path
 from tests.support.row_batches import batches_of
@@ -66,6 +67,11 @@ def by(found: Samples, name: str, *labels: str) -> dict[tuple[str, ...], float]:
     return dict(sums)
 
 
+def risen(sums: dict[tuple[str, ...], float]) -> dict[tuple[str, ...], float]:
+    """Without what begins at 0, so that the first one of it is seen to rise."""
+    return {key: value for key, value in sums.items() if value}
+
+
 def scrape(url: str, accept: str) -> tuple[str, str]:
     request = urllib.request.Request(url, headers={"Accept": accept})
     with urllib.request.urlopen(request, timeout=10) as answer:
@@ -93,7 +99,13 @@ def test_requests_are_those_of_the_rows(capture: tuple[list[Row], Samples]) -> N
     expected = Counter(
         (row.api_name, broker_of(row), row.status) for row in filter(is_request, rows)
     )
-    assert by(found, "requests_total", "api", "broker", "status") == expected
+    sums = by(found, "requests_total", "api", "broker", "status")
+    assert risen(sums) == expected
+    # What is wrong begins at 0, wherever there may be some.
+    assert {(api, broker, "error") for api, broker, _ in sums} <= sums.keys()
+    assert {broker for _, broker, _ in sums} <= {
+        broker for (broker,) in by(found, "orphan_responses_total", "broker")
+    }
 
 
 def test_errors_are_those_of_the_rows(capture: tuple[list[Row], Samples]) -> None:
@@ -136,9 +148,11 @@ def test_clients_are_those_of_the_rows(capture: tuple[list[Row], Samples]) -> No
     assert by(found, "client_requests_total", "client_id") == Counter(
         (row.client_id or "",) for row in asked
     )
-    assert by(found, "client_errors_total", "client_id") == Counter(
+    errors = by(found, "client_errors_total", "client_id")
+    assert risen(errors) == Counter(
         (row.client_id or "",) for row in asked if row.status == "error"
     )
+    assert errors.keys() == by(found, "client_requests_total", "client_id").keys()
     moved: Counter[tuple[str, str]] = Counter()
     for row in asked:
         moved[row.client_id or "", "sent"] += row.request_bytes or 0
@@ -191,8 +205,9 @@ def test_throttling_is_counted_by_client() -> None:
         made.row(client_id="b", throttle_time_ms=None),
     ]
     found = samples(counted(rows))
-    assert by(found, "client_throttle_time_seconds_total", "client_id") == {("a",): 2.0}
-    assert by(found, "client_throttled_responses_total", "client_id") == {("a",): 2}
+    seconds = by(found, "client_throttle_time_seconds_total", "client_id")
+    assert seconds == {("a",): 2.0, ("b",): 0}
+    assert by(found, "client_throttled_responses_total", "client_id") == {("a",): 2, ("b",): 0}
 
 
 def test_orphans_are_no_requests_but_their_bytes_count() -> None:
@@ -217,6 +232,33 @@ def test_values_beyond_the_limit_are_other() -> None:
     assert by(found, "label_values", "label")[("client_id",)] == 3
     assert by(found, "label_values_limit", "label")[("client_id",)] == 3
     assert by(found, "label_folded_total", "label")[("client_id",)] == 40
+
+
+def test_a_client_called_other_is_not_all_the_others() -> None:
+    metrics = Metrics(most_clients=2)
+    for name in ("other", "a", "b", "c"):
+        metrics.add(RowBatch.of_rows([made.row(client_id=name)]))
+    clients = by(samples(metrics), "client_requests_total", "client_id")
+    assert clients == {("\\u006fther",): 1, ("a",): 1, ("other",): 2}
+
+
+def test_a_name_for_each_connection_makes_no_more_series() -> None:
+    """For as long as it goes on."""
+    metrics = Metrics(most_clients=5, most_topics=5, most_groups=5)
+    sizes = set()
+    for turn in range(20):
+        rows = [
+            made.row(
+                client_id=f"app-{turn}-{n}",
+                group_id=f"group-{turn}-{n}",
+                broker_port=turn * 100 + n,
+                partitions=[made.partition(f"topic-{turn}-{n}")],
+            )
+            for n in range(100)
+        ]
+        metrics.add(RowBatch.of_rows(rows))
+        sizes.add(len(generate_latest(metrics.registry).splitlines()))
+    assert len(sizes) == 1
 
 
 def test_a_limit_of_0_names_nobody() -> None:
@@ -258,7 +300,7 @@ def test_the_format_is_the_one_asked_for() -> None:
     metrics.set_capture(
         packets=7, captured_bytes=700, dropped_packets=0, open_connections=3, connections=4
     )
-    metrics.set_anomalies({"lost_bytes": 2})
+    metrics.set_anomalies({AnomalyKind.LOST_BYTES: 2})
     with MetricsServer(metrics.registry, ListenAddress("127.0.0.1", 0)) as server:
         plain_type, text = scrape(server.url, "text/plain; version=0.0.4")
         open_type, openmetrics = scrape(server.url, "application/openmetrics-text; version=1.0.0")
@@ -268,8 +310,19 @@ def test_the_format_is_the_one_asked_for() -> None:
     assert first == second
     assert by(first, "capture_packets_total") == {(): 7}
     assert by(first, "capture_dropped_packets_total") == {(): 0}
-    assert by(first, "anomalies_total", "kind") == {("lost_bytes",): 2}
+    assert risen(by(first, "anomalies_total", "kind")) == {("lost_bytes",): 2}
+    assert len(by(first, "anomalies_total", "kind")) == len(AnomalyKind)
     assert by(first, "build_info", "version") == {(kanalyze.__version__,): 1}
+
+
+def test_requests_that_wait_are_told_with_how_long_the_oldest_does() -> None:
+    metrics = Metrics()
+    metrics.set_capture(
+        packets=1, captured_bytes=60, in_flight_requests=12, oldest_in_flight_ns=2_500_000_000
+    )
+    found = samples(metrics)
+    assert by(found, "in_flight_requests") == {(): 12}
+    assert by(found, "oldest_in_flight_request_age_seconds") == {(): 2.5}
 
 
 def test_what_is_not_known_is_not_told() -> None:
@@ -279,6 +332,15 @@ def test_what_is_not_known_is_not_told() -> None:
     assert by(found, "capture_packets_total") == {(): 1}
     assert by(found, "capture_dropped_packets_total") == {}
     assert by(found, "last_packet_timestamp_seconds") == {}
+    assert by(found, "held_bytes") == {}
+    assert by(found, "in_flight_requests") == {}
+
+
+def test_files_that_could_not_be_written_are_told() -> None:
+    metrics = Metrics()
+    assert by(samples(metrics), "write_failures_total", "files") == {}
+    metrics.set_write_failures({"rows": 0, "packets": 3})
+    assert by(samples(metrics), "write_failures_total", "files") == {("rows",): 0, ("packets",): 3}
 
 
 def test_labels_of_ones_own_are_on_every_sample() -> None:

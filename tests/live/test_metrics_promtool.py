@@ -14,6 +14,7 @@ from prometheus_client.exposition import generate_latest
 
 from kanalyze.analysis.block import RowBatch
 from kanalyze.live.metrics import Metrics
+from kanalyze.model import AnomalyKind
 from tests.support import rows as made
 
 if TYPE_CHECKING:
@@ -30,9 +31,13 @@ def test_promtool_finds_nothing_to_say() -> None:
         dropped_packets=0,
         connections=1,
         open_connections=1,
+        held_bytes=1,
         last_packet_time_ns=made.START_NS,
+        in_flight_requests=1,
+        oldest_in_flight_ns=1,
     )
-    metrics.set_anomalies({"lost_bytes": 1})
+    metrics.set_anomalies({AnomalyKind.LOST_BYTES: 1})
+    metrics.set_write_failures({"rows": 1})
     done = subprocess.run(
         ["promtool", "check", "metrics"],
         input=generate_latest(metrics.registry),

@@ -1,16 +1,26 @@
 from __future__ import annotations
 
+import contextlib
 import gzip
 import socket
 import threading
+import time
 import urllib.error
 import urllib.request
+from typing import TYPE_CHECKING
 
 import pytest
+from prometheus_client.registry import CollectorRegistry
 
+from kanalyze.analysis.block import RowBatch
 from kanalyze.errors import KanalyzeError, UsageError
+from kanalyze.live import metrics_server
 from kanalyze.live.metrics import Metrics
 from kanalyze.live.metrics_server import ListenAddress, MetricsServer, parse_listen
+from tests.support import rows as made
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
 
 LOOPBACK = ListenAddress("127.0.0.1", 0)
 
@@ -103,6 +113,157 @@ def test_other_methods_are_refused() -> None:
             urllib.request.urlopen(urllib.request.Request(server.url, data=b"x"), timeout=10)
         assert caught.value.code == 405
         caught.value.close()
+
+
+def asked(server: MetricsServer, text: bytes) -> bytes:
+    """All that it answers."""
+    with socket.create_connection(server.address, timeout=10) as connection:
+        connection.sendall(text)
+        data = b""
+        while part := connection.recv(1 << 16):
+            data += part
+        return data
+
+
+def test_head_is_get_without_the_body() -> None:
+    with MetricsServer(Metrics().registry, LOOPBACK) as server:
+        head = asked(server, b"HEAD /metrics HTTP/1.1\r\n\r\n")
+        whole = asked(server, b"GET /metrics HTTP/1.1\r\n\r\n")
+    assert head.endswith(b"\r\n\r\n")
+
+    def of(answer: bytes) -> list[bytes]:
+        lines = answer.partition(b"\r\n\r\n")[0].splitlines()
+        return [line for line in lines if not line.startswith(b"Date")]
+
+    assert of(head) == of(whole)
+    body = whole.partition(b"\r\n\r\n")[2]
+    assert f"Content-Length: {len(body)}".encode() in of(head)
+
+
+@pytest.mark.parametrize("path", ["/", "/favicon.ico", "/metrics/", "/../metrics"])
+def test_there_is_nothing_elsewhere(path: str) -> None:
+    with MetricsServer(Metrics().registry, LOOPBACK) as server:
+        answer = asked(server, f"GET {path} HTTP/1.1\r\n\r\n".encode())
+    assert answer.startswith(b"HTTP/1.0 404 ")
+    assert answer.endswith(b"Metrics are at /metrics\n")
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
+def test_metrics_are_there_to_get(method: str) -> None:
+    with MetricsServer(Metrics().registry, LOOPBACK) as server:
+        answer = asked(server, f"{method} /metrics HTTP/1.1\r\n\r\n".encode())
+    assert answer.startswith(b"HTTP/1.0 405 ")
+    assert b"\r\nAllow: GET, HEAD\r\n" in answer
+
+
+@pytest.mark.parametrize(
+    ("request_", "status"),
+    [
+        (b"nonsense\r\n\r\n", b"400"),
+        (b"GET /metrics HTTP/9.9\r\n\r\n", b"505"),
+        (b"BREW /metrics HTTP/1.1\r\n\r\n", b"501"),
+        (b"GET /metrics HTTP/1.1\r\n" + b"a: b\r\n" * 101 + b"\r\n", b"431"),
+    ],
+)
+def test_what_is_no_request_is_answered_so(request_: bytes, status: bytes) -> None:
+    with MetricsServer(Metrics().registry, LOOPBACK) as server:
+        # Who has not said which HTTP it speaks gets no head.
+        assert status in asked(server, request_).partition(b"\r\n\r\n")[0]
+        assert b"kanalyze_build_info" in fetch(server)
+
+
+def is_hung_up_on(connection: socket.socket) -> bool:
+    try:
+        return connection.recv(1) == b""
+    except ConnectionError:
+        return True
+
+
+@pytest.mark.parametrize("start", [b"GET /", b"GET /metrics HTTP/1.1\r\na: "])
+def test_who_asks_without_end_is_hung_up_on(
+    start: bytes, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with (
+        MetricsServer(Metrics().registry, LOOPBACK) as server,
+        socket.create_connection(server.address, timeout=10) as connection,
+    ):
+        connection.sendall(start)
+        sent = 0
+        with contextlib.suppress(ConnectionError):
+            while sent < 1 << 27:
+                sent += connection.send(b"x" * 65_536)
+        # What is on its way is in buffers of the system.
+        assert sent < 1 << 27
+        assert b"kanalyze_build_info" in fetch(server)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_who_asks_slowly_has_no_more_time_than_others(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A byte now and then, each soon enough by itself."""
+    monkeypatch.setattr(metrics_server, "_REQUEST_TIMEOUT_S", 0.4)
+    with (
+        MetricsServer(Metrics().registry, LOOPBACK) as server,
+        socket.create_connection(server.address, timeout=0.1) as connection,
+    ):
+        began_s = time.monotonic()
+        for byte in b"GET /metrics HTTP/1.1\r\n" * 10:
+            with contextlib.suppress(ConnectionError):
+                connection.send(bytes([byte]))
+            try:
+                if is_hung_up_on(connection):
+                    break
+            except TimeoutError:
+                continue
+        assert 0.3 < time.monotonic() - began_s < 5
+    assert capfd.readouterr() == ("", "")
+
+
+def test_who_takes_nothing_keeps_no_thread(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(metrics_server, "_REQUEST_TIMEOUT_S", 0.3)
+    metrics = Metrics(most_clients=20_000)
+    rows = [made.row(client_id=f"{n:0100}") for n in range(20_000)]
+    metrics.add(RowBatch.of_rows(rows))
+    with MetricsServer(metrics.registry, LOOPBACK) as server:
+        before = threading.active_count()
+        with socket.socket() as connection:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            connection.connect(server.address)
+            connection.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+            until_s = time.monotonic() + 10
+            while threading.active_count() == before:
+                assert time.monotonic() < until_s
+            while threading.active_count() > before:
+                assert time.monotonic() < until_s
+                time.sleep(0.01)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_scrapes_take_turns() -> None:
+    """A capture that goes on beside them is to have its part of the interpreter."""
+    busy, most = 0, 0
+
+    class Slow:
+        def collect(self) -> list[Metric]:
+            nonlocal busy, most
+            busy += 1
+            most = max(most, busy)
+            time.sleep(0.05)
+            busy -= 1
+            return []
+
+    registry = CollectorRegistry()
+    registry.register(Slow())
+    with MetricsServer(registry, LOOPBACK) as server:
+        threads = [threading.Thread(target=fetch, args=(server,)) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert most == 1
 
 
 def test_who_connects_and_says_nothing_keeps_nobody_waiting(

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import os
+import pathlib
 import resource
+import stat
+import subprocess
+import sys
+import textwrap
 from typing import TYPE_CHECKING
 
 import dpkt
@@ -16,6 +24,7 @@ from kanalyze.live.pcapng_writer import PcapngWriter
 from tests.support.packets import START_NS, Packet, make_batch, segment
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from kanalyze.capture.description import Description
@@ -101,13 +110,92 @@ def test_times_before_1970_become_1970(tmp_path: Path) -> None:
     assert read(path)[0][0][0] == 0
 
 
-def test_nothing_written_is_a_file_without_packets(tmp_path: Path) -> None:
+def test_without_packets_there_is_no_file(tmp_path: Path) -> None:
     path = tmp_path / "kept.pcapng"
     with PcapngWriter(path) as writer:
         writer.write(make_batch([]))
         writer.roll()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_that_keeps_nothing_leaves_what_there_is(tmp_path: Path) -> None:
+    """However often it is started again."""
+    path = tmp_path / "kept.pcapng"
+    for count in (1, 0, 0):
+        with PcapngWriter(path, most_files=2) as writer:
+            writer.write(make_batch(PACKETS[:count]))
     assert rolled(tmp_path) == ["kept.pcapng"]
-    assert read(path)[0] == []
+    assert len(read(path)[0]) == 1
+
+
+def test_only_its_owner_reads_it(tmp_path: Path) -> None:
+    path = tmp_path / "kept.pcapng"
+    before = os.umask(0)
+    try:
+        with PcapngWriter(path, most_bytes=1) as writer:
+            writer.write(make_batch(PACKETS))
+            writer.write(make_batch(PACKETS))
+    finally:
+        os.umask(before)
+    assert {stat.S_IMODE(each.stat().st_mode) for each in tmp_path.iterdir()} == {0o600}
+
+
+def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
+    """Also one that comes after the start."""
+    path, theirs = tmp_path / "kept.pcapng", tmp_path / "theirs"
+    path.symlink_to(theirs)
+    with pytest.raises(KanalyzeError, match=r"kept\.pcapng: it is a link$"):
+        PcapngWriter(path)
+    path.unlink()
+    with PcapngWriter(path) as writer:
+        path.symlink_to(theirs)
+        with pytest.raises(FileExistsError, match="it is a link"):
+            writer.write(make_batch(PACKETS))
+        path.unlink()
+        writer.write(make_batch(PACKETS))
+    assert not theirs.exists()
+    assert len(read(path)[0]) == len(PACKETS)
+
+
+def test_a_link_that_looks_like_one_of_the_series_is_replaced(tmp_path: Path) -> None:
+    path, theirs = tmp_path / "kept.pcapng", tmp_path / "theirs"
+    theirs.write_bytes(b"theirs")
+    (tmp_path / "kept-000001.pcapng").symlink_to(theirs)
+    with PcapngWriter(path, most_bytes=1) as writer:
+        writer.write(make_batch(PACKETS))
+        writer.write(make_batch(PACKETS))
+    assert theirs.read_bytes() == b"theirs"
+    assert not (tmp_path / "kept-000001.pcapng").is_symlink()
+
+
+def test_a_pipe_is_no_place(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "kept.pcapng")
+    with pytest.raises(KanalyzeError, match="not written by kanalyze"):
+        PcapngWriter(tmp_path / "kept.pcapng")
+
+
+def test_two_runs_do_not_write_one_file(tmp_path: Path) -> None:
+    path = tmp_path / "kept.pcapng"
+    with PcapngWriter(path) as first, PcapngWriter(path) as second:
+        first.write(make_batch(PACKETS))
+        with pytest.raises(KanalyzeError, match="another run writes to it"):
+            PcapngWriter(path)
+        with pytest.raises(FileExistsError, match="another run writes to it"):
+            second.write(make_batch(PACKETS))
+        assert len(read(path)[0]) == len(PACKETS)
+    PcapngWriter(path).close()
+
+
+def test_one_that_is_taken_away_is_followed_by_another(tmp_path: Path) -> None:
+    """As log files are: it is moved, then the writer is told."""
+    path = tmp_path / "kept.pcapng"
+    with PcapngWriter(path) as writer:
+        writer.write(make_batch(PACKETS[:2]))
+        path.rename(tmp_path / "moved")
+        writer.roll()
+        writer.write(make_batch(PACKETS[2:]))
+    assert rolled(tmp_path) == ["kept.pcapng", "moved"]
+    assert [len(read(tmp_path / name)[0]) for name in rolled(tmp_path)] == [4, 2]
 
 
 def test_a_full_file_makes_room_for_the_next(tmp_path: Path) -> None:
@@ -177,22 +265,100 @@ def test_a_place_that_cannot_be_is_one_line(tmp_path: Path) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_a_write_that_fails_leaves_whole_blocks(tmp_path: Path) -> None:
-    path = tmp_path / "kept.pcapng"
+@contextlib.contextmanager
+def file_limit(size: int) -> Iterator[None]:
+    """No file may be larger, as if the disk were full."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    # The system sends a signal too, which Python ignores.
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+RAW = Packet(segment()[14:], START_NS, link_type=101)
+
+
+@pytest.mark.parametrize("room", [0, 1, 30, 200])
+@pytest.mark.parametrize("before", [0, 3])
+def test_a_write_that_fails_leaves_what_can_be_read(tmp_path: Path, before: int, room: int) -> None:
+    """Wherever it fails: in the head, the description of an interface, a packet."""
+    path = tmp_path / "kept.pcapng"
     with PcapngWriter(path) as writer:
-        writer.write(make_batch(PACKETS))
-        size = path.stat().st_size
-        # The system sends a signal too, which Python ignores.
-        resource.setrlimit(resource.RLIMIT_FSIZE, (size + 30, limits[1]))
-        try:
-            with pytest.raises(OSError, match="too large"):
-                writer.write(make_batch(PACKETS))
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        writer.write(make_batch(PACKETS[:before]))
+        size = path.stat().st_size if before else 0
+        with file_limit(size + room):
+            for _ in range(2):
+                with pytest.raises(OSError, match="too large"):
+                    writer.write(make_batch([RAW, *PACKETS]))
         assert path.stat().st_size == size
+        assert writer.packets == before
+        writer.write(make_batch([PACKETS[0], RAW]))
+    assert read(path)[0] == as_read([*PACKETS[:before], PACKETS[0], RAW])
+
+
+def test_without_room_at_all_no_file_is_left(tmp_path: Path) -> None:
+    with (
+        PcapngWriter(tmp_path / "kept.pcapng") as writer,
+        file_limit(0),
+        pytest.raises(OSError, match="too large"),
+    ):
+        writer.write(make_batch(PACKETS))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_file_that_cannot_be_put_aside_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "kept.pcapng"
+
+    def refuse(self: Path, target: Path) -> Path:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    with PcapngWriter(path, most_bytes=1) as writer:
         writer.write(make_batch(PACKETS[:1]))
-    assert read(path)[0] == as_read([*PACKETS, PACKETS[0]])
+        with monkeypatch.context() as patched:
+            patched.setattr(pathlib.Path, "rename", refuse)
+            for _ in range(2):
+                with pytest.raises(OSError, match="Read-only"):
+                    writer.write(make_batch(PACKETS))
+        assert read(path)[0] == as_read(PACKETS[:1])
+        writer.write(make_batch(PACKETS[1:2]))
+    assert rolled(tmp_path) == ["kept-000001.pcapng", "kept.pcapng"]
+    assert read(path)[0] == as_read(PACKETS[1:2])
+
+
+KILLED = """
+    import os, sys
+    from kanalyze.live.pcapng_writer import PcapngWriter
+    from tests.live.test_pcapng_writer import PACKETS
+    from tests.support.packets import make_batch
+
+    writer = PcapngWriter(sys.argv[1])
+    writer.write(make_batch(PACKETS))
+    os.kill(os.getpid(), 9)
+"""
+
+
+def test_what_a_killed_run_wrote_is_whole_and_put_aside_by_the_next(tmp_path: Path) -> None:
+    path = tmp_path / "kept.pcapng"
+    command = [sys.executable, "-c", textwrap.dedent(KILLED), str(path)]
+    assert subprocess.run(command, check=False, timeout=60).returncode == -9
+    assert read(path)[0] == as_read(PACKETS)
+    with PcapngWriter(path) as writer:
+        writer.write(make_batch(PACKETS[:1]))
+    assert len(read(tmp_path / "kept-000001.pcapng")[0]) == len(PACKETS)
+    assert len(read(path)[0]) == 1
+
+
+def test_an_empty_file_is_not_kept(tmp_path: Path) -> None:
+    """Of a run that was killed before it had written anything."""
+    path = tmp_path / "kept.pcapng"
+    path.write_bytes(b"")
+    with PcapngWriter(path) as writer:
+        writer.write(make_batch(PACKETS[:1]))
+    assert rolled(tmp_path) == ["kept.pcapng"]
 
 
 @pytest.mark.parametrize("limit", ["most_bytes", "most_files"])

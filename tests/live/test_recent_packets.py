@@ -219,6 +219,42 @@ def test_times_bound_what_is_taken() -> None:
     assert numbers(recent.take()) == [6, 7, 8, 9, 10]
 
 
+@pytest.mark.parametrize("at_once", [0, 1, 3])
+@pytest.mark.parametrize("jump_ns", [-3600 * 10**9, 3600 * 10**9, 365 * 86_400 * 10**9])
+def test_a_clock_that_jumps_keeps_them_in_order(jump_ns: int, at_once: int) -> None:
+    """What came before it was set back is not given out after what came then."""
+    packets = [
+        Packet(each.data, each.time_ns + jump_ns * (number > 5))
+        for number, each in enumerate(dialogue(10))
+    ]
+    recent = fed(packets, at_once)
+    recent.mark(HERE, *ALWAYS)
+    assert numbers(recent.take(packets[8].time_ns)) == list(range(1, 10))
+    assert numbers(recent.take()) == [10]
+
+
+def test_clocks_that_contradict_for_long_keep_nothing_for_ever() -> None:
+    recent, hour_ns, given = RecentPackets(PLENTY), 3600 * 10**9, []
+    for turn in range(200):
+        time_ns = START_NS + turn * 10**9 - turn % 2 * hour_ns
+        list(recent.add(make_batch([Packet(dialogue(1)[0].data, time_ns)], turn + 1)))
+        recent.mark(HERE, *ALWAYS)
+        given += numbers(recent.take(time_ns - 3 * 10**9))
+    assert given == list(range(1, len(given) + 1))
+    assert len(given) >= 195
+
+
+def test_clocks_that_differ_a_little_do_not_hurry() -> None:
+    """Two interfaces, some microseconds apart."""
+    packets = [
+        Packet(dialogue(1)[0].data, START_NS + number * 10_000 - number % 2 * 100_000)
+        for number in range(2000)
+    ]
+    recent = fed(packets, 100)
+    recent.mark(HERE, *ALWAYS)
+    assert 990 <= len(numbers(recent.take(packets[999].time_ns))) <= 1010
+
+
 def test_comments_are_for_what_is_marked_and_not_given_out() -> None:
     recent = fed(dialogue(6), 2)
     assert not recent.comment(3, "not marked")

@@ -27,6 +27,15 @@ def test_steps_beyond_the_length_are_dropped():
     assert (ring.oldest, ring.newest) == (17, 19)
 
 
+def test_what_is_dropped_is_told_the_oldest_first():
+    ring = ring_at(10)
+    for number in (10, 8, 9):
+        ring.of(number)[str(number)] += 1
+    assert ring.advance(10) == []
+    assert ring.advance(12) == [(8, Counter({"8": 1})), (9, Counter({"9": 1}))]
+    assert list(ring.items()) == [Counter({"10": 1})]
+
+
 def test_a_jump_drops_all_at_once():
     ring = ring_at(10)
     ring.of(10)["a"] += 1

@@ -12,6 +12,7 @@ import pytest
 from kanalyze.analysis.block import RowBatch
 from kanalyze.errors import KanalyzeError, UsageError
 from kanalyze.export.parquet import ParquetWriter
+from kanalyze.live import rolling as rolling_module
 from kanalyze.live.rolling import RollingRows
 from tests.support import rows as made
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 NS = 1_000_000_000
 NOON_NS = 1_795_262_400 * NS  # 2026-11-21T12:00:00Z
+YEAR_NS = 365 * 86_400 * NS
 TRAFFIC = made.plain_traffic(300)
 BATCH = RowBatch.of_rows(TRAFFIC)
 
@@ -34,8 +36,8 @@ def hidden(folder: Path) -> list[str]:
 
 def test_what_goes_in_comes_out(tmp_path: Path) -> None:
     with RollingRows(tmp_path) as rolling:
-        rolling.add(RowBatch.of_rows(TRAFFIC[:100]), NOON_NS)
-        rolling.add(RowBatch.of_rows(TRAFFIC[100:]), NOON_NS + NS)
+        rolling.add(RowBatch.of_rows(TRAFFIC[:100]), NOON_NS, 0)
+        rolling.add(RowBatch.of_rows(TRAFFIC[100:]), NOON_NS + NS, 0)
     (path,) = tmp_path.iterdir()
     assert path.name == "kanalyze-20261121T120000Z-000001.parquet"
     with ParquetWriter(str(tmp_path / "at once")) as writer:
@@ -46,15 +48,15 @@ def test_what_goes_in_comes_out(tmp_path: Path) -> None:
 
 def test_without_rows_there_is_no_file(tmp_path: Path) -> None:
     with RollingRows(tmp_path) as rolling:
-        rolling.tick(NOON_NS)
-        rolling.add(RowBatch(), NOON_NS)
+        rolling.tick(NOON_NS, 0)
+        rolling.add(RowBatch(), NOON_NS, 0)
         rolling.roll()
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_file_that_is_open_has_a_hidden_name(tmp_path: Path) -> None:
     with RollingRows(tmp_path) as rolling:
-        rolling.add(BATCH, NOON_NS)
+        rolling.add(BATCH, NOON_NS, 0)
         assert names(tmp_path) == []
         assert len(hidden(tmp_path)) == 1
         rolling.roll()
@@ -64,22 +66,52 @@ def test_a_file_that_is_open_has_a_hidden_name(tmp_path: Path) -> None:
 
 def test_a_file_ends_with_its_time(tmp_path: Path) -> None:
     with RollingRows(tmp_path, every_s=60) as rolling:
-        rolling.add(BATCH, NOON_NS)
-        rolling.tick(NOON_NS + 60 * NS - 1)
+        rolling.add(BATCH, NOON_NS, 0)
+        rolling.tick(NOON_NS + 60 * NS - 1, 0)
         assert names(tmp_path) == []
-        rolling.tick(NOON_NS + 60 * NS)
+        rolling.tick(NOON_NS + 60 * NS, 0)
         assert names(tmp_path) == ["kanalyze-20261121T120000Z-000001.parquet"]
-        rolling.add(BATCH, NOON_NS + 90 * NS)
-        rolling.add(BATCH, NOON_NS + 150 * NS)
+        rolling.add(BATCH, NOON_NS + 90 * NS, 0)
+        rolling.add(BATCH, NOON_NS + 150 * NS, 0)
         assert names(tmp_path)[1:] == ["kanalyze-20261121T120130Z-000002.parquet"]
     assert names(tmp_path)[2:] == ["kanalyze-20261121T120230Z-000003.parquet"]
 
 
-def test_a_clock_that_is_set_back_ends_a_file_and_numbers_go_on(tmp_path: Path) -> None:
+def test_a_file_ends_with_its_time_by_the_other_clock_too(tmp_path: Path) -> None:
+    """A clock that was set back by a year does not keep a file open for a year."""
+    with RollingRows(tmp_path, every_s=60) as rolling:
+        rolling.add(BATCH, NOON_NS, 5 * NS)
+        rolling.tick(NOON_NS - YEAR_NS, 65 * NS - 1)
+        assert names(tmp_path) == []
+        rolling.tick(NOON_NS - YEAR_NS, 65 * NS)
+        assert len(names(tmp_path)) == 1
+
+
+def test_a_clock_that_jumps_ahead_ends_a_file_once(tmp_path: Path) -> None:
+    with RollingRows(tmp_path, every_s=60) as rolling:
+        for second in range(10):
+            rolling.add(BATCH, NOON_NS + (second > 4) * YEAR_NS + second * NS, second * NS)
+    assert names(tmp_path) == [
+        "kanalyze-20261121T120000Z-000001.parquet",
+        "kanalyze-20271121T120005Z-000002.parquet",
+    ]
+
+
+def test_packets_of_two_clocks_make_no_file_each(tmp_path: Path) -> None:
+    """Two machines, an hour apart: the oldest files are not to go for so many small ones."""
+    with RollingRows(tmp_path, every_s=60) as rolling:
+        for second in range(240):
+            now_ns = NOON_NS + second % 2 * 3600 * NS + second * NS
+            rolling.add(RowBatch.of_rows(TRAFFIC[:1]), now_ns, second * NS)
+    assert 4 <= len(names(tmp_path)) <= 9
+    assert sum(pq.read_metadata(tmp_path / name).num_rows for name in names(tmp_path)) == 240
+
+
+def test_the_one_that_was_written_last_is_kept_whatever_its_name_says(tmp_path: Path) -> None:
     with RollingRows(tmp_path, most_files=1) as rolling:
-        rolling.add(BATCH, NOON_NS)
-        rolling.add(BATCH, NOON_NS - 3600 * NS)
-    # The one that was written last is kept, whatever its name says.
+        for now_ns in (NOON_NS, NOON_NS - 3600 * NS):
+            rolling.add(BATCH, now_ns, 0)
+            rolling.roll()
     assert names(tmp_path) == ["kanalyze-20261121T110000Z-000002.parquet"]
 
 
@@ -88,7 +120,7 @@ def test_a_file_ends_with_its_size(tmp_path: Path) -> None:
     many = RowBatch.of_rows(TRAFFIC * 70)
     with RollingRows(tmp_path, most_bytes=10_000) as rolling:
         for _ in range(3):
-            rolling.add(many, NOON_NS)
+            rolling.add(many, NOON_NS, 0)
     sizes = [pq.read_metadata(tmp_path / name).num_rows for name in names(tmp_path)]
     assert sizes == [len(many)] * 3
 
@@ -98,7 +130,7 @@ def test_only_so_many_files_stay(tmp_path: Path) -> None:
     (tmp_path / "kanalyze-20200101T000000Z-1.parquet").write_text("not of this series")
     with RollingRows(tmp_path, most_files=2) as rolling:
         for minute in range(4):
-            rolling.add(BATCH, NOON_NS + minute * 60 * NS)
+            rolling.add(BATCH, NOON_NS + minute * 60 * NS, 0)
             rolling.roll()
     assert names(tmp_path) == [
         "kanalyze-20200101T000000Z-1.parquet",
@@ -111,7 +143,7 @@ def test_only_so_many_files_stay(tmp_path: Path) -> None:
 def test_the_next_run_goes_on_with_the_numbers(tmp_path: Path) -> None:
     for _ in range(3):
         with RollingRows(tmp_path, most_files=2) as rolling:
-            rolling.add(BATCH, NOON_NS)
+            rolling.add(BATCH, NOON_NS, 0)
     assert names(tmp_path) == [
         "kanalyze-20261121T120000Z-000002.parquet",
         "kanalyze-20261121T120000Z-000003.parquet",
@@ -126,9 +158,9 @@ KILLED = """
 
     rolling = RollingRows(sys.argv[1])
     batch = RowBatch.of_rows(made.plain_traffic(100))
-    rolling.add(batch, 10**18)
+    rolling.add(batch, 10**18, 0)
     rolling.roll()
-    rolling.add(batch, 10**18)
+    rolling.add(batch, 10**18, 0)
     os.kill(os.getpid(), 9)
 """
 
@@ -154,7 +186,7 @@ def test_what_was_closed_and_not_named_is_removed_too(tmp_path: Path) -> None:
 
 def test_two_runs_do_not_share_a_folder(tmp_path: Path) -> None:
     with RollingRows(tmp_path) as rolling:
-        rolling.add(BATCH, NOON_NS)
+        rolling.add(BATCH, NOON_NS, 0)
         with pytest.raises(KanalyzeError, match="another run writes to it"):
             RollingRows(tmp_path)
     RollingRows(tmp_path).close()
@@ -177,9 +209,9 @@ def test_limits_of_0_are_refused(tmp_path: Path, limit: str) -> None:
 
 def test_abort_leaves_what_was_whole(tmp_path: Path) -> None:
     rolling = RollingRows(tmp_path)
-    rolling.add(BATCH, NOON_NS)
+    rolling.add(BATCH, NOON_NS, 0)
     rolling.roll()
-    rolling.add(BATCH, NOON_NS)
+    rolling.add(BATCH, NOON_NS, 0)
     rolling.abort()
     rolling.abort()
     assert (len(names(tmp_path)), hidden(tmp_path)) == (1, [])
@@ -187,7 +219,7 @@ def test_abort_leaves_what_was_whole(tmp_path: Path) -> None:
 
 def test_closing_twice_is_closing_once(tmp_path: Path) -> None:
     rolling = RollingRows(tmp_path)
-    rolling.add(BATCH, NOON_NS)
+    rolling.add(BATCH, NOON_NS, 0)
     rolling.close()
     rolling.close()
     assert len(names(tmp_path)) == 1
@@ -200,12 +232,43 @@ def test_after_a_failure_the_next_row_begins_another_file(
         raise OSError(28, "No space left on device")
 
     rolling = RollingRows(tmp_path)
-    rolling.add(BATCH, NOON_NS)
+    rolling.add(BATCH, NOON_NS, 0)
     with monkeypatch.context() as patched:
         patched.setattr(os, "fsync", full)
         with pytest.raises(OSError, match="No space"):
             rolling.roll()
     assert list(tmp_path.iterdir()) == []
-    rolling.add(BATCH, NOON_NS)
+    rolling.add(BATCH, NOON_NS, 0)
     rolling.close()
     assert names(tmp_path) == ["kanalyze-20261121T120000Z-000002.parquet"]
+    assert (rolling.files, rolling.lost_rows) == (1, len(BATCH))
+
+
+def test_rows_that_find_no_file_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with RollingRows(tmp_path) as rolling:
+        with monkeypatch.context() as patched:
+            patched.setattr(rolling_module, "ParquetWriter", full)
+            for _ in range(2):
+                with pytest.raises(OSError, match="No space"):
+                    rolling.add(BATCH, NOON_NS, 0)
+        rolling.add(BATCH, NOON_NS, 0)
+    assert (rolling.files, rolling.lost_rows) == (1, 2 * len(BATCH))
+
+
+def test_a_link_that_waits_for_the_next_file_is_not_followed(tmp_path: Path) -> None:
+    folder, theirs = tmp_path / "rows", tmp_path / "theirs"
+    folder.mkdir()
+    theirs.write_text("theirs")
+    name = "kanalyze-20261121T120000Z-000001.parquet"
+    (folder / f".{name}.open").symlink_to(theirs)
+    (folder / name).symlink_to(theirs)
+    with RollingRows(folder) as rolling:
+        rolling.add(BATCH, NOON_NS, 0)
+    assert theirs.read_text() == "theirs"
+    assert not (folder / name).is_symlink()
+    assert pq.read_metadata(folder / name).num_rows == len(BATCH)

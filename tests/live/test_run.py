@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -329,3 +330,23 @@ def test_open_connections_and_traffic_are_told():
     size = int(batches[0].wire_bytes[0])
     assert [state.wire_bytes // size for state in sink.states] == [1, 2, 3, 3, 3]
     assert {state.source for state in sink.states} == {"made up"}
+
+
+@pytest.mark.parametrize("name", ["snaplen", "mock", "cluster"])
+def test_what_is_held_and_what_is_wrong_is_told_meanwhile(name):
+    sink = Sink()
+    report = run_of(Feed(parts(name, 40)), sink)
+    states = sink.states
+    begun = [state.begun_connections for state in states]
+    assert begun == sorted(begun)
+    assert begun[-1] == report["quality"]["connections"]
+    assert any(state.held_bytes for state in states)
+    assert states[0].last_packet_ns is not None
+    counts = [state.anomalies or {} for state in states]
+    for before, after in itertools.pairwise(counts):
+        assert all(after[kind] >= count for kind, count in before.items())
+    told = {kind: each["count"] for kind, each in report["quality"]["anomalies"].items()}
+    assert counts[-1].items() <= told.items()
+    assert counts[-1]
+    # What is unanswered in the end is known only then.
+    assert told.keys() - counts[-1].keys() <= {"unanswered_request"}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
+import os
 from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
@@ -30,6 +32,7 @@ from kanalyze.live.sinks import (
 )
 from kanalyze.live.snapshot import CaptureState
 from kanalyze.live.windows import Windows
+from kanalyze.model import AnomalyKind
 from kanalyze.pipeline import Analysis
 from tests.live.test_loop import FakeTerminal
 from tests.support.captures import path
@@ -101,6 +104,20 @@ def test_the_view_shows_rows_and_ends_the_run():
     sink.close()
 
 
+def test_the_view_and_the_lines_say_which_files_cannot_be_written(tmp_path: Path):
+    windows, terminal, stream = Windows(), FakeTerminal(), io.BytesIO()
+    rolling = RollingSink(RollingRows(tmp_path), lambda line: None)
+    view = ViewSink(windows, LiveView(windows, terminal), [rolling])
+    lines = LinesSink(Windows(), RateLines(windows, stream, interval_ns=SECOND_NS), [rolling])
+    rolling.failures.attempt(full, 0)
+    for sink in (view, lines):
+        assert sink.turn(state(), START_NS, 0)
+    assert "cannot write rows" in terminal.drawn[-1]
+    lines.close()
+    (problem,) = json.loads(stream.getvalue())["capture"]["problems"]
+    assert problem.startswith("cannot write rows")
+
+
 def test_rows_are_to_be_seen_at_once():
     told: list[object] = []
     sink = RowsSink(told.append, lambda: told.append("flushed"))
@@ -119,21 +136,60 @@ def test_metrics_are_counted_and_the_capture_told():
     sink.add_packets(batch())
     sink.add_packets(batch())
     sink.add(rows(), START_NS)
-    assert sink.turn(state(dropped_packets=5, packets=2), START_NS, 0)
+    told = state(
+        packets=2,
+        dropped_packets=5,
+        begun_connections=7,
+        held_bytes=99,
+        last_packet_ns=START_NS,
+        anomalies={AnomalyKind.LOST_BYTES: 4},
+    )
+    assert sink.turn(told, START_NS, 0)
     text = generate_latest(metrics.registry).decode()
     samples = {
         sample.name: sample.value
         for family in text_string_to_metric_families(text)
         for sample in family.samples
-        if not sample.labels
+        if not sample.labels or sample.labels.get("kind") == "lost_bytes"
     }
-    told = {name: value for name, value in samples.items() if "capture" in name or "open" in name}
-    size = int(batch().captured_bytes[0])
-    assert {2.0, 5.0, 2.0 * size} <= set(told.values()), told
+    assert samples == {
+        "kanalyze_capture_packets_total": 2,
+        "kanalyze_capture_bytes_total": 2 * int(batch().captured_bytes[0]),
+        "kanalyze_capture_dropped_packets_total": 5,
+        "kanalyze_connections_total": 7,
+        "kanalyze_open_connections": 2,
+        "kanalyze_held_bytes": 99,
+        "kanalyze_last_packet_timestamp_seconds": START_NS / SECOND_NS,
+        "kanalyze_anomalies_total": 4,
+    }
+
+
+def test_metrics_tell_how_often_files_could_not_be_written(tmp_path: Path):
+    metrics, writer = Metrics(), PcapngWriter(tmp_path / "kept.pcapng")
+    keep = KeepSink(PacketKeeper(writer, [RowFilter()]), writer, lambda line: None)
+    rolling = RollingSink(RollingRows(tmp_path), lambda line: None)
+    sink = MetricsSink(metrics, [rolling, keep])
+
+    def failures() -> dict[str, float]:
+        sink.turn(state(), START_NS, 0)
+        text = generate_latest(metrics.registry).decode()
+        return {
+            sample.labels["files"]: sample.value
+            for family in text_string_to_metric_families(text)
+            for sample in family.samples
+            if sample.name == "kanalyze_write_failures_total"
+        }
+
+    assert failures() == {"rows": 0, "packets": 0}
+    rolling.failures.attempt(full, 0)
+    assert failures() == {"rows": 1, "packets": 0}
+    for each in (rolling, keep):
+        each.close()
 
 
 def test_files_of_rows_roll_by_time_and_when_they_are_to(tmp_path: Path):
-    sink = RollingSink(RollingRows(tmp_path, every_s=10))
+    told: list[str] = []
+    sink = RollingSink(RollingRows(tmp_path, every_s=10), told.append)
 
     def counts() -> list[int]:
         files = sorted(tmp_path.glob("*.parquet"))
@@ -152,13 +208,15 @@ def test_files_of_rows_roll_by_time_and_when_they_are_to(tmp_path: Path):
     sink.add(rows(3), START_NS + 12 * SECOND_NS)
     sink.close()
     assert counts() == [1, 2, 3]
+    assert told == []
 
 
 @pytest.mark.parametrize("rolls", [False, True])
 def test_packets_of_errors_are_kept(tmp_path: Path, rolls: bool):
     capture, kept = path("errors"), tmp_path / "kept.pcapng"
     writer = PcapngWriter(kept)
-    sink = KeepSink(PacketKeeper(writer, [RowFilter(errors_only=True)]), writer)
+    told: list[str] = []
+    sink = KeepSink(PacketKeeper(writer, [RowFilter(errors_only=True)]), writer, told.append)
 
     class Shown(Watched):
         """Shows packets to the sink, as a run does."""
@@ -179,3 +237,59 @@ def test_packets_of_errors_are_kept(tmp_path: Path, rolls: bool):
         [getattr(each, name) for name in key] for each in wanted
     )
     assert len(wanted) > 5
+    assert told == []
+
+
+def full(*_: object) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_rows_that_cannot_be_written_are_told_and_end_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    told: list[str] = []
+    sink = RollingSink(RollingRows(tmp_path, every_s=10), told.append)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        for second in range(0, 60, 5):
+            sink.add(rows(2), START_NS + second * SECOND_NS)
+            assert sink.turn(state(), START_NS + second * SECOND_NS, second * SECOND_NS)
+    # Once, not each time.
+    assert sink.failures.count > 2
+    assert told == ["cannot write rows: No space left on device; trying on"]
+    assert list(tmp_path.glob("*.parquet")) == []
+    sink.turn(state(), START_NS + 120 * SECOND_NS, 120 * SECOND_NS)
+    sink.add(rows(3), START_NS + 120 * SECOND_NS)
+    # Held in memory so far.
+    assert told[1:] == []
+    sink.roll()
+    assert told[1:] == ["writing rows again"]
+    sink.close()
+    (file,) = tmp_path.glob("*.parquet")
+    kept = pq.read_metadata(file).num_rows
+    assert told[2:] == [f"missing in rows: {12 * 2 + 3 - kept} rows"]
+
+
+def test_packets_that_cannot_be_written_are_told_and_end_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    told: list[str] = []
+    capture, kept = path("errors"), tmp_path / "kept.pcapng"
+    writer = PcapngWriter(kept)
+    keeper = PacketKeeper(writer, [RowFilter(errors_only=True)], lead_s=0)
+    sink = KeepSink(keeper, writer, told.append)
+    source = Watched(capture, sink, 40)
+    with monkeypatch.context() as patched:
+        patched.setattr(writer, "_begun", full)
+        for batch_of_rows in Analysis([], source=source).batches():
+            if told:
+                patched.undo()
+            sink.add(batch_of_rows, source.now_ns)
+            assert sink.turn(state(), source.now_ns, 61 * len(told) * SECOND_NS)
+    sink.close()
+    assert told == [
+        "cannot write packets: No space left on device; trying on",
+        "writing packets again",
+        f"missing in packets: {keeper.lost_packets} packets that could not be written",
+    ]
+    assert len(list(kanalyze.requests(kept, errors=True))) > 0

@@ -41,7 +41,17 @@ def what_it_says(step: Step) -> dict:
 
 def what_is_recent(recent: Recent) -> tuple:
     groups = {
-        key: (group.joins, group.syncs, group.told, group.longest_join_ns, group.last_time_ns)
+        key: (
+            group.counts,
+            group.protocol,
+            group.members,
+            group.members_known,
+            group.rebalances,
+            group.last_failure,
+            group.longest_join_ns,
+            group.longest_sync_ns,
+            group.last_time_ns,
+        )
         for key, group in recent.groups
     }
     return groups, recent.slowest.to_list()
@@ -79,12 +89,18 @@ def test_what_was_captured_adds_up():
     assert (one.packets, one.wire_bytes, one.dropped_packets) == (11, 22, 33)
 
 
-def test_the_longest_join_is_that_of_a_join():
+def test_the_p99_of_a_step_is_that_of_what_is_not_held_back():
     made = [
-        row(api_name="SyncGroup", group_id="g", latency_ns=9),
-        row(api_name="JoinGroup", group_id="g", latency_ns=5),
-        row(api_name="JoinGroup", group_id="g", latency_ns=None, response_start_ns=None),
+        row(latency_ns=5),
+        row(api_name="Fetch", api_key=1, latency_ns=7),
+        row(api_name="Fetch", api_key=1, latency_ns=500, waited=True),
+        row(api_name="JoinGroup", api_key=11, latency_ns=9_000),
+        row(api_name="SyncGroup", api_key=14, latency_ns=9_000),
     ]
-    ((key, group),) = recent_of(made).groups
-    assert key == ("g",)
-    assert (group.joins, group.syncs, group.longest_join_ns) == (2, 1, 5)
+    step = step_of(made)
+    assert (step.latency().count, step.p99_ns) == (2, 7)
+    step.add(Measures(RowBlock.of_rows([row(latency_ns=8)]).columns))
+    assert step.p99_ns == 8
+    step.merge(step_of([row(latency_ns=9)]))
+    assert step.p99_ns == 9
+    assert step_of([]).p99_ns is None

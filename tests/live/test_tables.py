@@ -84,6 +84,36 @@ def test_the_column_sorted_by_has_an_arrow():
     assert "requests\u2191" in title.plain
 
 
+def test_an_entry_has_a_key_of_its_own():
+    for make in (usual, hostile):
+        # Those that are slow are the same in every second here.
+        for name in BY_NAME.keys() - {"slowest"}:
+            keys = [BY_NAME[name].key(entry) for entry in BY_NAME[name].entries(make())]
+            assert len(set(keys)) == len(keys)
+    slowest = BY_NAME["slowest"]
+    entries = [entry | {"request_packet": n} for n, entry in enumerate(usual().slowest)]
+    assert len({slowest.key(entry) for entry in entries}) == len(entries)
+
+
+def test_what_is_left_of_the_apis_where_there_is_little_room():
+    table, snapshot = BY_NAME["APIs"], usual()
+    titles = [
+        next(iter(table_lines(table, snapshot.apis, snapshot, width))).plain.split()
+        for width in (80, 60, 50, 42)
+    ]
+    assert titles[0] == ["API", "requests", "errors", "sent", "received", "p50", "p99"]
+    assert titles[-1] == ["API", "requests", "errors", "p99"]
+    assert sorted(map(len, titles), reverse=True) == [*map(len, titles)]
+
+
+def test_what_groups_of_the_newer_protocols_do_not_tell_is_not_zero():
+    table, snapshot = BY_NAME["groups"], usual()
+    entry = snapshot.groups[0]._replace(joins=0, leaves=0, told=0, rebalances=2, members=3)
+    for protocol, shown in (("classic", "0"), ("consumer", "-")):
+        _, line = table_lines(table, [entry._replace(protocol=protocol)], snapshot, 140)
+        assert line.plain.split()[-4:-1] == [shown] * 3
+
+
 def test_fetches_that_waited_have_a_line_of_their_own():
     table, snapshot = BY_NAME["APIs"], usual()
     names = [line.plain.split("  ")[0] for line in table_lines(table, snapshot.apis, snapshot, 80)]

@@ -2,102 +2,33 @@
 
 from __future__ import annotations
 
-import fcntl
 import io
 import os
 import pty
-import select
-import struct
 import subprocess
 import sys
-import termios
-import time
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 
 import pytest
 from rich.console import Console
 
 from kanalyze.live.terminal import HANGUP, Terminal, can_draw
-
-LIMIT_S = 30
-ALTERNATE, BACK = b"\x1b[?1049h", b"\x1b[?1049l"
-HIDDEN, SHOWN = b"\x1b[?25l", b"\x1b[?25h"
+from tests.support.pseudo_terminal import ALTERNATE, BACK, LIMIT_S, PseudoTerminal
 
 
-# What a leader of a session opens first is the terminal that ctrl-c comes from.
-_LEADER = """
-import os, sys
-os.close(os.open(os.ttyname(1), os.O_RDWR))
-os.execv(sys.executable, [sys.executable, "-m", "tests.live.drive", *sys.argv[1:]])
-"""
-
-
-class Session:
+class Session(PseudoTerminal):
     """``tests.live.drive`` on a pseudo-terminal."""
 
-    def __init__(self, *options: str, width: int = 80, height: int = 24, piped: bool = False):
-        self.fd, self._slave = pty.openpty()
-        self.resize(width, height)
-        self.before = termios.tcgetattr(self._slave)
-        self.output = b""
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", _LEADER, "--seconds", str(LIMIT_S), *options],
-            stdin=subprocess.DEVNULL if piped else self._slave,
-            stdout=self._slave,
-            stderr=self._slave,
-            env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "", "LINES": ""},
-            start_new_session=True,
-        )
-
-    def close(self) -> None:
-        """End the process, if it has not ended."""
-        self._process.kill()
-        self._process.wait()
-        os.close(self.fd)
-        os.close(self._slave)
-
-    def resize(self, width: int, height: int) -> None:
-        fcntl.ioctl(self._slave, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
-
-    def press(self, keys: bytes) -> None:
-        """Press keys, and forget what was shown before."""
-        self.output = b""
-        os.write(self.fd, keys)
-
-    def see(self, text: str) -> None:
-        """Wait until something is shown; raises AssertionError when it is not."""
-        end = time.monotonic() + LIMIT_S
-        while text.encode() not in self.output:
-            assert time.monotonic() < end, f"{text!r} is not in {self.output[-5000:]!r}"
-            self._read(0.1)
-
-    def end(self) -> int:
-        """Wait for the end, read what is left, and return the exit status."""
-        end = time.monotonic() + LIMIT_S
-        while self._process.poll() is None:
-            assert time.monotonic() < end, "it does not end"
-            self._read(0.05)
-        while self._read(0.1):
-            pass
-        return self._process.returncode
-
-    def is_restored(self) -> bool:
-        """Whether terminal and screen are as they were."""
-        kept = termios.tcgetattr(self._slave) == self.before
-        return kept and BACK in self.output and self.output.rindex(SHOWN) > self.output.find(HIDDEN)
-
-    def _read(self, seconds: float) -> bool:
-        if not select.select([self.fd], [], [], seconds)[0]:
-            return False
-        self.output += os.read(self.fd, 65536)
-        return True
+    def __init__(self, *options: str, stdin: int | None = None, width: int = 80, height: int = 24):
+        argv = ("-m", "tests.live.drive", "--seconds", str(LIMIT_S), *options)
+        super().__init__(*argv, stdin=stdin, width=width, height=height)
 
 
-def test_keys_are_heeded_and_the_terminal_is_restored():
-    with closing(Session()) as made:
+def test_keys_are_heeded_and_the_terminal_is_as_before():
+    with Session() as made:
         made.see("JoinGroup")
         assert ALTERNATE in made.output
-        assert termios.tcgetattr(made._slave) != made.before
+        assert not made.is_as_before()
         made.press(b"2")
         made.see("from")
         made.press(b"/web-1")
@@ -110,12 +41,12 @@ def test_keys_are_heeded_and_the_terminal_is_restored():
         made.see("counting goes on")
         made.press(b"q")
         assert made.end() == 0
-        assert made.is_restored()
+        assert made.is_as_before()
         assert b"left with 'web-1'" in made.output
 
 
 def test_it_takes_the_size_the_terminal_has():
-    with closing(Session(width=60, height=15)) as made:
+    with Session(width=60, height=15) as made:
         made.see("JoinGroup")
         assert b"6 errors" not in made.output
         made.output = b""
@@ -126,7 +57,7 @@ def test_it_takes_the_size_the_terminal_has():
 
 
 def test_nothing_from_the_wire_reaches_the_terminal_as_it_is():
-    with closing(Session()) as made:
+    with Session() as made:
         made.see("bad[bold]")
         made.press(b"q")
         made.end()
@@ -136,28 +67,28 @@ def test_nothing_from_the_wire_reaches_the_terminal_as_it_is():
 
 
 def test_the_terminal_is_restored_after_an_exception():
-    with closing(Session("--fail")) as made:
+    with Session("--fail") as made:
         assert made.end() == 1
-        assert made.is_restored()
+        assert made.is_as_before()
         # Behind the screen that was left, where it can be read.
         assert b"RuntimeError: the feed broke" in made.output[made.output.rindex(BACK) :]
 
 
 def test_the_terminal_is_restored_after_ctrl_c():
-    with closing(Session()) as made:
+    with Session() as made:
         made.see("JoinGroup")
         made.press(b"\x1a\x03")
         assert made.end() != 0
-        assert made.is_restored()
+        assert made.is_as_before()
         assert b"KeyboardInterrupt" in made.output
 
 
 def test_keys_come_from_the_terminal_when_standard_input_is_a_capture():
-    with closing(Session(piped=True)) as made:
+    with Session(stdin=subprocess.DEVNULL) as made:
         made.see("JoinGroup")
         made.press(b"q")
         assert made.end() == 0
-        assert made.is_restored()
+        assert made.is_as_before()
 
 
 def test_a_terminal_that_is_gone_is_a_hangup(monkeypatch):
@@ -198,7 +129,13 @@ class Gone(io.StringIO):
 def test_a_dumb_terminal_and_a_file_are_not_drawn_on(monkeypatch, tmp_path):
     with (tmp_path / "out.txt").open("w") as file:
         assert not can_draw(Console(file=file))
+        monkeypatch.setenv("FORCE_COLOR", "1")
+        assert Console(file=file).is_terminal
+        assert not can_draw(Console(file=file))
+    monkeypatch.delenv("FORCE_COLOR")
+    master, slave = pty.openpty()
+    with os.fdopen(master), os.fdopen(slave, "w") as terminal:
         monkeypatch.setenv("TERM", "dumb")
-        assert not can_draw(Console(file=file, force_terminal=True))
+        assert not can_draw(Console(file=terminal))
         monkeypatch.setenv("TERM", "xterm")
-        assert can_draw(Console(file=file, force_terminal=True))
+        assert can_draw(Console(file=terminal))

@@ -11,138 +11,18 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from kanalyze.live.tables import TABLES
-from kanalyze.live.view import Effect, ViewState, render, view_lines
+from kanalyze.live.view import render, view_of
+from kanalyze.live.view_state import ViewState
 from tests.live.snapshots import hostile, lossy, nothing, usual
+from tests.live.test_view_state import KEYS, after
 from tests.support.golden import assert_golden
 
 GOLDEN = Path(__file__).parent / "golden"
 NAMES = [table.name for table in TABLES]
-KEYS = [
-    "q",
-    "c",
-    "p",
-    "h",
-    "?",
-    "/",
-    "s",
-    "r",
-    "1",
-    "2",
-    "3",
-    "4",
-    "5",
-    "6",
-    "7",
-    "tab",
-    "shift-tab",
-    "left",
-    "right",
-    "up",
-    "down",
-    "pageup",
-    "pagedown",
-    "home",
-    "end",
-    "escape",
-    "enter",
-    "backspace",
-    "ctrl-u",
-    "ctrl-c",
-    "x",
-    "*",
-    "漢",
-    "[",
-]
-
-
-def after(*keys: str, state: ViewState | None = None) -> ViewState:
-    """Return the state after some keys, none of which asks for anything."""
-    state = ViewState() if state is None else state
-    for key in keys:
-        state, effect = state.key(key)
-        assert effect is Effect.NONE
-    return state
 
 
 def text(snapshot, state: ViewState, width: int, height: int) -> str:
-    return "".join(f"{line.plain}\n" for line in view_lines(snapshot, state, width, height))
-
-
-# -- keys -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("key", ["q", "ctrl-c"])
-def test_quitting(key):
-    assert ViewState().key(key) == (ViewState(), Effect.QUIT)
-
-
-def test_clearing():
-    assert ViewState().key("c") == (ViewState(), Effect.CLEAR)
-
-
-def test_choosing_a_table():
-    assert after("3").table == 2
-    assert after("tab", "tab").table == 2
-    assert after("right", "left").table == 0
-    assert after("shift-tab").table == len(TABLES) - 1
-    assert after("tab", state=ViewState(table=len(TABLES) - 1)).table == 0
-    assert after("7") == ViewState()
-    assert after("0") == ViewState()
-
-
-def test_each_table_has_an_order_of_its_own():
-    first = TABLES[0].sorted_by
-    state = after("s", "r", "2", "s")
-    assert state.orders[0] == (first + 1, True)
-    assert state.orders[1] == (TABLES[1].sorted_by + 1, False)
-    assert state.orders[2:] == ViewState().orders[2:]
-
-
-def test_sorting_goes_round():
-    columns = len(TABLES[0].columns)
-    assert after(*["s"] * columns) == ViewState()
-    assert after("r", "r") == ViewState()
-
-
-def test_pausing():
-    assert after("p").paused
-    assert after(" ").paused
-    assert not after("p", " ").paused
-
-
-def test_typing_a_filter():
-    typing = after("/", "a", "q", "1", "p", " ", "backspace")
-    assert typing.typed == "aq1p"
-    assert typing.shown_pattern() == "aq1p"
-    assert (typing.table, typing.paused) == (0, False)
-    assert after("enter", state=typing) == ViewState(pattern="aq1p")
-    assert after("escape", state=typing) == ViewState()
-    assert after("ctrl-u", state=typing).typed == ""
-    assert typing.key("ctrl-c")[1] is Effect.QUIT
-
-
-def test_a_filter_can_be_changed_dropped_and_taken_away():
-    state = ViewState(pattern="ab")
-    assert after("/", "c", "enter", state=state).pattern == "abc"
-    assert after("/", "c", "escape", state=state).pattern == "ab"
-    assert after("escape", state=state).pattern == ""
-
-
-def test_a_filter_has_a_longest_length():
-    assert len(after("/", *"x" * 1000).typed) == 80
-
-
-def test_help_goes_with_any_key():
-    assert after("h").helping
-    assert after("?", "s") == ViewState()
-    assert after("?").key("q")[1] is Effect.QUIT
-
-
-def test_scrolling_begins_anew_in_another_table():
-    assert after("down", "j", "pagedown").first == 12
-    assert after("down", "up", "up", "k").first == 0
-    assert after("pagedown", "home").first == 0
-    assert after("pagedown", "tab").first == 0
+    return "".join(f"{line.plain}\n" for line in view_of(snapshot, state, width, height).lines)
 
 
 @given(st.lists(st.sampled_from(KEYS), max_size=30), st.integers(1, 130), st.integers(1, 50))
@@ -151,7 +31,7 @@ def test_whatever_is_pressed_the_view_fits_the_terminal(keys, width, height):
     for key in keys:
         state, _ = state.key(key)
     for snapshot in SNAPSHOTS:
-        lines = view_lines(snapshot, state, width, height)
+        lines = view_of(snapshot, state, width, height).lines
         assert len(lines) == height
         assert max(cell_len(line.plain) for line in lines) <= width
 
@@ -183,10 +63,30 @@ def test_nothing_from_the_wire_drives_the_terminal():
 
 
 def test_drops_are_red_when_there_are_any():
-    styles = [dict(view_lines(make(), ViewState(), 80, 24)[0].parts) for make in (usual, lossy)]
+    styles = [dict(view_of(make(), ViewState(), 80, 24).lines[0].parts) for make in (usual, lossy)]
     assert styles[0]["dropped 0"] == "dim"
     assert styles[1]["dropped 1,234"] == "bold red"
     assert "dropped unknown" in text(hostile(), ViewState(), 120, 24)
+
+
+def test_what_is_wrong_stands_above_the_charts():
+    lines = text(lossy()._replace(dropped_packets=840), ViewState(), 80, 24).splitlines()
+    assert lines[2].startswith("84.0/s packets dropped before they were read")
+    assert "most with" in lines[3]
+    assert lines[4].startswith("requests")
+    # Where there is little room, the gravest.
+    lines = text(lossy()._replace(dropped_packets=840), ViewState(), 100, 12).splitlines()
+    assert lines[2].endswith("figures are too low (+1 more)")
+    assert lines[3].startswith(" 1 APIs ")
+
+
+def test_a_name_does_not_look_like_what_the_view_says_itself():
+    snapshot = usual()
+    client = snapshot.clients[0]._replace(client_id="(other clients)")
+    others = client._replace(other=True, client_id=None, client_ip=None)
+    shown = text(snapshot._replace(clients=(client, others)), ViewState(table=1), 80, 24)
+    names = [line.split("  ")[0] for line in shown.splitlines() if "other clients" in line]
+    assert names == ['"(other clients)"', "(other clients)"]
 
 
 def test_a_pause_shows():
@@ -209,12 +109,55 @@ def test_a_filter_as_it_is_typed_counts_at_once():
     assert "only client-3" in shown
 
 
-def test_what_does_not_fit_can_be_scrolled_to():
-    first = text(hostile(), ViewState(table=1), 80, 15)
-    assert "1 to 9 of 21" in first
-    last = text(hostile(), ViewState(table=1, first=1000), 80, 15)
-    assert "13 to 21 of 21" in last
+def pressed(snapshot, *keys: str, width: int = 80, height: int = 15) -> tuple[str, ViewState]:
+    """Press keys one by one, looking after each."""
+    state = ViewState()
+    for key in keys:
+        state = view_of(snapshot, after(key, state=state), width, height).state
+    return text(snapshot, state, width, height), state
+
+
+def test_what_does_not_fit_can_be_scrolled_to_and_back():
+    first, _ = pressed(hostile(), "2")
+    assert "1 to 8 of 21" in first
+    last, state = pressed(hostile(), "2", *["pagedown"] * 10)
+    assert "14 to 21 of 21" in last
     assert "(other clients)" in last
+    back = view_of(hostile(), after("pageup", "up", state=state), 80, 15).state
+    assert (state.place, back.place) == (20, 11)
+
+
+def test_the_selected_line_is_marked_and_followed():
+    snapshot = usual()
+    view = view_of(snapshot, pressed(snapshot, "2", "down", "down")[1], 80, 24)
+    (line,) = [
+        line
+        for line in view.lines
+        if line.parts and all("reverse" in style for _, style in line.parts)
+    ]
+    assert line.plain.startswith("client-1 ")
+    assert cell_len(line.plain) == 80
+    clients = tuple(
+        entry._replace(requests=10**6) if entry == snapshot.clients[-1] else entry
+        for entry in snapshot.clients
+    )
+    moved = view_of(snapshot._replace(clients=clients), view.state, 80, 24)
+    assert (view.state.place, moved.state.place) == (1, 2)
+    assert moved.state.selected == view.state.selected
+
+
+def test_a_filter_that_matches_nothing_does_not_lose_the_way():
+    _, state = pressed(hostile(), "2", "end")
+    typing = replace(state, typed="nothing like it")
+    shown, lost = text(hostile(), typing, 80, 15), view_of(hostile(), typing, 80, 15).state
+    assert "Busiest clients: nothing matches" in shown
+    assert view_of(hostile(), replace(lost, typed=None), 80, 15).state == state
+
+
+def test_the_end_of_a_long_filter_is_where_it_is_typed():
+    state = replace(ViewState(), typed="x" * 79 + "\u6f22")
+    line = view_of(usual(), state, 40, 10).lines[-1].plain
+    assert line == "/\u2026" + "x" * 35 + "\u6f22\u2588"
 
 
 def test_nothing_yet():
@@ -229,16 +172,13 @@ def test_the_newest_step_is_not_in_the_chart_for_it_is_not_over():
     high = snapshot._replace(
         history=(*snapshot.history[:-1], snapshot.history[-1]._replace(requests=10**6))
     )
-    assert (
-        text(high, ViewState(), 80, 24).splitlines()[2:4]
-        == (text(snapshot, ViewState(), 80, 24).splitlines()[2:4])
-    )
+    assert text(high, ViewState(), 80, 24) == text(snapshot, ViewState(), 80, 24)
     assert f"{top / 1000:.2f}k/s" in text(snapshot, ViewState(), 80, 24)
 
 
 def test_a_console_shows_the_lines_as_they_are():
     stream = io.StringIO()
     console = Console(file=stream, width=80, height=24, no_color=True)
-    console.print(render(hostile(), ViewState(), 80, 24), end="")
+    console.print(render(view_of(hostile(), ViewState(), 80, 24).lines), end="")
     shown = [line.rstrip() for line in stream.getvalue().split("\n")]
-    assert shown == [line.plain.rstrip() for line in view_lines(hostile(), ViewState(), 80, 24)]
+    assert shown == [line.plain.rstrip() for line in view_of(hostile(), ViewState(), 80, 24).lines]

@@ -6,12 +6,14 @@ from collections import Counter, defaultdict
 from itertools import pairwise
 from random import Random
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kanalyze.analysis.block import Ints, RowBatch, RowBlock, Words
 from kanalyze.analysis.row import ErrorItem
+from kanalyze.analysis.sketch import EXACT_LIMIT, RELATIVE_ERROR
 from kanalyze.errors import UsageError
 from kanalyze.live.snapshot import CaptureState, Snapshot
 from kanalyze.live.sums import API_LIMIT, MOST_SLOWEST, Amounts
@@ -137,6 +139,7 @@ def check_topics(snapshot: Snapshot, made) -> None:
 def test_a_window_is_what_a_plain_count_says(made, advances, span, seed):
     dice = Random(seed)
     windows = Windows(span_s=span, key_limit=1000)
+    windows.tick(START_NS + 30 * SECOND)
     clock = newest = START_NS + 30 * SECOND
     timed: list = []
     late = 0
@@ -170,6 +173,26 @@ def test_how_rows_are_cut_into_batches_makes_no_difference(cut, seed):
     parts.add(batch_of(made[:cut], dice), end)
     parts.add(batch_of(made[cut:], dice), end)
     assert parts.snapshot(end) == whole.snapshot(end)
+
+
+@pytest.mark.parametrize("size", [1, 511, 512, 3000])
+def test_nor_how_large_they_are(size):
+    made = plain_traffic(3000)
+    whole, parts = Windows(), Windows()
+    whole.add(RowBatch.of_rows(made), now(1))
+    for first in range(0, 3000, size):
+        block = RowBlock.of_rows(made[first : first + size])
+        parts.add(RowBatch(blocks=(block,)), now(1))
+    assert parts.snapshot(now(1)) == whole.snapshot(now(1))
+
+
+def test_rows_belong_to_the_time_at_which_they_came_whenever_they_are_summed_up():
+    windows = Windows(span_s=3)
+    windows.add(RowBatch.of_rows([at(10)]), now(10))
+    windows.add(RowBatch.of_rows([at(8), at(7)]), now(10))
+    windows.tick(now(12))
+    snapshot = windows.snapshot(now(12))
+    assert (snapshot.rows, snapshot.late_rows, snapshot.traffic.requests) == (3, 1, 1)
 
 
 def test_the_steps_of_history_sum_up_to_all_rows():
@@ -269,6 +292,7 @@ def test_a_clock_set_back_further_begins_anew(back_s):
     for second in range(20):
         windows.add(RowBatch.of_rows([at(second - back_s)]), now(second - back_s))
     snapshot = windows.snapshot(now(19 - back_s))
+    assert snapshot.rows == 23
     assert snapshot.traffic.requests == 10
     assert snapshot.late_rows == 0
 
@@ -362,9 +386,13 @@ def test_groups_that_rebalance():
         at(4, api_name="JoinGroup", group_id=None),
         failed(None, 25, "UNKNOWN_MEMBER_ID", api_name="Heartbeat", group_id="calm"),
     ]
-    first, second = seen(made, 5).groups
-    assert first == ("g", False, 2, 1, 1, 3_000_000_000, now(3))
-    assert second == ("other", False, 0, 1, 0, None, now(2.5))
+    first, second, third = seen(made, 5).groups
+    assert (first.group_id, first.joins, first.syncs, first.told) == ("g", 2, 1, 1)
+    assert (first.longest_join_ns, first.longest_sync_ns) == (3_000_000_000, 9_000_000_000)
+    assert (first.protocol, first.last_time_ns) == ("classic", now(3))
+    assert (second.group_id, second.syncs, second.last_time_ns) == ("other", 1, now(2.5))
+    assert (third.group_id, third.errors) == ("calm", 1)
+    assert third.last_error_name == "UNKNOWN_MEMBER_ID"
 
 
 def test_a_group_is_remembered_for_a_minute():
@@ -383,6 +411,53 @@ def test_every_error_code_counts():
     ]
     assert snapshot.errors[0].last_time_ns == now(1)
     assert snapshot.error_share == 0.5
+
+
+def latencies_of(made) -> list[int]:
+    return [
+        item.latency_ns
+        for item in made
+        if item.latency_ns is not None
+        and item.waited is not True
+        and item.api_name not in ("JoinGroup", "SyncGroup")
+    ]
+
+
+@pytest.mark.parametrize("count", [1, 100, 512, 513, 20_000])
+def test_percentiles_are_those_that_numpy_finds(count):
+    dice = Random(count)
+    latencies = [int(dice.lognormvariate(15, 2)) for _ in range(count)]
+    snapshot = seen([at(n % 9, latency_ns=latency) for n, latency in enumerate(latencies)], 9)
+    for share, found, of_api in (
+        (50, snapshot.p50_ns, snapshot.apis[0].p50_ns),
+        (99, snapshot.p99_ns, snapshot.apis[0].p99_ns),
+    ):
+        wanted = int(np.percentile(latencies, share, method="inverted_cdf"))
+        assert found == of_api
+        # Exact for few, and within the width of a bucket for many.
+        assert abs(found - wanted) <= (0 if count <= EXACT_LIMIT else wanted * RELATIVE_ERROR)
+
+
+def test_latency_over_all_apis_and_by_step():
+    made = [_moved_to(item, n % 20) for n, item in enumerate(plain_traffic(3000))]
+    made.sort(key=lambda item: item.response_start_ns)
+    windows = Windows()
+    for second in range(20):
+        some = [r for r in made if r.response_start_ns // SECOND == now(second) // SECOND]
+        windows.add(RowBatch.of_rows(some), now(second + 0.9))
+        windows.snapshot(now(second + 0.95))
+    snapshot = windows.snapshot(now(19.95))
+    # Also of steps that are in the window no more.
+    for second, p99_ns in enumerate(snapshot.p99_history):
+        some = [r for r in made if r.response_start_ns // SECOND == now(second) // SECOND]
+        assert p99_ns == quantile(latencies_of(some), 0.99)
+    assert len(snapshot.p99_history) == len(snapshot.history) == 20
+    window = [r for r in made if r.response_start_ns // SECOND > now(9) // SECOND]
+    assert snapshot.p50_ns == pytest.approx(quantile(latencies_of(window), 0.5), rel=RELATIVE_ERROR)
+
+
+def _moved_to(item, second: int):
+    return item._replace(response_start_ns=now(second + 0.5), request_start_ns=now(second))
 
 
 # -- how the capture stands -----------------------------------------------------------------------
@@ -407,6 +482,34 @@ def test_a_capture_that_began_anew():
     snapshot = windows.snapshot(now(1))
     assert snapshot.packets == 131
     assert snapshot.dropped_packets == 11
+
+
+def test_for_how_long_nothing_has_come():
+    windows = Windows()
+    windows.add_capture(state(packets=0), now(0))
+    assert windows.snapshot(now(7)).idle_ns == 7 * SECOND
+    windows.add_capture(state(packets=1), now(8))
+    windows.add_capture(state(packets=1), now(9))
+    assert windows.snapshot(now(9)).idle_ns == SECOND
+
+
+@pytest.mark.parametrize("jump_s", [3600, -3600, 10**9, -(10**9)])
+def test_a_clock_that_jumps_makes_no_rate_that_cannot_be(jump_s):
+    windows = Windows()
+    clock_s = 0.0
+    for turn in range(60):
+        clock_s += jump_s if turn == 20 else 0.2
+        # And back again: one packet had a time of its own.
+        clock_s -= jump_s if turn == 40 else 0
+        windows.add_capture(state(packets=100 * turn, wire_bytes=turn), now(clock_s))
+        windows.add(RowBatch.of_rows([at(clock_s)] * 10), now(clock_s))
+        snapshot = windows.snapshot(now(clock_s))
+        assert SECOND <= snapshot.window_ns <= 10 * SECOND
+        assert 0 < snapshot.per_second(snapshot.traffic.requests) <= 60
+        assert 0 <= snapshot.per_second(snapshot.packets) <= 600
+        assert 0 <= snapshot.idle_ns <= SECOND
+        assert len(snapshot.history) == len(snapshot.p99_history) <= HISTORY_STEPS
+        assert snapshot.late_rows == 0
 
 
 # -- bounds ---------------------------------------------------------------------------------------

@@ -1,0 +1,253 @@
+"""``kanalyze live - --format view``: a capture comes bit by bit, and somebody presses keys."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from functools import cache
+from typing import TYPE_CHECKING
+
+import pytest
+from rich.cells import cell_len
+
+from tests.support.captures import path
+from tests.support.pseudo_terminal import ALTERNATE, LIMIT_S, PseudoTerminal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+RUN = ("-c", "from kanalyze.cli.main import run; run()", "live", "-")
+
+
+class Live(PseudoTerminal):
+    """The command on a terminal, its standard input a pipe that stays open."""
+
+    def __init__(
+        self, *options: str, width: int = 80, height: int = 24, **environment: str
+    ) -> None:
+        reading, self._writing = os.pipe()
+        try:
+            super().__init__(
+                *RUN, *options, stdin=reading, width=width, height=height, **environment
+            )
+        finally:
+            os.close(reading)
+        self._is_open = True
+
+    def give(self, data: bytes) -> None:
+        """Write to the pipe; what is given is less than a pipe holds, or the command reads it."""
+        while data:
+            data = data[os.write(self._writing, data[:4096]) :]
+
+    def choose(self, table: bytes) -> None:
+        """Choose a table; what is pressed before there is a view is not for it."""
+        self.see(ALTERNATE.decode())
+        self.press(table)
+
+    def give_no_more(self) -> None:
+        """Close the pipe."""
+        if self._is_open:
+            self._is_open = False
+            os.close(self._writing)
+
+
+@contextmanager
+def started(*options: str, width: int = 80, height: int = 24, **environment: str) -> Iterator[Live]:
+    with Live(*options, width=width, height=height, **environment) as live:
+        try:
+            yield live
+        finally:
+            live.give_no_more()
+
+
+@cache
+def parts(name: str, count: int) -> list[bytes]:
+    """A pcap file in so many parts, cut anywhere."""
+    data = path(name).read_bytes()
+    return [data[len(data) * n // count : len(data) * (n + 1) // count] for n in range(count)]
+
+
+def apis_in(screen: list[str]) -> list[str]:
+    """The APIs in the table of the slowest requests, which has the room."""
+    entries = [line for line in screen if re.match(r" *[0-9.]+ [\u00b5mn]?s  ", line)]
+    return [re.split("  +", line.strip())[1] for line in entries]
+
+
+def shows(*texts: str) -> Callable[[list[str]], bool]:
+    return lambda screen: all(any(text in line for line in screen) for text in texts)
+
+
+# -- keys -----------------------------------------------------------------------------------------
+
+
+def test_somebody_looks_at_a_capture_as_it_comes():
+    first, second, third = parts("groups", 3)
+    with started("--format", "view") as live:
+        live.give(first)
+        # What is slow is shown for a minute, longer than any test takes.
+        live.choose(b"4")
+        live.see_screen(shows("latency\u2193", "JoinGroup v"))
+
+        live.press(b"s")
+        screen = live.see_screen(shows("API\u2193"))
+        assert apis_in(screen) == sorted(apis_in(screen)) != []
+        live.press(b"r")
+        screen = live.see_screen(shows("API\u2191"))
+        assert apis_in(screen) == sorted(apis_in(screen), reverse=True)
+
+        live.press(b"/joing")
+        live.see_screen(lambda screen: screen[-1].startswith("/joing"))
+        live.press(b"\r")
+        screen = live.see_screen(shows("only joing"))
+        assert {name.split()[0] for name in apis_in(screen)} == {"JoinGroup"}
+        live.press(b"\x1b/zzz\r")
+        live.see_screen(shows("nothing matches"))
+        live.press(b"\x1b")
+        live.see_screen(shows("JoinGroup v", "Metadata v"))
+
+        live.press(b"p")
+        before = live.see_screen(lambda screen: screen[0].startswith("PAUSED"))
+        live.give(second)
+        live.output = b""
+        assert live.see_screen(lambda _: True) == before
+        live.press(b"p")
+        live.see_screen(lambda screen: not screen[0].startswith("PAUSED"))
+
+        live.press(b"5")
+        live.see_screen(shows("rebalances", "groups-classic"))
+        live.press(b"?")
+        live.see_screen(shows("counting goes on"))
+        live.press(b"x")
+        live.see_screen(shows("rebalances"))
+        live.give(third)
+        live.press(b"q")
+        assert live.end() == 0
+        assert live.is_as_before()
+        assert "Requests" in live.text_behind()
+        assert "groups-classic" in live.text_behind()
+
+
+def test_nothing_comes():
+    with started("--format", "view") as live:
+        screen = live.see_screen(shows("no packets yet for 3 s"))
+        assert "is the pipe flushed" in "".join(screen)
+        live.press(b"q")
+        assert live.end() == 0
+        assert live.is_as_before()
+
+
+def test_the_end_of_the_pipe_is_the_end():
+    with started() as live:
+        # It is a terminal, so there is a view.
+        live.see(ALTERNATE.decode())
+        for part in parts("groups", 3):
+            live.give(part)
+        live.give_no_more()
+        assert live.end() == 0
+        assert live.is_as_before()
+        assert "groups-next" in live.text_behind()
+
+
+# -- interrupts -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["ctrl-c", "SIGTERM"])
+def test_who_interrupts_gets_a_report(how):
+    with started("--format", "view") as live:
+        for part in parts("groups", 3):
+            live.give(part)
+        live.choose(b"4")
+        live.see("JoinGroup v")
+        assert not live.is_as_before()
+        if how == "ctrl-c":
+            live.press(b"\x03")
+        else:
+            live.process.send_signal(signal.SIGTERM)
+        assert live.end() == 0
+        assert live.is_as_before()
+        assert "groups-classic" in live.text_behind()
+
+
+def test_who_interrupts_twice_does_not_wait_for_the_end():
+    with started("--format", "view", width=300, height=80) as live:
+        live.give(parts("groups", 1)[0])
+        live.see("groups-classic")
+        # Whoever does not read what it shows keeps it from its end.
+        live.wait_until_blocked()
+        live.process.send_signal(signal.SIGINT)
+        time.sleep(0.3)
+        live.process.send_signal(signal.SIGINT)
+        assert live.end() == 130
+        assert live.is_as_before()
+        assert "Traceback" not in live.text_behind()
+
+
+# -- terminals ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("width", "height"), [(40, 10), (300, 80)])
+def test_every_screen_has_the_size_of_the_terminal(width, height):
+    said = {"COLUMNS": "77", "LINES": "13"}
+    with started("--format", "view", width=width, height=height, **said) as live:
+        for part in parts("groups", 3):
+            live.give(part)
+        live.choose(b"4")
+        screen = live.see_screen(shows("JoinGroup v"))
+        assert len(screen) == height
+        assert max(map(cell_len, screen)) <= width
+        # And the one it is given.
+        live.output = b""
+        live.resize(81, 25)
+        screen = live.see_screen(lambda screen: len(screen) == 25 and shows("JoinGroup v")(screen))
+        assert max(map(cell_len, screen)) <= 81
+        live.press(b"q")
+        assert live.end() == 0
+
+
+def test_lines_where_a_terminal_cannot_be_drawn_on():
+    with started("--interval", "0.1", TERM="dumb") as live:
+        live.give(parts("groups", 1)[0])
+        live.see('"api_name":"JoinGroup"')
+        live.give_no_more()
+        assert live.end() == 0
+        assert ALTERNATE not in live.output
+    with started("--format", "view", TERM="dumb") as live:
+        assert live.end() == 2
+        assert b"there is no terminal to draw on" in live.output
+
+
+def test_no_terminal_at_all():
+    done = subprocess.run(
+        [sys.executable, *RUN, "--format", "view"],
+        input=b"",
+        env={**os.environ, "FORCE_COLOR": "1"},
+        capture_output=True,
+        check=False,
+        timeout=LIMIT_S,
+        start_new_session=True,
+    )
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"there is no terminal to draw on" in done.stderr
+
+
+def test_a_view_without_keys_where_no_terminal_belongs_to_the_process():
+    """Its standard output is a terminal, but it has none to read from."""
+    with (
+        path("groups").open("rb") as file,
+        PseudoTerminal("-c", DETACHED, *RUN, stdin=file.fileno()) as made,
+    ):
+        assert made.end() == 0
+        assert made.is_as_before()
+        assert ALTERNATE in made.output
+        assert "groups-classic" in made.text_behind()
+
+
+DETACHED = """
+import subprocess, sys
+sys.exit(subprocess.run([sys.executable, *sys.argv[1:]], start_new_session=True).returncode)
+"""

@@ -1,0 +1,121 @@
+"""`kanalyze live` on a disk that is full: a small one of our own.
+
+Without root these tests are not selected (see tests/conftest.py, which says so).
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from typing import IO, TYPE_CHECKING
+
+import pyarrow.parquet as pq
+import pytest
+
+import kanalyze
+from kanalyze.capture.reader import open_capture
+from tests.support.captures import path
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.netns import Namespace
+
+KANALYZE = [sys.executable, "-c", "from kanalyze.cli.main import run; run()"]
+ON_A_SMALL_DISK = """
+mount -t tmpfs -o size=$1 none "$2" || exit 9
+cd "$2" && left=$3 && shift 3
+"$@"
+status=$?
+cp -a . "$left"
+exit $status
+"""
+"""Runs a command on a disk of some size, and copies what it left: nobody else sees that disk."""
+PIECES = 16
+
+
+class Ran:
+    """How it went."""
+
+    def __init__(self, namespace: Namespace, folder: Path, size: str, *arguments: str) -> None:
+        self.left = folder / "left"
+        disk = folder / "disk"
+        disk.mkdir()
+        self.left.mkdir()
+        words = ["sh", "-c", ON_A_SMALL_DISK, "sh", size, str(disk), str(self.left)]
+        words += [*KANALYZE, "live", "-", "--format", "rows", *arguments]
+        pipe = subprocess.PIPE
+        with subprocess.Popen(
+            namespace.command(*words), stdin=pipe, stdout=pipe, stderr=pipe
+        ) as process:
+            feeding = threading.Thread(target=feed, args=(process.stdin,))
+            feeding.start()
+            said, told = process.stdout.read(), process.stderr.read()
+            feeding.join()
+            self.status = process.wait(60)
+        self.rows = [json.loads(line) for line in said.splitlines()]
+        self.told = told.decode().splitlines()
+
+
+def feed(pipe: IO[bytes]) -> None:
+    """A capture in pieces, each of which is a batch for who reads it."""
+    data = path("errors").read_bytes()
+    size = len(data) // PIECES + 1
+    with pipe:
+        for first in range(0, len(data), size):
+            pipe.write(data[first : first + size])
+            pipe.flush()
+            time.sleep(0.15)
+
+
+@pytest.fixture(scope="module")
+def total() -> int:
+    return len(list(kanalyze.requests(path("errors"))))
+
+
+def test_files_of_rows_end_and_all_else_goes_on(
+    namespace: Namespace, tmp_path: Path, total: int
+) -> None:
+    ran = Ran(namespace, tmp_path, "128k", "--write", "rows", "--write-every", "1")
+    assert ran.status == 0
+    assert len(ran.rows) == total
+    files = sorted((ran.left / "rows").iterdir())
+    assert all(file.suffix == ".parquet" for file in files)
+    kept = sum(pq.read_table(file).num_rows for file in files)
+    assert 0 < kept < total
+    assert ran.told[0] == "kanalyze: cannot write rows: No space left on device; trying on"
+    assert ran.told[-1] == f"kanalyze: missing in rows: {total - kept} rows"
+
+
+def test_packets_that_were_kept_can_be_read(
+    namespace: Namespace, tmp_path: Path, total: int
+) -> None:
+    ran = Ran(namespace, tmp_path, "48k", "--save", "kept.pcapng", "--save-size", "8k")
+    assert ran.status == 0
+    assert len(ran.rows) == total
+    assert ran.told[0] == "kanalyze: cannot write packets: No space left on device; trying on"
+    assert "packets that could not be written" in ran.told[-1]
+    files = sorted(ran.left.iterdir())
+    assert len(files) > 1
+    for file in files:
+        with open_capture(str(file)) as capture:
+            assert sum(map(len, capture.batches())) > 0
+            assert capture.anomalies == []
+    found = list(kanalyze.requests(*files, errors=True))
+    assert 0 < len(found) < sum(row["status"] == "error" for row in ran.rows)
+
+
+def test_no_room_at_all(namespace: Namespace, tmp_path: Path, total: int) -> None:
+    """Not for the folder, not for the first file."""
+    ran = Ran(namespace, tmp_path, "4k", "--save", "kept.pcapng", "--write", "rows")
+    assert (ran.status, len(ran.rows)) == (0, total)
+    assert sorted(told.split(":")[1] for told in ran.told) == [
+        " cannot write packets",
+        " cannot write rows",
+        " missing in packets",
+        " missing in rows",
+    ]
+    assert list((ran.left / "rows").iterdir()) == []

@@ -1,0 +1,315 @@
+"""The dashboard's queries, asked of a Prometheus that scrapes ``kanalyze live``.
+
+The truth is in the rows that the same process writes. Without Prometheus this file is not collected
+(see conftest.py, which says so).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+import urllib.parse
+import urllib.request
+from collections import Counter
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+from kanalyze.live.metrics import LATENCY_EDGES_NS
+from tests.support.captures import path
+from tests.support.cut_captures import packets_of
+from tests.support.packets import Blocks, Packet
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.long
+
+BOARD: dict[str, Any] = json.loads(
+    files("kanalyze.live").joinpath("grafana.json").read_text(encoding="utf-8")
+)
+QUERIES = [
+    (panel["title"], target["expr"])
+    for panel in BOARD["panels"]
+    for target in panel.get("targets", ())
+]
+KANALYZE = [sys.executable, "-c", "from kanalyze.cli.main import run; run()"]
+LONG_S = 30.0
+ROUNDS, ROUND_S = 20, 1.0
+"""How often the capture is played, and how long each time takes."""
+DROPPED_A_ROUND = 3
+WINDOW_S = 10
+SETTLE_S = 2.0
+"""After which all that came has been counted, and scraped."""
+NAME = "basics"
+BROKER_PORT = 9092
+
+Labels = frozenset[tuple[str, str]]
+
+
+class Prometheus:
+    """A server that scrapes one target each half second, and is asked over its API."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def ask(self, query: str, at_s: float | None = None) -> dict[Labels, float]:
+        """The series that a query gives, at a time or now."""
+        asked = {"query": query} | ({} if at_s is None else {"time": f"{at_s:.3f}"})
+        url = f"{self._url}/api/v1/query?{urllib.parse.urlencode(asked)}"
+        with urllib.request.urlopen(url, timeout=LONG_S) as answer:
+            told = json.loads(answer.read())
+        assert (told["status"], told["data"]["resultType"]) == ("success", "vector"), told
+        return {
+            frozenset(series["metric"].items()): float(series["value"][1])
+            for series in told["data"]["result"]
+        }
+
+    def sums(self, metric: str, *labels: str) -> dict[tuple[str, ...], float]:
+        """A metric by some of its labels, without those that are 0."""
+        found = self.ask(f"sum by ({', '.join(labels)}) ({metric})")
+        named = {
+            tuple(dict(key).get(name, "") for name in labels): total for key, total in found.items()
+        }
+        return {key: total for key, total in named.items() if total}
+
+
+class Seen(NamedTuple):
+    prometheus: Prometheus
+    rows: list[dict[str, Any]]
+    packets: int
+    captured_bytes: int
+    played_until_s: float
+    """When the last of the capture had been played."""
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def wait_until(is_so: Any) -> None:
+    until_s = time.monotonic() + LONG_S
+    while not is_so():
+        assert time.monotonic() < until_s
+        time.sleep(0.1)
+
+
+@contextlib.contextmanager
+def running(*command: str, **streams: Any) -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(command, **streams) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@contextlib.contextmanager
+def prometheus_of(target: str, folder: Path) -> Iterator[Prometheus]:
+    settings = {
+        "global": {"scrape_interval": "500ms", "scrape_timeout": "500ms"},
+        "scrape_configs": [{"job_name": "kafka", "static_configs": [{"targets": [target]}]}],
+    }
+    config = folder / "prometheus.json"  # JSON is YAML
+    config.write_text(json.dumps(settings))
+    where = f"127.0.0.1:{free_port()}"
+    command = [
+        *("prometheus", f"--config.file={config}", f"--web.listen-address={where}"),
+        f"--storage.tsdb.path={folder / 'data'}",
+    ]
+    with (folder / "said").open("wb") as said, running(*command, stderr=said):
+        server = Prometheus(f"http://{where}")
+
+        def is_up() -> bool:
+            with contextlib.suppress(OSError):
+                return server.ask("up") == {frozenset(up_labels(target)): 1}
+            return False
+
+        wait_until(is_up)
+        yield server
+
+
+def up_labels(target: str) -> list[tuple[str, str]]:
+    return [("__name__", "up"), ("instance", target), ("job", "kafka")]
+
+
+def rounds_of(name: str) -> Iterator[bytes]:
+    """A capture again and again, as one pcapng that is still being written.
+
+    Its times go on from round to round, and the last of them is about now. In each round clients
+    have another address, so that connections are told apart.
+    """
+    blocks, packets = Blocks(), packets_of(path(name))
+    first_ns = packets[0].time_ns
+    step_ns = packets[-1].time_ns - first_ns + 1_000_000
+    begin_ns = time.time_ns() + int(ROUNDS * ROUND_S * 1e9) - ROUNDS * step_ns
+    yield blocks.section() + blocks.interface(options=blocks.option(9, b"\x09"))
+    for number in range(ROUNDS):
+        shift_ns = begin_ns + number * step_ns - first_ns
+        parts = [
+            blocks.enhanced(
+                Packet(moved(each.data, number), wire_bytes=each.wire_bytes),
+                each.time_ns + shift_ns,
+            )
+            for each in packets
+        ]
+        dropped = struct.pack("<Q", DROPPED_A_ROUND * (number + 1))
+        yield b"".join(parts) + blocks.statistics(0, blocks.option(5, dropped))
+
+
+def moved(data: bytes, number: int) -> bytes:
+    """A packet of Ethernet, IPv4 and TCP with the client in another network."""
+    assert data[12:15] == b"\x08\x00\x45"
+    is_from_broker = int.from_bytes(data[34:36], "big") == BROKER_PORT
+    at = 32 if is_from_broker else 28
+    return data[:at] + bytes([number]) + data[at + 1 :]
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
+    target = f"127.0.0.1:{free_port()}"
+    folder = tmp_path_factory.mktemp("prometheus")
+    command = [
+        *(*KANALYZE, "live", "-", "--format", "rows", "--metrics", target),
+        *("--write", str(folder / "rows"), "--save", str(folder / "kept.pcapng")),
+    ]
+    packets = packets_of(path(NAME))
+    lines: list[bytes] = []
+    pipe = subprocess.PIPE
+    with (
+        running(*command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL) as live,
+        prometheus_of(target, folder) as prometheus,
+    ):
+        assert live.stdin is not None
+        assert live.stdout is not None
+        reading = threading.Thread(target=lines.extend, args=(live.stdout,))
+        reading.start()
+        head, *rounds = rounds_of(NAME)
+        live.stdin.write(head)
+        for data in rounds:
+            began_s = time.monotonic()
+            live.stdin.write(data)
+            live.stdin.flush()
+            time.sleep(max(ROUND_S - (time.monotonic() - began_s), 0))
+        played_until_s = time.time()
+        total = ROUNDS * len(packets)
+        wait_until(lambda: prometheus.sums("kanalyze_capture_packets_total") == {(): total})
+        time.sleep(SETTLE_S)
+        # As long as the pipe is open: nobody is scraped who has ended.
+        rows = [json.loads(line) for line in tuple(lines)]
+        captured_bytes = ROUNDS * sum(len(each.data) for each in packets)
+        yield Seen(prometheus, rows, total, captured_bytes, played_until_s)
+        live.stdin.close()
+        assert live.wait(LONG_S) == 0
+        reading.join()
+
+
+def query_of(title: str) -> str:
+    """The first query of a panel, as Grafana would ask it."""
+    return asked(dict(reversed(QUERIES))[title])
+
+
+def asked(query: str) -> str:
+    return query.replace("$instance", ".*").replace("$__rate_interval", f"{WINDOW_S}s")
+
+
+def value_of(seen: Seen, title: str) -> float:
+    (value,) = seen.prometheus.ask(query_of(title), seen.played_until_s).values()
+    return value
+
+
+@pytest.mark.parametrize(("title", "query"), QUERIES)
+def test_every_query_has_an_answer(seen: Seen, title: str, query: str) -> None:
+    found = seen.prometheus.ask(asked(query), seen.played_until_s)
+    assert found, title
+    assert all(math.isfinite(value) and value >= 0 for value in found.values()), found
+
+
+def requests(seen: Seen) -> list[dict[str, Any]]:
+    return [row for row in seen.rows if row["status"] != "orphan_response"]
+
+
+def test_requests_are_those_of_the_rows(seen: Seen) -> None:
+    rows = requests(seen)
+    assert len(rows) > ROUNDS * 100
+    assert seen.prometheus.sums("kanalyze_requests_total", "api", "broker", "status") == Counter(
+        (row["api_name"], f"{row['broker_ip']}:{row['broker_port']}", row["status"]) for row in rows
+    )
+    assert seen.prometheus.sums("kanalyze_client_requests_total", "client_id") == Counter(
+        (row["client_id"] or "",) for row in rows
+    )
+
+
+def test_errors_are_those_of_the_rows(seen: Seen) -> None:
+    expected = Counter(
+        (row["api_name"], error["name"]) for row in seen.rows for error in row["errors"]
+    )
+    assert expected
+    assert seen.prometheus.sums("kanalyze_errors_total", "api", "error") == expected
+
+
+def test_latencies_and_waits_are_those_of_the_rows(seen: Seen) -> None:
+    answered = [row for row in seen.rows if row["latency_ns"] is not None]
+    for name, waited in (("request_latency", False), ("fetch_wait", True)):
+        some = [row for row in answered if bool(row["waited"]) is waited]
+        assert some
+        assert seen.prometheus.sums(f"kanalyze_{name}_seconds_count", "api") == Counter(
+            (row["api_name"],) for row in some
+        )
+        total = sum(row["latency_ns"] for row in some) / 1e9
+        assert seen.prometheus.sums(f"kanalyze_{name}_seconds_sum")[()] == pytest.approx(total)
+
+
+def test_records_are_those_of_the_rows(seen: Seen) -> None:
+    expected: Counter[tuple[str, str]] = Counter()
+    for row in seen.rows:
+        direction = {"Produce": "produced", "Fetch": "fetched"}.get(row["api_name"], "")
+        for part in row["partitions"] if direction else ():
+            if not part["error_code"]:
+                expected[part["topic"], direction] += part["record_bytes"] or 0
+    found = seen.prometheus.sums("kanalyze_topic_bytes_total", "topic", "direction")
+    assert found == {key: total for key, total in expected.items() if total}
+
+
+def test_the_capture_is_told(seen: Seen) -> None:
+    sums = seen.prometheus.sums
+    assert sums("kanalyze_capture_packets_total") == {(): seen.packets}
+    assert sums("kanalyze_capture_bytes_total") == {(): seen.captured_bytes}
+    assert sums("kanalyze_capture_dropped_packets_total") == {(): ROUNDS * DROPPED_A_ROUND}
+    assert sums("kanalyze_connections_total")[()] >= ROUNDS
+    # It plays until now.
+    assert 0 <= value_of(seen, "Last packet") < 5
+    assert 0 < value_of(seen, "Memory") < 1 << 30
+
+
+def test_rates_are_those_that_were_played(seen: Seen) -> None:
+    """A window does not begin and end with a round."""
+    rate = len(requests(seen)) / ROUNDS / ROUND_S
+    assert value_of(seen, "Requests") == pytest.approx(rate, rel=0.2)
+    assert value_of(seen, "Packets") == pytest.approx(seen.packets / ROUNDS / ROUND_S, rel=0.2)
+    assert value_of(seen, "Packets dropped") == pytest.approx(DROPPED_A_ROUND / ROUND_S, rel=0.4)
+    errors = sum(row["status"] == "error" for row in seen.rows)
+    assert value_of(seen, "Errors") == pytest.approx(errors / len(requests(seen)), rel=0.2)
+
+
+def test_quantiles_are_in_the_bucket_of_the_rows_quantile(seen: Seen) -> None:
+    values = sorted(
+        row["latency_ns"]
+        for row in seen.rows
+        if row["latency_ns"] is not None and not row["waited"]
+    )
+    actual_ns = values[math.ceil(0.99 * len(values)) - 1]
+    edges = [0, *LATENCY_EDGES_NS]
+    above = next(edge for edge in edges if edge >= actual_ns)
+    below = edges[edges.index(above) - 1]
+    assert below <= value_of(seen, "Latency p99") * 1e9 <= above

@@ -1,0 +1,155 @@
+"""A command on a terminal of its own, whose keys a test presses and whose screen it reads."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import select
+import struct
+import subprocess
+import sys
+import termios
+import time
+from typing import TYPE_CHECKING, Self
+
+from rich.cells import cell_len
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+LIMIT_S = 30.0
+"""No test waits for so long unless it fails."""
+ALTERNATE, BACK = b"\x1b[?1049h", b"\x1b[?1049l"
+HIDDEN, SHOWN = b"\x1b[?25l", b"\x1b[?25h"
+NO_WRAP, WRAP = b"\x1b[?7l", b"\x1b[?7h"
+
+_SEQUENCE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+_HOME = b"\x1b[H"
+
+# What a leader of a session opens first is the terminal that ctrl-c comes from.
+_LEADER = """
+import os, sys
+os.close(os.open(os.ttyname(1), os.O_RDWR))
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
+
+
+class PseudoTerminal:
+    """Python with some arguments on a pseudo-terminal; a context, at the end of which it is killed.
+
+    ``stdin``: None for the terminal itself, or as for :class:`subprocess.Popen`.
+    """
+
+    def __init__(
+        self,
+        *argv: str,
+        stdin: int | None = None,
+        width: int = 80,
+        height: int = 24,
+        **environment: str,
+    ) -> None:
+        self.fd, self._slave = pty.openpty()
+        self.resize(width, height)
+        self._before = termios.tcgetattr(self._slave)
+        self.output = b""
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", _LEADER, *argv],
+            stdin=self._slave if stdin is None else stdin,
+            stdout=self._slave,
+            stderr=self._slave,
+            env={
+                **os.environ,
+                "TERM": "xterm-256color",
+                "COLUMNS": "",
+                "LINES": "",
+                "NO_COLOR": "",
+                **environment,
+            },
+            start_new_session=True,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self.fd)
+        os.close(self._slave)
+
+    def resize(self, width: int, height: int) -> None:
+        """Change the size, of which the command gets a SIGWINCH."""
+        self._size = width, height
+        fcntl.ioctl(self._slave, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
+
+    def press(self, keys: bytes) -> None:
+        """Press keys, and forget what was shown before."""
+        self.output = b""
+        os.write(self.fd, keys)
+
+    def see(self, text: str) -> None:
+        """Wait until something is written; raises AssertionError when it is not."""
+        self.wait_until(lambda: text.encode() in self.output, text)
+
+    def see_screen(self, is_wanted: Callable[[list[str]], bool]) -> list[str]:
+        """Wait for a whole screen, as lines without styles, with which somebody is content."""
+        self.wait_until(lambda: any(map(is_wanted, self._screens())), "such a screen")
+        return next(filter(is_wanted, self._screens()))
+
+    def wait_until(self, is_so: Callable[[], bool], what: str) -> None:
+        """Read what is written until something is so."""
+        end = time.monotonic() + LIMIT_S
+        while not is_so():
+            assert time.monotonic() < end, f"no {what!r} in {self.output[-5000:]!r}"
+            self._read(0.1)
+
+    def wait_until_blocked(self) -> None:
+        """Wait, reading nothing, until the command can write no more."""
+        end, size, since = time.monotonic() + LIMIT_S, 0, time.monotonic()
+        while time.monotonic() - since < 1.2:
+            assert time.monotonic() < end
+            now = struct.unpack("i", fcntl.ioctl(self.fd, termios.FIONREAD, b"\0" * 4))[0]
+            if now != size or not now:
+                size, since = now, time.monotonic()
+            time.sleep(0.02)
+
+    def end(self) -> int:
+        """Wait for the end, read what is left, and return the exit status."""
+        self.wait_until(lambda: self.process.poll() is not None, "end")
+        while self._read(0.1):
+            pass
+        return int(self.process.returncode)
+
+    def is_as_before(self) -> bool:
+        """Whether terminal and screen are as they were before the command."""
+        if termios.tcgetattr(self._slave) != self._before:
+            return False
+        ends = ((ALTERNATE, BACK), (HIDDEN, SHOWN), (NO_WRAP, WRAP))
+        return all(self.output.rfind(begin) < self.output.rfind(end) for begin, end in ends)
+
+    def text_behind(self) -> str:
+        """What stands on the screen that was there before, without styles."""
+        return _SEQUENCE.sub("", self.output[self.output.rindex(BACK) :].decode())
+
+    def _screens(self) -> list[list[str]]:
+        """Return the screens that have come to their end: every line is as wide as the screen."""
+        texts = [part.decode(errors="replace") for part in self.output.split(_HOME)[1:]]
+        lines = [_SEQUENCE.sub("", text).replace("\r", "").split("\n") for text in texts]
+        width, height = self._size
+        return [
+            screen for screen in lines if len(screen) == height and cell_len(screen[-1]) == width
+        ]
+
+    def _read(self, seconds: float) -> bool:
+        if not select.select([self.fd], [], [], seconds)[0]:
+            return False
+        self.output += os.read(self.fd, 65536)
+        return True
