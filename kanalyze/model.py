@@ -86,6 +86,18 @@ class PacketBatch:
     def __len__(self) -> int:
         return len(self.number)
 
+    def taken(self, rows: NDArray[np.int64]) -> PacketBatch:
+        """Return the packets at some indices, over the same buffer."""
+        return PacketBatch(
+            self.buffer,
+            self.number[rows],
+            self.time_ns[rows],
+            self.offset[rows],
+            self.captured_bytes[rows],
+            self.wire_bytes[rows],
+            self.link_type[rows],
+        )
+
 
 class Endpoint(NamedTuple):
     """One end of a TCP connection."""

@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kanalyze.model import PacketBatch
-
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from kanalyze.live.filter_packets import PacketFilter
     from kanalyze.live.run import Feed
-    from kanalyze.model import Anomaly
+    from kanalyze.model import Anomaly, PacketBatch
 
 __all__ = ["FilteredFeed"]
 
@@ -56,16 +54,4 @@ class FilteredFeed:
         if taken.all():
             return packets
         rows = np.flatnonzero(taken)
-        return _picked(packets, rows) if len(rows) else None
-
-
-def _picked(packets: PacketBatch, rows: np.ndarray) -> PacketBatch:
-    return PacketBatch(
-        packets.buffer,
-        packets.number[rows],
-        packets.time_ns[rows],
-        packets.offset[rows],
-        packets.captured_bytes[rows],
-        packets.wire_bytes[rows],
-        packets.link_type[rows],
-    )
+        return packets.taken(rows) if len(rows) else None

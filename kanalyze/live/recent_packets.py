@@ -307,7 +307,7 @@ class _Piece:
         self._given[rows] = True
         self._marked[rows] = False
         self._has_marked = bool(self._marked.any())
-        return TakenPackets(_taken(self.packets, rows), comments)
+        return TakenPackets(self.packets.taken(rows), comments)
 
     @cached_property
     def _index(self) -> _Index:
@@ -403,7 +403,7 @@ def _pieces_of(batch: PacketBatch, ages: NDArray[np.int64], piece_bytes: int) ->
     numbers = ends // max(piece_bytes, 1)
     cuts = np.flatnonzero(np.diff(numbers)) + 1
     for rows in np.split(np.arange(len(batch)), cuts):
-        yield _Piece(_copied(_taken(batch, rows)), ages[rows])
+        yield _Piece(_copied(batch.taken(rows)), ages[rows])
 
 
 def _copied(packets: PacketBatch) -> PacketBatch:
@@ -440,17 +440,4 @@ def _joined(first: PacketBatch, second: PacketBatch) -> PacketBatch:
         np.concatenate([first.captured_bytes, second.captured_bytes]),
         np.concatenate([first.wire_bytes, second.wire_bytes]),
         np.concatenate([first.link_type, second.link_type]),
-    )
-
-
-def _taken(packets: PacketBatch, rows: NDArray[np.int64]) -> PacketBatch:
-    """Return some packets, over the same buffer."""
-    return PacketBatch(
-        packets.buffer,
-        packets.number[rows],
-        packets.time_ns[rows],
-        packets.offset[rows],
-        packets.captured_bytes[rows],
-        packets.wire_bytes[rows],
-        packets.link_type[rows],
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import struct
 
 import pytest
 from hypothesis import given
@@ -42,6 +43,33 @@ def test_a_whole_request_is_one_whose_verdict_is_yes() -> None:
         assert (header is not None) == (REQUESTS.verdict(view) == "yes"), data
         if header is not None:
             assert (header.api_key, header.correlation_id) == (k.HEARTBEAT, 7)
+
+
+@pytest.mark.parametrize("acks", [-1, 0, 1, 2])
+@pytest.mark.parametrize("client_id", [None, "", "c", "\xe9" * 5])
+@pytest.mark.parametrize("version", [0, 1, 2, 3])
+def test_produce_requests_of_all_times_are_found(
+    version: int, client_id: str | None, acks: int
+) -> None:
+    body = k.produce(7, acks, version=version)[18:]  # its own client id is "test"
+    request = k.request(k.PRODUCE, version, 7, body, client_id=client_id)
+    for data in (request + request, request + request[:30]):
+        assert REQUESTS(memoryview(b"\xff" * 9 + data)) == (9, 9)
+
+
+def test_a_controlled_shutdown_without_a_client_id_is_found() -> None:
+    frame = struct.pack(">ihhii", 12, k.CONTROLLED_SHUTDOWN, 0, 7, 3)
+    assert REQUESTS(memoryview(b"\xff" * 9 + frame + k.heartbeat(8))) == (9, 9)
+
+
+@given(st.binary(max_size=60), st.sampled_from(["", "00", "ffff", "000100", "7f", "00000030"]))
+def test_what_is_passed_over_is_no_request(noise: bytes, filler: str) -> None:
+    """What is no candidate is none by its verdict either, or a part of what cannot be one."""
+    zeros = bytes.fromhex(filler or "00" * 20) * 10
+    view = memoryview(noise + zeros + k.produce(7, 1, version=0) + zeros + noise)
+    limit = len(view) - 13
+    passed = set(range(limit)) - set(REQUESTS._candidates(view, limit))
+    assert "yes" not in {REQUESTS.verdict(view[index:]) for index in passed}
 
 
 def test_noise_holds_no_request() -> None:
