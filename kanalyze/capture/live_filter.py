@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ctypes
 import ipaddress
+import os
 import struct
 from typing import TYPE_CHECKING, Any, Final
 
@@ -131,12 +132,16 @@ def compile_filter(text: str, link_type: int, interface: str | None = None) -> l
     """
     if "\0" in text:
         raise UsageError(f"filter {text!a}: holds a null byte")
+    try:
+        encoded = text.encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(f"filter {text!a}: is not UTF-8") from error
     pcap = _bindings()
     dlt = _DLT.get(link_type, link_type)
     handle = _handle(pcap, dlt, interface)
     try:
         program = pcap.bpf_program()
-        if pcap.pcap_compile(handle, ctypes.byref(program), text.encode(), 1, _UNKNOWN_NETMASK):
+        if pcap.pcap_compile(handle, ctypes.byref(program), encoded, 1, _UNKNOWN_NETMASK):
             reason = pcap.pcap_geterr(handle).decode(errors="backslashreplace")
             raise UsageError(f"filter {text!a}: {reason}")
         instructions = [
@@ -184,7 +189,7 @@ def _handle(pcap: ModuleType, dlt: int, interface: str | None) -> Any:
     """Return what libpcap compiles with: best one that could capture, which knows the kernel."""
     if interface is not None:
         message = ctypes.create_string_buffer(_ERROR_BYTES)
-        live = pcap.pcap_open_live(interface.encode(), _MAX_PACKET_BYTES, 0, 1, message)
+        live = pcap.pcap_open_live(os.fsencode(interface), _MAX_PACKET_BYTES, 0, 1, message)
         if live and pcap.pcap_datalink(live) == dlt:
             return live
         if live:

@@ -67,6 +67,7 @@ _PACKET: Final = np.dtype(
 )
 """``struct tpacket3_hdr``; the packet's address stands behind it."""
 _NS_PER_SECOND: Final = 1_000_000_000
+_MOST_TAKEN_BYTES: Final = 16 << 20
 
 
 class RingLayout(NamedTuple):
@@ -107,8 +108,10 @@ class BlockRing:
         """The next block to be read."""
         self._held = 0
         """Blocks before it that were read and not given back."""
-        # The rest is for the kernel to go on with while these are worked on.
-        self._most_blocks = max(layout.block_count // 4, 1)
+        # The rest is for the kernel to go on with while these are worked on. Of a large ring that
+        # is all but what is worth taking at once: a batch takes as much again in columns.
+        most = min(layout.block_count // 4, _MOST_TAKEN_BYTES // layout.block_bytes)
+        self._most_blocks = max(most, 1)
 
     @property
     def is_filling(self) -> bool:
@@ -116,10 +119,10 @@ class BlockRing:
         return self._count_ready() == self._most_ready()
 
     def take(self) -> tuple[memoryview, Columns] | None:
-        """Return the packets of the blocks that were handed over, up to a quarter of the ring.
+        """Return the packets of the blocks that were handed over; None when there are none.
 
-        None when there are none. They are valid until :meth:`give_back`. A block is never read
-        twice, and blocks are given in their order.
+        Up to 16 MiB, and a quarter of the ring at most. They are valid until :meth:`give_back`. A
+        block is never read twice, and blocks are given in their order.
         """
         ready = self._count_ready()
         if not ready:

@@ -262,9 +262,9 @@ def _add_live(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     capture.add_argument(
         "--buffer",
         type=_size,
-        default=64 << 20,
+        default=128 << 20,
         metavar="SIZE",
-        help="what the kernel holds until it is read (default: 64M)",
+        help="what the kernel holds until it is read (default: 128M)",
     )
     _add_live_limits(made.add_argument_group("what is Kafka, and limits"))
     _add_live_output(made.add_argument_group("what is shown"))
