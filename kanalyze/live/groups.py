@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kanalyze.analysis.keyed import Keyed
     from kanalyze.analysis.measures import Measures
 
-__all__ = ["MEMBER_LIMIT", "GroupTotals", "add_groups"]
+__all__ = ["MEMBER_LIMIT", "GroupTotals", "add_groups", "are_assignments"]
 
 MEMBER_LIMIT = 32
 """Members that are told apart in a group; the same ones whatever comes first."""
@@ -178,9 +178,7 @@ class _Members:
         self.is_sync = _is_one_of(names, {"SyncGroup"})
         self.is_leave = _is_one_of(names, {"LeaveGroup"})
         self.is_told = _tells(rows, _REBALANCE)
-        self.is_assigned = (self.is_sync & _is_one_of(rows.words("status"), {"ok"})) | (
-            _has_assignment(rows, names)
-        )
+        self.is_assigned = are_assignments(rows)
         failures = rows.words("error_name")
         self.is_failed = rows.is_error & (
             (is_kept & ~_is_one_of(failures, _NO_FAILURES)) | _is_one_of(failures, _MEMBER_FAILURES)
@@ -188,6 +186,13 @@ class _Members:
         shows = self.is_join | self.is_sync | self.is_leave | self.is_told
         shows |= self.is_assigned | self.is_failed
         self.places = np.flatnonzero(is_of_group & shows)
+
+
+def are_assignments(rows: Measures) -> NDArray[np.bool_]:
+    """Return of each row whether a member got an assignment with it, as far as rows tell."""
+    names = rows.words("api_name")
+    is_sync = _is_one_of(names, {"SyncGroup"}) & _is_one_of(rows.words("status"), {"ok"})
+    return is_sync | _has_assignment(rows, names)
 
 
 def add_groups(groups: Keyed[GroupTotals], rows: Measures) -> None:

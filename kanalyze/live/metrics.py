@@ -24,6 +24,7 @@ from prometheus_client.registry import CollectorRegistry
 from kanalyze.analysis.block import Words
 from kanalyze.analysis.measures import Measures, rows_of_items
 from kanalyze.errors import UsageError
+from kanalyze.live.groups import are_assignments
 from kanalyze.live.metric_tables import CounterTable, HistogramTable, LabelValues, label_text
 from kanalyze.model import AnomalyKind, Endpoint
 from kanalyze.version import __version__
@@ -60,6 +61,7 @@ _SENT, _RECEIVED = "sent", "received"
 _REBALANCE_APIS: Final = {"JoinGroup": "join", "SyncGroup": "sync", "LeaveGroup": "leave"}
 _REBALANCE_ERROR: Final = "REBALANCE_IN_PROGRESS"
 _REBALANCING: Final = "rebalance_in_progress"
+_ASSIGNED: Final = "assign"
 
 _LABEL_NAME: Final = re.compile(r"(?!__)[a-zA-Z_][a-zA-Z0-9_]*", re.ASCII)
 _OWN_LABELS: Final = frozenset(
@@ -344,6 +346,11 @@ class _RowTables:
             if wanted.any():
                 group = self.group.slots(Words(groups.codes[wanted], groups.words))
                 self.group_events.add([group, event[wanted]])
+        assigned = are_assignments(rows) & (groups.codes >= 0)
+        if assigned.any():
+            group = self.group.slots(Words(groups.codes[assigned], groups.words))
+            event = np.full(len(group), self.event.slot(_ASSIGNED))
+            self.group_events.add([group, event])
 
     def _event(self, name: str | None) -> int:
         return -1 if name is None else self.event.slot(name)
@@ -370,7 +377,7 @@ class _RowTables:
             ("topic_bytes", "Bytes of records as they are on the wire.", self.topic_bytes),
             (
                 "group_rebalance_events",
-                "Requests to join, sync and leave a group, and answers that it rebalances.",
+                "Joins, syncs and leaves of members, answers that it rebalances, assignments.",
                 self.group_events,
             ),
         ):

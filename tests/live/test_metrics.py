@@ -180,7 +180,23 @@ def test_topics_and_groups_are_those_of_the_rows(capture: tuple[list[Row], Sampl
             events[row.group_id, names[row.api_name]] += 1
         if row.group_id is not None and row.error_name == "REBALANCE_IN_PROGRESS":
             events[row.group_id, "rebalance_in_progress"] += 1
-    assert by(found, "group_rebalance_events_total", "group", "event") == events
+        if row.group_id is not None and row.api_name == "SyncGroup" and row.status == "ok":
+            events[row.group_id, "assign"] += 1
+    # Those of heartbeats have a test of their own, in test_groups.py.
+    by_heartbeat = {row.group_id for row in rows if "GroupHeartbeat" in (row.api_name or "")}
+    told = by(found, "group_rebalance_events_total", "group", "event")
+    assert {key: count for key, count in told.items() if key[0] not in by_heartbeat} == {
+        key: count for key, count in events.items() if key[0] not in by_heartbeat
+    }
+
+
+def test_assignments_by_heartbeat_are_rebalances_too() -> None:
+    rows = list(kanalyze.requests(path("next-groups")))
+    told = by(samples(counted(rows)), "group_rebalance_events_total", "group", "event")
+    assigned = {group for group, event in told if event == "assign"}
+    beaten = {row.group_id for row in rows if row.api_name == "ConsumerGroupHeartbeat"}
+    assert beaten
+    assert beaten <= assigned
 
 
 def test_some_capture_has_of_everything() -> None:
