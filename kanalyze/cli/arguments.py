@@ -91,7 +91,8 @@ examples:
 
 Where there is no terminal, or --format says so, lines of JSON stand in for the view: what the
 last seconds were like (jsonl), or a row for each request (rows). Ctrl-c, or q in the view, ends it:
-the view with a report. SIGHUP begins new files.
+the view with a report. So does a terminal that goes away, unless nohup started it. SIGHUP begins
+new files.
 """
 
 _BATCH_EPILOG = """\
@@ -110,6 +111,7 @@ the order in which they were made, and what is open goes on in the next run, unt
 
 _MOST_JOBS = 256
 _MOST_COUNTED = 65536
+_MOST_SECONDS = 1e9
 _FORMATS = ("table", "csv", "jsonl", "parquet")
 
 
@@ -241,7 +243,7 @@ def _add_live(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     source.add_argument("-i", "--interface", metavar="IFACE", help="listen there; Linux: also any")
     source.add_argument("--list", action="store_true", help="list the interfaces")
     source.add_argument(
-        "pipe", nargs="?", metavar="-", choices=["-"], help="read a capture from standard input"
+        "pipe", nargs="?", metavar="-", type=_pipe, help="read a capture from standard input"
     )
     capture = made.add_argument_group("what is captured")
     capture.add_argument(
@@ -297,7 +299,6 @@ def _add_live_output(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--interval",
         type=_seconds,
-        default=1.0,
         metavar="SECONDS",
         help="of the lines of rates (default: 1)",
     )
@@ -316,21 +317,18 @@ def _add_live_files(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--write-every",
         type=_seconds,
-        default=300.0,
         metavar="SECONDS",
         help="begin a new one so often (default: 300),",
     )
     group.add_argument(
         "--write-size",
         type=_size,
-        default=256 << 20,
         metavar="SIZE",
         help="or when it is so large (default: 256M),",
     )
     group.add_argument(
         "--write-files",
         type=_count,
-        default=288,
         metavar="N",
         help="and keep so many (default: 288)",
     )
@@ -349,14 +347,12 @@ def _add_live_files(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--save-size",
         type=_size,
-        default=256 << 20,
         metavar="SIZE",
         help="begin a new file when it is so large (default: 256M),",
     )
     group.add_argument(
         "--save-files",
         type=_count,
-        default=8,
         metavar="N",
         help="and keep so many, the oldest go (default: 8)",
     )
@@ -581,7 +577,7 @@ def _seconds(text: str) -> float:
         seconds = float(text)
     except ValueError:
         seconds = -1
-    if 0 <= seconds < float("inf"):
+    if 0 <= seconds <= _MOST_SECONDS:
         return seconds
     raise argparse.ArgumentTypeError(f"not a number of seconds: {text!r}")
 
@@ -594,6 +590,15 @@ def _setting(text: str) -> tuple[str, str]:
 
 
 def _port(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and 0 < int(text) < 65536):
+    # Python reads no number of thousands of digits.
+    if not (text.isascii() and text.isdigit() and len(text) <= 5 and 0 < int(text) < 65536):
         raise argparse.ArgumentTypeError(f"not a TCP port: {text!r}")
     return int(text)
+
+
+def _pipe(text: str) -> str:
+    if text != "-":
+        raise argparse.ArgumentTypeError(
+            f"not -: {text!r} (files are for kanalyze report, requests and others)"
+        )
+    return text

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
+from kanalyze.cli.live_checks import check_arguments
 from kanalyze.cli.live_feed import open_feed
 from kanalyze.cli.live_sinks import Wanted, make_sinks
 from kanalyze.cli.report import write_report
 from kanalyze.errors import UsageError
-from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
+from kanalyze.export.files import OutputFile
 from kanalyze.library import read_topic_ids
 from kanalyze.live.run import IDLE_NS, LiveRun
 from kanalyze.pipeline import Analysis
@@ -42,14 +44,12 @@ def live(arguments: argparse.Namespace) -> None:
 
     console = Console(markup=False, emoji=False, highlight=False)
     chosen = arguments.format or ("view" if can_draw(console) else "jsonl")
+    check_arguments(arguments, chosen)
     if chosen == "view":
         if not can_draw(console):
             raise UsageError("--format view: there is no terminal to draw on")
         write_report(arguments.json, lambda: _run(arguments, chosen, console))
         return
-    # Lines stand alone on standard output.
-    if arguments.json == STANDARD_OUTPUT:
-        raise UsageError(f"--json - and lines ({chosen}) would both be on standard output")
     if arguments.json is None:
         _run(arguments, chosen, console)
         return
@@ -101,6 +101,8 @@ class _Flags:
         self._until = None if duration_s is None else time.monotonic() + duration_s
         self._is_told = False
         self._wants_roll = False
+        self._had_terminal = False
+        """Whether there was one that ends the run when it goes away."""
 
     @property
     def is_over(self) -> bool:
@@ -118,7 +120,9 @@ class _Flags:
         kinds = [signal.SIGINT, signal.SIGTERM]
         before = {kind: signal.signal(kind, self._end) for kind in kinds}
         if hasattr(signal, "SIGHUP"):
-            before[signal.SIGHUP] = signal.signal(signal.SIGHUP, self._roll)
+            before[signal.SIGHUP] = signal.signal(signal.SIGHUP, self._hang_up)
+            # What nohup started is to go on without.
+            self._had_terminal = before[signal.SIGHUP] != signal.SIG_IGN and _has_terminal()
         try:
             yield
         finally:
@@ -130,5 +134,18 @@ class _Flags:
             raise KeyboardInterrupt
         self._is_told = True
 
-    def _roll(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the signal's
-        self._wants_roll = True
+    def _hang_up(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - as above
+        # Somebody wants new files, or the terminal is gone: it is the same signal.
+        if self._had_terminal and not _has_terminal():
+            self._is_told = True
+        else:
+            self._wants_roll = True
+
+
+def _has_terminal() -> bool:
+    """Return whether the process belongs to a terminal; it may be none of its streams."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC))
+    except OSError:
+        return False
+    return True

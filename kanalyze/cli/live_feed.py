@@ -53,7 +53,7 @@ def _interface(arguments: argparse.Namespace, gather_s: float, stack: ExitStack)
     from kanalyze.live.feeds import InterfaceFeed
 
     interface, wanted, text = arguments.interface, None, None
-    is_filtered = bool(arguments.filter or arguments.port or arguments.host)
+    is_filtered = bool(_filter(arguments) or arguments.port or arguments.host)
     reason = why_not_compiled() if is_filtered else None
     if reason is not None:
         wanted = _wanted_packets(arguments)
@@ -76,10 +76,15 @@ def _conditions(arguments: argparse.Namespace, link_type: int) -> list[str]:
     """Return what has to hold for a packet; raises UsageError."""
     from kanalyze.capture.live_filter import port_filter
 
-    conditions = [arguments.filter] if arguments.filter else []
+    conditions = [text] if (text := _filter(arguments)) else []
     if arguments.port or arguments.host:
         conditions.append(port_filter(arguments.port, arguments.host, link_type))
     return conditions
+
+
+def _filter(arguments: argparse.Namespace) -> str:
+    """Return the text of the filter; as for tcpdump, an empty one takes everything."""
+    return (arguments.filter or "").strip()
 
 
 def _wanted_packets(arguments: argparse.Namespace) -> PacketFilter | None:
@@ -102,6 +107,8 @@ def _filtered(feed: Feed, wanted: PacketFilter | None) -> Feed:
 
 def _standard_input() -> BinaryIO:
     """Return standard input without a buffer, in which packets would wait."""
-    if sys.stdin is None or sys.stdin.isatty():
+    if sys.stdin is None:
+        raise UsageError("standard input is closed")
+    if sys.stdin.isatty():
         raise UsageError("standard input is a terminal, not a capture")
     return getattr(sys.stdin.buffer, "raw", sys.stdin.buffer)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kanalyze.cli.main import tell
 from kanalyze.errors import UsageError
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["Wanted", "make_sinks"]
 
 _NS_PER_S: Final = 1_000_000_000
+_INTERVAL_S: Final = 1.0
 _MOST_TOLD: Final = 20
 
 
@@ -44,7 +45,8 @@ class Wanted(NamedTuple):
     @classmethod
     def of(cls, arguments: argparse.Namespace) -> Wanted:
         """Read arguments; raises UsageError."""
-        interval_ns = int(arguments.interval * _NS_PER_S)
+        interval_s = _INTERVAL_S if arguments.interval is None else arguments.interval
+        interval_ns = int(interval_s * _NS_PER_S)
         if interval_ns < 1:
             raise UsageError("--interval: more than 0 seconds")
         return cls(_kept(arguments), _listen(arguments.metrics), interval_ns)
@@ -52,8 +54,6 @@ class Wanted(NamedTuple):
 
 def _kept(arguments: argparse.Namespace) -> list[RowFilter]:
     slower_than, errors = arguments.save_slower_than, arguments.save_errors
-    if arguments.save is None and (slower_than or errors):
-        raise UsageError("--save says where packets are kept")
     kept = [] if slower_than is None else [make_filter(slower_than=slower_than)]
     if errors or not kept:
         kept.append(make_filter(errors_only=True))
@@ -112,9 +112,11 @@ def _rows_files(arguments: argparse.Namespace, say: Callable[[str], None]) -> Fi
     return RollingSink(
         RollingRows(
             arguments.write,
-            every_s=max(1, int(arguments.write_every)),
-            most_bytes=arguments.write_size,
-            most_files=arguments.write_files,
+            **_given(
+                every_s=None if arguments.write_every is None else int(arguments.write_every),
+                most_bytes=arguments.write_size,
+                most_files=arguments.write_files,
+            ),
         ),
         say,
     )
@@ -130,10 +132,14 @@ def _packets_files(
     writer = PcapngWriter(
         arguments.save,
         interface=arguments.interface or "-",
-        most_bytes=arguments.save_size,
-        most_files=arguments.save_files,
+        **_given(most_bytes=arguments.save_size, most_files=arguments.save_files),
     )
     return KeepSink(PacketKeeper(writer, kept), writer, say)
+
+
+def _given(**limits: int | None) -> dict[str, Any]:
+    """Return the limits that were given; the others are as they are by themselves."""
+    return {name: limit for name, limit in limits.items() if limit is not None}
 
 
 def _metrics(where: ListenAddress, files: Sequence[FilesSink], stack: ExitStack) -> Sink:

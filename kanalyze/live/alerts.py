@@ -15,6 +15,7 @@ from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
 from kanalyze.live.snapshot import PIPE
+from kanalyze.model import AnomalyKind
 from kanalyze.render.text import shown
 from kanalyze.render.units import count_text, duration_text, percent_text, rate_text
 
@@ -78,8 +79,14 @@ def _of_capture(snapshot: Snapshot) -> Iterator[Alert]:
         yield Alert(problem, _GRAVE)
     if snapshot.idle_ns >= (_IDLE_NS if capture.packets else _BEGINNING_NS):
         yield _nothing(capture, snapshot.idle_ns)
-    elif snapshot.packets and not snapshot.traffic.requests and snapshot.window_ns >= _BEGINNING_NS:
+    elif snapshot.packets and not _has_requests(snapshot) and snapshot.window_ns >= _BEGINNING_NS:
         yield _no_requests(snapshot)
+
+
+def _has_requests(snapshot: Snapshot) -> bool:
+    """Return whether there are requests, those that were not answered yet among them."""
+    waiting = None if snapshot.capture is None else snapshot.capture.in_flight
+    return bool(snapshot.traffic.requests or (waiting is not None and waiting.requests))
 
 
 def _nothing(capture: CaptureState, idle_ns: int) -> Alert:
@@ -101,18 +108,24 @@ def _no_requests(snapshot: Snapshot) -> Alert:
 
 
 def _unanswered(snapshot: Snapshot) -> Iterator[Alert]:
-    waiting = None if snapshot.capture is None else snapshot.capture.in_flight
-    if waiting is None or not waiting.oldest:
+    capture = snapshot.capture
+    waiting = None if capture is None else capture.in_flight
+    if capture is None or waiting is None or not waiting.oldest:
         return
     oldest = waiting.oldest[0]
     age_ns = snapshot.time_ns - oldest.start_ns
     if age_ns >= _HANGING_NS:
         api = _name(oldest.api_name) if oldest.api_name else f"(key {oldest.api_key})"
-        text = f"no response for {duration_text(age_ns // _SECOND_NS * _SECOND_NS)}: {api}"
+        # It may be in a gap; and a connection that is silent after one says nothing more of it.
+        is_sure = not (capture.anomalies or {}).get(AnomalyKind.LOST_BYTES)
+        text = "no response for " if is_sure else "no response, unless it was lost, for "
+        text += f"{duration_text(age_ns // _SECOND_NS * _SECOND_NS)}: {api}"
         text += f" from {_name(oldest.client_id)} to {_name(str(oldest.broker))}"
         if waiting.requests > 1:
             text += f" ({count_text(waiting.requests)} requests wait)"
         yield Alert(text, _BAD)
+        if not any(step.response_bytes for step in snapshot.history):
+            yield Alert("requests without responses: is one direction captured elsewhere?", _ODD)
 
 
 def _errors(snapshot: Snapshot) -> Iterator[Alert]:

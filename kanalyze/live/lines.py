@@ -21,8 +21,8 @@ rounded to 3 decimals. Texts are as they came over the wire, long ones shortened
   beginning but ``connections``, those open now, and ``held_bytes``, what is held for them;
   ``dropped_packets`` null when unknown; ``anomalies``: how often, by kind; ``in_flight``:
   ``requests`` without a response now, and the ``oldest`` of them that the broker does not hold back
-  on purpose: ``start_ns api_key api_name client_id client broker``; ``problems``: texts, why files
-  cannot be written now
+  on purpose: ``start_ns api_key api_name client_id client broker``; in the last line they are among
+  the rows too, as unanswered; ``problems``: texts, why files cannot be written now
 - ``packets_per_s wire_bytes_per_s dropped_packets_per_s``
 - ``requests_per_s errors_per_s request_bytes_per_s response_bytes_per_s``; ``error_share``: of
   requests those with an error code other than 0, between 0 and 1

@@ -8,6 +8,7 @@ the cursor, and how the terminal treats what is typed.
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import sys
@@ -32,6 +33,8 @@ HANGUP = "ctrl-c"
 
 _AT_ONCE = 128
 """Bytes of keys that are taken in a turn, so that no turn takes long; more wait for the next."""
+_LOCAL_MODES = 3
+"""Where they stand in what tcgetattr() returns."""
 _NO_WRAP, _WRAP = "\x1b[?7l", "\x1b[?7h"
 """DECAWM: no line that is wider than the terminal thinks goes on in the next one."""
 
@@ -57,6 +60,7 @@ class Terminal:
         self._stack = ExitStack()
         self._live: Live | None = None
         self._keys_fd: int | None = None
+        self._is_gone = False
         self._reader = KeyReader()
 
     def __enter__(self) -> Self:
@@ -109,17 +113,28 @@ class Terminal:
         return size.width, size.height
 
     def show(self, renderable: RenderableType) -> None:
-        """Draw over what is there. Raises OSError."""
-        if self._live is not None:
+        """Draw over what is there, as long as the terminal is. Raises OSError for all else."""
+        # On what is no terminal any more rich draws nothing, without a word.
+        self._is_gone = self._is_gone or not self._console.is_terminal
+        if self._live is None or self._is_gone:
+            return
+        try:
             self._live.update(renderable, refresh=True)
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            self._is_gone = True
 
     def keys(self) -> list[str]:
         """Return the keys pressed since last time, without waiting; does not raise.
 
         A terminal that is gone gives :data:`HANGUP`.
         """
+        if self._is_gone:
+            return [HANGUP]
         if self._keys_fd is None:
             return []
+        _take_back(self._keys_fd)
         try:
             if not select.select([self._keys_fd], [], [], 0)[0]:
                 return self._reader.flush()
@@ -127,7 +142,7 @@ class Terminal:
         except OSError:
             data = b""
         if not data:
-            self._keys_fd = None
+            self._is_gone = True
             return [HANGUP]
         return self._reader.feed(data)
 
@@ -146,8 +161,7 @@ def _keys() -> Iterator[int | None]:
             stack.callback(os.close, fd)
         before = termios.tcgetattr(fd)
         stack.callback(_restore, fd, before)
-        tty.setcbreak(fd)
-        _without_job_control(fd)
+        _take(fd)
         yield fd
 
 
@@ -159,13 +173,24 @@ def _standard_input() -> int | None:
     return None
 
 
-def _without_job_control(fd: int) -> None:
-    """Let no key stop or kill the process while the screen is not as it was; ctrl-c interrupts."""
+def _take(fd: int) -> None:
+    """Let a terminal give each key at once.
+
+    No key stops or kills the process while the screen is not as it was; ctrl-c interrupts.
+    """
+    tty.setcbreak(fd)
     attributes = termios.tcgetattr(fd)
     off = os.fpathconf(fd, "PC_VDISABLE")
     for key in (termios.VSUSP, termios.VQUIT):
         attributes[6][key] = bytes([off])
     termios.tcsetattr(fd, termios.TCSANOW, attributes)
+
+
+def _take_back(fd: int) -> None:
+    """Take a terminal again that a shell has set for itself: while the process was stopped."""
+    with suppress(termios.error):  # it is gone
+        if termios.tcgetattr(fd)[_LOCAL_MODES] & termios.ICANON:
+            _take(fd)
 
 
 def _restore(fd: int, attributes: list[int | list[bytes | int]]) -> None:

@@ -175,10 +175,12 @@ def test_arguments_have_their_places():
         ["-", "--port", "0"],
         ["-", "--port", "65536"],
         ["-", "--port", "http"],
+        ["-", "--port", "9" * 5000],
         ["-", "--buffer", "much"],
         ["-", "--duration", "-1"],
         ["-", "--duration", "nan"],
         ["-", "--interval", "x"],
+        ["-", "--interval", "1e300"],
         ["-", "--format", "xml"],
         ["-", "--write", "rows", "--write-files", "0"],
     ],
@@ -195,8 +197,8 @@ def test_arguments_that_make_no_sense_exit_with_2(argv, capsys):
     [
         (["-", "--filter", "porte 9092"], "'porte' is not understood"),
         (["-", "--host", "broker"], "not an address or a network: 'broker'"),
-        (["-", "--save-errors"], "--save says where packets are kept"),
-        (["-", "--save-slower-than", "1s"], "--save says where packets are kept"),
+        (["-", "--filter", "\udcff"], "'\\udcff' is not understood"),
+        (["-i", "lo", "--filter", "\udcff"], "filter '\\udcff': is not UTF-8"),
         (["-", "--save", "{folder}/x.pcapng", "--save-slower-than", "slow"], "slow"),
         (["-", "--format", "view"], "there is no terminal to draw on"),
         (["-", "--json", "-"], "--json - and lines (jsonl) would both be on standard output"),
@@ -212,6 +214,13 @@ def test_arguments_that_make_no_sense_exit_with_2(argv, capsys):
         (["-i", "a-name-that-is-long"], "is not the name of an interface"),
         (["-i", "lo", "--filter", "porte 22"], "porte 22"),
         (["-i", "lo", "--host", "nobody"], "nobody"),
+        (["-i", "lo", "--buffer", "0"], "--buffer: more than 0, and up to 4G"),
+        (["-i", "lo", "--buffer", "1T"], "--buffer: more than 0, and up to 4G"),
+        (["-", "--format", "rows", "--interval", "5"], "--interval is of --format jsonl, not of"),
+        (["-", "--write-every", "0.5"], "--write-every: 1 second or more"),
+        (["-", "--json", ""], "--json: not the name of a file: ''"),
+        (["-", "--save", ""], "--save: not the name of a file: ''"),
+        (["-", "--save", "-"], "--save: not the name of a file: '-'"),
     ],
 )
 def test_what_makes_no_sense_is_told_in_one_line_before_anything_is_made(
@@ -227,6 +236,51 @@ def test_what_makes_no_sense_is_told_in_one_line_before_anything_is_made(
     assert told in err
     assert err.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("argv", "told"),
+    [
+        (["--write-every", "60"], "--write-every needs --write, which says where rows are kept"),
+        (["--write-size", "1M"], "--write-size needs --write,"),
+        (["--write-files", "3"], "--write-files needs --write,"),
+        (["--write", ""], "--write: not the name of a folder: ''"),
+        (["--write", "-"], "--write: not the name of a folder: '-'"),
+        (["--save-errors"], "--save-errors needs --save, which says where packets are kept"),
+        (["--save-slower-than", "1s"], "--save-slower-than needs --save,"),
+        (["--save-size", "1M"], "--save-size needs --save,"),
+        (["--save-files", "3"], "--save-files needs --save,"),
+    ],
+)
+def test_nothing_that_is_asked_for_is_left_out_silently(argv, told, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["live", "-", *argv]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert told in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_capture_file_is_for_other_commands(capsys):
+    with pytest.raises(SystemExit):
+        main(["live", "broker.pcap"])
+    assert "not -: 'broker.pcap' (files are for kanalyze report" in capsys.readouterr().err
+
+
+def test_a_filter_of_nothing_takes_everything():
+    done = run_live("-", "--format", "rows", "--filter", " ", data=path("groups").read_bytes())
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert in_order(done.stdout.splitlines()) == rows_of("groups")
+
+
+def test_standard_input_that_is_closed_is_told():
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$@" <&-', "sh", *KANALYZE, "live", "-"],
+        capture_output=True,
+        timeout=LONG_S,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (2, b"kanalyze: standard input is closed\n")
 
 
 def test_metrics_without_their_package_say_how_to_get_it(capsys, monkeypatch):

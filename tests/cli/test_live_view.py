@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import select
 import signal
 import subprocess
 import sys
@@ -12,6 +14,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING
 
+import pyarrow.parquet as pq
 import pytest
 from rich.cells import cell_len
 
@@ -20,6 +23,7 @@ from tests.support.pseudo_terminal import ALTERNATE, LIMIT_S, PseudoTerminal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 RUN = ("-c", "from kanalyze.cli.main import run; run()", "live", "-")
 
@@ -250,4 +254,68 @@ def test_a_view_without_keys_where_no_terminal_belongs_to_the_process():
 DETACHED = """
 import subprocess, sys
 sys.exit(subprocess.run([sys.executable, *sys.argv[1:]], start_new_session=True).returncode)
+"""
+
+
+# -- terminals that go away -----------------------------------------------------------------------
+
+
+def test_a_terminal_that_goes_away_is_the_end_and_all_is_kept(tmp_path):
+    report, rows = tmp_path / "report.json", tmp_path / "rows"
+    with started("--format", "view", "--json", str(report), "--write", str(rows)) as live:
+        live.give(b"".join(parts("groups", 1)))
+        live.see("groups-classic")
+        live.hang_up()
+        # The report cannot be shown.
+        assert live.process.wait(LIMIT_S) == 2
+    kept = sum(pq.read_metadata(file).num_rows for file in rows.glob("*.parquet"))
+    assert json.loads(report.read_bytes())["totals"]["requests"] == kept > 0
+
+
+def test_a_view_without_keys_ends_with_its_terminal_too():
+    reading, writing = os.pipe()
+    with PseudoTerminal("-c", DETACHED, *RUN, stdin=reading) as made:
+        os.close(reading)
+        made.see("no packets")
+        made.hang_up()
+        # Who waits for it is killed by the hangup; its end of the pipe is closed when it ends.
+        poll = select.poll()
+        poll.register(writing, select.POLLERR)
+        assert poll.poll(LIMIT_S * 1000)
+    os.close(writing)
+
+
+@pytest.mark.parametrize("is_ignored", [False, True])
+def test_lines_to_a_file_end_with_the_terminal_unless_hangups_are_ignored(is_ignored, tmp_path):
+    lines, report = tmp_path / "lines.jsonl", tmp_path / "report.json"
+    reading, writing = os.pipe()
+    argv = (str(lines), str(int(is_ignored)), *RUN, "--interval", "0.1", "--json", str(report))
+    with PseudoTerminal("-c", TO_FILE, *argv, stdin=reading) as made:
+        os.close(reading)
+        wait_for_lines(lines, 1)
+        made.hang_up()
+        if is_ignored:
+            wait_for_lines(lines, len(lines.read_bytes().splitlines()) + 10)
+            os.write(writing, parts("groups", 1)[0])
+            os.close(writing)
+        assert made.process.wait(LIMIT_S) == 0
+    told = json.loads(report.read_bytes())
+    assert (told["totals"]["requests"] > 0) == is_ignored
+
+
+def wait_for_lines(file: Path, count: int) -> None:
+    until_s = time.monotonic() + LIMIT_S
+    while not file.exists() or len(file.read_bytes().splitlines()) < count:
+        assert time.monotonic() < until_s
+        time.sleep(0.02)
+
+
+TO_FILE = """
+import os, signal, sys
+to = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT)
+os.dup2(to, 1)
+os.dup2(to, 2)
+if int(sys.argv[2]):
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+os.execv(sys.executable, [sys.executable, *sys.argv[3:]])
 """

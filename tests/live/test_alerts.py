@@ -8,7 +8,7 @@ from kanalyze.live.alerts import alerts
 from kanalyze.live.snapshot import CaptureState, GroupEntry
 from kanalyze.live.sums import Amounts
 from kanalyze.live.windows import Windows
-from kanalyze.model import Endpoint
+from kanalyze.model import AnomalyKind, Endpoint
 from tests.live.snapshots import HOSTILE, hostile, nothing, usual
 from tests.support.rows import START_NS, failed, fetch, orphan, row
 
@@ -110,6 +110,13 @@ def test_packets_but_no_requests_any_more():
     assert told(snapshot) == ["packets, but no requests for 5 s"]
 
 
+@pytest.mark.parametrize("rows", [0, 7])
+def test_requests_that_were_not_answered_yet_are_requests(rows):
+    snapshot = after_seconds(5, packets=100)._replace(rows=rows)
+    capture = snapshot.capture._replace(in_flight=InFlight(1, ()))
+    assert told(snapshot._replace(capture=capture)) == []
+
+
 # -- traffic that goes wrong ----------------------------------------------------------------------
 
 
@@ -119,16 +126,24 @@ def test_a_request_that_nobody_answers():
     start_ns = snapshot.time_ns - 12_300_000_000
     oldest = InFlightRequest(start_ns, 0, "Produce", HOSTILE, client, broker)
 
-    def waiting(**changes) -> list[str]:
+    def waiting(anomalies=None, history=snapshot.history, **changes) -> list[str]:
         in_flight = InFlight(37, (oldest._replace(**changes),))
-        capture = snapshot.capture._replace(in_flight=in_flight)
-        return told(snapshot._replace(capture=capture))
+        capture = snapshot.capture._replace(in_flight=in_flight, anomalies=anomalies)
+        return told(snapshot._replace(capture=capture, history=history))
 
     (text,) = waiting()
     assert text.startswith("no response for 12 s: Produce from \\u001b[31m")
     assert text.endswith("to 10.0.0.9:9092 (37 requests wait)")
     assert "(key 999)" in waiting(api_name=None, api_key=999)[0]
+    # In a capture with gaps the response may be in one.
+    (text,) = waiting({AnomalyKind.LOST_BYTES: 1})
+    assert text.startswith("no response, unless it was lost, for 12 s: Produce")
+    assert waiting({AnomalyKind.TRAILING_BYTES: 1}) == waiting()
     assert waiting(start_ns=snapshot.time_ns - 9_000_000_000) == []
+    # Where nothing at all was answered of late, there is another reason that is more likely.
+    silent = tuple(step._replace(response_bytes=0) for step in snapshot.history)
+    _, text = waiting(history=silent)
+    assert text == "requests without responses: is one direction captured elsewhere?"
     none = snapshot.capture._replace(in_flight=InFlight(0, ()))
     assert told(snapshot._replace(capture=none)) == []
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import pty
 import subprocess
 import sys
+import termios
 from contextlib import ExitStack
 
 import pytest
@@ -102,27 +104,65 @@ def test_a_terminal_that_is_gone_is_a_hangup(monkeypatch):
         assert terminal.keys() == ["a", "up"]
         os.close(master)
         assert terminal.keys() == [HANGUP]
+        # It does not come back.
+        assert terminal.keys() == [HANGUP]
+
+
+def test_keys_come_again_after_a_shell_had_the_terminal(monkeypatch):
+    master, slave = pty.openpty()
+    as_a_shell_has_it = termios.tcgetattr(slave)
+    with ExitStack() as stack:
+        stack.callback(os.close, slave)
+        stack.callback(os.close, master)
+        monkeypatch.setattr(sys, "stdin", stack.enter_context(open(slave, closefd=False)))
+        terminal = stack.enter_context(Terminal(Console(file=io.StringIO(), force_terminal=True)))
+        termios.tcsetattr(slave, termios.TCSANOW, as_a_shell_has_it)
+        assert terminal.keys() == []
+        # No key stops the process.
+        os.write(master, b"q\x1a")
+        assert terminal.keys() == ["q"]
+
+
+@pytest.mark.parametrize("says_so", [True, False])
+def test_a_terminal_without_keys_that_is_gone_is_a_hangup_too(says_so, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)
+    fragile = Fragile()
+    with Terminal(Console(file=fragile, force_terminal=True if says_so else None)) as terminal:
+        terminal.show("something")
+        assert terminal.keys() == []
+        assert "something" in fragile.getvalue()
+        # Rich asks the stream whether it is a terminal, if nobody says that it is one.
+        fragile.problem = OSError(errno.EIO, "Input/output error")
+        fragile.is_terminal = False
+        terminal.show("something else")
+        assert terminal.keys() == [HANGUP]
+        terminal.show("something else")
+    assert "else" not in fragile.getvalue()
+
+
+def test_what_cannot_be_written_for_another_reason_is_an_error(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)
+    fragile = Fragile()
+    with Terminal(Console(file=fragile, force_terminal=True)) as terminal:
+        terminal.show("something")
+        fragile.problem = OSError(errno.ENOSPC, "no space")
+        with pytest.raises(OSError, match="no space"):
+            terminal.show("something else")
         assert terminal.keys() == []
 
 
-def test_leaving_a_terminal_that_is_gone_raises_nothing(monkeypatch):
-    monkeypatch.setattr(sys, "stdin", None)
-    gone = Gone()
-    with Terminal(Console(file=gone, force_terminal=True)) as terminal:
-        terminal.show("something")
-        gone.is_gone = True
-        with pytest.raises(OSError, match="gone"):
-            terminal.show("something else")
+class Fragile(io.StringIO):
+    """A stream to a terminal that has a problem at some time."""
 
+    problem: OSError | None = None
+    is_terminal = True
 
-class Gone(io.StringIO):
-    """A stream to a terminal that is gone at some time."""
-
-    is_gone = False
+    def isatty(self) -> bool:
+        return self.is_terminal
 
     def write(self, text: str) -> int:
-        if self.is_gone:
-            raise OSError("gone")
+        if self.problem is not None:
+            raise self.problem
         return super().write(text)
 
 

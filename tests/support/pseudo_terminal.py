@@ -82,8 +82,14 @@ class PseudoTerminal:
     ) -> None:
         self.process.kill()
         self.process.wait()
-        os.close(self.fd)
-        os.close(self._slave)
+        self.hang_up()
+
+    def hang_up(self) -> None:
+        """Let the terminal go away, as when a line breaks; nothing can be seen after that."""
+        for fd in (self.fd, self._slave):
+            if fd >= 0:
+                os.close(fd)
+        self.fd = self._slave = -1
 
     def resize(self, width: int, height: int) -> None:
         """Change the size, of which the command gets a SIGWINCH."""
