@@ -270,6 +270,16 @@ class KafkaConnection:
         done, self._done = self._done, []
         return done
 
+    @property
+    def has_done(self) -> bool:
+        """Whether exchanges ended that were not returned yet."""
+        return bool(self._done)
+
+    def take_done(self) -> list[Exchange]:
+        """Return the exchanges that ended while nothing was fed."""
+        done, self._done = self._done, []
+        return done
+
     def close(self) -> list[Exchange]:
         """End the connection; return what is left: unanswered requests, orphaned responses."""
         self._take_held_back()

@@ -147,6 +147,8 @@ class ConnectionTracker:
         self._columns: ColumnReader | None = None
         """Of the batch that is being read."""
         self._offered: list[_Offered] = []
+        self._overdue: list[KafkaConnection] = []
+        """Connections that ended exchanges while they were not fed."""
         self.counts = ConnectionCounts()
 
     @property
@@ -180,6 +182,8 @@ class ConnectionTracker:
         for kafka in self._kafka.values():
             if isinstance(kafka.connection, KafkaConnection):
                 yield from kafka.connection.in_flight(before_ns)
+                if kafka.connection.has_done:
+                    self._overdue.append(kafka.connection)
 
     def feed_batch(self, updates: Iterable[StreamUpdate]) -> Ended:
         """Take in what a batch added to connections; return the exchanges it completes."""
@@ -196,6 +200,10 @@ class ConnectionTracker:
                 self._add(one.update, exchanges, ended, one.latest)
             self._read_offered(columns, ended)
         self._columns = None
+        # A connection that says nothing more would keep them until it ends.
+        for connection in self._overdue:
+            ended.add(connection.take_done())
+        self._overdue.clear()
         return ended
 
     def feed(self, update: StreamUpdate) -> list[Exchange]:
@@ -472,6 +480,8 @@ class ConnectionTracker:
             if self._kafka_bytes <= enough or not kafka.held_bytes:
                 break
             kafka.connection.shed()
+            if isinstance(kafka.connection, KafkaConnection):
+                self._overdue.append(kafka.connection)
             held = kafka.connection.held_bytes
             self._kafka_bytes += held - kafka.held_bytes
             kafka.held_bytes = held

@@ -15,6 +15,7 @@ from kanalyze.protocol.catalog import Catalog
 from kanalyze.protocol.compiler import Decoders
 from tests.support import kafka as k
 from tests.support import kafka07 as old
+from tests.support.columnar import ColumnTalk
 from tests.support.talk import BROKER, CLIENT, Talk
 
 CLIENT_HELLO = bytes.fromhex("16030100c8010000c40303") + bytes(190)
@@ -491,3 +492,14 @@ def test_the_client_of_a_connection_that_ended_is_known_with_its_last_anomalies(
     assert talk.tracker.client_side(talk.tcp) == CLIENT
     talk.tracker.take_anomalies()
     assert talk.tracker.client_side(talk.tcp) is None
+
+
+def test_requests_that_are_given_up_for_want_of_memory_are_told_at_once() -> None:
+    talk = ColumnTalk(most_kafka_bytes=20_000)
+    silent = [k.heartbeat(number) for number in range(1, 400)]
+    talk.at_once(*((CLIENT, request) for request in silent))
+    given_up = [exchange for exchange in talk.exchanges if exchange.response is None]
+    assert len(given_up) > 100
+    assert {kind.value for exchange in given_up for kind in exchange.anomalies} >= {"pending_limit"}
+    talk.close()
+    assert sorted(each.correlation_id for each in talk.exchanges) == list(range(1, 400))
