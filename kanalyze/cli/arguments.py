@@ -450,17 +450,23 @@ def _command(
 
 
 def _add_input(made: argparse.ArgumentParser) -> None:
-    _add_filters(_add_captures(made))
+    _add_filters(_add_captures(made, stdin=False))
 
 
-def _add_captures(made: argparse.ArgumentParser) -> argparse._ArgumentGroup:
-    """Add what all commands that read captures have; return the group for their filters."""
+def _add_captures(made: argparse.ArgumentParser, *, stdin: bool = True) -> argparse._ArgumentGroup:
+    """Add what all commands that read captures have; return the group for their filters.
+
+    ``stdin``: whether standard input is one that may be read.
+    """
+    sources = "a pcap or pcapng file, compressed or not, a folder, a glob, "
+    sources += (
+        "a URL of any of these, or - for standard input" if stdin else "or a URL of any of these"
+    )
     made.add_argument(
         "captures",
         nargs="+",
         metavar="CAPTURE",
-        help="a pcap or pcapng file, compressed or not, a folder, a glob, a URL of any of these, "
-        "or - for standard input; several are one capture, in the order of their packets' times",
+        help=f"{sources}; several are one capture, in the order of their packets' times",
     )
     _add_detection(made.add_argument_group("what is Kafka"))
     limits = made.add_argument_group("limits")

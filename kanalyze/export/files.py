@@ -48,7 +48,12 @@ class OutputFile:
             return
         self._target = target
         self._partial = target.with_name(f".{target.name[:200]}.{os.urandom(4).hex()}.partial")
-        self.file = _create(self._partial, _mode_of(target))
+        mode = _mode_of(target)
+        try:
+            self.file = _create(self._partial, mode)
+        except OSError as error:
+            # Of the other name nobody knows.
+            raise OSError(error.errno, error.strerror, str(target)) from error
 
     def close(self) -> None:
         """Finish: flush, and give the file its name. Does nothing the second time."""
@@ -121,7 +126,7 @@ def _mode_of(path: Path) -> int:
     """Return the permissions that a file in this place gets."""
     try:
         found = path.stat()
-    except OSError:
+    except FileNotFoundError:
         return 0o666
     if stat.S_ISDIR(found.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))

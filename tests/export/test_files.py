@@ -98,10 +98,12 @@ def test_a_folder_is_no_file(tmp_path):
         OutputFile(str(tmp_path))
 
 
-def test_a_missing_folder_is_an_error_with_a_file_name(tmp_path):
-    with pytest.raises(FileNotFoundError) as caught:
-        OutputFile(str(tmp_path / "no" / "out"))
-    assert "out" in str(caught.value.filename)
+@pytest.mark.parametrize("name", ["missing/out.txt", "x" * 300], ids=["no folder", "too long"])
+def test_where_no_file_can_be_it_is_an_error_with_the_name_that_was_given(tmp_path, name):
+    with pytest.raises(OSError, match=r"No such file|too long") as told:
+        OutputFile(str(tmp_path / name))
+    assert told.value.filename == str(tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_standard_output_takes_all_also_where_it_is_not_buffered(tmp_path, monkeypatch):
