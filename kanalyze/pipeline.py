@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 
 from kanalyze.analysis.block import RowBatch
-from kanalyze.analysis.extract import Extractors
+from kanalyze.analysis.extract import FETCH, Extractors
 from kanalyze.analysis.filters import RowFilter, parse_broker
 from kanalyze.analysis.in_flight import InFlight, in_flight
 from kanalyze.analysis.name_search import NameReader
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Analysis", "CaptureInput", "broker_side"]
 
+_NS_PER_MS = 1_000_000
 _ROWS_AT_ONCE = 2048
 """A row is some kilobytes of Python objects; a batch of small packets holds ten thousand."""
 
@@ -273,7 +274,8 @@ class Analysis:
     def in_flight(self, before_ns: int, is_held_back: Callable[[str | None], bool]) -> InFlight:
         """Return which requests wait for their response where :meth:`batches` stands.
 
-        In one process; with several it is not known, and none do.
+        In one process; with several it is not known, and none do. Fetches may be held back as long
+        as they say themselves.
 
         Args:
             before_ns: Unix time; of later requests some may be left out.
@@ -281,7 +283,21 @@ class Analysis:
                 stands for one that has no name here.
         """
         exchanges = () if self._running is None else self._running.in_flight(before_ns)
-        return in_flight(exchanges, self._api_name, is_held_back)
+
+        def may_wait(exchange: Exchange, api_name: str | None) -> bool:
+            return is_held_back(api_name) or self._may_be_waiting(exchange, before_ns)
+
+        return in_flight(exchanges, self._api_name, may_wait)
+
+    def _may_be_waiting(self, exchange: Exchange, now_ns: int) -> bool:
+        """Tell whether this is a fetch that a broker may hold back at a time."""
+        request = exchange.request
+        if request is None or exchange.api_key != FETCH:
+            return False
+        if request.start_ns >= now_ns:  # as nearly all; the others are looked into
+            return True
+        facts = self._extractors.facts(FETCH, request.values, None)
+        return request.start_ns + (facts.max_wait_ms or 0) * _NS_PER_MS >= now_ns
 
     def _api_name(self, api_key: int) -> str | None:
         api = self._catalog.api(api_key)

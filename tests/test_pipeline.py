@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,6 +14,8 @@ from tests.support.captures import analysis, path, truth
 from tests.support.disorder import PLACES, packets_of
 from tests.support.disorder.formats import pcap
 from tests.support.loss import pcap_without
+from tests.support.packets import START_NS
+from tests.support.traffic import Line, capture_of, fetch, produce, produce_answer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -103,3 +106,24 @@ def test_anomalies_of_connections_that_end_name_the_client_as_the_rows_do(tmp_pa
     unanswered = [row.connection for row in found if row.kind == "unanswered_request"]
     assert unanswered
     assert set(unanswered) <= connections
+
+
+def test_a_fetch_may_be_held_back_for_as_long_as_it_says() -> None:
+    packets: list[bytes] = []
+    line = Line(packets).open()
+    for number in range(20):
+        line.client(produce(number, 9)).broker(produce_answer(number, 9))
+    line.client(fetch(20, 11, max_wait_ms=20_000), produce(21, 9))
+    run = Analysis([io.BytesIO(capture_of(packets))])
+    next(run.batches())
+    told = {
+        seconds: run.in_flight(START_NS + seconds * 10**9, lambda api_name: api_name == "Heartbeat")
+        for seconds in (1, 19, 21)
+    }
+    assert {seconds: waiting.requests for seconds, waiting in told.items()} == {1: 2, 19: 2, 21: 2}
+    names = {
+        seconds: [request.api_name for request in waiting.oldest]
+        for seconds, waiting in told.items()
+    }
+    assert names == {1: ["Produce"], 19: ["Produce"], 21: ["Fetch", "Produce"]}
+    run.close()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kanalyze.analysis.sessions import Place
     from kanalyze.protocol.catalog import Catalog
 
-__all__ = ["Extractors", "Facts", "Part"]
+__all__ = ["FETCH", "Extractors", "Facts", "Part"]
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA = 0, 1, 2, 3
 OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR = 8, 9, 10
