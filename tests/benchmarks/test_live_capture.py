@@ -17,5 +17,5 @@ def test_what_is_sent_is_read_or_dropped(namespace: Namespace, by_messages: bool
     assert measured.sent > 1000
     assert measured.received == measured.sent
     assert measured.read + measured.dropped == measured.sent
-    assert measured.batches > 1
+    assert measured.batches >= 1
     assert measured.seconds > 0.1
