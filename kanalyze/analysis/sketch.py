@@ -31,7 +31,7 @@ RELATIVE_ERROR = 1 / 256
 
 _SIGNIFICANT_BITS = 8
 _LEADING = 1 << (_SIGNIFICANT_BITS - 1)  # the smallest number of 8 significant bits
-_PENDING_LIMIT = 1024
+_PENDING_LIMIT = 256
 _INT64_MIN = -(2**63)
 _INT64_MAX = 2**63 - 1
 
@@ -56,7 +56,7 @@ class Int64Values(NamedTuple):
 class QuantileSketch:
     """Counts of int64 values by bucket.
 
-    Values outside int64 are taken as the nearest int64. Memory: 12 kB of pending values, and 8
+    Values outside int64 are taken as the nearest int64. Memory: 5 kB of pending values, and 8
     bytes for each bucket from the lowest that occurs to the highest, of which there are at most
     14,592: 1 kB for each doubling that the values spread over.
     """
@@ -141,7 +141,7 @@ class QuantileSketch:
 
     def _hold(self, values: array[int]) -> None:
         self._pending.extend(values)
-        if len(self._pending) > _PENDING_LIMIT:
+        if self.count > EXACT_LIMIT and len(self._pending) > _PENDING_LIMIT:
             self._fold()
 
     def _fold(self) -> None:
