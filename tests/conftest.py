@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
-from tests.support import broker, netns
+from tests.support import broker, netns, rights
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 # No test is about speed, and a busy machine is no failure. The landing check tries the same
 # examples each time: a new one that fails is news for whoever runs the tests, not for an
@@ -35,7 +35,22 @@ HAS_JAVA = bool(os.environ.get("JAVA_HOME")) or shutil.which("java") is not None
 SPARK_FIXTURES = frozenset({"spark", "cluster"})
 # Interfaces of our own, beside which tcpdump listens too.
 HAS_NAMESPACES = netns.can_be_made() and shutil.which("tcpdump") is not None
+# Interfaces without a link layer.
+HAS_TUNNELS = HAS_NAMESPACES and netns.can_have_tunnels()
+# Somebody with fewer rights than root.
+HAS_OTHER_USERS = rights.can_be_given_up()
 HAS_BROKER = broker.is_there()
+MISSING_FIXTURES = frozenset(
+    name
+    for name, is_there in (
+        ("namespace", HAS_NAMESPACES),
+        ("tunnel", HAS_TUNNELS),
+        ("ordinary_user", HAS_OTHER_USERS),
+        ("real_broker", HAS_BROKER),
+    )
+    if not is_there
+)
+"""Tests that ask for one of these are not selected."""
 
 
 @pytest.fixture
@@ -43,6 +58,19 @@ def namespace() -> Iterator[netns.Namespace]:
     """A network namespace with nothing in it but loopback."""
     with netns.Namespace() as namespace:
         yield namespace
+
+
+@pytest.fixture
+def tunnel(namespace: netns.Namespace) -> Iterator[int]:
+    """Descriptor of the interface `tun7` in that namespace, which is up: for what arrives at it."""
+    with namespace.tunnel("tun7") as descriptor:
+        yield descriptor
+
+
+@pytest.fixture
+def ordinary_user() -> Callable[..., list[str]]:
+    """What runs a command as an ordinary user (see :func:`tests.support.rights.ordinary_user`)."""
+    return rights.ordinary_user
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -58,15 +86,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not HAS_JAVA:
         config.hook.pytest_deselected(items=running)
         running = []
-    if not HAS_NAMESPACES:
-        listening = [item for item in others if "namespace" in fixture_names(item)]
-        config.hook.pytest_deselected(items=listening)
-        others = [item for item in others if "namespace" not in fixture_names(item)]
-    if not HAS_BROKER:
-        served = [item for item in others if "real_broker" in fixture_names(item)]
-        config.hook.pytest_deselected(items=served)
-        others = [item for item in others if "real_broker" not in fixture_names(item)]
-    items[:] = others + running
+    wanting = [item for item in others if MISSING_FIXTURES.intersection(fixture_names(item))]
+    config.hook.pytest_deselected(items=wanting)
+    items[:] = [item for item in others if item not in wanting] + running
 
 
 def fixture_names(item: pytest.Item) -> list[str]:
@@ -90,8 +112,16 @@ def pytest_report_header() -> list[str]:
         else "java: not found, no test that runs Spark is among those selected",
         "network namespaces: live captures are compared with tcpdump's"
         if HAS_NAMESPACES
-        else "network namespaces: take Linux, root, ip and tcpdump; no test that captures is among"
+        else "network namespaces: take Linux, root that may make them, ip and tcpdump; no test that"
+        " captures is among those selected",
+        "tunnels: captured on too"
+        if HAS_TUNNELS
+        else "tunnels: take namespaces and /dev/net/tun; no test that captures on one is among"
         " those selected",
+        "other users: what they may is tried"
+        if HAS_OTHER_USERS
+        else "other users: take Linux, root and setpriv; no test of what an ordinary user may is"
+        " among those selected",
         "Kafka: found where the recorder keeps it, long tests listen to it"
         if HAS_BROKER
         else "Kafka: not found where tools/record/record.py keeps it, or not what it runs on; no"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,24 +15,17 @@ if TYPE_CHECKING:
     from tests.support.netns import Namespace
 
 
-def send(count: int) -> None:
-    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as sender:
-        sender.bind(("one", 0))
-        for _ in range(count):
-            sender.send(segment())
-
-
 def test_counts_go_on_and_stay_when_it_is_closed(namespace: Namespace) -> None:
     namespace.add_pair()
     with namespace.inside():
         source = PacketSocket("other", None, 100)
-        send(2)  # before it is started
+        namespace.send([segment()] * 2)  # before it is started
         source.start(promiscuous=False)
         assert source.counts == (0, 0)
-        send(3)
+        namespace.send([segment()] * 3)
         assert source.counts == (3, 0)
         assert source.counts == (3, 0)
-        send(4)
+        namespace.send([segment()] * 4)
         source.close()
         source.close()
     assert source.counts == (7, 0)
@@ -46,7 +38,7 @@ def test_a_filter_is_there_from_the_start(namespace: Namespace) -> None:
         for filtering, expected in ((EVERYTHING, 5), (NOTHING, 0), (None, 5)):
             source = PacketSocket("other", filtering, 100)
             source.start(promiscuous=True)
-            send(5)
+            namespace.send([segment()] * 5)
             assert source.counts == (expected, 0)
             source.close()
 

@@ -6,11 +6,8 @@ Without root, ip or tcpdump these tests are not selected (see tests/conftest.py,
 from __future__ import annotations
 
 import json
-import signal
-import socket
 import subprocess
 import sys
-import tempfile
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -19,18 +16,17 @@ import pytest
 
 import kanalyze
 from tests.support.captures import path
+from tests.support.listening import COMMAND, Listening
 from tests.support.netns import run
+from tests.support.waiting import LONG_S, wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from tests.support.netns import Namespace
 
-KANALYZE = [sys.executable, "-c", "from kanalyze.cli.main import run; run()"]
-LONG_S = 30.0
-PACKETS_PER_S = 5_000
-"""Sent so fast: each is with the kernel before the next one, and none is lost anywhere."""
+KANALYZE = [sys.executable, "-c", COMMAND]
 
 TIMES = {
     *("request_start_ns", "request_end_ns", "response_start_ns", "response_end_ns"),
@@ -46,62 +42,16 @@ def pair(namespace: Namespace) -> Namespace:
     return namespace
 
 
-class Listening:
-    """The command, from the moment on when it listens on `other`."""
-
-    def __init__(self, namespace: Namespace, *argv: str) -> None:
-        self._namespace = namespace
-        # A pipe would fill, and the command would wait until somebody reads.
-        self._output = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the block
-        self._process = subprocess.Popen(
-            namespace.command(*KANALYZE, "live", "-i", "other", *argv),
-            stdout=self._output,
-            stderr=subprocess.PIPE,
-        )
-        until_s = time.monotonic() + LONG_S
-        while not self._listens():
-            assert self._process.poll() is None, self._process.communicate()
-            assert time.monotonic() < until_s
-            time.sleep(0.02)
-
-    def __enter__(self) -> Listening:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        self._process.communicate()
-        self._output.close()
-
-    def end(self, number: signal.Signals | None = signal.SIGINT) -> list[dict[str, Any]]:
-        """Tell it to end, unless it does by itself; what it wrote."""
-        if number is not None:
-            self._process.send_signal(number)
-        err = self._process.communicate(timeout=LONG_S)[1]
-        assert (self._process.returncode, err) == (0, b"")
-        self._output.seek(0)
-        return [json.loads(line) for line in self._output]
-
-    def _listens(self) -> bool:
-        """Whether there is a packet socket that is bound to an interface, and asks for packets."""
-        words = self._namespace.command("cat", "/proc/net/packet")
-        lines = subprocess.run(
-            words, check=True, capture_output=True, text=True
-        ).stdout.splitlines()
-        # sk RefCnt Type Proto Iface R Rmem User Inode
-        return any(int(line.split()[3], 16) and int(line.split()[4]) for line in lines[1:])
+def rows_at_the_end_of(listening: Listening) -> list[dict[str, Any]]:
+    """What it wrote when it is told to end, and nothing beside."""
+    lines, told = listening.end()
+    assert told == ""
+    return [json.loads(line) for line in lines]
 
 
 def packets_of(name: str) -> list[bytes]:
     with path(name).open("rb") as file:
         return [data for _, data in dpkt.pcap.UniversalReader(file)]
-
-
-def send(namespace: Namespace, packets: Iterable[bytes]) -> None:
-    with namespace.inside(), socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as sender:
-        sender.bind(("one", 0))
-        for packet in packets:
-            sender.send(packet)
-            time.sleep(1 / PACKETS_PER_S)
 
 
 def timeless(rows: Iterable[dict[str, Any]]) -> list[str]:
@@ -124,8 +74,10 @@ def test_rows_are_those_of_the_file_but_for_times(
 ) -> None:
     report = tmp_path / "report.json"
     with Listening(pair, "--format", "rows", "--json", str(report)) as listening:
-        send(pair, packets_of(name))
-        rows = listening.end()
+        packets = packets_of(name)
+        pair.send(packets)
+        listening.wait_for(len(packets))
+        rows = rows_at_the_end_of(listening)
     assert timeless(rows) == timeless(rows_of(name))
     assert {row["capture"] for row in rows} == {"live:other"}
     told = json.loads(report.read_bytes())["capture"]
@@ -135,12 +87,12 @@ def test_rows_are_those_of_the_file_but_for_times(
     assert told["dropped_packets"] == 0
 
 
-def test_it_ends_by_itself_and_says_that_nothing_was_dropped(pair: Namespace) -> None:
+def test_lines_say_what_was_read_and_that_nothing_was_dropped(pair: Namespace) -> None:
     packets = packets_of("basics")
-    with Listening(pair, "--interval", "0.3", "--duration", "2") as listening:
-        send(pair, packets)
-        lines = listening.end(None)
-    assert len(lines) >= 4
+    with Listening(pair, "--interval", "0.1") as listening:
+        pair.send(packets)
+        listening.wait_for(len(packets))
+        lines = rows_at_the_end_of(listening)
     last = lines[-1]["capture"]
     assert (last["source"], last["packets"], last["dropped_packets"]) == (
         "live:other",
@@ -148,6 +100,14 @@ def test_it_ends_by_itself_and_says_that_nothing_was_dropped(pair: Namespace) ->
         0,
     )
     assert lines[-1]["rows"] == len(rows_of("basics"))
+    times = [line["time_ns"] for line in lines]
+    assert times == sorted(times)
+
+
+def test_it_ends_by_itself(pair: Namespace) -> None:
+    with Listening(pair, "--interval", "0.1", "--duration", "0.5") as listening:
+        lines, told = listening.end(None)
+    assert (len(lines) > 0, told) == (True, "")
 
 
 @pytest.mark.parametrize(
@@ -161,8 +121,9 @@ def test_packets_are_filtered(pair: Namespace, options: Sequence[str], port: int
         for packet in packets
     ]
     with Listening(pair, "--format", "rows", *options) as listening:
-        send(pair, (packet for both in zip(packets, others, strict=True) for packet in both))
-        rows = listening.end()
+        pair.send(packet for both in zip(packets, others, strict=True) for packet in both)
+        listening.wait_for(len(packets))
+        rows = rows_at_the_end_of(listening)
     assert {row["broker_port"] for row in rows} == {port}
     assert len(rows) == len(rows_of("groups", "--port", "9092"))
 
@@ -171,13 +132,14 @@ def test_an_interface_goes_down_and_comes_back(pair: Namespace) -> None:
     packets = packets_of("groups")
     half = len(packets) // 2
     with Listening(pair, "--format", "rows") as listening:
-        send(pair, packets[:half])
-        time.sleep(0.3)
+        pair.send(packets[:half])
+        listening.wait_for(half)
         pair.ip("link", "set", "other", "down")
-        time.sleep(0.5)
-        pair.ip("link", "set", "other", "up")
-        send(pair, packets[half:])
-        rows = listening.end()
+        time.sleep(0.5)  # it reads on meanwhile, more often or less
+        pair.set_up("other")
+        pair.send(packets[half:])
+        listening.wait_for(len(packets))
+        rows = rows_at_the_end_of(listening)
     assert timeless(rows) == timeless(rows_of("groups"))
 
 
@@ -186,24 +148,29 @@ def test_an_interface_is_removed_and_there_is_another_of_its_name(pair: Namespac
     packets = packets_of("groups")
     half = len(packets) // 2
     with Listening(pair, "--format", "rows") as listening:
-        send(pair, packets[:half])
-        time.sleep(0.3)
+        pair.send(packets[:half])
+        listening.wait_for(half)
         pair.ip("link", "del", "one")
-        time.sleep(0.5)
+        assert pair.count_listeners() == 0
         pair.add_pair()
         # It is looked for each second.
-        time.sleep(1.5)
-        send(pair, packets[half:])
-        rows = listening.end()
+        wait_until(lambda: pair.count_listeners() == 1)
+        pair.send(packets[half:])
+        listening.wait_for(len(packets))
+        rows = rows_at_the_end_of(listening)
     assert timeless(rows) == timeless(rows_of("groups"))
 
 
-def test_no_right_to_capture_is_told_in_one_line(pair: Namespace, tmp_path: Path) -> None:
-    tmp_path.chmod(0o777)
-    words = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"]
+def test_no_right_to_capture_is_told_in_one_line(
+    pair: Namespace, ordinary_user: Callable[[], list[str]], tmp_path: Path
+) -> None:
     argv = [*KANALYZE, "live", "-i", "other", "--write", str(tmp_path / "rows")]
     done = subprocess.run(
-        pair.command(*words, *argv), capture_output=True, timeout=LONG_S, check=False, text=True
+        pair.command(*ordinary_user(), *argv),
+        capture_output=True,
+        timeout=LONG_S,
+        check=False,
+        text=True,
     )
     assert done.returncode == 2
     assert done.stdout == ""

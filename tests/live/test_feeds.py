@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import socket
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -120,16 +119,18 @@ def test_one_that_is_back_and_may_not_be_listened_on_ends_it(made, monkeypatch):
 
 
 class Script:
-    """A sink that does one thing after another, each some turns after the one before."""
+    """A sink that does one thing after another, each when it is due, and ends the run then."""
 
-    def __init__(self, *steps: Callable[[], object]) -> None:
+    def __init__(self, *steps: tuple[Callable[[], bool], Callable[[], object]]) -> None:
         self._steps = list(steps)
-        self._turns = 0
 
     def turn(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:
-        self._turns += 1
-        if self._turns % 8 == 0:
-            self._steps.pop(0)()
+        if not self._steps:
+            return False
+        is_due, do = self._steps[0]
+        if is_due():
+            do()
+            del self._steps[0]
         return bool(self._steps)
 
     def add_packets(self, packets: PacketBatch) -> None:
@@ -155,12 +156,6 @@ def test_of_an_interface_that_is_made_again_one_ring_is_held(namespace: Namespac
     packets = [each.data for each in packets_of(path("ipv6"))]
     seen: list[int] = []
 
-    def play() -> None:
-        with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as sender:
-            sender.bind(("one", 0))
-            for packet in packets:
-                sender.send(packet)
-
     def remake() -> None:
         namespace.ip("link", "del", "one")
         add_pair()
@@ -173,10 +168,17 @@ def test_of_an_interface_that_is_made_again_one_ring_is_held(namespace: Namespac
     before = rings()
     add_pair()
     with namespace.inside(), LiveCapture("other", buffer_bytes=4 << 20) as capture:
+        script = Script(
+            (lambda: True, lambda: namespace.send(packets)),
+            (lambda: capture.packets == len(packets), remake),
+            (lambda: capture.state is InterfaceState.UP, lambda: seen.append(rings() - before)),
+            (lambda: True, lambda: namespace.send(packets)),
+            (lambda: capture.packets == 2 * len(packets), lambda: None),
+        )
         run = LiveRun(
             InterfaceFeed(capture, time.monotonic_ns),
             "live:other",
-            [Script(play, remake, lambda: seen.append(rings() - before), play)],
+            [script],
             clock_ns=time.monotonic_ns,
             is_over=lambda: False,
             wants_roll=lambda: False,

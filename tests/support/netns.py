@@ -2,31 +2,106 @@
 
 Needs Linux, root, and ``ip``. A thread that is inside one sees its interfaces alone; sockets stay
 in the one they were made in.
+
+The kernel takes its time for what looks like one step: an interface that is up passes no packet
+before its carrier is noticed, and a packet that was sent arrives when the kernel comes to it. Here
+both are waited for, so that no test has to guess how long they take.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import itertools
+import json
 import os
 import shutil
+import socket
+import struct
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, ClassVar, Self
+
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from types import TracebackType
 
 _CLONE_NEWNET = 0x40000000
+_SOL_PACKET = 263
+_STATISTICS = 6
+_ALL_PROTOCOLS = 3
+_ATTACH_FILTER = 26
+_SET_TUNNEL = 0x400454CA
+_INCOMING = ((0x20, 0, 0, 0xFFFFF004), (0x15, 0, 1, 4), (0x06, 0, 0, 0), (0x06, 0, 0, 1))
+"""A filter: of what goes out (packet type 4) nothing, of all else a byte."""
+_AT_ONCE = 200
+"""Packets that the kernel surely queues where it has no time for them (a thousand, as it comes)."""
 _numbers = itertools.count()
 
 
+@functools.cache
 def can_be_made() -> bool:
-    """Whether namespaces can be made here, as far as can be told without trying."""
-    return sys.platform == "linux" and os.geteuid() == 0 and shutil.which("ip") is not None
+    """Whether namespaces can be made here, with interfaces that can be listened on: tries it.
+
+    Root in a container often has no right to.
+    """
+    if sys.platform != "linux" or os.geteuid() != 0 or shutil.which("ip") is None:
+        return False
+    try:
+        with Namespace() as namespace:
+            namespace.add_pair()
+    except (OSError, subprocess.CalledProcessError):
+        return False
+    return True
+
+
+@functools.cache
+def can_have_tunnels() -> bool:
+    """Whether namespaces that can be made can have interfaces without a link layer: tries it."""
+    try:
+        with Namespace() as namespace, namespace.tunnel("tun7"):
+            return True
+    except OSError:
+        return False
+
+
+class Arrivals:
+    """How many packets came in at an interface, and were given to all who listen there.
+
+    The kernel gives a packet to those first who came last. So this has to be there before them,
+    and then it counts a packet when they have it.
+    """
+
+    inodes: ClassVar[set[int]] = set()
+    """Of all that are open."""
+
+    def __init__(self, namespace: Namespace, interface: str) -> None:
+        self._count = 0
+        with namespace.inside():
+            self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+        code = b"".join(struct.pack("@HBBI", *one) for one in _INCOMING)
+        buffer = ctypes.create_string_buffer(code)
+        described = struct.pack("@HP", len(_INCOMING), ctypes.addressof(buffer))
+        self._socket.setsockopt(socket.SOL_SOCKET, _ATTACH_FILTER, described)
+        self._socket.bind((interface, _ALL_PROTOCOLS))
+        self._inode = os.fstat(self._socket.fileno()).st_ino
+        self.inodes.add(self._inode)
+
+    def close(self) -> None:
+        """Count no more."""
+        self._socket.close()
+        self.inodes.discard(self._inode)
+
+    def count(self) -> int:
+        """Return the packets so far; those that found no room here are among them."""
+        # The kernel counts from 0 again each time it is asked.
+        told = self._socket.getsockopt(_SOL_PACKET, _STATISTICS, 8)
+        self._count += int(struct.unpack("@2I", told)[0])
+        return self._count
 
 
 class Namespace:
@@ -34,6 +109,8 @@ class Namespace:
 
     def __init__(self) -> None:
         self.name = f"kanalyze-{os.getpid()}-{next(_numbers)}"
+        self._arrivals: dict[str, Arrivals] = {}
+        """By the interface that sends them."""
 
     def __enter__(self) -> Self:
         run("ip", "netns", "add", self.name)
@@ -46,6 +123,8 @@ class Namespace:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        for arrivals in self._arrivals.values():
+            arrivals.close()
         run("ip", "netns", "del", self.name)
 
     def ip(self, *arguments: str) -> str:
@@ -66,10 +145,84 @@ class Namespace:
         """
         far = self if far is None else far
         self.ip("link", "add", one, "type", "veth", "peer", "name", other, "netns", far.name)
-        for name, where in ((one, self), (other, far)):
+        ends = ((one, self), (other, far))
+        for name, where in ends:
             setting = f"/proc/sys/net/ipv6/conf/{name}/disable_ipv6"
             run(*where.command("sh", "-c", f"test ! -e {setting} || echo 1 > {setting}"))
             where.ip("link", "set", name, "mtu", "1500", "up")
+        for name, where in ends:
+            where.wait_for_carrier(name)
+        self._count_arrivals(one, Arrivals(far, other))
+        far._count_arrivals(other, Arrivals(self, one))
+
+    def set_up(self, *names: str) -> None:
+        """Let interfaces be up again, and return when they pass packets; their peers are up."""
+        for name in names:
+            self.ip("link", "set", name, "up")
+        for name in names:
+            self.wait_for_carrier(name)
+
+    def wait_for_carrier(self, name: str) -> None:
+        """Return when an interface passes packets: it did not before the kernel said so."""
+        wait_until(lambda: self._link(name)["operstate"] == "UP", f"carrier of {name}")
+
+    def send(self, packets: Iterable[bytes], interface: str = "one") -> None:
+        """Send packets, and return when they are with all who listen at the other end.
+
+        No more of them are on their way than the kernel queues: it loses none.
+        """
+        arrivals = self._arrivals[interface]
+        waiting = iter(packets)
+        with self.inside():
+            sender = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+        with sender:
+            with self.inside():
+                sender.bind((interface, 0))
+            while some := list(itertools.islice(waiting, _AT_ONCE)):
+                due = arrivals.count() + len(some)
+                for packet in some:
+                    sender.send(packet)
+                wait_until(lambda due=due: arrivals.count() >= due, "arrival of packets")
+
+    def count_arrived(self, interface: str = "one") -> int:
+        """How many packets that were sent on an interface have arrived at its other end."""
+        return self._arrivals[interface].count()
+
+    def count_listeners(self) -> int:
+        """How many sockets are bound to an interface and ask for packets, apart from ours."""
+        lines = run(*self.command("cat", "/proc/net/packet")).splitlines()[1:]
+        # sk RefCnt Type Proto Iface R Rmem User Inode
+        columns = [line.split() for line in lines]
+        return sum(
+            int(one[3], 16) != 0 and int(one[4]) > 0 and int(one[8]) not in Arrivals.inodes
+            for one in columns
+        )
+
+    def _count_arrivals(self, interface: str, arrivals: Arrivals) -> None:
+        # There may have been an interface of that name before.
+        if interface in self._arrivals:
+            self._arrivals[interface].close()
+        self._arrivals[interface] = arrivals
+
+    def _link(self, name: str) -> dict[str, object]:
+        (link,) = json.loads(self.ip("-json", "link", "show", name))
+        return dict(link)
+
+    @contextlib.contextmanager
+    def tunnel(self, name: str) -> Iterator[int]:
+        """Add an interface without a link layer; what is written to the descriptor arrives."""
+        import fcntl
+
+        with self.inside():
+            descriptor = os.open("/dev/net/tun", os.O_RDWR)
+        try:
+            with self.inside():
+                fcntl.ioctl(descriptor, _SET_TUNNEL, struct.pack("16sH22x", name.encode(), 0x1001))
+            self.ip("link", "set", name, "up")
+            self._count_arrivals(name, Arrivals(self, name))
+            yield descriptor
+        finally:
+            os.close(descriptor)
 
     @contextlib.contextmanager
     def inside(self) -> Iterator[None]:

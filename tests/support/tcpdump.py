@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 import dpkt
 
+from tests.support.waiting import LONG_S, wait_until
+
 if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
@@ -60,9 +62,19 @@ class Tcpdump:
         traceback: TracebackType | None,
     ) -> None:
         self._process.send_signal(signal.SIGINT)
-        said = self._process.communicate(timeout=10)[1]
+        said = self._process.communicate(timeout=LONG_S)[1]
         assert kind is not None or b"\n0 packets dropped by kernel" in said
         self.packets = read_capture(self._path)
+
+    def wait_for(self, count: int) -> None:
+        """Wait until it has written so many packets: those that it holds are lost at its end."""
+        wait_until(lambda: self._count_written() >= count, f"{count} packets of tcpdump")
+
+    def _count_written(self) -> int:
+        try:
+            return len(read_capture(self._path))
+        except dpkt.NeedData:
+            return 0  # it is writing
 
 
 def read_capture(path: Path) -> list[Seen]:

@@ -1,0 +1,33 @@
+"""Programs that have fewer rights than who runs the tests. Needs Linux, root, and ``setpriv``."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import subprocess
+import sys
+
+_NOBODY = "65534"
+
+
+@functools.cache
+def can_be_given_up() -> bool:
+    """Whether a program can be started with fewer rights here: tries it."""
+    if sys.platform != "linux" or os.geteuid() != 0 or shutil.which("setpriv") is None:
+        return False
+    return subprocess.run([*ordinary_user("net_raw"), "true"], check=False).returncode == 0
+
+
+def ordinary_user(*capabilities: str) -> list[str]:
+    """The words that begin a command which an ordinary user runs, with some capabilities.
+
+    Interpreter, packages and checkout may lie in a folder that is closed to others, as homes are.
+    So permissions of files are not looked at, which says nothing of other rights.
+    """
+    all_of_them = "".join(f",+{name}" for name in ("dac_override", *capabilities))
+    kinds = ("inh-caps", "ambient-caps", "bounding-set")
+    return [
+        *("setpriv", f"--reuid={_NOBODY}", f"--regid={_NOBODY}", "--clear-groups"),
+        *(f"--{kind}=-all{all_of_them}" for kind in kinds),
+    ]

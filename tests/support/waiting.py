@@ -1,0 +1,21 @@
+"""Waiting for something to come about, however slow the machine is and whatever else runs on it."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LONG_S = 300.0
+"""Nothing takes so long unless it never comes: what is waited for is an event, not this time."""
+_LOOK_EVERY_S = 0.01
+
+
+def wait_until(is_so: Callable[[], bool], what: str = "what was waited for") -> None:
+    """Return as soon as something is so; raises AssertionError where it never is."""
+    until_s = time.monotonic() + LONG_S
+    while not is_so():
+        assert time.monotonic() < until_s, f"{what}: not within {LONG_S:.0f} s"
+        time.sleep(_LOOK_EVERY_S)
