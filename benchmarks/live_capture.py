@@ -57,6 +57,8 @@ class Measured(NamedTuple):
     """What came of it."""
 
     sent: int
+    arrived: int
+    """Less than that where the kernel had no time for them; nobody could have read the others."""
     read: int
     received: int
     dropped: int
@@ -96,19 +98,24 @@ def measure(flood: Flood, *, by_messages: bool = False) -> Measured:
         with namespace.inside(), _ring_or_not(by_messages=by_messages):
             capture = LiveCapture("other")
         with capture, subprocess.Popen(namespace.command(*words), stdout=subprocess.PIPE) as sender:
-            while capture.read(5.0) is None:
-                pass
-            began_s, cpu_began_s = time.monotonic(), time.process_time()
-            last_s = began_s
+            began_s = cpu_began_s = last_s = 0.0
             batches = 0
-            while capture.read(1.0) is not None:
+            arrived: int | None = None
+            while arrived is None or capture.packets + capture.dropped_packets < arrived:
+                if arrived is None and sender.poll() is not None:
+                    arrived = namespace.count_all_arrived("one")
+                if capture.read(0.1) is None:
+                    continue
                 last_s = time.monotonic()
+                if not batches:
+                    began_s, cpu_began_s = last_s, time.process_time()
                 batches += 1
             cpu_seconds = time.process_time() - cpu_began_s
             assert sender.stdout is not None
             sent = int(sender.stdout.read())
             return Measured(
                 sent,
+                arrived,
                 capture.packets,
                 capture.received_packets,
                 capture.dropped_packets,

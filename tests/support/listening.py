@@ -1,53 +1,67 @@
-"""``kanalyze live -i other`` in a namespace of ours, asked what it has read by its metrics."""
+"""``kanalyze live`` in a namespace of ours, whose metrics are asked what it has read."""
 
 from __future__ import annotations
 
-import re
 import select
 import signal
 import subprocess
 import sys
 import tempfile
-import urllib.request
 from typing import TYPE_CHECKING, Self
 
+from tests.support.scraping import count_read, served_at
 from tests.support.waiting import LONG_S, wait_until
 
 if TYPE_CHECKING:
     from tests.support.netns import Namespace
 
 COMMAND = "from kanalyze.cli.main import run; run()"
-_SERVED = re.compile(r"kanalyze: metrics: (http:\S+)\n")
-_PACKETS = re.compile(r"^kanalyze_capture_packets_total ([0-9.e+]+)$", re.MULTILINE)
 
 
-class Listening:
-    """The command, from the moment on when it listens; a context, at the end of which it is killed.
+class Asked:
+    """``kanalyze live`` in a namespace, which says what it has read; a context, as it is killed.
 
-    ``before``: lines of Python that come before it in its process.
+    ``words`` begin the command, ``--metrics`` ends it.
     """
 
-    def __init__(self, namespace: Namespace, *argv: str, before: str = "") -> None:
+    def __init__(self, namespace: Namespace, words: list[str], stdin: int | None = None) -> None:
         self._namespace = namespace
         # A pipe would fill, and the command would wait until somebody reads.
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the block
-        words = [sys.executable, "-c", before + COMMAND, "live", "-i", "other"]
         self._process = subprocess.Popen(
-            namespace.command(*words, "--metrics", "0", *argv),
+            namespace.command(*words, "--metrics", "0"),
+            stdin=stdin,
             stdout=self._output,
             stderr=subprocess.PIPE,
             bufsize=0,
         )
         self._told = ""
-        self._url = self._served_at()
+        try:
+            self._url = self._served_at()
+        except BaseException:
+            self.__exit__()
+            raise
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._process.kill()
+        if self._process.stdin is not None:
+            self.give_no_more()
         self._process.communicate()
         self._output.close()
+
+    def give(self, data: bytes) -> None:
+        """Write to its standard input, where that is a pipe."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(data)
+
+    def give_no_more(self) -> None:
+        """Close its standard input."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.stdin = None  # communicate() is not to look at it
 
     def wait_for(self, packets: int) -> None:
         """Wait until it has read so many packets: those that it has not are lost at its end."""
@@ -69,15 +83,21 @@ class Listening:
             assert select.select([self._process.stderr], [], [], LONG_S)[0], self._told
             line = self._process.stderr.readline().decode()
             assert line, self._told
-            if found := _SERVED.fullmatch(line):
-                return found[1]
+            if (url := served_at(line)) is not None:
+                return url
             self._told += line
 
     def _count_read(self) -> int:
-        with (
-            self._namespace.inside(),
-            urllib.request.urlopen(self._url, timeout=LONG_S) as answer,
-        ):
-            text = answer.read().decode()
-        found = _PACKETS.search(text)
-        return int(float(found[1])) if found else 0  # before the first turn
+        with self._namespace.inside():
+            return count_read(self._url)
+
+
+class Listening(Asked):
+    """The command, from the moment on when it listens on `other`.
+
+    ``before``: lines of Python that come before it in its process.
+    """
+
+    def __init__(self, namespace: Namespace, *argv: str, before: str = "") -> None:
+        words = [sys.executable, "-c", before + COMMAND, "live", "-i", "other", *argv]
+        super().__init__(namespace, words)
