@@ -259,6 +259,8 @@ _RESPONSE = Projection.of(
 _ROWS_AT_ONCE = 2048
 _BYTES_AT_ONCE = 8 << 20
 """Of keys, values and headers in one list of rows, about."""
+_HEADER_BYTES = 100
+"""Of a header in a row, besides its value."""
 
 
 class RecordReader:
@@ -304,6 +306,8 @@ class RecordReader:
             for record_row in self.rows(exchange, row):
                 rows.append(record_row)
                 size += (record_row.key_bytes or 0) + (record_row.value_bytes or 0)
+                for item in record_row.headers:
+                    size += _HEADER_BYTES + len(item.value or "")
                 if len(rows) >= _ROWS_AT_ONCE or size >= _BYTES_AT_ONCE:
                     yield rows
                     rows, size = [], 0

@@ -19,7 +19,7 @@ from kanalyze.capture.pcapng_notes import DESCRIPTIVE_BLOCKS, INTERFACE, Section
 from kanalyze.capture.pcapng_options import LEAST_OPTION_BYTES, PacketOptions
 from kanalyze.capture.records import MAX_RECORD_BYTES, Columns, Parsed, corrupt
 from kanalyze.errors import CaptureError
-from kanalyze.gathers import gather, overlapping
+from kanalyze.gathers import each_value, gather, overlapping
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -109,18 +109,25 @@ class PcapngParser:
     def parse(self, buffer: memoryview, start: int, end: int) -> Parsed:
         """Read blocks: see :class:`kanalyze.capture.records.CaptureParser`.
 
-        Stops before the next section, which may have another byte order.
+        Sections that follow each other are read at once: a batch of its own for each would cost
+        more than its packets.
         """
+        parts: list[Columns] = []
+        while True:
+            parsed = self._parse_one(buffer, start, end)
+            if parsed.columns is not None:
+                parts.append(parsed.columns)
+            if parsed.anomaly is not None or parsed.position == start or parsed.position == end:
+                return parsed._replace(columns=Columns.joined(parts))
+            start = parsed.position
+
+    def _parse_one(self, buffer: memoryview, start: int, end: int) -> Parsed:
+        """Read a section header, or blocks up to the next one."""
         if end - start >= _MIN_SECTION_BYTES and bytes(buffer[start : start + 4]) == PCAPNG_MAGIC:
             return self._section(buffer, start, end)
         places, position, record_bytes = self._walk(buffer, start, end)
         starts = np.array(places, np.int64)
         kinds = overlapping(buffer, f"{self._order}u4")[starts].astype(np.int64)
-        sections = kinds == _SECTION
-        if sections.any():
-            first = int(np.argmax(sections))
-            starts, kinds = starts[:first], kinds[:first]
-            position, record_bytes = places[first], _MIN_SECTION_BYTES
         stop = Parsed(None, position, record_bytes)
         if record_bytes and not _MIN_BLOCK_BYTES <= record_bytes <= MAX_RECORD_BYTES:
             stop = Parsed(None, position, 0, corrupt(f"a block of {record_bytes} bytes"))
@@ -129,8 +136,8 @@ class PcapngParser:
     def _walk(self, buffer: memoryview, start: int, end: int) -> tuple[list[int], int, int]:
         """Find complete blocks: their starts, where they end, the size of the block there.
 
-        Ends before a block that is too small to be one or not complete. A section header on the
-        way may be in another byte order; what was found from there on is to be thrown away.
+        Ends before a block that is too small to be one or not complete, and before a section
+        header, which may be in another byte order.
         """
         places: list[int] = []
         add = places.append
@@ -138,10 +145,12 @@ class PcapngParser:
         at = start
         last = end - 8
         while at <= last:
+            if item(at) == _SECTION:
+                return places, at, _MIN_SECTION_BYTES
             size = item(at + 4)
             if size < _MIN_BLOCK_BYTES or at + size > end:
                 # A size of 0 must not look like "not known".
-                return places, at, _MIN_SECTION_BYTES if item(at) == _SECTION else size or 1
+                return places, at, size or 1
             add(at)
             at += size
         return places, at, 0
@@ -262,9 +271,8 @@ class PcapngParser:
             return None
         time_ns = np.empty(count, np.int64)
         link_type = np.empty(count, np.int32)
-        for number in np.unique(packets.interface).tolist():
+        for number, mine in each_value(packets.interface):
             clock = self._notes.clocks[number]
-            mine = packets.interface == number
             time_ns[mine] = clock.times(packets.ticks[mine])
             link_type[mine] = clock.link_type
         for index in np.flatnonzero(packets.simple).tolist():
@@ -313,15 +321,14 @@ class PcapngParser:
             ):
                 counts = (codes == _EPB_DROPCOUNT) & (lengths == 8)
                 if counts.any():
-                    told = options.unsigned(values[counts])
-                    believed = told <= _MAX_DROPS
-                    dropped[which[counts][believed]] = told[believed].astype(np.int64)
+                    stated = options.unsigned(values[counts])
+                    believed = stated <= _MAX_DROPS
+                    dropped[which[counts][believed]] = stated[believed].astype(np.int64)
                 self._note_comments(buffer, which, values, lengths, codes == _COMMENT)
         if dropped is not None:
-            says = dropped >= 0
-            for number in np.unique(packets.interface[says]).tolist():
-                mine = says & (packets.interface == number)
-                self._notes.count_drops(number, int(dropped[mine].sum()))
+            told = dropped[dropped >= 0]
+            for number, mine in each_value(packets.interface[dropped >= 0]):
+                self._notes.count_drops(number, int(told[mine].sum()))
 
     def _note_comments(
         self,

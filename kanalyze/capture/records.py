@@ -52,6 +52,19 @@ class Columns:
     def __len__(self) -> int:
         return len(self.time_ns)
 
+    @classmethod
+    def joined(cls, parts: list[Columns]) -> Columns | None:
+        """Put packets over the same bytes one after another; None for none."""
+        if len(parts) < 2:
+            return parts[0] if parts else None
+        return cls(
+            time_ns=np.concatenate([part.time_ns for part in parts]),
+            offset=np.concatenate([part.offset for part in parts]),
+            captured_bytes=np.concatenate([part.captured_bytes for part in parts]),
+            wire_bytes=np.concatenate([part.wire_bytes for part in parts]),
+            link_type=np.concatenate([part.link_type for part in parts]),
+        )
+
     def first(self, count: int) -> Columns:
         """Return the first packets alone; all of them where there are no more than ``count``."""
         return Columns(

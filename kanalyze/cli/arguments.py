@@ -111,6 +111,7 @@ the order in which they were made, and what is open goes on in the next run, unt
 
 _MOST_JOBS = 256
 _MOST_COUNTED = 65536
+_MOST_RECORDS = 2**31 - 1
 _MOST_SECONDS = 1e9
 _FORMATS = ("table", "csv", "jsonl", "parquet")
 
@@ -164,6 +165,14 @@ def _add_records(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--values",
         action="store_true",
         help="show keys, values and headers too, bytes that are no text as base64",
+    )
+    made.add_argument(
+        "--max-records",
+        type=_record_limit,
+        metavar="N",
+        help="how many records of one batch are read; a row with the problem too_many_records "
+        "stands for what is beyond (default: 4 for each byte that the batch has on the wire, at "
+        "least 1000, which no sound batch has)",
     )
     _add_output(made)
     _add_input(made)
@@ -576,6 +585,14 @@ def _count(text: str) -> int:
     if text.isascii() and text.isdigit() and 0 < int(text) <= _MOST_COUNTED:
         return int(text)
     raise argparse.ArgumentTypeError(f"not a number from 1 to {_MOST_COUNTED}: {text!r}")
+
+
+def _record_limit(text: str) -> int:
+    """Parse how many records a batch may hold: its header has 32 bits for their number."""
+    digits = len(str(_MOST_RECORDS))  # Python reads no number of thousands of digits
+    if text.isascii() and text.isdigit() and len(text) <= digits and 0 < int(text) <= _MOST_RECORDS:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"not a number from 1 to {_MOST_RECORDS}: {text!r}")
 
 
 def _seconds(text: str) -> float:

@@ -60,6 +60,7 @@ def _plan(arguments: argparse.Namespace) -> Plan:
         definitions=arguments.definitions,
         max_memory_bytes=arguments.max_memory,
         values=False,
+        max_records=None,
     )
     plan = Plan(
         options=options,

@@ -12,6 +12,7 @@ from kanalyze.errors import UsageError
 from kanalyze.export.files import STANDARD_OUTPUT
 from kanalyze.protocol.catalog import Catalog
 from kanalyze.protocol.compiler import Decoders
+from kanalyze.protocol.record_types import DecompressionLimits
 from kanalyze.render.records import LONGEST_SHOWN, record_columns, record_status
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ def records(arguments: argparse.Namespace) -> None:
         topics=arguments.topic,
         values_as=("escaped" if is_for_reading else "base64") if arguments.values else None,
         longest_value=LONGEST_SHOWN if row_format == TABLE else None,
+        limits=DecompressionLimits(most_records=arguments.max_records),
     )
     style = {"readable": record_columns(values=arguments.values), "status_of": record_status}
     output = Output(arguments.output, row_format, names, table, style)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from kanalyze.gathers import overlapping
+from kanalyze.gathers import each_value, overlapping
 from kanalyze.model import AnomalyKind
 from kanalyze.net.columns import Headers, Places
 from kanalyze.net.ethernet import BEFORE_IP, read_ethernet, without_tags
@@ -29,8 +29,6 @@ from kanalyze.net.ppp import read_cisco_hdlc, read_hdlc, read_ppp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from numpy.typing import NDArray
 
     from kanalyze.net.columns import Packets
 
@@ -52,12 +50,11 @@ def read_link_headers(packets: Packets) -> Headers:
     """
     batch = packets.batch
     limit = batch.offset + batch.captured_bytes
-    places = Places(np.arange(len(batch)), batch.offset, limit)
-    links = _distinct(batch.link_type)
-    if len(links) == 1:
-        return _read_link(packets, places, links[0])
     return Headers.joined(
-        [_read_link(packets, places.pick(batch.link_type == link), link) for link in links]
+        [
+            _read_link(packets, Places(which, batch.offset[which], limit[which]), link)
+            for link, which in each_value(batch.link_type)
+        ]
     )
 
 
@@ -69,12 +66,6 @@ def read_version(packets: Packets, places: Places) -> Headers:
     kind[version == 4] = IPV4
     kind[version == 6] = IPV6
     return Headers(places, kind)
-
-
-def _distinct(link_type: NDArray[np.int32]) -> list[int]:
-    if not len(link_type) or (link_type == link_type[0]).all():
-        return [int(link) for link in link_type[:1]]
-    return [int(link) for link in np.unique(link_type)]
 
 
 def _read_link(packets: Packets, places: Places, link: int) -> Headers:

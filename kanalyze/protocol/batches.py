@@ -37,6 +37,11 @@ if TYPE_CHECKING:
 
 __all__ = ["RecordSet"]
 
+
+class _TooManyHeaders(Exception):
+    """A record has more headers than are read."""
+
+
 BATCH_HEADER_BYTES = 61
 _ENTRY_HEAD_BYTES = 12
 """Of a batch as of a message: offset, and the length of what follows."""
@@ -46,6 +51,8 @@ _CRC_FROM = 21
 
 _APPEND_TIME, _TRANSACTIONAL, _CONTROL, _DELETE_HORIZON = 0x08, 0x10, 0x20, 0x40
 """Bits of a batch's attributes."""
+_MOST_HEADERS = 1 << 16
+"""Of one record. Each is an object, of many times the two bytes that it may have on the wire."""
 
 _entry_head: _Unpack = Struct(">qi").unpack_from
 # offset, length, leader epoch, magic, CRC, attributes, last offset delta, base timestamp, maximum
@@ -145,6 +152,7 @@ def _batch(data: bytes, start: int, end: int, limits: DecompressionLimits) -> Re
         codec=CODEC_NAMES[attributes & 7],
         crc_ok=crc32c(data, start + _CRC_FROM, end) == crc,
         timestamp_type="append" if attributes & _APPEND_TIME else "create",
+        limits=limits,
     )
     batch.record_count = count
     batch.partition_leader_epoch = _known(leader_epoch)
@@ -179,6 +187,9 @@ def _records(
         except (IndexError, Malformed):
             note(problems, RecordProblem.MALFORMED_RECORD)
             return
+        except _TooManyHeaders:
+            note(problems, RecordProblem.TOO_MANY_HEADERS)
+            return
         yield record
         left -= 1
     if left or at != end:
@@ -190,7 +201,7 @@ def _record(
 ) -> tuple[Record, int]:
     """Read the record at ``data[at]``; return it and the index after it.
 
-    Raises Malformed, or IndexError where ``data`` ends first.
+    Raises Malformed, _TooManyHeaders, or IndexError where ``data`` ends first.
     """
     length, at = _varint(data, at)
     end = at + length
@@ -238,6 +249,8 @@ def _headers(data: bytes, at: int, end: int) -> tuple[tuple[Header, ...], int]:
     count, at = _varint(data, at)
     if not 0 <= count <= (end - at) // 2:  # two lengths at least
         raise Malformed("more headers than there are bytes")
+    if count > _MOST_HEADERS:
+        raise _TooManyHeaders
     headers = []
     for _ in range(count):
         key, at = _bytes(data, at, end)

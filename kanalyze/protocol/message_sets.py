@@ -59,10 +59,11 @@ class _Message(NamedTuple):
 
 
 class _Budget:
-    """How many bytes may still come out of codecs, over all depths of one message."""
+    """How many bytes may still come out of codecs, and messages, over all depths of one."""
 
-    def __init__(self, most_bytes: int) -> None:
-        self.left = most_bytes
+    def __init__(self, limits: DecompressionLimits, packed_bytes: int, batch_bytes: int) -> None:
+        self.left = limits.allowed(packed_bytes)
+        self.messages_left = limits.allowed_records(batch_bytes)
 
 
 def least_message_size(magic: int) -> int:
@@ -89,8 +90,8 @@ def read_message(data: bytes, start: int, end: int, limits: DecompressionLimits)
         if not message.codec:
             yield _record(message, crc_ok=True)
             return
-        size = len(message.value or b"")
-        yield from _inside(message, _Budget(limits.allowed(size)), 1, problems)
+        budget = _Budget(limits, len(message.value or b""), end - start)
+        yield from _inside(message, budget, 1, problems)
 
     is_append_time = magic == 1 and bool(attributes & _APPEND_TIME)
     return RecordBatch(
@@ -101,6 +102,7 @@ def read_message(data: bytes, start: int, end: int, limits: DecompressionLimits)
         codec=CODEC_NAMES[attributes & 7],
         crc_ok=crc32(data, start + _CRC_FROM, end) == crc,
         timestamp_type=("append" if is_append_time else "create") if magic else None,
+        limits=limits,
     )
 
 
@@ -164,6 +166,10 @@ def _inside(
     first = _first_offset(wrapper, data)
     # A codec that failed has said why there is less than there should be.
     for inner in _messages(data, problems if problem is None else []):
+        if not budget.messages_left:
+            note(problems, RecordProblem.TOO_MANY_RECORDS)
+            return
+        budget.messages_left -= 1
         message = inner
         if wrapper.magic == 1:
             message = inner._replace(offset=as_int64(first + inner.offset))

@@ -81,10 +81,11 @@ def _is_checked(data: bytes, message: _Message) -> bool:
 
 
 class _Budget:
-    """How many bytes may still come out of codecs, over all depths."""
+    """How many bytes may still come out of codecs, and how many messages, over all depths."""
 
-    def __init__(self, most_bytes: int) -> None:
-        self.left = most_bytes
+    def __init__(self, limits: DecompressionLimits, packed_bytes: int) -> None:
+        self.left = limits.allowed(packed_bytes)
+        self.messages_left = limits.allowed_records(packed_bytes)
 
     def opened(self, codec: int, payload: bytes) -> tuple[bytes, RecordProblem | None]:
         """Return what a payload holds, and why that is not all of it."""
@@ -105,9 +106,9 @@ class InsideCounter:
 
     def __init__(self, limits: DecompressionLimits | None, field_bytes: int) -> None:
         """Make a counter for a field of so many bytes; None for ``limits`` opens no payload."""
-        self._budget = None if limits is None else _Budget(limits.allowed(field_bytes))
+        self._budget = None if limits is None else _Budget(limits, field_bytes)
         self.count: int | None = 0
-        """Messages so far; None once a payload cannot be read to its end."""
+        """Messages so far; None once a payload cannot be read to its end, or holds too many."""
 
     def add(self, codec: int, payload: bytes | memoryview) -> None:
         """Count the messages in the payload of a compressed message. Raises nothing."""
@@ -126,6 +127,9 @@ def _count_inside(budget: _Budget, codec: int, payload: bytes, depth: int) -> in
     problems: list[RecordProblem] = []
     count = 0
     for message in _messages(found, problems):
+        if not budget.messages_left:
+            return None
+        budget.messages_left -= 1
         if not message.codec:
             count += 1
             continue
@@ -183,7 +187,7 @@ class MessageSet07Records:
             if not message.codec:
                 yield Record(offset, None, None, payload)
                 return
-            budget = _Budget(self._limits.allowed(len(payload)))
+            budget = _Budget(self._limits, len(payload))
             yield from _inside(budget, message.codec, payload, offset, problems)
 
         return RecordBatch(
@@ -194,6 +198,7 @@ class MessageSet07Records:
             codec=CODEC_NAMES_07[message.codec],
             crc_ok=_is_checked(data, message),
             timestamp_type=None,
+            limits=self._limits,
         )
 
 
@@ -212,6 +217,10 @@ def _inside(
     found, problem = budget.opened(codec, payload)
     inner_problems: list[RecordProblem] = []
     for message in _messages(found, inner_problems):
+        if not budget.messages_left:
+            note(problems, RecordProblem.TOO_MANY_RECORDS)
+            return
+        budget.messages_left -= 1
         inner = found[message.payload : message.end]
         if message.codec:
             yield from _inside(budget, message.codec, inner, offset, problems, depth + 1)

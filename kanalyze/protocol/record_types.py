@@ -6,6 +6,7 @@ In: nothing. Out: value types. This module must not know how any of them is read
 from __future__ import annotations
 
 import enum
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -47,6 +48,11 @@ class RecordProblem(enum.StrEnum):
     """A record contradicts the format; those after it were not read."""
     WRONG_RECORD_COUNT = "wrong_record_count"
     """The batch holds fewer records, or more bytes, than its header says."""
+    TOO_MANY_RECORDS = "too_many_records"
+    """More came out of the codec than may; what is beyond was not read: see
+    :class:`DecompressionLimits`."""
+    TOO_MANY_HEADERS = "too_many_headers"
+    """A record has more headers than are read; neither it nor those after it were."""
     NESTED_TOO_DEEP = "nested_too_deep"
     """Compressed message sets within compressed message sets, more of them than anybody writes."""
 
@@ -55,17 +61,28 @@ class DecompressionLimits(NamedTuple):
     """How much may come out of one compressed batch, all that is nested in it included.
 
     At most ``most_bytes``; and, beyond ``free_bytes``, at most ``most_ratio`` times the bytes that
-    went in.
+    went in. Records: ``most_records``, where that is set; otherwise, beyond ``free_records``, at
+    most ``records_per_byte`` for each byte of the batch on the wire. A sound batch does not reach
+    it: each record has an offset of its own, which no codec packs into less than half a byte.
     """
 
     most_bytes: int = 64 << 20
     most_ratio: int = 1024
     """gzip and lz4 cannot do more than 1032 and 255; zstd can, with bytes that are all the same."""
     free_bytes: int = 1 << 20
+    most_records: int | None = None
+    records_per_byte: int = 4
+    free_records: int = 1000
 
     def allowed(self, compressed_bytes: int) -> int:
         """Return how many bytes may come out of so many."""
         return min(self.most_bytes, max(self.free_bytes, self.most_ratio * compressed_bytes))
+
+    def allowed_records(self, batch_bytes: int) -> int:
+        """Return how many records may come out of a batch of so many bytes on the wire."""
+        if self.most_records is not None:
+            return self.most_records
+        return max(self.free_records, self.records_per_byte * batch_bytes)
 
 
 class Header(NamedTuple):
@@ -100,6 +117,7 @@ class RecordBatch:
     """
 
     __slots__ = (
+        "_most_records",
         "_read",
         "base_offset",
         "base_sequence",
@@ -128,8 +146,10 @@ class RecordBatch:
         codec: str,
         crc_ok: bool,
         timestamp_type: str | None,
+        limits: DecompressionLimits,
     ) -> None:
         self._read = read
+        self._most_records = limits.allowed_records(batch_bytes)
         self.base_offset = base_offset
         """In a message, its own offset: of the last message inside, when it is compressed."""
         self.batch_bytes = batch_bytes
@@ -159,7 +179,10 @@ class RecordBatch:
         Memory: what the codec gives, within the limits, while the iterator lives.
         """
         self.problems.clear()
-        yield from self._read(self.problems)
+        records = self._read(self.problems)
+        yield from islice(records, self._most_records)
+        if next(records, None) is not None:
+            note(self.problems, RecordProblem.TOO_MANY_RECORDS)
 
     def sequence(self, offset: int) -> int | None:
         """Return the producer's sequence number of the record with that offset; None without one.

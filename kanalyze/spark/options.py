@@ -26,6 +26,8 @@ _Parse: TypeAlias = "Callable[[str], Any]"
 
 DEFAULT_TABLE: Final = "requests"
 _MOST_PARTITIONS: Final = 256
+_MOST_RECORDS: Final = 2**31 - 1
+"""A batch's header has 32 bits for their number."""
 
 
 class Options(NamedTuple):
@@ -51,6 +53,8 @@ class Options(NamedTuple):
     """Of all tasks together."""
     values: bool
     """Records come with keys, values and headers."""
+    max_records: int | None
+    """Read of one batch of records; None for what its bytes on the wire can hold."""
 
 
 def parse_options(given: Mapping[str, str], tables: Mapping[str, Iterable[str]]) -> Options:
@@ -89,6 +93,7 @@ def parse_options(given: Mapping[str, str], tables: Mapping[str, Iterable[str]])
         definitions=said.get("definitions"),
         max_memory_bytes=said.get("maxmemory"),
         values=said.get("values", False),
+        max_records=said.get("maxrecords"),
     )
 
 
@@ -143,13 +148,19 @@ def _partitions(text: str) -> int:
     return _number(text, _MOST_PARTITIONS)
 
 
+def _record_limit(text: str) -> int:
+    return _number(text, _MOST_RECORDS)
+
+
 def _ports(text: str) -> tuple[int, ...]:
     return tuple(_number(part, 65535) for part in _texts(text))
 
 
 def _number(text: str, most: int) -> int:
     digits = text.strip()
-    if digits.isascii() and digits.isdigit() and 0 < int(digits) <= most:
+    # Python reads no number of thousands of digits.
+    is_number = digits.isascii() and digits.isdigit() and len(digits) <= len(str(most))
+    if is_number and 0 < int(digits) <= most:
         return int(digits)
     raise UsageError(f"not a number from 1 to {most}: {text!r}")
 
@@ -176,6 +187,7 @@ _ALL_PARSERS: Final[dict[str, _Parse]] = {
     "definitions": _text,
     "maxMemory": parse_size,
     "values": _truth,
+    "maxRecords": _record_limit,
 }
 _PARSERS: Final = {name.lower(): parse for name, parse in _ALL_PARSERS.items()}
 _NAMES: Final = {name.lower(): name for name in _ALL_PARSERS}

@@ -31,6 +31,7 @@ from kanalyze.net.share import EVERYTHING, Share
 from kanalyze.pipeline import Analysis
 from kanalyze.protocol.catalog import Catalog
 from kanalyze.protocol.compiler import Decoders
+from kanalyze.protocol.record_types import DecompressionLimits
 from kanalyze.spark.options import (
     CONNECTION_OPTIONS,
     REQUEST_OPTIONS,
@@ -264,6 +265,7 @@ def _records(plan: Plan, part: Part) -> Iterator[RowBlock]:
         Decoders(plan.catalog),
         topics=plan.options.filters.get("topics", ()),
         values_as="base64" if plan.options.values else None,
+        limits=DecompressionLimits(most_records=plan.options.max_records),
     )
     for exchanges in plan.analysis(part, keep=has_records).exchange_batches():
         for rows in reader.row_batches(exchanges):
@@ -310,7 +312,7 @@ TABLES: Final[dict[str, Table]] = {
     "requests": Table(COLUMNS, REQUEST_OPTIONS, _shares, _of_blocks(_requests)),
     "records": Table(
         RECORD_COLUMNS,
-        (*REQUEST_OPTIONS, "values"),
+        (*REQUEST_OPTIONS, "values", "maxRecords"),
         _shares,
         _of_blocks(_records),
         on_request=VALUE_COLUMNS,

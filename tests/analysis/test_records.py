@@ -320,3 +320,18 @@ def test_any_change_to_a_message_gives_rows(made, codec: int, draw: st.DataObjec
     for record in rows_of((exchange, row_), values_as="base64", limits=limits):
         assert len(record) == len(RECORD_COLUMNS)
         assert (record.problem is None) == (record.record_index is not None)
+
+
+def test_what_is_beyond_the_limit_of_records_is_a_row_that_says_so() -> None:
+    limits = DecompressionLimits(most_records=2)
+    found = rows_of(fetched({PLACE: batch_of(codec=1) + batch_of()}), limits=limits)
+    assert [record.problem for record in found] == [None, None, "too_many_records"] * 2
+    assert [record.batch_record_count for record in found] == [5] * 6
+
+
+def test_a_list_of_rows_is_bounded_by_what_its_headers_take() -> None:
+    items = [(n, TIME_MS, b"k", b"v", [("h" * 9, b"")] * 2000) for n in range(100)]
+    reader = RecordReader(CATALOG, DECODERS, values_as="base64")
+    sizes = [len(rows) for rows in reader.row_batches([fetched({PLACE: batch_of(items)})])]
+    assert sum(sizes) == 100
+    assert max(sizes) < 50

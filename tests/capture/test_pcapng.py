@@ -4,14 +4,18 @@ import io
 import struct
 
 import dpkt
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kanalyze.capture.pcapng_notes import Clock
 from kanalyze.capture.reader import open_capture
 from kanalyze.errors import CaptureError
+from kanalyze.gathers import each_value
 from kanalyze.model import AnomalyKind
 from tests.support.packets import START_NS, Blocks, Packet, enhanced_with_options, pcapng_file
+from tests.support.work import calls_of
 
 STEADY = settings(deadline=None)
 PACKETS = [Packet(bytes([i]) * (14 + i % 50), START_NS + i * 1_000_001, 100 + i) for i in range(40)]
@@ -355,3 +359,62 @@ def test_any_sections_and_packets_are_read_with_any_buffer(sections, buffer_byte
     rows, reader = read(data, buffer_bytes)
     assert [row[2] for row in rows] == [raw for _, raws in sections for raw in raws]
     assert reader.anomalies == []
+
+
+def sections(count: int, packets: int = 1, orders: str = "<>") -> bytes:
+    """``count`` sections with packets in each, their byte orders by turns."""
+    parts = []
+    for index in range(count):
+        b = Blocks(orders[index % len(orders)])
+        parts += [b.section(), b.interface()]
+        parts += [b.enhanced(Packet(b"%d" % index), 1000 * index + i) for i in range(packets)]
+    return b"".join(parts)
+
+
+def test_many_sections_cost_as_much_as_they_are_long():
+    """Not as much as the square of it: no section walks through those that follow it."""
+    few, many = (sections(count, orders="<") for count in (100, 400))
+    assert calls_of(lambda: read(many, 1 << 20)) < 4.5 * calls_of(lambda: read(few, 1 << 20))
+
+
+@pytest.mark.parametrize("buffer_bytes", [100, 1000, 1 << 20])
+def test_packets_of_many_sections_come_in_the_batches_that_the_buffer_makes(buffer_bytes):
+    """A section does not begin a batch: each costs the stages behind more than its packets do."""
+    data = sections(60, packets=2)
+    with open_capture(io.BytesIO(data), buffer_bytes=buffer_bytes) as reader:
+        batches = list(reader.batches())
+    assert sum(map(len, batches)) == 120
+    assert len(batches) <= 2 * len(data) // buffer_bytes + 1
+    rows, _ = read(data, buffer_bytes)
+    assert [row[2] for row in rows] == [b"%d" % (index // 2) for index in range(120)]
+    assert [int(row[1]) for row in rows[:4]] == [0, 1_000, 1_000_000, 1_001_000]
+
+
+def test_what_is_wrong_in_a_section_keeps_the_packets_of_those_before_it():
+    wrong = Blocks(">")
+    data = sections(3) + wrong.section() + wrong.enhanced(Packet(b"no interface"), 1)
+    rows, reader = read(data + sections(1), 1 << 20)
+    assert [row[2] for row in rows] == [b"0", b"1", b"2"]
+    assert [anomaly.kind for anomaly in reader.anomalies] == [AnomalyKind.CAPTURE_CORRUPT]
+
+
+def test_many_interfaces_are_told_apart_without_a_look_at_every_packet_for_each():
+    """Each packet is of an interface with a clock of its own; a packet is looked at once."""
+    clocks = [Clock(1 + number % 3, 0, 9, number) for number in range(500)]
+    numbers = np.tile(np.arange(500)[::-1], 4)
+    seen = []
+    for number, which in each_value(numbers):
+        seen.append(number)
+        assert np.all(numbers[which] == number)
+        assert which.tolist() == sorted(which.tolist())
+    assert seen == list(range(500))
+    assert sum(len(which) for _, which in each_value(numbers)) == len(numbers)
+    b = Blocks()
+    data = b.section()
+    for clock in clocks:
+        offset = b.option(19, struct.pack("<i", clock.offset_ns))
+        data += b.interface(clock.link_type, options=b.option(9, b"\x09") + offset)
+    data += b"".join(b.enhanced(Packet(b"x"), 1000, int(number)) for number in numbers)
+    rows, _ = read(data, 1 << 20)
+    assert [int(row[1]) for row in rows] == [1000 + number for number in numbers.tolist()]
+    assert [int(row[4]) for row in rows] == [1 + number % 3 for number in numbers.tolist()]

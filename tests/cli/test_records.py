@@ -104,6 +104,7 @@ def test_records_take_the_filters_that_requests_take():
     ours = vars(parser().parse_args(["records", *arguments]))
     theirs = vars(parser().parse_args(["requests", *arguments]))
     assert ours.pop("values") is False
+    assert ours.pop("max_records") is None
     assert theirs.pop("jobs") is None
     assert ours | {"command": "requests"} == theirs
 
@@ -125,3 +126,17 @@ def test_a_real_capture_is_read(capfd):
     capture = str(path("any"))
     assert main(["records", "--topic", "small", "--format", "csv", capture]) == 0
     assert len(capfd.readouterr().out.splitlines()) == 1 + 40
+
+
+def test_the_most_records_of_a_batch_can_be_told(fake, tmp_path):
+    target = tmp_path / "rows.jsonl"
+    assert main(["records", "--max-records", "2", "-o", str(target), "x.pcap"]) == 0
+    rows = [json.loads(line) for line in target.read_text().splitlines()]
+    assert [row["problem"] for row in rows] == [None, None, "too_many_records"] * 2
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "x", "2147483648", "9" * 5000])
+def test_a_number_of_records_that_cannot_be_is_refused(text, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["records", "--max-records", text, "x.pcap"])
+    assert "--max-records" in capsys.readouterr().err

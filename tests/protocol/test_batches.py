@@ -28,6 +28,7 @@ from tests.support.record_sets import (
     records_in,
     with_flags,
 )
+from tests.support.work import calls_of, peak_bytes_of
 
 STEADY = settings(deadline=None)  # the first example loads a codec
 BUILDERS = {"kafka-python": DefaultRecordBatchBuilder, "aiokafka": AioBatch}
@@ -338,3 +339,53 @@ def test_what_the_headers_alone_tell_agrees_with_the_records(sets: list[bytes], 
 def test_any_beginning_of_records_gives_a_result(data: bytes, size: int) -> None:
     batches, problems = read(data[:size])
     assert len(batches) + len(problems) >= min(size, 1)
+
+
+def many_empty(count: int) -> bytes:
+    """Records as small as they can be, all of offset 0: a codec makes next to nothing of them."""
+    packed = zstandard.ZstdCompressor().compress(sized(b"\0\0\0\1\1\0") * count)
+    return compressed(4, packed, count=count)
+
+
+def test_what_comes_out_of_few_bytes_is_bounded_by_them() -> None:
+    """Five million records in some kB, whose header says that they are so many."""
+    data = many_empty(5_000_000)
+    (batch,) = RecordSet(data, DecompressionLimits(most_ratio=1 << 20))
+    assert batch.record_count == 5_000_000
+    calls = calls_of(lambda: sum(1 for _ in batch.records()))
+    allowed = DecompressionLimits().allowed_records(len(data))
+    assert sum(1 for _ in batch.records()) == allowed < 10 * len(data)
+    assert batch.problems == [RecordProblem.TOO_MANY_RECORDS]
+    assert calls < 20 * allowed
+
+
+@pytest.mark.parametrize("count", [1, 9, 10, 11, 1000])
+def test_a_limit_that_was_asked_for_holds_of_every_batch(count: int) -> None:
+    data = many_empty(count) + compressed(0, SOUND * count, count=count)
+    batches, problems = read(data, DecompressionLimits(most_records=10))
+    assert [len(found) for _, found in batches] == [min(count, 10)] * 2
+    assert problems == [RecordProblem.TOO_MANY_RECORDS] * 2 * (count > 10)
+
+
+@pytest.mark.parametrize("codec", range(1, 5), ids=CODECS[1:])
+def test_no_sound_batch_is_cut_by_the_limit_however_well_it_packs(codec: int) -> None:
+    """Nothing in the records but that each has the next offset."""
+    items = [(offset, TIME_MS, None, None, []) for offset in range(20_000)]
+    assert len(records_in(batch_of(items, codec))) == len(items)
+
+
+def test_headers_of_a_record_are_bounded() -> None:
+    def record(headers: int) -> bytes:
+        return sized(bytes(3) + b"\1\1" + varint(headers) + b"\0\1" * headers)
+
+    few, many = record(1 << 16), record((1 << 16) + 1)
+    batches, problems = read(compressed(0, few + SOUND, count=2))
+    assert [len(found.headers) for found in batches[0][1]] == [1 << 16, 0]
+    assert problems == []
+    batches, problems = read(compressed(0, SOUND + many + SOUND, count=3))
+    assert [len(found.headers) for found in batches[0][1]] == [0]
+    assert problems == [RecordProblem.TOO_MANY_HEADERS]
+    huge = zstandard.ZstdCompressor().compress(record(10_000_000))
+    data = compressed(4, huge, count=1)
+    limits = DecompressionLimits(most_ratio=1 << 20)
+    assert peak_bytes_of(lambda: read(data, limits)) < 100 << 20

@@ -20,6 +20,7 @@ from tests.support.record_sets import (
     records_in,
     wrapped,
 )
+from tests.support.work import calls_of
 
 STEADY = settings(deadline=None)  # the first example loads a codec
 BUILDERS = {"kafka-python": LegacyRecordBatchBuilder, "aiokafka": AioMessages}
@@ -208,3 +209,28 @@ def test_an_unknown_codec_is_said(codec: int) -> None:
     batches, problems = read(wrapped(1, codec, b"abc"))
     assert (batches[0][0].codec, batches[0][1]) == ("unknown", [])
     assert problems == [RecordProblem.UNKNOWN_CODEC]
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_messages_in_few_bytes_are_bounded_by_them(magic: int) -> None:
+    message = messages_of(magic, [(0, 0, None, None, [])])
+    data = wrapped(magic, GZIP, gzip.compress(message * 50_000))
+    allowed = DecompressionLimits().allowed_records(len(data))
+    ((_, records),), problems = read(data)
+    assert len(records) == allowed < 50_000
+    assert problems == [RecordProblem.TOO_MANY_RECORDS]
+    ((_, records),), problems = read(data, DecompressionLimits(most_records=50_000))
+    assert (len(records), problems) == (50_000, [])
+    _, problems = read(data, DecompressionLimits(most_records=49_999))
+    assert problems == [RecordProblem.TOO_MANY_RECORDS]
+
+
+def test_messages_that_hold_no_records_count_too() -> None:
+    """Each is looked at, and opened."""
+    hollow = wrapped(1, GZIP, gzip.compress(b"")) * 20_000
+    data = wrapped(1, GZIP, gzip.compress(hollow))
+    allowed = DecompressionLimits().allowed_records(len(data))
+    assert allowed < 20_000
+    ((_, records),), problems = read(data)
+    assert (records, problems) == ([], [RecordProblem.TOO_MANY_RECORDS])
+    assert calls_of(lambda: read(data)) < 100 * allowed

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from kanalyze.protocol.kafka07 import parse_messages
 from kanalyze.protocol.messages07 import COUNTING_LIMITS, MessageSet07Records
-from kanalyze.protocol.record_types import DecompressionLimits
+from kanalyze.protocol.record_types import DecompressionLimits, RecordProblem
 from tests.support import kafka07 as old
+from tests.support.work import calls_of
 
 INSIDE = old.message(b"a") + old.message(b"b", magic=0)
 XERIAL = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
@@ -146,3 +147,22 @@ def test_changed_bytes_give_records_or_problems(data: bytes, draw: st.DataObject
     changed = data[:at] + bytes([draw.draw(st.integers(0, 255))]) + data[at + 1 :]
     records, problems = records_of(changed)
     assert records or problems
+
+
+def test_messages_in_few_bytes_are_bounded_read_as_well_as_counted() -> None:
+    data = old.message(gzip.compress(old.message(b"") * 50_000), codec=1)
+    allowed = DecompressionLimits().allowed_records(len(data))
+    assert count_of(data) is None
+    (batch,) = MessageSet07Records(data)
+    assert sum(1 for _ in batch.records()) < 50_000
+    assert batch.problems == [RecordProblem.TOO_MANY_RECORDS]
+    assert count_of(old.message(gzip.compress(old.message(b"") * 900), codec=1)) == 900
+    calls = calls_of(lambda: count_of(data))
+    assert calls < 40 * allowed
+
+
+def test_a_limit_of_records_that_was_asked_for_holds() -> None:
+    data = old.message(gzip.compress(old.message(b"") * 20), codec=1)
+    assert len(records_of(data)[0]) == 20
+    records, problems = records_of(data, most_records=7)
+    assert (len(records), problems) == (7, ["too_many_records"])

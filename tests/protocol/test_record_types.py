@@ -50,6 +50,7 @@ def batch(base_sequence: int | None) -> RecordBatch:
         codec="none",
         crc_ok=True,
         timestamp_type="create",
+        limits=DecompressionLimits(),
     )
     made.base_sequence = base_sequence
     return made

@@ -84,3 +84,12 @@ def test_what_makes_no_sense_is_said_in_one_line(given, text):
         parse(**given)
     assert str(raised.value).startswith(text)
     assert "\n" not in str(raised.value)
+
+
+def test_the_most_records_of_a_batch():
+    assert parse_options({"table": "records"}, {"records": ()}).max_records is None
+    tables = {"records": ("maxRecords",)}
+    assert parse_options({"table": "records", "maxrecords": "5"}, tables).max_records == 5
+    for text in ("0", "x", str(2**31), "9" * 5000):
+        with pytest.raises(UsageError, match="option maxRecords: not a number from 1 to"):
+            parse_options({"table": "records", "maxRecords": text}, tables)

@@ -286,3 +286,8 @@ def test_folders_and_globs():
     assert {Path(each.path).name[0] for each in found} == set("mbe")
     assert all(each.looked_at and each.total_bytes for each in found)
     assert [each.first_time_ns for each in found] == sorted(each.first_time_ns for each in found)
+
+
+def test_the_most_records_of_a_batch_are_the_option_s():
+    found = rows(str(path("codecs")), table="records", maxRecords="1")
+    assert {row["problem"] for row in found} == {None, "too_many_records"}
