@@ -10,11 +10,12 @@ import glob
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import unquote
 
 from kanalyze.capture.reader import CaptureReader, NotACaptureError, open_capture
 from kanalyze.capture.source import STDIN, capture_name, open_source
 from kanalyze.capture.stores import Stores
-from kanalyze.capture.urls import is_url
+from kanalyze.capture.urls import is_url, split_url
 from kanalyze.errors import CaptureError
 from kanalyze.model import Anomaly, AnomalyKind
 
@@ -30,6 +31,7 @@ __all__ = [
     "find_inputs",
     "find_readable",
     "first_packet_time_ns",
+    "local_files",
     "look_at",
 ]
 
@@ -113,6 +115,24 @@ def _left_out(error: CaptureError) -> Anomaly:
     return Anomaly(AnomalyKind.CAPTURE_UNREADABLE, detail=str(error))
 
 
+def local_files(argument: PathLike) -> list[str]:
+    """Return the files of this machine that an argument stands for, whatever they hold.
+
+    Nothing is opened. Folders and globs stand for all files in them; of URLs only ``file://``
+    stands for any. Raises OSError where a folder cannot be listed.
+    """
+    text = os.fspath(argument)
+    if is_url(text):
+        parts = split_url(text)
+        if parts.scheme.lower() != "file":
+            return []
+        text = unquote(parts.path)
+    path = Path(text)
+    if path.is_dir():
+        return _inside(path)
+    return _fitting(text) if _is_pattern(path) else [text]
+
+
 def first_packet_time_ns(path: PathLike) -> int | None:
     """Return the time of a capture's first packet; None when it has none.
 
@@ -170,13 +190,20 @@ def _expand(argument: PathLike, stores: Stores) -> list[FoundCapture]:
     try:
         path = Path(text)
         if path.is_dir():
-            inside = [str(each) for each in sorted(path.iterdir()) if each.is_file()]
-            return _captures_of(inside, text, stores)
-        if not path.exists() and glob.has_magic(text):
+            return _captures_of(_inside(path), text, stores)
+        if _is_pattern(path):
             return [FoundCapture(name) for name in _matching(text)]
     except OSError as error:
         raise CaptureError(f"{text}: {(error.strerror or str(error)).lower()}") from error
     return [FoundCapture(text)]
+
+
+def _inside(folder: Path) -> list[str]:
+    return [str(each) for each in sorted(folder.iterdir()) if each.is_file()]
+
+
+def _is_pattern(path: Path) -> bool:
+    return not path.exists() and glob.has_magic(str(path))
 
 
 def _stored(url: str, stores: Stores) -> list[FoundCapture]:
@@ -188,9 +215,13 @@ def _stored(url: str, stores: Stores) -> list[FoundCapture]:
     return [FoundCapture(each) for each in urls]
 
 
-def _matching(pattern: str) -> list[str]:
+def _fitting(pattern: str) -> list[str]:
     names = sorted(glob.glob(pattern))  # noqa: PTH207 - Path.glob takes no absolute pattern
-    found = [name for name in names if not Path(name).is_dir()]
+    return [name for name in names if not Path(name).is_dir()]
+
+
+def _matching(pattern: str) -> list[str]:
+    found = _fitting(pattern)
     if not found:
         raise CaptureError(f"{pattern}: no file has such a name")
     return found

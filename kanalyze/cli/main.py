@@ -74,6 +74,9 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _run_command(arguments: argparse.Namespace) -> None:
+    from kanalyze.cli.output_checks import check_outputs
+
+    check_outputs(arguments)
     if arguments.command == "report":
         from kanalyze.cli.report import report
 

@@ -15,6 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from kanalyze.errors import UsageError
+
 if TYPE_CHECKING:
     from types import TracebackType
 
@@ -30,9 +32,16 @@ class OutputFile:
     closed: whoever looks sees the old file or the whole new one. :meth:`abort` removes what was
     written. Standard output, pipes and devices are written as they are. All methods, and making
     one, raise OSError where the system does.
+
+    A capture is never replaced: packets that are gone are gone. Whoever wants the place removes it.
     """
 
     def __init__(self, destination: str) -> None:
+        """Begin to write.
+
+        Raises:
+            UsageError: the file that is there is a capture.
+        """
         self._target: Path | None = None
         self._partial: Path | None = None
         self._closed = False
@@ -46,6 +55,7 @@ class OutputFile:
             self._target = target
             self.file = target.open("wb")
             return
+        _check_no_capture(target, destination)
         self._target = target
         self._partial = target.with_name(f".{target.name[:200]}.{os.urandom(4).hex()}.partial")
         mode = _mode_of(target)
@@ -120,6 +130,16 @@ def _is_stream(path: Path) -> bool:
     except OSError:
         return False
     return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
+def _check_no_capture(path: Path, shown: str) -> None:
+    """Raise UsageError where there is a capture, at the end of links too; OSError as opening."""
+    if not path.is_file():
+        return
+    from kanalyze.capture.reader import is_capture  # most outputs are new
+
+    if is_capture(path):
+        raise UsageError(f"{shown}: is a capture, which is not written over: choose another name")
 
 
 def _mode_of(path: Path) -> int:
