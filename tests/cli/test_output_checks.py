@@ -228,6 +228,28 @@ def test_the_same_device_may_be_both(capsys):
     assert "Requests by API" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("given", ["a planted link", "a loop"])
+@pytest.mark.parametrize("name", WRITE)
+def test_a_link_is_replaced_by_the_output(name, given, tmp_path, capsys):
+    mine, link = tmp_path / "mine", tmp_path / "out"
+    mine.write_text("mine")
+    link.symlink_to("mine" if given == "a planted link" else "out")
+    assert main(written(name, link, BASICS)) == 0
+    assert capsys.readouterr().err == ""
+    assert not link.is_symlink()
+    assert link.stat().st_size > 100
+    assert mine.read_text() == "mine"
+
+
+def test_a_loop_among_the_inputs_is_one_line(tmp_path, capsys):
+    (tmp_path / "loop").symlink_to("loop")
+    out = tmp_path / "loop" / "out.csv"
+    assert main(["report", str(tmp_path / "loop")]) == 2
+    refused(capsys, "loop: ")
+    assert main(["requests", "-o", str(out), str(BASICS)]) == 2
+    refused(capsys, f"{out}: Too many levels of symbolic links")
+
+
 NO_FILES = {
     "all", "api", "broker", "buckets", "buffer", "client_id", "client_ip", "columns", "conf",
     "duration", "errors", "filter", "finish", "format", "group", "help", "host", "interface",
