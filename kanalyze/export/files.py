@@ -21,10 +21,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import TracebackType
 
+    from _typeshed import ReadableBuffer
+
+
 __all__ = ["STANDARD_OUTPUT", "OutputFile"]
 
 STANDARD_OUTPUT = "-"
 
+_BUFFER_BYTES = 64 << 10
 _MOST_LINKS = 40
 """As the kernel has it."""
 _NEW_MODE = 0o666
@@ -67,13 +71,13 @@ class OutputFile:
             return
         if _is_stream(target):
             self._target = target
-            self.file = target.open("wb")
+            self.file = _open(destination, os.O_WRONLY)
             return
         _check_no_capture(target, destination)
         self._target = target
         self._partial = target.with_name(f".{target.name[:200]}.{os.urandom(4).hex()}.partial")
-        with _told_as(destination):  # of the other name nobody knows
-            self.file = _create(self._partial, _mode_of(target))
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        self.file = _open(destination, flags, self._partial, _mode_of(target))
 
     def close(self) -> None:
         """Finish: flush, and give the file its name. Does nothing the second time."""
@@ -152,7 +156,7 @@ def _own_descriptor(name: str) -> int | None:
 def _duplicate(descriptor: int, shown: str) -> BinaryIO:
     """Open what is open a second time: at the same place in it, and to be closed by itself."""
     with _told_as(shown):
-        return os.fdopen(os.dup(descriptor), "wb")
+        return _buffered(os.dup(descriptor), shown)
 
 
 def _is_stream(path: Path) -> bool:
@@ -184,9 +188,32 @@ def _mode_of(path: Path) -> int:
     return _NEW_MODE if stat.S_ISLNK(found.st_mode) else stat.S_IMODE(found.st_mode)
 
 
-def _create(path: Path, mode: int) -> BinaryIO:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
-    return os.fdopen(descriptor, "wb")
+def _open(shown: str, flags: int, path: Path | None = None, mode: int = _NEW_MODE) -> BinaryIO:
+    """Open a file to be written, ``path`` where it has another name than the one that is told."""
+    with _told_as(shown):
+        return _buffered(os.open(path or shown, flags | os.O_CLOEXEC, mode), shown)
+
+
+def _buffered(descriptor: int, shown: str) -> BinaryIO:
+    return io.BufferedWriter(_NamedFile(descriptor, shown), _BUFFER_BYTES)
+
+
+class _NamedFile(io.FileIO):
+    """A file whose errors say its name: a disk that is full says nothing of itself."""
+
+    def __init__(self, descriptor: int, shown: str) -> None:
+        super().__init__(descriptor, "wb")
+        self._shown = shown
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        """Write some of it, as the system likes; return how much."""
+        with _told_as(self._shown):
+            return super().write(data)
+
+    def close(self) -> None:
+        """Close it; some file systems say only then that there is no room."""
+        with _told_as(self._shown):
+            super().close()
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import io
 import os
 import stat
@@ -199,3 +200,36 @@ def test_standard_output_stays_open(capfdbinary):
     with OutputFile("-") as output:
         output.file.write(b"two")
     assert capfdbinary.readouterr().out == b"onetwo"
+
+
+WRITE_MUCH = """
+import resource, signal, sys
+from kanalyze.export.files import OutputFile
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+output = OutputFile(sys.argv[1])
+try:
+    for _ in range(int(sys.argv[2])):
+        output.file.write(b"x" * 700)
+    output.close()
+except OSError as error:
+    print(error.errno, error.filename)
+    output.abort()
+"""
+
+
+@pytest.mark.parametrize("times", [2, 200])  # as it is closed, and before
+@pytest.mark.parametrize(
+    ("name", "number"), [("out.csv", errno.EFBIG), ("/dev/full", errno.ENOSPC)]
+)
+def test_what_cannot_be_written_is_told_with_the_name_that_was_given(tmp_path, name, number, times):
+    done = subprocess.run(
+        [sys.executable, "-c", WRITE_MUCH, name, str(times)],
+        capture_output=True,
+        check=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        text=True,
+    )
+    assert done.stdout == f"{number} {name}\n"
+    assert names(tmp_path) == []
