@@ -88,6 +88,7 @@ class Analysis:
         share: Share = EVERYTHING,
         source: Captures | None = None,
         idle_ns: int | None = None,
+        leave_out: Callable[[Anomaly], object] | None = None,
     ) -> None:
         """Set up the stages; nothing is opened yet.
 
@@ -114,6 +115,8 @@ class Analysis:
             source: what is read in place of ``captures``.
             idle_ns: silence after which a connection is given up, and its requests without a
                 response with it; None for never. For what has no end. One process heeds it.
+            leave_out: is told of each file in a folder that cannot be read, as
+                :func:`~kanalyze.capture.inputs.find_inputs` does. It is counted in any case.
 
         Raises:
             UsageError: a port, a broker, the memory or the jobs make no sense.
@@ -131,6 +134,9 @@ class Analysis:
         self._share = share
         self._source = source
         self._idle_ns = idle_ns
+        self._leave_out = leave_out
+        self._left_out: list[Anomaly] = []
+        """Files in folders that cannot be read."""
         self._workers: Workers | None = None
         self._running: Stages | None = None
         self._memory = MemoryBounds.of(max_memory_bytes)
@@ -373,6 +379,9 @@ class Analysis:
         """
         captures = self._begin()
         stages = self._stages(every_anomaly=True, share=self._share)
+        if self._left_out:
+            rows = self._anomaly_rows(self._left_out, stages, captures)
+            yield from [rows] if rows else []
         said = 0
         for step in read_steps(stages, captures, self.quality, self._share):
             of_captures = captures.anomalies[said:] if self._share.is_first else []
@@ -405,7 +414,16 @@ class Analysis:
             raise UsageError("no capture given")
         names = [item for item in self._given if isinstance(item, str)]
         files = [item for item in self._given if not isinstance(item, str)]
-        return [*(find_inputs(names, self._stores) if names else []), *files]
+        found = find_inputs(names, self._stores, self._pass_over) if names else []
+        return [*found, *files]
+
+    def _pass_over(self, anomaly: Anomaly) -> None:
+        """Take note of a file that is not read; who reads a share leaves that to the first one."""
+        if self._share.is_first:
+            self._left_out.append(anomaly)
+            self.quality.count_anomaly(anomaly.kind)
+            if self._leave_out is not None:
+                self._leave_out(anomaly)
 
     def _stages(
         self,

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DEFAULT_BUFFER_BYTES",
     "CaptureReader",
+    "DamagedCaptureError",
     "NotACaptureError",
     "is_capture",
     "open_capture",
@@ -46,6 +47,10 @@ _PCAPNG_MAGIC: Final = b"\x0a\x0d\x0d\x0a"
 
 class NotACaptureError(CaptureError):
     """It can be read, but does not begin as a capture does."""
+
+
+class DamagedCaptureError(NotACaptureError):
+    """It is compressed, and damaged at its beginning: what it was cannot be told."""
 
 
 def open_capture(
@@ -221,7 +226,7 @@ class CaptureReader:
 
             return PcapngParser(self.name, self.description)
         if self.anomalies:
-            raise NotACaptureError(f"{self.name}: {self.anomalies[0].detail}")
+            raise DamagedCaptureError(f"{self.name}: {self.anomalies[0].detail}")
         if not magic:
             raise NotACaptureError(f"{self.name}: is empty")
         raise NotACaptureError(

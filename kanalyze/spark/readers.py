@@ -173,7 +173,7 @@ def _columns(table: Table, options: Options, asked: Sequence[str]) -> tuple[Colu
 def captures_of(options: Options, stores: Stores) -> tuple[list[FoundCapture], list[Anomaly]]:
     """Return the captures that options name, by the times of their first packets, each opened once.
 
-    The anomalies are of those that were left out, where that is asked for.
+    The anomalies are of those that were left out: of folders, or where that is asked for of all.
 
     Raises:
         CaptureError: one is missing, or is none; the text names it.
@@ -183,11 +183,12 @@ def captures_of(options: Options, stores: Stores) -> tuple[list[FoundCapture], l
         raise UsageError("no capture given: load(PATH), or option path")
     if options.leave_out_unreadable:
         return find_readable(options.paths, stores)
-    found = find_inputs(options.paths, stores)
+    left_out: list[Anomaly] = []
+    found = find_inputs(options.paths, stores, left_out.append)
     for each in found:
         if not can_be_read_twice(each.path):
             raise CaptureError(f"{capture_name(each.path)}: can be read only once")
-    return [look_at(each, stores) for each in found], []
+    return [look_at(each, stores) for each in found], left_out
 
 
 def parts_of(
