@@ -10,6 +10,7 @@ import argparse
 
 import kanalyze
 from kanalyze.analysis.sizes import parse_size
+from kanalyze.cli.hints import HintingParser
 from kanalyze.errors import UsageError
 
 __all__ = ["parser"]
@@ -117,7 +118,7 @@ _FORMATS = ("table", "csv", "jsonl", "parquet")
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser; the chosen command's name is in ``command``."""
-    made = argparse.ArgumentParser(
+    made = HintingParser(
         prog="kanalyze",
         description=_DESCRIPTION,
         epilog=_EPILOG,
