@@ -546,7 +546,8 @@ def _add_end_filters(group: argparse._ArgumentGroup, what: str) -> None:
     group.add_argument(
         "--since",
         metavar="TIME",
-        help=f"only {what} from then on: ISO 8601 (UTC if without zone) or Unix seconds",
+        help=f"only {what} from then on: ISO 8601 (UTC if without zone), a time of day such as "
+        "22:46 (of the day of the first packet), or Unix seconds",
     )
     group.add_argument("--until", metavar="TIME", help=f"only {what} before then")
 

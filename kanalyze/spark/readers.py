@@ -20,6 +20,7 @@ from kanalyze.analysis.block import Ints, RowBlock, columns_of_rows
 from kanalyze.analysis.connections import CONNECTION_COLUMNS
 from kanalyze.analysis.records import RECORD_COLUMNS, VALUE_COLUMNS, RecordReader, has_records
 from kanalyze.analysis.row import COLUMNS
+from kanalyze.analysis.times import parse_time_of_day_ns
 from kanalyze.capture.inputs import can_be_read_twice, find_inputs, find_readable, look_at
 from kanalyze.capture.source import capture_name
 from kanalyze.capture.stores import Stores
@@ -90,6 +91,16 @@ class Plan:
     row_filter: RowFilter
     topic_ids: dict[bytes, str] | None
     catalog: Catalog
+
+    def __post_init__(self) -> None:
+        """Raise UsageError for a time of day: no task knows on which day an archive begins."""
+        if self.row_filter.needs_day:
+            given = [self.options.filters.get(name) for name in ("since", "until")]
+            text = next(each for each in given if each and parse_time_of_day_ns(each) is not None)
+            raise UsageError(
+                f"an archive may have many days: give {text!r} with a date "
+                "(such as 2026-01-31T22:46)"
+            )
 
     @property
     def table(self) -> Table:
