@@ -126,7 +126,8 @@ def requests(
         group: globs on group ids.
         errors: only rows with an error code.
         slower_than: only rows with a latency above it, such as ``"10ms"``.
-        since: only requests from that time on, ISO 8601 or Unix seconds.
+        since: only requests from that time on, ISO 8601 or Unix seconds; or a time of day such as
+            ``"22:46"``, of the day of the first packet.
         until: only requests before that time.
         port: ends with one of these TCP ports are taken for brokers.
         topic_ids: a file with names of topics by id, for those that the captures tell none; see

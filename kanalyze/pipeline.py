@@ -28,7 +28,7 @@ from kanalyze.analysis.row_batches import BatchMaker
 from kanalyze.analysis.row_columns import COLUMN_APIS
 from kanalyze.analysis.rows import RowMaker
 from kanalyze.analysis.topics import TopicNames
-from kanalyze.capture.inputs import FoundCapture, find_inputs
+from kanalyze.capture.inputs import FoundCapture, find_inputs, look_at
 from kanalyze.capture.merge import MergedCaptures
 from kanalyze.capture.stores import Stores
 from kanalyze.connection.reader import MessageReader
@@ -88,6 +88,7 @@ class Analysis:
         share: Share = EVERYTHING,
         source: Captures | None = None,
         idle_ns: int | None = None,
+        leave_out: Callable[[Anomaly], object] | None = None,
     ) -> None:
         """Set up the stages; nothing is opened yet.
 
@@ -114,6 +115,8 @@ class Analysis:
             source: what is read in place of ``captures``.
             idle_ns: silence after which a connection is given up, and its requests without a
                 response with it; None for never. For what has no end. One process heeds it.
+            leave_out: is told of each file in a folder that cannot be read, as
+                :func:`~kanalyze.capture.inputs.find_inputs` does. It is counted in any case.
 
         Raises:
             UsageError: a port, a broker, the memory or the jobs make no sense.
@@ -131,6 +134,9 @@ class Analysis:
         self._share = share
         self._source = source
         self._idle_ns = idle_ns
+        self._leave_out = leave_out
+        self._left_out: list[Anomaly] = []
+        """Files in folders that cannot be read."""
         self._workers: Workers | None = None
         self._running: Stages | None = None
         self._memory = MemoryBounds.of(max_memory_bytes)
@@ -217,8 +223,8 @@ class Analysis:
             yield from self._rows_of(step.exchanges, maker)
             return
         batch = batches.batch(step.exchanges, step.turns, step.columns)
-        if not self._filter.passes_all:
-            batch = RowBatch(list(filter(self._filter.matches, batch.rows())))
+        if not self._row_filter.passes_all:
+            batch = RowBatch(list(filter(self._row_filter.matches, batch.rows())))
         if len(batch):
             yield batch
 
@@ -332,8 +338,8 @@ class Analysis:
             for first in range(0, len(step.exchanges), _ROWS_AT_ONCE):
                 some = step.exchanges[first : first + _ROWS_AT_ONCE]
                 pairs = [(exchange, maker.row(exchange)) for exchange in some]
-                if not self._filter.passes_all:
-                    pairs = [pair for pair in pairs if self._filter.matches(pair[1])]
+                if not self._row_filter.passes_all:
+                    pairs = [pair for pair in pairs if self._row_filter.matches(pair[1])]
                 if pairs:
                     yield pairs
 
@@ -346,8 +352,8 @@ class Analysis:
     def _rows_of(self, exchanges: Sequence[Exchange], maker: RowMaker) -> Iterator[RowBatch]:
         for first in range(0, len(exchanges), _ROWS_AT_ONCE):
             rows = [maker.row(exchange) for exchange in exchanges[first : first + _ROWS_AT_ONCE]]
-            if not self._filter.passes_all:
-                rows = list(filter(self._filter.matches, rows))
+            if not self._row_filter.passes_all:
+                rows = list(filter(self._row_filter.matches, rows))
             if rows:
                 yield RowBatch(rows)
 
@@ -361,7 +367,7 @@ class Analysis:
         stages = self._stages(connections=True, share=self._share)
         for step in read_steps(stages, captures, self.quality, self._share):
             rows = [self._connection_row(ended, captures) for ended in step.ended]
-            wanted = [row for row in rows if self._filter.matches_connection(row)]
+            wanted = [row for row in rows if self._row_filter.matches_connection(row)]
             if wanted:
                 yield wanted
 
@@ -373,6 +379,9 @@ class Analysis:
         """
         captures = self._begin()
         stages = self._stages(every_anomaly=True, share=self._share)
+        if self._left_out:
+            rows = self._anomaly_rows(self._left_out, stages, captures)
+            yield from [rows] if rows else []
         said = 0
         for step in read_steps(stages, captures, self.quality, self._share):
             of_captures = captures.anomalies[said:] if self._share.is_first else []
@@ -385,7 +394,22 @@ class Analysis:
         self, anomalies: Sequence[Anomaly], stages: Stages, captures: Captures
     ) -> list[AnomalyRow]:
         rows = [self._anomaly_row(anomaly, stages, captures) for anomaly in anomalies]
-        return [row for row in rows if self._filter.matches_anomaly(row)]
+        return [row for row in rows if self._row_filter.matches_anomaly(row)]
+
+    @property
+    def _row_filter(self) -> RowFilter:
+        """The filter; where it has times of day, on the day of the first packet."""
+        if self._filter.needs_day and (first_ns := self._first_time_ns()) is not None:
+            self._filter = self._filter.on_day_of(first_ns)
+        return self._filter
+
+    def _first_time_ns(self) -> int | None:
+        """Return the time of the first packet; None where there is none, or none so far."""
+        if self._captures is None or not self._captures.can_be_read_again:
+            return self.quality.first_time_ns
+        named = (each for each in self._inputs if isinstance(each, FoundCapture))
+        times = (look_at(each, self._stores).first_time_ns for each in named)
+        return next((time_ns for time_ns in times if time_ns is not None), None)
 
     # -- stages -----------------------------------------------------------------------------------
 
@@ -405,7 +429,16 @@ class Analysis:
             raise UsageError("no capture given")
         names = [item for item in self._given if isinstance(item, str)]
         files = [item for item in self._given if not isinstance(item, str)]
-        return [*(find_inputs(names, self._stores) if names else []), *files]
+        found = find_inputs(names, self._stores, self._pass_over) if names else []
+        return [*found, *files]
+
+    def _pass_over(self, anomaly: Anomaly) -> None:
+        """Take note of a file that is not read; who reads a share leaves that to the first one."""
+        if self._share.is_first:
+            self._left_out.append(anomaly)
+            self.quality.count_anomaly(anomaly.kind)
+            if self._leave_out is not None:
+                self._leave_out(anomaly)
 
     def _stages(
         self,

@@ -9,11 +9,17 @@ something that a row does not have (a null client id, say) does not hold.
 
 from __future__ import annotations
 
+from copy import copy
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from kanalyze.analysis.times import parse_duration_ns, parse_time_ns
+from kanalyze.analysis.times import (
+    NS_PER_DAY,
+    parse_duration_ns,
+    parse_time_ns,
+    parse_time_of_day_ns,
+)
 from kanalyze.errors import UsageError
 
 if TYPE_CHECKING:
@@ -82,9 +88,11 @@ class RowFilter:
         "errors_only",
         "groups",
         "since_ns",
+        "since_of_day_ns",
         "slower_than_ns",
         "topics",
         "until_ns",
+        "until_of_day_ns",
     )
 
     def __init__(
@@ -101,6 +109,8 @@ class RowFilter:
         slower_than_ns: int | None = None,
         since_ns: int | None = None,
         until_ns: int | None = None,
+        since_of_day_ns: int | None = None,
+        until_of_day_ns: int | None = None,
     ) -> None:
         """Make a filter.
 
@@ -118,6 +128,8 @@ class RowFilter:
             since_ns: only requests that began at this time or later; a response without a request
                 counts by its own beginning.
             until_ns: only requests that began before this time.
+            since_of_day_ns: a time of day in place of ``since_ns``; see :meth:`on_day_of`.
+            until_of_day_ns: the same for ``until_ns``.
         """
         self.api_names = api_names
         self.api_keys = api_keys
@@ -130,7 +142,12 @@ class RowFilter:
         self.slower_than_ns = slower_than_ns
         self.since_ns = since_ns
         self.until_ns = until_ns
-        self._checks = tuple(check for is_set, check in _CHECKS if is_set(self))
+        self.since_of_day_ns = since_of_day_ns
+        self.until_of_day_ns = until_of_day_ns
+        self._checks = self._chosen_checks()
+
+    def _chosen_checks(self) -> tuple[_Check, ...]:
+        return tuple(check for is_set, check in _CHECKS if is_set(self))
 
     @classmethod
     def parse(
@@ -154,8 +171,11 @@ class RowFilter:
         there are to keys (None: any name is taken). ``client_ips`` are addresses or networks
         such as ``10.0.0.0/8``; ``brokers`` as :func:`parse_broker` reads them; ``slower_than`` a
         duration with a unit; ``since`` and ``until`` as
-        :func:`~kanalyze.analysis.times.parse_time_ns` reads them. Raises UsageError.
+        :func:`~kanalyze.analysis.times.parse_time_ns` reads them, or a time of day. Raises
+        UsageError.
         """
+        since_of_day_ns = None if since is None else parse_time_of_day_ns(since)
+        until_of_day_ns = None if until is None else parse_time_of_day_ns(until)
         asked = tuple(apis)
         names = [text for text in asked if not _is_number(text)]
         return cls(
@@ -168,14 +188,41 @@ class RowFilter:
             groups=tuple(groups),
             errors_only=errors_only,
             slower_than_ns=None if slower_than is None else parse_duration_ns(slower_than),
-            since_ns=None if since is None else parse_time_ns(since),
-            until_ns=None if until is None else parse_time_ns(until),
+            since_ns=_time_ns(since, since_of_day_ns),
+            until_ns=_time_ns(until, until_of_day_ns),
+            since_of_day_ns=since_of_day_ns,
+            until_of_day_ns=until_of_day_ns,
         )
 
     @property
     def passes_all(self) -> bool:
         """Whether there is no condition at all."""
-        return not self._checks
+        return not self._checks and not self.needs_day
+
+    @property
+    def needs_day(self) -> bool:
+        """Whether a time of day was given: before rows are matched a day has to be known."""
+        return (self.since_of_day_ns, self.until_of_day_ns) != (None, None)
+
+    def on_day_of(self, first_ns: int) -> RowFilter:
+        """Return this filter with times of day as times of the day that packets begin on.
+
+        ``first_ns`` is the Unix time of the first packet; days are those of UTC. A time of day
+        that is more than 12 hours before it is of the next day, and so is an end that would not
+        come after the begin.
+        """
+        if not self.needs_day:
+            return self
+        found = copy(self)
+        if self.since_of_day_ns is not None:
+            found.since_ns = _on_day(self.since_of_day_ns, first_ns)
+        if self.until_of_day_ns is not None:
+            found.until_ns = _on_day(self.until_of_day_ns, first_ns)
+            if found.since_ns is not None and found.until_ns <= found.since_ns:
+                found.until_ns += NS_PER_DAY
+        found.since_of_day_ns = found.until_of_day_ns = None
+        found._checks = found._chosen_checks()
+        return found
 
     def matches(self, row: Row) -> bool:
         """Return whether a row meets every condition."""
@@ -222,6 +269,15 @@ class RowFilter:
 
 def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit()
+
+
+def _time_ns(text: str | None, of_day_ns: int | None) -> int | None:
+    return None if text is None or of_day_ns is not None else parse_time_ns(text)
+
+
+def _on_day(of_day_ns: int, first_ns: int) -> int:
+    time_ns = first_ns // NS_PER_DAY * NS_PER_DAY + of_day_ns
+    return time_ns if first_ns - time_ns <= NS_PER_DAY // 2 else time_ns + NS_PER_DAY
 
 
 def _known_api(name: str, api_names: Mapping[str, int] | None) -> str:

@@ -11,11 +11,19 @@ from datetime import UTC, datetime, timedelta
 
 from kanalyze.errors import UsageError
 
-__all__ = ["format_time", "parse_duration_ns", "parse_time_ns"]
+__all__ = [
+    "NS_PER_DAY",
+    "format_time",
+    "parse_duration_ns",
+    "parse_time_ns",
+    "parse_time_of_day_ns",
+]
 
 _NS_PER_S = 1_000_000_000
+NS_PER_DAY = 86_400 * _NS_PER_S
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ISO_FRACTION = re.compile(r"(.*[T ]\d\d:?\d\d:?\d\d)[.,](\d+)(.*)", re.ASCII)
+_TIME_OF_DAY = re.compile(r"([01]\d|2[0-3]):([0-5]\d)(?::([0-5]\d)(?:[.,](\d{1,9}))?)?Z?", re.ASCII)
 _UNIX_SECONDS = re.compile(r"\d{1,12}(\.\d{1,9})?", re.ASCII)
 _DURATION = re.compile(r"(\d{1,15}(?:\.\d{1,15})?)\s*(ns|us|\u00b5s|ms|s|m|min|h)", re.ASCII)
 _UNIT_NS = {
@@ -57,12 +65,26 @@ def parse_time_ns(text: str) -> int:
         moment = None
     if moment is None or len(digits) > 9:
         raise UsageError(
-            f"not a time: {text!r} (ISO 8601 such as 2026-01-31T09:30:00.5Z, or Unix seconds)"
+            f"not a time: {text!r} (ISO 8601 such as 2026-01-31T09:30:00.5Z, a time of day such as "
+            "09:30, or Unix seconds)"
         )
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     seconds = (moment - _EPOCH) // timedelta(seconds=1)
     return seconds * _NS_PER_S + int(digits.ljust(9, "0"))
+
+
+def parse_time_of_day_ns(text: str) -> int | None:
+    """Return the nanoseconds since midnight that ``09:30`` or ``09:30:00.5`` says, in UTC.
+
+    None for anything else, such as a time with its date.
+    """
+    match = _TIME_OF_DAY.fullmatch(text.strip())
+    if match is None:
+        return None
+    hours, minutes, seconds, digits = match.groups(default="0")
+    whole = (int(hours) * 60 + int(minutes)) * 60 + int(seconds)
+    return whole * _NS_PER_S + int(digits.ljust(9, "0"))
 
 
 def parse_duration_ns(text: str) -> int:

@@ -8,18 +8,25 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from urllib.parse import unquote
 
-from kanalyze.capture.reader import CaptureReader, NotACaptureError, open_capture
-from kanalyze.capture.source import STDIN, capture_name, open_source
+from kanalyze.capture.reader import (
+    CaptureReader,
+    DamagedCaptureError,
+    NotACaptureError,
+    open_capture,
+)
+from kanalyze.capture.source import STDIN, capture_name
 from kanalyze.capture.stores import Stores
-from kanalyze.capture.urls import is_url
+from kanalyze.capture.urls import is_url, split_url
 from kanalyze.errors import CaptureError
 from kanalyze.model import Anomaly, AnomalyKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from kanalyze.capture.source import PathLike
 
@@ -30,10 +37,19 @@ __all__ = [
     "find_inputs",
     "find_readable",
     "first_packet_time_ns",
+    "has_capture_name",
+    "local_files",
     "look_at",
+    "may_be_a_capture",
 ]
 
 _PEEK_BYTES: Final = 64 << 10
+_CAPTURE_NAME: Final = re.compile(
+    r"\.(pcap|pcapng|cap|ntar|dmp)\d*(\.\d+)?(\.(gz|bz2|xz|zst|lz4))*$", re.IGNORECASE
+)
+"""With a number behind it where ``tcpdump -C`` or a rotation of logs wrote it."""
+
+_LeaveOut: TypeAlias = "Callable[[Anomaly], object]"
 
 
 class FoundCapture(NamedTuple):
@@ -57,7 +73,11 @@ def find_captures(arguments: Sequence[PathLike]) -> list[str]:
     return [found.path for found in find_inputs(arguments)]
 
 
-def find_inputs(arguments: Sequence[PathLike], stores: Stores | None = None) -> list[FoundCapture]:
+def find_inputs(
+    arguments: Sequence[PathLike],
+    stores: Stores | None = None,
+    leave_out: Callable[[Anomaly], object] | None = None,
+) -> list[FoundCapture]:
     """Return the captures that the arguments name, each once, by the time of their first packet.
 
     An argument is a file, a folder (all captures directly in it, told by their content), a glob,
@@ -65,10 +85,14 @@ def find_inputs(arguments: Sequence[PathLike], stores: Stores | None = None) -> 
     that cannot be read twice (a named pipe). Captures without a packet come last. Each is opened
     once, for its first packet; a single file not at all.
 
+    ``leave_out`` is given an anomaly for each file in a folder that is passed over though it cannot
+    be read, or has the name of a capture; its text names the file.
+
     Raises :class:`CaptureError` when an argument names nothing that can be read as a capture.
     """
     stores = Stores() if stores is None else stores
-    named = (found for argument in arguments for found in _expand(argument, stores))
+    tell = _ignore if leave_out is None else leave_out
+    named = (found for argument in arguments for found in _expand(argument, stores, tell))
     captures = list(_distinct(named))
     if not captures:
         raise CaptureError("no capture given")
@@ -95,7 +119,7 @@ def find_readable(
     left_out: list[Anomaly] = []
     for argument in arguments:
         try:
-            named += _expand(argument, stores)
+            named += _expand(argument, stores, left_out.append)
         except CaptureError as error:
             left_out.append(_left_out(error))
     captures = []
@@ -109,8 +133,30 @@ def find_readable(
     return sorted(captures, key=_order), left_out
 
 
+def _ignore(_: Anomaly) -> None:
+    """Let nobody know."""
+
+
 def _left_out(error: CaptureError) -> Anomaly:
     return Anomaly(AnomalyKind.CAPTURE_UNREADABLE, detail=str(error))
+
+
+def local_files(argument: PathLike) -> list[str]:
+    """Return the files of this machine that an argument stands for, whatever they hold.
+
+    Nothing is opened. Folders and globs stand for all files in them; of URLs only ``file://``
+    stands for any. Raises OSError where a folder cannot be listed.
+    """
+    text = os.fspath(argument)
+    if is_url(text):
+        parts = split_url(text)
+        if parts.scheme.lower() != "file":
+            return []
+        text = unquote(parts.path)
+    path = Path(text)
+    if path.is_dir():
+        return _inside(path)
+    return _fitting(text) if _is_pattern(path) else [text]
 
 
 def first_packet_time_ns(path: PathLike) -> int | None:
@@ -161,58 +207,93 @@ def _distinct(captures: Iterable[FoundCapture]) -> Iterator[FoundCapture]:
             yield found
 
 
-def _expand(argument: PathLike, stores: Stores) -> list[FoundCapture]:
+def _expand(argument: PathLike, stores: Stores, leave_out: _LeaveOut) -> list[FoundCapture]:
     text = os.fspath(argument)
     if text == STDIN:
         return [FoundCapture(text)]
     if is_url(text):
-        return _stored(text, stores)
+        return _stored(text, stores, leave_out)
     try:
         path = Path(text)
         if path.is_dir():
-            inside = [str(each) for each in sorted(path.iterdir()) if each.is_file()]
-            return _captures_of(inside, text, stores)
-        if not path.exists() and glob.has_magic(text):
+            return _captures_of(_inside(path), text, stores, leave_out)
+        if _is_pattern(path):
             return [FoundCapture(name) for name in _matching(text)]
     except OSError as error:
         raise CaptureError(f"{text}: {(error.strerror or str(error)).lower()}") from error
     return [FoundCapture(text)]
 
 
-def _stored(url: str, stores: Stores) -> list[FoundCapture]:
+def _inside(folder: Path) -> list[str]:
+    """Return the files directly in a folder, and links to what is not there."""
+    return [
+        str(each)
+        for each in sorted(folder.iterdir())
+        if each.is_file() or (each.is_symlink() and not each.exists())
+    ]
+
+
+def _is_pattern(path: Path) -> bool:
+    return not path.exists() and glob.has_magic(str(path))
+
+
+def _stored(url: str, stores: Stores, leave_out: _LeaveOut) -> list[FoundCapture]:
     urls, is_folder = stores.expand(url)
     if is_folder:
-        return _captures_of(urls, capture_name(url), stores)
+        return _captures_of(urls, capture_name(url), stores, leave_out)
     if not urls:
         raise CaptureError(f"{capture_name(url)}: no file has such a name")
     return [FoundCapture(each) for each in urls]
 
 
-def _matching(pattern: str) -> list[str]:
+def _fitting(pattern: str) -> list[str]:
     names = sorted(glob.glob(pattern))  # noqa: PTH207 - Path.glob takes no absolute pattern
-    found = [name for name in names if not Path(name).is_dir()]
+    return [name for name in names if not Path(name).is_dir()]
+
+
+def _matching(pattern: str) -> list[str]:
+    found = _fitting(pattern)
     if not found:
         raise CaptureError(f"{pattern}: no file has such a name")
     return found
 
 
-def _captures_of(paths: Iterable[str], folder: str, stores: Stores) -> list[FoundCapture]:
-    """Keep what begins as a capture does; what cannot be opened is none."""
-    found = [capture for path in paths if (capture := _look_inside(path, stores)) is not None]
+def _captures_of(
+    paths: Iterable[str], folder: str, stores: Stores, leave_out: _LeaveOut
+) -> list[FoundCapture]:
+    """Keep what begins as a capture does; tell of what looks like one and cannot be read."""
+    found: list[FoundCapture] = []
+    reasons: list[str] = []
+    for path in paths:
+        try:
+            found.append(look_at(FoundCapture(path), stores))
+        except CaptureError as error:
+            if may_be_a_capture(path, error):
+                reasons.append(str(error))
+                leave_out(_left_out(error))
     if not found:
-        raise CaptureError(f"{folder}: no capture in this folder")
+        raise CaptureError(f"{folder}: no capture in this folder{_why_none(reasons)}")
     return found
 
 
-def _look_inside(path: str, stores: Stores) -> FoundCapture | None:
-    try:
-        source = open_source(path, stores=stores)
-    except CaptureError:
-        return None
-    try:
-        reader = CaptureReader(source, _PEEK_BYTES)
-        return FoundCapture(path, True, _first_time(reader), reader.total_bytes)
-    except NotACaptureError:
-        return None
-    finally:
-        source.close()
+def _why_none(reasons: Sequence[str]) -> str:
+    if not reasons:
+        return ""
+    others = f", and {len(reasons) - 1} more" if len(reasons) > 1 else ""
+    return f" that can be read: {reasons[0]}{others}"
+
+
+def may_be_a_capture(path: str, error: CaptureError) -> bool:
+    """Tell whether a file that could not be read as a capture may be one, or is meant to be.
+
+    ``error`` is what became of looking at it. What can be read to its beginning and begins as
+    something else is none, unless it has the name of one.
+    """
+    is_other = isinstance(error, NotACaptureError) and not isinstance(error, DamagedCaptureError)
+    return not is_other or has_capture_name(path)
+
+
+def has_capture_name(path: str) -> bool:
+    """Tell whether a path or a URL ends as those of captures do."""
+    name = path.partition("?")[0] if is_url(path) else path
+    return _CAPTURE_NAME.search(name) is not None

@@ -8,12 +8,13 @@ The content decides the format: pcap or pcapng, either of them compressed, once.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from kanalyze.capture.compressed import DamagedDataError, DecompressedSource, compression_name
 from kanalyze.capture.description import Description
 from kanalyze.capture.pcap import PCAP_MAGICS, PcapParser
-from kanalyze.capture.source import open_source
+from kanalyze.capture.source import FileSource, open_source
 from kanalyze.errors import CaptureError
 from kanalyze.model import Anomaly, AnomalyKind
 
@@ -23,26 +24,33 @@ if TYPE_CHECKING:
 
     from kanalyze.capture.description import CaptureInterface, Comment, DecryptionSecrets
     from kanalyze.capture.records import CaptureParser, Parsed
-    from kanalyze.capture.source import BinaryFile, ByteSource, FileSource, PathLike
+    from kanalyze.capture.source import BinaryFile, ByteSource, PathLike
     from kanalyze.capture.stores import Stores
     from kanalyze.model import PacketBatch
 
 __all__ = [
     "DEFAULT_BUFFER_BYTES",
     "CaptureReader",
+    "DamagedCaptureError",
     "NotACaptureError",
+    "is_capture",
     "open_capture",
 ]
 
 DEFAULT_BUFFER_BYTES: Final = 8 << 20
 MIN_BUFFER_BYTES: Final = 64
 """The least that a buffer is made with: the headers that begin a file fit."""
+_LOOK_BYTES: Final = 4 << 10
 _MAGIC_BYTES: Final = 4
 _PCAPNG_MAGIC: Final = b"\x0a\x0d\x0d\x0a"
 
 
 class NotACaptureError(CaptureError):
     """It can be read, but does not begin as a capture does."""
+
+
+class DamagedCaptureError(NotACaptureError):
+    """It is compressed, and damaged at its beginning: what it was cannot be told."""
 
 
 def open_capture(
@@ -68,6 +76,21 @@ def open_capture(
     except BaseException:
         source.close()
         raise
+
+
+def is_capture(path: PathLike) -> bool:
+    """Tell whether a file begins as a capture does, compressed or not, cut short or not.
+
+    Raises OSError where it cannot be opened.
+    """
+    with Path(path).open("rb", buffering=0) as file:
+        try:
+            CaptureReader(FileSource(file, str(path), owned=False), _LOOK_BYTES)
+        except NotACaptureError:
+            return False
+        except CaptureError:
+            pass  # it begins as one, and is no whole one
+    return True
 
 
 class CaptureReader:
@@ -203,7 +226,7 @@ class CaptureReader:
 
             return PcapngParser(self.name, self.description)
         if self.anomalies:
-            raise NotACaptureError(f"{self.name}: {self.anomalies[0].detail}")
+            raise DamagedCaptureError(f"{self.name}: {self.anomalies[0].detail}")
         if not magic:
             raise NotACaptureError(f"{self.name}: is empty")
         raise NotACaptureError(

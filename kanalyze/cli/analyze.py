@@ -10,6 +10,7 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from kanalyze.cli.main import tell
 from kanalyze.library import make_filter, read_topic_ids
 from kanalyze.pipeline import Analysis
 from kanalyze.protocol.catalog import Catalog
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kanalyze.connection.kafka import Keep
+    from kanalyze.model import Anomaly
 
 __all__ = ["analysis_of", "filters_of", "progress_bar"]
 
@@ -36,6 +38,7 @@ _FILTERS = {
     "until": "until",
 }
 """Conditions of a filter, and the arguments that give them."""
+_MOST_TOLD = 10
 _PATIENCE_S = 1.0
 _REFRESH_S = 0.1
 
@@ -63,8 +66,23 @@ def analysis_of(
         ports=arguments.port,
         brokers=arguments.broker,
         topic_ids=read_topic_ids(arguments.topic_ids) if arguments.topic_ids else None,
+        leave_out=_TellsOfFew(),
         **{name: value for name, value in given.items() if value is not None},
     )
+
+
+class _TellsOfFew:
+    """Tells of files that are left out, a line each, and of many that there are more."""
+
+    def __init__(self) -> None:
+        self._told = 0
+
+    def __call__(self, anomaly: Anomaly) -> None:
+        self._told += 1
+        if self._told <= _MOST_TOLD:
+            tell(f"left out: {anomaly.detail}")
+        elif self._told == _MOST_TOLD + 1:
+            tell("more files are left out; kanalyze anomalies --kind capture_unreadable lists them")
 
 
 def filters_of(arguments: argparse.Namespace) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import argparse
 
 import kanalyze
 from kanalyze.analysis.sizes import parse_size
+from kanalyze.cli.hints import HintingParser
 from kanalyze.errors import UsageError
 
 __all__ = ["parser"]
@@ -118,7 +119,7 @@ _FORMATS = ("table", "csv", "jsonl", "parquet")
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser; the chosen command's name is in ``command``."""
-    made = argparse.ArgumentParser(
+    made = HintingParser(
         prog="kanalyze",
         description=_DESCRIPTION,
         epilog=_EPILOG,
@@ -554,7 +555,8 @@ def _add_end_filters(group: argparse._ArgumentGroup, what: str) -> None:
     group.add_argument(
         "--since",
         metavar="TIME",
-        help=f"only {what} from then on: ISO 8601 (UTC if without zone) or Unix seconds",
+        help=f"only {what} from then on: ISO 8601 (UTC if without zone), a time of day such as "
+        "22:46 (of the day of the first packet), or Unix seconds",
     )
     group.add_argument("--until", metavar="TIME", help=f"only {what} before then")
 

@@ -6,6 +6,7 @@ when interrupted. This module must not import anything slow before it knows the 
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import sys
@@ -24,6 +25,7 @@ __all__ = ["main", "run", "tell"]
 FAILED = 2
 INTERRUPTED = 130
 
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _OBJECTS_BETWEEN_COLLECTIONS = 100_000
 
 
@@ -74,6 +76,9 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _run_command(arguments: argparse.Namespace) -> None:
+    from kanalyze.cli.output_checks import check_outputs
+
+    check_outputs(arguments)
     if arguments.command == "report":
         from kanalyze.cli.report import report
 
@@ -130,7 +135,9 @@ def tell(text: str) -> None:
 
 def _os_error_text(error: OSError) -> str:
     reason = error.strerror or str(error) or type(error).__name__
-    return f"{error.filename}: {reason}" if error.filename else reason
+    # Other files say their names themselves, what is printed goes to one that does not.
+    name = error.filename or ("standard output" if error.errno in _FULL else None)
+    return f"{name}: {reason}" if name else reason
 
 
 def _tolerant(stream: TextIO | None) -> TextIO:

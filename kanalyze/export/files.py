@@ -11,16 +11,28 @@ import io
 import os
 import stat
 import sys
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from kanalyze.errors import UsageError
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import TracebackType
+
+    from _typeshed import ReadableBuffer
+
 
 __all__ = ["STANDARD_OUTPUT", "OutputFile"]
 
 STANDARD_OUTPUT = "-"
+
+_BUFFER_BYTES = 64 << 10
+_MOST_LINKS = 40
+"""As the kernel has it."""
+_NEW_MODE = 0o666
+"""Less what the umask says."""
 
 
 class OutputFile:
@@ -30,9 +42,20 @@ class OutputFile:
     closed: whoever looks sees the old file or the whole new one. :meth:`abort` removes what was
     written. Standard output, pipes and devices are written as they are. All methods, and making
     one, raise OSError where the system does.
+
+    A symbolic link is replaced, not followed: somebody else may have made it, to have another file
+    written over. One that stands for a file that this process has open (``/dev/stdout``) is that
+    file.
+
+    A capture is never replaced: packets that are gone are gone. Whoever wants the place removes it.
     """
 
     def __init__(self, destination: str) -> None:
+        """Begin to write.
+
+        Raises:
+            UsageError: the file that is there is a capture.
+        """
         self._target: Path | None = None
         self._partial: Path | None = None
         self._closed = False
@@ -40,20 +63,21 @@ class OutputFile:
             self.file: BinaryIO = _standard_output()
             """What is written to."""
             return
-        # Through symbolic links: the file they point to is what is replaced.
-        target = Path(destination).resolve()
+        target = Path(destination)
+        descriptor = _own_descriptor(destination)
+        if descriptor is not None:
+            self._target = target
+            self.file = _duplicate(descriptor, destination)
+            return
         if _is_stream(target):
             self._target = target
-            self.file = target.open("wb")
+            self.file = _open(destination, os.O_WRONLY)
             return
+        _check_no_capture(target, destination)
         self._target = target
         self._partial = target.with_name(f".{target.name[:200]}.{os.urandom(4).hex()}.partial")
-        mode = _mode_of(target)
-        try:
-            self.file = _create(self._partial, mode)
-        except OSError as error:
-            # Of the other name nobody knows.
-            raise OSError(error.errno, error.strerror, str(target)) from error
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        self.file = _open(destination, flags, self._partial, _mode_of(target))
 
     def close(self) -> None:
         """Finish: flush, and give the file its name. Does nothing the second time."""
@@ -66,7 +90,8 @@ class OutputFile:
         try:
             self.file.close()
             if self._partial is not None:
-                self._partial.replace(self._target)
+                with _told_as(str(self._target)):
+                    self._partial.replace(self._target)
         except OSError:
             self._remove()
             raise
@@ -114,25 +139,87 @@ def _standard_output() -> BinaryIO:
     return output
 
 
+def _own_descriptor(name: str) -> int | None:
+    """Return which open file of this process a name stands for, as ``/dev/fd/3`` does; or None."""
+    own = (os.path.realpath("/proc/self/fd"), "/dev/fd")
+    for _ in range(_MOST_LINKS):
+        folder, last = os.path.split(name)
+        if last.isascii() and last.isdigit() and os.path.realpath(folder) in own:
+            return int(last)
+        try:
+            name = os.path.join(folder, os.readlink(name))  # noqa: PTH115, PTH118 - as texts
+        except OSError:
+            return None
+    return None
+
+
+def _duplicate(descriptor: int, shown: str) -> BinaryIO:
+    """Open what is open a second time: at the same place in it, and to be closed by itself."""
+    with _told_as(shown):
+        return _buffered(os.dup(descriptor), shown)
+
+
 def _is_stream(path: Path) -> bool:
     try:
-        mode = path.stat().st_mode
+        mode = path.lstat().st_mode
     except OSError:
         return False
-    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode))
+
+
+def _check_no_capture(path: Path, shown: str) -> None:
+    """Raise UsageError where there is a capture, at the end of links too; OSError as opening."""
+    if not path.is_file():
+        return
+    from kanalyze.capture.reader import is_capture  # most outputs are new
+
+    if is_capture(path):
+        raise UsageError(f"{shown}: is a capture, which is not written over: choose another name")
 
 
 def _mode_of(path: Path) -> int:
-    """Return the permissions that a file in this place gets."""
-    try:
-        found = path.stat()
-    except FileNotFoundError:
-        return 0o666
-    if stat.S_ISDIR(found.st_mode):
+    """Return the permissions that a file in this place gets: those of one that it replaces."""
+    if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    return stat.S_IMODE(found.st_mode)
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return _NEW_MODE
+    return _NEW_MODE if stat.S_ISLNK(found.st_mode) else stat.S_IMODE(found.st_mode)
 
 
-def _create(path: Path, mode: int) -> BinaryIO:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
-    return os.fdopen(descriptor, "wb")
+def _open(shown: str, flags: int, path: Path | None = None, mode: int = _NEW_MODE) -> BinaryIO:
+    """Open a file to be written, ``path`` where it has another name than the one that is told."""
+    with _told_as(shown):
+        return _buffered(os.open(path or shown, flags | os.O_CLOEXEC, mode), shown)
+
+
+def _buffered(descriptor: int, shown: str) -> BinaryIO:
+    return io.BufferedWriter(_NamedFile(descriptor, shown), _BUFFER_BYTES)
+
+
+class _NamedFile(io.FileIO):
+    """A file whose errors say its name: a disk that is full says nothing of itself."""
+
+    def __init__(self, descriptor: int, shown: str) -> None:
+        super().__init__(descriptor, "wb")
+        self._shown = shown
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        """Write some of it, as the system likes; return how much."""
+        with _told_as(self._shown):
+            return super().write(data)
+
+    def close(self) -> None:
+        """Close it; some file systems say only then that there is no room."""
+        with _told_as(self._shown):
+            super().close()
+
+
+@contextmanager
+def _told_as(name: str) -> Iterator[None]:
+    """Let what the system says of a file say this name of it."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, name) from error

@@ -18,7 +18,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from pyarrow import ArrowException
 from pyarrow.fs import FileSystem, FileType
 
-from kanalyze.capture.inputs import FoundCapture, can_be_read_twice, look_at
+from kanalyze.capture.inputs import (
+    FoundCapture,
+    can_be_read_twice,
+    has_capture_name,
+    look_at,
+    may_be_a_capture,
+)
 from kanalyze.capture.source import STDIN, capture_name
 from kanalyze.capture.stores import Stores
 from kanalyze.capture.urls import is_url, shown_url
@@ -28,11 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 __all__ = ["InputFile", "Selection", "find_files", "select"]
-
-_CAPTURE_NAME: Final = re.compile(
-    r"\.(pcap|pcapng|cap|ntar|dmp)\d*(\.(gz|bz2|xz|zst|lz4))?$", re.IGNORECASE
-)
-"""With a number behind it where ``tcpdump -C`` wrote it."""
 
 _HADOOP_S3: Final = re.compile(r"^s3[an]://")
 
@@ -127,13 +128,13 @@ def _expanded(argument: str, stores: Stores) -> Iterator[str]:
         raise CaptureError("standard input: cannot be read by several tasks")
     if is_url(argument):
         paths, is_folder = stores.expand(argument)
-        yield from (path for path in paths if not is_folder or _may_be_a_capture(path, stores))
+        yield from (path for path in paths if not is_folder or _is_read(path, stores))
         return
     try:
         folder = Path(argument)
         if folder.is_dir():
             inside = sorted(str(each) for each in folder.iterdir() if each.is_file())
-            yield from (path for path in inside if _may_be_a_capture(path, stores))
+            yield from (path for path in inside if _is_read(path, stores))
         elif not folder.exists() and glob.has_magic(argument):
             names = sorted(glob.glob(argument))  # noqa: PTH207 - Path.glob takes no absolute pattern
             yield from (name for name in names if Path(name).is_file())
@@ -143,14 +144,14 @@ def _expanded(argument: str, stores: Stores) -> Iterator[str]:
         raise CaptureError(f"{argument}: {(error.strerror or str(error)).lower()}") from None
 
 
-def _may_be_a_capture(path: str, stores: Stores) -> bool:
-    name = path.partition("?")[0] if is_url(path) else path
-    if _CAPTURE_NAME.search(name):
+def _is_read(path: str, stores: Stores) -> bool:
+    """Tell whether a file in a folder is to be read: tasks tell of those that cannot be."""
+    if has_capture_name(path):
         return True
     try:
         look_at(FoundCapture(path), stores)
-    except CaptureError:
-        return False
+    except CaptureError as error:
+        return may_be_a_capture(path, error)
     return True
 
 

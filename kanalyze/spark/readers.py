@@ -20,6 +20,7 @@ from kanalyze.analysis.block import Ints, RowBlock, columns_of_rows
 from kanalyze.analysis.connections import CONNECTION_COLUMNS
 from kanalyze.analysis.records import RECORD_COLUMNS, VALUE_COLUMNS, RecordReader, has_records
 from kanalyze.analysis.row import COLUMNS
+from kanalyze.analysis.times import parse_time_of_day_ns
 from kanalyze.capture.inputs import can_be_read_twice, find_inputs, find_readable, look_at
 from kanalyze.capture.source import capture_name
 from kanalyze.capture.stores import Stores
@@ -91,6 +92,16 @@ class Plan:
     row_filter: RowFilter
     topic_ids: dict[bytes, str] | None
     catalog: Catalog
+
+    def __post_init__(self) -> None:
+        """Raise UsageError for a time of day: no task knows on which day an archive begins."""
+        if self.row_filter.needs_day:
+            given = [self.options.filters.get(name) for name in ("since", "until")]
+            text = next(each for each in given if each and parse_time_of_day_ns(each) is not None)
+            raise UsageError(
+                f"an archive may have many days: give {text!r} with a date "
+                "(such as 2026-01-31T22:46)"
+            )
 
     @property
     def table(self) -> Table:
@@ -174,7 +185,7 @@ def _columns(table: Table, options: Options, asked: Sequence[str]) -> tuple[Colu
 def captures_of(options: Options, stores: Stores) -> tuple[list[FoundCapture], list[Anomaly]]:
     """Return the captures that options name, by the times of their first packets, each opened once.
 
-    The anomalies are of those that were left out, where that is asked for.
+    The anomalies are of those that were left out: of folders, or where that is asked for of all.
 
     Raises:
         CaptureError: one is missing, or is none; the text names it.
@@ -184,11 +195,12 @@ def captures_of(options: Options, stores: Stores) -> tuple[list[FoundCapture], l
         raise UsageError("no capture given: load(PATH), or option path")
     if options.leave_out_unreadable:
         return find_readable(options.paths, stores)
-    found = find_inputs(options.paths, stores)
+    left_out: list[Anomaly] = []
+    found = find_inputs(options.paths, stores, left_out.append)
     for each in found:
         if not can_be_read_twice(each.path):
             raise CaptureError(f"{capture_name(each.path)}: can be read only once")
-    return [look_at(each, stores) for each in found], []
+    return [look_at(each, stores) for each in found], left_out
 
 
 def parts_of(

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 
 from kanalyze.analysis.filters import BrokerAddress, RowFilter, parse_broker
+from kanalyze.analysis.times import format_time
 from kanalyze.errors import UsageError
 from tests.support.rows import START_NS, failed, fetch, orphan, partition, row, rows, unanswered
 
@@ -198,3 +199,57 @@ def test_a_filter_can_be_sent_to_another_process():
     assert (there.client_networks, there.brokers) == (wanted.client_networks, wanted.brokers)
     assert there.matches(fetch())
     assert not there.matches(row())
+
+
+DAY = 86_400 * 10**9
+BEGIN = 20_000 * DAY
+"""Midnight of some day."""
+
+
+def of_day(text: str) -> int:
+    hours, minutes = map(int, text.split(":"))
+    return (hours * 60 + minutes) * 60 * 10**9
+
+
+@pytest.mark.parametrize(
+    ("first", "since", "until", "expected"),
+    [
+        ("22:40", "22:46", None, ("22:46", None)),
+        ("22:40", "22:46", "23:00", ("22:46", "23:00")),
+        ("22:46", "22:46", None, ("22:46", None)),
+        # Earlier on that day, so that all is later.
+        ("22:40", "22:00", None, ("22:00", None)),
+        ("09:00", "00:00", None, ("00:00", None)),
+        ("09:00", None, "08:00", (None, "08:00")),
+        # Past midnight.
+        ("22:00", "00:30", "01:30", ("24:30", "25:30")),
+        ("22:00", "23:30", "00:30", ("23:30", "24:30")),
+        ("09:00", "23:30", "00:30", ("23:30", "24:30")),
+        ("22:00", None, "02:00", (None, "26:00")),
+        ("09:00", "10:00", "10:00", ("10:00", "34:00")),
+    ],
+)
+def test_a_time_of_day_is_of_the_day_of_the_first_packet(first, since, until, expected):
+    wanted = RowFilter.parse(since=since, until=until)
+    assert wanted.needs_day
+    assert not wanted.passes_all
+    on_day = wanted.on_day_of(BEGIN + of_day(first))
+    assert not on_day.needs_day
+    times = [None if each is None else BEGIN + of_day(each) for each in expected]
+    assert [on_day.since_ns, on_day.until_ns] == times
+    assert not on_day.passes_all
+
+
+def test_a_time_of_day_may_stand_beside_a_date():
+    since_ns = BEGIN + 3 * DAY + of_day("23:30")
+    wanted = RowFilter.parse(since=format_time(since_ns), until="00:15", topics=["t"])
+    on_day = wanted.on_day_of(BEGIN + 3 * DAY)
+    assert on_day.since_ns == since_ns
+    assert on_day.until_ns == BEGIN + 4 * DAY + of_day("00:15")
+    assert on_day.topics == ("t",)
+
+
+def test_a_filter_without_times_of_day_needs_no_day():
+    wanted = RowFilter.parse(since="2026-01-31", topics=["t"])
+    assert not wanted.needs_day
+    assert wanted.on_day_of(BEGIN) is wanted

@@ -4,7 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kanalyze.analysis.times import format_time, parse_duration_ns, parse_time_ns
+from kanalyze.analysis.times import (
+    format_time,
+    parse_duration_ns,
+    parse_time_ns,
+    parse_time_of_day_ns,
+)
 from kanalyze.errors import UsageError
 
 START_NS = 1_769_851_800_000_000_000  # 2026-01-31T09:30:00Z
@@ -86,3 +91,27 @@ def test_durations_have_a_number_and_a_unit(text, expected):
 def test_what_is_no_duration_is_refused(text):
     with pytest.raises(UsageError, match="not a duration"):
         parse_duration_ns(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("00:00", 0),
+        ("22:46", 81_960 * 10**9),
+        ("22:46:09", 81_969 * 10**9),
+        (" 22:46:09.448 ", 81_969_448_000_000),
+        ("22:46:09,000000001Z", 81_969_000_000_001),
+        ("23:59:59.999999999", 86_400 * 10**9 - 1),
+        ("2026-01-31T22:46", None),
+        ("22", None),
+        ("1769851800", None),
+        ("24:00", None),
+        ("22:60", None),
+        ("22:46:60", None),
+        ("22:46:09.1234567891", None),
+        ("22:46+01:00", None),
+        ("\u0661\u0662:00", None),
+    ],
+)
+def test_a_time_of_day_is_told_from_other_times(text, expected):
+    assert parse_time_of_day_ns(text) == expected

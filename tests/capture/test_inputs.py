@@ -148,6 +148,63 @@ def test_a_folder_in_which_nothing_is_a_capture_is_left_out(tmp_path):
     assert [each.detail for each in left_out] == [f"{tmp_path}: no capture in this folder"]
 
 
+def test_what_cannot_be_read_in_a_folder_is_told(folder, monkeypatch):
+    """What is something else, and is not called a capture, is not."""
+    (folder / "cut.dat").write_bytes(pcap_file([])[:20])
+    (folder / "junk.pcap3.gz").write_bytes(b"junk")
+    (folder / "junk.PCAPNG").write_bytes(b"junk")
+    (folder / "gone").symlink_to("nowhere")
+    (folder / "loop.cap").symlink_to("loop.cap")
+    # It can be opened, and not be read, whoever reads it.
+    (folder / "failing").symlink_to("/proc/self/mem")
+    (folder / "locked.dat").write_bytes(pcap_file([]))
+    before = Path.open
+
+    def opened(path, *arguments, **others):
+        if path.name == "locked.dat":
+            raise PermissionError(13, "Permission denied", str(path))
+        return before(path, *arguments, **others)
+
+    monkeypatch.setattr(Path, "open", opened)
+    left_out = []
+    found = find_inputs([folder], leave_out=left_out.append)
+    assert names(each.path for each in found) == [
+        "b.dat",
+        "c.pcap.gz",
+        "a.pcap",
+        "no packets.pcap",
+    ]
+    assert {each.kind for each in left_out} == {AnomalyKind.CAPTURE_UNREADABLE}
+    said = dict(each.detail.removeprefix(f"{folder}/").split(": ", 1) for each in left_out)
+    assert {name: text.partition(" (")[0] for name, text in said.items()} == {
+        "bad.gz": said["bad.gz"],
+        "cut.dat": "the file's header is cut short",
+        "empty.pcap": "is empty",
+        "failing": "input/output error",
+        "gone": "no such file",
+        "junk.PCAPNG": "is not a pcap or pcapng file",
+        "junk.pcap3.gz": "is not a pcap or pcapng file",
+        "locked.dat": "permission denied",
+        "loop.cap": "too many levels of symbolic links",
+    }
+    assert find_readable([folder], Stores())[1] == left_out
+
+
+def test_a_folder_of_which_nothing_can_be_read_is_an_error_that_says_why(tmp_path):
+    (tmp_path / "a.pcap").write_bytes(b"")
+    (tmp_path / "b.pcap").write_bytes(b"junk")
+    with pytest.raises(CaptureError, match=r"that can be read: .*a\.pcap: is empty, and 1 more$"):
+        find_inputs([tmp_path])
+
+
+@pytest.mark.parametrize("name", ["a.pcap", "*.pcap"])
+def test_what_is_named_and_cannot_be_read_is_an_error(tmp_path, name):
+    (tmp_path / "a.pcap").write_bytes(b"junk")
+    (tmp_path / "b.pcap").write_bytes(pcap_file([]))
+    with pytest.raises(CaptureError, match=r"a\.pcap: is not a pcap or pcapng file"):
+        find_inputs([f"{tmp_path}/{name}", f"{tmp_path}/b.pcap"])
+
+
 def test_what_can_be_read_once_is_not_left_out(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(CaptureError, match="pipe: can be read only once"):

@@ -16,7 +16,16 @@ class FakeAnalysis:
     made: list[FakeAnalysis]
 
     def __init__(
-        self, captures, *, row_filter, ports, brokers, topic_ids=None, catalog=None, jobs=1
+        self,
+        captures,
+        *,
+        row_filter,
+        ports,
+        brokers,
+        topic_ids=None,
+        catalog=None,
+        jobs=1,
+        leave_out=None,
     ) -> None:
         self.captures, self.ports, self.brokers = captures, ports, brokers
         self.row_filter, self.topic_ids = row_filter, topic_ids

@@ -129,7 +129,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(row_format):
 @pytest.mark.parametrize("command", ["report", "report --json -", "requests --format csv"])
 def test_a_full_disk_behind_standard_output_is_one_line_and_2(command):
     done = shell(f'"$0" -c "$1" {command} x > /dev/full')
-    assert done.stderr == b"kanalyze: No space left on device\n"
+    assert done.stderr == b"kanalyze: standard output: No space left on device\n"
     assert done.returncode == 2
 
 
@@ -170,3 +170,19 @@ def test_no_threads_are_started_for_matrices_unless_asked_for(given, expected):
         env=environment,
     )
     assert done.stderr == expected
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "report --json /dev/full",
+        "requests -o /dev/full --format csv",
+        "requests -o /dev/full --format jsonl",
+        "requests -o /dev/full --format parquet",
+        "requests -o /dev/full --format table",
+    ],
+)
+def test_a_full_disk_is_told_with_the_name_of_the_file(command):
+    done = shell(f'"$0" -c "$1" {command} x')
+    assert done.stderr == b"kanalyze: /dev/full: No space left on device\n"
+    assert done.returncode == 2

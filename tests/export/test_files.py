@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import errno
 import io
 import os
 import stat
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -11,6 +13,8 @@ from types import SimpleNamespace
 import pytest
 
 from kanalyze.export.files import OutputFile
+
+ROOT = Path(__file__).parent.parent.parent
 
 
 def names(folder) -> list[str]:
@@ -65,13 +69,80 @@ def test_a_new_file_has_the_permissions_that_the_umask_says(tmp_path):
     assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == 0o640
 
 
-def test_a_symbolic_link_stays_one(tmp_path):
+@pytest.mark.parametrize("target", ["real", "missing", "link", "/dev/null", "pipe"])
+def test_a_link_is_replaced_and_never_followed(tmp_path, target):
+    """Whoever may make links in a folder does not decide what is written elsewhere."""
     (tmp_path / "real").write_bytes(b"old")
-    (tmp_path / "link").symlink_to("real")
-    with OutputFile(str(tmp_path / "link")) as output:
+    (tmp_path / "real").chmod(0o600)
+    os.mkfifo(tmp_path / "pipe")
+    link = tmp_path / "link"  # to itself, in one case
+    link.symlink_to(target)
+    with OutputFile(str(link)) as output:
         output.file.write(b"new")
+    assert not link.is_symlink()
+    assert link.read_bytes() == b"new"
+    assert (tmp_path / "real").read_bytes() == b"old"
+    assert names(tmp_path) == ["link", "pipe", "real"]
+
+
+def test_a_link_gives_no_permissions(tmp_path):
+    (tmp_path / "real").write_bytes(b"")
+    (tmp_path / "real").chmod(0o777)
+    (tmp_path / "link").symlink_to("real")
+    before = os.umask(0o027)
+    try:
+        OutputFile(str(tmp_path / "link")).close()
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "link").lstat().st_mode) == 0o640
+
+
+def test_giving_up_leaves_the_link(tmp_path):
+    (tmp_path / "link").symlink_to("missing")
+    OutputFile(str(tmp_path / "link")).abort()
+    assert (tmp_path / "link").readlink() == Path("missing")
+    assert names(tmp_path) == ["link"]
+
+
+def test_a_folder_that_is_a_loop_is_an_error_with_the_name_that_was_given(tmp_path):
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(OSError, match="symbolic links") as told:
+        OutputFile(str(tmp_path / "loop" / "out.csv"))
+    assert told.value.filename == str(tmp_path / "loop" / "out.csv")
+
+
+def test_a_link_to_a_folder_is_no_file(tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to("folder")
+    with pytest.raises(IsADirectoryError):
+        OutputFile(str(tmp_path / "link"))
     assert (tmp_path / "link").is_symlink()
-    assert (tmp_path / "real").read_bytes() == b"new"
+
+
+@pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "{}/link"])
+def test_what_stands_for_an_open_file_is_that_file(tmp_path, name):
+    """``/dev/stdout`` is a link too: nothing in /dev is replaced, and ``>>`` goes on at the end."""
+    (tmp_path / "link").symlink_to("/dev/stdout")
+    code = (
+        "import sys\n"
+        "from kanalyze.export.files import OutputFile\n"
+        "with OutputFile(sys.argv[1]) as output: output.file.write(b'new')\n"
+    )
+    there = tmp_path / "there"
+    there.write_bytes(b"old ")
+    with there.open("ab") as file:
+        subprocess.run(
+            [sys.executable, "-c", code, name.format(tmp_path)], stdout=file, check=True, cwd=ROOT
+        )
+    assert there.read_bytes() == b"old new"
+    assert (tmp_path / "link").is_symlink()
+    assert Path("/dev/stdout").is_symlink()
+
+
+def test_a_descriptor_that_is_not_open_is_an_error_with_its_name():
+    with pytest.raises(OSError, match="Bad file descriptor") as told:
+        OutputFile("/dev/fd/987")
+    assert told.value.filename == "/dev/fd/987"
 
 
 def test_a_pipe_is_written_as_it_is(tmp_path):
@@ -129,3 +200,36 @@ def test_standard_output_stays_open(capfdbinary):
     with OutputFile("-") as output:
         output.file.write(b"two")
     assert capfdbinary.readouterr().out == b"onetwo"
+
+
+WRITE_MUCH = """
+import resource, signal, sys
+from kanalyze.export.files import OutputFile
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+output = OutputFile(sys.argv[1])
+try:
+    for _ in range(int(sys.argv[2])):
+        output.file.write(b"x" * 700)
+    output.close()
+except OSError as error:
+    print(error.errno, error.filename)
+    output.abort()
+"""
+
+
+@pytest.mark.parametrize("times", [2, 200])  # as it is closed, and before
+@pytest.mark.parametrize(
+    ("name", "number"), [("out.csv", errno.EFBIG), ("/dev/full", errno.ENOSPC)]
+)
+def test_what_cannot_be_written_is_told_with_the_name_that_was_given(tmp_path, name, number, times):
+    done = subprocess.run(
+        [sys.executable, "-c", WRITE_MUCH, name, str(times)],
+        capture_output=True,
+        check=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        text=True,
+    )
+    assert done.stdout == f"{number} {name}\n"
+    assert names(tmp_path) == []

@@ -36,6 +36,12 @@ def test_a_folder_is_what_is_or_is_called_a_capture_in_it(folder):
     assert found(f"file://{folder}") == names
 
 
+def test_what_cannot_be_read_is_left_to_those_who_tell_of_it(folder):
+    (folder / "failing").symlink_to("/proc/self/mem")  # can be opened, and not be read
+    (folder / "damaged.gz").write_bytes(b"\x1f\x8b\x08\x00garbage!")
+    assert {"failing", "damaged.gz"} <= set(found(folder))
+
+
 def test_sizes_and_times_are_told(folder):
     os.utime(folder / "b.pcap", ns=(5 * S, 7 * S))
     for argument in (str(folder / "b.pcap"), f"file://{folder}/b.pcap"):

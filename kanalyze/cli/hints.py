@@ -1,0 +1,121 @@
+"""Arguments that there are not: which command they were meant for, and the nearest name.
+
+In: what argparse knows of a command. Out: a parser that says more where it fails. This module must
+not know which commands there are, nor import anything slow.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+__all__ = ["HintingParser"]
+
+_CAPTURE: Final = re.compile(r"\.(pcap|pcapng|cap)\w*(\.\w+)*$", re.IGNORECASE)
+_STANDARD_INPUT: Final = "-"
+
+
+class HintingParser(argparse.ArgumentParser):
+    """A parser of which each command says itself what it does not know, below its own usage.
+
+    argparse leaves an option that a command does not have to the program's parser, which knows the
+    commands' names and nothing else, and has no hints.
+    """
+
+    _commands: Mapping[str, argparse.ArgumentParser] | None = None
+    """Of the program: its commands."""
+    _siblings: Mapping[str, argparse.ArgumentParser] | None = None
+    """Of a command: all commands of the program."""
+
+    def add_subparsers(self, **given: Any) -> argparse._SubParsersAction[Any]:
+        """Add commands, as argparse does; there are no commands of commands."""
+        made = super().add_subparsers(**given)
+        self._commands = made.choices
+        return made
+
+    def parse_known_args(  # type: ignore[override]  # argparse has overloads
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> tuple[Any, list[str]]:
+        """Parse arguments; whatever is not known is an error, which ends the program."""
+        given = sys.argv[1:] if args is None else list(args)
+        self._check_options(given)
+        if self._commands is not None:
+            self._check_command(given)
+            for command in self._commands.values():
+                if isinstance(command, HintingParser):
+                    command._siblings = self._commands
+        found, rest = super().parse_known_args(given, namespace)
+        if rest:
+            self.error(f"unrecognized arguments: {' '.join(rest)}")
+        return found, rest
+
+    def _check_options(self, given: Iterable[str]) -> None:
+        for text in given:
+            # What follows a command is the command's own.
+            is_over = text == "--" or (self._commands is not None and not text.startswith("-"))
+            if is_over:
+                return
+            name = text.partition("=")[0]
+            # With a space in it it is a text, as for argparse.
+            if text.startswith("--") and " " not in text and not self._has(name):
+                self._fail_for_option(name)
+
+    def _has(self, option: str) -> bool:
+        return option in self._option_string_actions
+
+    def _fail_for_option(self, name: str) -> NoReturn:
+        others = [
+            command
+            for command, sibling in (self._siblings or {}).items()
+            if isinstance(sibling, HintingParser) and sibling._has(name)
+        ]
+        options = [option for option in self._option_string_actions if option.startswith("--")]
+        hint = ""
+        if others:
+            hint = f"; kanalyze {_listed(others)} {'has' if len(others) == 1 else 'have'} it"
+        elif near := _nearest(name, options):
+            hint = f"; did you mean {near}?"
+        self.error(f"there is no option {name}{hint}")
+
+    def _check_command(self, given: Iterable[str]) -> None:
+        assert self._commands is not None
+        text = next((text for text in given if text == "-" or not text.startswith("-")), None)
+        if text is None or text in self._commands:
+            return
+        self.error(f"there is no command {text!r}; {self._command_hint(text)}")
+
+    def _command_hint(self, text: str) -> str:
+        if _may_be_a_file(text):
+            import shlex  # only for who is to type it again
+
+            return f"to read a capture: {self.prog} report {shlex.quote(text)}"
+        near = _nearest(text.lower(), self._commands or ())
+        if near is not None:
+            return f"did you mean {near}?"
+        hint = f"{self.prog} --help lists those there are"
+        return f"{hint}, {self.prog} COMMAND --help says more of one" if text == "help" else hint
+
+
+def _may_be_a_file(text: str) -> bool:
+    from pathlib import Path
+
+    return text == _STANDARD_INPUT or _CAPTURE.search(text) is not None or Path(text).exists()
+
+
+def _nearest(name: str, known: Iterable[str]) -> str | None:
+    """Return the name that begins so, or is most like it; None where none is like it."""
+    import difflib  # only for a name that there is not
+
+    names = list(known)
+    longer = [each for each in names if each.startswith(name)]
+    near = longer or difflib.get_close_matches(name, names, n=1)
+    return near[0] if near else None
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

@@ -1,0 +1,112 @@
+"""What is said of arguments that there are not: the usage that was meant, and the nearest name."""
+
+from __future__ import annotations
+
+import pytest
+
+from kanalyze.cli.main import main
+
+
+def said(capsys, *argv: str) -> tuple[str, str]:
+    """Return the command whose usage is shown, and the line below it."""
+    with pytest.raises(SystemExit) as caught:
+        main(argv)
+    assert caught.value.code == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    usage = told.err.split(" [", 1)[0].removeprefix("usage: ")
+    line = told.err.splitlines()[-1]
+    assert line.startswith(f"{usage}: error: ")
+    return usage, line.removeprefix(f"{usage}: error: ")
+
+
+@pytest.mark.parametrize(
+    ("argv", "usage", "words"),
+    [
+        (
+            ["requests", "a.pcap", "--slowr-than", "5ms"],
+            "kanalyze requests",
+            "there is no option --slowr-than; did you mean --slower-than?",
+        ),
+        (
+            ["report", "--slowr-than=5ms", "a.pcap"],
+            "kanalyze report",
+            "there is no option --slowr-than; did you mean --slower-than?",
+        ),
+        (
+            ["requests", "--slowr-than"],
+            "kanalyze requests",
+            "there is no option --slowr-than; did you mean --slower-than?",
+        ),
+        (
+            ["report", "a.pcap", "--err"],
+            "kanalyze report",
+            "there is no option --err; did you mean --errors?",
+        ),
+        (
+            ["requests", "a.pcap", "--json", "x"],
+            "kanalyze requests",
+            "there is no option --json; kanalyze report, protocol, live and batch have it",
+        ),
+        (
+            ["report", "a.pcap", "--xyzzy"],
+            "kanalyze report",
+            "there is no option --xyzzy",
+        ),
+        (
+            ["live", "-i", "eth0", "--metric", "9000"],
+            "kanalyze live",
+            "there is no option --metric; did you mean --metrics?",
+        ),
+        (["report", "a.pcap", "-x"], "kanalyze report", "unrecognized arguments: -x"),
+        (["--verison"], "kanalyze", "there is no option --verison; did you mean --version?"),
+        (["reprot", "a.pcap"], "kanalyze", "there is no command 'reprot'; did you mean report?"),
+        (["Report", "a.pcap"], "kanalyze", "there is no command 'Report'; did you mean report?"),
+        (
+            ["xyzzy"],
+            "kanalyze",
+            "there is no command 'xyzzy'; kanalyze --help lists those there are",
+        ),
+        (
+            ["help"],
+            "kanalyze",
+            (
+                "there is no command 'help'; kanalyze --help lists those there are, "
+                "kanalyze COMMAND --help says more of one"
+            ),
+        ),
+        (
+            ["broker.pcap"],
+            "kanalyze",
+            "there is no command 'broker.pcap'; to read a capture: kanalyze report broker.pcap",
+        ),
+        (
+            ["2026-11-20.pcap0.gz", "--errors"],
+            "kanalyze",
+            (
+                "there is no command '2026-11-20.pcap0.gz'; "
+                "to read a capture: kanalyze report 2026-11-20.pcap0.gz"
+            ),
+        ),
+        (["-"], "kanalyze", "there is no command '-'; to read a capture: kanalyze report -"),
+    ],
+)
+def test_what_there_is_not_is_told_with_what_may_be_meant(argv, usage, words, capsys):
+    assert said(capsys, *argv) == (usage, words)
+
+
+def test_a_file_or_a_folder_of_any_name_is_no_command(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my traffic").mkdir()
+    _, line = said(capsys, "my traffic")
+    assert line.endswith("to read a capture: kanalyze report 'my traffic'")
+
+
+def test_what_stands_behind_two_dashes_is_no_option(capsys):
+    assert main(["report", "--", "--slowr-than"]) == 2
+    assert capsys.readouterr().err == "kanalyze: --slowr-than: no such file\n"
+
+
+def test_what_belongs_to_an_option_is_none(capsys):
+    assert main(["report", "--client-id=--odd", "--topic", "-- odd --", "/no/file"]) == 2
+    assert capsys.readouterr().err == "kanalyze: /no/file: no such file\n"

@@ -1,0 +1,72 @@
+"""Files in a folder that cannot be read: a line on standard error, and an anomaly."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+import kanalyze
+from kanalyze.cli.main import main
+from tests.support.captures import path
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    shutil.copy(path("mock"), tmp_path / "good.pcap")
+    (tmp_path / "junk.pcap").write_bytes(b"junk")
+    (tmp_path / "notes.txt").write_bytes(b"notes")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["report", "requests --format csv", "records", "decode", "connections", "anomalies"],
+)
+def test_each_command_says_it(folder, command, capsys):
+    assert main([*command.split(), str(folder)]) == 0
+    told = capsys.readouterr()
+    assert told.err == (
+        f"kanalyze: left out: {folder}/junk.pcap: is not a pcap or pcapng file"
+        " (it begins with 6a 75 6e 6b)\n"
+    )
+    assert told.out
+
+
+def test_it_is_an_anomaly(folder, capsys):
+    assert main(["report", str(folder)]) == 0
+    assert "capture_unreadable 1" in capsys.readouterr().out
+    assert (
+        main(["anomalies", "--kind", "capture_unreadable", "--format", "jsonl", str(folder)]) == 0
+    )
+    [row] = map(json.loads, capsys.readouterr().out.splitlines())
+    assert row["kind"] == "capture_unreadable"
+    assert row["detail"].startswith(f"{folder}/junk.pcap: is not")
+
+
+def test_python_is_told_as_well(folder):
+    rows = kanalyze.anomalies(str(folder))
+    assert [row.kind for row in rows if row.stage == "capture"] == ["capture_unreadable"]
+    report = kanalyze.report(str(folder))
+    assert report["quality"]["anomalies"]["capture_unreadable"]["count"] == 1
+
+
+def test_of_many_some_are_told(folder, capsys):
+    for number in range(50):
+        (folder / f"junk{number}.pcap").write_bytes(b"junk")
+    assert main(["report", str(folder)]) == 0
+    told = capsys.readouterr()
+    assert told.err.count("\n") == 11
+    assert told.err.endswith("--kind capture_unreadable lists them\n")
+    assert "capture_unreadable 51" in told.out
+
+
+def test_workers_count_it_once(folder, monkeypatch):
+    monkeypatch.setattr("kanalyze.workers._LEAST_BYTES", 0)
+    report = kanalyze.report(str(folder), jobs=2)
+    assert report["quality"]["anomalies"]["capture_unreadable"]["count"] == 1

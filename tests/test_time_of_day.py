@@ -1,0 +1,80 @@
+"""``--since 22:46``, the form that tables print: of the day on which the captures begin."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import kanalyze
+from kanalyze.cli.main import main
+from tests.support.captures import path
+
+ROOT = Path(__file__).parent.parent
+BASICS = path("basics")
+DATED = {"since": "2026-11-20T22:46:10", "until": "2026-11-20T22:46:20.5"}
+OF_DAY = {"since": "22:46:10", "until": "22:46:20.5"}
+TABLES = [kanalyze.requests, kanalyze.connections, kanalyze.anomalies]
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_rows_are_those_of_the_same_time_with_a_date(table):
+    rows = list(table(str(BASICS), **OF_DAY))
+    assert rows == list(table(str(BASICS), **DATED))
+    assert rows != list(table(str(BASICS)))
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_what_can_be_read_once_has_a_day_too(table):
+    file = io.BytesIO(BASICS.read_bytes())
+    rows = [row._replace(capture="") for row in table(file, **OF_DAY)]
+    assert rows == [row._replace(capture="") for row in table(str(BASICS), **DATED)]
+
+
+def test_several_captures_have_the_day_of_the_first(monkeypatch):
+    both = [str(path("groups")), str(BASICS)]
+    rows = list(kanalyze.requests(*both, **OF_DAY))
+    assert rows == list(kanalyze.requests(*both[::-1], **DATED))
+    monkeypatch.setattr("kanalyze.workers._LEAST_BYTES", 0)
+    assert list(kanalyze.requests(*both, **OF_DAY, jobs=2)) == rows
+
+
+@pytest.mark.parametrize("command", ["requests", "records", "decode", "connections", "anomalies"])
+def test_commands_take_it(command, capsys):
+    names = {"records": "csv", "decode": "jsonl"}
+    given = [command, "--format", names.get(command, "csv"), str(BASICS)]
+    of_day = [word for name, text in OF_DAY.items() for word in (f"--{name}", text)]
+    dated = [word for name, text in DATED.items() for word in (f"--{name}", text)]
+    assert main([*given, *of_day]) == 0
+    told = capsys.readouterr()
+    assert main([*given, *dated]) == 0
+    assert told == capsys.readouterr()
+    assert told.out
+
+
+def test_a_report_takes_it_and_a_pipe_does():
+    reports = [
+        subprocess.run(
+            [sys.executable, "-c", "from kanalyze.cli.main import run; run()", "report", "-"]
+            + [word for name, text in times.items() for word in (f"--{name}", text)],
+            input=BASICS.read_bytes(),
+            capture_output=True,
+            check=True,
+            cwd=ROOT,
+        )
+        for times in (OF_DAY, DATED)
+    ]
+    assert reports[0].stdout == reports[1].stdout
+    assert b"Requests by API" in reports[0].stdout
+
+
+def test_an_archive_of_many_days_wants_a_date(tmp_path, capsys):
+    out = str(tmp_path / "out")
+    assert main(["batch", str(BASICS), "--out", out, "--since", "22:46"]) == 2
+    assert capsys.readouterr().err == (
+        "kanalyze: an archive may have many days: give '22:46' with a date"
+        " (such as 2026-01-31T22:46)\n"
+    )
