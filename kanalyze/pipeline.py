@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from kanalyze.connection.exchange import Exchange
     from kanalyze.connection.kafka import Keep
     from kanalyze.connection.tracker import BrokerSide
-    from kanalyze.model import Anomaly, AnomalyKind
+    from kanalyze.model import Anomaly, AnomalyKind, TokenBytes
     from kanalyze.stages import Captures, Step
 
 __all__ = ["Analysis", "CaptureInput", "broker_side"]
@@ -88,6 +88,7 @@ class Analysis:
         share: Share = EVERYTHING,
         source: Captures | None = None,
         idle_ns: int | None = None,
+        on_tokens: Callable[[Sequence[TokenBytes]], None] | None = None,
     ) -> None:
         """Set up the stages; nothing is opened yet.
 
@@ -114,6 +115,8 @@ class Analysis:
             source: what is read in place of ``captures``.
             idle_ns: silence after which a connection is given up, and its requests without a
                 response with it; None for never. For what has no end. One process heeds it.
+            on_tokens: is told by :meth:`batches`, before the rows of the same packets, where in
+                streams there are tokens that somebody logs in with. By one process.
 
         Raises:
             UsageError: a port, a broker, the memory or the jobs make no sense.
@@ -131,6 +134,7 @@ class Analysis:
         self._share = share
         self._source = source
         self._idle_ns = idle_ns
+        self._on_tokens = on_tokens
         self._workers: Workers | None = None
         self._running: Stages | None = None
         self._memory = MemoryBounds.of(max_memory_bytes)
@@ -172,6 +176,8 @@ class Analysis:
         maker = self._row_maker(place)
         batches = BatchMaker(maker, place)
         for step in self._row_steps(captures, workers):
+            if self._on_tokens is not None and step.tokens:
+                self._on_tokens(step.tokens)
             yield from self._batches_of(step, maker, batches)
 
     def found_batches(

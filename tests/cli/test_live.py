@@ -432,6 +432,17 @@ def test_packets_of_errors_are_kept(tmp_path):
     assert 0 < after["packets"] < before["packets"]
 
 
+def test_packets_that_are_kept_hold_no_password(tmp_path):
+    kept, data = tmp_path / "kept.pcapng", path("sasl").read_bytes()
+    done = run_live("-", "--save", str(kept), "--save-errors", data=data)
+    assert done.returncode == 0, done.stderr
+    failed = [row for row in kanalyze.requests(kept) if row.api_name == "SaslAuthenticate"]
+    assert any(row.error_code == 58 for row in failed)
+    for sign in (b"\0alice\0", b",p=", b",i=4096"):
+        assert sign in data
+        assert sign not in kept.read_bytes()
+
+
 def test_metrics_are_scraped_meanwhile():
     data = path("basics").read_bytes()
     with started("-", "--metrics", "0") as live:
