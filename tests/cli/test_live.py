@@ -244,6 +244,7 @@ def test_what_makes_no_sense_is_told_in_one_line_before_anything_is_made(
         (["--write-every", "60"], "--write-every needs --write, which says where rows are kept"),
         (["--write-size", "1M"], "--write-size needs --write,"),
         (["--write-files", "3"], "--write-files needs --write,"),
+        (["--metrics-host", "a"], "--metrics-host needs --metrics, which says where they are"),
         (["--write", ""], "--write: not the name of a folder: ''"),
         (["--write", "-"], "--write: not the name of a folder: '-'"),
         (["--save-errors"], "--save-errors needs --save, which says where packets are kept"),
