@@ -34,6 +34,7 @@ __all__ = [
     "StreamUpdate",
     "TcpConnection",
     "TcpMeasures",
+    "TokenBytes",
 ]
 
 
@@ -247,6 +248,7 @@ class TcpConnection:
         "end",
         "endpoints",
         "first_packet",
+        "first_sequence",
         "first_time_ns",
         "keep_alive_bytes",
         "last_time_ns",
@@ -287,6 +289,8 @@ class TcpConnection:
         self.last_time_ns = last_time_ns
         self.first_packet = first_packet
         """Number of the first packet seen."""
+        self.first_sequence = [0, 0]
+        """Sequence number of position 0 of the stream, once there is one."""
         self.start_seen = [False, False] if start_seen is None else start_seen
         """Whether position 0 of the stream is known to be its first byte: its SYN was seen, or the
         answer to it."""
@@ -512,3 +516,22 @@ class Anomaly(NamedTuple):
     field_path: str | None = None
     detail: str = ""
     """A short text for people; never bytes from the wire unless escaped."""
+
+
+class TokenBytes(NamedTuple):
+    """Where a stream holds what somebody logs in with, or may hold it: for whoever keeps packets.
+
+    What is told later of the same connection, direction and ``stream_offset`` holds in its place.
+    """
+
+    connection: TcpConnection
+    direction: int
+    """0 or 1, as in :class:`StreamUpdate`."""
+    stream_offset: int
+    """Of the message, or of the bytes that could not be read."""
+    begin: int
+    """Position in the stream of the first byte of the token."""
+    end: int | None
+    """Position after its last byte; None for all that follows, for the present."""
+    time_ns: int
+    """When it was found: the time of the connection's latest packet."""

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from kanalyze.connection.exchange import Exchange
     from kanalyze.connection.kafka import Keep
     from kanalyze.connection.tracker import BrokerSide
-    from kanalyze.model import Anomaly, AnomalyKind
+    from kanalyze.model import Anomaly, AnomalyKind, TokenBytes
     from kanalyze.stages import Captures, Step
 
 __all__ = ["Analysis", "CaptureInput", "broker_side"]
@@ -89,6 +89,7 @@ class Analysis:
         source: Captures | None = None,
         idle_ns: int | None = None,
         leave_out: Callable[[Anomaly], object] | None = None,
+        on_tokens: Callable[[Sequence[TokenBytes]], None] | None = None,
     ) -> None:
         """Set up the stages; nothing is opened yet.
 
@@ -117,6 +118,8 @@ class Analysis:
                 response with it; None for never. For what has no end. One process heeds it.
             leave_out: is told of each file in a folder that cannot be read, as
                 :func:`~kanalyze.capture.inputs.find_inputs` does. It is counted in any case.
+            on_tokens: is told by :meth:`batches`, before the rows of the same packets, where in
+                streams there are tokens that somebody logs in with. By one process.
 
         Raises:
             UsageError: a port, a broker, the memory or the jobs make no sense.
@@ -137,6 +140,7 @@ class Analysis:
         self._leave_out = leave_out
         self._left_out: list[Anomaly] = []
         """Files in folders that cannot be read."""
+        self._on_tokens = on_tokens
         self._workers: Workers | None = None
         self._running: Stages | None = None
         self._memory = MemoryBounds.of(max_memory_bytes)
@@ -178,6 +182,8 @@ class Analysis:
         maker = self._row_maker(place)
         batches = BatchMaker(maker, place)
         for step in self._row_steps(captures, workers):
+            if self._on_tokens is not None and step.tokens:
+                self._on_tokens(step.tokens)
             yield from self._batches_of(step, maker, batches)
 
     def found_batches(

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from kanalyze.connection.kafka import Keep
     from kanalyze.connection.reader import MessageReader
     from kanalyze.connection.tracker import BrokerSide
-    from kanalyze.model import Anomaly, StreamUpdate, TcpConnection
+    from kanalyze.model import Anomaly, StreamUpdate, TcpConnection, TokenBytes
     from kanalyze.net.headers import SegmentColumns
     from kanalyze.net.notes import NetCounters
     from kanalyze.protocol.catalog import Catalog
@@ -109,7 +109,16 @@ class Captures(Protocol):
 class Step:
     """What a batch of packets brought."""
 
-    __slots__ = ("anomalies", "closed", "columns", "ended", "exchanges", "latest", "turns")
+    __slots__ = (
+        "anomalies",
+        "closed",
+        "columns",
+        "ended",
+        "exchanges",
+        "latest",
+        "tokens",
+        "turns",
+    )
 
     def __init__(
         self,
@@ -130,6 +139,7 @@ class Step:
         self.ended: list[EndedConnection] = []
         """Only where they are asked for."""
         self.closed: list[TcpConnection] = []
+        self.tokens: list[TokenBytes] = []
 
 
 class Stages:
@@ -248,4 +258,5 @@ class Stages:
         step.closed = [update.connection for update in updates if update.closed]
         step.anomalies = [*self._reassembler.take_anomalies(), *tracker.take_anomalies()]
         step.ended = tracker.take_ended()
+        step.tokens = tracker.take_tokens()
         return step

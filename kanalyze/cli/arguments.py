@@ -320,6 +320,13 @@ def _add_live_output(group: argparse._ArgumentGroup) -> None:
         metavar="[HOST:]PORT",
         help="answer Prometheus there; on this machine alone unless HOST says otherwise",
     )
+    group.add_argument(
+        "--metrics-host",
+        action="append",
+        metavar="NAME",
+        help="a name, besides HOST and its own, by which this machine may be asked for them "
+        "(repeatable)",
+    )
 
 
 def _add_live_files(group: argparse._ArgumentGroup) -> None:

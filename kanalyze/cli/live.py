@@ -90,6 +90,7 @@ def _run(arguments: argparse.Namespace, chosen: str, console: Console) -> dict[s
             catalog=catalog,
             max_memory_bytes=DEFAULT_MEMORY_BYTES if most is None else most,
             idle_ns=IDLE_NS,
+            on_tokens=run.hide,
         )
         return run.run(analysis)
 

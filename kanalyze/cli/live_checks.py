@@ -20,6 +20,7 @@ __all__ = ["check_arguments"]
 
 _KINDS: Final = {"write": "folder", "save": "file", "json": "file"}
 _OF_WRITE: Final = ("write_every", "write_size", "write_files")
+_OF_METRICS: Final = ("metrics_host",)
 _OF_SAVE: Final = ("save_errors", "save_slower_than", "save_size", "save_files")
 _MOST_BUFFER_BYTES: Final = 4 << 30
 """The kernel takes a minute to find out that it has no terabyte, and then takes what there is."""
@@ -32,6 +33,7 @@ def check_arguments(arguments: argparse.Namespace, chosen: str) -> None:
     """
     _check_places(arguments)
     _check_base(arguments, _OF_WRITE, "write", "says where rows are kept")
+    _check_base(arguments, _OF_METRICS, "metrics", "says where they are asked for")
     _check_base(arguments, _OF_SAVE, "save", "says where packets are kept")
     if arguments.write_every is not None and arguments.write_every < 1:
         raise UsageError("--write-every: 1 second or more")

@@ -40,6 +40,8 @@ class Wanted(NamedTuple):
 
     kept: list[RowFilter]
     listen: ListenAddress | None
+    names: Sequence[str]
+    """By which this machine may be asked for metrics."""
     interval_ns: int
 
     @classmethod
@@ -49,7 +51,8 @@ class Wanted(NamedTuple):
         interval_ns = int(interval_s * _NS_PER_S)
         if interval_ns < 1:
             raise UsageError("--interval: more than 0 seconds")
-        return cls(_kept(arguments), _listen(arguments.metrics), interval_ns)
+        names = arguments.metrics_host or ()
+        return cls(_kept(arguments), _listen(arguments.metrics), names, interval_ns)
 
 
 def _kept(arguments: argparse.Namespace) -> list[RowFilter]:
@@ -87,7 +90,7 @@ def make_sinks(
         files.append(_packets_files(arguments, wanted.kept, say))
         yield files[-1]
     if wanted.listen is not None:
-        yield _metrics(wanted.listen, files, stack)
+        yield _metrics(wanted.listen, wanted.names, files, stack)
     yield _output(chosen, wanted.interval_ns, files, console, stack)
 
 
@@ -142,7 +145,9 @@ def _given(**limits: int | None) -> dict[str, Any]:
     return {name: limit for name, limit in limits.items() if limit is not None}
 
 
-def _metrics(where: ListenAddress, files: Sequence[FilesSink], stack: ExitStack) -> Sink:
+def _metrics(
+    where: ListenAddress, names: Sequence[str], files: Sequence[FilesSink], stack: ExitStack
+) -> Sink:
     from prometheus_client.process_collector import ProcessCollector
 
     from kanalyze.live.metrics import Metrics
@@ -152,7 +157,7 @@ def _metrics(where: ListenAddress, files: Sequence[FilesSink], stack: ExitStack)
     metrics = Metrics()
     # Since when it runs, its memory and its time, by the names that all programs have for them.
     ProcessCollector(registry=metrics.registry)
-    server = stack.enter_context(MetricsServer(metrics.registry, where))
+    server = stack.enter_context(MetricsServer(metrics.registry, where, names))
     tell(f"metrics: {server.url}")
     return MetricsSink(metrics, files)
 

@@ -1,14 +1,15 @@
 """What is found out about one connection besides its exchanges: anomalies, and bytes by their fate.
 
 In: frames and exchanges, with what is wrong with them. Out: :class:`~kanalyze.model.Anomaly`, two
-counters. This module must not know how anything wrong is found.
+counters, where tokens are (:class:`~kanalyze.model.TokenBytes`). This module must not know how any
+of it is found.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kanalyze.model import Anomaly, AnomalyKind
+from kanalyze.model import Anomaly, AnomalyKind, TokenBytes
 
 if TYPE_CHECKING:
     from kanalyze.connection.exchange import Exchange
@@ -33,11 +34,53 @@ class Findings:
         self.undecoded_bytes = 0
         self._tcp = tcp
         self._anomalies: list[Anomaly] = []
+        self._tokens: list[TokenBytes] = []
+        self.unread: tuple[list[int], list[int]] = ([], [])
+        """By direction: where in the stream bytes begin that could not be read, until the next
+        frame there is read."""
+        self._begun = [-1, -1]
+        """By direction: the frame without an end that was hidden last, by its place."""
 
     def take(self) -> list[Anomaly]:
         """Return the anomalies since the last call."""
         found, self._anomalies = self._anomalies, []
         return found
+
+    def take_tokens(self) -> list[TokenBytes]:
+        """Return where tokens are, as far as that was found since the last call."""
+        found, self._tokens = self._tokens, []
+        return found
+
+    def hide(self, frame: Frame, side: int, begin: int, end: int | None = None) -> None:
+        """Note that a frame holds a token, from one of its positions to another, or to its end."""
+        at = frame.stream_offset
+        self._hide(side, at, at + begin, at + (frame.length if end is None else end))
+
+    def hide_begun(self, frame: Frame, side: int, begin: int) -> None:
+        """Note that a frame without an end may hold a token, until that is known."""
+        self._begun[side] = frame.stream_offset
+        self.hide(frame, side, begin)
+
+    def show_ended(self, frame: Frame, side: int) -> None:
+        """Note that all of a frame is there, and may be looked at once more."""
+        if self._begun[side] == frame.stream_offset:
+            self.hide(frame, side, 0, 0)
+
+    def hide_unread(self, side: int, stream_offset: int) -> None:
+        """Note that what follows cannot be read: there may be a token in it."""
+        self.unread[side].append(stream_offset)
+        self._hide(side, stream_offset, stream_offset, None)
+
+    def end_unread(self, side: int, stream_offset: int) -> None:
+        """Note that what begins at ``stream_offset`` can be read again."""
+        unread = self.unread[side]
+        while unread and unread[0] <= stream_offset:
+            begin = unread.pop(0)
+            self._hide(side, begin, begin, stream_offset)
+
+    def _hide(self, side: int, stream_offset: int, begin: int, end: int | None) -> None:
+        time_ns = self._tcp.last_time_ns
+        self._tokens.append(TokenBytes(self._tcp, side, stream_offset, begin, end, time_ns))
 
     def of_frame(
         self,

@@ -9,6 +9,7 @@ used again as soon as its response has come.
 
 from __future__ import annotations
 
+import struct
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from kanalyze.connection.exchange import Peers
     from kanalyze.connection.locate import RequestLocator
     from kanalyze.connection.reader import MessageReader
-    from kanalyze.model import Anomaly, Chunk, StreamItem
+    from kanalyze.model import Anomaly, Chunk, StreamItem, TokenBytes
     from kanalyze.protocol.framing import Frame
     from kanalyze.protocol.headers import RequestHeader
 
@@ -54,6 +55,8 @@ _TELLING = frozenset((API_VERSIONS, SASL_HANDSHAKE, SASL_AUTHENTICATE))
 _TOO_LARGE = Body(None, None, AnomalyKind.MEMORY_LIMIT)
 _MOST_EARLY_RESPONSES = 64
 _MOST_EARLY_BYTES = 1024 * 1024
+_PREFIX_BYTES = 4
+_INT16 = struct.Struct(">h").unpack
 _NEVER = 1 << 62
 """A packet number after all others."""
 _MOST_TOKENS = 16
@@ -128,6 +131,9 @@ class KafkaConnection:
         """What of the requests came already, but is to be read with what comes next."""
         self._done: list[Exchange] = []
         self._findings = Findings(peers.tcp)
+        for side in (0, 1):
+            if not in_sync[side]:
+                self._findings.hide_unread(side, 0)
         is_whole = from_start and all(in_sync)
         self._lost_ns = None if is_whole else peers.tcp.first_time_ns
 
@@ -265,6 +271,7 @@ class KafkaConnection:
         self._in_order()
         if self._requests.partial is not None or self._responses.partial is not None:
             self._skim()
+            self._hide_begun()
             self._requests.settle()
             self._responses.settle()
         done, self._done = self._done, []
@@ -308,6 +315,10 @@ class KafkaConnection:
     def take_anomalies(self) -> list[Anomaly]:
         """Return the anomalies found since the last call."""
         return self._findings.take()
+
+    def take_tokens(self) -> list[TokenBytes]:
+        """Return where tokens are, as far as that was found since the last call."""
+        return self._findings.take_tokens()
 
     def _take_held_back(self) -> None:
         if self.held_back:
@@ -359,8 +370,9 @@ class KafkaConnection:
     # -- requests ---------------------------------------------------------------------------------
 
     def _request(self, frame: Frame) -> None:
-        if self._losses[self._client_side]:
+        if self._findings.unread[self._client_side]:
             self._pass_losses(frame, self._client_side)
+        self._findings.show_ended(frame, self._client_side)
         reader = self._reader
         try:
             view = reader.beginning(frame)
@@ -375,6 +387,7 @@ class KafkaConnection:
             self._raw_tokens = 0
         if header.api_key in _TELLING:
             self._learn(frame, header)
+        self._hide_in_request(frame, header)
         exchange = self._begin_exchange(frame, header, view)
         if header.api_key == PRODUCE and reader.acks(frame, header, view) == 0:
             exchange.one_way = True
@@ -446,6 +459,7 @@ class KafkaConnection:
         return view is not None and bool(self._reader.check_request(view, header, frame.size))
 
     def _bad_request(self, frame: Frame) -> None:
+        self._findings.hide(frame, self._client_side, _PREFIX_BYTES)
         if self._raw_tokens:
             self._token(frame)
             return
@@ -481,16 +495,59 @@ class KafkaConnection:
     def _token(self, frame: Frame) -> None:
         """Take a frame for a SASL token without a header: its user is kept, nothing else."""
         self._raw_tokens -= 1
+        self._findings.hide(frame, self._client_side, _PREFIX_BYTES)
         self._findings.decoded_bytes += frame.length
         if self.peers.principal is None and frame.whole() is not None:
             token = bytes(frame.read(4, frame.size))
             self._learn_user(token)
 
+    # -- what nobody may keep ---------------------------------------------------------------------
+
+    def _hide_in_request(self, frame: Frame, header: RequestHeader) -> None:
+        """Note where a request holds a token; what nobody knows may be one."""
+        if header.api_key == SASL_AUTHENTICATE:
+            begin, end = self._reader.token_in_request(frame, header)
+            self._findings.hide(frame, self._client_side, begin, end)
+        elif not self._reader.knows(header.api_key):
+            self._findings.hide(frame, self._client_side, _PREFIX_BYTES)
+
+    def _hide_in_response(self, frame: Frame, exchange: Exchange) -> None:
+        """Note where the response to a request holds a token."""
+        if exchange.api_key == SASL_AUTHENTICATE:
+            begin, end = self._reader.token_in_response(frame, exchange.api_version or 0)
+            self._findings.hide(frame, 1 - self._client_side, begin, end)
+
+    def _hide_begun(self) -> None:
+        """Note where messages that go on in the next batch may hold tokens."""
+        request, response = self._requests.partial, self._responses.partial
+        if request is not None and self._may_hold_token(request):
+            self._findings.hide_begun(request, self._client_side, _PREFIX_BYTES)
+        if response is not None and self._may_answer_login(response):
+            self._findings.hide_begun(response, 1 - self._client_side, _PREFIX_BYTES)
+
+    def _may_hold_token(self, request: Frame) -> bool:
+        """Tell whether a request that has begun may hold a token, as far as it has come."""
+        if self._raw_tokens:
+            return True
+        try:
+            (api_key,) = _INT16(request.read(_PREFIX_BYTES, 2))
+        except WireError:
+            return request.missing_bytes > 0
+        return api_key == SASL_AUTHENTICATE or not self._reader.knows(api_key)
+
+    def _may_answer_login(self, response: Frame) -> bool:
+        try:
+            asked = self._pairing.oldest(self._reader.correlation_id(response))
+        except WireError:
+            return bool(self._raw_tokens) or response.missing_bytes > 0
+        return asked is None or asked.api_key == SASL_AUTHENTICATE
+
     # -- responses --------------------------------------------------------------------------------
 
     def _response(self, frame: Frame) -> None:
-        if self._losses[1 - self._client_side]:
+        if self._findings.unread[1 - self._client_side]:
             self._pass_losses(frame, 1 - self._client_side)
+        self._findings.show_ended(frame, 1 - self._client_side)
         try:
             correlation_id = self._reader.correlation_id(frame)
         except WireError:
@@ -503,6 +560,7 @@ class KafkaConnection:
                 self._orphan_earlier(frame)
             self._answer(exchange, frame)
         elif self._raw_tokens:
+            self._findings.hide(frame, 1 - self._client_side, _PREFIX_BYTES)
             self._findings.decoded_bytes += frame.length
         else:
             self._keep_early(frame, correlation_id)
@@ -510,6 +568,7 @@ class KafkaConnection:
     def _keep_early(self, frame: Frame, correlation_id: int) -> None:
         """Keep a response whose request may yet come: captured, or found after a loss, later."""
         frame.detach()
+        self._findings.hide(frame, 1 - self._client_side, _PREFIX_BYTES + 4)
         self._early.append((frame, correlation_id))
         self._early_bytes += frame.held_bytes
         while len(self._early) > _MOST_EARLY_RESPONSES or self._early_bytes > _MOST_EARLY_BYTES:
@@ -543,6 +602,7 @@ class KafkaConnection:
                 continue
             del self._early[index]
             self._early_bytes -= frame.held_bytes
+            self._findings.hide(frame, 1 - self._client_side, 0, 0)
             self._answer(exchange, frame)
             return True
         return False
@@ -550,6 +610,7 @@ class KafkaConnection:
     def _answer(self, exchange: Exchange, frame: Frame) -> None:
         message = Message(frame)
         exchange.response = message
+        self._hide_in_response(frame, exchange)
         request = exchange.request
         if request is not None and frame.start_packet < request.start_packet:
             # By packets alone: which of the two was read first depends on where batches end.
@@ -571,6 +632,7 @@ class KafkaConnection:
         self._end(exchange)
 
     def _bad_response(self, frame: Frame) -> None:
+        self._findings.hide(frame, 1 - self._client_side, _PREFIX_BYTES)
         if self._raw_tokens:
             self._findings.decoded_bytes += frame.length
             return
@@ -592,12 +654,14 @@ class KafkaConnection:
 
     def _note_losses(self, cutter: FrameCutter, side: int) -> None:
         for stream_offset, time_ns, _ in self._findings.losses(cutter, side):
+            self._findings.hide_unread(side, stream_offset)
             if side == self._client_side:
                 self._pairing.lose_requests()
             self._losses[side].append((stream_offset, time_ns))
 
     def _pass_losses(self, frame: Frame, side: int) -> None:
         """Note when a frame is the first one after a loss of sync."""
+        self._findings.end_unread(side, frame.stream_offset)
         losses = self._losses[side]
         while losses and losses[0][0] <= frame.stream_offset:
             _, time_ns = losses.pop(0)

@@ -24,6 +24,7 @@ from kanalyze.protocol.lockstep import LockstepDecoder
 from kanalyze.protocol.primitives import read_unsigned_varint
 from kanalyze.protocol.projection import Projection
 from kanalyze.protocol.skim import needed, skim
+from kanalyze.protocol.trace import trace_message
 from kanalyze.protocol.wire import Truncated, WireError
 
 if TYPE_CHECKING:
@@ -44,6 +45,9 @@ SASL_AUTHENTICATE = 36
 _UNSUPPORTED_VERSION = 35
 _INT16 = struct.Struct(">h").unpack_from
 _INT32 = struct.Struct(">i").unpack_from
+_MOST_TOKEN_BYTES = 1 << 16
+"""Of a message of SaslAuthenticate in which the token is looked for: one that is larger is hidden
+as a whole. A ticket of Kerberos takes some kilobytes."""
 _PADDING_BYTES = 4
 """librdkafka's ApiVersions v0 requests carry four zero bytes after the body."""
 
@@ -160,6 +164,35 @@ class MessageReader:
         except WireError:
             return None
         return tuple(values)
+
+    def token_in_request(self, frame: Frame, header: RequestHeader) -> tuple[int, int]:
+        """Return the frame positions of the token in a SaslAuthenticate request.
+
+        Those of the whole body where it cannot be read to the byte, or is not all there.
+        """
+        return self._token(frame, "request", header.api_version, header.body)
+
+    def token_in_response(self, frame: Frame, api_version: int) -> tuple[int, int]:
+        """As :meth:`token_in_request`, for the response to a request of that version."""
+        at = _body_at(frame, self._response_plan(SASL_AUTHENTICATE, api_version))
+        return self._token(frame, "response", api_version, 8 if at is None else at)
+
+    def _token(self, frame: Frame, kind: Kind, version: int, at: int) -> tuple[int, int]:
+        body, api = (at, frame.length), self._catalog.api(SASL_AUTHENTICATE)
+        is_whole = frame.end_packet is not None and not frame.missing_bytes
+        if not is_whole or frame.length > _MOST_TOKEN_BYTES or api is None:
+            return body
+        if not _knows(api, version):
+            return body
+        message = self._catalog.message(SASL_AUTHENTICATE, kind)
+        trace = trace_message(message, version, frame.read(0, frame.length), at)
+        fields = {node.name: node for node in trace.root.children}
+        token = fields.get("AuthBytes")
+        # A tag that nobody knows may be anything.
+        is_plain = trace.pos == frame.length and "_taggedFields" not in fields
+        if trace.failure is not None or not is_plain or token is None or token.end is None:
+            return body
+        return token.end - len(token.value or b""), token.end
 
     def _field_decoder(self, api_key: int, version: int, paths: tuple[str, ...]) -> _Decode | None:
         key = (api_key, version, paths)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from kanalyze.connection.loss import Items
     from kanalyze.connection.reader import MessageReader
     from kanalyze.connection.undecided import Found
-    from kanalyze.model import StreamItem, StreamUpdate, TcpConnection
+    from kanalyze.model import StreamItem, StreamUpdate, TcpConnection, TokenBytes
     from kanalyze.protocol.catalog import Catalog
 
 __all__ = ["BrokerSide", "ConnectionCounts", "ConnectionTracker", "EndedConnection"]
@@ -134,6 +134,7 @@ class ConnectionTracker:
         self._kafka: dict[int, _Kafka] = {}
         self._ignored: dict[int, _Ignored] = {}
         self._anomalies: list[Anomaly] = []
+        self._tokens: list[TokenBytes] = []
         self._ended: list[EndedConnection] | None = [] if collect_ended else None
         self._ending_sides: dict[int, int | None] = {}
         """Clients of the connections that ended since anomalies were last taken."""
@@ -319,6 +320,8 @@ class ConnectionTracker:
         if update.closed:
             exchanges.extend(self._end_kafka(update.connection))
         self._anomalies.extend(kafka.connection.take_anomalies())
+        if isinstance(kafka.connection, KafkaConnection):
+            self._tokens.extend(kafka.connection.take_tokens())
         self._account(kafka, is_over=update.closed)
         return exchanges
 
@@ -326,6 +329,11 @@ class ConnectionTracker:
         """Return the anomalies found since the last call."""
         found, self._anomalies = self._anomalies, []
         self._ended_sides, self._ending_sides = self._ending_sides, {}
+        return found
+
+    def take_tokens(self) -> list[TokenBytes]:
+        """Return where tokens are, as far as that was found since the last call."""
+        found, self._tokens = self._tokens, []
         return found
 
     def take_ended(self) -> list[EndedConnection]:

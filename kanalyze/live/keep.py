@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kanalyze.analysis.filters import RowFilter
     from kanalyze.analysis.row import Row
     from kanalyze.live.recent_packets import TakenPackets
-    from kanalyze.model import PacketBatch
+    from kanalyze.model import PacketBatch, TokenBytes
 
 __all__ = ["PacketKeeper", "PacketSink", "comment_of"]
 
@@ -90,6 +90,9 @@ class PacketKeeper:
     Packets come in the order of the capture, but for those of exchanges that took longer than
     packets are held back, which come when they end; those of one connection are always in order.
 
+    Tokens of SASL, both ways, are zeros in what is written, and so is what could not be read, for
+    it may hold one; see :meth:`hide`. Packets in fragments are left out while there are logins.
+
     Of each second only so many rows are wanted, the first ones: where everything fails at once it
     is no use to look for the packets of all, nor would they leave others on the disk.
     """
@@ -142,6 +145,10 @@ class PacketKeeper:
     def add_packets(self, batch: PacketBatch) -> None:
         """Take packets, before their rows; raises OSError. Nothing of the batch is held."""
         self._write_all(self._recent.add(batch))
+
+    def hide(self, tokens: Sequence[TokenBytes]) -> None:
+        """Take where packets hold tokens that somebody logs in with, before rows of the packets."""
+        self._recent.hide(tokens)
 
     def add_rows(self, batch: RowBatch) -> int:
         """Take rows, and return how many of them match.

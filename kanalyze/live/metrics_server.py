@@ -5,19 +5,26 @@ format that they ask for (Prometheus text or OpenMetrics). This module must not 
 counted.
 
 Whoever can connect may do it badly: slowly, without end, often. So each gets so much time and may
-send so many bytes, and at once there are only so many.
+send so many bytes, and at once there are only so many: who has said nothing for longest, or takes
+nothing of an answer, makes room for the next.
+
+A page in somebody's browser may have had its own name pointed at this machine (DNS rebinding), and
+asks in that name. So the name that is asked for has to be one of this machine.
 """
 
 from __future__ import annotations
 
 import gzip
 import io
+import ipaddress
+import re
 import socket
 import time
+from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from socketserver import TCPServer, ThreadingMixIn
-from threading import BoundedSemaphore, Lock, Thread
+from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 from urllib.parse import parse_qs
 
@@ -35,13 +42,22 @@ __all__ = ["ListenAddress", "MetricsServer", "parse_listen"]
 
 LOOPBACK: Final = "127.0.0.1"
 _MOST_REQUESTS: Final = 8
-"""Answered at once; who asks beside these is hung up on."""
+"""At once; for one more, one of them is hung up on."""
+_PATIENCE_S: Final = 1.0
+"""How long an answer may be on its way before it makes room for the next: a scraper takes it at
+once."""
 _REQUEST_TIMEOUT_S: Final = 10.0
 """For all of a request, and for each write of an answer, of which there are three."""
 _MOST_REQUEST_BYTES: Final = 16 << 10
 _PATH: Final = "/metrics"
 _GZIP_LEVEL: Final = 1
 """It is read on this machine, or near it: time is what there is less of."""
+
+
+_HOST: Final = re.compile(
+    r"(?:\[(?P<ipv6>[^\[\]]+)\]|(?P<name>[^:\[\]\s,]+))(?::\d{1,5})?", re.ASCII
+)
+_NOT_MY_NAME: Final = b"Not a name of this machine; kanalyze live --metrics-host says others\n"
 
 
 class ListenAddress(NamedTuple):
@@ -72,16 +88,31 @@ def parse_listen(text: str) -> ListenAddress:
     return ListenAddress(host or LOOPBACK, int(port))
 
 
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
 class MetricsServer:
     """Answers scrapes from threads of its own until it is stopped."""
 
-    def __init__(self, registry: CollectorRegistry, where: ListenAddress) -> None:
-        """Begin to listen; raises KanalyzeError when that cannot be, as when the port is taken."""
+    def __init__(
+        self, registry: CollectorRegistry, where: ListenAddress, names: Sequence[str] = ()
+    ) -> None:
+        """Begin to listen; raises KanalyzeError when that cannot be, as when the port is taken.
+
+        ``names`` are what this machine is called besides: it may be asked for by its addresses, as
+        ``localhost``, by its own name and by the one in ``where``.
+        """
         try:
             family, *_, address = socket.getaddrinfo(
                 where.host, where.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
             )[0]
-            self._server = _Server(family, address, registry)
+            own = {name.lower() for name in (*names, where.host, socket.gethostname())}
+            self._server = _Server(family, address, registry, frozenset(own | {"localhost"}))
         except (OSError, UnicodeError) as error:
             reason = getattr(error, "strerror", None) or error
             raise KanalyzeError(f"cannot serve metrics on {where}: {reason}") from None
@@ -91,6 +122,11 @@ class MetricsServer:
             target=self._server.serve_forever, args=(0.1,), name="metrics", daemon=True
         )
         self._thread.start()
+
+    @property
+    def answering(self) -> int:
+        """How many are being answered."""
+        return self._server.guests.answering
 
     @property
     def url(self) -> str:
@@ -153,8 +189,16 @@ class _Handler(BaseHTTPRequestHandler):
         self.rfile.close()
         self.rfile = io.BufferedReader(_Request(self.connection))
 
+    def parse_request(self) -> bool:
+        """Read what is asked for; tell whether there is to be an answer."""
+        return super().parse_request() and self.server.guests.begin_answer(self.connection)
+
     def do_GET(self) -> None:
         """Answer with metrics, in the format and the encoding asked for."""
+        hosts = self.headers.get_all("Host", [])
+        if not all(self.server.is_own_name(host) for host in hosts):
+            self._answer(HTTPStatus.FORBIDDEN, _NOT_MY_NAME)
+            return
         path, _, query = self.path.partition("?")
         if path != _PATH:
             self._answer(HTTPStatus.NOT_FOUND, f"Metrics are at {_PATH}\n".encode())
@@ -186,6 +230,7 @@ class _Handler(BaseHTTPRequestHandler):
         given = {"Content-Type": "text/plain; charset=utf-8"} | dict(headers or {})
         for name, value in given.items():
             self.send_header(name, value)
+        self.server.guests.send_answer(self.connection)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         if self.command != "HEAD":
@@ -199,6 +244,67 @@ class _Handler(BaseHTTPRequestHandler):
         """Say nothing: the terminal is not ours."""
 
 
+class _Guests:
+    """Those who are connected, and what each of them is about; the longest there come first."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._asking: dict[socket.socket, None] = {}
+        self._answered: dict[socket.socket, float | None] = {}
+        """Since when its answer is on its way; None while it is made."""
+
+    @property
+    def answering(self) -> int:
+        """How many are being answered."""
+        return len(self._answered)
+
+    def enter(self, guest: socket.socket) -> bool:
+        """Let one more in, in somebody's place if need be; tell whether there is room."""
+        with self._lock:
+            if len(self._asking) + len(self._answered) >= _MOST_REQUESTS and not self._make_room():
+                return False
+            self._asking[guest] = None
+            return True
+
+    def begin_answer(self, guest: socket.socket) -> bool:
+        """Note that one has asked; tell whether it is still there."""
+        with self._lock:
+            if guest not in self._asking:
+                return False
+            del self._asking[guest]
+            self._answered[guest] = None
+            return True
+
+    def send_answer(self, guest: socket.socket) -> None:
+        """Note that an answer is on its way."""
+        with self._lock:
+            if guest in self._answered:
+                self._answered[guest] = time.monotonic()
+
+    def leave(self, guest: socket.socket) -> None:
+        """Note that one has gone."""
+        with self._lock:
+            self._asking.pop(guest, None)
+            self._answered.pop(guest, None)
+
+    def _make_room(self) -> bool:
+        """Hang up on one who keeps others waiting; tell whether there is one."""
+        now_s = time.monotonic()
+        slow = (
+            guest
+            for guest, sent_s in self._answered.items()
+            if sent_s is not None and now_s - sent_s >= _PATIENCE_S
+        )
+        guest = next(iter(self._asking), None) or next(slow, None)
+        if guest is None:
+            return False
+        self._asking.pop(guest, None)
+        self._answered.pop(guest, None)
+        with suppress(OSError):  # it has gone by itself
+            guest.shutdown(socket.SHUT_RDWR)  # its thread sees the end of it
+        return True
+
+
 class _Server(ThreadingMixIn, TCPServer):
     allow_reuse_address = True
     daemon_threads = True
@@ -206,22 +312,38 @@ class _Server(ThreadingMixIn, TCPServer):
     block_on_close = False
 
     def __init__(
-        self, family: socket.AddressFamily, address: Any, registry: CollectorRegistry
+        self,
+        family: socket.AddressFamily,
+        address: Any,
+        registry: CollectorRegistry,
+        names: frozenset[str],
     ) -> None:
         self.address_family = family
         self.turn = Lock()
         """Held by who makes an answer."""
         self._registry = registry
-        self._free = BoundedSemaphore(_MOST_REQUESTS)
+        self._names = names
+        self.guests = _Guests()
         super().__init__(address, _Handler)
 
     def chosen(self, names: Sequence[str]) -> Collector:
         """Return what collects the metrics of some names; all of them where there are none."""
         return self._registry.restricted_registry(names) if names else self._registry
 
+    def is_own_name(self, host: str) -> bool:
+        """Tell whether what a ``Host`` header says is this machine: a name of it, any address.
+
+        Nobody can point an address elsewhere.
+        """
+        found = _HOST.fullmatch(host)
+        if found is None:
+            return False
+        name = (found["name"] or found["ipv6"]).lower()
+        return name.removesuffix(".") in self._names or _is_address(name)
+
     def process_request(self, request: Any, client_address: Any) -> None:
         """Answer in a thread, if there are not too many."""
-        if not self._free.acquire(blocking=False):
+        if not self.guests.enter(request):
             self.shutdown_request(request)
             return
         super().process_request(request, client_address)
@@ -231,7 +353,7 @@ class _Server(ThreadingMixIn, TCPServer):
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._free.release()
+            self.guests.leave(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Say nothing: whoever asked has gone, or was too slow."""

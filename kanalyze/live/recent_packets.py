@@ -1,7 +1,8 @@
 """The packets of the last moments, found by connection and time.
 
-In: batches of packets. Out: some of them, in the order of the capture, each once. This module must
-not know why somebody wants them, nor where they go.
+In: batches of packets; where in streams tokens are. Out: some of the packets, in the order of the
+capture, each once, without the tokens. This module must not know why somebody wants them, nor where
+they go.
 
 Packets are copied and nothing more: their headers are read when a connection is looked for, piece
 by piece, and of no piece twice. As long as nobody asks for any, a packet costs what its copy does.
@@ -16,16 +17,17 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from kanalyze.live.hidden_bytes import HiddenBytes, SentBytes
 from kanalyze.model import PacketBatch
 from kanalyze.net.headers import ACK, FIN, SYN, read_headers
 from kanalyze.net.notes import Notes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from kanalyze.model import Endpoint
+    from kanalyze.model import Endpoint, TokenBytes
 
 __all__ = ["Ends", "RecentPackets", "TakenPackets"]
 
@@ -95,6 +97,7 @@ class RecentPackets:
         self._last_ns: int | None = None
         self._last_age_ns = 0
         """Of the last packet: its time, and that on a clock that does not jump."""
+        self._hidden = HiddenBytes()
 
     def add(self, batch: PacketBatch) -> Iterator[TakenPackets]:
         """Copy packets; give those marked packets that have to go for them.
@@ -109,7 +112,22 @@ class RecentPackets:
             while self.held_bytes > self._limit_bytes and len(self._pieces) > 1:
                 left.append(self._pieces.popleft())
                 self.held_bytes -= left[-1].held_bytes
-        return (taken for piece in left if (taken := piece.take(None)) is not None)
+        if left or self._pieces:
+            self._hidden.drop((left or self._pieces)[0].first_age_ns)
+        taken = (piece.take(None, self._hidden) for piece in left)
+        return (each for each in taken if each is not None)
+
+    def hide(self, tokens: Sequence[TokenBytes]) -> None:
+        """Take the bytes of tokens out of whatever is given out from here on."""
+        for token in tokens:
+            ends = token.connection.endpoints
+            found = Ends.of(ends[token.direction], ends[1 - token.direction])
+            sender = int(found.both), int(found.first)
+            self._hidden.add(sender, token, self._last_age_ns)
+        if self._hidden.is_full:
+            for piece in self._pieces:
+                piece.blank(self._hidden)
+            self._hidden.drop_half()
 
     def mark(self, ends: Ends, from_ns: int, until_ns: int) -> bool:
         """Mark the packets of a connection with times in a span, both ends of it included.
@@ -180,7 +198,7 @@ class RecentPackets:
         if until_ns is not None and self._last_ns is not None:
             until_age_ns = until_ns - self._last_ns + self._last_age_ns
         for piece in self._pieces:
-            taken = piece.take(until_age_ns)
+            taken = piece.take(until_age_ns, self._hidden)
             if taken is not None:
                 yield taken
 
@@ -232,6 +250,7 @@ class _Piece:
     def __init__(self, packets: PacketBatch, age_ns: NDArray[np.int64]) -> None:
         self.packets = packets
         self._age_ns = age_ns
+        self.first_age_ns = int(age_ns[0])
         self.first_number = int(packets.number[0])
         self.first_ns = int(packets.time_ns.min())
         self.last_ns = int(packets.time_ns.max())
@@ -289,14 +308,20 @@ class _Piece:
             texts.append(text)
         return True
 
-    def take(self, until_age_ns: int | None) -> TakenPackets | None:
-        """Give out what is marked, up to some age; None where that is nothing."""
+    def blank(self, hidden: HiddenBytes) -> None:
+        """Take what is hidden out of all packets."""
+        self._index.blank(hidden)
+
+    def take(self, until_age_ns: int | None, hidden: HiddenBytes) -> TakenPackets | None:
+        """Give out what is marked, up to some age, but for what is hidden; None for nothing."""
         if not self._has_marked:
             return None
         wanted = self._marked
         if until_age_ns is not None:
             wanted = wanted & (self._age_ns <= until_age_ns)
         rows = np.flatnonzero(wanted)
+        if len(rows) and hidden:
+            rows = self._without_fragments(rows, hidden)
         if not len(rows):
             return None
         comments = {
@@ -307,7 +332,21 @@ class _Piece:
         self._given[rows] = True
         self._marked[rows] = False
         self._has_marked = bool(self._marked.any())
-        return TakenPackets(self.packets.taken(rows), comments)
+        packets = self.packets.taken(rows)
+        if hidden:
+            packets = self._index.without_hidden(packets, rows, hidden)
+        return TakenPackets(packets, comments)
+
+    def _without_fragments(self, rows: NDArray[np.int64], hidden: HiddenBytes) -> NDArray[np.int64]:
+        """Leave out packets in which what is hidden may be anywhere."""
+        left_out = rows[self._index.is_fragment(rows)]
+        if not len(left_out) or not hidden.is_about(self.first_age_ns, int(self._age_ns[-1])):
+            return rows
+        self._given[left_out] = True
+        self._marked[left_out] = False
+        for row in left_out.tolist():
+            self._comments.pop(row, None)
+        return np.setdiff1d(rows, left_out)
 
     @cached_property
     def _index(self) -> _Index:
@@ -339,6 +378,14 @@ class _Index:
         self._opens = (flags & (SYN | ACK)) == SYN
         # What was put together of fragments stands behind the packets of the capture.
         self._is_whole = segments.payload_start[order] <= len(packets.buffer)
+        ports = segments.source_port[order] << 16 | segments.destination_port[order]
+        self._sent = SentBytes(
+            self._segments.time_ns,
+            self._segments.sequence,
+            segments.payload_start[order],
+            segments.captured_bytes[order],
+            ports.astype(np.uint32),
+        )
         self._are_all_whole = bool(self._is_whole.all())
 
     def find(self, ends: Ends) -> tuple[_Found, _Found]:
@@ -361,6 +408,50 @@ class _Index:
     def other_rows(self) -> NDArray[np.int64]:
         """The packets that hold no whole segment."""
         return np.setdiff1d(np.arange(len(self._packets)), self._segments.row)
+
+    def is_fragment(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Tell which packets hold no whole segment of their own."""
+        return ~np.isin(rows, self._segments.row[self._is_whole])
+
+    def without_hidden(
+        self, packets: PacketBatch, rows: NDArray[np.int64], hidden: HiddenBytes
+    ) -> PacketBatch:
+        """Return packets, which are those at ``rows`` here, with zeros for what is hidden.
+
+        They are not changed here: of what cannot be read yet more may be known when others go out.
+        """
+        places = self._hidden_places(hidden)
+        places = places[np.isin(self._segments.row[places], rows)]
+        if not len(places):
+            return packets
+        copied = _copied(packets)
+        shifts = copied.offset - packets.offset
+        of_rows = np.searchsorted(rows, self._segments.row[places])
+        self._blank(copied.buffer, places, shifts[of_rows], hidden)
+        return copied
+
+    def blank(self, hidden: HiddenBytes) -> None:
+        """Write zeros for what is hidden."""
+        places = self._hidden_places(hidden)
+        self._blank(self._packets.buffer, places, np.zeros_like(places), hidden)
+
+    def _hidden_places(self, hidden: HiddenBytes) -> NDArray[np.int64]:
+        """Return the segments of connections of which anything is hidden."""
+        return np.flatnonzero(np.isin(self._keys, hidden.connections) & self._is_whole)
+
+    def _blank(
+        self,
+        buffer: memoryview,
+        places: NDArray[np.int64],
+        shifts: NDArray[np.int64],
+        hidden: HiddenBytes,
+    ) -> None:
+        """Write zeros for what is hidden in some segments, each so much further on in a buffer."""
+        senders = np.stack([self._keys[places], self._senders[places]], axis=1)
+        found, sender_of = np.unique(senders, axis=0, return_inverse=True)
+        for index, (connection, sender) in enumerate(found.tolist()):
+            own = np.flatnonzero(sender_of.reshape(-1) == index)
+            hidden.blank(buffer, self._sent.moved(places[own], shifts[own]), (connection, sender))
 
     def _place(self, ends: Ends) -> slice:
         begin = self._keys.searchsorted(ends.both, "left")
@@ -407,16 +498,16 @@ def _pieces_of(batch: PacketBatch, ages: NDArray[np.int64], piece_bytes: int) ->
 
 
 def _copied(packets: PacketBatch) -> PacketBatch:
-    """Return packets in a buffer of their own, with the same columns but ``offset``."""
+    """Return packets in a buffer of their own, which can be written to, and otherwise the same."""
     first = int(packets.offset.min())
     end = int((packets.offset + packets.captured_bytes).max())
     size = int(packets.captured_bytes.sum())
     if end - first <= 2 * size:
         # All at once, with what is between them.
-        buffer, offset = bytes(packets.buffer[first:end]), packets.offset - first
+        buffer, offset = bytearray(packets.buffer[first:end]), packets.offset - first
     else:
         places = zip(packets.offset.tolist(), packets.captured_bytes.tolist(), strict=True)
-        buffer = b"".join(packets.buffer[at : at + length] for at, length in places)
+        buffer = bytearray().join(packets.buffer[at : at + length] for at, length in places)
         offset = np.cumsum(packets.captured_bytes) - packets.captured_bytes
     return PacketBatch(
         memoryview(buffer),
@@ -433,7 +524,7 @@ def _joined(first: PacketBatch, second: PacketBatch) -> PacketBatch:
     """Return the packets of two batches in a buffer of their own."""
     shift = len(first.buffer)
     return PacketBatch(
-        memoryview(b"".join([first.buffer, second.buffer])),
+        memoryview(bytearray().join([first.buffer, second.buffer])),
         np.concatenate([first.number, second.number]),
         np.concatenate([first.time_ns, second.time_ns]),
         np.concatenate([first.offset, second.offset + shift]),

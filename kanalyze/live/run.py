@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from kanalyze.analysis.block import RowBatch
     from kanalyze.analysis.in_flight import InFlight
-    from kanalyze.model import Anomaly, PacketBatch
+    from kanalyze.model import Anomaly, PacketBatch, TokenBytes
     from kanalyze.pipeline import Analysis
 
 __all__ = ["IDLE_NS", "Feed", "LiveRun", "LiveSource", "Sink"]
@@ -63,6 +63,10 @@ class Sink(Protocol):
 
     def add_packets(self, packets: PacketBatch) -> None:
         """Take packets, of which the buffer is used again after the turn."""
+        ...
+
+    def hide(self, tokens: Sequence[TokenBytes]) -> None:
+        """Take where packets hold what nobody may keep, before the rows of those packets."""
         ...
 
     def add(self, rows: RowBatch, now_ns: int) -> None:
@@ -181,6 +185,11 @@ class LiveRun:
                 for sink in self._sinks:
                     sink.add(rows, self._now_ns())
         return self._statistics.summary(analysis.quality)
+
+    def hide(self, tokens: Sequence[TokenBytes]) -> None:
+        """Tell sinks where tokens are; the analysis is to call this (``on_tokens``)."""
+        for sink in self._sinks:
+            sink.hide(tokens)
 
     def _turn(self, packets: PacketBatch | None) -> bool:
         if packets is not None:

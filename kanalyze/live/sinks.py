@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kanalyze.live.rolling import RollingRows
     from kanalyze.live.snapshot import CaptureState
     from kanalyze.live.windows import Windows
-    from kanalyze.model import PacketBatch
+    from kanalyze.model import PacketBatch, TokenBytes
 
 __all__ = [
     "FilesSink",
@@ -40,6 +40,9 @@ class _Quiet:
     """A sink that does nothing."""
 
     def add_packets(self, packets: PacketBatch) -> None:
+        """Take no notice."""
+
+    def hide(self, tokens: Sequence[TokenBytes]) -> None:
         """Take no notice."""
 
     def add(self, rows: RowBatch, now_ns: int) -> None:
@@ -222,6 +225,10 @@ class KeepSink(FilesSink):
     def add_packets(self, packets: PacketBatch) -> None:
         """Hold packets for a while."""
         self._attempt(lambda: self._keeper.add_packets(packets))
+
+    def hide(self, tokens: Sequence[TokenBytes]) -> None:
+        """Hear what packets are to be written without."""
+        self._keeper.hide(tokens)
 
     def add(self, rows: RowBatch, now_ns: int) -> None:  # noqa: ARG002 - as in the class above
         """See which are wanted."""

@@ -110,6 +110,7 @@ class Direction:
         self.has_syn = has_syn
         self.connection.start_seen[self.index] = has_syn
         self.first_sequence = self.next_sequence = sequence & _SEQUENCE_MASK
+        self.connection.first_sequence[self.index] = self.first_sequence
 
     def note_syn(self, first_sequence: int) -> None:
         """Note that the SYN was seen, before the bytes or after some of them."""

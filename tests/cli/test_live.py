@@ -244,6 +244,7 @@ def test_what_makes_no_sense_is_told_in_one_line_before_anything_is_made(
         (["--write-every", "60"], "--write-every needs --write, which says where rows are kept"),
         (["--write-size", "1M"], "--write-size needs --write,"),
         (["--write-files", "3"], "--write-files needs --write,"),
+        (["--metrics-host", "a"], "--metrics-host needs --metrics, which says where they are"),
         (["--write", ""], "--write: not the name of a folder: ''"),
         (["--write", "-"], "--write: not the name of a folder: '-'"),
         (["--save-errors"], "--save-errors needs --save, which says where packets are kept"),
@@ -430,6 +431,17 @@ def test_packets_of_errors_are_kept(tmp_path):
     assert len(errors(kept)) > 5
     before, after = (kanalyze.report(each)["capture"] for each in (path("errors"), kept))
     assert 0 < after["packets"] < before["packets"]
+
+
+def test_packets_that_are_kept_hold_no_password(tmp_path):
+    kept, data = tmp_path / "kept.pcapng", path("sasl").read_bytes()
+    done = run_live("-", "--save", str(kept), "--save-errors", data=data)
+    assert done.returncode == 0, done.stderr
+    failed = [row for row in kanalyze.requests(kept) if row.api_name == "SaslAuthenticate"]
+    assert any(row.error_code == 58 for row in failed)
+    for sign in (b"\0alice\0", b",p=", b",i=4096"):
+        assert sign in data
+        assert sign not in kept.read_bytes()
 
 
 def test_metrics_are_scraped_meanwhile():

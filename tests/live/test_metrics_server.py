@@ -278,18 +278,115 @@ def test_who_connects_and_says_nothing_keeps_nobody_waiting(
     assert capfd.readouterr() == ("", "")
 
 
-def test_too_many_at_once_are_hung_up_on_and_later_ones_served() -> None:
+def test_who_waits_longest_makes_room_for_the_next() -> None:
+    """Eight that say nothing kept everybody out for as long as they had time."""
     with MetricsServer(Metrics().registry, LOOPBACK) as server:
-        idle = [socket.create_connection(server.address[:2], timeout=10) for _ in range(9)]
-        # The first eight wait to be asked for something, the ninth is not wanted.
-        assert idle[8].recv(1) == b""
+        idle = [socket.create_connection(server.address[:2], timeout=10) for _ in range(20)]
+        # Those before the last eight were hung up on.
+        assert [connection.recv(1) for connection in idle[:12]] == [b""] * 12
+        assert b"kanalyze_build_info" in fetch(server)
+        assert idle[12].recv(1) == b""
         for connection in idle:
             connection.close()
-        for _ in range(50):
-            try:
-                assert b"kanalyze_build_info" in fetch(server)
-                break
-            except (urllib.error.URLError, ConnectionError):
-                continue
-        else:
-            pytest.fail("nobody was served again")
+
+
+def test_who_takes_nothing_makes_room_too(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(metrics_server, "_PATIENCE_S", 0.0)
+    metrics = Metrics(most_clients=20_000)
+    metrics.add(RowBatch.of_rows([made.row(client_id=f"{n:0100}") for n in range(20_000)]))
+    with MetricsServer(metrics.registry, LOOPBACK) as server, contextlib.ExitStack() as stack:
+        for _ in range(8):
+            connection = stack.enter_context(socket.socket())
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            connection.settimeout(60)
+            connection.connect(server.address[:2])
+            connection.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+            assert connection.recv(9) == b"HTTP/1.0 "  # it is being answered
+        with urllib.request.urlopen(f"{server.url}?name[]=kanalyze_build_info") as answer:
+            assert b"kanalyze_build_info" in answer.read()
+    assert capfd.readouterr() == ("", "")
+
+
+def test_who_is_being_answered_is_not_hung_up_on() -> None:
+    """The ninth of those whose answers are being made has to come again."""
+    may_answer = threading.Event()
+
+    class Slow:
+        def collect(self) -> list[Metric]:
+            may_answer.wait(60)
+            return []
+
+    registry = CollectorRegistry()
+    registry.register(Slow())
+    with MetricsServer(registry, LOOPBACK) as server, contextlib.ExitStack() as stack:
+        asking = []
+        for _ in range(8):
+            connection = socket.create_connection(server.address[:2], timeout=60)
+            asking.append(stack.enter_context(connection))
+            connection.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+        while server.answering < 8:
+            time.sleep(0.01)
+        refused = stack.enter_context(socket.create_connection(server.address[:2], timeout=60))
+        assert is_hung_up_on(refused)
+        may_answer.set()
+        for connection in asking:
+            assert connection.recv(12) == b"HTTP/1.0 200"
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "localhost",
+        "LocalHost:9308",
+        "localhost.",
+        "127.0.0.1",
+        "127.9.9.9:1",
+        "[::1]:9308",
+        "192.0.2.7:9308",
+        "[2001:db8::1]",
+        socket.gethostname(),
+        "metrics.example.org:9308",
+        "METRICS.example.org",
+    ],
+)
+def test_who_asks_for_this_machine_is_answered(host: str) -> None:
+    with MetricsServer(Metrics().registry, LOOPBACK, ["metrics.example.org"]) as server:
+        answer = asked(server, f"GET /metrics HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+    assert answer.startswith(b"HTTP/1.0 200 ")
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example.com",
+        "evil.example.com:9308",
+        "localhost.evil.example.com",
+        "127.0.0.1.evil.example.com",
+        "1.2.3.4.5",
+        "",
+        "[::1",
+        "[::1]x",
+        "localhost, evil.example.com",
+        "localhost\r\nHost: evil.example.com",
+    ],
+)
+def test_a_page_whose_name_was_pointed_here_reads_nothing(host: str) -> None:
+    """DNS rebinding: a browser asks this machine in the name of another."""
+    with MetricsServer(Metrics().registry, LOOPBACK) as server:
+        answer = asked(server, f"GET /metrics HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+    assert answer.startswith(b"HTTP/1.0 403 ")
+    assert b"--metrics-host" in answer
+    assert b"kanalyze_build_info" not in answer
+
+
+def test_the_name_it_listens_on_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = socket.getaddrinfo("127.0.0.1", 0, type=socket.SOCK_STREAM)
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+    with MetricsServer(Metrics().registry, ListenAddress("broker7.example", 0)) as server:
+        monkeypatch.undo()
+        where = ("127.0.0.1", server.address.port)
+        with socket.create_connection(where, timeout=10) as connection:
+            connection.sendall(b"GET /metrics HTTP/1.1\r\nHost: broker7.example:1\r\n\r\n")
+            assert connection.recv(12) == b"HTTP/1.0 200"

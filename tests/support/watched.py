@@ -63,7 +63,7 @@ class Watched(MergedCaptures):
 def watch(path: Path, keeper: PacketKeeper, at_once: int = 40) -> None:
     """Let a keeper see a whole file, and close it."""
     source = Watched(path, keeper, at_once)
-    for rows in Analysis([], source=source).batches():
+    for rows in Analysis([], source=source, on_tokens=keeper.hide).batches():
         keeper.add_rows(rows)
         keeper.tick(source.now_ns)
     keeper.close()
