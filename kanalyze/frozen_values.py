@@ -74,6 +74,7 @@ _KINDS: Final[Mapping[str, tuple[str, ...]]] = {
     "connection.locate07": ("Request07Locator", "Response07Locator"),
     "connection.pairing": ("Pairing", "_UsedIds"),
     "connection.pending": ("Pending",),
+    "connection.sasl": ("RawLogin",),
     "connection.search": ("Search",),
     "connection.tracker": ("ConnectionTracker", "_Ignored", "_Kafka"),
     "connection.undecided": ("Side", "Undecided"),

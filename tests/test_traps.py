@@ -75,6 +75,15 @@ PAIRING = {
     "after SaslHandshake v0 come raw tokens, after v1 SaslAuthenticate": [
         f"{KAFKA}::test_after_sasl_handshake_v0_come_raw_tokens_and_then_requests_again",
         f"{KAFKA}::test_tokens_in_sasl_authenticate_give_a_name_and_are_not_kept",
+        f"{KAFKA}::test_the_tokens_of_a_login_are_no_messages_and_nothing_is_wrong_with_them",
+    ],
+    "a handshake that is refused is followed by no token": [
+        f"{KAFKA}::test_a_handshake_that_is_refused_is_followed_by_no_token",
+    ],
+    "a frame that does not parse after a login is lost data, not a token": [
+        f"{KAFKA}::test_what_cannot_be_read_after_a_login_is_no_token",
+        f"{KAFKA}::test_what_cannot_be_read_in_place_of_a_token_is_none",
+        f"{KAFKA}::test_a_request_in_place_of_a_token_is_a_request",
     ],
     "GSSAPI tokens with no handshake at all": [
         f"{TRACKER}::test_gssapi_tokens_with_no_handshake_come_before_the_first_request",
