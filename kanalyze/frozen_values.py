@@ -72,6 +72,7 @@ _KINDS: Final[Mapping[str, tuple[str, ...]]] = {
     "connection.kafka07": ("Kafka07Connection", "_Guess"),
     "connection.locate": ("ResponseLocator",),
     "connection.locate07": ("Request07Locator", "Response07Locator"),
+    "connection.one_way": ("OneWayRequests",),
     "connection.pairing": ("Pairing", "_UsedIds"),
     "connection.pending": ("Pending",),
     "connection.sasl": ("RawLogin",),

@@ -57,6 +57,9 @@ PAIRING = {
     "acks=0 has no response": [
         f"{KAFKA}::test_produce_with_acks_0_gets_no_response",
     ],
+    "some brokers answer Produce with acks=0: the id names the request": [
+        f"{KAFKA}::test_an_answer_to_produce_with_acks_0_is_paired_and_said_so",
+    ],
     "acks sits after the transactional id": [
         f"{KAFKA}::test_acks_is_read_after_the_transactional_id",
         "connection/test_reader.py::test_acks_of_every_layout",

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from kanalyze.connection.exchange import Exchange, Message
 from kanalyze.connection.findings import PENDING_BYTES, Findings
 from kanalyze.connection.locate import ResponseLocator, is_sane
+from kanalyze.connection.one_way import OneWayRequests
 from kanalyze.connection.pairing import Pairing
 from kanalyze.connection.reader import (
     API_VERSIONS,
@@ -112,6 +113,7 @@ class KafkaConnection:
             smallest_bytes=4,
         )
         self._pairing = Pairing(from_start=from_start)
+        self._one_way = OneWayRequests()
         self._early: list[tuple[Frame, int]] = []
         self._early_bytes = 0
         self._unread: list[Frame] = []
@@ -159,7 +161,7 @@ class KafkaConnection:
             + sum(item.segments.buffer.nbytes for item in self.held_back)
             + self._responses.held_bytes
             + self._early_bytes
-            + len(self._pairing) * PENDING_BYTES
+            + (len(self._pairing) + len(self._one_way)) * PENDING_BYTES
         )
 
     @property
@@ -178,6 +180,7 @@ class KafkaConnection:
         return (
             self.is_in_step
             and self._login is None
+            and not self._one_way
             and not self._pairing.repeats
             and self._keep is None
         )
@@ -224,6 +227,8 @@ class KafkaConnection:
         if self.held_back and self.held_back[-1].segments.time_ns[-1] < before_ns:
             held_back, self.held_back = self.held_back, []
             self.ask(held_back)
+        if self._one_way:
+            self._end_one_way(self._one_way.overdue(before_ns), None)
         return self._pairing.waiting() if len(self._pairing) else []
 
     def count_decoded(self, length: int) -> None:
@@ -256,6 +261,7 @@ class KafkaConnection:
         for exchange in self._pairing.take_oldest(len(self._pairing) // 2):
             self._findings.of_exchange(AnomalyKind.PENDING_LIMIT, exchange)
             self._unanswered(exchange)
+        self._end_one_way(self._one_way.take_all(), None)
 
     def feed(self, items: tuple[list[StreamItem], list[StreamItem]]) -> list[Exchange]:
         """Take in what was added to both directions; return the exchanges that are complete."""
@@ -304,6 +310,7 @@ class KafkaConnection:
         self._early.clear()
         if self._losses[1 - self._client_side]:
             self._pairing.lose_responses(_NEVER)
+        self._end_one_way(self._one_way.take_all(), None)
         for exchange in self._pairing.take_all():
             self._unanswered(exchange)
         self._locate_response.retire()
@@ -381,11 +388,12 @@ class KafkaConnection:
         exchange = self._begin_exchange(frame, header, view)
         if header.api_key == PRODUCE and reader.acks(frame, header, view) == 0:
             exchange.one_way = True
-            self._end(exchange)
-            return
         if self._early and self._answer_early(exchange):
             return
-        self._wait(exchange)
+        if exchange.one_way:
+            self._end_one_way(self._one_way.add(exchange), _ended(frame))
+        else:
+            self._wait(exchange)
 
     def _begin_exchange(self, frame: Frame, header: RequestHeader, view: memoryview) -> Exchange:
         """Begin an exchange with a request that is read; ``view`` is the beginning of its frame."""
@@ -568,12 +576,45 @@ class KafkaConnection:
             return
         exchange = self._pairing.answer(correlation_id, frame.start_packet)
         self._take_given_up()
+        if exchange is None and self._one_way:
+            exchange = self._one_way_request(frame, correlation_id)
         if exchange is not None:
             if self._early:
                 self._orphan_earlier(frame)
+            if self._one_way:
+                self._pass_one_way(exchange, frame)
             self._answer(exchange, frame)
         elif not self._is_brokers_token(frame):
             self._keep_early(frame, correlation_id)
+
+    def _one_way_request(self, frame: Frame, correlation_id: int) -> Exchange | None:
+        """Return the request that a response is to though it wants none, if there is one."""
+        exchange = self._one_way.oldest(correlation_id)
+        if exchange is None or not self._is_answer(frame, exchange):
+            return None
+        self._one_way.answer(exchange)
+        return exchange
+
+    def _is_answer(self, frame: Frame, exchange: Exchange) -> bool:
+        """Tell whether a response fits a request that wants none: its id alone may be luck."""
+        key, version = exchange.api_key, exchange.api_version
+        return (
+            key is not None
+            and version is not None
+            and self._reader.confirms_response(frame, key, version)
+        )
+
+    def _pass_one_way(self, answered: Exchange, frame: Frame) -> None:
+        """End the requests without a response before one that was answered."""
+        if answered.request is not None:
+            began, unsure_before = answered.request.start_packet, self._pairing.unsure_before
+            self._end_one_way(self._one_way.pass_over(began, unsure_before), _ended(frame))
+
+    def _end_one_way(self, exchanges: list[Exchange], packet: int | None) -> None:
+        """End requests that want no response and had none, as is known since ``packet``."""
+        for exchange in exchanges:
+            exchange.settled_packet = packet
+            self._end(exchange)
 
     def _keep_early(self, frame: Frame, correlation_id: int) -> None:
         """Keep a response whose request may yet come: captured, or found after a loss, later."""
@@ -609,6 +650,8 @@ class KafkaConnection:
                 is_before and self._pairing.requests_lost
             ):
                 continue
+            if exchange.one_way and not self._is_answer(frame, exchange):
+                continue
             del self._early[index]
             self._early_bytes -= frame.held_bytes
             self._answer(exchange, frame)
@@ -622,6 +665,9 @@ class KafkaConnection:
         if request is not None and frame.start_packet < request.start_packet:
             # By packets alone: which of the two was read first depends on where batches end.
             self._findings.of_exchange(AnomalyKind.RESPONSE_BEFORE_REQUEST, exchange)
+        if exchange.one_way:
+            kind = AnomalyKind.UNSOLICITED_RESPONSE
+            self._findings.of_frame(kind, frame, 1 - self._client_side, "", exchange)
         if exchange.api_key is not None and exchange.api_version is not None:
             if self._is_too_large(frame, exchange.api_key):
                 body = _TOO_LARGE
