@@ -388,7 +388,7 @@ class StreamUpdate:
     first. An update may have no items (a FIN alone).
     """
 
-    __slots__ = ("closed", "connection", "items")
+    __slots__ = ("closed", "closed_packet", "connection", "items")
 
     def __init__(
         self,
@@ -401,6 +401,8 @@ class StreamUpdate:
         """By direction: ``items[0]`` is what ``connection.endpoints[0]`` sent."""
         self.closed = closed
         """No later update names this connection."""
+        self.closed_packet: int | None = None
+        """The packet that closed it; None where none did."""
 
 
 class AnomalyKind(enum.StrEnum):
@@ -464,6 +466,10 @@ class AnomalyKind(enum.StrEnum):
         "a version newer than the tables; decoded with the newest known one only if it fits",
     )
     ORPHAN_RESPONSE = "orphan_response", "a response whose request was not seen"
+    UNSOLICITED_RESPONSE = (
+        "unsolicited_response",
+        "a response to a request that wants none (Produce with acks=0); they are paired",
+    )
     UNANSWERED_REQUEST = "unanswered_request", "a request whose response was not seen"
     RESPONSE_BEFORE_REQUEST = (
         "response_before_request",

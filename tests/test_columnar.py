@@ -25,6 +25,7 @@ from tests.support.columnar import ALWAYS_JOINED, NEVER_JOINED, by_columns_at_on
 from tests.support.conversations import conversations
 from tests.support.disorder import BEYOND, TRANSFORMATIONS, altered
 from tests.support.disorder.compare import write
+from tests.support.packets import segment
 from tests.support.reference import Reading, read, reference
 from tests.support.traffic import (
     CATALOG,
@@ -358,9 +359,10 @@ def test_what_is_odd_stands_between_what_is_not(what: str) -> None:
 
 
 def test_a_request_without_an_answer_in_the_midst_of_others() -> None:
-    # It is sent, and ends its exchange, before the answers to those before it have come.
+    # It is sent, and ends its exchange, before the answers to those before it have come: of the
+    # broker it is known by then that it answers no such request.
     packets: list[bytes] = []
-    line = Line(packets).open()
+    line = Line(packets).open().client(produce(-1, 9, acks=0))
     for number in range(20):
         request, response = message_pair(k.PRODUCE, 9, number)
         line.client(request).broker(response)
@@ -368,6 +370,23 @@ def test_a_request_without_an_answer_in_the_midst_of_others() -> None:
     line.client(last[0], produce(21, 9, acks=0)).broker(last[1]).close()
     fast = assert_same_in_batches(capture_of(packets))
     assert [row.correlation_id for row in fast.rows[-2:]] == [21, 20]
+
+
+@pytest.mark.parametrize("acks", [0, 1])
+@pytest.mark.parametrize("end", [Line.close, Line.reset])
+def test_what_was_not_answered_ends_with_its_connection(
+    acks: int, end: Callable[[Line], Line]
+) -> None:
+    packets: list[bytes] = []
+    silent, other = Line(packets).open(), Line(packets, 50_001).open()
+    silent.client(k.produce(1, acks))
+    other.client(k.heartbeat(2)).broker(k.heartbeat_answer(2))
+    end(silent)
+    # The last FIN is acknowledged only now.
+    packets.append(segment(to_broker=True, seq=silent._sequence[0], ack=silent._sequence[1]))
+    other.client(k.heartbeat(3)).broker(k.heartbeat_answer(3)).close()
+    rows = assert_same_in_batches(capture_of(packets), lambda: 1, lambda: MOST_AT_ONCE).rows
+    assert [row.correlation_id for row in rows] == [2, 1, 3]
 
 
 def test_ids_that_were_all_used_in_an_earlier_batch() -> None:

@@ -57,6 +57,9 @@ PAIRING = {
     "acks=0 has no response": [
         f"{KAFKA}::test_produce_with_acks_0_gets_no_response",
     ],
+    "some brokers answer Produce with acks=0: the id names the request": [
+        f"{KAFKA}::test_an_answer_to_produce_with_acks_0_is_paired_and_said_so",
+    ],
     "acks sits after the transactional id": [
         f"{KAFKA}::test_acks_is_read_after_the_transactional_id",
         "connection/test_reader.py::test_acks_of_every_layout",
@@ -75,6 +78,15 @@ PAIRING = {
     "after SaslHandshake v0 come raw tokens, after v1 SaslAuthenticate": [
         f"{KAFKA}::test_after_sasl_handshake_v0_come_raw_tokens_and_then_requests_again",
         f"{KAFKA}::test_tokens_in_sasl_authenticate_give_a_name_and_are_not_kept",
+        f"{KAFKA}::test_the_tokens_of_a_login_are_no_messages_and_nothing_is_wrong_with_them",
+    ],
+    "a handshake that is refused is followed by no token": [
+        f"{KAFKA}::test_a_handshake_that_is_refused_is_followed_by_no_token",
+    ],
+    "a frame that does not parse after a login is lost data, not a token": [
+        f"{KAFKA}::test_what_cannot_be_read_after_a_login_is_no_token",
+        f"{KAFKA}::test_what_cannot_be_read_in_place_of_a_token_is_none",
+        f"{KAFKA}::test_a_request_in_place_of_a_token_is_a_request",
     ],
     "GSSAPI tokens with no handshake at all": [
         f"{TRACKER}::test_gssapi_tokens_with_no_handshake_come_before_the_first_request",

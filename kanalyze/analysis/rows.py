@@ -340,8 +340,6 @@ def _status(exchange: Exchange, failed: bool) -> Status:
         return "orphan_response"
     if exchange.malformed:
         return "malformed"
-    if exchange.one_way:
-        return "one_way"
     if exchange.response is None:
-        return "unanswered"
+        return "one_way" if exchange.one_way else "unanswered"
     return "error" if failed else "ok"

@@ -107,7 +107,8 @@ class Message:
 class Exchange:
     """One request and its response.
 
-    ``response`` is None for one that needs none (``one_way``) and for one that never came;
+    ``response`` is None for one that needs none (``one_way``), unless it came all the same, and for
+    one that never came;
     ``request`` is None for a response whose request was not seen, and then ``api_key`` and
     ``api_version`` are None too.
     """
@@ -124,6 +125,7 @@ class Exchange:
         "peers",
         "request",
         "response",
+        "settled_packet",
         "wire",
     )
 
@@ -156,5 +158,8 @@ class Exchange:
         self.lost_ns: int | None = None
         """When bytes of the connection were last found missing before the exchange ended; None
         while all were there."""
+        self.settled_packet: int | None = None
+        """The packet by which it was known that nothing more comes, where that ended it; None where
+        its own last packet did."""
         self.wire = wire
         """``kafka`` or ``kafka-0.7``: which protocol's keys and values these are."""

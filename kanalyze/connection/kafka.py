@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from kanalyze.connection.exchange import Exchange, Message
 from kanalyze.connection.findings import PENDING_BYTES, Findings
-from kanalyze.connection.locate import ResponseLocator
+from kanalyze.connection.locate import ResponseLocator, is_sane
+from kanalyze.connection.one_way import OneWayRequests
 from kanalyze.connection.pairing import Pairing
 from kanalyze.connection.reader import (
     API_VERSIONS,
@@ -24,7 +25,7 @@ from kanalyze.connection.reader import (
     SASL_HANDSHAKE,
     Body,
 )
-from kanalyze.connection.sasl import principal_of
+from kanalyze.connection.sasl import RawLogin, principal_of
 from kanalyze.model import AnomalyKind
 from kanalyze.protocol.framing import FrameCutter
 from kanalyze.protocol.wire import WireError
@@ -57,11 +58,13 @@ _MOST_EARLY_RESPONSES = 64
 _MOST_EARLY_BYTES = 1024 * 1024
 _PREFIX_BYTES = 4
 _INT16 = struct.Struct(">h").unpack
+_HEAD_BYTES = 64
+"""Of a token, enough to see what it is."""
 _NEVER = 1 << 62
 """A packet number after all others."""
-_MOST_TOKENS = 16
-"""SASL exchanges take a few round trips; more size-delimited frames that are no requests are
-something else."""
+_MOST_UNKNOWN_VERSION = 31
+"""The highest version that a request of an unknown API is believed to have in place of a token."""
+_KEY_AND_VERSION = struct.Struct(">hh").unpack
 
 
 class KafkaConnection:
@@ -98,6 +101,7 @@ class KafkaConnection:
         self.peers = peers
         self._client_side = client_side
         self._reader = reader
+        self._locate = locate
         self._requests = FrameCutter(locate, in_sync=in_sync[client_side], smallest_bytes=8)
         self._locate_response = ResponseLocator(
             reader,
@@ -111,6 +115,7 @@ class KafkaConnection:
             smallest_bytes=4,
         )
         self._pairing = Pairing(from_start=from_start)
+        self._one_way = OneWayRequests()
         self._early: list[tuple[Frame, int]] = []
         self._early_bytes = 0
         self._unread: list[Frame] = []
@@ -122,7 +127,8 @@ class KafkaConnection:
             self._losses[1 - client_side].append((0, peers.tcp.first_time_ns))
         self._keep = keep
         self._mechanism: str | None = None
-        self._raw_tokens = _MOST_TOKENS if tokens_first else 0
+        self._login = RawLogin("GSSAPI") if tokens_first else None
+        """While raw SASL tokens may come."""
         self.refusals = 0
         """How often in a row it could not be read by columns; with ``batches_passed`` for those who
         try."""
@@ -160,7 +166,7 @@ class KafkaConnection:
             + sum(item.segments.buffer.nbytes for item in self.held_back)
             + self._responses.held_bytes
             + self._early_bytes
-            + len(self._pairing) * PENDING_BYTES
+            + (len(self._pairing) + len(self._one_way)) * PENDING_BYTES
         )
 
     @property
@@ -178,7 +184,8 @@ class KafkaConnection:
         """Whether all that is told of what comes next are frames, and nobody wants their bytes."""
         return (
             self.is_in_step
-            and not self._raw_tokens
+            and self._login is None
+            and not self._one_way
             and not self._pairing.repeats
             and self._keep is None
         )
@@ -225,6 +232,8 @@ class KafkaConnection:
         if self.held_back and self.held_back[-1].segments.time_ns[-1] < before_ns:
             held_back, self.held_back = self.held_back, []
             self.ask(held_back)
+        if self._one_way:
+            self._end_one_way(self._one_way.overdue(before_ns), None)
         return self._pairing.waiting() if len(self._pairing) else []
 
     def count_decoded(self, length: int) -> None:
@@ -257,6 +266,7 @@ class KafkaConnection:
         for exchange in self._pairing.take_oldest(len(self._pairing) // 2):
             self._findings.of_exchange(AnomalyKind.PENDING_LIMIT, exchange)
             self._unanswered(exchange)
+        self._end_one_way(self._one_way.take_all(), None)
 
     def feed(self, items: tuple[list[StreamItem], list[StreamItem]]) -> list[Exchange]:
         """Take in what was added to both directions; return the exchanges that are complete."""
@@ -306,6 +316,7 @@ class KafkaConnection:
         self._early.clear()
         if self._losses[1 - self._client_side]:
             self._pairing.lose_responses(_NEVER)
+        self._end_one_way(self._one_way.take_all(), None)
         for exchange in self._pairing.take_all():
             self._unanswered(exchange)
         self._locate_response.retire()
@@ -378,24 +389,23 @@ class KafkaConnection:
             view = reader.beginning(frame)
             header = reader.parse_header(view, frame.size)
         except WireError:
-            self._bad_request(frame)
+            if self._login is None or not self._is_token(self._login, frame, None):
+                self._bad_request(frame)
             return
-        if self._raw_tokens:
-            if not self._is_request(frame, header):
-                self._token(frame)
-                return
-            self._raw_tokens = 0
+        if self._login is not None and not self._is_request_in_login(self._login, frame, header):
+            return
         if header.api_key in _TELLING:
             self._learn(frame, header)
         self._hide_in_request(frame, header)
         exchange = self._begin_exchange(frame, header, view)
         if header.api_key == PRODUCE and reader.acks(frame, header, view) == 0:
             exchange.one_way = True
-            self._end(exchange)
-            return
         if self._early and self._answer_early(exchange):
             return
-        self._wait(exchange)
+        if exchange.one_way:
+            self._end_one_way(self._one_way.add(exchange), _ended(frame))
+        else:
+            self._wait(exchange)
 
     def _begin_exchange(self, frame: Frame, header: RequestHeader, view: memoryview) -> Exchange:
         """Begin an exchange with a request that is read; ``view`` is the beginning of its frame."""
@@ -454,15 +464,8 @@ class KafkaConnection:
                 exchange.malformed = True
             self._findings.of_frame(problem, frame, side, "", exchange)
 
-    def _is_request(self, frame: Frame, header: RequestHeader) -> bool:
-        view = frame.whole()
-        return view is not None and bool(self._reader.check_request(view, header, frame.size))
-
     def _bad_request(self, frame: Frame) -> None:
         self._findings.hide(frame, self._client_side, _PREFIX_BYTES)
-        if self._raw_tokens:
-            self._token(frame)
-            return
         self._findings.undecoded_bytes += frame.length
         kind = AnomalyKind.MISSING_BYTES if frame.missing_bytes else AnomalyKind.MALFORMED_BODY
         self._findings.of_frame(kind, frame, self._client_side, "request header")
@@ -481,7 +484,7 @@ class KafkaConnection:
             found = self._reader.protocol_fields(frame, header, "Mechanism")
             self._mechanism = found[0] if found is not None else None
             if header.api_version == 0:
-                self._raw_tokens = _MOST_TOKENS
+                self._login = RawLogin(self._mechanism)
         elif key == SASL_AUTHENTICATE:
             found = self._reader.protocol_fields(frame, header, "AuthBytes")
             if found is not None and self.peers.principal is None:
@@ -492,14 +495,89 @@ class KafkaConnection:
         if principal is not None:
             self.peers = self.peers.with_principal(principal)
 
-    def _token(self, frame: Frame) -> None:
-        """Take a frame for a SASL token without a header: its user is kept, nothing else."""
-        self._raw_tokens -= 1
+    # -- raw SASL tokens --------------------------------------------------------------------------
+
+    def _is_request_in_login(self, login: RawLogin, frame: Frame, header: RequestHeader) -> bool:
+        """Tell whether a frame with what may be a header is a request, while tokens may come.
+
+        What else it is has been dealt with then.
+        """
+        view = frame.whole()
+        if view is not None and self._reader.check_request(view, header, frame.size):
+            self._end_login(login)
+            return True
+        if self._is_token(login, frame, header):
+            return False
+        if self._may_be_request(header):
+            return True
+        self._bad_request(frame)
+        return False
+
+    def _is_token(self, login: RawLogin, frame: Frame, header: RequestHeader | None) -> bool:
+        """Tell whether a frame of the client's is a token: its user is kept, nothing else.
+
+        Something else ends the login. ``header`` is None where the frame has none.
+        """
+        may_be_request = self._may_begin(frame) if header is None else self._may_be_request(header)
+        is_whole = frame.whole() is not None
+        token = bytes(frame.read(4, frame.size)) if is_whole else None
+        if not login.takes_request(
+            token, may_be_request=may_be_request, is_lossy=self._pairing.is_lossy
+        ):
+            self._end_login(login)
+            return False
         self._findings.hide(frame, self._client_side, _PREFIX_BYTES)
         self._findings.decoded_bytes += frame.length
-        if self.peers.principal is None and frame.whole() is not None:
-            token = bytes(frame.read(4, frame.size))
+        if self.peers.principal is None and token is not None:
             self._learn_user(token)
+        return True
+
+    def _end_login(self, login: RawLogin) -> None:
+        login.end()
+        if login.is_over:
+            self._login = None
+
+    def _may_begin(self, frame: Frame) -> bool:
+        """Tell whether a frame without a header begins as one of a known API does."""
+        try:
+            head = frame.read(4, 4)
+        except WireError:
+            return False
+        return self._locate.is_near(*_KEY_AND_VERSION(head))
+
+    def _may_be_request(self, header: RequestHeader) -> bool:
+        """Tell whether what was read as a header is likely to be one, of any API."""
+        if not is_sane(header.client_id):
+            return False
+        if self._reader.knows(header.api_key):
+            return self._locate.is_near(header.api_key, header.api_version)
+        return header.api_key >= 0 and 0 <= header.api_version <= _MOST_UNKNOWN_VERSION
+
+    def _is_brokers_token(self, frame: Frame) -> bool:
+        """Tell whether a frame that answers no request is a token of the broker's."""
+        login = self._login
+        if login is None:
+            return False
+        view = frame.whole()
+        head = b"" if view is None else bytes(view[4 : 4 + _HEAD_BYTES])
+        is_token = login.takes_response(head, frame.size, is_lossy=self._pairing.requests_lost)
+        if is_token:
+            self._findings.hide(frame, 1 - self._client_side, _PREFIX_BYTES)
+            self._findings.decoded_bytes += frame.length
+            if login.is_over:
+                self._login = None
+        return is_token
+
+    def _learn_answer(self, exchange: Exchange, frame: Frame) -> None:
+        """Follow what answers say of a login: one that is refused has no tokens."""
+        if exchange.api_key == SASL_HANDSHAKE and exchange.api_version == 0:
+            found = self._reader.response_fields(frame, SASL_HANDSHAKE, 0, "ErrorCode")
+            if found is not None and found[0] != 0:
+                self._login = None
+        elif self._login is not None:
+            self._login.settle()
+            if self._login.is_over:
+                self._login = None
 
     # -- what nobody may keep ---------------------------------------------------------------------
 
@@ -527,7 +605,7 @@ class KafkaConnection:
 
     def _may_hold_token(self, request: Frame) -> bool:
         """Tell whether a request that has begun may hold a token, as far as it has come."""
-        if self._raw_tokens:
+        if self._login is not None:
             return True
         try:
             (api_key,) = _INT16(request.read(_PREFIX_BYTES, 2))
@@ -539,7 +617,7 @@ class KafkaConnection:
         try:
             asked = self._pairing.oldest(self._reader.correlation_id(response))
         except WireError:
-            return bool(self._raw_tokens) or response.missing_bytes > 0
+            return self._login is not None or response.missing_bytes > 0
         return asked is None or asked.api_key == SASL_AUTHENTICATE
 
     # -- responses --------------------------------------------------------------------------------
@@ -555,15 +633,45 @@ class KafkaConnection:
             return
         exchange = self._pairing.answer(correlation_id, frame.start_packet)
         self._take_given_up()
+        if exchange is None and self._one_way:
+            exchange = self._one_way_request(frame, correlation_id)
         if exchange is not None:
             if self._early:
                 self._orphan_earlier(frame)
+            if self._one_way:
+                self._pass_one_way(exchange, frame)
             self._answer(exchange, frame)
-        elif self._raw_tokens:
-            self._findings.hide(frame, 1 - self._client_side, _PREFIX_BYTES)
-            self._findings.decoded_bytes += frame.length
-        else:
+        elif not self._is_brokers_token(frame):
             self._keep_early(frame, correlation_id)
+
+    def _one_way_request(self, frame: Frame, correlation_id: int) -> Exchange | None:
+        """Return the request that a response is to though it wants none, if there is one."""
+        exchange = self._one_way.oldest(correlation_id)
+        if exchange is None or not self._is_answer(frame, exchange):
+            return None
+        self._one_way.answer(exchange)
+        return exchange
+
+    def _is_answer(self, frame: Frame, exchange: Exchange) -> bool:
+        """Tell whether a response fits a request that wants none: its id alone may be luck."""
+        key, version = exchange.api_key, exchange.api_version
+        return (
+            key is not None
+            and version is not None
+            and self._reader.confirms_response(frame, key, version)
+        )
+
+    def _pass_one_way(self, answered: Exchange, frame: Frame) -> None:
+        """End the requests without a response before one that was answered."""
+        if answered.request is not None:
+            began, unsure_before = answered.request.start_packet, self._pairing.unsure_before
+            self._end_one_way(self._one_way.pass_over(began, unsure_before), _ended(frame))
+
+    def _end_one_way(self, exchanges: list[Exchange], packet: int | None) -> None:
+        """End requests that want no response and had none, as is known since ``packet``."""
+        for exchange in exchanges:
+            exchange.settled_packet = packet
+            self._end(exchange)
 
     def _keep_early(self, frame: Frame, correlation_id: int) -> None:
         """Keep a response whose request may yet come: captured, or found after a loss, later."""
@@ -600,6 +708,8 @@ class KafkaConnection:
                 is_before and self._pairing.requests_lost
             ):
                 continue
+            if exchange.one_way and not self._is_answer(frame, exchange):
+                continue
             del self._early[index]
             self._early_bytes -= frame.held_bytes
             self._findings.hide(frame, 1 - self._client_side, 0, 0)
@@ -615,12 +725,17 @@ class KafkaConnection:
         if request is not None and frame.start_packet < request.start_packet:
             # By packets alone: which of the two was read first depends on where batches end.
             self._findings.of_exchange(AnomalyKind.RESPONSE_BEFORE_REQUEST, exchange)
+        if exchange.one_way:
+            kind = AnomalyKind.UNSOLICITED_RESPONSE
+            self._findings.of_frame(kind, frame, 1 - self._client_side, "", exchange)
         if exchange.api_key is not None and exchange.api_version is not None:
             if self._is_too_large(frame, exchange.api_key):
                 body = _TOO_LARGE
             else:
                 body = self._reader.response_body(frame, exchange.api_key, exchange.api_version)
             self._take_body(frame, exchange, message, body, 1 - self._client_side)
+        if self._login is not None:
+            self._learn_answer(exchange, frame)
         self._end(exchange)
 
     def _orphan(self, frame: Frame) -> None:
@@ -633,8 +748,7 @@ class KafkaConnection:
 
     def _bad_response(self, frame: Frame) -> None:
         self._findings.hide(frame, 1 - self._client_side, _PREFIX_BYTES)
-        if self._raw_tokens:
-            self._findings.decoded_bytes += frame.length
+        if self._is_brokers_token(frame):
             return
         self._findings.undecoded_bytes += frame.length
         kind = AnomalyKind.MISSING_BYTES if frame.missing_bytes else AnomalyKind.MALFORMED_BODY
@@ -686,7 +800,9 @@ class KafkaConnection:
         """Take what a frame without an end still tells: its header, and when it began."""
         try:
             if side == self._client_side:
-                self._incomplete_request(frame, self._reader.request_header(frame))
+                header = self._reader.request_header(frame)
+                if self._login is None or self._may_be_request(header):
+                    self._incomplete_request(frame, header)
             else:
                 self._incomplete_response(frame, self._reader.correlation_id(frame))
         except WireError:

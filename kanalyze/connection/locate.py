@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kanalyze.protocol.framing import Frame
     from kanalyze.protocol.headers import RequestHeader
 
-__all__ = ["RequestLocator", "ResponseLocator", "after_tokens"]
+__all__ = ["RequestLocator", "ResponseLocator", "after_tokens", "is_sane"]
 
 Verdict = Literal["yes", "perhaps", "no"]
 Waiting: TypeAlias = dict[int, set[tuple[int, int]]]
@@ -135,12 +135,14 @@ class RequestLocator(Locate):
             header = self._reader.parse_header(view, size)
         except WireError:
             return None
-        api = self._catalog.api(header.api_key)
-        if api is None or not 0 <= header.api_version <= api.versions.highest + _NEWER_VERSIONS:
-            return None
-        if header.client_id is not None and not _sane(header.client_id):
+        if not self.is_near(header.api_key, header.api_version) or not is_sane(header.client_id):
             return None
         return header
+
+    def is_near(self, api_key: int, api_version: int) -> bool:
+        """Tell whether there is such an API, in this version or one that is not much older."""
+        api = self._catalog.api(api_key)
+        return api is not None and 0 <= api_version <= api.versions.highest + _NEWER_VERSIONS
 
     def _goes_on(self, view: memoryview, index: int) -> bool:
         """Tell whether what follows a request may be the next one; one frame alone may be luck.
@@ -401,5 +403,8 @@ def _may_be_old_produce(octets: NDArray[np.uint8], found: NDArray[np.intp]) -> N
     return may
 
 
-def _sane(client_id: str) -> bool:
+def is_sane(client_id: str | None) -> bool:
+    """Tell whether a client may well call itself so, or not at all."""
+    if client_id is None:
+        return True
     return len(client_id) <= _LONGEST_CLIENT_ID and client_id.isprintable()

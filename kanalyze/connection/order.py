@@ -95,6 +95,8 @@ class Sorted(NamedTuple):
 
 
 def _ended(exchange: Exchange) -> int:
+    if exchange.settled_packet is not None:
+        return exchange.settled_packet
     message = exchange.response or exchange.request
     if message is None:
         return 0

@@ -58,6 +58,11 @@ class Pairing:
         return self._requests_lost or self._responses_lost
 
     @property
+    def unsure_before(self) -> int:
+        """A packet: a request that began before it may have been answered unseen."""
+        return self._unsure_before
+
+    @property
     def repeats(self) -> bool:
         """Whether the client uses ids again."""
         return self._repeats

@@ -100,7 +100,7 @@ class MessageReader:
         self._locksteps: dict[tuple[int, int], tuple[LockstepDecoder, LockstepDecoder]] = {}
         self._nothing = Projection.of()
         self._checks: dict[tuple[int, int], _Decode | None] = {}
-        self._field_decoders: dict[tuple[int, int, tuple[str, ...]], _Decode] = {}
+        self._field_decoders: dict[tuple[int, int, Kind, tuple[str, ...]], _Decode] = {}
 
     # -- requests ---------------------------------------------------------------------------------
 
@@ -156,11 +156,27 @@ class MessageReader:
 
         For what a connection must know to follow the protocol; the caller keeps no secrets.
         """
-        decode = self._field_decoder(header.api_key, header.api_version, paths)
+        return self._fields(
+            frame, header.api_key, header.api_version, "request", header.body, paths
+        )
+
+    def response_fields(
+        self, frame: Frame, api_key: int, api_version: int, *paths: str
+    ) -> tuple[Any, ...] | None:
+        """As :meth:`protocol_fields`, of the response to a request of that key and version."""
+        at = _body_at(frame, self._response_plan(api_key, api_version))
+        if at is None:
+            return None
+        return self._fields(frame, api_key, api_version, "response", at, paths)
+
+    def _fields(
+        self, frame: Frame, api_key: int, version: int, kind: Kind, at: int, paths: tuple[str, ...]
+    ) -> tuple[Any, ...] | None:
+        decode = self._field_decoder(api_key, version, kind, paths)
         if decode is None:
             return None
         try:
-            values, _ = _run(decode, frame, header.body)
+            values, _ = _run(decode, frame, at)
         except WireError:
             return None
         return tuple(values)
@@ -194,14 +210,16 @@ class MessageReader:
             return body
         return token.end - len(token.value or b""), token.end
 
-    def _field_decoder(self, api_key: int, version: int, paths: tuple[str, ...]) -> _Decode | None:
-        key = (api_key, version, paths)
+    def _field_decoder(
+        self, api_key: int, version: int, kind: Kind, paths: tuple[str, ...]
+    ) -> _Decode | None:
+        key = (api_key, version, kind, paths)
         found = self._field_decoders.get(key)
         if found is None:
             api = self._catalog.api(api_key)
             if api is None or not _knows(api, version):
                 return None
-            found = self._decoders.get(api_key, "request", version, Projection.of(*paths))
+            found = self._decoders.get(api_key, kind, version, Projection.of(*paths))
             self._field_decoders[key] = found
         return found
 

@@ -318,7 +318,7 @@ class ConnectionTracker:
         if self._ended is not None:
             kafka.note(exchanges)
         if update.closed:
-            exchanges.extend(self._end_kafka(update.connection))
+            exchanges.extend(self._end_kafka(update.connection, update.closed_packet))
         self._anomalies.extend(kafka.connection.take_anomalies())
         if isinstance(kafka.connection, KafkaConnection):
             self._tokens.extend(kafka.connection.take_tokens())
@@ -557,11 +557,14 @@ class ConnectionTracker:
         if self._ended is not None:
             self._ended.append(EndedConnection(tcp, ignored.protocol, ignored.client_side))
 
-    def _end_kafka(self, tcp: TcpConnection) -> list[Exchange]:
+    def _end_kafka(self, tcp: TcpConnection, packet: int | None) -> list[Exchange]:
+        """End a connection, which ``packet`` closed; return what is left of it."""
         kafka = self._kafka.pop(tcp.serial)
         self._ending_sides[tcp.serial] = kafka.client_side
         connection = kafka.connection
         exchanges = connection.close()
+        for exchange in exchanges:
+            exchange.settled_packet = packet
         counts, peers = self.counts, connection.peers
         counts.decoded_bytes += connection.decoded_bytes
         counts.undecoded_bytes += connection.undecoded_bytes

@@ -88,6 +88,7 @@ class LogForms:
 
     def exchange(self, exchange: Exchange, row: Row, decoded: DecodedExchange) -> dict[str, Any]:
         """Return the log's object for an exchange, with what the wire adds."""
+        is_one_way = exchange.one_way and exchange.response is None
         made: dict[str, Any] = {
             "requestHeader": self.request_header(
                 exchange.api_key,
@@ -97,7 +98,7 @@ class LogForms:
                 decoded.request,
             ),
             "request": self._body(decoded.request),
-            "response": "" if exchange.one_way else self._body(decoded.response),
+            "response": "" if is_one_way else self._body(decoded.response),
         }
         if exchange.wire != "kafka" and row.api_name is not None:
             made["requestHeader"]["requestApiKeyName"] = api_key_name(row.api_name)

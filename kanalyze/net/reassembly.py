@@ -267,11 +267,11 @@ class Reassembler:
                 return None
             state = self._begin(pair, segment)
         if not state.receive(segment, shared):
-            self._close(state, shared, "reused")
+            self._close(state, shared, "reused", segment.packet)
             state = self._begin(pair, segment)
             state.receive(segment, shared)
         if state.is_over:
-            self._close(state, shared, "reset")
+            self._close(state, shared, "reset", segment.packet)
             return None
         return state
 
@@ -283,8 +283,15 @@ class Reassembler:
         self.counters.connections += 1
         return state
 
-    def _close(self, state: ConnectionState, shared: Segments, end: ConnectionEnd) -> None:
+    def _close(
+        self,
+        state: ConnectionState,
+        shared: Segments,
+        end: ConnectionEnd,
+        packet: int | None = None,
+    ) -> None:
         update = state.close(shared, end)
+        update.closed_packet = packet
         self._updates.append(update)
         del self._open[state.pair]
         self._holding.pop(state.pair, None)

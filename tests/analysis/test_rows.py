@@ -61,6 +61,16 @@ def test_one_way_and_unanswered_have_no_response_and_claim_no_code() -> None:
     assert unanswered.anomalies == ["unanswered_request"]
 
 
+def test_what_wants_no_answer_and_has_one_is_judged_by_it() -> None:
+    talk = Talk().client(k.produce(1, acks=0), k.produce(2, acks=0))
+    talk.broker(k.produce_answer(1), k.produce_answer(2, error_code=6)).close()
+    good, bad = rows_of(talk)
+    assert (good.status, bad.status, bad.error_name) == ("ok", "error", "NOT_LEADER_OR_FOLLOWER")
+    for row in (good, bad):
+        assert row.anomalies == ["unsolicited_response"]
+        assert (row.acks, row.response_packet) == (0, row.request_packet + 2)  # type: ignore[operator]
+
+
 def test_an_orphan_has_no_api() -> None:
     talk = Talk().client(k.heartbeat(1)).broker(k.heartbeat_answer(1), k.heartbeat_answer(9))
     row = rows_of(talk.close())[1]

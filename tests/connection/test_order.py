@@ -72,3 +72,12 @@ def test_places_that_were_made_are_filled_by_objects_and_columns() -> None:
     assert found.turns.tolist() == [1, 2]
     assert columns.turn.tolist() == [0, 3]
     assert found.latest.tolist() == [10, 11, 12, 14]
+
+
+def test_what_ended_because_nothing_came_ended_when_that_was_known() -> None:
+    ended = Ended()
+    silent = exchange(1, request_packet=1, response_packet=None)
+    silent.settled_packet = 7
+    ended.add([silent, exchange(2, request_packet=2, response_packet=7)])
+    ended.add([exchange(3, request_packet=3, response_packet=6)])
+    assert [each.correlation_id for each in ended.sort().exchanges] == [3, 1, 2]
