@@ -2,10 +2,10 @@
 
     python tools/transcribe_definitions.py PATH/messages.txt
 
-In: ``messages.txt``, and ``apikeys.txt`` and ``errors.txt`` beside it. Out, under
-``kanalyze/protocol``: one definition file an API (request, then response) or other message in
-``definitions/``, and the tables ``api_table.py`` and ``error_table.py``. The same facts give the
-same files, to the byte.
+In: ``messages.txt``, and ``superseded.txt``, ``apikeys.txt`` and ``errors.txt`` beside it. Out,
+under ``kanalyze/protocol``: one definition file an API (request, then response) or other message in
+``definitions/``, those of layouts that only some releases had in ``definitions/superseded/``, and
+the tables ``api_table.py`` and ``error_table.py``. The same facts give the same files, to the byte.
 """
 
 from __future__ import annotations
@@ -207,14 +207,17 @@ def show_message(message: MessageFact) -> str:
 
 def _comments(message: MessageFact) -> Iterator[str]:
     current = message.extras["current"]
-    if current == "none":
+    if "releases" in message.extras:
+        releases = " and ".join(message.extras["releases"].split(","))
+        yield f"{message.name}: version {current} as it was in {releases} alone."
+    elif current == "none":
         yield f"{message.name}: removed in Kafka 4.0."
     else:
         low, _, high = current.partition("-")
         yield f"{message.name}: the newest release speaks {show_range((int(low), int(high)))}."
     if "formerNames" in message.extras:
         yield f"Called {message.extras['formerNames']} in earlier releases."
-    if message.name in REMARKS:
+    if message.name in REMARKS and "releases" not in message.extras:
         yield REMARKS[message.name]
 
 
@@ -277,8 +280,8 @@ def _wrap(texts: Sequence[str], indent: int, end: str) -> list[str]:
 # The tables.
 
 
-def api_table(text: str) -> str:
-    """Write api_table.py from apikeys.txt."""
+def api_table(text: str, superseded: Sequence[MessageFact]) -> str:
+    """Write api_table.py from apikeys.txt and the messages of superseded.txt."""
     lines = text.splitlines()
     releases = lines[0].removeprefix("#").split()[3:10]
     releases = [name.partition("(")[0].removeprefix("v") for name in releases]
@@ -294,19 +297,31 @@ def api_table(text: str) -> str:
         "In: nothing. Out: plain text for :mod:`kanalyze.protocol.catalog`. Must not import\n"
         'anything: it is loaded at every start.\n"""\n\n'
         "from __future__ import annotations\n\n"
-        '__all__ = ["APIS", "RELEASES"]\n\n'
+        '__all__ = ["APIS", "RELEASES", "SUPERSEDED"]\n\n'
         f"RELEASES = {_words(releases)}\n"
         '"""The releases whose versions a row gives."""\n\n'
         'APIS = """\\\n' + "\n".join(shown) + '\n"""\n'
         '"""A row an API, by rising key: key, name, versions, version from which requests are\n'
         "flexible, version from which responses are, release it was first seen in (2.2 is the\n"
         "oldest looked at), versions by release, listeners, unstable versions by release (``-``\n"
-        'for none)."""\n'
+        'for none)."""\n\n'
+        f"SUPERSEDED = {{\n{_superseded(superseded)}}}\n"
+        '"""The messages of which a version had another layout in some releases, by key and kind:'
+        '\nthose releases."""\n'
+    )
+
+
+def _superseded(messages: Sequence[MessageFact]) -> str:
+    return "".join(
+        f"    ({message.extras['apiKey']}, {json.dumps(message.kind)}): "
+        f"{_words(message.extras['releases'].split(','))},\n"
+        for message in messages
     )
 
 
 def _words(words: Sequence[str]) -> str:
-    return "(" + ", ".join(json.dumps(word) for word in words) + ")"
+    shown = ", ".join(json.dumps(word) for word in words)
+    return f"({shown},)" if len(words) == 1 else f"({shown})"
 
 
 def error_table(text: str) -> str:
@@ -340,21 +355,30 @@ def file_names(messages: Sequence[MessageFact]) -> dict[str, list[MessageFact]]:
     return files
 
 
+def write_definitions(facts: Path, folder: Path) -> None:
+    """Write the definition files of a table of facts, and remove all others."""
+    folder.mkdir(exist_ok=True)
+    for old in folder.glob("*.json"):
+        old.unlink()
+    for name, messages in file_names(read_messages(facts.read_text("utf-8"))).items():
+        order = sorted(messages, key=lambda message: message.kind)
+        text = "\n".join(show_message(message) for message in order)
+        (folder / name).write_text(text, "utf-8")
+
+
 def main(arguments: Sequence[str]) -> int:
     """Write everything; returns the exit status."""
     if len(arguments) != 1:
         print("usage: transcribe_definitions.py PATH/messages.txt", file=sys.stderr)
         return 2
     facts = Path(arguments[0])
-    definitions = PACKAGE / "definitions"
-    definitions.mkdir(exist_ok=True)
-    for old in definitions.glob("*.json"):
-        old.unlink()
-    for name, messages in file_names(read_messages(facts.read_text("utf-8"))).items():
-        order = sorted(messages, key=lambda message: message.kind)
-        text = "\n".join(show_message(message) for message in order)
-        (definitions / name).write_text(text, "utf-8")
-    apis = api_table((facts.parent / "apikeys.txt").read_text("utf-8"))
+    write_definitions(facts, PACKAGE / "definitions")
+    superseded = facts.parent / "superseded.txt"
+    write_definitions(superseded, PACKAGE / "definitions" / "superseded")
+    apis = api_table(
+        (facts.parent / "apikeys.txt").read_text("utf-8"),
+        read_messages(superseded.read_text("utf-8")),
+    )
     (PACKAGE / "api_table.py").write_text(apis, "utf-8")
     errors = error_table((facts.parent / "errors.txt").read_text("utf-8"))
     (PACKAGE / "error_table.py").write_text(errors, "utf-8")

@@ -58,8 +58,8 @@ _MOST_EARLY_RESPONSES = 64
 _MOST_EARLY_BYTES = 1024 * 1024
 _PREFIX_BYTES = 4
 _INT16 = struct.Struct(">h").unpack
-_HEAD_BYTES = 64
-"""Of a token, enough to see what it is."""
+_LONGEST_TOKEN_BYTES = 512 * 1024
+"""Kafka's default for ``sasl.server.max.receive.size``."""
 _NEVER = 1 << 62
 """A packet number after all others."""
 _MOST_UNKNOWN_VERSION = 31
@@ -502,7 +502,7 @@ class KafkaConnection:
 
         What else it is has been dealt with then.
         """
-        view = frame.whole()
+        view = _joined(frame)
         if view is not None and self._reader.check_request(view, header, frame.size):
             self._end_login(login)
             return True
@@ -519,8 +519,8 @@ class KafkaConnection:
         Something else ends the login. ``header`` is None where the frame has none.
         """
         may_be_request = self._may_begin(frame) if header is None else self._may_be_request(header)
-        is_whole = frame.whole() is not None
-        token = bytes(frame.read(4, frame.size)) if is_whole else None
+        view = _joined(frame)
+        token = None if view is None else bytes(view[4:])
         if not login.takes_request(
             token, may_be_request=may_be_request, is_lossy=self._pairing.is_lossy
         ):
@@ -558,8 +558,8 @@ class KafkaConnection:
         login = self._login
         if login is None:
             return False
-        view = frame.whole()
-        head = b"" if view is None else bytes(view[4 : 4 + _HEAD_BYTES])
+        view = _joined(frame)
+        head = b"" if view is None else bytes(view[4:])
         is_token = login.takes_response(head, frame.size, is_lossy=self._pairing.requests_lost)
         if is_token:
             self._findings.hide(frame, 1 - self._client_side, _PREFIX_BYTES)
@@ -822,6 +822,13 @@ class KafkaConnection:
         exchange.malformed = True
         exchange.anomalies.append(AnomalyKind.INCOMPLETE_FRAME)
         self._end(exchange)
+
+
+def _joined(frame: Frame) -> memoryview | None:
+    """Return the bytes of a frame that may hold a token; None where some are missing."""
+    if frame.missing_bytes or frame.size > _LONGEST_TOKEN_BYTES:
+        return None
+    return frame.read(0, frame.length)
 
 
 def _data(frame: Frame) -> bytes | None:

@@ -9,6 +9,8 @@ Where others go wrong, and what is done here, is in one place:
 - An ApiVersions request in a version that the broker does not know is answered with error 35 and
   a version 0 body.
 - ``acks`` sits after ``transactional_id`` from Produce v3 on.
+- A version that had other fields in some releases, while it was unstable, is read as they wrote it
+  where that consumes the frame to the byte and the layout that stands does not.
 - A version newer than the tables is read as the newest known one only if that consumes the frame
   to the byte.
 """
@@ -83,6 +85,13 @@ class _Plan(NamedTuple):
     version: int | None
     """The version that ``decode`` is for; another one than asked for where that is not known."""
     known: bool
+    superseded: _Decode | None = None
+    """For the layout that some releases gave the version."""
+
+    @property
+    def tells_needs(self) -> bool:
+        """Whether what ``decode`` reads of a message is all that anybody will."""
+        return self.known and self.superseded is None
 
 
 _UNREAD = Body(None, None, None)
@@ -258,7 +267,7 @@ class MessageReader:
         go of.
         """
         plan = self._request_plan(header.api_key, header.api_version)
-        if plan.decode is not None and plan.known:
+        if plan.decode is not None and plan.tells_needs:
             return skim(frame, header.body, plan.decode)
         return None
 
@@ -268,7 +277,7 @@ class MessageReader:
         """As :meth:`skim_request`, for the response to a request of that key and version."""
         plan = self._response_plan(api_key, api_version)
         at = _body_at(frame, plan)
-        if plan.decode is not None and plan.known and at is not None:
+        if plan.decode is not None and plan.tells_needs and at is not None:
             return skim(frame, at, plan.decode)
         return None
 
@@ -278,14 +287,14 @@ class MessageReader:
         None where that is not known: all of them.
         """
         plan = self._request_plan(header.api_key, header.api_version)
-        if plan.decode is None or not plan.known or frame.missing_bytes:
+        if plan.decode is None or not plan.tells_needs or frame.missing_bytes:
             return None
         return needed(frame, header.body, plan.decode)
 
     def needed_of_response(self, frame: Frame, api_key: int, api_version: int) -> Ranges | None:
         """As :meth:`needed_of_request`, for the response to a request of that key and version."""
         plan = self._response_plan(api_key, api_version)
-        if plan.decode is None or not plan.known or frame.missing_bytes:
+        if plan.decode is None or not plan.tells_needs or frame.missing_bytes:
             return None
         at = _body_at(frame, plan)
         return None if at is None else needed(frame, at, plan.decode)
@@ -329,7 +338,7 @@ class MessageReader:
     # -- is this a message at all? ----------------------------------------------------------------
 
     def check_request(self, view: memoryview, header: RequestHeader, size: int) -> bool | None:
-        """Tell whether a request's body consumes its frame exactly.
+        """Tell whether a request's body consumes its frame exactly, in some layout.
 
         Args:
             view: bytes from the frame's first on; may end before the frame, or go on after it.
@@ -344,14 +353,17 @@ class MessageReader:
         if check is None:
             return None
         here = view[: size + 4]
+        superseded = self._superseded_check(header)
         try:
             _, end = check(here, header.body, 0, None)
         except Truncated:
-            return None if len(here) < size + 4 else False
+            return _fits_also(superseded, here, header.body, size)
         except WireError:
-            return False
+            return False if superseded is None else _fits_also(superseded, here, header.body, size)
         left = size + 4 - end
-        return left == 0 or (left <= _PADDING_BYTES and not any(here[end:]))
+        if left == 0 or (left <= _PADDING_BYTES and not any(here[end:])):
+            return True
+        return False if superseded is None else _fits_also(superseded, here, header.body, size)
 
     def check_response(
         self, view: memoryview, size: int, api_key: int, api_version: int
@@ -361,6 +373,7 @@ class MessageReader:
         if plan.decode is None or not plan.known:
             return None
         here = view[: size + 4]
+        at = 8
         try:
             at = _response_body_at(here, plan.header_version)
             decode = plan.decode
@@ -368,10 +381,12 @@ class MessageReader:
                 decode = self._response_plan(api_key, 0).decode or decode
             _, end = decode(here, at, 0, None)
         except (Truncated, struct.error):
-            return None if len(here) < size + 4 else False
+            return _fits_also(plan.superseded, here, at, size)
         except WireError:
-            return False
-        return bool(end == size + 4)
+            end = -1
+        if end == size + 4 or plan.superseded is None:
+            return bool(end == size + 4)
+        return _fits_also(plan.superseded, here, at, size)
 
     def confirms_request(self, frame: Frame, header: RequestHeader) -> bool:
         """Tell whether a request's body takes up its whole frame, as far as the frame is there.
@@ -381,7 +396,9 @@ class MessageReader:
         check = self._check(header.api_key, header.api_version)
         if check is None:
             return frame.missing_bytes == 0
-        return _fills(check, frame, header.body)
+        return _fills(check, frame, header.body) or _fills(
+            self._superseded_check(header), frame, header.body
+        )
 
     def confirms_response(self, frame: Frame, api_key: int, api_version: int) -> bool:
         """As :meth:`confirms_request`, for the response to a request of that key and version."""
@@ -389,7 +406,9 @@ class MessageReader:
         if plan.decode is None or not plan.known:
             return frame.missing_bytes == 0
         at = _body_at(frame, plan)
-        return at is not None and _fills(plan.decode, frame, at)
+        return at is not None and (
+            _fills(plan.decode, frame, at) or _fills(plan.superseded, frame, at)
+        )
 
     # -- how --------------------------------------------------------------------------------------
 
@@ -401,6 +420,11 @@ class MessageReader:
                 found = self._decoders.get(api_key, "request", version, self._nothing)
             self._checks[api_key, version] = found
         return found
+
+    def _superseded_check(self, header: RequestHeader) -> _Decode | None:
+        return self._decoders.superseded(
+            header.api_key, "request", header.api_version, self._nothing
+        )
 
     def _request_plan(self, api_key: int, version: int) -> _Plan:
         plan = self._request_plans.get((api_key, version))
@@ -427,8 +451,10 @@ class MessageReader:
         read_as = min(version, api.versions.highest)
         if version < api.versions.lowest:
             return _Plan(header_version, None, None, known=False)
-        decode = self._decoders.get(api_key, kind, read_as, self._wanted(api_key, kind))
-        return _Plan(header_version, decode, read_as, known=read_as == version)
+        wanted = self._wanted(api_key, kind)
+        decode = self._decoders.get(api_key, kind, read_as, wanted)
+        superseded = self._decoders.superseded(api_key, kind, version, wanted)
+        return _Plan(header_version, decode, read_as, read_as == version, superseded)
 
     def _body(
         self, frame: Frame, at: int, plan: _Plan, api_key: int, view: memoryview | None
@@ -442,10 +468,16 @@ class MessageReader:
             whole = _whole(frame, view)
             values, end = _run(decode, frame, at) if whole is None else decode(whole, at, 0, None)
         except WireError:
+            if plan.superseded is not None:
+                return _by_superseded(plan, frame, at) or Body(None, None, _failure(frame))
             if plan.known:
                 return Body(None, None, _failure(frame))
             return Body(None, None, AnomalyKind.UNKNOWN_API_VERSION)
         exact = end == frame.size + 4
+        if not exact and plan.superseded is not None:
+            found = _by_superseded(plan, frame, at)
+            if found is not None:
+                return found
         if not plan.known:
             values = values if exact else None
             return Body(values, plan.version if exact else None, AnomalyKind.UNKNOWN_API_VERSION)
@@ -503,7 +535,36 @@ def _body_at(frame: Frame, plan: _Plan) -> int | None:
         return None
 
 
-def _fills(decode: _Decode, frame: Frame, at: int) -> bool:
+def _by_superseded(plan: _Plan, frame: Frame, at: int) -> Body | None:
+    """Read a body in the layout that some releases had; None where that does not fit."""
+    if plan.superseded is None:
+        return None
+    try:
+        values, end = _run(plan.superseded, frame, at)
+    except WireError:
+        return None
+    return Body(values, plan.version, None) if end == frame.length else None
+
+
+def _fits_also(decode: _Decode | None, here: memoryview, at: int, size: int) -> bool | None:
+    """Tell whether a body fits a layout that some releases had, where it does not the other.
+
+    None where the bytes end too early to tell.
+    """
+    if len(here) < size + 4:
+        return None
+    if decode is None:
+        return False
+    try:
+        _, end = decode(here, at, 0, None)
+    except WireError:
+        return False
+    return bool(end == size + 4)
+
+
+def _fills(decode: _Decode | None, frame: Frame, at: int) -> bool:
+    if decode is None:
+        return False
     try:
         _, end = _run(decode, frame, at)
     except WireError:

@@ -84,7 +84,7 @@ class LogForms:
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
-        self._forms: dict[tuple[int | None, str, int], _Form] = {}
+        self._forms: dict[tuple[int | None, str, int, tuple[str, ...]], _Form] = {}
 
     def exchange(self, exchange: Exchange, row: Row, decoded: DecodedExchange) -> dict[str, Any]:
         """Return the log's object for an exchange, with what the wire adds."""
@@ -112,7 +112,7 @@ class LogForms:
 
     def message(self, definition: Message, version: int, values: dict[str, Any]) -> dict[str, Any]:
         """Return the object of one message, from values as a decoder of all fields gives them."""
-        key = (definition.api_key, definition.name, version)
+        key = (definition.api_key, definition.name, version, definition.releases)
         form = self._forms.get(key)
         if form is None:
             form = self._forms[key] = _struct_form(definition.struct, version)

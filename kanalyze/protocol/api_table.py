@@ -6,7 +6,7 @@ anything: it is loaded at every start.
 
 from __future__ import annotations
 
-__all__ = ["APIS", "RELEASES"]
+__all__ = ["APIS", "RELEASES", "SUPERSEDED"]
 
 RELEASES = ("3.9", "4.0", "4.1", "4.2", "4.3", "4.4", "trunk")
 """The releases whose versions a row gives."""
@@ -112,3 +112,13 @@ APIS = """\
 flexible, version from which responses are, release it was first seen in (2.2 is the
 oldest looked at), versions by release, listeners, unstable versions by release (``-``
 for none)."""
+
+SUPERSEDED = {
+    (54, "request"): ("2.7",),
+    (68, "request"): ("3.5", "3.6"),
+    (68, "response"): ("3.5", "3.6"),
+    (69, "response"): ("3.7",),
+    (87, "response"): ("3.9", "4.0"),
+}
+"""The messages of which a version had another layout in some releases, by key and kind:
+those releases."""

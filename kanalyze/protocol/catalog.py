@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 
 from kanalyze.errors import DefinitionError
-from kanalyze.protocol.api_table import APIS, RELEASES
+from kanalyze.protocol.api_table import APIS, RELEASES, SUPERSEDED
 from kanalyze.protocol.versions import NONE, VersionRange
 
 if TYPE_CHECKING:
@@ -83,6 +83,7 @@ class Catalog:
         rows = [_api(row) for row in APIS.splitlines()]
         self._apis = {api.key: api for api in rows}
         self._messages: dict[str, dict[str, Message]] = {}
+        self._superseded: dict[tuple[int, Kind], Message] = {}
         self._own: dict[tuple[int, Kind], Message] = {}
         self._own_data: dict[str, Message] = {}
         if definitions is not None:
@@ -112,6 +113,27 @@ class Catalog:
         """
         own = self._own.get((key, kind))
         return self._built_in(self._apis[key], kind) if own is None else own
+
+    def superseded(self, key: int, kind: Kind, version: int) -> Message | None:
+        """Return another layout that some releases gave a version; None where there is none.
+
+        A version that Kafka does not hold to be stable may change from release to release. The
+        definition has every field that :meth:`message` has, those in no version that it lacks.
+        """
+        releases = SUPERSEDED.get((key, kind))
+        if releases is None or (key, kind) in self._own:
+            return None
+        found = self._superseded.get((key, kind))
+        if found is None:
+            from kanalyze.protocol.overlay import overlay
+
+            api = self._apis[key]
+            upper = _message_of(self._messages_in(f"superseded/{_file_of(api)}"), api, kind)
+            found = overlay(upper, self._built_in(api, kind))._replace(
+                valid_versions=upper.valid_versions, releases=releases
+            )
+            self._superseded[key, kind] = found
+        return found if found.valid_versions.contains(version) else None
 
     def data(self, name: str) -> Message:
         """Return the definition of data inside messages, such as ``ConsumerProtocolSubscription``.
@@ -205,8 +227,7 @@ class Catalog:
     # -- the built-in ones ------------------------------------------------------------------------
 
     def _built_in(self, api: Api, kind: Kind) -> Message:
-        suffix = "Request" if kind == "request" else "Response"
-        return self._messages_in(f"{api.key:03d}_{api.name}.json")[api.name + suffix]
+        return _message_of(self._messages_in(_file_of(api)), api, kind)
 
     def _other(self, kind: str, name: str) -> Message:
         if not name.isidentifier():
@@ -221,6 +242,14 @@ class Catalog:
         if found is None:
             found = self._messages[file] = _read(file)
         return found
+
+
+def _file_of(api: Api) -> str:
+    return f"{api.key:03d}_{api.name}.json"
+
+
+def _message_of(messages: dict[str, Message], api: Api, kind: Kind) -> Message:
+    return messages[api.name + ("Request" if kind == "request" else "Response")]
 
 
 def _over(one: UserMessage, old: Message) -> Message:

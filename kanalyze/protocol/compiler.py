@@ -63,6 +63,7 @@ class Decoders:
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         self._made: dict[tuple[int, Kind, int, Projection], Decoder] = {}
+        self._superseded: dict[tuple[int, Kind, int, Projection], Decoder | None] = {}
         self._by_source: dict[tuple[str, tuple[tuple[str, str], ...]], Decoder] = {}
         """By text and formats. Compiling takes three times as long as writing, and many versions of
         a message are alike in what is wanted of them."""
@@ -81,6 +82,18 @@ class Decoders:
             message = self._catalog.message(api_key, kind)
             decoder = self._made[key] = self._make(message, version, projection)
         return decoder
+
+    def superseded(
+        self, api_key: int, kind: Kind, version: int, projection: Projection
+    ) -> Decoder | None:
+        """Return the decoder for the layout of :meth:`Catalog.superseded`; None for none."""
+        key = (api_key, kind, version, projection)
+        if key not in self._superseded:
+            message = self._catalog.superseded(api_key, kind, version)
+            self._superseded[key] = (
+                None if message is None else self._make(message, version, projection)
+            )
+        return self._superseded[key]
 
     def _make(self, message: Message, version: int, projection: Projection) -> Decoder:
         source = _write(message, version, projection)

@@ -120,6 +120,8 @@ class Message(NamedTuple):
     """The message's own fields; its name is the message's."""
     listeners: tuple[str, ...] = ()
     latest_version_unstable: bool = False
+    releases: tuple[str, ...] = ()
+    """Those that alone spoke it so; empty where it is the layout that stands."""
 
     def is_flexible(self, version: int) -> bool:
         """Whether ``version`` has tag sections and varint lengths."""

@@ -364,6 +364,20 @@ def test_the_tokens_of_a_login_are_no_messages_and_nothing_is_wrong_with_them(
 
 
 @pytest.mark.parametrize("mechanism", sorted(TOKENS))
+def test_tokens_may_come_in_pieces(mechanism: str) -> None:
+    talk = Talk().client(handshake(1, 0, mechanism)).broker(handshake_answer(1, mechanism))
+    for said, answered in TOKENS[mechanism]:
+        talk.client(token(said)[:4], token(said)[4:])
+        if answered is not None:
+            talk.broker(token(answered)[:4], token(answered)[4:])
+    talk.client(UNREADABLE[:7], UNREADABLE[7:]).broker(k.response(2, b"whatever")).close()
+    assert [exchange.correlation_id for exchange in talk.exchanges] == [1, 2]
+    assert talk.kinds() == ["malformed_body", "orphan_response"]
+    name = {"PLAIN": "alice", "SCRAM-SHA-256": "bob"}.get(mechanism)
+    assert talk.exchanges[1].peers.principal == name
+
+
+@pytest.mark.parametrize("mechanism", sorted(TOKENS))
 def test_what_cannot_be_read_after_a_login_is_no_token(mechanism: str) -> None:
     talk = logged_in(mechanism).client(UNREADABLE).broker(k.response(2, b"whatever"))
     talk.client(k.heartbeat(3)).broker(k.heartbeat_answer(3)).close()

@@ -24,6 +24,9 @@ def test_the_tool_writes_what_is_packaged(tmp_path: Path, monkeypatch: pytest.Mo
     assert tool.main([str(FOLDER / "messages.txt")]) == 0
     assert contents(tmp_path / "definitions") == contents(PACKAGE / "definitions")
     assert len(contents(tmp_path / "definitions")) == 95 + 2 + 11
+    superseded = contents(tmp_path / "definitions" / "superseded")
+    assert superseded == contents(PACKAGE / "definitions" / "superseded")
+    assert len(superseded) == 4
     for name in ("api_table.py", "error_table.py"):
         assert (tmp_path / name).read_bytes() == (PACKAGE / name).read_bytes()
 

@@ -7,7 +7,8 @@ must not know how a message is shown.
 
 The versions are those that the connection stage reads by too: an ApiVersions answer of error 35
 has a version 0 body whatever was asked; a version newer than the definitions is read as the newest
-known one only if that consumes the frame to the byte.
+known one only if that consumes the frame to the byte; one that some releases gave other fields, as
+they did where that alone consumes the frame.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from kanalyze.protocol.wire import WireError
 if TYPE_CHECKING:
     from kanalyze.connection.exchange import Exchange, Message
     from kanalyze.protocol.catalog import Catalog, Kind
-    from kanalyze.protocol.compiler import Decoders
+    from kanalyze.protocol.compiler import Decoder, Decoders
     from kanalyze.protocol.language import Message as Definition
 
 __all__ = [
@@ -47,6 +48,7 @@ PREFIX_BYTES = 4
 _API_VERSIONS = 18
 _ENVELOPE = 58
 _UNSUPPORTED_VERSION = 35
+_NOTHING = Projection.of()
 _INT16 = struct.Struct(">h").unpack_from
 _SIZE = struct.Struct(">i").pack
 
@@ -150,7 +152,15 @@ class BodyReader:
         if api_version < api.versions.lowest:
             return Placed(definition, None, False, header_version, body)
         version = min(api_version, api.versions.highest)
+        superseded = self.catalog.superseded(api_key, kind, api_version)
+        if superseded is not None and not self._fits(data, api_key, kind, version, body):
+            decode = self._decoders.superseded(api_key, kind, version, _NOTHING)
+            if decode is not None and _ends(decode, data, body):
+                definition = superseded
         return Placed(definition, version, version == api_version, header_version, body)
+
+    def _fits(self, data: bytes, api_key: int, kind: Kind, version: int, body: int) -> bool:
+        return _ends(self._decoders.get(api_key, kind, version, _NOTHING), data, body)
 
     def api_name(self, api_key: int) -> str:
         """Return the name of an API as rows have it."""
@@ -203,6 +213,8 @@ class BodyReader:
         if definition is None or version is None:
             return _undecoded(definition, _unknown(placed, len(data)))
         decode = self._decoders.get(api_key, kind, version, Projection.ALL)
+        if definition.releases:
+            decode = self._decoders.superseded(api_key, kind, version, Projection.ALL) or decode
         tags: list[tuple[int, bytes]] = []
         try:
             tags = self._header_tags(data, kind, placed)
@@ -310,6 +322,15 @@ def _old(exchange: Exchange, message: Message | None, kind: Kind) -> DecodedMess
         problem = Problem(AnomalyKind.MALFORMED_BODY, PREFIX_BYTES, size, None, str(error))
         return _undecoded(None, problem)
     return DecodedMessage(None, 0, values_of(nodes), [], None)
+
+
+def _ends(decode: Decoder, data: bytes, body: int) -> bool:
+    """Tell whether a body ends where its frame does."""
+    try:
+        _, end = decode(data, body, 0, None)
+    except WireError:
+        return False
+    return end == len(data)
 
 
 def _is_unsupported(data: bytes, body: int) -> bool:
