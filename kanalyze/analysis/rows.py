@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from kanalyze.analysis.extract import FETCH, PRODUCE, Extractors, Facts, Part
+from kanalyze.analysis.extract import FETCH, PRODUCE, SHARE_FETCH, Extractors, Facts, Part
 from kanalyze.analysis.row import ErrorItem, PartitionItem, Row, Status
 from kanalyze.analysis.sessions import MOST_LISTED, FetchSessions
 from kanalyze.analysis.topics import TopicNames
@@ -317,7 +317,7 @@ def _total_time(request: Message | None, response: Message | None) -> int | None
     return response.end_ns - request.start_ns
 
 
-_HAVE_RECORDS = (PRODUCE, FETCH)
+_HAVE_RECORDS = (PRODUCE, FETCH, SHARE_FETCH)
 _NO_RECORDS = (None, None)
 
 
