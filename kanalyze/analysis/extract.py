@@ -34,7 +34,10 @@ _GROUP_KEY, _TRANSACTION_KEY = 0, 1
 
 
 class Part(NamedTuple):
-    """One partition or topic in a message; fields as in the row contract, the topic id as bytes."""
+    """One partition or topic in a message.
+
+    Fields as in the row contract, the topic id as bytes; but for ``last_offset``.
+    """
 
     topic: str | None
     topic_id: bytes
@@ -45,6 +48,8 @@ class Part(NamedTuple):
     high_watermark: int | None = None
     codec: str | None = None
     error_code: int | None = None
+    last_offset: int | None = None
+    """Of the first record batch, where the base offset is hidden in it."""
 
 
 class Facts:
@@ -157,6 +162,7 @@ def _named_part(named: NamedPartition) -> Part:
         _offset(named.high_watermark),
         None if records is None else records.codec,
         named.error_code,
+        None if records is None else records.last_offset,
     )
 
 
@@ -306,6 +312,7 @@ def _fetch(facts: Facts, asked: Any, answered: Any) -> None:
                         _offset(high_watermark),
                         None if records is None else records.codec,
                         code,
+                        None if records is None else records.last_offset,
                     )
                 )
     if asked is None:

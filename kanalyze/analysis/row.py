@@ -108,7 +108,8 @@ class PartitionItem(NamedTuple):
         int | None,
         Meaning(
             "int64",
-            "Produce: assigned by the broker; Fetch: of the first batch; "
+            "Produce: assigned by the broker; Fetch: of the first record, null where that stands "
+            "in a compressed message of magic 0 or 1; "
             "OffsetCommit, OffsetFetch, ListOffsets and others: the offset",
             nullable=True,
         ),
