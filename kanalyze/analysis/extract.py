@@ -17,14 +17,16 @@ from kanalyze.protocol.projection import Projection
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kanalyze.analysis.interests import NamedPartition
     from kanalyze.analysis.sessions import Place
     from kanalyze.protocol.catalog import Catalog
 
 __all__ = ["FETCH", "Extractors", "Facts", "Part"]
 
-PRODUCE, FETCH, LIST_OFFSETS, METADATA = 0, 1, 2, 3
-OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR = 8, 9, 10
+PRODUCE, FETCH, LIST_OFFSETS = 0, 1, 2
+OFFSET_FETCH, FIND_COORDINATOR = 9, 10
 SASL_HANDSHAKE, SASL_AUTHENTICATE = 17, 36
+SHARE_FETCH = 78
 
 _NO_ID = bytes(16)
 _UNKNOWN_OFFSET = -1
@@ -32,17 +34,22 @@ _GROUP_KEY, _TRANSACTION_KEY = 0, 1
 
 
 class Part(NamedTuple):
-    """One partition in a message; the fields as in the row contract, the topic id as bytes."""
+    """One partition or topic in a message.
+
+    Fields as in the row contract, the topic id as bytes; but for ``last_offset``.
+    """
 
     topic: str | None
     topic_id: bytes
-    partition: int
+    partition: int | None
     record_count: int | None = None
     record_bytes: int | None = None
     base_offset: int | None = None
     high_watermark: int | None = None
     codec: str | None = None
     error_code: int | None = None
+    last_offset: int | None = None
+    """Of the first record batch, where the base offset is hidden in it."""
 
 
 class Facts:
@@ -94,8 +101,6 @@ class Extractors:
             PRODUCE: _Extractor(_PRODUCE_REQUEST, _PRODUCE_RESPONSE, _produce),
             FETCH: _Extractor(_FETCH_REQUEST, _FETCH_RESPONSE, _fetch),
             LIST_OFFSETS: _Extractor(_LIST_REQUEST, _LIST_RESPONSE, _list_offsets),
-            METADATA: _Extractor(_METADATA_REQUEST, _METADATA_RESPONSE, _metadata),
-            OFFSET_COMMIT: _Extractor(_COMMIT_REQUEST, _COMMIT_RESPONSE, _offset_commit),
             OFFSET_FETCH: _Extractor(_OFFSETS_REQUEST, _OFFSETS_RESPONSE, _offset_fetch),
             FIND_COORDINATOR: _Extractor(_FIND_REQUEST, _FIND_RESPONSE, _find_coordinator),
         }
@@ -130,15 +135,61 @@ class Extractors:
         names_in_request = asked_walk.finds_names
 
         def fill(facts: Facts, asked: Any, answered: Any) -> None:
+            parts: list[Part] = []
             if asked is not None:
                 _set_ids(facts, request_ids, asked)
                 if names_in_request:
                     asked_walk(asked, [], facts.names)
+                parts += map(_named_part, asked_walk.partitions(asked))
             if answered is not None:
                 _set_ids(facts, response_ids, answered)
                 walk(answered, facts.errors, facts.names)
+                parts += map(_named_part, walk.partitions(answered))
+            facts.parts = _each_once(parts, dict(facts.names))
 
         return _Extractor(projection_of(request), projection_of(response), fill)
+
+
+def _named_part(named: NamedPartition) -> Part:
+    records = named.records
+    return Part(
+        named.topic,
+        named.topic_id,
+        named.partition,
+        None if records is None else records.record_count,
+        None if records is None else records.record_bytes,
+        _offset(named.offset) if records is None else records.base_offset,
+        _offset(named.high_watermark),
+        None if records is None else records.codec,
+        named.error_code,
+        None if records is None else records.last_offset,
+    )
+
+
+def _each_once(parts: list[Part], names: dict[bytes, str]) -> list[Part]:
+    """Return every partition once, where it is named first, with all that is said of it.
+
+    Request and response may name the same topic in different ways: ``names`` are those that the two
+    of them tell.
+    """
+    known: dict[tuple[str | bytes, int | None], Part] = {}
+    for part in parts:
+        topic = part.topic or names.get(part.topic_id) or part.topic_id
+        before = known.setdefault((topic, part.partition), part)
+        if before is not part:
+            known[topic, part.partition] = _joined(before, part)
+    return list(known.values())
+
+
+def _joined(first: Part, second: Part) -> Part:
+    """Return what two mentions of a partition say together; of both the first code but 0 holds."""
+    pairs = zip(first, second, strict=True)
+    told = Part._make(other if one is None else one for one, other in pairs)
+    return told._replace(
+        topic=first.topic or second.topic,
+        topic_id=second.topic_id if first.topic_id == _NO_ID else first.topic_id,
+        error_code=first.error_code or second.error_code or told.error_code,
+    )
 
 
 def _nothing(facts: Facts, asked: Any, answered: Any) -> None:
@@ -261,6 +312,7 @@ def _fetch(facts: Facts, asked: Any, answered: Any) -> None:
                         _offset(high_watermark),
                         None if records is None else records.codec,
                         code,
+                        None if records is None else records.last_offset,
                     )
                 )
     if asked is None:
@@ -313,74 +365,7 @@ def _list_offsets(facts: Facts, asked: Any, answered: Any) -> None:
             )
 
 
-# -- Metadata -------------------------------------------------------------------------------------
-
-_METADATA_REQUEST = Projection.of()
-_METADATA_RESPONSE = Projection.of(
-    "ThrottleTimeMs",
-    "Topics.ErrorCode",
-    "Topics.Name",
-    "Topics.TopicId",
-    "Topics.Partitions.ErrorCode",
-    "Topics.Partitions.PartitionIndex",
-    "ErrorCode",
-)
-
-
-def _metadata(facts: Facts, asked: Any, answered: Any) -> None:  # noqa: ARG001 - one signature
-    if answered is None:
-        return
-    facts.throttle_time_ms, topics, top_code = answered
-    for code, topic, topic_id, partitions in topics:
-        if code:
-            facts.errors.append((topic, topic_id, None, code))
-        if topic and topic_id != _NO_ID:
-            facts.names.append((topic_id, topic))
-        for partition_code, partition in partitions:
-            if partition_code:
-                facts.errors.append((topic, topic_id, partition, partition_code))
-    if top_code:
-        facts.errors.append((None, _NO_ID, None, top_code))
-
-
-# -- OffsetCommit, OffsetFetch --------------------------------------------------------------------
-
-_COMMIT_REQUEST = Projection.of(
-    "GroupId",
-    "MemberId",
-    "Topics.Name",
-    "Topics.TopicId",
-    "Topics.Partitions.PartitionIndex",
-    "Topics.Partitions.CommittedOffset",
-)
-_COMMIT_RESPONSE = Projection.of(
-    "ThrottleTimeMs",
-    "Topics.Name",
-    "Topics.TopicId",
-    "Topics.Partitions.PartitionIndex",
-    "Topics.Partitions.ErrorCode",
-)
-
-
-def _offset_commit(facts: Facts, asked: Any, answered: Any) -> None:
-    codes: dict[tuple[str, bytes, int], int] = {}
-    if answered is not None:
-        facts.throttle_time_ms, topics = answered
-        for topic, topic_id, partitions in topics:
-            for partition, code in partitions:
-                codes[topic, topic_id, partition] = code
-                if code:
-                    facts.errors.append((topic, topic_id, partition, code))
-    if asked is None:
-        return
-    facts.group_id, facts.member_id, topics = asked
-    for topic, topic_id, partitions in topics:
-        for partition, offset in partitions:
-            code = codes.get((topic, topic_id, partition))
-            facts.parts.append(
-                Part(topic, topic_id, partition, base_offset=_offset(offset), error_code=code)
-            )
-
+# -- OffsetFetch ----------------------------------------------------------------------------------
 
 _OFFSETS_REQUEST = Projection.of(
     "GroupId",

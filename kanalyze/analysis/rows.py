@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from kanalyze.analysis.extract import FETCH, PRODUCE, Extractors, Facts, Part
+from kanalyze.analysis.extract import FETCH, PRODUCE, SHARE_FETCH, Extractors, Facts, Part
 from kanalyze.analysis.row import ErrorItem, PartitionItem, Row, Status
 from kanalyze.analysis.sessions import MOST_LISTED, FetchSessions
 from kanalyze.analysis.topics import TopicNames
@@ -280,9 +280,9 @@ class RowMaker:
             record_bytes=sum(part.record_bytes or 0 for part in answered),
             failed=bool(facts.errors),
             got=[
-                (_log(peers, part), part.base_offset)
+                (_log(peers, part), offset)
                 for part in answered
-                if part.base_offset is not None
+                if (offset := _offset_in_first_batch(part)) is not None
             ],
             lost_ns=exchange.lost_ns,
         )
@@ -301,6 +301,11 @@ def _only_ends_session(facts: Facts) -> bool:
 _FINAL_EPOCH = -1  # KIP-227
 
 
+def _offset_in_first_batch(part: Part) -> int | None:
+    """Return where the first batch lies: a log ends before a batch or after it, never within."""
+    return part.last_offset if part.base_offset is None else part.base_offset
+
+
 def _log(peers: Peers, part: Part) -> tuple[object, ...]:
     return (peers.tcp.serial, part.topic, part.topic_id, part.partition)
 
@@ -317,7 +322,7 @@ def _total_time(request: Message | None, response: Message | None) -> int | None
     return response.end_ns - request.start_ns
 
 
-_HAVE_RECORDS = (PRODUCE, FETCH)
+_HAVE_RECORDS = (PRODUCE, FETCH, SHARE_FETCH)
 _NO_RECORDS = (None, None)
 
 
