@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["StateError", "freeze", "thaw"]
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 """To be raised when an attribute of what is frozen changes between two versions of equal name."""
 MOST_BYTES: Final = 4 << 30
 """Of a state before it is compressed; stages hold 1 GiB where nobody says otherwise."""
@@ -140,6 +140,7 @@ def _log_ends_of(log_ends: LogEnds, connections: Collection[int]) -> LogEnds:
     kept = LogEnds()
     kept._ends = {log: ends for log, ends in log_ends._ends.items() if log[0] in connections}  # type: ignore[index]
     kept._fetches = {key: told for key, told in log_ends._fetches.items() if key in connections}
+    kept._emptied = {key: ns for key, ns in log_ends._emptied.items() if key[0] in connections}  # type: ignore[index]
     return kept
 
 

@@ -34,13 +34,14 @@ records of a fetch whose response is not in the capture are none.
   record_count_known`` (these three null for APIs that carry no records) ``throttled
   throttle_time_ms latency_ns total_time_ns waited{requests errors request_bytes response_bytes
   record_count latency_ns total_time_ns}``. Counts are of all requests, ``waited`` holds the part
-  of them that are fetches that waited for data on purpose; latencies of those are in ``waited``
-  alone. Responses without a request are an entry whose ``api_key`` is null.
+  of them that the broker held back on purpose, as :mod:`kanalyze.analysis.waits` tells it;
+  latencies of those are in ``waited`` alone. Responses without a request are an entry whose
+  ``api_key`` is null.
 - ``errors``, most frequent first: ``api_name error_code error_name topic other count first_time_ns
   last_time_ns``; every error code in a response counts, so one response may count many times
 - ``clients``, most requests first: ``client_id other software[] more_software client_ips[]
   more_client_ips principals[] more_principals requests errors request_bytes response_bytes
-  latency_ns`` (without waiting fetches; the lists hold the first 8 in sorted order)
+  latency_ns`` (without what waited on purpose; the lists hold the first 8 in sorted order)
 - ``topics``, most bytes first: ``topic topic_id other produce_requests produced_records
   produced_records_known produced_bytes``, the same for fetch, ``errors`` (codes, each counted);
   ``topic_id`` only where no name is known
@@ -49,7 +50,7 @@ records of a fetch whose response is not in the capture are none.
   latency_ns``
 - ``throughput``: ``start_ns bucket_ns requests[] errors[] request_bytes[] response_bytes[]``;
   requests count when they begin, errors and responses when the response begins
-- ``slowest``: up to 10 requests by latency, waiting fetches left out, with packet numbers
+- ``slowest``: up to 10 requests by latency, what waited on purpose left out, with packet numbers
 - ``limited``: names of the tables that hold an entry ``"other": true``
 """
 

@@ -80,7 +80,7 @@ class RowSums(NamedTuple):
     """Of the rows that have one."""
     total_times_ns: Int64Values
     waited: bool
-    """All rows are fetches whose answer was held back on purpose."""
+    """The answers to all rows were held back on purpose."""
     records: RecordTotals | None
     """None for an API that carries no records."""
 
@@ -96,7 +96,7 @@ class RowSums(NamedTuple):
 
 
 class WaitedTotals:
-    """Fetches of which the broker held the answer back on purpose."""
+    """Requests of which the broker held the answer back on purpose."""
 
     def __init__(self) -> None:
         self.requests = 0
@@ -219,7 +219,7 @@ class ApiTotals:
             "throttle_time_ms": self.throttle_time_ms,
             "latency_ns": self.latency.to_dict(),
             "total_time_ns": self.total_time.to_dict(),
-            "waited": self.waited.to_dict(),
+            "waited": {**self.waited.to_dict(), **({} if carries else {"record_count": None})},
         }
 
 
@@ -236,7 +236,7 @@ class PartySums(NamedTuple):
     request_bytes: int
     response_bytes: int
     latencies_ns: Int64Values
-    """Of the rows that have one, without fetches that waited."""
+    """Of the rows that have one, without those that waited on purpose."""
 
 
 class PartyTotals:
@@ -248,7 +248,7 @@ class PartyTotals:
         self.request_bytes = 0
         self.response_bytes = 0
         self.latency = QuantileSketch()
-        """Without fetches that waited."""
+        """Without requests that waited on purpose."""
 
     def add(self, sums: PartySums) -> None:
         """Add rows of this client or broker."""

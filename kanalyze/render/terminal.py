@@ -153,7 +153,10 @@ def _api_lines(api: _Item) -> Iterator[_Item]:
         yield {**api, "label": label}
         return
     if api["requests"] > waited["requests"]:
-        rest = {name: (api[name] or 0) - waited[name] for name in _TOLD_APART}
+        rest = {
+            name: None if api[name] is None else api[name] - (waited[name] or 0)
+            for name in _TOLD_APART
+        }
         yield {**api, **rest, "label": label}
     yield {**api, **waited, "label": f"{label} (waited)"}
 
@@ -297,7 +300,7 @@ def _slowest(summary: _Item, width: int) -> Iterator[Line]:
         _number("packets", _packets),
         _Shown(TableColumn("connection", rank=3), lambda item: shown(item["connection"])),
     )
-    title = "Slowest requests (fetches that waited for data left out)"
+    title = "Slowest requests (those that waited on purpose left out)"
     yield from _table(title, columns, summary["slowest"], width, _MOST_LINES)
 
 
