@@ -48,15 +48,41 @@ MAX_SLOWEST_TOPICS = 3
 class RecordTotals:
     """Records and their bytes, and whether that is all of them."""
 
-    __slots__ = ("bytes", "count", "refused", "unknown")
+    __slots__ = (
+        "acknowledged",
+        "acknowledged_bytes",
+        "bytes",
+        "count",
+        "one_way",
+        "refused",
+        "unanswered",
+        "unknown",
+    )
 
-    def __init__(self, count: int = 0, size: int = 0, unknown: int = 0, refused: int = 0) -> None:
+    def __init__(
+        self,
+        count: int = 0,
+        size: int = 0,
+        unknown: int = 0,
+        refused: int = 0,
+        acknowledged: int = 0,
+        acknowledged_bytes: int = 0,
+        unanswered: int = 0,
+        one_way: int = 0,
+    ) -> None:
         self.count = count
         self.bytes = size
         self.unknown = unknown
         """Requests or partitions whose records could not be counted."""
         self.refused = refused
-        """Records in partitions that were answered with an error; in none of the above."""
+        """Records in partitions that were answered with an error; in none of the others."""
+        self.acknowledged = acknowledged
+        """Of the records, those in partitions that were answered without an error."""
+        self.acknowledged_bytes = acknowledged_bytes
+        self.unanswered = unanswered
+        """Of the records, those in requests whose answer is due and missing."""
+        self.one_way = one_way
+        """Of the records, those in requests that no answer is due to."""
 
     def merge(self, other: RecordTotals) -> None:
         """Add another sum."""
@@ -64,6 +90,10 @@ class RecordTotals:
         self.bytes += other.bytes
         self.unknown += other.unknown
         self.refused += other.refused
+        self.acknowledged += other.acknowledged
+        self.acknowledged_bytes += other.acknowledged_bytes
+        self.unanswered += other.unanswered
+        self.one_way += other.one_way
 
 
 class RowSums(NamedTuple):
@@ -337,6 +367,10 @@ class TopicTotals:
             "produced_records": self.produced.count,
             "produced_records_known": self.produced.unknown == 0,
             "produced_bytes": self.produced.bytes,
+            "acknowledged_records": self.produced.acknowledged,
+            "acknowledged_bytes": self.produced.acknowledged_bytes,
+            "unanswered_records": self.produced.unanswered,
+            "one_way_records": self.produced.one_way,
             "fetch_requests": self.fetch_requests,
             "fetched_records": self.fetched.count,
             "fetched_records_known": self.fetched.unknown == 0,

@@ -234,6 +234,7 @@ def _topics(summary: _Item, width: int) -> Iterator[Line]:
         _Shown(TableColumn("topic", least=16), _topic_name, "bold"),
         _number("produces", lambda item: count_text(item["produce_requests"]), rank=1),
         _number("records", lambda item: _record_cell(item, "produced")),
+        _number("acked", _acknowledged_cell, rank=2),
         _number("bytes in", lambda item: bytes_text(item["produced_bytes"])),
         _number("fetches", lambda item: count_text(item["fetch_requests"]), rank=1),
         _number("records", lambda item: _record_cell(item, "fetched")),
@@ -251,6 +252,10 @@ def _topic_name(item: _Item) -> str:
 
 def _record_cell(item: _Item, which: str) -> str:
     return at_least(count_text(item[f"{which}_records"]), known=item[f"{which}_records_known"])
+
+
+def _acknowledged_cell(item: _Item) -> str:
+    return at_least(count_text(item["acknowledged_records"]), known=item["produced_records_known"])
 
 
 def _groups(summary: _Item, width: int) -> Iterator[Line]:
