@@ -140,6 +140,7 @@ def _log_ends_of(log_ends: LogEnds, connections: Collection[int]) -> LogEnds:
     kept = LogEnds()
     kept._ends = {log: ends for log, ends in log_ends._ends.items() if log[0] in connections}  # type: ignore[index]
     kept._fetches = {key: told for key, told in log_ends._fetches.items() if key in connections}
+    kept._emptied = {key: ns for key, ns in log_ends._emptied.items() if key[0] in connections}  # type: ignore[index]
     return kept
 
 

@@ -139,7 +139,7 @@ class TcpMeasures:
     """What is measured of a connection for those who ask. Pairs by sender, as in the connection.
 
     A *duplicate* is a packet that the capture holds more than once (an ``any`` capture of a
-    bridged packet, two mirror ports): the wire had it once. Counts other than
+    bridged packet, two mirror ports): the sender sent it once. Counts other than
     ``duplicate_packets`` leave duplicates out.
     """
 

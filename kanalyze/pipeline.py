@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 
 from kanalyze.analysis.block import RowBatch
-from kanalyze.analysis.extract import FETCH, Extractors
+from kanalyze.analysis.extract import Extractors
 from kanalyze.analysis.filters import RowFilter, parse_broker
 from kanalyze.analysis.in_flight import InFlight, in_flight
 from kanalyze.analysis.name_search import NameReader
@@ -28,6 +28,7 @@ from kanalyze.analysis.row_batches import BatchMaker
 from kanalyze.analysis.row_columns import COLUMN_APIS
 from kanalyze.analysis.rows import RowMaker
 from kanalyze.analysis.topics import TopicNames
+from kanalyze.analysis.waits import HELD_BACK_APIS, longest_hold_ns
 from kanalyze.capture.inputs import FoundCapture, find_inputs, look_at
 from kanalyze.capture.merge import MergedCaptures
 from kanalyze.capture.stores import Stores
@@ -56,7 +57,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Analysis", "CaptureInput", "broker_side"]
 
-_NS_PER_MS = 1_000_000
 _ROWS_AT_ONCE = 2048
 """A row is some kilobytes of Python objects; a batch of small packets holds ten thousand."""
 
@@ -283,33 +283,31 @@ class Analysis:
         """Bytes held of open connections where :meth:`batches` stands, in one process."""
         return 0 if self._running is None else self._running.held_bytes
 
-    def in_flight(self, before_ns: int, is_held_back: Callable[[str | None], bool]) -> InFlight:
+    def in_flight(self, before_ns: int) -> InFlight:
         """Return which requests wait for their response where :meth:`batches` stands.
 
-        In one process; with several it is not known, and none do. Fetches may be held back as long
-        as they say themselves.
+        In one process; with several it is not known, and none do. What a broker may hold back on
+        purpose is not among the oldest: a fetch as long as it says itself, and what waits for the
+        members of a group.
 
         Args:
             before_ns: Unix time; of later requests some may be left out.
-            is_held_back: tells of an API's name whether brokers answer it when they like; None
-                stands for one that has no name here.
         """
         exchanges = () if self._running is None else self._running.in_flight(before_ns)
-
-        def may_wait(exchange: Exchange, api_name: str | None) -> bool:
-            return is_held_back(api_name) or self._may_be_waiting(exchange, before_ns)
-
-        return in_flight(exchanges, self._api_name, may_wait)
+        return in_flight(
+            exchanges, self._api_name, lambda exchange: self._may_be_waiting(exchange, before_ns)
+        )
 
     def _may_be_waiting(self, exchange: Exchange, now_ns: int) -> bool:
-        """Tell whether this is a fetch that a broker may hold back at a time."""
-        request = exchange.request
-        if request is None or exchange.api_key != FETCH:
+        """Tell whether a broker may hold back the answer to a request at a time."""
+        request, api_key = exchange.request, exchange.api_key
+        if request is None or exchange.wire != "kafka" or api_key not in HELD_BACK_APIS:
             return False
         if request.start_ns >= now_ns:  # as nearly all; the others are looked into
             return True
-        facts = self._extractors.facts(FETCH, request.values, None)
-        return request.start_ns + (facts.max_wait_ms or 0) * _NS_PER_MS >= now_ns
+        facts = self._extractors.facts(api_key, request.values, None)
+        held_ns = longest_hold_ns(api_key, max_wait_ms=facts.max_wait_ms, leads=facts.leads)
+        return held_ns is None or request.start_ns + held_ns >= now_ns
 
     def _api_name(self, api_key: int) -> str | None:
         api = self._catalog.api(api_key)

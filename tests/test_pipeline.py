@@ -15,7 +15,7 @@ from tests.support.disorder import PLACES, packets_of
 from tests.support.disorder.formats import pcap
 from tests.support.loss import pcap_without
 from tests.support.packets import START_NS
-from tests.support.traffic import Line, capture_of, fetch, produce, produce_answer
+from tests.support.traffic import Line, asks, body, capture_of, fetch, produce, produce_answer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -116,14 +116,31 @@ def test_a_fetch_may_be_held_back_for_as_long_as_it_says() -> None:
     line.client(fetch(20, 11, max_wait_ms=20_000), produce(21, 9))
     run = Analysis([io.BytesIO(capture_of(packets))])
     next(run.batches())
-    told = {
-        seconds: run.in_flight(START_NS + seconds * 10**9, lambda api_name: api_name == "Heartbeat")
-        for seconds in (1, 19, 21)
-    }
+    told = {seconds: run.in_flight(START_NS + seconds * 10**9) for seconds in (1, 19, 21)}
     assert {seconds: waiting.requests for seconds, waiting in told.items()} == {1: 2, 19: 2, 21: 2}
     names = {
         seconds: [request.api_name for request in waiting.oldest]
         for seconds, waiting in told.items()
     }
     assert names == {1: ["Produce"], 19: ["Produce"], 21: ["Fetch", "Produce"]}
+    run.close()
+
+
+def test_members_may_wait_for_each_other_and_their_leader_for_nobody() -> None:
+    packets: list[bytes] = []
+    line = Line(packets).open().client(produce(1, 9)).broker(produce_answer(1, 9))
+    group = {"groupId": "g", "memberId": "m"}
+    assignments = [{"memberId": "m", "assignment": b""}]
+    line.client(
+        asks(11, 5, 2, body(11, "request", 5, **group)),
+        asks(14, 3, 3, body(14, "request", 3, **group)),
+        asks(14, 3, 4, body(14, "request", 3, **group, assignments=assignments)),
+        asks(78, 1, 5, body(78, "request", 1, **group, maxWaitMs=20_000)),
+    )
+    run = Analysis([io.BytesIO(capture_of(packets))])
+    next(run.batches())
+    waiting = {seconds: run.in_flight(START_NS + seconds * 10**9) for seconds in (10, 30)}
+    assert [one.requests for one in waiting.values()] == [4, 4]
+    names = [[request.api_name for request in one.oldest] for one in waiting.values()]
+    assert names == [["SyncGroup"], ["SyncGroup", "ShareFetch"]]
     run.close()

@@ -167,14 +167,14 @@ class ConnectionRow(NamedTuple):
         int | None,
         _perhaps(
             "by the client: packets that the capture holds more than once, without the "
-            "first; no fault of the network",
+            "first; where they are few, the network doubled them",
         ),
     ]
     broker_duplicate_packets: Annotated[
         int | None,
         _perhaps(
             "by the broker: packets that the capture holds more than once, without the "
-            "first; no fault of the network",
+            "first; where they are few, the network doubled them",
         ),
     ]
     client_duplicate_bytes: Annotated[

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kanalyze.analysis.interests import BodyWalk, ids_in, projection_of
+from kanalyze.analysis.interests import BodyWalk, ids_in, place_of, projection_of
 from kanalyze.analysis.sessions import SessionFacts
+from kanalyze.analysis.waits import Delivery
 from kanalyze.protocol.projection import Projection
 
 if TYPE_CHECKING:
@@ -21,12 +22,13 @@ if TYPE_CHECKING:
     from kanalyze.analysis.sessions import Place
     from kanalyze.protocol.catalog import Catalog
 
-__all__ = ["FETCH", "Extractors", "Facts", "Part"]
+__all__ = ["FETCH", "PRODUCE", "SHARE_FETCH", "Extractors", "Facts", "Part"]
 
 PRODUCE, FETCH, LIST_OFFSETS = 0, 1, 2
 OFFSET_FETCH, FIND_COORDINATOR = 9, 10
-SASL_HANDSHAKE, SASL_AUTHENTICATE = 17, 36
-SHARE_FETCH = 78
+SYNC_GROUP, SASL_HANDSHAKE, SASL_AUTHENTICATE = 14, 17, 36
+CONSUMER_GROUP_HEARTBEAT, SHARE_GROUP_HEARTBEAT, SHARE_FETCH = 68, 76, 78
+_BRING_ASSIGNMENTS = frozenset((CONSUMER_GROUP_HEARTBEAT, SHARE_GROUP_HEARTBEAT))
 
 _NO_ID = bytes(16)
 _UNKNOWN_OFFSET = -1
@@ -57,8 +59,10 @@ class Facts:
 
     __slots__ = (
         "acks",
+        "delivery",
         "errors",
         "group_id",
+        "leads",
         "max_wait_ms",
         "member_id",
         "min_bytes",
@@ -76,6 +80,10 @@ class Facts:
         """Topic ids and the names that the bodies give them."""
         self.session: SessionFacts | None = None
         """Of a fetch in a session, or that may begin or end one."""
+        self.delivery: Delivery | None = None
+        """Of what may be held back until there is something to tell, once it is answered."""
+        self.leads: bool | None = None
+        """Whether a SyncGroup brings the assignments of the group."""
         self.throttle_time_ms: int | None = None
         self.acks: int | None = None
         self.max_wait_ms: int | None = None
@@ -103,6 +111,8 @@ class Extractors:
             LIST_OFFSETS: _Extractor(_LIST_REQUEST, _LIST_RESPONSE, _list_offsets),
             OFFSET_FETCH: _Extractor(_OFFSETS_REQUEST, _OFFSETS_RESPONSE, _offset_fetch),
             FIND_COORDINATOR: _Extractor(_FIND_REQUEST, _FIND_RESPONSE, _find_coordinator),
+            SYNC_GROUP: _Extractor(_SYNC_REQUEST, _SYNC_RESPONSE, _sync_group),
+            SHARE_FETCH: _Extractor(_SHARE_REQUEST, _SHARE_RESPONSE, _share_fetch),
         }
 
     def wanted(self, api_key: int, kind: str) -> Projection:
@@ -133,6 +143,7 @@ class Extractors:
         request_ids, response_ids = ids_in(request), ids_in(response)
         asked_walk, walk = BodyWalk(request), BodyWalk(response)
         names_in_request = asked_walk.finds_names
+        brings = place_of(response, "Assignment") if api_key in _BRING_ASSIGNMENTS else None
 
         def fill(facts: Facts, asked: Any, answered: Any) -> None:
             parts: list[Part] = []
@@ -145,9 +156,16 @@ class Extractors:
                 _set_ids(facts, response_ids, answered)
                 walk(answered, facts.errors, facts.names)
                 parts += map(_named_part, walk.partitions(answered))
+                if brings is not None:
+                    facts.delivery = _of_assignment(answered[brings], failed=bool(facts.errors))
             facts.parts = _each_once(parts, dict(facts.names))
 
         return _Extractor(projection_of(request), projection_of(response), fill)
+
+
+def _of_assignment(assignment: Any, *, failed: bool) -> Delivery:
+    """Return what a heartbeat brings that tells a member what it has, where that is new."""
+    return Delivery(None, is_enough=assignment is not None, is_all=True, failed=failed)
 
 
 def _named_part(named: NamedPartition) -> Part:
@@ -329,6 +347,102 @@ def _fetch(facts: Facts, asked: Any, answered: Any) -> None:
     if session_id or epoch >= 0:
         gone = [(topic, topic_id, index) for topic, topic_id, some in forgotten for index in some]
         facts.session = SessionFacts(session_id, epoch, places, gone, answered_id, top_code)
+
+
+# -- ShareFetch -----------------------------------------------------------------------------------
+
+_SHARE_REQUEST = Projection.of(
+    "GroupId",
+    "MemberId",
+    "ShareSessionEpoch",
+    "MaxWaitMs",
+    "MinBytes",
+    "MaxBytes",
+    "MaxRecords",
+    "Topics.TopicId",
+    "Topics.Partitions.PartitionIndex",
+)
+_SHARE_RESPONSE = Projection.of(
+    "ThrottleTimeMs",
+    "ErrorCode",
+    "Responses.TopicId",
+    "Responses.Partitions.PartitionIndex",
+    "Responses.Partitions.ErrorCode",
+    "Responses.Partitions.AcknowledgeErrorCode",
+    "Responses.Partitions.Records",
+    "Responses.Partitions.AcquiredRecords.FirstOffset",
+    "Responses.Partitions.AcquiredRecords.LastOffset",
+)
+_FINAL_EPOCH = -1
+
+
+def _share_fetch(facts: Facts, asked: Any, answered: Any) -> None:
+    acquired = 0
+    failed = False
+    if answered is not None:
+        facts.throttle_time_ms, top_code, topics = answered
+        failed = top_code != 0
+        if top_code:
+            facts.errors.append((None, _NO_ID, None, top_code))
+        for topic_id, partitions in topics:
+            for partition, code, acknowledge_code, records, offsets in partitions:
+                # What became of earlier records has nothing to do with a wait for more.
+                failed = failed or code != 0
+                facts.errors += [
+                    ("", topic_id, partition, each) for each in (code, acknowledge_code) if each
+                ]
+                acquired += sum(last - first + 1 for first, last in offsets)
+                facts.parts.append(
+                    Part(
+                        "",
+                        topic_id,
+                        partition,
+                        0 if records is None else records.record_count,
+                        0 if records is None else records.record_bytes,
+                        None if records is None else records.base_offset,
+                        codec=None if records is None else records.codec,
+                        error_code=code or acknowledge_code,
+                    )
+                )
+    if asked is None:
+        return
+    group_id, member_id, epoch, max_wait_ms, min_bytes, max_bytes, max_records, topics = asked
+    facts.group_id, facts.member_id = group_id or None, member_id or None
+    facts.max_wait_ms, facts.min_bytes = max_wait_ms, min_bytes
+    if answered is not None:
+        size = sum(part.record_bytes or 0 for part in facts.parts)
+        facts.delivery = Delivery(
+            # The one that ends the session only acknowledges.
+            0 if epoch == _FINAL_EPOCH or min_bytes <= 0 else max_wait_ms,
+            is_enough=size >= min_bytes,
+            # Batches are never cut: one that did not fit may have been larger than the room left.
+            is_all=(max_records <= 0 or acquired < max_records) and size < max_bytes // 2,
+            failed=failed,
+        )
+    seen = {(part.topic_id, part.partition) for part in facts.parts}
+    facts.parts += [
+        Part("", topic_id, partition)
+        for topic_id, partitions in topics
+        for (partition,) in partitions
+        if (topic_id, partition) not in seen
+    ]
+
+
+# -- SyncGroup ------------------------------------------------------------------------------------
+
+_SYNC_REQUEST = Projection.of("GroupId", "MemberId", "Assignments.MemberId")
+_SYNC_RESPONSE = Projection.of("ThrottleTimeMs", "ErrorCode")
+
+
+def _sync_group(facts: Facts, asked: Any, answered: Any) -> None:
+    if asked is not None:
+        group_id, member_id, assignments = asked
+        facts.group_id, facts.member_id = group_id or None, member_id or None
+        facts.leads = bool(assignments)
+    if answered is not None:
+        facts.throttle_time_ms, code = answered
+        if code:
+            facts.errors.append((None, _NO_ID, None, code))
 
 
 # -- ListOffsets ----------------------------------------------------------------------------------

@@ -123,8 +123,8 @@ class RowFilter:
             topics: globs, on the topic's name, or on its id where no name is known.
             groups: globs.
             errors_only: only rows with an error code other than 0, at any level.
-            slower_than_ns: only rows with a latency above this. A fetch that waited for data is
-                not slow.
+            slower_than_ns: only rows with a latency above this. What waited on purpose
+                is not slow.
             since_ns: only requests that began at this time or later; a response without a request
                 counts by its own beginning.
             until_ns: only requests that began before this time.

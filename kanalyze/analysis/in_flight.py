@@ -49,7 +49,7 @@ class InFlight(NamedTuple):
 def in_flight(
     exchanges: Iterable[Exchange],
     api_name_of: Callable[[int], str | None],
-    is_held_back: Callable[[Exchange, str | None], bool],
+    is_held_back: Callable[[Exchange], bool],
     most: int = 5,
 ) -> InFlight:
     """Sum up requests without a response.
@@ -57,8 +57,8 @@ def in_flight(
     Args:
         exchanges: theirs.
         api_name_of: names an API by its key.
-        is_held_back: tells of one and its API's name whether the broker may still hold back its
-            answer on purpose; such requests count, and are not among the oldest.
+        is_held_back: tells of one whether the broker may still hold back its answer on purpose;
+            such requests count, and are not among the oldest.
         most: of the oldest.
     """
     count = 0
@@ -70,7 +70,7 @@ def in_flight(
         count += 1
         key = exchange.api_key
         name = None if key is None else api_name_of(key)
-        if not is_held_back(exchange, name):
+        if not is_held_back(exchange):
             waiting.append((request.start_ns, count, name, exchange))
     return InFlight(count, tuple(_told(*each) for each in nsmallest(most, waiting)))
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from kanalyze.protocol.language import Field, Message
 
-__all__ = ["BodyWalk", "ErrorAt", "NamedPartition", "ids_in", "projection_of"]
+__all__ = ["BodyWalk", "ErrorAt", "NamedPartition", "ids_in", "place_of", "projection_of"]
 
 _NO_ID = bytes(16)
 _PARTITION_NAMES = frozenset({"Partition", "PartitionIndex", "PartitionId", "Index"})
@@ -189,6 +189,13 @@ def _paths(fields: tuple[Field, ...], prefix: str, *, top: bool, in_topic: bool)
             yield from _paths(definition.struct.fields, path + ".", top=False, in_topic=in_topic)
         else:
             yield path
+
+
+def place_of(message: Message, name: str) -> int:
+    """Return where in the values of ``projection_of(message)`` a field of the top level stands."""
+    fields = message.struct.fields
+    wanted = _wanted_fields(fields, top=True, in_topic=_names_topic(fields))
+    return [definition.name for definition in wanted].index(name)
 
 
 def ids_in(message: Message) -> dict[str, int]:

@@ -71,10 +71,14 @@ class Measures:
         self.is_orphan = _is_one_of(status, {"orphan_response"})
         self.is_request = ~self.is_orphan
         self.is_error = _is_one_of(status, {"error"})
+        self.is_acknowledged = _is_one_of(status, {"ok", "error"})
+        """Answered; which partitions were refused is another question."""
+        self.is_unanswered = _is_one_of(status, {"unanswered"})
+        self.is_one_way = _is_one_of(status, {"one_way"})
         self.is_join = _is_one_of(api_name, _JOIN_APIS)
         self.is_produce = _is_one_of(api_name, _PRODUCE_APIS)
         self.is_fetch = _is_one_of(api_name, _FETCH_APIS)
-        self.brought_nothing = self.is_fetch & _is_one_of(status, {"unanswered"})
+        self.brought_nothing = self.is_fetch & self.is_unanswered
         """Brought no records, though no sum says so: fetches of which nothing is known because
         there is no response, and what was read and produces to no partition."""
         names_none = np.diff(self.lists("partitions").offsets) == 0
@@ -125,18 +129,24 @@ class Measures:
 
     @cached_property
     def records(self) -> tuple[NDArray[np.int64], ...]:
-        """Records, their bytes, where they are not known, and refused records.
+        """As the arguments of :class:`~kanalyze.analysis.totals.RecordTotals`.
 
         What was sent to partitions that answered with an error is refused, and in none of the
         others.
         """
         refused_count, refused_bytes = self._refused()
         unknown = ~self.known("record_count") & ~self.brought_nothing
+        count = self.ints("record_count").values - refused_count
+        size = self.ints("record_bytes").values - refused_bytes
         return (
-            self.ints("record_count").values - refused_count,
-            self.ints("record_bytes").values - refused_bytes,
+            count,
+            size,
             unknown.astype(np.int64),
             refused_count,
+            count * self.is_acknowledged,
+            size * self.is_acknowledged,
+            count * self.is_unanswered,
+            count * self.is_one_way,
         )
 
     @cached_property

@@ -15,7 +15,13 @@ if TYPE_CHECKING:
     from kanalyze.model import AnomalyKind, TcpConnection
     from kanalyze.net.notes import NetCounters
 
-__all__ = ["AnomalyTotal", "CaptureQuality"]
+__all__ = ["MOST_ENDPOINTS", "AnomalyTotal", "CaptureQuality"]
+
+MOST_ENDPOINTS = 1000
+"""Endpoints that are counted apart."""
+_OTHER = "other"
+_SYN_AGAIN_NS = 900_000_000
+"""A SYN that is not answered is sent again after a second (RFC 6298, section 2)."""
 
 
 class AnomalyTotal:
@@ -87,6 +93,18 @@ class CaptureQuality:
         self.retransmitted_bytes = 0
         self.duplicate_bytes = 0
         """Payload of packets that the capture holds more than once, without the first."""
+        self.network_duplicate_bytes = 0
+        """Of these, what the network doubled: a capture that holds packets of a connection twice
+        holds most of them twice."""
+        self.refused_connections = 0
+        """Of the connections, those whose SYN was answered with a RST."""
+        self.refused_by: dict[str, int] = {}
+        """The same by ``IP:PORT`` of who refused, for the first :data:`MOST_ENDPOINTS`; what comes
+        beyond counts as ``other``."""
+        self.unanswered_connections = 0
+        """Those whose SYN was sent again, and never answered."""
+        self.unanswered_by: dict[str, int] = {}
+        """The same by ``IP:PORT`` of who did not answer, bounded alike."""
         self.out_of_order_packets = 0
         self.anomalies: dict[AnomalyKind, AnomalyTotal] = {}
 
@@ -118,6 +136,29 @@ class CaptureQuality:
         self.out_of_order_packets += sum(tcp.out_of_order_packets)
         self.lost_bytes += sum(tcp.lost_bytes)
         self.snapped_bytes += sum(tcp.snapped_bytes)
+        for unique, copied in zip(tcp.unique_bytes, tcp.duplicate_bytes, strict=True):
+            if copied * 2 < unique:
+                self.network_duplicate_bytes += copied
+        self._count_attempt(tcp)
+
+    def _count_attempt(self, tcp: TcpConnection) -> None:
+        """Count a connection that never came to be."""
+        if tcp.opened_by is None:
+            return
+        asked = 1 - tcp.opened_by
+        if tcp.start_seen[asked] or tcp.payload_bytes[asked]:
+            return
+        if tcp.reset and tcp.closed_by == asked:
+            self.refused_connections += 1
+            _add_bounded(self.refused_by, {str(tcp.endpoints[asked]): 1})
+        elif (
+            not tcp.packets[asked]
+            and not tcp.payload_bytes[tcp.opened_by]
+            # Before that the answer may be on its way, or the packet there twice.
+            and tcp.last_time_ns - tcp.first_time_ns >= _SYN_AGAIN_NS
+        ):
+            self.unanswered_connections += 1
+            _add_bounded(self.unanswered_by, {str(tcp.endpoints[asked]): 1})
 
     def count_stages(self, net: NetCounters, seen: ConnectionCounts) -> None:
         """Take in what the stages counted; once, at the end."""
@@ -153,6 +194,8 @@ class CaptureQuality:
         self.last_time_ns = _of_known(max, self.last_time_ns, other.last_time_ns)
         for name in _BY_NAME:
             _add_to(getattr(self, name), getattr(other, name))
+        for name in _BY_ENDPOINT:
+            _add_bounded(getattr(self, name), getattr(other, name))
         self.dropped_packets = _of_known(_add, self.dropped_packets, other.dropped_packets)
         for name, count in vars(other).items():
             if name not in _NOT_SUMMED:
@@ -167,7 +210,7 @@ class CaptureQuality:
         """
         result: dict[str, Any] = dict(vars(self))
         result["captures"] = list(self.captures)
-        for name in _BY_NAME:
+        for name in (*_BY_NAME, *_BY_ENDPOINT):
             result[name] = dict(sorted(getattr(self, name).items()))
         share = self.decoded_share
         # Rounded down: a share of 1 says that nothing at all is missing.
@@ -180,6 +223,7 @@ class CaptureQuality:
 
 
 _BY_NAME = ("other_packets", "tunnels", "other_protocols")
+_BY_ENDPOINT = ("refused_by", "unanswered_by")
 _NOT_SUMMED = {
     "captures",
     "first_time_ns",
@@ -187,12 +231,21 @@ _NOT_SUMMED = {
     "dropped_packets",
     "anomalies",
     *_BY_NAME,
+    *_BY_ENDPOINT,
 }
 
 
 def _add_to(mine: dict[str, int], theirs: dict[str, int]) -> None:
     for name, count in theirs.items():
         mine[name] = mine.get(name, 0) + count
+
+
+def _add_bounded(mine: dict[str, int], theirs: dict[str, int]) -> None:
+    """Add counts by names that the wire may fill: beyond the limit they count as ``other``."""
+    for name, count in theirs.items():
+        is_known = name in mine or len(mine) - (_OTHER in mine) < MOST_ENDPOINTS
+        key = name if is_known else _OTHER
+        mine[key] = mine.get(key, 0) + count
 
 
 def _add(one: int, two: int) -> int:

@@ -258,7 +258,9 @@ class Row(NamedTuple):
         bool | None,
         Meaning(
             "bool",
-            "Fetch: the answer was held back by max_wait/min_bytes, not by work",
+            "Fetch: the answer was held back by max_wait/min_bytes, not by work; "
+            "ShareFetch, JoinGroup, SyncGroup, heartbeats: it waited for records or members; "
+            "null where that is not known",
             nullable=True,
         ),
     ]

@@ -13,7 +13,7 @@ from kanalyze.analysis.extract import FETCH, PRODUCE, SHARE_FETCH, Extractors, F
 from kanalyze.analysis.row import ErrorItem, PartitionItem, Row, Status
 from kanalyze.analysis.sessions import MOST_LISTED, FetchSessions
 from kanalyze.analysis.topics import TopicNames
-from kanalyze.analysis.waits import LogEnds
+from kanalyze.analysis.waits import MEMBER_APIS, LogEnds, waited_for_members
 from kanalyze.protocol.error_codes import error_name
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ class RowMaker:
             facts.acks,
             facts.max_wait_ms,
             facts.min_bytes,
-            self._waited(exchange, facts) if like == FETCH else None,
+            self._waited(exchange, facts, like),
             facts.group_id,
             facts.member_id,
             facts.transactional_id,
@@ -263,9 +263,30 @@ class RowMaker:
             self._throttles[key] = tells
         return tells
 
-    def _waited(self, exchange: Exchange, facts: Facts) -> bool | None:
+    def _waited(self, exchange: Exchange, facts: Facts, like: int | None) -> bool | None:
+        """Tell whether an answer was held back; None where that is not known, or never is done."""
         request, response = exchange.request, exchange.response
         if request is None or response is None or request.end_ns is None:
+            return None
+        if like == FETCH:
+            return self._waited_for_data(exchange, request, response, facts)
+        if like in MEMBER_APIS and request.values is not None and response.values is not None:
+            code = facts.errors[0][-1] if facts.errors else 0
+            return waited_for_members(code, leads=facts.leads)
+        if facts.delivery is None:
+            return None
+        return self.log_ends.waited_for_news(
+            (exchange.peers.tcp.serial, like),
+            asked_ns=request.end_ns,
+            answered_ns=response.start_ns,
+            delivery=facts.delivery,
+            lost_ns=exchange.lost_ns,
+        )
+
+    def _waited_for_data(
+        self, exchange: Exchange, request: Message, response: Message, facts: Facts
+    ) -> bool | None:
+        if request.end_ns is None:
             return None
         if facts.max_wait_ms is None or facts.min_bytes is None or response.values is None:
             return None

@@ -27,29 +27,33 @@ records of a fetch whose response is not in the capture are none.
 - ``totals``: ``rows requests responses``, the statuses ``ok error one_way unanswered
   orphan_response malformed``, ``request_bytes response_bytes``, ``produced_records
   produced_record_bytes produced_records_known refused_records`` (sent, but answered with an
-  error: not in ``produced``), the same for ``fetched``, ``throttled
-  throttle_time_ms``
+  error: not in ``produced``) ``acknowledged_records acknowledged_record_bytes`` (of ``produced``,
+  what was answered without an error) ``unanswered_records`` (of ``produced``, what may have been
+  written or not) ``one_way_records`` (of ``produced``, what was sent with acks=0), the first
+  three for ``fetched``, ``throttled throttle_time_ms``
 - ``apis``, most requests first: ``wire api_key api_name other requests responses versions{version:
   requests} statuses{status: rows} errors request_bytes response_bytes record_count record_bytes
   record_count_known`` (these three null for APIs that carry no records) ``throttled
   throttle_time_ms latency_ns total_time_ns waited{requests errors request_bytes response_bytes
   record_count latency_ns total_time_ns}``. Counts are of all requests, ``waited`` holds the part
-  of them that are fetches that waited for data on purpose; latencies of those are in ``waited``
-  alone. Responses without a request are an entry whose ``api_key`` is null.
+  of them that the broker held back on purpose, as :mod:`kanalyze.analysis.waits` tells it;
+  latencies of those are in ``waited`` alone. Responses without a request are an entry whose
+  ``api_key`` is null.
 - ``errors``, most frequent first: ``api_name error_code error_name topic other count first_time_ns
   last_time_ns``; every error code in a response counts, so one response may count many times
 - ``clients``, most requests first: ``client_id other software[] more_software client_ips[]
   more_client_ips principals[] more_principals requests errors request_bytes response_bytes
-  latency_ns`` (without waiting fetches; the lists hold the first 8 in sorted order)
+  latency_ns`` (without what waited on purpose; the lists hold the first 8 in sorted order)
 - ``topics``, most bytes first: ``topic topic_id other produce_requests produced_records
-  produced_records_known produced_bytes``, the same for fetch, ``errors`` (codes, each counted);
+  produced_records_known produced_bytes acknowledged_records acknowledged_bytes
+  unanswered_records one_way_records``, the first four for fetch, ``errors`` (codes, each counted);
   ``topic_id`` only where no name is known
 - ``groups``, most requests first: ``group_id other requests joins errors``; joins are JoinGroup
 - ``brokers``, most requests first: ``broker other requests errors request_bytes response_bytes
   latency_ns``
 - ``throughput``: ``start_ns bucket_ns requests[] errors[] request_bytes[] response_bytes[]``;
   requests count when they begin, errors and responses when the response begins
-- ``slowest``: up to 10 requests by latency, waiting fetches left out, with packet numbers
+- ``slowest``: up to 10 requests by latency, what waited on purpose left out, with packet numbers
 - ``limited``: names of the tables that hold an entry ``"other": true``
 """
 
@@ -330,6 +334,10 @@ class Statistics:
             "produced_record_bytes": self._produced.bytes,
             "produced_records_known": self._produced.unknown == 0,
             "refused_records": self._produced.refused,
+            "acknowledged_records": self._produced.acknowledged,
+            "acknowledged_record_bytes": self._produced.acknowledged_bytes,
+            "unanswered_records": self._produced.unanswered,
+            "one_way_records": self._produced.one_way,
             "fetched_records": self._fetched.count,
             "fetched_record_bytes": self._fetched.bytes,
             "fetched_records_known": self._fetched.unknown == 0,
@@ -346,13 +354,21 @@ def add_topics(topics: Keyed[TopicTotals], rows: Measures) -> None:
     is_named = parts.topic.codes >= 0
     ids = np.where(is_named, 0, key_of(parts.topic_id))
     is_produce = rows.is_produce[parts.row]
+    count = np.where(parts.is_refused, 0, parts.record_count)
+    size = np.where(parts.is_refused, 0, parts.record_bytes)
+    is_acknowledged = rows.is_acknowledged[parts.row]
     groups = Groups(is_produce.astype(np.int64), key_of(parts.topic), ids)
     sums = groups.sums(
         # A request counts once for each of its topics, whatever its partitions.
         groups.changes(parts.row),
-        np.where(parts.is_refused, 0, parts.record_count),
-        np.where(parts.is_refused, 0, parts.record_bytes),
+        count,
+        size,
         parts.is_unknown.astype(np.int64),
+        np.zeros(len(count), dtype=np.int64),  # of topics nobody asks what was refused
+        count * is_acknowledged,
+        size * is_acknowledged,
+        count * rows.is_unanswered[parts.row],
+        count * rows.is_one_way[parts.row],
     )
     for first, (requests, *records) in zip(groups.firsts, sums, strict=True):
         name = value_at(parts.topic, first)

@@ -48,15 +48,41 @@ MAX_SLOWEST_TOPICS = 3
 class RecordTotals:
     """Records and their bytes, and whether that is all of them."""
 
-    __slots__ = ("bytes", "count", "refused", "unknown")
+    __slots__ = (
+        "acknowledged",
+        "acknowledged_bytes",
+        "bytes",
+        "count",
+        "one_way",
+        "refused",
+        "unanswered",
+        "unknown",
+    )
 
-    def __init__(self, count: int = 0, size: int = 0, unknown: int = 0, refused: int = 0) -> None:
+    def __init__(
+        self,
+        count: int = 0,
+        size: int = 0,
+        unknown: int = 0,
+        refused: int = 0,
+        acknowledged: int = 0,
+        acknowledged_bytes: int = 0,
+        unanswered: int = 0,
+        one_way: int = 0,
+    ) -> None:
         self.count = count
         self.bytes = size
         self.unknown = unknown
         """Requests or partitions whose records could not be counted."""
         self.refused = refused
-        """Records in partitions that were answered with an error; in none of the above."""
+        """Records in partitions that were answered with an error; in none of the others."""
+        self.acknowledged = acknowledged
+        """Of the records, those in partitions that were answered without an error."""
+        self.acknowledged_bytes = acknowledged_bytes
+        self.unanswered = unanswered
+        """Of the records, those in requests whose answer is due and missing."""
+        self.one_way = one_way
+        """Of the records, those in requests that no answer is due to."""
 
     def merge(self, other: RecordTotals) -> None:
         """Add another sum."""
@@ -64,6 +90,10 @@ class RecordTotals:
         self.bytes += other.bytes
         self.unknown += other.unknown
         self.refused += other.refused
+        self.acknowledged += other.acknowledged
+        self.acknowledged_bytes += other.acknowledged_bytes
+        self.unanswered += other.unanswered
+        self.one_way += other.one_way
 
 
 class RowSums(NamedTuple):
@@ -80,7 +110,7 @@ class RowSums(NamedTuple):
     """Of the rows that have one."""
     total_times_ns: Int64Values
     waited: bool
-    """All rows are fetches whose answer was held back on purpose."""
+    """The answers to all rows were held back on purpose."""
     records: RecordTotals | None
     """None for an API that carries no records."""
 
@@ -96,7 +126,7 @@ class RowSums(NamedTuple):
 
 
 class WaitedTotals:
-    """Fetches of which the broker held the answer back on purpose."""
+    """Requests of which the broker held the answer back on purpose."""
 
     def __init__(self) -> None:
         self.requests = 0
@@ -219,7 +249,7 @@ class ApiTotals:
             "throttle_time_ms": self.throttle_time_ms,
             "latency_ns": self.latency.to_dict(),
             "total_time_ns": self.total_time.to_dict(),
-            "waited": self.waited.to_dict(),
+            "waited": {**self.waited.to_dict(), **({} if carries else {"record_count": None})},
         }
 
 
@@ -236,7 +266,7 @@ class PartySums(NamedTuple):
     request_bytes: int
     response_bytes: int
     latencies_ns: Int64Values
-    """Of the rows that have one, without fetches that waited."""
+    """Of the rows that have one, without those that waited on purpose."""
 
 
 class PartyTotals:
@@ -248,7 +278,7 @@ class PartyTotals:
         self.request_bytes = 0
         self.response_bytes = 0
         self.latency = QuantileSketch()
-        """Without fetches that waited."""
+        """Without requests that waited on purpose."""
 
     def add(self, sums: PartySums) -> None:
         """Add rows of this client or broker."""
@@ -337,6 +367,10 @@ class TopicTotals:
             "produced_records": self.produced.count,
             "produced_records_known": self.produced.unknown == 0,
             "produced_bytes": self.produced.bytes,
+            "acknowledged_records": self.produced.acknowledged,
+            "acknowledged_bytes": self.produced.acknowledged_bytes,
+            "unanswered_records": self.produced.unanswered,
+            "one_way_records": self.produced.one_way,
             "fetch_requests": self.fetch_requests,
             "fetched_records": self.fetched.count,
             "fetched_records_known": self.fetched.unknown == 0,

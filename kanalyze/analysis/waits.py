@@ -1,7 +1,17 @@
-"""Tells a fetch that waited for data from one that took long to answer.
+"""Tells a request that waited on purpose from one that took long to answer: the one rule for it.
 
-In: fetches, in the order of their responses, with what they asked for and got. Out: whether the
+In: requests, in the order of their responses, with what they asked for and got. Out: whether the
 broker held the answer back. This module must not know how messages are read.
+
+What is held back for the members of a group
+--------------------------------------------
+
+A JoinGroup is answered when all members have come, a SyncGroup when the leader has sent the
+assignments; that of the leader itself waits for nobody, but for the coordinator to write them down.
+Some errors end such a wait. All others come at once.
+
+What is held back for data
+--------------------------
 
 A broker answers a fetch at once when it has ``min_bytes``, when something is wrong, or when
 ``max_wait_ms`` or ``min_bytes`` is 0. Otherwise it holds the answer until the data is there or
@@ -21,16 +31,50 @@ held back with it, and is marked like it.
 
 Where bytes of the connection were lost, an earlier answer may be among them: then nothing is said
 of a fetch that does not prove by itself that it waited.
+
+What is held back for anything to tell
+--------------------------------------
+
+A ShareFetch is held back as a Fetch is, but no response tells where logs end. An answer that left
+room took all there was: what comes next on that connection was made available since then, and where
+most of the time since lies within the request, the request waited for it. A heartbeat of the newer
+groups is taken to be held back only where it brings an assignment, and by the same rule: no broker
+is known to hold back one that brings none, and one that is slow is not to be excused.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
 
-__all__ = ["LogEnds"]
+__all__ = [
+    "HELD_BACK_APIS",
+    "MEMBER_APIS",
+    "Delivery",
+    "LogEnds",
+    "longest_hold_ns",
+    "waited_for_members",
+]
+
+_FETCH, _JOIN_GROUP, _SYNC_GROUP, _SHARE_FETCH = 1, 11, 14, 78
+MEMBER_APIS: Final = frozenset({_JOIN_GROUP, _SYNC_GROUP})
+"""Their answers wait for other members of the group."""
+HELD_BACK_APIS: Final = MEMBER_APIS | {_FETCH, _SHARE_FETCH}
+"""Keys of the APIs whose requests a broker may hold back before there is an answer."""
+
+_ENDS_A_WAIT: Final = frozenset(
+    {
+        0,
+        15,  # COORDINATOR_NOT_AVAILABLE: the group could not be written down
+        16,  # NOT_COORDINATOR: it moved to another broker
+        25,  # UNKNOWN_MEMBER_ID: the member was given up
+        27,  # REBALANCE_IN_PROGRESS: one more member came before the assignments did
+        82,  # FENCED_INSTANCE_ID: another took the place of the member
+    }
+)
+"""Error codes with which a coordinator answers members that wait for others."""
 
 _NS_PER_MS = 1_000_000
 _TIMER_NS = _NS_PER_MS
@@ -40,10 +84,47 @@ _MOST_PARTITIONS = 200_000
 _MOST_CONNECTIONS = 100_000
 
 
+class Delivery(NamedTuple):
+    """What a request asked for that is held back until there is anything to tell, and got."""
+
+    max_wait_ms: int | None
+    """The longest wait that it asked for; None where it asks for none, and waits for news alone."""
+    is_enough: bool
+    """It got what it waited for."""
+    is_all: bool
+    """It got all there was."""
+    failed: bool
+
+
+def waited_for_members(error_code: int, *, leads: bool | None) -> bool:
+    """Tell of a request of :data:`MEMBER_APIS` whether it waited for others.
+
+    Args:
+        error_code: of the response.
+        leads: whether it brings the assignments itself; None for a JoinGroup.
+    """
+    return not leads and error_code in _ENDS_A_WAIT
+
+
+def longest_hold_ns(api_key: int, *, max_wait_ms: int | None, leads: bool | None) -> int | None:
+    """Return for how long a broker may hold back the answer to a request; None: with no end.
+
+    Args:
+        api_key: of any API.
+        max_wait_ms: as the request asks for.
+        leads: as in :func:`waited_for_members`.
+    """
+    if api_key in MEMBER_APIS:
+        return 0 if leads else None
+    return (max_wait_ms or 0) * _NS_PER_MS if api_key in HELD_BACK_APIS else 0
+
+
 class LogEnds:
     """The ends of logs, as fetch responses told them, and when."""
 
     def __init__(self) -> None:
+        self._emptied: dict[Hashable, int] = {}
+        """By connection and API: when an answer brought all there was, -1 when one did not."""
         self._ends: dict[Hashable, list[tuple[int, int]]] = {}
         self._fetches: dict[Hashable, tuple[int, int]] = {}
         """By connection: until when an answer was held back, and when the last one came."""
@@ -101,6 +182,39 @@ class LogEnds:
             return waited
         known_ns = last_ns if told_ns is None else min(last_ns, told_ns)
         return None if lost_ns > known_ns else False
+
+    def waited_for_news(
+        self,
+        stream: Hashable,
+        *,
+        asked_ns: int,
+        answered_ns: int,
+        delivery: Delivery,
+        lost_ns: int | None = None,
+    ) -> bool | None:
+        """Tell whether a request was held back that no log end is told to.
+
+        Args:
+            stream: which connection and API; asked about in the order of the responses.
+            asked_ns: when the request's last byte was seen.
+            answered_ns: when the response's first byte was seen.
+            delivery: what it brought.
+            lost_ns: when bytes of the connection were last lost; None for never.
+        """
+        max_wait_ms, latency_ns = delivery.max_wait_ms, answered_ns - asked_ns
+        emptied_ns = self._emptied.get(stream, -1)
+        if not delivery.failed:
+            # An error says nothing of what there is.
+            if len(self._emptied) >= _MOST_CONNECTIONS:
+                self._emptied.clear()
+            self._emptied[stream] = answered_ns if delivery.is_all else -1
+        if delivery.failed or (max_wait_ms is not None and max_wait_ms <= 0):
+            return False
+        if not delivery.is_enough:
+            return max_wait_ms is not None and latency_ns + _TIMER_NS >= max_wait_ms * _NS_PER_MS
+        if emptied_ns >= 0 and latency_ns > asked_ns - emptied_ns:
+            return True
+        return None if lost_ns is not None and lost_ns > emptied_ns else False
 
     def _waited_itself(
         self,

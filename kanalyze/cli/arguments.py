@@ -546,7 +546,7 @@ def _add_filters(group: argparse._ArgumentGroup) -> None:
         "--slower-than",
         metavar="TIME",
         help="only requests with a higher latency, such as 10ms or 1.5s; "
-        "fetches that waited for data are not slow",
+        "what waited on purpose is not slow",
     )
     _add_end_filters(group, "requests")
 

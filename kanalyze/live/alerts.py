@@ -153,7 +153,7 @@ def _latency(snapshot: Snapshot) -> Iterator[Alert]:
     if snapshot.p99_ns >= max(_TIMES_USUAL * usual_ns, _HIGH_NS):
         text = f"p99 is {duration_text(snapshot.p99_ns)}, usually {duration_text(usual_ns)}"
         # They are in the order of how much there is of them.
-        slow = [api for api in snapshot.apis if not api.is_held_back and not api.other]
+        slow = [api for api in snapshot.apis if not api.waited and not api.other]
         slow = [api for api in slow if (api.p99_ns or 0) >= snapshot.p99_ns]
         if slow:
             text += f": {_name(slow[0].api_name)}"

@@ -26,11 +26,11 @@ rounded to 3 decimals. Texts are as they came over the wire, long ones shortened
 - ``packets_per_s wire_bytes_per_s dropped_packets_per_s``
 - ``requests_per_s errors_per_s request_bytes_per_s response_bytes_per_s``; ``error_share``: of
   requests those with an error code other than 0, between 0 and 1
-- ``p50_ns p99_ns``: of latencies but those of requests that are held back on purpose (fetches that
-  waited, JoinGroup, SyncGroup); null where there is none
+- ``p50_ns p99_ns``: of latencies but those of requests that were held back on purpose; null where
+  there is none
 - ``idle_ns``: for how long no packet has come
 - ``apis``, most requests first: ``wire api_key api_name waited other requests_per_s errors_per_s
-  request_bytes_per_s response_bytes_per_s p50_ns p99_ns``; ``waited``: fetches of which the broker
+  request_bytes_per_s response_bytes_per_s p50_ns p99_ns``; ``waited``: requests of which the broker
   held the answer back on purpose, in an entry of their own; latencies null where there is none
 - ``clients``, most requests first: ``client_id client_ip other requests_per_s errors_per_s
   request_bytes_per_s response_bytes_per_s``

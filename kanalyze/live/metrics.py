@@ -399,7 +399,7 @@ class _RowTables:
             ),
             (
                 "fetch_wait_seconds",
-                "The same of fetches that were held back until there was data.",
+                "The same of what was held back on purpose, such as a Fetch until there is data.",
                 self.wait,
                 _NS_PER_S,
             ),

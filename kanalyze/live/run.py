@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from kanalyze.analysis.statistics import Statistics
-from kanalyze.live.snapshot import CaptureState, is_held_back
+from kanalyze.live.snapshot import CaptureState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -234,10 +234,6 @@ class LiveRun:
         if self._in_flight is None or clock_ns >= self._look_again_ns:
             # It goes through all connections, which is no work for each turn.
             before_ns = self._now_ns() - _LOOK_EVERY_NS
-            self._in_flight = analysis.in_flight(before_ns, _is_held_back)
+            self._in_flight = analysis.in_flight(before_ns)
             self._look_again_ns = clock_ns + _LOOK_EVERY_NS
         return self._in_flight
-
-
-def _is_held_back(api_name: str | None) -> bool:
-    return is_held_back(api_name, waited=False)

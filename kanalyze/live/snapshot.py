@@ -28,20 +28,12 @@ __all__ = [
     "GroupEntry",
     "Snapshot",
     "TopicEntry",
-    "is_held_back",
 ]
 
 PIPE = "-"
 """The source of a capture that comes through a pipe."""
 
 _SECOND_NS = 1_000_000_000
-_HELD_BACK_APIS = frozenset({"JoinGroup", "SyncGroup"})
-"""They wait for other members of the group."""
-
-
-def is_held_back(api_name: str | None, *, waited: bool) -> bool:
-    """Return whether answers of an API, or those of fetches that waited, come late on purpose."""
-    return waited or api_name in _HELD_BACK_APIS
 
 
 class CaptureState(NamedTuple):
@@ -72,7 +64,7 @@ class CaptureState(NamedTuple):
 
 
 class ApiEntry(NamedTuple):
-    """Requests of one API; fetches that waited for data on purpose apart from the others."""
+    """Requests of one API; those that the broker held back on purpose apart from the others."""
 
     wire: str | None
     api_key: int | None
@@ -87,11 +79,6 @@ class ApiEntry(NamedTuple):
     p50_ns: int | None
     p99_ns: int | None
     """As ``p50_ns`` of latencies; None where there was none."""
-
-    @property
-    def is_held_back(self) -> bool:
-        """Whether the broker answers late on purpose: its latencies say nothing of its speed."""
-        return is_held_back(self.api_name, waited=self.waited)
 
 
 class ClientEntry(NamedTuple):
@@ -186,8 +173,7 @@ class Snapshot(NamedTuple):
     """Of them, those older than the window, which count in its oldest step."""
     traffic: Amounts
     p50_ns: int | None
-    """Of latencies, but for requests that are held back on purpose: fetches that waited, JoinGroup,
-    SyncGroup. None where there was none."""
+    """Of latencies, but for requests that were held back on purpose. None where there was none."""
     p99_ns: int | None
     packets: int
     wire_bytes: int

@@ -22,7 +22,6 @@ from kanalyze.analysis.totals import (
     TopicTotals,
 )
 from kanalyze.live.groups import GroupTotals, add_groups
-from kanalyze.live.snapshot import is_held_back
 
 if TYPE_CHECKING:
     from kanalyze.analysis.block import RowBlock
@@ -137,10 +136,10 @@ class Step:
         return self._p99_ns
 
     def latency(self) -> QuantileSketch:
-        """Return the latencies of all requests that are not held back on purpose."""
+        """Return the latencies of all requests that were not held back on purpose."""
         sketch = QuantileSketch()
-        for (_, _, api_name, waited), api in self.apis:
-            if not is_held_back(None if api_name is None else str(api_name), waited=bool(waited)):
+        for (*_, waited), api in self.apis:
+            if not waited:
                 sketch.merge(api.latency)
         return sketch
 
@@ -183,7 +182,7 @@ class Recent:
     def add(self, rows: Measures, block: RowBlock) -> None:
         """Add the rows of a block, at least one, and their measures."""
         add_groups(self.groups, rows)
-        # As in a report: fetches that waited for data on purpose are not slow.
+        # As in a report: what waited on purpose is not slow.
         known = np.flatnonzero(rows.known("latency_ns") & ~rows.is_slow_on_purpose)
         columns = [rows.ints(name).values[known] for name in SlowestRequests.FIRST_BY]
         places = self.slowest.candidates(*columns)

@@ -64,12 +64,14 @@ def _connections(quality: dict[str, Any]) -> Iterator[Line]:
     if quality["other_packets"]:
         others = ", ".join(_by_count(quality["other_packets"]))
         yield Line(f"packets read no further: {others}")
+    captured_again = quality["duplicate_bytes"] - quality["network_duplicate_bytes"]
     troubles = [
         f"{bytes_text(quality['retransmitted_bytes'])} retransmitted"
         if quality["retransmitted_bytes"]
         else "",
-        f"{bytes_text(quality['duplicate_bytes'])} captured more than once"
-        if quality["duplicate_bytes"]
+        f"{bytes_text(captured_again)} captured more than once" if captured_again else "",
+        f"{bytes_text(quality['network_duplicate_bytes'])} doubled by the network"
+        if quality["network_duplicate_bytes"]
         else "",
         f"{_counted(quality['out_of_order_packets'], 'packet')} out of order"
         if quality["out_of_order_packets"]
@@ -119,7 +121,7 @@ def _totals(totals: dict[str, Any]) -> Iterator[Line]:
     )
     refused = totals["refused_records"]
     yield Line(
-        f"records produced {_records(totals, 'produced')}"
+        f"records produced {_records(totals, 'produced', _acknowledged(totals))}"
         + (f" and {count_text(refused)} refused" if refused else "")
         + f", fetched {_records(totals, 'fetched')}"
     )
@@ -128,9 +130,22 @@ def _totals(totals: dict[str, Any]) -> Iterator[Line]:
         yield Line(f"{_counted(totals['throttled'], 'response')} throttled, {waited} in all")
 
 
-def _records(totals: dict[str, Any], which: str) -> str:
+def _acknowledged(totals: dict[str, Any]) -> str:
+    """Return how much of what was produced the brokers confirmed, where that is not all of it."""
+    if totals["acknowledged_records"] == totals["produced_records"]:
+        return ""
+    names = ("acknowledged", "one_way", "unanswered")
+    parts = [
+        f"{count_text(totals[f'{name}_records'])} {name.replace('_', '-')}"
+        for name in names
+        if totals[f"{name}_records"] or name == "acknowledged"
+    ]
+    return "; " + ", ".join(parts)
+
+
+def _records(totals: dict[str, Any], which: str, more: str = "") -> str:
     count = at_least(count_text(totals[f"{which}_records"]), known=totals[f"{which}_records_known"])
-    return f"{count} ({bytes_text(totals[f'{which}_record_bytes'])})"
+    return f"{count} ({bytes_text(totals[f'{which}_record_bytes'])}{more})"
 
 
 def _warnings(summary: dict[str, Any]) -> Iterator[str]:
@@ -144,6 +159,10 @@ def _warnings(summary: dict[str, Any]) -> Iterator[str]:
         )
     if quality["dropped_packets"]:
         yield f"{_counted(quality['dropped_packets'], 'packet')} dropped while capturing"
+    for name, how in (("refused", "refused by"), ("unanswered", "without an answer from")):
+        if quality[f"{name}_connections"]:
+            count = _counted(quality[f"{name}_connections"], "connection")
+            yield f"{count} {how} {_who(quality[f'{name}_by'])}"
     if quality["lost_bytes"]:
         yield f"{bytes_text(quality['lost_bytes'])} sent but not in the capture"
     if quality["snapped_bytes"]:
@@ -157,6 +176,11 @@ def _warnings(summary: dict[str, Any]) -> Iterator[str]:
         yield f"{_counted(totals['orphan_response'], 'response')} without a request"
     if summary["limited"]:
         yield f"too many {', '.join(summary['limited'])} to tell all apart: the rest is one line"
+
+
+def _who(counts: dict[str, int]) -> str:
+    """Return the endpoints, with how often each where there are several."""
+    return ", ".join(counts) if len(counts) == 1 else ", ".join(_by_count(counts))
 
 
 def _undecoded(quality: dict[str, Any]) -> Iterator[str]:

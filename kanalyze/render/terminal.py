@@ -153,7 +153,10 @@ def _api_lines(api: _Item) -> Iterator[_Item]:
         yield {**api, "label": label}
         return
     if api["requests"] > waited["requests"]:
-        rest = {name: (api[name] or 0) - waited[name] for name in _TOLD_APART}
+        rest = {
+            name: None if api[name] is None else api[name] - (waited[name] or 0)
+            for name in _TOLD_APART
+        }
         yield {**api, **rest, "label": label}
     yield {**api, **waited, "label": f"{label} (waited)"}
 
@@ -231,6 +234,7 @@ def _topics(summary: _Item, width: int) -> Iterator[Line]:
         _Shown(TableColumn("topic", least=16), _topic_name, "bold"),
         _number("produces", lambda item: count_text(item["produce_requests"]), rank=1),
         _number("records", lambda item: _record_cell(item, "produced")),
+        _number("acked", _acknowledged_cell, rank=2),
         _number("bytes in", lambda item: bytes_text(item["produced_bytes"])),
         _number("fetches", lambda item: count_text(item["fetch_requests"]), rank=1),
         _number("records", lambda item: _record_cell(item, "fetched")),
@@ -248,6 +252,10 @@ def _topic_name(item: _Item) -> str:
 
 def _record_cell(item: _Item, which: str) -> str:
     return at_least(count_text(item[f"{which}_records"]), known=item[f"{which}_records_known"])
+
+
+def _acknowledged_cell(item: _Item) -> str:
+    return at_least(count_text(item["acknowledged_records"]), known=item["produced_records_known"])
 
 
 def _groups(summary: _Item, width: int) -> Iterator[Line]:
@@ -297,7 +305,7 @@ def _slowest(summary: _Item, width: int) -> Iterator[Line]:
         _number("packets", _packets),
         _Shown(TableColumn("connection", rank=3), lambda item: shown(item["connection"])),
     )
-    title = "Slowest requests (fetches that waited for data left out)"
+    title = "Slowest requests (those that waited on purpose left out)"
     yield from _table(title, columns, summary["slowest"], width, _MOST_LINES)
 
 

@@ -225,7 +225,17 @@ _TEXTS: Final = _object(
     _texts=_Form(sorted, lambda plain: set(_list(_TEXT).value(plain))),
     more=_FLAG,
 )
-_RECORDS: Final = _object(RecordTotals, count=_INT, bytes=_INT, unknown=_INT, refused=_INT)
+_RECORDS: Final = _object(
+    RecordTotals,
+    count=_INT,
+    bytes=_INT,
+    unknown=_INT,
+    refused=_INT,
+    acknowledged=_INT,
+    acknowledged_bytes=_INT,
+    unanswered=_INT,
+    one_way=_INT,
+)
 _WAITED: Final = _object(
     WaitedTotals,
     requests=_INT,
@@ -318,6 +328,8 @@ _OTHER_FORMS: Final = {
     "other_packets": _COUNTS,
     "tunnels": _COUNTS,
     "other_protocols": _COUNTS,
+    "refused_by": _COUNTS,
+    "unanswered_by": _COUNTS,
     "anomalies": _dict(_KIND, _object(AnomalyTotal, count=_INT, bytes=_INT)),
 }
 _QUALITY: Final = _object(

@@ -20,7 +20,7 @@ def name_of(api_key: int) -> str | None:
 
 def told(talk: Talk, before_ns: int = LATE, held_back: frozenset[str] = frozenset(), most: int = 5):
     waiting = talk.tracker.in_flight(before_ns)
-    return in_flight(waiting, name_of, lambda _, name: name in held_back, most)
+    return in_flight(waiting, name_of, lambda one: name_of(one.api_key) in held_back, most)
 
 
 def test_a_request_waits_until_its_response_comes() -> None:

@@ -56,7 +56,8 @@ def _row(number: int, end_ns: int, dice: Random) -> Row:
             told = common | group | {"api_key": 12, "api_name": "Heartbeat"}
             return failed(None, 27, "REBALANCE_IN_PROGRESS", **told)
         case 2:
-            return row(**(common | group | {"api_key": 11, "api_name": "JoinGroup"}))
+            told = {"api_key": 11, "api_name": "JoinGroup", "waited": True}
+            return row(**(common | group | told))
         case 3 | 4 | 5:
             return row(**(common | group | {"api_key": 12, "api_name": "Heartbeat"}))
         case choice if choice < 15:

@@ -32,7 +32,8 @@ def usual_windows(**arguments: int) -> tuple[Windows, int]:
     end_ns = START_NS + 12 * SECOND_NS - 1
     heartbeat = {"api_key": 12, "api_name": "Heartbeat", "group_id": "billing"}
     told = failed(None, 27, "REBALANCE_IN_PROGRESS", **heartbeat)
-    join = row(api_key=11, api_name="JoinGroup", group_id="billing", latency_ns=2_900_000_000)
+    waits = {"latency_ns": 2_900_000_000, "waited": True}
+    join = row(api_key=11, api_name="JoinGroup", group_id="billing", **waits)
     rows = [_moved(item, 11 * SECOND_NS) for item in (told, join, orphan())]
     windows.add(RowBatch.of_rows(rows), end_ns)
     windows.add_capture(CAPTURE, end_ns)

@@ -94,11 +94,12 @@ def test_the_p99_of_a_step_is_that_of_what_is_not_held_back():
         row(latency_ns=5),
         row(api_name="Fetch", api_key=1, latency_ns=7),
         row(api_name="Fetch", api_key=1, latency_ns=500, waited=True),
-        row(api_name="JoinGroup", api_key=11, latency_ns=9_000),
-        row(api_name="SyncGroup", api_key=14, latency_ns=9_000),
+        row(api_name="JoinGroup", api_key=11, latency_ns=9_000, waited=True),
+        row(api_name="SyncGroup", api_key=14, latency_ns=9_000, waited=True),
+        row(api_name="SyncGroup", api_key=14, latency_ns=3, waited=False),
     ]
     step = step_of(made)
-    assert (step.latency().count, step.p99_ns) == (2, 7)
+    assert (step.latency().count, step.p99_ns) == (3, 7)
     step.add(Measures(RowBlock.of_rows([row(latency_ns=8)]).columns))
     assert step.p99_ns == 8
     step.merge(step_of([row(latency_ns=9)]))

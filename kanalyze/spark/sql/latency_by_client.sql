@@ -1,9 +1,9 @@
 -- How long does each client wait for the brokers, day by day?
 --
 -- latency_ns is the time from the last byte of a request to the first byte of its response, as
--- seen where the capture was made. Left out: requests without a response, and fetches that the
--- broker held back on purpose (`waited`, the long poll): those say nothing of work. `waited` is
--- null for all but fetches, so "is not true", not "is false".
+-- seen where the capture was made. Left out: requests without a response, and those that the
+-- broker held back on purpose (`waited`: a Fetch until there is data, a JoinGroup until all members
+-- have come): they say nothing of work. `waited` is null for most, so "is not true", not "is false".
 --
 -- percentile_approx gives latencies that occurred, and is exact up to 10,000 of them a group;
 -- beyond that its error is a ten-thousandth of the ranks. Days are those of the session's time zone

@@ -1,0 +1,162 @@
+"""A broker that is down, and copies of packets: what the report says of connections."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+
+import kanalyze
+from kanalyze.analysis.quality import CaptureQuality
+from kanalyze.model import Endpoint, TcpConnection
+from kanalyze.render.header import header_lines
+from tests.support import kafka as k
+from tests.support.packets import ACK, RST, START_NS, SYN, Packet, pcap_file, segment, timed
+from tests.support.traffic import Line, capture_of
+
+SECOND_NS = 1_000_000_000
+
+
+def report(capture: bytes) -> dict[str, Any]:
+    return kanalyze.report(io.BytesIO(capture))
+
+
+def text(summary: dict[str, Any]) -> str:
+    return "\n".join("".join(part for part, _ in line.parts) for line in header_lines(summary))
+
+
+def attempt(port: int, answer: int = RST | ACK, times: int = 1) -> list[bytes]:
+    """A SYN, sent so often, and what comes back."""
+    client = ("10.0.0.1", port)
+    syn = segment(to_broker=True, seq=1000, ack=0, flags=SYN, client=client)
+    packets = [syn] * times
+    if answer:
+        packets.append(segment(to_broker=False, seq=0, ack=1001, flags=answer, client=client))
+    return packets
+
+
+def test_connections_that_were_refused_are_told_with_who_refused_them() -> None:
+    packets = [packet for port in range(50000, 50007) for packet in attempt(port)]
+    Line(packets, 51000).open().client(k.heartbeat(1)).broker(k.heartbeat_answer(1)).close()
+    summary = report(capture_of(packets))
+    assert summary["quality"]["refused_connections"] == 7
+    assert summary["quality"]["refused_by"] == {"10.0.0.2:9092": 7}
+    assert summary["quality"]["connections"] == 8
+    assert "7 connections refused by 10.0.0.2:9092" in text(summary)
+
+
+def test_a_connection_that_was_open_was_not_refused() -> None:
+    packets: list[bytes] = []
+    Line(packets).open().client(k.heartbeat(1)).broker(k.heartbeat_answer(1)).reset()
+    Line(packets, 50001).open().reset()
+    quality = report(capture_of(packets))["quality"]
+    assert quality["refused_connections"] == quality["unanswered_connections"] == 0
+    assert quality["refused_by"] == quality["unanswered_by"] == {}
+
+
+def test_a_broker_that_does_not_answer_at_all_is_told_once_the_client_asked_again() -> None:
+    again = attempt(50000, answer=0, times=2)
+    times = [START_NS, START_NS + SECOND_NS]
+    summary = report(pcap_file(map(Packet, again, times)))
+    assert summary["quality"]["unanswered_connections"] == 1
+    assert "1 connection without an answer from 10.0.0.2:9092" in text(summary)
+    # The capture may have ended before the answer came, and hold the packet twice.
+    summary = report(pcap_file(timed(again)))
+    assert summary["quality"]["unanswered_connections"] == 0
+
+
+def test_who_refused_is_bounded() -> None:
+    first, second = CaptureQuality(), CaptureQuality()
+    for number in range(3000):
+        ends = (Endpoint("10.0.0.1", 50000), Endpoint("10.0.0.2", number + 1))
+        tcp = TcpConnection(number, ends, 1, 0, START_NS, START_NS)
+        tcp.reset, tcp.closed_by, tcp.start_seen = True, 1, [True, False]
+        (first if number % 2 else second).count_connection(tcp)
+    first.merge(second)
+    assert first.refused_connections == sum(first.refused_by.values()) == 3000
+    assert len(first.refused_by) <= 1001
+
+
+# -- produced, and acknowledged -------------------------------------------------------------------
+
+
+def produced(*, answered: bool, acks: int = 1, code: int = 0) -> dict[str, Any]:
+    packets: list[bytes] = []
+    line = Line(packets).open()
+    line.client(k.produce(1, acks=1, records=k.record_batch(2, size=32))).broker(
+        k.produce_answer(1)
+    )
+    line.client(k.produce(2, acks=acks, records=k.record_batch(5, size=80)))
+    if answered:
+        line.broker(k.produce_answer(2, error_code=code))
+    line.close()
+    return report(capture_of(packets))
+
+
+@pytest.mark.parametrize(
+    ("how", "acknowledged", "unanswered", "sentence"),
+    [
+        ({"answered": True}, 7, 0, "produced 7 ("),
+        ({"answered": False}, 2, 5, "; 2 acknowledged, 5 unanswered)"),
+        ({"answered": False, "acks": 0}, 2, 0, "; 2 acknowledged, 5 one-way)"),
+    ],
+)
+def test_what_was_acknowledged_is_told_apart(
+    how: dict[str, Any], acknowledged: int, unanswered: int, sentence: str
+) -> None:
+    summary = produced(**how)
+    totals = summary["totals"]
+    assert totals["produced_records"] == 7
+    assert totals["acknowledged_records"] == acknowledged
+    assert totals["unanswered_records"] == unanswered
+    share = totals["produced_record_bytes"] * acknowledged / 7
+    assert abs(totals["acknowledged_record_bytes"] - share) < 100
+    (topic,) = summary["topics"]
+    assert topic["produced_records"] == 7
+    assert topic["acknowledged_records"] == acknowledged
+    assert topic["unanswered_records"] == unanswered
+    assert sentence in text(summary)
+    assert ("acknowledged" in text(summary)) == (acknowledged != 7)
+
+
+def test_what_was_refused_is_neither_produced_nor_acknowledged() -> None:
+    totals = produced(answered=True, code=6)["totals"]
+    assert (totals["produced_records"], totals["acknowledged_records"]) == (2, 2)
+    assert (totals["refused_records"], totals["unanswered_records"]) == (5, 0)
+
+
+# -- copies of packets ----------------------------------------------------------------------------
+
+
+def heartbeats(*, doubled: int) -> dict[str, Any]:
+    """Twenty heartbeats; of the packets of each one in so many is there twice."""
+    packets: list[bytes] = []
+    line = Line(packets).open()
+    for number in range(20):
+        line.client(k.heartbeat(number)).broker(k.heartbeat_answer(number))
+    times = range(len(packets))
+    copied = [(packet, time) for packet, time in zip(packets, times, strict=True)] + [
+        (packet, time + 0.5)
+        for packet, time in zip(packets, times, strict=True)
+        if not time % doubled
+    ]
+    copied.sort(key=lambda item: item[1])
+    return report(
+        pcap_file(Packet(data, START_NS + int(time * 1_000_000)) for data, time in copied)
+    )
+
+
+def test_what_the_network_doubled_was_not_captured_twice() -> None:
+    summary = heartbeats(doubled=10)
+    quality = summary["quality"]
+    assert quality["network_duplicate_bytes"] == quality["duplicate_bytes"] > 0
+    assert "doubled by the network" in text(summary)
+    assert "captured more than once" not in text(summary)
+
+
+def test_a_capture_that_holds_all_packets_twice_says_so() -> None:
+    summary = heartbeats(doubled=1)
+    quality = summary["quality"]
+    assert quality["duplicate_bytes"] > quality["network_duplicate_bytes"] == 0
+    assert "captured more than once" in text(summary)
