@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["StateError", "freeze", "thaw"]
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 """To be raised when an attribute of what is frozen changes between two versions of equal name."""
 MOST_BYTES: Final = 4 << 30
 """Of a state before it is compressed; stages hold 1 GiB where nobody says otherwise."""
