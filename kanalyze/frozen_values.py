@@ -62,7 +62,7 @@ _KINDS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "protocol.lockstep_tuples": ("RecordFacts",),
     "protocol.records": ("RecordsSummary",),
-    "connection.ended": ("ConnectionCounts",),
+    "connection.ended": ("ConnectionCounts", "UnknownTotal"),
     "connection.evidence": ("RequestHead",),
     "connection.exchange": ("Exchange", "Message", "Peers"),
     "connection.findings": ("Findings",),

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kanalyze.connection.ended import UnknownTotal
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
@@ -76,6 +78,11 @@ class CaptureQuality:
         self.other_protocols: dict[str, int] = {}
         """Connections that are not Kafka, by what they look like (``tls``, ``http``, ``unknown``,
         ...); ``none`` for those without payload."""
+        self.kafka_ports: dict[str, int] = {}
+        """Kafka connections by the broker's port."""
+        self.unknown_ports: dict[str, UnknownTotal] = {}
+        """What is ``unknown`` among the others, by the port that was opened; by both ports where
+        the opening was not seen."""
         self.payload_bytes = 0
         """TCP payload of all connections, every byte of a stream once."""
         self.kafka_bytes = 0
@@ -107,6 +114,12 @@ class CaptureQuality:
         """The same by ``IP:PORT`` of who did not answer, bounded alike."""
         self.out_of_order_packets = 0
         self.anomalies: dict[AnomalyKind, AnomalyTotal] = {}
+
+    @property
+    def unread_ports(self) -> dict[str, UnknownTotal]:
+        """Connections on ports of Kafka brokers that were not recognised, by port."""
+        ports = self.unknown_ports
+        return {port: ports[port] for port in sorted(ports, key=int) if port in self.kafka_ports}
 
     @property
     def decoded_share(self) -> float | None:
@@ -176,10 +189,17 @@ class CaptureQuality:
         self.tls_connections += seen.tls
         self.other_connections += seen.other
         _add_to(self.other_protocols, seen.by_protocol)
+        _add_to(self.kafka_ports, {str(port): n for port, n in seen.kafka_ports.items()})
+        self._add_unknown({str(port): total for port, total in seen.unknown_ports.items()})
         self.kafka_bytes += seen.kafka_bytes
         self.decoded_bytes += seen.decoded_bytes
         self.undecoded_bytes += seen.undecoded_bytes
         self.skipped_bytes += seen.skipped_bytes
+
+    def _add_unknown(self, ports: dict[str, UnknownTotal]) -> None:
+        for port, total in ports.items():
+            mine = self.unknown_ports.setdefault(port, UnknownTotal())
+            mine.add(total.connections, total.packets, total.bytes)
 
     def count_anomaly(self, kind: AnomalyKind, size: int = 0, count: int = 1) -> None:
         """Count ``count`` anomalies of a kind, concerning ``size`` bytes together."""
@@ -196,6 +216,7 @@ class CaptureQuality:
             _add_to(getattr(self, name), getattr(other, name))
         for name in _BY_ENDPOINT:
             _add_bounded(getattr(self, name), getattr(other, name))
+        self._add_unknown(other.unknown_ports)
         self.dropped_packets = _of_known(_add, self.dropped_packets, other.dropped_packets)
         for name, count in vars(other).items():
             if name not in _NOT_SUMMED:
@@ -207,11 +228,21 @@ class CaptureQuality:
         """Return every field and ``decoded_share`` (rounded down to 6 digits) as plain values.
 
         ``anomalies`` is sorted by kind, each ``{count, bytes}``; what is counted by name, by name.
+        Of ports there are the ``unread_ports`` alone, each ``{connections, packets, bytes}``.
         """
         result: dict[str, Any] = dict(vars(self))
         result["captures"] = list(self.captures)
         for name in (*_BY_NAME, *_BY_ENDPOINT):
             result[name] = dict(sorted(getattr(self, name).items()))
+        del result["kafka_ports"], result["unknown_ports"]
+        result["unread_ports"] = {
+            port: {
+                "connections": total.connections,
+                "packets": total.packets,
+                "bytes": total.bytes,
+            }
+            for port, total in self.unread_ports.items()
+        }
         share = self.decoded_share
         # Rounded down: a share of 1 says that nothing at all is missing.
         result["decoded_share"] = None if share is None else int(share * 1_000_000) / 1_000_000
@@ -222,7 +253,7 @@ class CaptureQuality:
         return result
 
 
-_BY_NAME = ("other_packets", "tunnels", "other_protocols")
+_BY_NAME = ("other_packets", "tunnels", "other_protocols", "kafka_ports")
 _BY_ENDPOINT = ("refused_by", "unanswered_by")
 _NOT_SUMMED = {
     "captures",
@@ -230,6 +261,7 @@ _NOT_SUMMED = {
     "last_time_ns",
     "dropped_packets",
     "anomalies",
+    "unknown_ports",
     *_BY_NAME,
     *_BY_ENDPOINT,
 }

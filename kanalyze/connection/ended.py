@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from kanalyze.model import TcpConnection
 
-__all__ = ["ConnectionCounts", "EndedConnection"]
+__all__ = ["ConnectionCounts", "EndedConnection", "UnknownTotal"]
 
 
 class ConnectionCounts:
@@ -26,6 +26,11 @@ class ConnectionCounts:
         self.decoded_bytes = 0
         self.undecoded_bytes = 0
         self.skipped_bytes = 0
+        self.kafka_ports: dict[int, int] = {}
+        """Kafka connections by the broker's port."""
+        self.unknown_ports: dict[int, UnknownTotal] = {}
+        """Of ``unknown`` connections that ended, by the port that was opened; by both ports where
+        the opening was not seen."""
         self.by_protocol: dict[str, int] = {}
         """Connections that are not Kafka, by protocol (one of ``guess.PROTOCOLS``); their sum is
         ``tls`` and ``other`` together. A protocol with none is not there."""
@@ -37,6 +42,36 @@ class ConnectionCounts:
             self.tls += 1
         else:
             self.other += 1
+
+    def count_kafka(self, port: int) -> None:
+        """Count a Kafka connection to a broker's port."""
+        self.kafka += 1
+        self.kafka_ports[port] = self.kafka_ports.get(port, 0) + 1
+
+    def count_unknown(self, tcp: TcpConnection) -> None:
+        """Count what went over a connection of which nobody knows what it is, once it ended."""
+        sides = (0, 1) if tcp.opened_by is None else (1 - tcp.opened_by,)
+        for port in {tcp.endpoints[side].port for side in sides}:
+            total = self.unknown_ports.setdefault(port, UnknownTotal())
+            total.add(1, sum(tcp.packets), sum(tcp.unique_bytes))
+
+
+class UnknownTotal:
+    """Connections of which nobody knows what they are."""
+
+    __slots__ = ("bytes", "connections", "packets")
+
+    def __init__(self) -> None:
+        self.connections = 0
+        self.packets = 0
+        self.bytes = 0
+        """Payload, every byte of a stream once."""
+
+    def add(self, connections: int, packets: int, size: int) -> None:
+        """Add some."""
+        self.connections += connections
+        self.packets += packets
+        self.bytes += size
 
 
 class EndedConnection(NamedTuple):

@@ -11,6 +11,11 @@ strings. ZooKeeper's reads are FindCoordinator requests to the byte while its ru
 655360 (0x000A0000). What they all lack is a client id, a text of its own where Kafka has it; and
 answers that repeat the bytes where Kafka has its correlation id, each with a body that fits. So a
 request is believed that tells a name, or that is answered.
+
+Of a request that is not all there, which may be one of 100 MiB, no end tells that the body fits. It
+is believed where it carries records, whose head has its magic, its length and its counts in place;
+or, if it tells a name, where another request of that name begins when its size says so, or where an
+answer fits to the byte.
 """
 
 from __future__ import annotations
@@ -19,6 +24,7 @@ import struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from kanalyze.protocol.framing import LARGEST_FRAME_BYTES
+from kanalyze.protocol.records import BATCH_HEADER_BYTES, batch_head_bytes
 from kanalyze.protocol.wire import WireError
 
 if TYPE_CHECKING:
@@ -26,7 +32,14 @@ if TYPE_CHECKING:
     from kanalyze.connection.reader import MessageReader
     from kanalyze.protocol.headers import RequestHeader
 
-__all__ = ["RequestHead", "has_answer", "is_answered_first", "names_client", "read_head"]
+__all__ = [
+    "RequestHead",
+    "carries_records",
+    "has_answer",
+    "is_answered_first",
+    "names_client",
+    "read_head",
+]
 
 _INT16 = struct.Struct(">h").unpack_from
 _INT32 = struct.Struct(">i").unpack_from
@@ -45,13 +58,13 @@ class RequestHead(NamedTuple):
     api_version: int
     correlation_id: bytes
     """As on the wire."""
-    name_length: int
-    """Characters of the client id; 0 without one, and where it is no printable text."""
+    name: str
+    """The client id; empty without one, and where it is no printable text."""
 
     @property
     def is_named(self) -> bool:
         """Whether the client id is long enough to be no accident."""
-        return self.name_length >= _SHORTEST_NAME
+        return len(self.name) >= _SHORTEST_NAME
 
     @property
     def end(self) -> int:
@@ -70,24 +83,41 @@ def read_head(reader: MessageReader, view: memoryview) -> RequestHead | None:
         header = reader.parse_header(view, size)
     except WireError:
         return None
-    length = _name_length(view, header)
-    return RequestHead(size, header.api_key, header.api_version, bytes(view[8:12]), length)
+    name = _name(view, header)
+    return RequestHead(size, header.api_key, header.api_version, bytes(view[8:12]), name)
 
 
 def names_client(view: memoryview, header: RequestHeader) -> bool:
     """Tell whether a header, read at the view's first byte, has a client id that is no accident."""
-    return _name_length(view, header) >= _SHORTEST_NAME
+    return len(_name(view, header)) >= _SHORTEST_NAME
 
 
-def _name_length(view: memoryview, header: RequestHeader) -> int:
+def _name(view: memoryview, header: RequestHeader) -> str:
     if header.client_id is None:
-        return 0
+        return ""
     # The header's text has escapes for what is none.
     try:
         name = str(view[14 : 14 + _INT16(view, 12)[0]], "utf-8")
     except UnicodeDecodeError:
-        return 0
-    return len(name) if name.isprintable() else 0
+        return ""
+    return name if name.isprintable() else ""
+
+
+def carries_records(reader: MessageReader, view: memoryview) -> bool:
+    """Tell whether the view begins with a request, all there or not, that carries records.
+
+    The head of the first batch has to make sense: all of it where the client has no good name.
+    """
+    head = read_head(reader, view)
+    if head is None:
+        return False
+    header = reader.parse_header(view, head.size)
+    found = reader.first_records(view[: head.end], header)
+    if found is None or found[0] + found[1] > head.end:
+        return False
+    at, length = found
+    seen = batch_head_bytes(view[at : at + BATCH_HEADER_BYTES], length)
+    return seen >= BATCH_HEADER_BYTES or (seen > 0 and head.is_named)
 
 
 def is_answered_first(
@@ -103,19 +133,27 @@ def is_answered_first(
     size = _INT32(answers)[0]
     if not 4 <= size <= LARGEST_FRAME_BYTES or answers[4:8] != head.correlation_id:
         return False
-    if head.correlation_id != _NO_ID and (fits or head.name_length):
+    if head.correlation_id != _NO_ID and (fits or head.name):
         return True  # an id of zeros is found everywhere
     answer_fits = reader.check_response(answers, size, head.api_key, head.api_version)
     return bool(answer_fits) or (answer_fits is None and fits)
 
 
-def has_answer(reader: MessageReader, head: RequestHead, other: HeldStream, first: int) -> bool:
+def has_answer(
+    reader: MessageReader,
+    head: RequestHead,
+    other: HeldStream,
+    first: int,
+    *,
+    to_the_byte: bool = False,
+) -> bool:
     """Tell whether the other direction holds an answer to a request, from position ``first`` on.
 
     The size before the correlation id must make sense and the body must fit. A body that is not
-    all there is enough where the request has a good name and its id is not zero; without a good
-    name the answer has to begin a segment.
+    all there is enough where the request has a good name and its id is not zero, unless it has to
+    fit ``to_the_byte``; without a good name the answer has to begin a segment.
     """
+    may_be_begun = head.is_named and head.correlation_id != _NO_ID and not to_the_byte
     at = first
     for _ in range(_MOST_PLACES):
         at = other.find(head.correlation_id, at)
@@ -129,6 +167,6 @@ def has_answer(reader: MessageReader, head: RequestHead, other: HeldStream, firs
             continue
         view = other.read(start, start + min(size + 4, _MOST_READ_BYTES))
         fits = reader.check_response(view, size, head.api_key, head.api_version)
-        if fits or (fits is None and head.is_named and head.correlation_id != _NO_ID):
+        if fits or (fits is None and may_be_begun):
             return True
     return False

@@ -44,6 +44,7 @@ class HeldStream:
         payload_bytes: of the direction on the wire so far, gaps not counted.
         head: the first bytes seen, at most ``HEAD_BYTES``, up to the first hole.
         begins_with_gap: something was missing before the first byte that was there.
+        end_offset: in the stream, after the last byte held, and a gap after it.
         ends: positions where runs ended, in rising order; of those that are still held.
         first_run_end: position where the run that begins at position 0 ends so far.
     """
@@ -60,6 +61,7 @@ class HeldStream:
         "_time_ns",
         "_whole",
         "begins_with_gap",
+        "end_offset",
         "ends",
         "first_run_end",
         "head",
@@ -70,6 +72,7 @@ class HeldStream:
         self.payload_bytes = 0
         self.head = b""
         self.begins_with_gap = False
+        self.end_offset = 0
         self.ends = array("q")
         self.first_run_end = 0
         self._whole = True
@@ -120,7 +123,7 @@ class HeldStream:
             return -1
         segments, came = item.segments, 0
         if not self._start:
-            self._stream_offset = item.stream_offset
+            self._stream_offset = self.end_offset = item.stream_offset
         for index in range(first, item.last):
             if came >= most_bytes:
                 return index
@@ -136,6 +139,26 @@ class HeldStream:
         """Return the position of ``wanted`` at or after position ``first``, or -1."""
         at = self._data.find(wanted, max(0, first - self._begin))
         return -1 if at < 0 else at + self._begin
+
+    def offset_of(self, position: int) -> int:
+        """Return where in the stream the byte at a position is; that position is held."""
+        row = bisect_right(self._start, position) - 1
+        return self._stream_offset + sum(self._length[:row]) + position - self._start[row]
+
+    def read_at(self, stream_offset: int, size: int) -> memoryview:
+        """Return a copy of the bytes from a place in the stream on, as far as they lie together."""
+        offset = self._stream_offset
+        for start, length, captured in zip(self._start, self._length, self._captured, strict=True):
+            within = stream_offset - offset
+            offset += length
+            if within < length:
+                if not 0 <= within < captured:
+                    break
+                first = start + within
+                ends = bisect_right(self.ends, first)
+                last = self.ends[ends] if ends < len(self.ends) else self.end
+                return self.read(first, min(first + size, last))
+        return memoryview(b"")
 
     def segment_at(self, position: int) -> int:
         """Return the bytes on the wire of the segment that begins at a position; 0 for none."""
@@ -206,11 +229,12 @@ class HeldStream:
 
     def _add_gap(self, gap: Gap) -> None:
         if not self._start:
-            self._stream_offset = gap.stream_offset
+            self._stream_offset = self.end_offset = gap.stream_offset
         self._append(gap.length, _GAP, gap.time_ns, gap.packet)
         self._break()
 
     def _append(self, length: int, captured: int, time_ns: int, packet: int) -> None:
+        self.end_offset += length
         self._start.append(self.end)
         self._length.append(length)
         self._captured.append(captured)

@@ -20,7 +20,7 @@ from kanalyze.protocol.framing import LARGEST_FRAME_BYTES, Locate
 from kanalyze.protocol.wire import WireError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -80,17 +80,25 @@ class RequestLocator(Locate):
 
     def __call__(self, view: memoryview) -> tuple[int | None, int]:
         """Return (index of a request's first byte or None, index of the first byte to keep)."""
-        limit = len(view) - _HEAD_BYTES + 1
-        if limit <= 0:
-            return None, 0
         perhaps = None
-        for index in self._candidates(view, limit):
-            verdict = self.verdict(view[index:])
-            if verdict == "yes" and self._goes_on(view, index):
+        for index, verdict in self.candidates(view):
+            if verdict == "yes":
                 return index, index
-            if verdict == "perhaps" and perhaps is None:
+            if perhaps is None:
                 perhaps = index
+        limit = max(0, len(view) - _HEAD_BYTES + 1)
         return _believe(perhaps, len(view), limit, self._patience)
+
+    def candidates(self, view: memoryview) -> Iterator[tuple[int, Verdict]]:
+        """Give where requests seem to begin, and the verdict, but for ``no``.
+
+        One that is there is followed by another, or by nothing. What may begin in the last bytes,
+        fewer than a header takes, is not among them.
+        """
+        for index in self._candidates(view, len(view) - _HEAD_BYTES + 1):
+            verdict = self.verdict(view[index:])
+            if verdict == "perhaps" or (verdict == "yes" and self._goes_on(view, index)):
+                yield index, verdict
 
     def confirm(self, frame: Frame) -> bool:
         """Tell whether a frame that ended since it was found is a request."""
@@ -154,6 +162,8 @@ class RequestLocator(Locate):
 
     def _candidates(self, view: memoryview, limit: int) -> list[int]:
         """Return the indices below ``limit`` where the fixed part of a header could stand."""
+        if limit <= 0:
+            return []
         octets = np.frombuffer(view, np.uint8)
         key = octets[5 : limit + 5]
         possible = octets[:limit] <= _TOP_SIZE_BYTE

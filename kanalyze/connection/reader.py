@@ -21,6 +21,7 @@ import struct
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from kanalyze.model import AnomalyKind
+from kanalyze.protocol.first_records import first_records
 from kanalyze.protocol.headers import RequestHeader, parse_request_header, parse_response_header
 from kanalyze.protocol.lockstep import LockstepDecoder
 from kanalyze.protocol.primitives import read_unsigned_varint
@@ -52,6 +53,8 @@ _MOST_TOKEN_BYTES = 1 << 16
 as a whole. A ticket of Kerberos takes some kilobytes."""
 _PADDING_BYTES = 4
 """librdkafka's ApiVersions v0 requests carry four zero bytes after the body."""
+_RECORDS_WITHIN_BYTES = 640
+"""Of a Produce request's body; before its first records stand two names."""
 
 Kind = Literal["request", "response"]
 _Decode: TypeAlias = "Callable[..., tuple[Any, int]]"
@@ -298,6 +301,19 @@ class MessageReader:
             return None
         at = _body_at(frame, plan)
         return None if at is None else needed(frame, at, plan.decode)
+
+    def first_records(self, view: memoryview, header: RequestHeader) -> tuple[int, int] | None:
+        """Return where the first records of a request begin, and how long they are.
+
+        ``view`` begins with the request, of which it need not hold all. None where there are no
+        records, as far as it goes, and for a version that is not known. Slow: for a few.
+        """
+        api = self._catalog.api(header.api_key)
+        if header.api_key != PRODUCE or api is None or not _knows(api, header.api_version):
+            return None
+        message = self._catalog.message(header.api_key, "request")
+        head = view[: header.body + _RECORDS_WITHIN_BYTES]
+        return first_records(message, header.api_version, head, header.body)
 
     # -- many alike -------------------------------------------------------------------------------
 

@@ -4,15 +4,17 @@ In: one direction of a connection as it comes, and what the other one said. Out:
 This module must not know connections; where exactly the requests begin is of no concern here.
 
 Every byte is searched once, and a few times where a request that is not all there begins. What is
-found must have :mod:`~kanalyze.connection.evidence` beyond its own fit.
+found must have :mod:`~kanalyze.connection.evidence` beyond its own fit. Of a large request no more
+is held than of anything else: its head may be evidence enough, or what follows where it ends.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
+from itertools import islice
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from kanalyze.connection.evidence import has_answer, read_head
+from kanalyze.connection.evidence import carries_records, has_answer, read_head
 from kanalyze.protocol.wire import WireError
 
 if TYPE_CHECKING:
@@ -27,9 +29,11 @@ Wire: TypeAlias = Literal["kafka", "kafka after tokens", "kafka-0.7"]
 
 _HEAD_BYTES = 14
 _PATIENCE_BYTES = 64 * 1024
-"""How long a request that is not all there is waited for."""
-_MOST_TRIES = 8
-"""Requests without evidence that are passed over at each look: each costs another search."""
+"""How long a request that is not all there is looked at again."""
+_MOST_TRIES = 16
+"""Requests without evidence that are passed over at each look."""
+_MOST_BEGUN = 64
+"""Requests that are not all there of which it is awaited what follows them."""
 _MOST_WAITING = 16
 """Requests without a name whose answer is looked for."""
 _ENOUGH_IN_A_ROW = 3
@@ -44,11 +48,12 @@ class Search:
     Attributes:
         sought: bytes before it begin no request, or one without evidence.
         sought_07: the same for Kafka 0.7.
-        waiting: requests without evidence so far.
+        waiting: requests without evidence so far, and whether their answer has to fit to the byte.
+        begun: named requests that were not all there, and where in the stream they are to end.
         is_row: some of them followed one another.
     """
 
-    __slots__ = ("is_row", "next_answer_end", "next_end", "sought", "sought_07", "waiting")
+    __slots__ = ("begun", "is_row", "next_answer_end", "next_end", "sought", "sought_07", "waiting")
 
     def __init__(self) -> None:
         self.sought = 0
@@ -56,14 +61,22 @@ class Search:
         self.next_end = 1
         self.next_answer_end = 1
         self.is_row = False
-        self.waiting: list[RequestHead] = []
+        self.waiting: list[tuple[RequestHead, bool]] = []
+        self.begun: list[tuple[int, RequestHead]] = []
 
-    def wait_for(self, head: RequestHead) -> None:
+    def wait_for(self, head: RequestHead, *, to_the_byte: bool = False) -> None:
         """Note a request whose answer would be evidence; only the last few are kept."""
-        if head not in self.waiting:
-            self.waiting.append(head)
+        if (head, to_the_byte) not in self.waiting:
+            self.waiting.append((head, to_the_byte))
             del self.waiting[:-_MOST_WAITING]
             self.next_answer_end = 1
+
+    def note_begun(self, end_offset: int, head: RequestHead) -> None:
+        """Note a request that is not all there; of very many those that end first are kept."""
+        if (end_offset, head) not in self.begun:
+            self.begun.append((end_offset, head))
+            if len(self.begun) > _MOST_BEGUN:
+                self.begun.remove(max(self.begun))
 
 
 class Searcher:
@@ -80,6 +93,8 @@ class Searcher:
 
         ``last`` says that nothing more will come.
         """
+        if search.begun and self._is_followed(search, held, last=last):
+            return "kafka"
         if held.end >= search.next_end or last:
             wire = self._runs(search, held, last=last)
             if wire is not None:
@@ -120,40 +135,29 @@ class Searcher:
         """Search for requests of later versions, from ``sought`` to ``end``."""
         first = search.sought
         view = held.read(first, end)
-        at, open_at = 0, None
-        for _ in range(_MOST_TRIES):
-            found, keep = self._locate(view[at:])
-            if found is None:
-                if len(view) - at - keep < _HEAD_BYTES:
-                    at += keep
-                    break
-                # A request that is not all there begins at ``keep``: others may follow.
-                at += keep
-                if open_at is None:
-                    open_at = at
-                if final:
-                    self._wait_if_cut(search, held, first + at, view[at:])
-                at += 1
+        keep = max(0, len(view) - _HEAD_BYTES + 1)
+        is_open = False
+        for at, verdict in islice(self._locate.candidates(view), _MOST_TRIES):
+            position, here = first + at, view[at:]
+            if verdict == "yes":
+                if self._begins(search, held, position, here):
+                    return True
                 continue
-            at += found
-            if self._begins(search, held, first + at, view[at:]):
+            if carries_records(self._reader, here):
                 return True
-            at += 1
-        else:
-            at = max(at, len(view) - _HEAD_BYTES + 1)
-        if open_at is not None and not final and len(view) - open_at < _PATIENCE_BYTES:
-            at = open_at
-        search.sought += at
+            self._note_begun(search, held, position, here)
+            if final:
+                self._wait_if_cut(search, held, position, here)
+            elif not is_open and len(here) < _PATIENCE_BYTES:
+                # It is looked at again with what follows it.
+                keep, is_open = at, True
+        search.sought += keep
         return False
 
     def _begins(self, search: Search, held: HeldStream, position: int, view: memoryview) -> bool:
-        """Tell whether a request that seems to begin here has evidence; else let it wait."""
+        """Tell whether a request that begins here has evidence; else let it wait."""
         head = read_head(self._reader, view)
         if head is None:
-            return False
-        # Of one that is not all there too little is checked: by two bytes out of step, a path of
-        # ZooKeeper is a client id. If it is one, the next one is found.
-        if self._locate.verdict(view) != "yes":
             return False
         if head.is_named:
             return True
@@ -162,6 +166,40 @@ class Searcher:
             # Small requests are sent by themselves; small numbers fit anywhere.
             search.wait_for(head)
             search.is_row = search.is_row or self._is_row(view)
+        return False
+
+    def _note_begun(
+        self, search: Search, held: HeldStream, position: int, view: memoryview
+    ) -> None:
+        """Note a request that is not all there: where it ends, another one is to begin.
+
+        Of its own little is checked: by two bytes out of step, a path of ZooKeeper is a client id.
+        """
+        head = read_head(self._reader, view)
+        if head is not None and head.is_named:
+            search.note_begun(held.offset_of(position) + head.end, head)
+
+    def _is_followed(self, search: Search, held: HeldStream, *, last: bool) -> bool:
+        """Tell whether a request that was not all there is followed by one of the same name.
+
+        Those whose end has come are looked at once; then their answer would be evidence.
+        """
+        for begun in search.begun.copy():
+            end_offset, head = begun
+            size = _HEAD_BYTES + len(head.name.encode()) + 1
+            if end_offset + size > held.end_offset and not last:
+                continue
+            search.begun.remove(begun)
+            view = held.read_at(end_offset, size)
+            follower = read_head(self._reader, view)
+            if (
+                follower is not None
+                and follower.name == head.name
+                and follower.correlation_id != head.correlation_id
+                and self._locate.verdict(view) != "no"
+            ):
+                return True
+            search.wait_for(head, to_the_byte=True)
         return False
 
     def _wait_if_cut(
@@ -197,8 +235,12 @@ class Searcher:
         if other.end < search.next_answer_end and not last:
             return False
         search.next_answer_end = other.end + other.captured_bytes // 8 + 1
-        answered = [h for h in search.waiting if has_answer(self._reader, h, other, 0)]
-        return any(head.name_length for head in answered) or (
+        answered = [
+            head
+            for head, to_the_byte in search.waiting
+            if has_answer(self._reader, head, other, 0, to_the_byte=to_the_byte)
+        ]
+        return any(head.name for head in answered) or (
             len({head.correlation_id for head in answered}) >= _ENOUGH_ANSWERED
         )
 

@@ -53,12 +53,19 @@ _Connection: TypeAlias = "KafkaConnection | Kafka07Connection"
 class _Kafka:
     """A Kafka connection, and what its exchanges told of it."""
 
-    __slots__ = ("client_id", "client_side", "connection", "held_bytes", "protocol", "requests")
+    __slots__ = (
+        *("client_id", "client_side", "connection", "given_up_bytes", "held_bytes"),
+        *("protocol", "requests"),
+    )
 
-    def __init__(self, connection: _Connection, client_side: int, protocol: str) -> None:
+    def __init__(
+        self, connection: _Connection, client_side: int, protocol: str, given_up_bytes: int
+    ) -> None:
         self.connection = connection
         self.client_side = client_side
         self.protocol = protocol
+        self.given_up_bytes = given_up_bytes
+        """What went over it that was not held any more when it was known to be Kafka."""
         self.client_id: str | None = None
         self.requests = 0
         self.held_bytes = 0
@@ -416,7 +423,9 @@ class ConnectionTracker:
         self.counts.kafka_bytes += state.payload_bytes
         sides = state.sides
         in_sync = (sides[0].from_start, sides[1].from_start)
-        return self._begin(update, found, in_sync, (state.rest(0), state.rest(1)))
+        items = (state.rest(0), state.rest(1))
+        given_up_bytes = state.payload_bytes - _payload_bytes(items)
+        return self._begin(update, found, in_sync, items, given_up_bytes)
 
     def _begin(
         self,
@@ -424,6 +433,7 @@ class ConnectionTracker:
         found: Found,
         in_sync: tuple[bool, bool],
         items: tuple[list[StreamItem], list[StreamItem]],
+        given_up_bytes: int = 0,
     ) -> list[Exchange]:
         """Begin with a Kafka connection, of which ``items`` have come."""
         tcp = update.connection
@@ -449,8 +459,9 @@ class ConnectionTracker:
                 tokens_first=wire == "kafka after tokens",
             )
         protocol = "kafka-0.7" if wire == "kafka-0.7" else "kafka"
-        kafka = self._kafka[tcp.serial] = _Kafka(connection, client_side, protocol)
-        self.counts.kafka += 1
+        kafka = _Kafka(connection, client_side, protocol, given_up_bytes)
+        self._kafka[tcp.serial] = kafka
+        self.counts.count_kafka(tcp.endpoints[1 - client_side].port)
         return self._read(update, kafka, items)
 
     def _tls(self, state: Undecided, update: StreamUpdate) -> list[Exchange] | None:
@@ -553,6 +564,8 @@ class ConnectionTracker:
 
     def _end_ignored(self, tcp: TcpConnection) -> None:
         ignored = self._ignored.pop(tcp.serial)
+        if ignored.protocol == "unknown":
+            self.counts.count_unknown(tcp)
         self._ending_sides[tcp.serial] = ignored.client_side
         if self._ended is not None:
             self._ended.append(EndedConnection(tcp, ignored.protocol, ignored.client_side))
@@ -566,9 +579,10 @@ class ConnectionTracker:
         for exchange in exchanges:
             exchange.settled_packet = packet
         counts, peers = self.counts, connection.peers
+        skipped_bytes = connection.skipped_bytes + kafka.given_up_bytes
         counts.decoded_bytes += connection.decoded_bytes
         counts.undecoded_bytes += connection.undecoded_bytes
-        counts.skipped_bytes += connection.skipped_bytes
+        counts.skipped_bytes += skipped_bytes
         if self._ended is not None:
             kafka.note(exchanges)
             self._ended.append(
@@ -583,7 +597,7 @@ class ConnectionTracker:
                     kafka.requests,
                     connection.decoded_bytes,
                     connection.undecoded_bytes,
-                    connection.skipped_bytes,
+                    skipped_bytes,
                 )
             )
         return exchanges

@@ -27,6 +27,7 @@ from kanalyze.connection.tls import (
     records_fit,
 )
 from kanalyze.model import Chunk
+from kanalyze.protocol.framing import LARGEST_FRAME_BYTES
 
 if TYPE_CHECKING:
     from kanalyze.connection.reader import MessageReader
@@ -41,8 +42,9 @@ _STEP_BYTES = 16 * 1024
 is never copied."""
 _FIRST_STEP_BYTES = 512
 """The same at first, four times as much each time: most show what they are with one message."""
-_SOUGHT_BYTES = 16 * 1024 * 1024
-"""How much of a connection is searched before it is taken for something else."""
+_SOUGHT_BYTES = LARGEST_FRAME_BYTES + 16 * 1024 * 1024
+"""How much of a connection is searched before it is taken for something else: the capture may begin
+within the largest of requests."""
 _ONE_SIDED_BYTES = 16 * 1024
 """How much that is no request is held while the other end is silent: its request may have been
 captured later than the answer."""

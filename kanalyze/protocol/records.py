@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from kanalyze.protocol.wire import Source
 
-__all__ = ["RecordsSummary", "peek_records"]
+__all__ = ["BATCH_HEADER_BYTES", "RecordsSummary", "batch_head_bytes", "peek_records"]
 
 
 class RecordsSummary(NamedTuple):
@@ -86,6 +86,41 @@ _batch_header: _Unpack = Struct(">qi4xb4xh4xqq14xi").unpack_from
 _message_head: _Unpack = Struct(">qi4xbB").unpack_from
 _timestamp: _Unpack = Struct(">q").unpack_from
 _new = tuple.__new__
+_leader_epoch = _count = Struct(">i").unpack_from
+_attributes_and_delta: _Unpack = Struct(">Hi").unpack_from
+_CRC_END = 21
+_FIRST_FREE_ATTRIBUTE = 0x80
+"""Of a batch's attributes seven bits have a meaning."""
+_LAST_MESSAGE_ATTRIBUTES = 0x0F
+_HIGHEST_OFFSET = 1 << 48
+_HIGHEST_EPOCH = 1 << 24
+"""Neither is ever reached; what stands there by chance is mostly above."""
+
+
+def batch_head_bytes(view: bytes | memoryview, most_bytes: int) -> int:
+    """Return how many bytes of the head of a batch, as producers send them, a view begins with.
+
+    ``most_bytes`` is what a batch may have there. 0 where there is none, or too little of it to see
+    its format. A whole head of magic 2 has 61 bytes, of which some 80 bits have to be as they are;
+    of a message, or of less, there are 18 or more, of which 30.
+    """
+    if len(view) < _MESSAGE_HEAD_BYTES:
+        return 0
+    offset, size, magic, attributes = _message_head(view, 0)
+    if not 0 <= offset <= _HIGHEST_OFFSET or size > most_bytes - _ENTRY_HEAD_BYTES:
+        return 0
+    if magic in (0, 1):
+        fits = size >= _MIN_MESSAGE_SIZES[magic] and attributes <= _LAST_MESSAGE_ATTRIBUTES
+        return _MESSAGE_HEAD_BYTES if fits else 0
+    epoch = _leader_epoch(view, _ENTRY_HEAD_BYTES)[0]
+    if magic != 2 or size < _MIN_BATCH_LENGTH or not -1 <= epoch <= _HIGHEST_EPOCH:
+        return 0
+    if len(view) < BATCH_HEADER_BYTES:
+        return len(view)
+    attributes, last_delta = _attributes_and_delta(view, _CRC_END)
+    count = _count(view, BATCH_HEADER_BYTES - 4)[0]
+    fits = attributes < _FIRST_FREE_ATTRIBUTE and count > 0 and last_delta == count - 1
+    return BATCH_HEADER_BYTES if fits else 0
 
 
 def peek_records(

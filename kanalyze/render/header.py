@@ -168,6 +168,12 @@ def _warnings(summary: dict[str, Any]) -> Iterator[str]:
     if quality["snapped_bytes"]:
         yield f"{bytes_text(quality['snapped_bytes'])} cut off by the snap length"
     yield from _undecoded(quality)
+    for port, total in quality["unread_ports"].items():
+        yield (
+            f"{_counted(total['connections'], 'connection')} on port {port} not recognised as "
+            f"Kafka, {bytes_text(total['bytes'])} in {_counted(total['packets'], 'packet')}: "
+            f"use --port {port} to read what is on it"
+        )
     if quality["lost_datagrams"]:
         yield f"{_counted(quality['lost_datagrams'], 'IP packet')} of which fragments are missing"
     if quality["unreadable_packets"]:

@@ -33,6 +33,7 @@ from kanalyze.analysis.totals import (
     TopicTotals,
     WaitedTotals,
 )
+from kanalyze.connection.ended import UnknownTotal
 from kanalyze.errors import KanalyzeError
 from kanalyze.model import AnomalyKind
 
@@ -330,6 +331,10 @@ _OTHER_FORMS: Final = {
     "other_protocols": _COUNTS,
     "refused_by": _COUNTS,
     "unanswered_by": _COUNTS,
+    "kafka_ports": _COUNTS,
+    "unknown_ports": _dict(
+        _TEXT, _object(UnknownTotal, connections=_INT, packets=_INT, bytes=_INT)
+    ),
     "anomalies": _dict(_KIND, _object(AnomalyTotal, count=_INT, bytes=_INT)),
 }
 _QUALITY: Final = _object(

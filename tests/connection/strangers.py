@@ -33,6 +33,20 @@ def zookeeper(noise: Random) -> Turns:
     return turns
 
 
+def zookeeper_for_long(noise: Random) -> Turns:
+    """By two bytes out of step the path is a client id, and a frame has some megabytes.
+
+    Where it would end another read begins, by two bytes out of step as well.
+    """
+    path = b"/brokers/topics/" + noise.choice([b"t" * 20, b"u" * 44])
+    first = noise.choice([3, 18])
+    reads = [
+        frame_of(_pack(">iii", first + number, 4, len(path)) + path + b"\0")
+        for number in range(70_000)
+    ]
+    return [(0, b"".join(reads[at : at + 500])) for at in range(0, len(reads), 500)]
+
+
 def zookeeper_one_way(noise: Random) -> Turns:
     return [turn for turn in zookeeper(noise) if turn[0] == 0]
 

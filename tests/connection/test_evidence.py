@@ -26,7 +26,7 @@ def test_a_head_tells_the_name(name: str | None, length: int) -> None:
     head = read_head(READER, memoryview(k.heartbeat(7, client_id=name)))
     assert head is not None
     assert (head.api_key, head.correlation_id) == (k.HEARTBEAT, b"\0\0\0\x07")
-    assert (head.name_length, head.is_named) == (length, length >= 4)
+    assert (len(head.name), head.is_named) == (length, length >= 4)
     frame = memoryview(k.heartbeat(7, client_id=name))
     assert names_client(frame, READER.parse_header(frame, len(frame) - 4)) == head.is_named
 

@@ -88,6 +88,10 @@ def test_what_looks_like_kafka_and_is_not_gives_no_row(
         check(make, seed)
 
 
+def test_what_goes_on_for_long_is_not_taken_for_large_requests() -> None:
+    check(strangers.zookeeper_for_long, 1)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("make", strangers.ALL)
 def test_what_looks_like_kafka_gives_no_row_a_hundred_times(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,6 +18,9 @@ from tests.support import kafka as k
 from tests.support import kafka07 as old
 from tests.support.columnar import ColumnTalk
 from tests.support.talk import BROKER, CLIENT, Talk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 CLIENT_HELLO = bytes.fromhex("16030100c8010000c40303") + bytes(190)
 SERVER_HELLO = bytes.fromhex("160303007a020000760303") + bytes(120)
@@ -217,9 +221,9 @@ def counted(tracker: ConnectionTracker) -> list[int]:
     class Counting:
         verdict = staticmethod(locate.verdict)
 
-        def __call__(self, view: memoryview) -> tuple[int | None, int]:
+        def candidates(self, view: memoryview) -> Iterator[tuple[int, str]]:
             lengths.append(len(view))
-            return locate(view)
+            return locate.candidates(view)
 
     searcher._locate = Counting()  # type: ignore[assignment]
     return lengths
