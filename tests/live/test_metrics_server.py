@@ -206,8 +206,9 @@ def test_who_asks_slowly_has_no_more_time_than_others(
     monkeypatch.setattr(metrics_server, "_REQUEST_TIMEOUT_S", 0.4)
     with (
         MetricsServer(Metrics().registry, LOOPBACK) as server,
-        socket.create_connection(server.address, timeout=0.1) as connection,
+        socket.create_connection(server.address, timeout=LONG_S) as connection,
     ):
+        connection.settimeout(0.1)
         began_s = time.monotonic()
         byte = iter(b"GET /metrics HTTP/1.1\r\n" * 10_000)
 
