@@ -21,6 +21,15 @@ settings.register_profile("everyone", deadline=None)
 settings.register_profile("landing", deadline=None, derandomize=True)
 settings.load_profile("landing" if os.environ.get("CI") else "everyone")
 
+# What who runs the tests prefers to see, and how he reaches others, is not what is tested; programs
+# that tests start would inherit it.
+for preference in ("COLUMNS", "LINES", "FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE"):
+    os.environ.pop(preference, None)
+for name in ("no_proxy", "NO_PROXY"):
+    os.environ[name] = ",".join(
+        filter(None, [os.environ.get(name), "localhost", "127.0.0.1", "::1", "[::1]"])
+    )
+
 # The oracle is a program of its own; where it is not installed there is nothing to ask.
 HAS_TSHARK = shutil.which("tshark") is not None
 collect_ignore_glob = [] if HAS_TSHARK else ["*_tshark.py"]

@@ -23,6 +23,7 @@ from tests.support.disorder import altered
 from tests.support.frozen import Run, first_part, opened, run, second_part
 from tests.support.packets import SYN, pcap_file, segment, timed
 from tests.support.traffic import Line, Part, capture_of, fetch, fetch_answer, produce
+from tests.support.waiting import LONG_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -213,7 +214,8 @@ def test_another_process_goes_on(tmp_path: Path) -> None:
     kept.write_bytes(first_part(capture, packets))
     here = second_part(capture, packets, kept.read_bytes())
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as others:
-        there = others.submit(second_part, capture, packets, kept.read_bytes()).result(timeout=60)
+        sent = others.submit(second_part, capture, packets, kept.read_bytes())
+        there = sent.result(timeout=LONG_S)
     assert len(there.rows) > 10
     assert there == here
 

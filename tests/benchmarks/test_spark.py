@@ -9,6 +9,7 @@ import pytest
 from benchmarks import spark
 from benchmarks.errors import BenchmarkError
 from tests.support.captures import FOLDER
+from tests.support.waiting import LONG_S
 
 
 def test_a_master_has_its_cores() -> None:
@@ -36,7 +37,7 @@ def test_tshark_is_run_once_for_every_file(tmp_path: Path, monkeypatch: pytest.M
     files = [tmp_path / "one.pcap", tmp_path / "it's two.pcap"]
 
     for words, cores in spark.tshark_commands(files, [9092]).values():
-        subprocess.run(words, check=True, timeout=30)
+        subprocess.run(words, check=True, timeout=LONG_S)
         lines = told.read_text().splitlines()
         told.unlink()
         assert cores >= 1

@@ -14,6 +14,7 @@ from kanalyze.capture.merge import MergedCaptures
 from kanalyze.capture.source import capture_name, open_source
 from kanalyze.errors import CaptureError
 from tests.support.packets import Packet, pcap_file, pcapng_file
+from tests.support.waiting import LONG_S
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -132,7 +133,7 @@ def test_packets_from_a_named_pipe_are_given_before_the_writer_ends(form, tmp_pa
     def write() -> None:
         with fifo.open("wb", buffering=0) as sink:
             sink.write(first)
-            in_time.append(seen.wait(20))
+            in_time.append(seen.wait(LONG_S))
             sink.write(second)
 
     writer = threading.Thread(target=write)

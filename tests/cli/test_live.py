@@ -26,14 +26,14 @@ from kanalyze.cli.arguments import parser
 from kanalyze.cli.main import main
 from tests.support.captures import path
 from tests.support.compare import nameless
+from tests.support.scraping import count_read, served_at
+from tests.support.waiting import LONG_S, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parents[2]
 KANALYZE = [sys.executable, "-c", "from kanalyze.cli.main import run; run()"]
-LONG_S = 30.0
-"""No test waits for so long unless it fails."""
 
 
 def run_live(*argv: str, data: bytes = b"") -> subprocess.CompletedProcess[bytes]:
@@ -136,11 +136,13 @@ def told_in(report: Path) -> dict[str, Any]:
     return nameless(told)
 
 
-def wait_until(is_so) -> None:
-    until_s = time.monotonic() + LONG_S
-    while not is_so():
-        assert time.monotonic() < until_s
-        time.sleep(0.02)
+def wait_until_read(live: Live, data: bytes, folder: Path) -> None:
+    """Wait until all packets of the beginning of a capture are read; its metrics are asked."""
+    url = served_at(live.told())
+    assert url is not None
+    (folder / "given").write_bytes(data)
+    count = kanalyze.report(folder / "given")["capture"]["packets"]
+    wait_until(lambda: count_read(url) == count, f"{count} packets read")
 
 
 # -- arguments ------------------------------------------------------------------------------------
@@ -479,14 +481,14 @@ def test_metrics_are_scraped_meanwhile():
 def test_signals_end_it_and_all_is_complete(number, unbuffered, tmp_path):
     """Also what is being written when one comes."""
     report, kept, rows = tmp_path / "x.json", tmp_path / "x.pcapng", tmp_path / "rows"
-    argv = ("--json", str(report), "--save", str(kept), "--write", str(rows))
+    argv = ("--json", str(report), "--save", str(kept), "--write", str(rows), "--metrics", "0")
     with started("-", "--format", "rows", *argv, PYTHONUNBUFFERED=unbuffered) as live:
-        live.give(path("errors").read_bytes())
-        lines = [live.line()]
+        data = path("errors").read_bytes()
+        live.give(data)
+        wait_until_read(live, data, tmp_path)
         live.send(number)
-        status, more, told = live.end()
+        status, lines, told = live.end()
     assert (status, told) == (0, "")
-    lines += more
     written = in_order(lines)
     assert len(parquet_rows(rows)) == len(written)
     assert written == rows_of("errors")
@@ -500,10 +502,10 @@ def test_a_hangup_begins_new_files(tmp_path):
     rows, kept = tmp_path / "rows", tmp_path / "x.pcapng"
     data = path("errors").read_bytes()
     half = len(data) // 2
-    argv = ("--save", str(kept), "--write", str(rows))
+    argv = ("--save", str(kept), "--write", str(rows), "--metrics", "0")
     with started("-", "--format", "rows", *argv) as live:
         live.give(data[:half])
-        live.line()
+        wait_until_read(live, data[:half], tmp_path)
         live.send(signal.SIGHUP)
         wait_until(lambda: list(rows.glob("kanalyze-*.parquet")))
         live.give(data[half:])

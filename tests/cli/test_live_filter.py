@@ -14,12 +14,12 @@ from tests.support import libpcap
 from tests.support.captures import path
 from tests.support.disorder import packets_of
 from tests.support.packets import Packet, make_batch, pcap_file
+from tests.support.waiting import LONG_S
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 KANALYZE = [sys.executable, "-c", "from kanalyze.cli.main import run; run()"]
-LONG_S = 30.0
 PLACES = ("request_packet", "response_packet")
 
 

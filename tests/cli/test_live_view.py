@@ -9,7 +9,6 @@ import select
 import signal
 import subprocess
 import sys
-import time
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING
@@ -19,7 +18,8 @@ import pytest
 from rich.cells import cell_len
 
 from tests.support.captures import path
-from tests.support.pseudo_terminal import ALTERNATE, LIMIT_S, PseudoTerminal
+from tests.support.pseudo_terminal import ALTERNATE, PseudoTerminal
+from tests.support.waiting import LONG_S, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -183,8 +183,7 @@ def test_who_interrupts_twice_does_not_wait_for_the_end():
         live.see("groups-classic")
         # Whoever does not read what it shows keeps it from its end.
         live.wait_until_blocked()
-        live.process.send_signal(signal.SIGINT)
-        time.sleep(0.3)
+        live.interrupt()
         live.process.send_signal(signal.SIGINT)
         assert live.end() == 130
         assert live.is_as_before()
@@ -232,7 +231,7 @@ def test_no_terminal_at_all():
         env={**os.environ, "FORCE_COLOR": "1"},
         capture_output=True,
         check=False,
-        timeout=LIMIT_S,
+        timeout=LONG_S,
         start_new_session=True,
     )
     assert (done.returncode, done.stdout) == (2, b"")
@@ -267,7 +266,7 @@ def test_a_terminal_that_goes_away_is_the_end_and_all_is_kept(tmp_path):
         live.see("groups-classic")
         live.hang_up()
         # The report cannot be shown.
-        assert live.process.wait(LIMIT_S) == 2
+        assert live.process.wait(LONG_S) == 2
     kept = sum(pq.read_metadata(file).num_rows for file in rows.glob("*.parquet"))
     assert json.loads(report.read_bytes())["totals"]["requests"] == kept > 0
 
@@ -281,7 +280,7 @@ def test_a_view_without_keys_ends_with_its_terminal_too():
         # Who waits for it is killed by the hangup; its end of the pipe is closed when it ends.
         poll = select.poll()
         poll.register(writing, select.POLLERR)
-        assert poll.poll(LIMIT_S * 1000)
+        assert poll.poll(LONG_S * 1000)
     os.close(writing)
 
 
@@ -298,16 +297,13 @@ def test_lines_to_a_file_end_with_the_terminal_unless_hangups_are_ignored(is_ign
             wait_for_lines(lines, len(lines.read_bytes().splitlines()) + 10)
             os.write(writing, parts("groups", 1)[0])
             os.close(writing)
-        assert made.process.wait(LIMIT_S) == 0
+        assert made.process.wait(LONG_S) == 0
     told = json.loads(report.read_bytes())
     assert (told["totals"]["requests"] > 0) == is_ignored
 
 
 def wait_for_lines(file: Path, count: int) -> None:
-    until_s = time.monotonic() + LIMIT_S
-    while not file.exists() or len(file.read_bytes().splitlines()) < count:
-        assert time.monotonic() < until_s
-        time.sleep(0.02)
+    wait_until(lambda: file.exists() and len(file.read_bytes().splitlines()) >= count)
 
 
 TO_FILE = """

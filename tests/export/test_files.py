@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from kanalyze.export.files import OutputFile
+from tests.support.waiting import LONG_S
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -153,7 +154,7 @@ def test_a_pipe_is_written_as_it_is(tmp_path):
     reader.start()
     with OutputFile(str(pipe)) as output:
         output.file.write(b"through")
-    reader.join(5)
+    reader.join(LONG_S)
     assert read == [b"through"]
     assert names(tmp_path) == ["pipe"]
 

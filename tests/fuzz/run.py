@@ -38,6 +38,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tests.fuzz.mutate import Mutator
 from tests.fuzz.reduce import smaller
 from tests.fuzz.table import TARGETS
+from tests.support.effort import took_soon
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -166,7 +167,7 @@ def _try(run: Callable[[bytes], None], data: bytes) -> tuple[Finding | None, flo
     if found is None and took > most:
         # The collector or the compiler of decoders may have come in between.
         took = min(took, *(_timed(run, data)[0] for _ in range(2)))
-        if took > most:
+        if not took_soon(took, most):
             found = Finding(f"slow: {len(data)} bytes took {took:.2f} s", data, "")
     return found, took
 

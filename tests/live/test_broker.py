@@ -21,9 +21,10 @@ import pytest
 
 from kanalyze.analysis.row import COLUMNS
 from tests.support import broker
+from tests.support.waiting import LONG_S, wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 pytestmark = pytest.mark.long
 
@@ -37,7 +38,6 @@ PLACE_COLUMNS = frozenset({"capture", "request_packet", "response_packet"})
 """What says where in a capture a row is from: each has its own name, and may count others too."""
 TIME_COLUMNS = sorted(column.name for column in COLUMNS if column.unit == "ns")
 LIBRARIES = ("confluent", "kafka_python", "aiokafka")
-LONG_S = 30.0
 QUIET_S = 2.0
 """After which all that the kernel held has been handed out."""
 CLOCK_NS = 100_000_000
@@ -87,7 +87,7 @@ def heard(real_broker: Any, tmp_path_factory: pytest.TempPathFactory) -> Heard:
         running(lab, ["tee", str(saved)], stdin=writing.stdout, stdout=pipe) as saving,
         running(lab, [*live, "-"], stdin=saving.stdout, stdout=piped_rows) as reading,
     ):
-        wait_for(lambda: count_listeners(lab) == 2)
+        wait_until(lambda: count_listeners(lab) == 2)
         drive(lab)
         lab.broker.wait_idle()
         time.sleep(QUIET_S)
@@ -135,13 +135,6 @@ def count_listeners(lab: Any) -> int:
     command = lab.namespace.command(["cat", "/proc/net/packet"])
     lines = subprocess.run(command, check=True, capture_output=True).stdout.splitlines()
     return sum(line.split()[5] == b"1" for line in lines[1:])
-
-
-def wait_for(is_so: Callable[[], bool]) -> None:
-    until_s = time.monotonic() + LONG_S
-    while not is_so():
-        assert time.monotonic() < until_s
-        time.sleep(0.1)
 
 
 def rows_of(lines: bytes) -> list[Row]:

@@ -27,6 +27,7 @@ from kanalyze.live.metrics import LATENCY_EDGES_NS
 from tests.support.captures import path
 from tests.support.cut_captures import packets_of
 from tests.support.packets import Blocks, Packet
+from tests.support.waiting import LONG_S, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +44,6 @@ QUERIES = [
     for target in panel.get("targets", ())
 ]
 KANALYZE = [sys.executable, "-c", "from kanalyze.cli.main import run; run()"]
-LONG_S = 30.0
 ROUNDS, ROUND_S = 20, 1.0
 """How often the capture is played, and how long each time takes."""
 DROPPED_A_ROUND = 3
@@ -96,13 +96,6 @@ def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port: int = listener.getsockname()[1]
         return port
-
-
-def wait_until(is_so: Any) -> None:
-    until_s = time.monotonic() + LONG_S
-    while not is_so():
-        assert time.monotonic() < until_s
-        time.sleep(0.1)
 
 
 @contextlib.contextmanager

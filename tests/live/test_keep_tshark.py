@@ -15,6 +15,7 @@ from kanalyze.analysis.filters import RowFilter
 from kanalyze.live.keep import PacketKeeper, comment_of
 from kanalyze.live.pcapng_writer import PcapngWriter
 from tests.support.captures import path
+from tests.support.waiting import LONG_S
 from tests.support.watched import watch
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def lines(*command: str) -> list[str]:
-    done = subprocess.run(command, capture_output=True, check=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, check=True, text=True, timeout=LONG_S)
     return done.stdout.splitlines()
 
 

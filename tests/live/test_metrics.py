@@ -24,6 +24,7 @@ from kanalyze.model import AnomalyKind
 from tests.support import rows as made
 from tests.support.captures import NAMES, path
 from tests.support.row_batches import batches_of
+from tests.support.waiting import LONG_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -74,7 +75,7 @@ def risen(sums: dict[tuple[str, ...], float]) -> dict[tuple[str, ...], float]:
 
 def scrape(url: str, accept: str) -> tuple[str, str]:
     request = urllib.request.Request(url, headers={"Accept": accept})
-    with urllib.request.urlopen(request, timeout=10) as answer:
+    with urllib.request.urlopen(request, timeout=LONG_S) as answer:
         return answer.headers["Content-Type"], answer.read().decode()
 
 

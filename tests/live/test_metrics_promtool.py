@@ -16,6 +16,7 @@ from kanalyze.analysis.block import RowBatch
 from kanalyze.live.metrics import Metrics
 from kanalyze.model import AnomalyKind
 from tests.support import rows as made
+from tests.support.waiting import LONG_S
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,7 +44,7 @@ def test_promtool_finds_nothing_to_say() -> None:
         input=generate_latest(metrics.registry),
         capture_output=True,
         check=False,
-        timeout=60,
+        timeout=LONG_S,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
@@ -58,7 +59,7 @@ def test_promtool_can_read_the_queries_of_the_dashboard(tmp_path: Path) -> None:
     path = tmp_path / "rules.json"  # JSON is YAML
     path.write_text(json.dumps({"groups": [{"name": "dashboard", "rules": rules}]}))
     done = subprocess.run(
-        ["promtool", "check", "rules", str(path)], capture_output=True, check=False, timeout=60
+        ["promtool", "check", "rules", str(path)], capture_output=True, check=False, timeout=LONG_S
     )
     assert done.returncode == 0, done.stderr.decode()
     assert f"{len(queries)} rules found" in done.stdout.decode()

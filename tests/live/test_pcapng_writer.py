@@ -22,6 +22,7 @@ from kanalyze.capture.merge import MergedCaptures
 from kanalyze.errors import KanalyzeError, UsageError
 from kanalyze.live.pcapng_writer import PcapngWriter
 from tests.support.packets import START_NS, Packet, make_batch, segment
+from tests.support.waiting import LONG_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -344,7 +345,7 @@ KILLED = """
 def test_what_a_killed_run_wrote_is_whole_and_put_aside_by_the_next(tmp_path: Path) -> None:
     path = tmp_path / "kept.pcapng"
     command = [sys.executable, "-c", textwrap.dedent(KILLED), str(path)]
-    assert subprocess.run(command, check=False, timeout=60).returncode == -9
+    assert subprocess.run(command, check=False, timeout=LONG_S).returncode == -9
     assert read(path)[0] == as_read(PACKETS)
     with PcapngWriter(path) as writer:
         writer.write(make_batch(PACKETS[:1]))

@@ -15,6 +15,7 @@ from kanalyze.export.parquet import ParquetWriter
 from kanalyze.live import rolling as rolling_module
 from kanalyze.live.rolling import RollingRows
 from tests.support import rows as made
+from tests.support.waiting import LONG_S
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -168,7 +169,7 @@ KILLED = """
 def test_what_a_killed_run_left_open_is_removed_by_the_next(tmp_path: Path) -> None:
     folder = tmp_path / "rows"
     command = [sys.executable, "-c", textwrap.dedent(KILLED), str(folder)]
-    assert subprocess.run(command, check=False, timeout=60).returncode == -9
+    assert subprocess.run(command, check=False, timeout=LONG_S).returncode == -9
     assert len(names(folder)) == len(hidden(folder)) == 1
     (folder / ".kanalyze.open").write_text("not ours")
     with RollingRows(folder):

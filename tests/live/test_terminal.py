@@ -15,14 +15,15 @@ import pytest
 from rich.console import Console
 
 from kanalyze.live.terminal import HANGUP, Terminal, can_draw
-from tests.support.pseudo_terminal import ALTERNATE, BACK, LIMIT_S, PseudoTerminal
+from tests.support.pseudo_terminal import ALTERNATE, BACK, PseudoTerminal
+from tests.support.waiting import LONG_S
 
 
 class Session(PseudoTerminal):
     """``tests.live.drive`` on a pseudo-terminal."""
 
     def __init__(self, *options: str, stdin: int | None = None, width: int = 80, height: int = 24):
-        argv = ("-m", "tests.live.drive", "--seconds", str(LIMIT_S), *options)
+        argv = ("-m", "tests.live.drive", "--seconds", str(LONG_S), *options)
         super().__init__(*argv, stdin=stdin, width=width, height=height)
 
 

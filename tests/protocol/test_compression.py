@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from kanalyze.protocol.compression import decompress, lz4_header_checksum
 from kanalyze.protocol.record_types import RecordProblem
+from tests.support.effort import took_soon
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -168,7 +169,7 @@ def test_a_bomb_takes_no_more_than_the_limit(name: str) -> None:
     assert problem is RecordProblem.DECOMPRESSED_TOO_LARGE
     assert len(data) <= limit
     assert peak < 2 * limit + len(bomb) + (1 << 20)
-    assert time.process_time() - began < 2
+    assert took_soon(time.process_time() - began, 2)
 
 
 def test_snappy_that_lies_of_its_size_allocates_nothing_for_it() -> None:
@@ -188,7 +189,7 @@ def test_members_without_end_are_given_up(codec: int) -> None:
     empty = gzip.compress(b"") if codec == GZIP else zstandard.ZstdCompressor().compress(b"")
     began = time.process_time()
     assert decompress(codec, empty * 50_000, LIMIT) == (b"", RecordProblem.BAD_COMPRESSION)
-    assert time.process_time() - began < 2
+    assert took_soon(time.process_time() - began, 2)
     assert decompress(codec, empty * 900, LIMIT) == (b"", None)
 
 

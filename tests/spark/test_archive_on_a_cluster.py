@@ -15,8 +15,9 @@ from tests.support import kafka as k
 from tests.support.archives import cut
 from tests.support.cut_captures import CutPacket, write_pcap
 from tests.support.packets import START_NS
-from tests.support.spark_cluster import WORKERS, wait_until
+from tests.support.spark_cluster import WORKERS
 from tests.support.traffic import Line
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -97,12 +98,12 @@ def test_rows_are_the_same_when_a_worker_is_lost(
     files = cut_captures(7, tmp_path)
     wanted = Wanted(sorted(files), PARTITIONS, PARTITIONS, held_phase=phase, held_from=HELD_FROM)
     with cluster.driver(ARCHIVE, wanted.text()) as driver:
-        wait_until(lambda: held(driver, phase), 120, "both workers have come to the middle")
+        wait_until(lambda: held(driver, phase), "both workers have come to the middle")
         before = marks_in(driver.folder, phase)
         killed_ms = int(time.time() * 1000)
         cluster.kill_worker(0)
         (driver.folder / GO_ON).touch()
-        found = driver.result(180)
+        found = driver.result()
 
     assert found["rows"] == hashed(kanalyze.requests(*files))
     ended = ended_tasks(driver.folder)
@@ -167,7 +168,7 @@ def test_an_enormous_connection_takes_little_memory(
 ) -> None:
     wanted = Wanted([str(enormous)], buckets=2, is_trimmed=is_trimmed)
 
-    found = cluster.run(ARCHIVE, wanted.text(), timeout_s=300)
+    found = cluster.run(ARCHIVE, wanted.text())
 
     assert found["rows"] == hashed(kanalyze.requests(str(enormous)))
     assert len(found["rows"]) == REQUESTS

@@ -23,6 +23,7 @@ from kanalyze.spark.hadoop import HadoopFolder
 from tests.support.captures import path
 from tests.support.cut_captures import cut, packets_of, write_pcap
 from tests.support.spark import settings
+from tests.support.waiting import LONG_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -462,11 +463,13 @@ def test_files_that_were_just_written_wait(run, archive, tmp_path):
     fresh = tmp_path / "fresh.pcap"
     shutil.copy(archive.files[1], fresh)
     arguments = ["--buckets", 2, fresh, *archive.arguments]
-    os.utime(fresh, (time.time(), time.time()))
+    # However long it takes until it is looked at.
+    os.utime(fresh, (time.time() + 3600, time.time() + 3600))
     ran = run(*arguments)
     assert ran.status == 0
     assert f"somebody may be writing: 1 capture, such as {fresh}\n" in ran.err
     assert "no new captures" in ran.err
+    os.utime(fresh)
     assert run(*arguments, "--settle", 0).status == 0
     assert str(fresh) in report(archive.out)["capture"]["captures"]
 
@@ -620,7 +623,7 @@ def test_the_command_in_a_process_of_its_own(tmp_path):
         capture_output=True,
         check=False,
         text=True,
-        timeout=300,
+        timeout=LONG_S,
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == report(out)

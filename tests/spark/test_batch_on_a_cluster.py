@@ -16,7 +16,8 @@ from tests.spark.test_batch import Expected, everything, names, report, rows
 from tests.support.captures import path
 from tests.support.cut_captures import cut
 from tests.support.spark import settings
-from tests.support.spark_cluster import kill_tree, wait_until
+from tests.support.spark_cluster import kill_tree
+from tests.support.waiting import LONG_S, wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,10 +49,10 @@ def test_a_worker_that_is_lost_changes_no_row(
             begun = {mark.partition for mark in marks_in(driver.folder, REBUILDING)}
             return max(begun, default=0) >= HELD_FROM
 
-        wait_until(is_held, 120, "buckets are rebuilt")
+        wait_until(is_held, "buckets are rebuilt")
         cluster.kill_worker(0)
         (driver.folder / GO_ON).touch()
-        assert driver.result(240) == 0
+        assert driver.result() == 0
         attempts = marks_in(driver.folder, REBUILDING)
     assert len(attempts) > len({mark.partition for mark in attempts})
     assert rows(out) == expected.requests
@@ -75,9 +76,9 @@ def test_a_process_that_is_killed_leaves_what_the_next_one_makes_whole(
     with subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ) as process:
-        wait_until((out / moment).exists, 240, moment)
+        wait_until((out / moment).exists, moment)
         kill_tree(process.pid)
-    done = subprocess.run(command, capture_output=True, check=False, text=True, timeout=300)
+    done = subprocess.run(command, capture_output=True, check=False, text=True, timeout=LONG_S)
     assert done.returncode == 0, done.stderr
     expected = Expected(tmp_path, captures.iterdir())
     assert rows(out) == expected.requests

@@ -15,6 +15,7 @@ import kanalyze.spark
 from kanalyze.errors import UsageError
 from kanalyze.spark import session
 from tests.support.captures import ROOT, path
+from tests.support.waiting import LONG_S
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -192,7 +193,7 @@ def run(*command: str, **environment: str) -> subprocess.CompletedProcess[str]:
         cwd=ROOT,
         env={**os.environ, **environment},
         text=True,
-        timeout=120,
+        timeout=LONG_S,
     )
 
 

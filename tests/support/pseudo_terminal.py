@@ -7,21 +7,23 @@ import os
 import pty
 import re
 import select
+import signal
 import struct
 import subprocess
 import sys
 import termios
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from rich.cells import cell_len
+
+from tests.support.waiting import LONG_S, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-LIMIT_S = 30.0
-"""No test waits for so long unless it fails."""
 ALTERNATE, BACK = b"\x1b[?1049h", b"\x1b[?1049l"
 HIDDEN, SHOWN = b"\x1b[?25l", b"\x1b[?25h"
 NO_WRAP, WRAP = b"\x1b[?7l", b"\x1b[?7h"
@@ -29,9 +31,12 @@ NO_WRAP, WRAP = b"\x1b[?7l", b"\x1b[?7h"
 _SEQUENCE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _HOME = b"\x1b[H"
 
-# What a leader of a session opens first is the terminal that ctrl-c comes from.
+# What a leader of a session opens first is the terminal that ctrl-c comes from. Who runs the tests
+# may ignore signals, as nohup does and shells for what is in the background; that is inherited.
 _LEADER = """
-import os, sys
+import os, signal, sys
+for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+    signal.signal(number, signal.SIG_DFL)
 os.close(os.open(os.ttyname(1), os.O_RDWR))
 os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 """
@@ -112,14 +117,32 @@ class PseudoTerminal:
 
     def wait_until(self, is_so: Callable[[], bool], what: str) -> None:
         """Read what is written until something is so."""
-        end = time.monotonic() + LIMIT_S
+        end = time.monotonic() + LONG_S
         while not is_so():
             assert time.monotonic() < end, f"no {what!r} in {self.output[-5000:]!r}"
             self._read(0.1)
 
+    def interrupt(self) -> None:
+        """Interrupt the command, and return when it heeds it: another one before that is lost."""
+        self.process.send_signal(signal.SIGINT)
+        if sys.platform == "linux":
+            wait_until(self._sleeps, "notice of the interrupt")
+        else:
+            time.sleep(1)
+
+    def _sleeps(self) -> bool:
+        """Whether the command waits, also for no signal to come to it; or has ended."""
+        if self.process.poll() is not None:
+            return True
+        pid = self.process.pid
+        lines = Path(f"/proc/{pid}/task/{pid}/status").read_text().splitlines()
+        told = dict(line.split(":", 1) for line in lines)
+        is_pending = int(told["SigPnd"], 16) | int(told["ShdPnd"], 16)
+        return told["State"].split()[0] == "S" and not is_pending
+
     def wait_until_blocked(self) -> None:
         """Wait, reading nothing, until the command can write no more."""
-        end, size, since = time.monotonic() + LIMIT_S, 0, time.monotonic()
+        end, size, since = time.monotonic() + LONG_S, 0, time.monotonic()
         while time.monotonic() - since < 1.2:
             assert time.monotonic() < end
             now = struct.unpack("i", fcntl.ioctl(self.fd, termios.FIONREAD, b"\0" * 4))[0]

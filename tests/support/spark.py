@@ -9,6 +9,7 @@ from pyspark import SparkContext
 
 from kanalyze.spark.session import start
 from tests.support.captures import ROOT
+from tests.support.waiting import LONG_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,4 +62,4 @@ def end_jvm() -> None:
     SparkContext._jvm = None
     gateway.shutdown()
     gateway.proc.stdin.close()
-    gateway.proc.wait(timeout=30)
+    gateway.proc.wait(timeout=LONG_S)

@@ -14,7 +14,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -23,9 +22,10 @@ import pyspark
 
 from tests.support.captures import ROOT
 from tests.support.spark import settings
+from tests.support.waiting import LONG_S, wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 T = TypeVar("T")
 
@@ -33,7 +33,6 @@ SPARK_HOME = Path(pyspark.__file__).parent
 LOOPBACK = "127.0.0.1"
 WORKERS = 2
 WORKER_MEMORY = "700m"
-START_S = 60
 STOP_S = 15
 
 
@@ -51,14 +50,14 @@ class StandaloneCluster:
             self.url = self._told(master, r"Starting Spark master at (spark://\S+)")
             self._page = self._told(master, r"MasterWebUI .* started at (http://\S+)")
             self._workers = [self._start_worker(index) for index in range(WORKERS)]
-            wait_until(lambda: self.alive_workers() == WORKERS, START_S, "workers have registered")
+            wait_until(lambda: self.alive_workers() == WORKERS, "workers have registered")
         except BaseException:
             self.stop()
             raise
 
     def alive_workers(self) -> int:
         """How many workers the master knows to be alive."""
-        with urllib.request.urlopen(f"{self._page}/json/", timeout=10) as answer:
+        with urllib.request.urlopen(f"{self._page}/json/", timeout=LONG_S) as answer:
             return int(json.load(answer)["aliveworkers"])
 
     def kill_worker(self, index: int) -> None:
@@ -80,10 +79,10 @@ class StandaloneCluster:
         finally:
             driver.end()
 
-    def run(self, module: str, *arguments: str, timeout_s: float = 120) -> Any:
+    def run(self, module: str, *arguments: str) -> Any:
         """Run a driver to its end; return what it answers."""
         with self.driver(module, *arguments) as driver:
-            return driver.result(timeout_s)
+            return driver.result()
 
     def stop(self) -> None:
         """End all that was started."""
@@ -113,7 +112,7 @@ class StandaloneCluster:
             found = re.search(pattern, log.read_text())
             return None if found is None else found[1]
 
-        return wait_until(find, START_S, pattern)
+        return wait_until(find, pattern)
 
     def _environment(self) -> dict[str, str]:
         return {
@@ -139,9 +138,9 @@ class Driver:
         self._log = folder / "driver.log"
         self._process = start_process(command, self._log, environment, output=self._output)
 
-    def result(self, timeout_s: float = 120) -> Any:
+    def result(self) -> Any:
         """Wait for its end; return what it answered."""
-        status = self._process.wait(timeout_s)
+        status = self._process.wait(LONG_S)
         assert status == 0, self._log.read_text()[-10_000:]
         return json.loads(self._output.read_text().splitlines()[-1])
 
@@ -228,12 +227,3 @@ def descendants(pid: int) -> list[int]:
     for each in found:  # grows as it goes
         found.extend(children.get(each, ()))
     return found[1:]
-
-
-def wait_until(condition: Callable[[], T | None], timeout_s: float, what: str) -> T:
-    """Wait for something that is true, and return it."""
-    end = time.monotonic() + timeout_s
-    while not (found := condition()):
-        assert time.monotonic() < end, f"not within {timeout_s} s: {what}"
-        time.sleep(0.1)
-    return found

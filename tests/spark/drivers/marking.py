@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyspark import TaskContext
 
 from kanalyze.spark.tasks import Job
-from tests.support.spark_cluster import wait_until
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 READING, REBUILDING = "reading", "rebuilding"
 GO_ON = "go-on"
-LONGEST_WAIT_S = 120
 
 
 class Mark(NamedTuple):
@@ -79,4 +78,4 @@ class MarkingJob(Job):
         mark = Mark(phase, task.partitionId(), task.taskAttemptId(), os.getpid())
         mark.leave(folder)
         if phase == self.held_phase and mark.partition >= self.held_from:
-            wait_until((folder / GO_ON).exists, LONGEST_WAIT_S, GO_ON)
+            wait_until((folder / GO_ON).exists, GO_ON)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,13 +12,15 @@ from pyspark import TaskContext
 
 from kanalyze.spark.session import start
 from tests.support.spark_cluster import answer, cluster_settings
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PARTITIONS = 6
 NUMBERS = 600
-TASK_S = 1.0
+GO_ON = "go-on"
+"""A file of which all tasks wait."""
 
 
 def main(master: str, folder: str) -> None:
@@ -29,7 +30,7 @@ def main(master: str, folder: str) -> None:
         task = TaskContext.get()
         assert task is not None
         Path(folder, f"attempt-{task.partitionId()}-{task.taskAttemptId()}").touch()
-        time.sleep(TASK_S)
+        wait_until(Path(folder, GO_ON).exists, GO_ON)
         for batch in batches:
             numbers = batch.column(0)
             yield pa.RecordBatch.from_arrays([pc.multiply(numbers, numbers)], ["square"])
