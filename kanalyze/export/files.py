@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["STANDARD_OUTPUT", "OutputFile"]
 
 STANDARD_OUTPUT = "-"
+_OWNERS = stat.S_IRUSR | stat.S_IWUSR
 
 
 class OutputFile:
@@ -29,10 +30,11 @@ class OutputFile:
     A regular file is written under another name beside its place and takes its name when it is
     closed: whoever looks sees the old file or the whole new one. :meth:`abort` removes what was
     written. Standard output, pipes and devices are written as they are. All methods, and making
-    one, raise OSError where the system does.
+    one, raise OSError where the system does. A ``private`` file is for its owner alone, also where
+    the one before was not.
     """
 
-    def __init__(self, destination: str) -> None:
+    def __init__(self, destination: str, *, private: bool = False) -> None:
         self._target: Path | None = None
         self._partial: Path | None = None
         self._closed = False
@@ -48,7 +50,7 @@ class OutputFile:
             return
         self._target = target
         self._partial = target.with_name(f".{target.name[:200]}.{os.urandom(4).hex()}.partial")
-        mode = _mode_of(target)
+        mode = _mode_of(target) & (_OWNERS if private else ~0)
         try:
             self.file = _create(self._partial, mode)
         except OSError as error:
