@@ -29,6 +29,9 @@ for name in ("no_proxy", "NO_PROXY"):
     os.environ[name] = ",".join(
         filter(None, [os.environ.get(name), "localhost", "127.0.0.1", "::1", "[::1]"])
     )
+# Who runs the tests by sudo is to find the same: live would go on as another user.
+for name in ("SUDO_UID", "SUDO_GID"):
+    os.environ.pop(name, None)
 
 # The oracle is a program of its own; where it is not installed there is nothing to ask.
 HAS_TSHARK = shutil.which("tshark") is not None
@@ -39,6 +42,9 @@ if not HAS_PROMTOOL:
 HAS_PROMETHEUS = shutil.which("prometheus") is not None
 if not HAS_PROMETHEUS:
     collect_ignore_glob.append("*_prometheus.py")
+# Of root by sudo, which others are not.
+if not netns.can_be_made():
+    collect_ignore_glob.append("*_sudo.py")
 # Spark is a Java program.
 HAS_JAVA = bool(os.environ.get("JAVA_HOME")) or shutil.which("java") is not None
 SPARK_FIXTURES = frozenset({"spark", "cluster"})

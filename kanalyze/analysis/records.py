@@ -14,6 +14,8 @@ from fnmatch import fnmatchcase
 from struct import Struct
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeAlias
 
+from kanalyze.analysis.decoding.metadata_log import METADATA_TOPICS, holds_credentials
+from kanalyze.analysis.decoding.secrets import HIDDEN
 from kanalyze.analysis.row import CAPTURE, CONNECTION, CONNECTION_NUMBER, Meaning, columns_of
 from kanalyze.analysis.topics import topic_id_text
 from kanalyze.model import AnomalyKind
@@ -138,7 +140,12 @@ class RecordRow(NamedTuple):
     ]
     value_encoding: Annotated[
         str | None,
-        Meaning("string", "text, or base64 or escaped where it is no text", nullable=True),
+        Meaning(
+            "string",
+            "text, or base64 or escaped where it is no text; hidden for credentials in the log of "
+            "the controllers",
+            nullable=True,
+        ),
     ]
     headers: Annotated[list[HeaderItem], Meaning("list<struct>", "the headers, in their order")]
     codec: Annotated[
@@ -201,6 +208,7 @@ class RecordRow(NamedTuple):
     ]
 
 
+_TOPIC_CELLS = slice(RecordRow._fields.index("topic"), RecordRow._fields.index("topic_id") + 1)
 RECORD_COLUMNS: tuple[Column, ...] = columns_of(RecordRow)
 """The columns of :class:`RecordRow`, in the order of its fields."""
 
@@ -423,7 +431,7 @@ class RecordReader:
                 None if key is None else len(key),
                 None if value is None else len(value),
                 len(record.headers),
-                *(_NOTHING_SHOWN if self._show is None else self._show(record)),
+                *self._shown(where, record, batch),
                 *about,
                 batch.sequence(record.offset),
                 batch.is_transactional,
@@ -435,8 +443,21 @@ class RecordReader:
             )
         )
 
+    def _shown(self, where: _Cells, record: Record, batch: RecordBatch) -> _Cells:
+        """Return the cells from ``key`` to ``headers``, without what nobody may see."""
+        if self._show is None:
+            return _NOTHING_SHOWN
+        cells = self._show(record)
+        is_metadata = not METADATA_TOPICS.isdisjoint(where[_TOPIC_CELLS])
+        if not is_metadata or batch.is_control or record.value is None:
+            return cells
+        return (
+            (*cells[:2], *_HIDDEN_VALUE, *cells[4:]) if holds_credentials(record.value) else cells
+        )
+
 
 _Cells: TypeAlias = tuple[Any, ...]
+_HIDDEN_VALUE: _Cells = (HIDDEN, "hidden")
 _NO_PART = _Part(None, None, None, None, None, b"")
 _NOTHING_SHOWN: _Cells = (None, None, None, None, [])
 

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 from kanalyze.cli.live_checks import check_arguments
 from kanalyze.cli.live_feed import open_feed
 from kanalyze.cli.live_sinks import Wanted, make_sinks
+from kanalyze.cli.main import tell
 from kanalyze.cli.report import write_report
 from kanalyze.errors import UsageError
 from kanalyze.export.files import OutputFile
 from kanalyze.library import read_topic_ids
+from kanalyze.live.privileges import give_up_root
 from kanalyze.live.run import IDLE_NS, LiveRun
 from kanalyze.pipeline import Analysis
 from kanalyze.protocol.catalog import Catalog
@@ -23,12 +25,12 @@ from kanalyze.stages import DEFAULT_MEMORY_BYTES
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from types import FrameType
 
     from rich.console import Console
 
-    from kanalyze.live.run import Sink
+    from kanalyze.live.run import Feed, Sink
 
 __all__ = ["live"]
 
@@ -45,27 +47,52 @@ def live(arguments: argparse.Namespace) -> None:
     console = Console(markup=False, emoji=False, highlight=False)
     chosen = arguments.format or ("view" if can_draw(console) else "jsonl")
     check_arguments(arguments, chosen)
-    if chosen == "view":
-        if not can_draw(console):
-            raise UsageError("--format view: there is no terminal to draw on")
-        write_report(arguments.json, lambda: _run(arguments, chosen, console))
-        return
-    if arguments.json is None:
-        _run(arguments, chosen, console)
-        return
-    with OutputFile(arguments.json) as output:
-        output.file.write(summary_json(_run(arguments, chosen, console)).encode("ascii"))
+    if chosen == "view" and not can_draw(console):
+        raise UsageError("--format view: there is no terminal to draw on")
+    with ExitStack() as stack:
+        run = _prepared(arguments, chosen, console, stack)
+        if chosen == "view":
+            write_report(arguments.json, run)
+        elif arguments.json is None:
+            run()
+        else:
+            with OutputFile(arguments.json) as output:
+                output.file.write(summary_json(run()).encode("ascii"))
 
 
-def _run(arguments: argparse.Namespace, chosen: str, console: Console) -> dict[str, Any]:
+def _prepared(
+    arguments: argparse.Namespace, chosen: str, console: Console, stack: ExitStack
+) -> Callable[[], dict[str, Any]]:
+    """Return what runs it, once all is done that takes root; files are made after that."""
     # What can be wrong with what was asked for is told before anything is opened.
     wanted = Wanted.of(arguments)
     catalog = Catalog(arguments.definitions)
     topic_ids = read_topic_ids(arguments.topic_ids) if arguments.topic_ids else None
+    is_interface = arguments.interface is not None
+    opened = open_feed(arguments, chosen, stack) if is_interface else None
+    told = give_up_root(may_capture=is_interface)
+    if told is not None:
+        tell(told)
+
+    def run() -> dict[str, Any]:
+        return _run(arguments, chosen, console, wanted, catalog, topic_ids, opened)
+
+    return run
+
+
+def _run(
+    arguments: argparse.Namespace,
+    chosen: str,
+    console: Console,
+    wanted: Wanted,
+    catalog: Catalog,
+    topic_ids: dict[bytes, str] | None,
+    opened: tuple[Feed, str] | None,
+) -> dict[str, Any]:
     flags = _Flags(arguments.duration)
     with ExitStack() as stack:
         stack.enter_context(flags.heeded())
-        feed, name = open_feed(arguments, chosen, stack)
+        feed, name = opened or open_feed(arguments, chosen, stack)
         sinks: list[Sink] = []
         with ExitStack() as closing:
             for sink in make_sinks(arguments, wanted, chosen, console, stack):

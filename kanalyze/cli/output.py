@@ -66,6 +66,8 @@ class Output(NamedTuple):
     """The columns there are."""
     table_style: Mapping[str, Any] | None = None
     """How a table looks: more arguments of ``RowTable``."""
+    private: bool = False
+    """Whether a file is for its owner alone."""
 
     def opened(self) -> AbstractContextManager[RowSink]:
         """Open it; gives what rows are written to. Raises UsageError and OSError."""
@@ -73,7 +75,9 @@ class Output(NamedTuple):
 
     @contextmanager
     def _file(self) -> Iterator[RowSink]:
-        writer = open_writer(self.destination, self.row_format, self.names, self.table)
+        writer = open_writer(
+            self.destination, self.row_format, self.names, self.table, private=self.private
+        )
         with writer:
             yield writer
 
@@ -87,7 +91,7 @@ class Output(NamedTuple):
             yield table
             table.close()
             return
-        with OutputFile(self.destination) as output:
+        with OutputFile(self.destination, private=self.private) as output:
             text = io.TextIOWrapper(output.file, encoding="utf-8", errors="backslashreplace")
             table = RowTable(text, width=None, colour=False, columns=chosen, **style)
             yield table

@@ -42,7 +42,8 @@ def records(arguments: argparse.Namespace) -> None:
         limits=DecompressionLimits(most_records=arguments.max_records),
     )
     style = {"readable": record_columns(values=arguments.values), "status_of": record_status}
-    output = Output(arguments.output, row_format, names, table, style)
+    # What users wrote is not for everybody on the machine.
+    output = Output(arguments.output, row_format, names, table, style, private=arguments.values)
     # A bar and rows on one terminal would write over each other.
     is_seen = arguments.output == STANDARD_OUTPUT and sys.stdout.isatty()
     with output.opened() as sink, progress_bar(analysis, wanted=not is_seen):

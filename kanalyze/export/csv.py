@@ -6,10 +6,12 @@ In: rows. Out: bytes. This module must not know where they go.
 - Text is what somebody sent over a network. In it, a backslash and every character that is not
   printable (see :func:`kanalyze.analysis.text.escape`) stand as JSON escapes: ``\\``, ``\n``,
   ``\u001b``. No cell has a line break.
-- Spreadsheets run cells that begin with ``= + - @``. A text that begins with one of them (a lone
-  dash is none), or with an apostrophe, gets an apostrophe in front; the empty text, which is not
-  null, is a single apostrophe. So a reader that wants the exact text takes one apostrophe off and
-  undoes the escapes; numbers are left alone.
+- Spreadsheets run cells that begin with ``= + - @``, and some with the full-width forms of these. A
+  text that begins with one of them (a lone dash is none), or with an apostrophe, gets an apostrophe
+  in front; the empty text, which is not null, is a single apostrophe. Where numbers have a comma,
+  semicolons part cells: behind one of these such a character stands as its escape, ``\u003d``, in
+  nested columns too. So a reader that wants the exact text takes one apostrophe off and undoes the
+  escapes; numbers are left alone.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +36,10 @@ if TYPE_CHECKING:
 
 __all__ = ["CsvWriter", "csv_text"]
 
-_GUARDED = frozenset("=+-@'")
+_FORMULA_SIGNS = "=+\\-@\uff1d\uff0b\uff0d\uff20"
+"""As they stand between brackets of a regular expression."""
+_AT_BEGIN = re.compile(f"[{_FORMULA_SIGNS}']")
+_BEHIND_SEMICOLON = re.compile(rf"""(;[ '"\\]*)([{_FORMULA_SIGNS}])""")
 _MEMORY = 10_000
 
 _to_json = json.JSONEncoder(ensure_ascii=True, check_circular=False, separators=(",", ":")).encode
@@ -42,8 +48,10 @@ _to_json = json.JSONEncoder(ensure_ascii=True, check_circular=False, separators=
 class CsvWriter(FileWriter):
     """Writes rows as CSV; the header line comes even when there are no rows."""
 
-    def __init__(self, destination: str, columns: Sequence[Column] = COLUMNS) -> None:
-        super().__init__(OutputFile(destination))
+    def __init__(
+        self, destination: str, columns: Sequence[Column] = COLUMNS, *, private: bool = False
+    ) -> None:
+        super().__init__(OutputFile(destination, private=private))
         self._columns = [_cells_of(column) for column in columns]
         self._write_lines([tuple(column.name for column in columns)])
 
@@ -60,10 +68,17 @@ class CsvWriter(FileWriter):
 
 def csv_text(text: str) -> str:
     """Return a text as the module says a cell holds it."""
-    text = escape(text)
     if text == "-":
         return text  # standard input's name; no spreadsheet runs a lone dash
-    return f"'{text}" if not text or text[0] in _GUARDED else text
+    text = _without_formulas(escape(text))
+    return f"'{text}" if not text or _AT_BEGIN.match(text) else text
+
+
+def _without_formulas(text: str) -> str:
+    """Return a text, or JSON text, with escapes for what would begin a formula in its middle."""
+    if ";" not in text:
+        return text
+    return _BEHIND_SEMICOLON.sub(lambda found: f"{found[1]}\\u{ord(found[2]):04x}", text)
 
 
 def _cells_of(column: Column) -> Callable[[Sequence[AnyRow]], Sequence[Any]]:
@@ -110,6 +125,6 @@ def _json_converter(column: Column) -> Callable[[list[Any]], str]:
     def convert(items: list[Any]) -> str:
         if not items:
             return "[]"
-        return _to_json(items if maker is None else maker(items))
+        return _without_formulas(_to_json(items if maker is None else maker(items)))
 
     return convert

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["STANDARD_OUTPUT", "OutputFile"]
 
 STANDARD_OUTPUT = "-"
+_OWNERS = stat.S_IRUSR | stat.S_IWUSR
 
 _BUFFER_BYTES = 64 << 10
 _MOST_LINKS = 40
@@ -41,7 +42,8 @@ class OutputFile:
     A regular file is written under another name beside its place and takes its name when it is
     closed: whoever looks sees the old file or the whole new one. :meth:`abort` removes what was
     written. Standard output, pipes and devices are written as they are. All methods, and making
-    one, raise OSError where the system does.
+    one, raise OSError where the system does. A ``private`` file is for its owner alone, also where
+    the one before was not.
 
     A symbolic link is replaced, not followed: somebody else may have made it, to have another file
     written over. One that stands for a file that this process has open (``/dev/stdout``) is that
@@ -50,7 +52,7 @@ class OutputFile:
     A capture is never replaced: packets that are gone are gone. Whoever wants the place removes it.
     """
 
-    def __init__(self, destination: str) -> None:
+    def __init__(self, destination: str, *, private: bool = False) -> None:
         """Begin to write.
 
         Raises:
@@ -77,7 +79,8 @@ class OutputFile:
         self._target = target
         self._partial = target.with_name(f".{target.name[:200]}.{os.urandom(4).hex()}.partial")
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-        self.file = _open(destination, flags, self._partial, _mode_of(target))
+        mode = _mode_of(target) & (_OWNERS if private else ~0)
+        self.file = _open(destination, flags, self._partial, mode)
 
     def close(self) -> None:
         """Finish: flush, and give the file its name. Does nothing the second time."""

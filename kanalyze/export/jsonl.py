@@ -30,8 +30,10 @@ _encode = json.JSONEncoder(ensure_ascii=True, check_circular=False, separators=(
 class JsonLinesWriter(FileWriter):
     """Writes rows as JSON Lines."""
 
-    def __init__(self, destination: str, columns: Sequence[Column] = COLUMNS) -> None:
-        super().__init__(OutputFile(destination))
+    def __init__(
+        self, destination: str, columns: Sequence[Column] = COLUMNS, *, private: bool = False
+    ) -> None:
+        super().__init__(OutputFile(destination, private=private))
         self._to_dict = _dict_maker(columns)
 
     def write(self, rows: Iterable[AnyRow]) -> None:

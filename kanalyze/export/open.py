@@ -52,11 +52,14 @@ def open_writer(
     file_format: str | None = None,
     columns: Iterable[str] | None = None,
     table: tuple[Column, ...] = COLUMNS,
+    *,
+    private: bool = False,
 ) -> RowWriter:
     """Open a file, or ``-`` for standard output, for rows.
 
     ``file_format`` is one of :data:`FORMATS`; None follows the file's ending (JSON Lines for
-    standard output). ``columns`` are names of columns of ``table``, None for all. Raises
+    standard output). ``columns`` are names of columns of ``table``, None for all. ``private`` is as
+    in :class:`~kanalyze.export.files.OutputFile`. Raises
     UsageError, and OSError where the file cannot be made.
     """
     if file_format is None:
@@ -65,13 +68,13 @@ def open_writer(
     if file_format == "csv":
         from kanalyze.export.csv import CsvWriter
 
-        return CsvWriter(destination, chosen)
+        return CsvWriter(destination, chosen, private=private)
     if file_format == "jsonl":
         from kanalyze.export.jsonl import JsonLinesWriter
 
-        return JsonLinesWriter(destination, chosen)
+        return JsonLinesWriter(destination, chosen, private=private)
     if file_format == "parquet":
         from kanalyze.export.parquet import ParquetWriter
 
-        return ParquetWriter(destination, chosen)
+        return ParquetWriter(destination, chosen, private=private)
     raise UsageError(f"unknown format: {file_format!r}; there are {', '.join(FORMATS)}")

@@ -39,12 +39,14 @@ class ParquetWriter(FileWriter):
     Raises UsageError when the destination is standard output and that is a terminal.
     """
 
-    def __init__(self, destination: str, columns: Sequence[Column] = COLUMNS) -> None:
+    def __init__(
+        self, destination: str, columns: Sequence[Column] = COLUMNS, *, private: bool = False
+    ) -> None:
         if destination == STANDARD_OUTPUT and sys.stdout.isatty():
             raise UsageError("Parquet is not for a terminal: give a file with -o, or redirect")
         import pyarrow.parquet as pq
 
-        super().__init__(OutputFile(destination))
+        super().__init__(OutputFile(destination, private=private))
         self._columns = columns
         # Texts come as codes and words, which is how Parquet holds them too.
         self._maker = BatchMaker(columns, coded=True)

@@ -1,7 +1,7 @@
 """What is known of the protocol: APIs, their fields in every version, error codes.
 
 In: the catalog. Out: lines of text, or plain values for JSON. This module must not know where they
-go.
+go. What a user's definitions say, which may be anybody's, is escaped in lines.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.analysis.decoding.values import api_key_name
+from kanalyze.analysis.text import escape
 from kanalyze.protocol.catalog import RELEASES, Catalog, Kind
 from kanalyze.protocol.error_codes import is_retriable
 from kanalyze.protocol.error_table import ERRORS
@@ -113,7 +114,7 @@ def api_lines(catalog: Catalog, api: Api) -> Iterator[str]:
     )
     yield f"{api.name}, key {api.key}, {api_key_name(api.name)}"
     for name, text in facts:
-        yield f"  {name:<16}{text}"
+        yield f"  {name:<16}{escape(text)}"
     for kind in _KINDS:
         yield ""
         yield from _message_lines(catalog.message(api.key, kind))
@@ -233,6 +234,8 @@ def error_facts() -> list[dict[str, Any]]:
 
 
 def _table(columns: Sequence[TableColumn], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    columns = [column._replace(title=escape(column.title)) for column in columns]
+    rows = [[escape(text) for text in row] for row in rows]
     widths = natural_widths(columns, rows)
     for row in ([column.title for column in columns], *rows):
         cells = (

@@ -335,3 +335,78 @@ def test_a_list_of_rows_is_bounded_by_what_its_headers_take() -> None:
     sizes = [len(rows) for rows in reader.row_batches([fetched({PLACE: batch_of(items)})])]
     assert sum(sizes) == 100
     assert max(sizes) < 50
+
+
+# -- what brokers write for themselves ------------------------------------------------------------
+
+SECRET = b"s4lted-passw0rd"
+
+
+def metadata_record(api_key: int, body: bytes, version: int = 0) -> bytes:
+    """A value in the log of the controllers: version of the frame, API key and version, a body."""
+    return bytes([1, api_key, version]) + body
+
+
+def compact(data: bytes) -> bytes:
+    return bytes([len(data) + 1]) + data
+
+
+def config_record(name: bytes, value: bytes) -> bytes:
+    return metadata_record(4, b"\4" + compact(b"1") + compact(name) + compact(value) + b"\0")
+
+
+SCRAM_RECORD = metadata_record(
+    11, compact(b"alice") + b"\1" + compact(b"salt") + compact(SECRET) + compact(SECRET) + b"\0"
+)
+
+
+def shown_of(topic: str, value: bytes) -> tuple[str | None, str | None]:
+    data = {(topic, 0): batch_of([(0, TIME_MS, None, value, [])])}
+    exchange, row = fetched(data)
+    (found,) = RecordReader(*tools(), values_as="escaped").rows(exchange, row)
+    assert found.value_bytes == len(value)
+    return found.value, found.value_encoding
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        SCRAM_RECORD,
+        b"\1\x8b\0\0" + SCRAM_RECORD[3:],
+        b"\x81\0\x0b\0" + SCRAM_RECORD[3:],
+        metadata_record(11, SECRET, version=3),
+        metadata_record(10, SECRET),
+        metadata_record(99, SECRET),
+        b"\2\2\0" + SECRET,
+        SECRET,
+        config_record(b"ssl.keystore.password", SECRET),
+        config_record(b"registry.url", b"https://me:" + SECRET + b"@host"),
+        config_record(b"x", SECRET)[:-6],
+        metadata_record(4, SECRET),
+    ],
+)
+@pytest.mark.parametrize("topic", ["__cluster_metadata", "AAAAAAAAAAAAAAAAAAAAAQ"])
+def test_credentials_of_the_controllers_log_are_hidden(topic: str, value: bytes) -> None:
+    assert shown_of(topic, value) == ("[hidden]", "hidden")
+    assert shown_of("user-topic", value)[1] == "escaped" or value == SECRET
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        metadata_record(2, compact(b"orders") + bytes(17)),
+        metadata_record(20, b"\0"),
+        config_record(b"retention.ms", b"1000"),
+    ],
+)
+def test_the_rest_of_the_controllers_log_is_shown(value: bytes) -> None:
+    assert shown_of("__cluster_metadata", value)[1] == "escaped"
+
+
+def test_a_tombstone_and_values_not_asked_for_stay_so() -> None:
+    exchange, row = fetched({("__cluster_metadata", 0): batch_of([(0, 1, b"k", None, [])])})
+    (found,) = RecordReader(*tools(), values_as="escaped").rows(exchange, row)
+    assert (found.value, found.value_encoding) == (None, None)
+    data = {("__cluster_metadata", 0): batch_of([(0, 1, None, SCRAM_RECORD, [])])}
+    (found,) = RecordReader(*tools()).rows(*fetched(data))
+    assert (found.value, found.value_encoding) == (None, None)

@@ -79,3 +79,36 @@ def test_apis_of_ones_own_are_shown_too(capsys, tmp_path):
     assert shown.count("string  1-2\n") == 2
     assert main(["protocol", "--json", "--definitions", str(tmp_path)]) == 0
     assert json.loads(capsys.readouterr().out)[-1]["name"] == "Frobnicate"
+
+
+HOSTILE = "\x1b]0;owned\x07\u202e\u200b\n"
+
+
+def test_what_definitions_say_drives_no_terminal(capsys, tmp_path):
+    definition = {
+        "apiKey": 9999,
+        "type": "request",
+        "name": "OwnRequest",
+        "listeners": [HOSTILE],
+        "validVersions": "0",
+        "flexibleVersions": "none",
+        "fields": [
+            {"name": "Text", "type": "string", "versions": "0+", "default": HOSTILE},
+        ],
+    }
+    answer = {
+        "apiKey": 9999,
+        "type": "response",
+        "name": "OwnResponse",
+        "validVersions": "0",
+        "flexibleVersions": "none",
+        "fields": [],
+    }
+    (tmp_path / "OwnRequest.json").write_text(json.dumps(definition))
+    (tmp_path / "OwnResponse.json").write_text(json.dumps(answer))
+    for argv in ([], ["Own"], ["9999"], ["--json"], ["Own", "--json"]):
+        assert main(["protocol", "--definitions", str(tmp_path), *argv]) == 0
+        text = capsys.readouterr().out
+        assert "Own" in text
+        assert all(line.isprintable() for line in text.splitlines())
+        assert "owned" in text

@@ -3,6 +3,7 @@ from __future__ import annotations
 import base64
 import csv
 import json
+import stat
 
 import pyarrow.parquet as pq
 import pytest
@@ -140,3 +141,17 @@ def test_a_number_of_records_that_cannot_be_is_refused(text, capsys):
     with pytest.raises(SystemExit, match="2"):
         main(["records", "--max-records", text, "x.pcap"])
     assert "--max-records" in capsys.readouterr().err
+
+
+def test_a_file_with_values_is_for_its_owner_alone(fake, tmp_path):
+    for name in ("rows.csv", "rows.jsonl", "rows.parquet", "rows.txt"):
+        target = tmp_path / name
+        assert main(["records", "--values", "-o", str(target), "x.pcap"]) == 0
+        assert stat.S_IMODE(target.stat().st_mode) == 0o600
+        # One that was there for all to read is not any more.
+        target.chmod(0o644)
+        assert main(["records", "--values", "-o", str(target), "x.pcap"]) == 0
+        assert stat.S_IMODE(target.stat().st_mode) == 0o600
+        target.chmod(0o644)
+        assert main(["records", "-o", str(target), "x.pcap"]) == 0
+        assert stat.S_IMODE(target.stat().st_mode) == 0o644

@@ -75,8 +75,30 @@ def test_a_cell_is_printable_and_no_formula(text):
     cell = csv_text(text)
     assert cell.isprintable()
     assert cell
-    assert cell == "-" or cell[0] not in "=+-@"
+    assert cell == "-" or cell[0] not in FORMULAS
+    assert all(part.strip(' "')[:1] not in set(FORMULAS) for part in cell.split(";")[1:])
     assert undone(cell) == text
+
+
+FORMULAS = "=+-@\uff1d\uff0b\uff0d\uff20"
+""" ``= + - @``, and the full-width forms of them."""
+
+
+@pytest.mark.parametrize("sign", FORMULAS)
+@pytest.mark.parametrize("before", ["", ";", "a;", "a; ", 'a;"', "a;;'"])
+def test_no_part_of_a_cell_is_a_formula_where_semicolons_part_cells(tmp_path, sign, before):
+    """As in spreadsheets of countries that write numbers with a comma."""
+    text = f"{before}{sign}cmd|' /C calc'!A0"
+    data = written(tmp_path, [failed(text, 6, "X", client_id=text)]).decode()
+    for cell in data.replace(",", ";").split(";"):
+        assert cell.strip(' "\r\n')[:1] not in set(FORMULAS) or cell == "-" or is_number(cell)
+    (cells,) = read_back(data.encode())
+    assert undone(cells["client_id"]) == text
+    assert json.loads(cells["errors"])[0]["topic"] == text
+
+
+def is_number(cell: str) -> bool:
+    return cell.removeprefix("-").isdigit()
 
 
 @pytest.mark.parametrize(

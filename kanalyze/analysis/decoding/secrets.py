@@ -10,9 +10,10 @@ Hidden are:
   covered too: ``AuthBytes`` (SaslAuthenticate, both ways), ``Hmac`` (delegation tokens), ``Salt``
   and ``SaltedPassword`` (AlterUserScramCredentials), ``...Password``, ``...Secret``;
 - ``RequestData`` and ``ResponseData`` (Envelope): whole messages, with whatever they hold;
-- the values of configurations whose name says so (see :func:`is_secret_name`), that the broker
-  calls sensitive, or that belong to a kind of resource that nobody knows; the broker itself hides
-  values by their type, and those of names that it doesn't know;
+- the values of configurations whose name says so (see :func:`is_secret_name`), that hold a password
+  as URLs do (see :func:`holds_password`), that the broker calls sensitive, or that belong to a kind
+  of resource that nobody knows; the broker itself hides values by their type, and those of names
+  that it doesn't know;
 - unknown tagged fields of a message that has any of these.
 
 The word is Kafka's own (``Password.HIDDEN``).
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from kanalyze.protocol.language import Field, Message, Struct
     from kanalyze.protocol.trace import TraceNode
 
-__all__ = ["HIDDEN", "Redactor", "is_secret_name"]
+__all__ = ["HIDDEN", "Redactor", "holds_password", "is_secret_name"]
 
 HIDDEN = "[hidden]"
 
@@ -45,6 +46,22 @@ _SECRET_WORDS = (
     "private",
     "token",
 )
+_SECRET_PHRASES = (
+    "user.info",
+    "userinfo",
+    "connection.string",
+    "connectionstring",
+    "shared.access",
+)
+_SECRET_ENDINGS = frozenset(("pass", "sas", "license", "licence"))
+_BETWEEN_WORDS = re.compile(r"[._-]")
+_PASSWORD_PARAMETER = re.compile(
+    r"[?&;,](?:password|passwd|pass|pwd|secret|client_?secret|token|access_?token|sig|signature"
+    r"|api_?key|access_?key|account_?key|shared_?access_?key|shared_?access_?signature)=",
+    re.IGNORECASE,
+)
+_AUTHORITY = re.compile(r"://[^/?#:@]*:(?!//)")
+"""Of a URL up to the colon that a password, or a port, comes after."""
 _HARMLESS_ENDINGS = frozenset(("ms", "seconds", "url", "class", "type", "location", "algorithm"))
 _RESOURCE_TYPES = frozenset((2, 4, 8, 16, 32))
 """Topic, broker, broker logger, client metrics, group (ConfigResource.Type)."""
@@ -53,14 +70,36 @@ _RESOURCE_TYPES = frozenset((2, 4, 8, 16, 32))
 def is_secret_name(name: str) -> bool:
     """Whether a configuration's value is a secret, by its name.
 
-    ``sasl.jaas.config``, ``listener.name.x.ssl.keystore.key``, ``client.secret`` are;
-    ``delegation.token.expiry.time.ms`` and ``ssl.keystore.location`` are not.
+    ``sasl.jaas.config``, ``listener.name.x.ssl.keystore.key``, ``client.secret``, ``db.pass`` and
+    ``basic.auth.user.info`` are; ``delegation.token.expiry.time.ms`` and ``ssl.keystore.location``
+    are not.
     """
-    lower = name.lower()
+    lower = _BETWEEN_WORDS.sub(".", name.lower())
     last = lower.rpartition(".")[2]
     if last in _HARMLESS_ENDINGS:
         return False
-    return last.endswith("key") or any(word in lower for word in _SECRET_WORDS)
+    if last.endswith("key") or last in _SECRET_ENDINGS:
+        return True
+    return any(words in lower for words in (*_SECRET_WORDS, *_SECRET_PHRASES))
+
+
+def holds_password(value: str) -> bool:
+    """Whether a configuration's value has a password in it, as URLs have, whatever its name.
+
+    ``https://user:password@host``, ``jdbc:x://host?user=u&password=p`` and the connection strings
+    of clouds have; ``https://user@host:80`` has not. It may be a list.
+    """
+    if "://" not in value:
+        return False
+    if _PASSWORD_PARAMETER.search(value) is not None:
+        return True
+    return any(map(_has_user_and_password, value.split()))
+
+
+def _has_user_and_password(text: str) -> bool:
+    """Whether one of the URLs in a text has ``user:password@``; a password may hold anything."""
+    last = text.rfind("@")
+    return any(found.end() <= last for found in _AUTHORITY.finditer(text))
 
 
 class Redactor:
@@ -140,8 +179,9 @@ def _redact(values: dict[str, Any], plan: _Plan, *, force: bool) -> None:
     if plan.has_resource and values.get("resourceType") not in _RESOURCE_TYPES:
         force = True
     if plan.pair is not None:
-        named = values.get(names[plan.pair]) or ""
-        force = force or bool(values.get("isSensitive")) or is_secret_name(named)
+        named, value = values.get(names[plan.pair]) or "", values.get("value") or ""
+        force = force or bool(values.get("isSensitive"))
+        force = force or is_secret_name(named) or holds_password(value)
         if force:
             _hide(values, "value")
     if "_taggedFields" in values:
@@ -173,6 +213,7 @@ def _redact_node(node: TraceNode, plan: _Plan, *, force: bool) -> None:
     if plan.pair is not None:
         sensitive = node.end is None or _value(fields, "IsSensitive")
         force = force or bool(sensitive) or is_secret_name(_value(fields, plan.pair) or "")
+        force = force or holds_password(_value(fields, "Value") or "")
         if force:
             _hide_node(fields.get("Value"))
     for name, child in fields.items():

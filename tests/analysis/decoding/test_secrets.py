@@ -7,7 +7,12 @@ import struct
 
 import pytest
 
-from kanalyze.analysis.decoding.secrets import HIDDEN, Redactor, is_secret_name
+from kanalyze.analysis.decoding.secrets import (
+    HIDDEN,
+    Redactor,
+    holds_password,
+    is_secret_name,
+)
 from kanalyze.export.kip673 import LogForms, json_line
 from kanalyze.protocol.trace import trace_message
 from kanalyze.render.tree import TreeText
@@ -218,6 +223,16 @@ def test_what_is_null_or_harmless_is_shown():
         "sasl.oauthbearer.client.credentials.client.secret",
         "vendor.apikey",
         "auth.token",
+        "basic.auth.user.info",
+        "confluent.schema.registry.basic.auth.user.info",
+        "azure.storage.connection.string",
+        "db_connection_string",
+        "mongo.connectionString",
+        "db.pass",
+        "smtp-pass",
+        "storage.sas",
+        "confluent.license",
+        "shared.access.signature",
     ],
 )
 def test_names_of_secrets_are_known(name):
@@ -234,11 +249,55 @@ def test_names_of_secrets_are_known(name):
         "cleanup.policy",
         "sasl.oauthbearer.token.endpoint.url",
         "compression.type",
+        "confluent.license.topic",
+        "log.cleaner.bypass",
+        "compass",
+        "sasl.mechanism",
         "",
     ],
 )
 def test_names_of_what_is_none_are_known_too(name):
     assert not is_secret_name(name)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        f"https://user:{TEXT}@registry:8081",
+        f"redis://:{TEXT}@host/0",
+        f"http://one:80,http://user:{TEXT}@two",
+        f"jdbc:postgresql://db/x?user=a&password={TEXT}",
+        f"jdbc:sqlserver://db;user=a;Password={TEXT}",
+        f"https://x.blob.core.windows.net/c?sv=1&sig={TEXT}",
+        f"Endpoint=sb://x/;SharedAccessKeyName=n;SharedAccessKey={TEXT}",
+        f"amqp://user:with/slash{TEXT}@host",
+    ],
+)
+def test_a_password_within_a_value_is_hidden_whatever_the_name(value):
+    assert holds_password(value)
+    entry = {"name": "vendor.endpoint", "value": value, "configOperation": 0}
+    resource = {"resourceType": 4, "resourceName": "1", "configs": [entry]}
+    data = frame(44, 1, "request", {"resources": [resource], "validateOnly": False})
+    shown = everything_shown(data, 44, 1, "request")
+    assert_no_secret(shown)
+    assert HIDDEN in shown
+    assert "vendor.endpoint" in shown
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "",
+        "https://registry:8081/subjects",
+        "PLAINTEXT://0.0.0.0:9092,SASL_SSL://broker:9093",
+        "1@controller:9093,2@other:9093",
+        "jdbc:postgresql://db/x?user=a&sslmode=require",
+        "https://user@host/path",
+        "compact,delete",
+    ],
+)
+def test_a_value_without_one_is_shown(value):
+    assert not holds_password(value)
 
 
 def test_the_messages_with_secrets_are_these():

@@ -1,0 +1,22 @@
+from __future__ import annotations
+
+import pytest
+
+from kanalyze.errors import UsageError
+from kanalyze.live.privileges import who_started
+
+
+@pytest.mark.parametrize("text", ["", "x", "-1", "1e3", "4294967295", "9" * 30, "\u0661", " 1"])
+def test_what_sudo_does_not_write_is_no_user(text: str) -> None:
+    with pytest.raises(UsageError, match="SUDO_UID"):
+        who_started({"SUDO_UID": text, "SUDO_GID": "1"})
+    with pytest.raises(UsageError, match="SUDO_GID"):
+        who_started({"SUDO_UID": "1", "SUDO_GID": text})
+    with pytest.raises(UsageError, match="SUDO_GID"):
+        who_started({"SUDO_UID": "1"})
+
+
+def test_numbers_are_those_of_sudo() -> None:
+    assert who_started({}) is None
+    assert who_started({"SUDO_UID": "0", "SUDO_GID": "0"}) is None
+    assert who_started({"SUDO_UID": "1000", "SUDO_GID": "27"}) == (1000, 27)
