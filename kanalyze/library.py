@@ -11,6 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from kanalyze.analysis.filters import RowFilter
+from kanalyze.analysis.given import (
+    duration_text,
+    path_text,
+    ports,
+    size_bytes,
+    texts,
+    time_text,
+    truth,
+)
 from kanalyze.analysis.row import COLUMNS
 from kanalyze.analysis.topics import parse_topic_ids
 from kanalyze.errors import UsageError
@@ -25,6 +34,7 @@ if TYPE_CHECKING:
 
     from kanalyze.analysis.anomalies import AnomalyRow
     from kanalyze.analysis.connections import ConnectionRow
+    from kanalyze.analysis.given import Duration, Moment, Ports, Texts
     from kanalyze.analysis.quality import CaptureQuality
     from kanalyze.analysis.row import Column, Row
     from kanalyze.pipeline import CaptureInput
@@ -97,27 +107,28 @@ class Rows(Generic[RowT]):
 
 def requests(
     *captures: CaptureInput,
-    api: str | Iterable[str] = (),
-    client_id: str | Iterable[str] = (),
-    client_ip: str | Iterable[str] = (),
-    broker: str | Iterable[str] = (),
-    topic: str | Iterable[str] = (),
-    group: str | Iterable[str] = (),
+    api: int | Iterable[int | str] | Texts = None,
+    client_id: Texts = None,
+    client_ip: Texts = None,
+    broker: Texts = None,
+    topic: Texts = None,
+    group: Texts = None,
     errors: bool = False,
-    slower_than: str | None = None,
-    since: str | None = None,
-    until: str | None = None,
-    port: Iterable[int] = (),
+    slower_than: Duration = None,
+    since: Moment = None,
+    until: Moment = None,
+    port: Ports = None,
     topic_ids: str | Path | None = None,
     definitions: str | Path | None = None,
-    max_memory_bytes: int | None = None,
+    max_memory_bytes: int | str | None = None,
     jobs: int = 1,
 ) -> Rows[Row]:
     """Return the requests in captures, one row each.
 
     Args:
         captures: paths, folders, globs, ``-``, or open binary files.
-        api: API names or keys.
+        api: API names or keys; as of all that may be several, one or any number of them, and
+            None for no condition.
         client_id: globs.
         client_ip: addresses, or networks such as ``10.0.0.0/8``.
         broker: ``IP`` or ``IP:PORT``; these ends are also taken for brokers whatever their bytes
@@ -125,17 +136,17 @@ def requests(
         topic: globs on topic names.
         group: globs on group ids.
         errors: only rows with an error code.
-        slower_than: only rows with a latency above it, such as ``"10ms"``.
+        slower_than: only rows with a latency above it, such as ``"10ms"``, or a timedelta.
         since: only requests from that time on, ISO 8601 or Unix seconds; or a time of day such as
-            ``"22:46"``, of the day of the first packet.
+            ``"22:46"``, of the day of the first packet. A datetime without a zone is UTC.
         until: only requests before that time.
         port: ends with one of these TCP ports are taken for brokers.
         topic_ids: a file with names of topics by id, for those that the captures tell none; see
             :func:`read_topic_ids`.
         definitions: a folder of message definitions to add to the built-in ones; see
             :class:`~kanalyze.protocol.catalog.Catalog`.
-        max_memory_bytes: how much may be held of open connections; None for 1 GiB. What has to
-            be dropped is an anomaly.
+        max_memory_bytes: how much may be held of open connections, a number or such as ``"2G"``;
+            None for 1 GiB. What has to be dropped is an anomaly.
         jobs: how many processes may read, for files of some size; the rows are the same. They are
             forked: leave it at 1 in a program with threads.
 
@@ -143,24 +154,24 @@ def requests(
         DefinitionError: a definition breaks a rule, or the folder cannot be read.
         UsageError: a filter, the jobs or the file of topic ids make no sense.
     """
-    if jobs < 1:
-        raise UsageError(f"not a number of jobs: {jobs}")
-    brokers = _texts(broker)
-    catalog = None if definitions is None else Catalog(definitions)
+    brokers = texts("broker", broker)
+    folder = path_text("definitions", definitions)
+    catalog = None if folder is None else Catalog(folder)
     row_filter = make_filter(
         catalog,
-        apis=_texts(api),
-        client_ids=_texts(client_id),
-        client_ips=_texts(client_ip),
+        apis=texts("api", api, numbers=True),
+        client_ids=texts("client_id", client_id),
+        client_ips=texts("client_ip", client_ip),
         brokers=brokers,
-        topics=_texts(topic),
-        groups=_texts(group),
-        errors_only=errors,
-        slower_than=slower_than,
-        since=since,
-        until=until,
+        topics=texts("topic", topic),
+        groups=texts("group", group),
+        errors_only=truth("errors", errors),
+        slower_than=duration_text("slower_than", slower_than),
+        since=time_text("since", since),
+        until=time_text("until", until),
     )
-    names = None if topic_ids is None else read_topic_ids(topic_ids)
+    file = path_text("topic_ids", topic_ids)
+    names = None if file is None else read_topic_ids(file)
     given: dict[str, Any] = {"topic_ids": names, "catalog": catalog, "jobs": jobs}
     make = _analysis(captures, row_filter, port, brokers, max_memory_bytes, **given)
     return Rows(make, Analysis.row_batches, COLUMNS)
@@ -168,13 +179,13 @@ def requests(
 
 def connections(
     *captures: CaptureInput,
-    client_id: str | Iterable[str] = (),
-    client_ip: str | Iterable[str] = (),
-    broker: str | Iterable[str] = (),
-    since: str | None = None,
-    until: str | None = None,
-    port: Iterable[int] = (),
-    max_memory_bytes: int | None = None,
+    client_id: Texts = None,
+    client_ip: Texts = None,
+    broker: Texts = None,
+    since: Moment = None,
+    until: Moment = None,
+    port: Ports = None,
+    max_memory_bytes: int | str | None = None,
 ) -> Rows[ConnectionRow]:
     """Return the TCP connections in captures, Kafka or not, one row each.
 
@@ -183,14 +194,14 @@ def connections(
     Raises:
         UsageError: a filter makes no sense.
     """
-    brokers = _texts(broker)
+    brokers = texts("broker", broker)
     row_filter = make_filter(
         None,
-        client_ids=_texts(client_id),
-        client_ips=_texts(client_ip),
+        client_ids=texts("client_id", client_id),
+        client_ips=texts("client_ip", client_ip),
         brokers=brokers,
-        since=since,
-        until=until,
+        since=time_text("since", since),
+        until=time_text("until", until),
     )
     make = _analysis(captures, row_filter, port, brokers, max_memory_bytes)
     from kanalyze.analysis.connections import CONNECTION_COLUMNS  # a table of its own
@@ -200,12 +211,12 @@ def connections(
 
 def anomalies(
     *captures: CaptureInput,
-    client_ip: str | Iterable[str] = (),
-    broker: str | Iterable[str] = (),
-    since: str | None = None,
-    until: str | None = None,
-    port: Iterable[int] = (),
-    max_memory_bytes: int | None = None,
+    client_ip: Texts = None,
+    broker: Texts = None,
+    since: Moment = None,
+    until: Moment = None,
+    port: Ports = None,
+    max_memory_bytes: int | str | None = None,
 ) -> Rows[AnomalyRow]:
     """Return what is missing or wrong in captures, one row for each thing.
 
@@ -214,9 +225,13 @@ def anomalies(
     Raises:
         UsageError: a filter makes no sense.
     """
-    brokers = _texts(broker)
+    brokers = texts("broker", broker)
     row_filter = make_filter(
-        None, client_ips=_texts(client_ip), brokers=brokers, since=since, until=until
+        None,
+        client_ips=texts("client_ip", client_ip),
+        brokers=brokers,
+        since=time_text("since", since),
+        until=time_text("until", until),
     )
     make = _analysis(captures, row_filter, port, brokers, max_memory_bytes)
     from kanalyze.analysis.anomalies import ANOMALY_COLUMNS  # a table of its own
@@ -227,17 +242,20 @@ def anomalies(
 def _analysis(
     captures: Sequence[CaptureInput],
     row_filter: RowFilter,
-    ports: Iterable[int],
+    port: Ports,
     brokers: tuple[str, ...],
-    max_memory_bytes: int | None,
+    max_memory_bytes: int | str | None,
     **given: Any,
 ) -> Callable[[], Analysis]:
     """Return what makes the same analysis each time."""
-    if max_memory_bytes is not None:
-        given["max_memory_bytes"] = max_memory_bytes
-    return partial(
-        Analysis, captures, row_filter=row_filter, ports=tuple(ports), brokers=brokers, **given
+    most = size_bytes("max_memory_bytes", max_memory_bytes)
+    if most is not None:
+        given["max_memory_bytes"] = most
+    make = partial(
+        Analysis, captures, row_filter=row_filter, ports=ports(port), brokers=brokers, **given
     )
+    make()  # says what else makes no sense; nothing is opened
+    return make
 
 
 def report(*captures: CaptureInput, **filters: Any) -> dict[str, Any]:
@@ -296,7 +314,3 @@ def read_topic_ids(path: str | Path) -> dict[bytes, str]:
         return parse_topic_ids(text)
     except UsageError as error:
         raise UsageError(f"{path}: {error}") from error
-
-
-def _texts(value: str | Iterable[str]) -> tuple[str, ...]:
-    return (value,) if isinstance(value, str) else tuple(value)

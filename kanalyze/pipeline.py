@@ -16,11 +16,13 @@ or an open file is read once, and there a name holds from where it is told.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, BinaryIO, TypeAlias
+import os
+from typing import TYPE_CHECKING, BinaryIO, TypeAlias, cast
 
 from kanalyze.analysis.block import RowBatch
 from kanalyze.analysis.extract import Extractors
 from kanalyze.analysis.filters import RowFilter, parse_broker
+from kanalyze.analysis.given import shown
 from kanalyze.analysis.in_flight import InFlight, in_flight
 from kanalyze.analysis.name_search import NameReader
 from kanalyze.analysis.quality import CaptureQuality
@@ -60,7 +62,7 @@ __all__ = ["Analysis", "CaptureInput", "broker_side"]
 _ROWS_AT_ONCE = 2048
 """A row is some kilobytes of Python objects; a batch of small packets holds ten thousand."""
 
-CaptureInput: TypeAlias = str | FoundCapture | BinaryIO
+CaptureInput: TypeAlias = str | os.PathLike[str] | FoundCapture | BinaryIO
 """A path, a folder, a glob, a URL, ``-`` for standard input; a capture that was found before; or a
 binary file, read from where it is."""
 
@@ -124,15 +126,15 @@ class Analysis:
         Raises:
             UsageError: a port, a broker, the memory or the jobs make no sense.
         """
-        self._given = tuple(captures)
+        self._given = tuple(map(_capture, captures))
         self._filter = RowFilter() if row_filter is None else row_filter
         self._catalog = Catalog() if catalog is None else catalog
         self._extractors = Extractors(self._catalog)
         self._is_broker = broker_side(ports, brokers)
         self._keep = keep
         self._by_columns = by_columns
-        if jobs < 1:
-            raise UsageError(f"not a number of jobs: {jobs}")
+        if not isinstance(jobs, int) or jobs < 1:
+            raise UsageError(f"not a number of jobs: {shown(jobs)}")
         self._jobs = jobs if share.count == 1 else 1
         self._share = share
         self._source = source
@@ -516,6 +518,15 @@ class Analysis:
             client_side=client_side,
             api_name=None if api is None else api.name,
         )
+
+
+def _capture(given: object) -> str | FoundCapture | BinaryIO:
+    """Return a capture as it may be given; raises UsageError for what is none."""
+    if isinstance(given, os.PathLike):
+        given = os.fspath(given)
+    if isinstance(given, str | FoundCapture) or hasattr(given, "read"):
+        return cast("str | FoundCapture | BinaryIO", given)
+    raise UsageError(f"not a capture: {shown(given)} (a path, a folder, a glob, an open file)")
 
 
 def broker_side(ports: Sequence[int], brokers: Sequence[str]) -> BrokerSide | None:

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import argparse
+import hashlib
 import re
 import subprocess
 import sys
+import tomllib
 
 import pytest
 
+from kanalyze.cli.arguments import parser
+from kanalyze.cli.main import main
 from tests.support.captures import ROOT
 
+COMMANDS = {
+    name
+    for action in parser()._actions
+    if isinstance(action, argparse._SubParsersAction)
+    for name in action.choices
+}
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
@@ -51,3 +62,63 @@ def test_no_file_names_a_path_of_one_machine(folder: str) -> None:
         if file.suffix in {".py", ".md", ".json", ".txt", ".toml", ".xml"}:
             text = file.read_text(encoding="utf-8")
             assert not re.search(r"/(root|home/\w+|Users)/", text.replace("/(root|home", "")), file
+
+
+FILTERS = {
+    *("api", "client_id", "client_ip", "broker", "topic", "group"),
+    *("errors", "slower_than", "since", "until"),
+}
+
+
+def options_of(name: str) -> set[str]:
+    [commands] = [a for a in parser()._actions if isinstance(a, argparse._SubParsersAction)]
+    return {action.dest for action in commands.choices[name]._actions}
+
+
+def test_the_commands_have_the_filters_that_are_told() -> None:
+    told = re.search(
+        r"lists its filters\.\s+(.+?) have all of\s+them,(.+?) those on .+?; (.+?) has its own",
+        README.replace("\n", " "),
+    )
+    assert told is not None
+    everything, some, none = (re.findall(r"`(\w+)`", part) for part in told.groups())
+    for name in everything:
+        assert options_of(name) >= FILTERS, name
+    for name in some:
+        assert options_of(name) & FILTERS >= {"client_ip", "broker", "since", "until"}, name
+        assert not options_of(name) >= FILTERS, name
+    for name in none:
+        assert not options_of(name) & FILTERS, name
+    assert {*everything, *some, *none} == COMMANDS - {"protocol"}
+
+
+def test_what_is_not_there_yet_is_no_command() -> None:
+    missing = re.search(r"Not there yet: (.+?)\.\s", README)
+    assert missing is not None
+    assert missing.group(1) == "decrypting TLS"
+    assert "keylog" not in options_of("report")
+    assert {"live", "batch"} <= COMMANDS
+
+
+def test_what_standard_error_says_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """One line of what is wrong is the last one; above it may be the usage."""
+    assert "the last line on standard error says" in README.replace("\n", " ")
+    assert main(["report", "--since", "soon", "x.pcap"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    with pytest.raises(SystemExit) as caught:
+        main(["report", "--port", "0", "x.pcap"])
+    assert caught.value.code == 2
+    assert "not a TCP port" in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_the_licence_is_the_one_that_is_named() -> None:
+    text = (ROOT / "LICENSE").read_bytes()
+    # As apache.org has it, to the byte.
+    assert hashlib.sha256(text).hexdigest() == (
+        "cfc7749b96f63bd31c3c42b5c471bf756814053e847c10f3eb003417bc523d30"
+    )
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert project["project"]["license"] == "Apache-2.0"
+    assert project["project"]["license-files"] == ["LICENSE"]
+    assert "LICENSE" in project["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]
+    assert "Apache License 2.0" in README

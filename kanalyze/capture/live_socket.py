@@ -15,10 +15,9 @@ import ctypes
 import enum
 import errno
 import os
+import shlex
 import socket
 import struct
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from kanalyze.capture.interfaces import ANY, COOKED, link_type_of
@@ -85,7 +84,7 @@ class PacketSocket:
             # Without a protocol nothing comes before start().
             self.socket = socket.socket(socket.AF_PACKET, kind, 0)
         except PermissionError as error:
-            raise CaptureError(_what_to_grant(interface)) from error
+            raise CaptureError(_who_may(interface)) from error
         except OSError as error:
             raise CaptureError(f"{interface}: {_reason(error)}") from error
         try:
@@ -188,11 +187,12 @@ class PacketSocket:
         return fcntl.ioctl(self.socket, request, _REQUEST.pack(name.encode()))
 
 
-def _what_to_grant(interface: str) -> str:
-    interpreter = Path(sys.executable).resolve()
+def _who_may(interface: str) -> str:
+    # Not granted to the interpreter: whoever may run Python could capture then.
+    tcpdump = f"sudo tcpdump -i {shlex.quote(interface)} -U -s 0 -w -"
     return (
-        f"{interface}: no right to capture: run as root, or grant it to the interpreter"
-        f" (setcap cap_net_raw+ep {interpreter})"
+        f"{interface}: no right to capture: run as root, or let tcpdump do it"
+        f" ({tcpdump} | kanalyze live -)"
     )
 
 

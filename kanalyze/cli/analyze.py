@@ -14,6 +14,7 @@ from kanalyze.cli.main import tell
 from kanalyze.library import make_filter, read_topic_ids
 from kanalyze.pipeline import Analysis
 from kanalyze.protocol.catalog import Catalog
+from kanalyze.render.nothing import no_kafka_text
 
 if TYPE_CHECKING:
     import argparse
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from kanalyze.connection.kafka import Keep
     from kanalyze.model import Anomaly
 
-__all__ = ["analysis_of", "filters_of", "progress_bar"]
+__all__ = ["analysis_of", "filters_of", "progress_bar", "tell_if_none"]
 
 _FILTERS = {
     "apis": "api",
@@ -39,6 +40,8 @@ _FILTERS = {
 }
 """Conditions of a filter, and the arguments that give them."""
 _MOST_TOLD = 10
+_NOT_KAFKA_ALONE = ("connections", "anomalies")
+"""Commands with rows of what is no Kafka too."""
 _PATIENCE_S = 1.0
 _REFRESH_S = 0.1
 
@@ -92,6 +95,51 @@ def filters_of(arguments: argparse.Namespace) -> dict[str, Any]:
         for name, option in _FILTERS.items()
         if hasattr(arguments, option)
     }
+
+
+def tell_if_none(rows: int, arguments: argparse.Namespace, analysis: Analysis) -> None:
+    """Say on standard error that nothing was written, and why; ``rows`` is how many were.
+
+    To be called when all was read.
+    """
+    if rows:
+        return
+    quality, command = analysis.quality, arguments.command
+    of_kafka = command not in _NOT_KAFKA_ALONE
+    given = _given_filters(arguments)
+    if of_kafka and not quality.kafka_connections:
+        tell(
+            no_kafka_text(
+                packets=quality.packets,
+                connections=quality.connections,
+                tls_connections=quality.tls_connections,
+                other_connections=quality.other_connections,
+                snapped_bytes=quality.snapped_bytes,
+            )
+        )
+        return
+    what = "requests" if command == "decode" else command
+    tell(f"no {what} match {' '.join(given)}" if given else f"no {what} found")
+
+
+def _given_filters(arguments: argparse.Namespace) -> list[str]:
+    """Return the filters as somebody would type them."""
+    words: list[str] = []
+    for option in (*_FILTERS.values(), "kind"):
+        value = getattr(arguments, option, None)
+        flag = f"--{option.replace('_', '-')}"
+        if value is True:
+            words.append(flag)
+        elif value:
+            several = value if isinstance(value, list) else [value]
+            words += [f"{flag} {_quoted(each)}" for each in several]
+    return words
+
+
+def _quoted(text: str) -> str:
+    import shlex  # not for those who find something
+
+    return shlex.quote(text)
 
 
 def _jobs(arguments: argparse.Namespace) -> int | None:

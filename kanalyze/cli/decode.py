@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from kanalyze.analysis.decoding.bodies import BodyReader
-from kanalyze.cli.analyze import analysis_of, progress_bar
+from kanalyze.cli.analyze import analysis_of, progress_bar, tell_if_none
 from kanalyze.errors import UsageError
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
 from kanalyze.export.kip673 import LogForms, json_line
@@ -39,12 +39,15 @@ def decode(arguments: argparse.Namespace) -> None:
     lines = _lines_maker(catalog, text_format, everything=arguments.all)
     # A bar and lines on one terminal would write over each other.
     is_seen = arguments.output == STANDARD_OUTPUT and sys.stdout.isatty()
+    written = 0
     with OutputFile(arguments.output) as output, progress_bar(analysis, wanted=not is_seen):
         for pairs in analysis.exchange_batches():
+            written += len(pairs)
             for exchange, row in pairs:
                 for line in lines(exchange, row):
                     output.file.write(line.encode("utf-8", "backslashreplace") + b"\n")
                 _let_go(exchange)
+    tell_if_none(written, arguments, analysis)
 
 
 def _default_format(destination: str) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from kanalyze.analysis.row import COLUMNS
-from kanalyze.cli.analyze import progress_bar
+from kanalyze.cli.analyze import progress_bar, tell_if_none
 from kanalyze.cli.screen import is_plain, plain_width
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
 from kanalyze.export.open import format_of, open_writer
@@ -24,7 +24,6 @@ from kanalyze.render.table import RowTable
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
 
     from kanalyze.analysis.block import RowBatch
     from kanalyze.analysis.row import AnyRow, Column
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "TABLE",
+    "CountedSink",
     "Output",
     "RowSink",
     "column_names",
@@ -53,6 +53,24 @@ class RowSink(Protocol):
         """Write the rows of a batch, as ``write`` would."""
 
 
+class CountedSink:
+    """A sink that knows how many rows it was given."""
+
+    def __init__(self, sink: RowSink) -> None:
+        self._sink = sink
+        self.rows = 0
+
+    def write(self, rows: Sequence[AnyRow], /) -> None:
+        """Write rows, in this order."""
+        self.rows += len(rows)
+        self._sink.write(rows)
+
+    def write_batch(self, batch: RowBatch, /) -> None:
+        """Write the rows of a batch, as ``write`` would."""
+        self.rows += len(batch)
+        self._sink.write_batch(batch)
+
+
 class Output(NamedTuple):
     """Where rows go, and how."""
 
@@ -69,9 +87,11 @@ class Output(NamedTuple):
     private: bool = False
     """Whether a file is for its owner alone."""
 
-    def opened(self) -> AbstractContextManager[RowSink]:
+    @contextmanager
+    def opened(self) -> Iterator[CountedSink]:
         """Open it; gives what rows are written to. Raises UsageError and OSError."""
-        return self._table() if self.row_format == TABLE else self._file()
+        with self._table() if self.row_format == TABLE else self._file() as sink:
+            yield CountedSink(sink)
 
     @contextmanager
     def _file(self) -> Iterator[RowSink]:
@@ -114,6 +134,7 @@ def write_rows(
     with _opened(arguments, analysis, table, table_style) as sink:
         for rows in batches:
             sink.write(rows)
+    tell_if_none(sink.rows, arguments, analysis)
 
 
 def write_requests(arguments: argparse.Namespace, analysis: Analysis) -> None:
@@ -124,6 +145,7 @@ def write_requests(arguments: argparse.Namespace, analysis: Analysis) -> None:
         with _opened(arguments, analysis) as sink:
             for batch in analysis.batches():
                 sink.write_batch(batch)
+    tell_if_none(sink.rows, arguments, analysis)
 
 
 @contextmanager
@@ -132,7 +154,7 @@ def _opened(
     analysis: Analysis,
     table: tuple[Column, ...] = COLUMNS,
     table_style: Mapping[str, Any] | None = None,
-) -> Iterator[RowSink]:
+) -> Iterator[CountedSink]:
     row_format = arguments.format or default_format(arguments.output)
     names = column_names(arguments.columns)
     # A bar and rows on one terminal would write over each other.

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from kanalyze.analysis.records import RECORD_COLUMNS, VALUE_COLUMNS, RecordReader, has_records
-from kanalyze.cli.analyze import analysis_of, progress_bar
+from kanalyze.cli.analyze import analysis_of, progress_bar, tell_if_none
 from kanalyze.cli.output import TABLE, Output, column_names, default_format
 from kanalyze.errors import UsageError
 from kanalyze.export.files import STANDARD_OUTPUT
@@ -50,6 +50,7 @@ def records(arguments: argparse.Namespace) -> None:
         for exchanges in analysis.exchange_batches():
             for rows in reader.row_batches(exchanges):
                 sink.write(rows)
+    tell_if_none(sink.rows, arguments, analysis)
 
 
 def _columns(*, values: bool) -> tuple[Column, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.render.lines import Line
+from kanalyze.render.nothing import no_kafka_text
 from kanalyze.render.text import shown
 from kanalyze.render.times import moment_text
 from kanalyze.render.units import at_least, bytes_text, count_text, duration_text, percent_text
@@ -153,9 +154,15 @@ def _warnings(summary: dict[str, Any]) -> Iterator[str]:
     quality, totals = summary["quality"], summary["totals"]
     if not totals["rows"]:
         yield (
-            "no Kafka requests found"
-            if not quality["kafka_connections"]
-            else "no Kafka requests match"
+            "no Kafka requests match"
+            if quality["kafka_connections"]
+            else no_kafka_text(
+                packets=summary["capture"]["packets"],
+                connections=quality["connections"],
+                tls_connections=quality["tls_connections"],
+                other_connections=quality["other_connections"],
+                snapped_bytes=quality["snapped_bytes"],
+            )
         )
     if quality["dropped_packets"]:
         yield f"{_counted(quality['dropped_packets'], 'packet')} dropped while capturing"

@@ -24,6 +24,7 @@ from kanalyze.analysis.block import RowBlock, Words
 from kanalyze.capture.source import capture_name
 from kanalyze.capture.stores import Stores
 from kanalyze.errors import UsageError
+from kanalyze.spark.failures import told_without_stack
 from kanalyze.spark.pushdown import can_take, column_of, matching
 from kanalyze.spark.readers import Part, captures_of, make_plan, parts_of, read_part
 from kanalyze.spark.schema import as_asked, spark_schema
@@ -90,10 +91,12 @@ class KanalyzeDataSource(DataSource):
         """Return what ``format`` is to be given."""
         return "kanalyze"
 
+    @told_without_stack()
     def schema(self) -> StructType:
         """Return the columns asked for; no capture is opened. Raises KanalyzeError."""
         return spark_schema(make_plan(table_options(self.options)).columns)
 
+    @told_without_stack()
     def reader(self, schema: StructType) -> CaptureReader:
         """Return what reads these columns, which are the table's or some of them.
 
@@ -101,6 +104,7 @@ class KanalyzeDataSource(DataSource):
         """
         return CaptureReader(_plan(self.options, schema), schema)
 
+    @told_without_stack()
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
         """Return what reads captures as they come. Raises KanalyzeError."""
         from kanalyze.spark.stream import CaptureStream  # not for those who read once
@@ -112,6 +116,7 @@ class KanalyzeDataSource(DataSource):
 class FilteringDataSource(KanalyzeDataSource):
     """The same, and filters are applied before rows go to Spark; see :func:`register`."""
 
+    @told_without_stack()
     def reader(self, schema: StructType) -> CaptureReader:
         """As that of :class:`KanalyzeDataSource`."""
         return FilteringReader(_plan(self.options, schema), schema)
@@ -137,6 +142,7 @@ class CaptureReader(DataSourceReader):
         self._conditions: list[Filter] = []
         """All of them must hold."""
 
+    @told_without_stack()
     def partitions(self) -> Sequence[InputPartition]:
         """Look for the captures and divide them among tasks.
 
@@ -157,8 +163,9 @@ class CaptureReader(DataSourceReader):
         part = partition.value
         assert isinstance(part, Part)
         choose = partial(matching, conditions=self._conditions)
-        for batch in read_part(self._plan, part, choose):
-            yield from as_asked(batch, self._plan.columns, self._schema)
+        with told_without_stack():
+            for batch in read_part(self._plan, part, choose):
+                yield from as_asked(batch, self._plan.columns, self._schema)
 
     def _may_pass(self, capture: str) -> bool:
         """Tell whether rows of a capture may pass, by its name alone."""

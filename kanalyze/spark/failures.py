@@ -6,6 +6,7 @@ not know: what was being done.
 
 from __future__ import annotations
 
+import os
 import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
@@ -18,12 +19,13 @@ from kanalyze.errors import KanalyzeError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["SparkFailure", "failures_in_one_line"]
+__all__ = ["SparkFailure", "failures_in_one_line", "told_without_stack"]
 
 _RAISED: Final = re.compile(r"^([\w.]+(?:Error|Exception|Interrupt|Failure)): ?(.*)$")
 """The last line of a stack in Python."""
 _CAUSED_BY: Final = re.compile(r"^Caused by: ([\w.$]+): (.*)$")
 _OURS: Final = "kanalyze."
+_HIDE_STACK: Final = "SPARK_HIDE_TRACEBACK"
 
 
 class SparkFailure(KanalyzeError):
@@ -37,6 +39,21 @@ def failures_in_one_line() -> Iterator[None]:
         yield
     except (PySparkException, Py4JError) as error:
         raise SparkFailure(_line(error)) from error
+
+
+@contextmanager
+def told_without_stack() -> Iterator[None]:
+    """Let Spark show the line of a KanalyzeError that its process raises, and not where it was.
+
+    For processes that Spark starts to ask a data source, and to run its tasks: Spark shows what
+    such a process raises with all of its stack, and the process ends with it.
+    """
+    try:
+        yield
+    except KanalyzeError:
+        # What spark.sql.execution.pyspark.udf.hideTraceback.enabled sets for the whole session.
+        os.environ[_HIDE_STACK] = "1"
+        raise
 
 
 def _line(error: PySparkException | Py4JError) -> str:

@@ -10,9 +10,11 @@ read when a function is called, not when its rows are.
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from kanalyze.analysis.given import duration_text, texts, time_text
 from kanalyze.analysis.quality import CaptureQuality
 from kanalyze.capture.stores import Stores
 from kanalyze.errors import UsageError
@@ -266,12 +268,21 @@ def _checked(buckets: int) -> int:
 
 def _texts(options: dict[str, Any]) -> dict[str, str]:
     """Return options as the data source takes them: texts, without underscores in names."""
-    return {name.replace("_", ""): _text(value) for name, value in options.items()}
+    told = {name: _text(name, value) for name, value in options.items()}
+    return {name.replace("_", ""): text for name, text in told.items() if text is not None}
 
 
-def _text(value: Any) -> str:
+def _text(name: str, value: Any) -> str | None:
+    """Return what an option says; None for one that says nothing."""
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, str | int):
+    if name in ("since", "until"):
+        return time_text(name, value)
+    if name == "slower_than":
+        return duration_text(name, value)
+    if value is None or isinstance(value, str | int):
+        return None if value is None else str(value)
+    if isinstance(value, os.PathLike):
         return str(value)
-    return json.dumps([str(item) for item in value])
+    found = texts(name, value, numbers=True)
+    return json.dumps(found) if found else None

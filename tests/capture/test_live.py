@@ -628,7 +628,7 @@ except KanalyzeError as error:
 def test_the_right_to_capture_is_all_that_is_needed(
     namespace: Namespace, ordinary_user: Callable[..., list[str]], feed: str, granted: bool
 ) -> None:
-    """An ordinary user with CAP_NET_RAW, as `setcap` gives it to the interpreter."""
+    """An ordinary user with CAP_NET_RAW alone."""
     program = OPEN_AND_READ
     if feed == "messages":
         program = f"import kanalyze.capture.live_ring as r\nr._VERSION_3 = 99\n{program}"
@@ -637,9 +637,8 @@ def test_the_right_to_capture_is_all_that_is_needed(
     if granted:
         assert said == "None 0"
     else:
-        # Its name as far as that user may look it up.
         assert said.startswith(
-            "lo: no right to capture: run as root, or grant it to the interpreter"
-            " (setcap cap_net_raw+ep /"
+            "lo: no right to capture: run as root, or let tcpdump do it"
+            " (sudo tcpdump -i lo -U -s 0 -w - | kanalyze live -)"
         )
         assert "\n" not in said

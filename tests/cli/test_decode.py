@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from kanalyze.analysis.quality import CaptureQuality
 from kanalyze.cli.main import main
 from tests.support.captures import analysis, path
 from tests.support.decoding import exchanges_of
@@ -98,6 +99,8 @@ def fake_keep(monkeypatch):
     given = []
 
     class Nothing:
+        quality = CaptureQuality()
+
         def __init__(self, captures, *, keep, **others) -> None:
             given.append(keep)
 

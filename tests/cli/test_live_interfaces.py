@@ -174,7 +174,7 @@ def test_no_right_to_capture_is_told_in_one_line(
     )
     assert done.returncode == 2
     assert done.stdout == ""
-    assert done.stderr.startswith("kanalyze: other: no right to capture: run as root, or grant it")
+    assert done.stderr.startswith("kanalyze: other: no right to capture: run as root, or let ")
     assert done.stderr.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
 

@@ -8,6 +8,7 @@ import stat
 import pyarrow.parquet as pq
 import pytest
 
+from kanalyze.analysis.quality import CaptureQuality
 from kanalyze.analysis.records import RECORD_COLUMNS, VALUE_COLUMNS
 from kanalyze.cli import analyze
 from kanalyze.cli.arguments import parser
@@ -25,6 +26,7 @@ class FakeAnalysis:
     """Gives one Produce and one Fetch, with three records each."""
 
     progress = (1, 2)
+    quality = CaptureQuality()
 
     def __init__(self, captures, *, row_filter, keep, **_more) -> None:
         self.row_filter, self.keep = row_filter, keep

@@ -46,7 +46,9 @@ def test_what_is_missing_is_a_warning(quality, expected):
 
 
 def test_a_capture_without_kafka_says_so():
-    assert warnings_of(tls_connections=1) == ["WARNING: no Kafka requests found"]
+    assert warnings_of(connections=1, tls_connections=1) == [
+        "WARNING: no Kafka requests found; TLS is not decrypted"
+    ]
 
 
 def test_a_filter_that_lets_nothing_pass_is_not_called_absence_of_kafka():

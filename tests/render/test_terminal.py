@@ -117,7 +117,8 @@ def test_with_colour_the_words_are_the_same():
 def test_a_capture_without_kafka_gives_the_head_alone():
     quality = capture_quality(["x.pcap"], packets=3, connections=1, other_connections=1)
     assert rendered(summary_of([], quality), 80) == (
-        "x.pcap\nno packets\n1 TCP connection: 1 other\nWARNING: no Kafka requests found\n"
+        "x.pcap\nno packets\n1 TCP connection: 1 other\nWARNING: no Kafka requests found; "
+        "--port N takes what listens on a port for a\nbroker\n"
     )
 
 

@@ -12,7 +12,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.datasource import EqualTo, In
-from pyspark.sql.functions import spark_partition_id
+from pyspark.sql.functions import spark_partition_id, udf
 
 import kanalyze
 import kanalyze.spark
@@ -266,7 +266,8 @@ def test_bad_captures_are_left_out_in_quarantine(plain, tmp_path):
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({}, "kanalyze.errors.CaptureError: nowhere.pcap: no such file\n"),
+        ({}, "kanalyze.errors.CaptureError: nowhere.pcap: no such file"),
+        ({"since": "22:46"}, "kanalyze.errors.UsageError: an archive may have many days: give"),
         ({"slower": "1s"}, "kanalyze.errors.UsageError: unknown option: 'slower'; there are api,"),
         ({"api": "Fetsch"}, "kanalyze.errors.UsageError: unknown API: 'Fetsch'; did you mean"),
         ({"table": "rows"}, "kanalyze.errors.UsageError: option table: 'rows' is none; there"),
@@ -275,7 +276,24 @@ def test_bad_captures_are_left_out_in_quarantine(plain, tmp_path):
 def test_what_is_wrong_is_one_line_of_what_spark_says(plain, options, text):
     with pytest.raises(PySparkException) as raised:
         read(plain, "nowhere.pcap", **options).collect()
-    assert text in str(raised.value)
+    said = str(raised.value)
+    assert text in said
+    assert "Traceback" not in said
+    # Spark ends with its own SQLSTATE.
+    assert len([line for line in said.splitlines() if line.strip()]) <= 2
+
+
+def test_a_stack_is_still_shown_of_what_others_raise(plain):
+    """Who reads in the same session, and fails, sees where."""
+    with pytest.raises(PySparkException):
+        read(plain, "nowhere.pcap").collect()
+
+    def fail(_):
+        raise ValueError("of the user's own")
+
+    frame = plain.createDataFrame([("a",)], "a string")
+    with pytest.raises(PySparkException, match=r"(?s)Traceback.*in fail.*of the user's own"):
+        frame.select(udf(fail)("a")).collect()
 
 
 def test_a_column_of_another_type_is_refused(plain):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from datetime import UTC, datetime, timedelta
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 import kanalyze
 import kanalyze.spark
 from kanalyze.errors import CaptureError, UsageError
+from kanalyze.spark.functions import _texts
 from tests.support.archives import cut
 from tests.support.captures import path
 
@@ -90,6 +93,32 @@ def test_records_need_the_payload(spark: SparkSession) -> None:
         pytest.raises(UsageError, match="records: open the archive with payload=True"),
     ):
         archive.records()
+
+
+def test_arguments_are_those_of_the_library() -> None:
+    at = datetime(2026, 11, 20, 22, 46, tzinfo=UTC)
+    given = {
+        "since": at,
+        "slower_than": timedelta(milliseconds=50),
+        "topic": None,
+        "group": [],
+        "api": [0, "Fetch"],
+        "port": 9092,
+        "definitions": PurePosixPath("/some/where"),
+        "errors": True,
+    }
+    assert _texts(given) == {
+        "since": "2026-11-20T22:46:00.000000000Z",
+        "slowerthan": "50000000ns",
+        "api": '["0", "Fetch"]',
+        "port": "9092",
+        "definitions": "/some/where",
+        "errors": "true",
+    }
+    with pytest.raises(UsageError, match=r"^slower_than: 50 has no unit"):
+        _texts({"slower_than": 50})
+    with pytest.raises(UsageError, match=r"^topic: not a text: None"):
+        _texts({"topic": [None]})
 
 
 def test_arguments_that_make_no_sense(spark: SparkSession, tmp_path: Path) -> None:

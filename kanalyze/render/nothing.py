@@ -1,0 +1,27 @@
+"""What to say where no request was found: what was seen instead, and what may be tried.
+
+In: what a capture held. Out: one line. This module must not know where it is shown.
+"""
+
+from __future__ import annotations
+
+__all__ = ["no_kafka_text"]
+
+
+def no_kafka_text(
+    *,
+    packets: int,
+    connections: int,
+    tls_connections: int,
+    other_connections: int,
+    snapped_bytes: int,
+) -> str:
+    """Return that there is no Kafka, with the reasons that there may be for it."""
+    hints = {
+        "there are no packets": not packets and not connections,
+        "there is no TCP connection": packets and not connections,
+        "TLS is not decrypted": tls_connections,
+        "packets were cut short: capture whole ones (tcpdump -s 0)": snapped_bytes,
+        "--port N takes what listens on a port for a broker": other_connections,
+    }
+    return "; ".join(["no Kafka requests found", *(text for text, holds in hints.items() if holds)])

@@ -1,0 +1,95 @@
+"""Where nothing is written, one line says why, and what to try."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from kanalyze.cli.main import main
+from tests.support.captures import path
+from tests.support.packets import Packet, pcap_file
+
+COMMANDS = {
+    "requests": "requests",
+    "requests --format csv": "requests",
+    "requests --format jsonl": "requests",
+    "records": "records",
+    "decode": "requests",
+    "decode --format text": "requests",
+    "connections": "connections",
+    "anomalies": "anomalies",
+}
+NO_KAFKA = "no Kafka requests found"
+
+
+def said(capsys, *argv: str) -> str:
+    assert main(argv) == 0
+    return capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_filters_that_nothing_passes_are_told(command, capsys):
+    given = ["--client-ip", "192.0.2.1", "--until", "2026-11-21"]
+    line = said(capsys, *command.split(), *given, str(path("basics")))
+    what = COMMANDS[command]
+    assert line == f"kanalyze: no {what} match --client-ip 192.0.2.1 --until 2026-11-21\n"
+
+
+def test_all_kinds_of_filters_are_told(capsys):
+    given = [
+        "--api",
+        "Fetch",
+        "--api",
+        "0",
+        "--errors",
+        "--topic",
+        "no such",
+        "--slower-than",
+        "1h",
+    ]
+    assert said(capsys, "requests", *given, str(path("basics"))) == (
+        "kanalyze: no requests match --api Fetch --api 0 --topic 'no such' --errors"
+        " --slower-than 1h\n"
+    )
+    kind = ["--kind", "reorder_limit"]
+    assert said(capsys, "anomalies", *kind, str(path("basics"))) == (
+        "kanalyze: no anomalies match --kind reorder_limit\n"
+    )
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_where_there_are_rows_nothing_is_told(command, capsys):
+    assert said(capsys, *command.split(), str(path("basics"))) == ""
+
+
+@pytest.mark.parametrize("command", ["requests --errors", "records", "decode"])
+def test_a_capture_without_kafka_is_told_with_what_to_try(command, capsys):
+    assert said(capsys, *command.split(), str(path("tls"))) == (
+        f"kanalyze: {NO_KAFKA}; TLS is not decrypted\n"
+    )
+
+
+@pytest.mark.parametrize("command", ["connections", "anomalies"])
+def test_an_empty_capture(command, tmp_path, capsys):
+    (tmp_path / "a.pcap").write_bytes(pcap_file([]))
+    assert said(capsys, command, str(tmp_path / "a.pcap")) == f"kanalyze: no {command} found\n"
+    assert said(capsys, "requests", str(tmp_path / "a.pcap")) == (
+        f"kanalyze: {NO_KAFKA}; there are no packets\n"
+    )
+
+
+def test_packets_without_tcp(tmp_path, capsys):
+    (tmp_path / "a.pcap").write_bytes(pcap_file([Packet(b"x" * 60, 1_000)]))
+    assert said(capsys, "requests", str(tmp_path / "a.pcap")) == (
+        f"kanalyze: {NO_KAFKA}; there is no TCP connection\n"
+    )
+
+
+def test_a_file_of_no_rows_is_written_all_the_same(tmp_path, capsys):
+    out = tmp_path / "rows.csv"
+    shutil.copy(path("tls"), tmp_path / "a.pcap")
+    assert said(capsys, "requests", "-o", str(out), str(tmp_path / "a.pcap")) == (
+        f"kanalyze: {NO_KAFKA}; TLS is not decrypted\n"
+    )
+    assert out.read_text().count("\n") == 1

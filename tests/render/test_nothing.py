@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+import pytest
+
+from kanalyze.render.nothing import no_kafka_text
+
+FORCE = "--port N takes what listens on a port for a broker"
+WHOLE = "packets were cut short: capture whole ones (tcpdump -s 0)"
+
+
+@pytest.mark.parametrize(
+    ("seen", "hints"),
+    [
+        ({}, ["there are no packets"]),
+        ({"packets": 3}, ["there is no TCP connection"]),
+        ({"packets": 3, "connections": 1, "tls_connections": 1}, ["TLS is not decrypted"]),
+        ({"packets": 3, "connections": 1, "other_connections": 1}, [FORCE]),
+        (
+            {"packets": 3, "connections": 2, "other_connections": 2, "snapped_bytes": 10},
+            [WHOLE, FORCE],
+        ),
+        (
+            {"packets": 3, "connections": 2, "tls_connections": 1, "other_connections": 1},
+            ["TLS is not decrypted", FORCE],
+        ),
+        ({"packets": 3, "connections": 1, "kafka_connections": 1}, []),
+    ],
+)
+def test_what_may_be_tried_depends_on_what_was_seen(seen, hints):
+    names = ("packets", "connections", "tls_connections", "other_connections", "snapped_bytes")
+    counts = {name: seen.get(name, 0) for name in names}
+    assert no_kafka_text(**counts) == "; ".join(["no Kafka requests found", *hints])
