@@ -53,7 +53,7 @@ LARGEST_BODY_BYTES = 16 * 1024 * 1024
 over all messages). The metadata of 200,000 partitions takes about 10 MB."""
 _TELLING = frozenset((API_VERSIONS, SASL_HANDSHAKE, SASL_AUTHENTICATE))
 """Requests that tell something of their connection."""
-_TOO_LARGE = Body(None, None, AnomalyKind.MEMORY_LIMIT)
+_TOO_LARGE = Body(None, None, AnomalyKind.MEMORY_LIMIT, "a body that is too large to be read")
 _MOST_EARLY_RESPONSES = 64
 _MOST_EARLY_BYTES = 1024 * 1024
 _PREFIX_BYTES = 4
@@ -450,7 +450,7 @@ class KafkaConnection:
         self, frame: Frame, exchange: Exchange, message: Message, body: Body, side: int
     ) -> None:
         """Note what was read of a message's body, and what became of the frame."""
-        message.values, message.version, problem = body
+        message.values, message.version, problem, detail = body
         if self._keep is not None and exchange.api_key is not None and self._keep(exchange.api_key):
             message.data = _data(frame)
         if message.version is None:
@@ -462,7 +462,7 @@ class KafkaConnection:
         if problem is not None:
             if problem in (AnomalyKind.MALFORMED_BODY, AnomalyKind.MISSING_BYTES):
                 exchange.malformed = True
-            self._findings.of_frame(problem, frame, side, "", exchange)
+            self._findings.of_frame(problem, frame, side, detail, exchange)
 
     def _bad_request(self, frame: Frame) -> None:
         self._findings.hide(frame, self._client_side, _PREFIX_BYTES)

@@ -18,6 +18,7 @@ from kanalyze.connection.exchange import Exchange, Message
 from kanalyze.connection.findings import PENDING_BYTES, Findings
 from kanalyze.connection.locate07 import Request07Locator, Response07Locator
 from kanalyze.model import Anomaly, AnomalyKind
+from kanalyze.protocol.failures import NOT_ALL_THERE
 from kanalyze.protocol.framing import FrameCutter
 from kanalyze.protocol.kafka07 import (
     FetchPart07,
@@ -235,12 +236,12 @@ class Kafka07Connection:
     def _read_request(self, frame: Frame, exchange: Exchange) -> Request07 | None:
         side = self._client_side
         if frame.missing_bytes:
-            self._bad(AnomalyKind.MISSING_BYTES, frame, side, exchange)
+            self._bad(AnomalyKind.MISSING_BYTES, frame, side, exchange, NOT_ALL_THERE)
             return self._head_of(frame, exchange)
         try:
             request = parse_request(frame.read(0, frame.length), COUNTING_LIMITS)
-        except WireError:
-            self._bad(AnomalyKind.MALFORMED_BODY, frame, side, exchange)
+        except WireError as error:
+            self._bad(AnomalyKind.MALFORMED_BODY, frame, side, exchange, str(error))
             return None
         self._findings.decoded_bytes += frame.length
         exchange.api_key, exchange.api_version = int(request.type), 0
@@ -268,10 +269,10 @@ class Kafka07Connection:
             return
         exchange, request = self._pending.popleft()
         self._hold(frame, orphan.response, exchange.api_key)
-        values = None if request is None else self._read_response(frame, request)
+        values, problem = (None, "") if request is None else self._read_response(frame, request)
         if self._certain:
             exchange.response = orphan.response
-            self._answer(frame, exchange, values)
+            self._answer(frame, exchange, values, problem)
         elif values is None or request is None or not self._can_be_guessed(request, values):
             self._findings.undecoded_bytes += frame.length
             self._unanswered(exchange)
@@ -297,19 +298,24 @@ class Kafka07Connection:
         return isinstance(part, FetchPart07) and part.messages.whole_bytes > 0
 
     @staticmethod
-    def _read_response(frame: Frame, request: Request07) -> Response07 | None:
-        if frame.missing_bytes or not request.parts:
-            return None
+    def _read_response(frame: Frame, request: Request07) -> tuple[Response07 | None, str]:
+        """Return what a response says, or None and why it cannot be read."""
+        if frame.missing_bytes:
+            return None, NOT_ALL_THERE
+        if not request.parts:
+            return None, ""
         try:
-            return parse_response(frame.read(0, frame.length), request, COUNTING_LIMITS)
-        except WireError:
-            return None
+            return parse_response(frame.read(0, frame.length), request, COUNTING_LIMITS), ""
+        except WireError as error:
+            return None, str(error)
 
-    def _answer(self, frame: Frame, exchange: Exchange, values: Response07 | None) -> None:
+    def _answer(
+        self, frame: Frame, exchange: Exchange, values: Response07 | None, problem: str
+    ) -> None:
         side = 1 - self._client_side
         if values is None:
             kind = AnomalyKind.MISSING_BYTES if frame.missing_bytes else AnomalyKind.MALFORMED_BODY
-            self._bad(kind, frame, side, exchange)
+            self._bad(kind, frame, side, exchange, problem)
         else:
             self._findings.decoded_bytes += frame.length
             if any(isinstance(p, FetchPart07) and p.messages.bad_checksums for p in values):
@@ -332,10 +338,12 @@ class Kafka07Connection:
 
     # -- what went wrong ---------------------------------------------------------------------------
 
-    def _bad(self, kind: AnomalyKind, frame: Frame, side: int, exchange: Exchange) -> None:
+    def _bad(
+        self, kind: AnomalyKind, frame: Frame, side: int, exchange: Exchange, detail: str
+    ) -> None:
         self._findings.undecoded_bytes += frame.length
         exchange.malformed = True
-        self._findings.of_frame(kind, frame, side, "", exchange)
+        self._findings.of_frame(kind, frame, side, detail, exchange)
 
     def _unanswered(self, exchange: Exchange) -> None:
         self._findings.of_exchange(AnomalyKind.UNANSWERED_REQUEST, exchange)

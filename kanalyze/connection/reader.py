@@ -21,6 +21,13 @@ import struct
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from kanalyze.model import AnomalyKind
+from kanalyze.protocol.failures import (
+    LEFT_OVER,
+    NOT_ALL_THERE,
+    UNKNOWN_API,
+    found_failure,
+    unknown_version,
+)
 from kanalyze.protocol.first_records import first_records
 from kanalyze.protocol.headers import RequestHeader, parse_request_header, parse_response_header
 from kanalyze.protocol.lockstep import LockstepDecoder
@@ -36,6 +43,7 @@ if TYPE_CHECKING:
     from kanalyze.protocol.catalog import Api, Catalog
     from kanalyze.protocol.compiler import Decoders
     from kanalyze.protocol.framing import Frame
+    from kanalyze.protocol.language import Message as Definition
     from kanalyze.protocol.skim import Ranges
 
 __all__ = ["API_VERSIONS", "Body", "MessageReader", "Wanted"]
@@ -78,6 +86,8 @@ class Body(NamedTuple):
     values: Any
     version: int | None
     problem: AnomalyKind | None
+    detail: str = ""
+    """Where and why, in words."""
 
 
 class _Plan(NamedTuple):
@@ -88,6 +98,8 @@ class _Plan(NamedTuple):
     version: int | None
     """The version that ``decode`` is for; another one than asked for where that is not known."""
     known: bool
+    definition: Definition | None
+    """None for an API that nobody knows."""
     superseded: _Decode | None = None
     """For the layout that some releases gave the version."""
 
@@ -96,6 +108,11 @@ class _Plan(NamedTuple):
         """Whether what ``decode`` reads of a message is all that anybody will."""
         return self.known and self.superseded is None
 
+
+_LARGEST_EXPLAINED_BYTES = 16 * 1024
+_EXPLAINED_BYTES = 1 << 20
+"""Of malformed messages the slow reader, at 5 us a byte, looks into so many bytes in all: of what
+comes beyond it is said what is wrong, not where. A capture may hold nothing else."""
 
 _UNREAD = Body(None, None, None)
 
@@ -111,6 +128,7 @@ class MessageReader:
         self._response_plans: dict[tuple[int, int], _Plan] = {}
         self._locksteps: dict[tuple[int, int], tuple[LockstepDecoder, LockstepDecoder]] = {}
         self._nothing = Projection.of()
+        self._explained_bytes = 0
         self._checks: dict[tuple[int, int], _Decode | None] = {}
         self._field_decoders: dict[tuple[int, int, Kind, tuple[str, ...]], _Decode] = {}
 
@@ -147,7 +165,7 @@ class MessageReader:
     ) -> Body:
         """Read the wanted fields of a request; ``view`` is its :meth:`beginning`, if at hand."""
         plan = self._request_plan(header.api_key, header.api_version)
-        return self._body(frame, header.body, plan, header.api_key, view)
+        return self._body(frame, header.body, plan, view)
 
     def acks(
         self, frame: Frame, header: RequestHeader, view: memoryview | None = None
@@ -257,9 +275,11 @@ class MessageReader:
                 code = _INT16(frame.read(at, 2))[0]
                 if code == _UNSUPPORTED_VERSION:
                     plan = self._response_plan(api_key, 0)
-        except WireError:
-            return Body(None, None, _failure(frame))
-        return self._body(frame, at, plan, api_key, view)
+        except WireError as error:
+            kind = _failure(frame)
+            is_cut = kind is AnomalyKind.MISSING_BYTES
+            return Body(None, None, kind, NOT_ALL_THERE if is_cut else f"responseHeader: {error}")
+        return self._body(frame, at, plan, view)
 
     # -- what of an unfinished message is needed --------------------------------------------------
 
@@ -459,45 +479,76 @@ class MessageReader:
     def _make_plan(self, api_key: int, version: int, kind: Kind) -> _Plan:
         api = self._catalog.api(api_key)
         if api is None:
-            return _Plan(1 if kind == "request" else 0, None, None, known=False)
+            header_version = 1 if kind == "request" else 0
+            return _Plan(header_version, None, None, known=False, definition=None)
+        definition = self._catalog.message(api_key, kind)
         if kind == "request":
             header_version = self._catalog.request_header_version(api_key, version)
         else:
             header_version = self._catalog.response_header_version(api_key, version)
         read_as = min(version, api.versions.highest)
         if version < api.versions.lowest:
-            return _Plan(header_version, None, None, known=False)
+            return _Plan(header_version, None, None, known=False, definition=definition)
         wanted = self._wanted(api_key, kind)
         decode = self._decoders.get(api_key, kind, read_as, wanted)
         superseded = self._decoders.superseded(api_key, kind, version, wanted)
-        return _Plan(header_version, decode, read_as, read_as == version, superseded)
+        return _Plan(header_version, decode, read_as, read_as == version, definition, superseded)
 
-    def _body(
-        self, frame: Frame, at: int, plan: _Plan, api_key: int, view: memoryview | None
-    ) -> Body:
+    def _body(self, frame: Frame, at: int, plan: _Plan, view: memoryview | None) -> Body:
         decode = plan.decode
+        if decode is None and plan.definition is None:
+            return Body(None, None, AnomalyKind.UNKNOWN_API, UNKNOWN_API)
         if decode is None:
-            known_api = self._catalog.api(api_key) is not None
-            kind = AnomalyKind.UNKNOWN_API_VERSION if known_api else AnomalyKind.UNKNOWN_API
-            return Body(None, None, kind)
+            return _of_unknown_version(plan, None)
         try:
             whole = _whole(frame, view)
             values, end = _run(decode, frame, at) if whole is None else decode(whole, at, 0, None)
-        except WireError:
-            if plan.superseded is not None:
-                return _by_superseded(plan, frame, at) or Body(None, None, _failure(frame))
-            if plan.known:
-                return Body(None, None, _failure(frame))
-            return Body(None, None, AnomalyKind.UNKNOWN_API_VERSION)
+        except WireError as error:
+            if not plan.known:
+                return _of_unknown_version(plan, None)
+            found = _by_superseded(plan, frame, at)
+            if found is not None:
+                return found
+            kind = _failure(frame)
+            if kind is AnomalyKind.MISSING_BYTES:
+                return Body(None, None, kind, NOT_ALL_THERE)
+            return Body(None, None, kind, self._explained(frame, at, plan, str(error)))
         exact = end == frame.size + 4
         if not exact and plan.superseded is not None:
             found = _by_superseded(plan, frame, at)
             if found is not None:
                 return found
         if not plan.known:
-            values = values if exact else None
-            return Body(values, plan.version if exact else None, AnomalyKind.UNKNOWN_API_VERSION)
-        return Body(values, plan.version, None if exact else AnomalyKind.TRAILING_BYTES)
+            return _of_unknown_version(plan, values if exact else None)
+        if exact:
+            return Body(values, plan.version, None)
+        return Body(values, plan.version, AnomalyKind.TRAILING_BYTES, f"byte {end}: {LEFT_OVER}")
+
+    def _explained(self, frame: Frame, at: int, plan: _Plan, reason: str) -> str:
+        """Say where a malformed body cannot be read, and why; the reason alone where it is large.
+
+        Positions are those of ``decode``: they count from the first byte of the size prefix.
+        """
+        length = frame.length
+        if length > min(_LARGEST_EXPLAINED_BYTES, _EXPLAINED_BYTES - self._explained_bytes):
+            return reason
+        try:
+            data = frame.read(0, length)
+        except WireError:  # parts that nobody wants were let go of
+            return reason
+        self._explained_bytes += length
+        assert plan.definition is not None
+        assert plan.version is not None
+        path, position, reason = found_failure(plan.definition, plan.version, data, at, reason)
+        return f"{path}, byte {position}: {reason}" if path else f"byte {position}: {reason}"
+
+
+def _of_unknown_version(plan: _Plan, values: Any) -> Body:
+    """Return what became of a body in a version that is not in the tables."""
+    assert plan.definition is not None
+    version = None if values is None else plan.version
+    detail = unknown_version(plan.definition)
+    return Body(values, version, AnomalyKind.UNKNOWN_API_VERSION, detail)
 
 
 def _knows(api: Api, version: int) -> bool:

@@ -2,10 +2,16 @@ from __future__ import annotations
 
 import csv
 import json
+from typing import TYPE_CHECKING
 
 from kanalyze.analysis.anomalies import AnomalyRow
 from kanalyze.cli.main import main
+from tests.support import kafka as k
 from tests.support.captures import path
+from tests.support.traffic import Line, answers, asks, capture_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def listed(capsys, *arguments: str) -> list[dict[str, object]]:
@@ -61,3 +67,57 @@ def test_an_unknown_kind_is_one_line(capsys) -> None:
     told = capsys.readouterr().err
     assert told.count("\n") == 1
     assert "lost_bytes" in told
+
+
+def damaged(tmp_path: Path) -> Path:
+    """A capture in which messages of every kind are bad in one way each."""
+    packets: list[bytes] = []
+    line = Line(packets).open()
+    for number in range(3):
+        line.client(k.heartbeat(number)).broker(k.heartbeat_answer(number))
+    # A Metadata request of 2^24 topics, one with bytes after it, an API and a version of nobody.
+    line.client(asks(3, 1, 10, b"\1\0\0\0")).broker(answers(3, 1, 10, b"\0\0\0\5"))
+    line.client(asks(3, 1, 11, b"\0\0\0\0more")).broker(answers(3, 1, 11, b"\0" * 12))
+    line.client(k.request(999, 0, 12, b"x")).broker(k.response(12, b"x"))
+    line.client(k.request(12, 77, 13, b"\xff" * 9, tags=b"\0")).close()
+    target = tmp_path / "damaged.pcap"
+    target.write_bytes(capture_of(packets))
+    return target
+
+
+def test_what_decode_knows_of_an_anomaly_is_its_detail(tmp_path, capsys) -> None:
+    capture = str(damaged(tmp_path))
+    rows = listed(capsys, capture)
+    details: dict[object, list[object]] = {}
+    for row in rows:
+        details.setdefault(row["kind"], []).append(row["detail"])
+    too_many = "an array of more elements than there are bytes"
+    assert details["malformed_body"] == [
+        f"topics, byte 22: {too_many}",
+        f"brokers, byte 12: {too_many}",
+    ]
+    assert details["trailing_bytes"][0] == "byte 22: bytes after the message"
+    assert set(details["unknown_api"]) == {"no definition has this API"}
+    assert details["unknown_api_version"] == ["known are the versions 0-4"]
+    assert main(["decode", capture]) == 0
+    problems = [
+        line[name]
+        for line in map(json.loads, capsys.readouterr().out.splitlines())
+        for name in ("requestProblem", "responseProblem")
+        if name in line
+    ]
+    told = {(problem["kind"], problem["reason"]) for problem in problems}
+    for kind, reason in told:
+        assert any(str(detail).endswith(reason) for detail in details[kind]), (kind, reason)
+    assert {kind for kind, _ in told} == details.keys() - {"unanswered_request"}
+
+
+def test_the_detail_is_in_tables_and_files(tmp_path, capsys) -> None:
+    capture = str(damaged(tmp_path))
+    assert main(["anomalies", capture]) == 0
+    assert "topics, byte 22: an array of more" in capsys.readouterr().out
+    target = tmp_path / "anomalies.csv"
+    assert main(["anomalies", capture, "-o", str(target)]) == 0
+    with target.open() as file:
+        details = [row["detail"] for row in csv.DictReader(file)]
+    assert "topics, byte 22: an array of more elements than there are bytes" in details

@@ -14,6 +14,7 @@ from kanalyze.model import AnomalyKind
 from kanalyze.protocol.catalog import Catalog
 from kanalyze.protocol.compiler import Decoders
 from kanalyze.protocol.framing import Frame, FrameCutter
+from kanalyze.protocol.projection import Projection
 from kanalyze.protocol.wire import WireError
 from tests.support import kafka as k
 from tests.support.streams import chunk, cut
@@ -107,3 +108,26 @@ def test_keys_and_versions_without_end_fill_no_memory() -> None:
     for number in range(6000):
         READER.request_header(frame_of(k.request(200 + number % 100, number, 1)))
     assert len(READER._request_plans) <= 4096
+
+
+def test_where_all_is_malformed_the_slow_reader_does_not_look_into_all_of_it() -> None:
+    reader = MessageReader(CATALOG, Decoders(CATALOG), lambda _key, _kind: Projection.ALL)
+    topics = struct.pack(">i", 5001) + b"\0\1a" * 5000
+    frame = frame_of(k.request(3, 1, 1, topics + b"\0"))
+    header = reader.request_header(frame)
+    told = [reader.request_body(frame, header).detail for _ in range(100)]
+    assert told[0] == "topics[5000].name, byte 15022: the bytes end too early"
+    explained = told.count(told[0])
+    assert 50 < explained < 80
+    # What is wrong is said of all of them.
+    assert set(told[explained:]) == {told[-1]}
+    assert told[-1]
+    assert "byte 1" not in told[-1]
+
+
+def test_a_large_malformed_message_is_told_in_the_words_of_the_fast_reader() -> None:
+    reader = MessageReader(CATALOG, Decoders(CATALOG), lambda _key, _kind: Projection.ALL)
+    frame = frame_of(k.request(3, 1, 1, struct.pack(">i", 1 << 24) + b"\0" * 20_000))
+    body = reader.request_body(frame, reader.request_header(frame))
+    assert body.problem is AnomalyKind.MALFORMED_BODY
+    assert body.detail == "the bytes end within an array"

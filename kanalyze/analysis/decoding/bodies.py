@@ -13,16 +13,23 @@ they did where that alone consumes the frame.
 
 from __future__ import annotations
 
-import re
 import struct
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kanalyze.analysis.decoding.kafka07 import trace_07, values_of
 from kanalyze.analysis.decoding.secrets import Redactor
 from kanalyze.model import AnomalyKind
+from kanalyze.protocol.failures import (
+    LEFT_OVER,
+    NOT_ALL_THERE,
+    UNKNOWN_API,
+    found_failure,
+    json_path,
+    unknown_version,
+)
 from kanalyze.protocol.headers import RequestHeader, parse_request_header, parse_response_header
 from kanalyze.protocol.projection import Projection
-from kanalyze.protocol.reference import failure_of, read_message
+from kanalyze.protocol.reference import read_message
 from kanalyze.protocol.wire import WireError
 
 if TYPE_CHECKING:
@@ -188,9 +195,8 @@ class BodyReader:
                 None, Problem(AnomalyKind.ORPHAN_RESPONSE, 8, message.length - 8, None, text)
             )
         if message.data is None:
-            text = "the capture does not hold all its bytes"
             return _undecoded(
-                None, Problem(AnomalyKind.MISSING_BYTES, 0, message.length, None, text)
+                None, Problem(AnomalyKind.MISSING_BYTES, 0, message.length, None, NOT_ALL_THERE)
             )
         return self.message(message.data, api_key, version, kind)
 
@@ -294,11 +300,6 @@ class BodyReader:
         return None if inner is None else _SIZE(len(inner)) + bytes(inner)
 
 
-def json_path(path: str) -> str:
-    """Return a path of definition names as Kafka's JSON names: ``topics[0].name``."""
-    return re.sub(r"(^|\.)([A-Z])", lambda found: found[1] + found[2].lower(), path)
-
-
 def _old(exchange: Exchange, message: Message | None, kind: Kind) -> DecodedMessage | None:
     """Decode a message of Kafka 0.7, which no definition describes."""
     if message is None:
@@ -314,8 +315,9 @@ def _old(exchange: Exchange, message: Message | None, kind: Kind) -> DecodedMess
         text = "no request of Kafka 0.7, or not all there"
         return _undecoded(None, Problem(AnomalyKind.MALFORMED_BODY, PREFIX_BYTES, size, None, text))
     if message.data is None:
-        text = "the capture does not hold all its bytes"
-        return _undecoded(None, Problem(AnomalyKind.MISSING_BYTES, 0, message.length, None, text))
+        return _undecoded(
+            None, Problem(AnomalyKind.MISSING_BYTES, 0, message.length, None, NOT_ALL_THERE)
+        )
     try:
         nodes = trace_07(exchange, kind)
     except WireError as error:
@@ -346,9 +348,8 @@ def _undecoded(
 def _unknown(placed: Placed, length: int) -> Problem:
     size = length - placed.body
     if placed.definition is None:
-        text = "no definition has this API"
-        return Problem(AnomalyKind.UNKNOWN_API, placed.body, size, None, text)
-    text = f"known are the versions {placed.definition.valid_versions}"
+        return Problem(AnomalyKind.UNKNOWN_API, placed.body, size, None, UNKNOWN_API)
+    text = unknown_version(placed.definition)
     return Problem(AnomalyKind.UNKNOWN_API_VERSION, placed.body, size, None, text)
 
 
@@ -356,16 +357,11 @@ def _failure(data: bytes, placed: Placed, reason: str) -> Problem:
     """Return why a body could not be read: the slow reader says where."""
     if not placed.known:
         return _unknown(placed, len(data))
-    failure = None
+    path, pos = None, placed.body
     if placed.definition is not None and placed.version is not None:
-        failure = failure_of(placed.definition, placed.version, data, placed.body)
-    path = None if failure is None else json_path(failure.path)
-    pos = placed.body if failure is None else failure.pos
-    if failure is not None:
-        reason = failure.reason
+        path, pos, reason = found_failure(placed.definition, placed.version, data, pos, reason)
     return Problem(AnomalyKind.MALFORMED_BODY, pos, len(data) - pos, path, reason)
 
 
 def _left_over(data: bytes, end: int) -> Problem:
-    text = "bytes after the message"
-    return Problem(AnomalyKind.TRAILING_BYTES, end, len(data) - end, None, text)
+    return Problem(AnomalyKind.TRAILING_BYTES, end, len(data) - end, None, LEFT_OVER)
