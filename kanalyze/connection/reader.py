@@ -25,7 +25,7 @@ from kanalyze.protocol.lockstep import LockstepDecoder
 from kanalyze.protocol.primitives import read_unsigned_varint
 from kanalyze.protocol.projection import Projection
 from kanalyze.protocol.skim import needed, skim
-from kanalyze.protocol.wire import Truncated, WireError
+from kanalyze.protocol.wire import MissingBytes, Truncated, WireError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -471,6 +471,8 @@ def _body_at(frame: Frame, plan: _Plan) -> int | None:
 def _fills(decode: _Decode, frame: Frame, at: int) -> bool:
     try:
         _, end = _run(decode, frame, at)
+    except MissingBytes:
+        return frame.missing_bytes > 0
     except WireError:
         return False
     return bool(end == frame.length)
