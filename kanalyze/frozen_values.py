@@ -45,7 +45,7 @@ _KINDS: Final[Mapping[str, tuple[str, ...]]] = {
     "net.datagram": ("Datagram", "_Piece"),
     "net.direction": ("Direction",),
     "net.duplicates": ("Duplicates", "_Identity"),
-    "net.findings": ("Findings",),
+    "net.findings": ("Findings", "_Cut"),
     "net.fragments": ("FragmentLimits", "Fragments"),
     "net.headers": ("HeaderReader",),
     "net.idle": ("Ages",),

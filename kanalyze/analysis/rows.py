@@ -364,8 +364,11 @@ def _was_answered(facts: Facts) -> bool:
 def _status(exchange: Exchange, failed: bool) -> Status:
     if exchange.request is None:
         return "orphan_response"
+    if failed:
+        # Its request may not be all there: that the answer has an error code is known.
+        return "error"
     if exchange.malformed:
         return "malformed"
     if exchange.response is None:
         return "one_way" if exchange.one_way else "unanswered"
-    return "error" if failed else "ok"
+    return "ok"

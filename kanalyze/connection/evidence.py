@@ -37,6 +37,7 @@ __all__ = [
     "carries_records",
     "has_answer",
     "is_answered_first",
+    "is_likely",
     "names_client",
     "read_head",
 ]
@@ -101,6 +102,15 @@ def _name(view: memoryview, header: RequestHeader) -> str:
     except UnicodeDecodeError:
         return ""
     return name if name.isprintable() else ""
+
+
+def is_likely(reader: MessageReader, view: memoryview) -> bool:
+    """Tell whether a request that seems to begin, but is not all there, is no accident.
+
+    Enough where requests are known to go: they tell a name, or carry records.
+    """
+    head = read_head(reader, view)
+    return head is not None and (head.is_named or carries_records(reader, view))
 
 
 def carries_records(reader: MessageReader, view: memoryview) -> bool:

@@ -11,10 +11,13 @@ boundary gives wrong rows; a boundary missed gives one row less.
 from __future__ import annotations
 
 import struct
+from bisect import bisect_right
+from itertools import accumulate
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
+from kanalyze.connection.evidence import is_likely
 from kanalyze.connection.sasl import looks_like_gssapi
 from kanalyze.protocol.framing import LARGEST_FRAME_BYTES, Locate
 from kanalyze.protocol.wire import WireError
@@ -35,7 +38,8 @@ Verdict = Literal["yes", "perhaps", "no"]
 Waiting: TypeAlias = dict[int, set[tuple[int, int]]]
 """(api_key, api_version) by correlation id."""
 
-_SIZE = struct.Struct(">i").unpack_from
+_INT32 = struct.Struct(">i")
+_SIZE = _INT32.unpack_from
 _HEAD_BYTES = 14
 _PATIENCE_BYTES = 64 * 1024
 """How much is held back to see whether a candidate is a frame; then a candidate whose body fits
@@ -47,6 +51,8 @@ _PRODUCE, _CONTROLLED_SHUTDOWN = 0, 7
 _LAST_OLD_PRODUCE = 2
 """The last version without a transactional id."""
 _LONGEST_OLD_PRODUCE_HEAD = _HEAD_BYTES + 12
+_PADDING = bytes(_LONGEST_OLD_PRODUCE_HEAD)
+"""Between pieces of segments: what a request might go on with is not what the next one holds."""
 _LEAST_TOPIC_BYTES = 6
 _LONGEST_TOPIC_BYTES = 255
 _TOP_SIZE_BYTE = LARGEST_FRAME_BYTES >> 24
@@ -88,6 +94,27 @@ class RequestLocator(Locate):
                 perhaps = index
         limit = max(0, len(view) - _HEAD_BYTES + 1)
         return _believe(perhaps, len(view), limit, self._patience)
+
+    def in_pieces(self, pieces: list[memoryview]) -> tuple[int, int] | None:
+        """Return where the first request begins in pieces of segments (see ``framing.Locate``).
+
+        It need not be there to its end: a name, or the head of records, is enough.
+        """
+        padded = b"".join([part for piece in pieces for part in (piece, _PADDING)])
+        starts = [0, *accumulate(len(piece) + len(_PADDING) for piece in pieces)]
+        for place in self._candidates(memoryview(padded), len(padded) - _HEAD_BYTES + 1):
+            number = bisect_right(starts, place) - 1
+            piece, index = pieces[number], place - starts[number]
+            if index + _HEAD_BYTES > len(piece):
+                continue
+            verdict = self.verdict(piece[index:])
+            if verdict == "yes" and not self._goes_on(piece, index):
+                continue
+            if verdict == "yes" or (
+                verdict == "perhaps" and is_likely(self._reader, piece[index:])
+            ):
+                return number, index
+        return None
 
     def candidates(self, view: memoryview) -> Iterator[tuple[int, Verdict]]:
         """Give where requests seem to begin, and the verdict, but for ``no``.
@@ -212,6 +239,34 @@ class ResponseLocator(Locate):
         if found is not None or keep:
             self._at_first_byte = False
         return found, keep
+
+    def in_pieces(self, pieces: list[memoryview]) -> tuple[int, int] | None:
+        """Return where the first response begins in pieces of segments (see ``framing.Locate``).
+
+        It need not be there to its end where a segment begins with it.
+        """
+        waiting = self._waiting()
+        ids = [_INT32.pack(correlation_id) for correlation_id in waiting]
+        for number, piece in enumerate(pieces):
+            if not self._at_first_byte:
+                data = bytes(piece)
+                if not any(each in data for each in ids):
+                    continue
+            found, _ = self(piece)
+            if found is not None:
+                return number, found
+            if self._begins(piece, waiting):
+                return number, 0
+        return None
+
+    def _begins(self, piece: memoryview, waiting: Waiting) -> bool:
+        """Tell whether a response that is not all there begins with a piece."""
+        if len(piece) < 8:
+            return False
+        size, correlation_id = _SIZE(piece)[0], _SIZE(piece, 4)[0]
+        if correlation_id not in waiting or not len(piece) - 4 < size <= LARGEST_FRAME_BYTES:
+            return False
+        return self._fits(piece, size, waiting[correlation_id]) is None
 
     def _find(self, view: memoryview) -> tuple[int | None, int]:
         limit = len(view) - 8 + 1

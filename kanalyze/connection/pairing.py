@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["Pairing"]
 
 _MOST_RUNS = 64
-"""Clients count; one whose ids are scattered over more runs is taken to use them again."""
+"""Clients count, on one connection or over several, and losses leave holes. Of more runs the lowest
+ones are taken for one: a client that goes on below is taken to use its ids again."""
 
 
 class Pairing:
@@ -70,7 +71,7 @@ class Pairing:
     def pass_ids(self, first: int, count: int) -> bool:
         """Note ``count`` consecutive ids of requests that are paired elsewhere.
 
-        False, and nothing is noted, where one was used before, or there are too many runs to tell.
+        False, and nothing is noted, where one was used before, or may have been.
         """
         return not self._repeats and self._used.add_run(first, count)
 
@@ -193,7 +194,7 @@ class _UsedIds:
         self._limit = 0
 
     def add(self, correlation_id: int) -> bool:
-        """Note an id; tell whether it was used before, or there are too many runs to tell."""
+        """Note an id; tell whether it was used before, or may have been."""
         if correlation_id == self._last + 1 and correlation_id < self._limit:
             self._last = correlation_id
             return False
@@ -207,9 +208,7 @@ class _UsedIds:
         if first == self._last + 1 and first < self._limit:
             if first + count > self._limit:
                 return False
-        elif self._is_free(first, count):
-            self._begin_run(first)
-        else:
+        elif not self._is_free(first, count) or self._begin_run(first):
             return False
         self._last = first + count - 1
         return True
@@ -219,7 +218,7 @@ class _UsedIds:
         self._note_last()
         index = bisect_right(firsts, first)
         limit = firsts[index] if index < len(firsts) else _NO_ID
-        if first + count > limit or len(firsts) >= _MOST_RUNS:
+        if first + count > limit:
             return False
         return index == 0 or first > lasts[index - 1]
 
@@ -239,9 +238,14 @@ class _UsedIds:
             firsts.insert(index, correlation_id)
             lasts.insert(index, correlation_id)
             index += 1
+        if len(firsts) > _MOST_RUNS:
+            if index == 1:
+                return True
+            del firsts[1], lasts[0]
+            index -= 1
         self._last = correlation_id
         self._limit = firsts[index] if index < len(firsts) else _NO_ID
-        return len(firsts) > _MOST_RUNS
+        return False
 
 
 _NO_ID = 1 << 31

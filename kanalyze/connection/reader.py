@@ -35,7 +35,7 @@ from kanalyze.protocol.primitives import read_unsigned_varint
 from kanalyze.protocol.projection import Projection
 from kanalyze.protocol.skim import needed, skim
 from kanalyze.protocol.trace import trace_message
-from kanalyze.protocol.wire import Truncated, WireError
+from kanalyze.protocol.wire import MissingBytes, Truncated, WireError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -634,6 +634,8 @@ def _fills(decode: _Decode | None, frame: Frame, at: int) -> bool:
         return False
     try:
         _, end = _run(decode, frame, at)
+    except MissingBytes:
+        return frame.missing_bytes > 0
     except WireError:
         return False
     return bool(end == frame.length)

@@ -167,6 +167,7 @@ class ConnectionState:
         for direction, writer in zip(self.directions, self.writers(shared), strict=True):
             direction.give_up_all(writer)
             direction.lose_tail(writer)
+            direction.findings.end()
         self.end_writing()
         if self.meter is not None:
             self.meter.drop_timed()

@@ -6,28 +6,51 @@ anything is found.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from operator import ne
+from typing import TYPE_CHECKING, NamedTuple
 
 from kanalyze.model import Anomaly, AnomalyKind
 from kanalyze.net.output import DUPLICATE
 
 if TYPE_CHECKING:
-    from kanalyze.model import TcpConnection
+    from kanalyze.model import Segments, TcpConnection
     from kanalyze.net.notes import Notes
     from kanalyze.net.output import Held, Segment
 
 __all__ = ["Findings"]
 
 
-class Findings:
-    """Of what one end sent; ``index`` is its place in ``connection.endpoints``."""
+class _Cut(NamedTuple):
+    """What a snap length cut off, from a packet on."""
 
-    __slots__ = ("connection", "index", "notes")
+    position: int
+    """In the stream, of the first byte."""
+    missing: int
+    time_ns: int
+    packet: int
+    packets: int
+
+    def and_more(self, missing: int, packets: int) -> _Cut:
+        """Return it with bytes of other packets."""
+        return self._replace(missing=self.missing + missing, packets=self.packets + packets)
+
+
+class Findings:
+    """Of what one end sent; ``index`` is its place in ``connection.endpoints``.
+
+    Of a snap length, which cuts nearly every packet, the first cut is told at once, and all others
+    together at the end.
+    """
+
+    __slots__ = ("_is_cut", "_more_cut", "connection", "index", "notes")
 
     def __init__(self, connection: TcpConnection, index: int, notes: Notes) -> None:
         self.connection = connection
         self.index = index
         self.notes = notes
+        self._is_cut = False
+        """Whether a cut was told."""
+        self._more_cut: _Cut | None = None
 
     def lost(self, position: int, length: int, after: Held) -> None:
         """Count bytes that are missing, up to ``after``."""
@@ -41,9 +64,40 @@ class Findings:
         missing = length - captured
         if not missing:
             return
+        self._count_cut(missing)
+        if not self._is_cut:
+            self._is_cut = True
+            self._tell(AnomalyKind.SNAPPED_BYTES, position + captured, missing, time_ns, packet)
+        elif self._more_cut is None:
+            self._more_cut = _Cut(position + captured, missing, time_ns, packet, 1)
+        else:
+            self._more_cut = self._more_cut.and_more(missing, 1)
+
+    def snapped_run(self, position: int, shared: Segments, first: int, last: int) -> None:
+        """Count as :meth:`snapped` for ``shared[first:last]``, which begin at ``position``."""
+        while first < last and self._more_cut is None:
+            length = shared.length[first]
+            place = shared.time_ns[first], shared.packet[first]
+            self.snapped(position, length, shared.captured[first], *place)
+            position += length
+            first += 1
+        lengths, captured = shared.length[first:last], shared.captured[first:last]
+        missing = sum(lengths) - sum(captured)
+        if missing and self._more_cut is not None:
+            self._count_cut(missing)
+            self._more_cut = self._more_cut.and_more(missing, sum(map(ne, lengths, captured)))
+
+    def end(self) -> None:
+        """Tell what was kept to the end."""
+        cut, self._more_cut = self._more_cut, None
+        if cut is not None:
+            detail = f"in {cut.packets} more packets" if cut.packets > 1 else "in one more packet"
+            place = cut.position, cut.missing, cut.time_ns, cut.packet
+            self._tell(AnomalyKind.SNAPPED_BYTES, *place, detail)
+
+    def _count_cut(self, missing: int) -> None:
         self.connection.snapped_bytes[self.index] += missing
         self.notes.counters.lost_bytes += missing
-        self._tell(AnomalyKind.SNAPPED_BYTES, position + captured, missing, time_ns, packet)
 
     def inconsistent(self, position: int, length: int, segment: Segment) -> None:
         """Say that a segment has other bytes than an earlier one."""
@@ -75,7 +129,13 @@ class Findings:
                 tcp.measures.retransmitted_packets[index] += 1
 
     def _tell(
-        self, kind: AnomalyKind, position: int, length: int, time_ns: int, packet: int
+        self,
+        kind: AnomalyKind,
+        position: int,
+        length: int,
+        time_ns: int,
+        packet: int,
+        detail: str = "",
     ) -> None:
         self.notes.add(
             Anomaly(
@@ -86,5 +146,6 @@ class Findings:
                 direction=self.index,
                 stream_offset=position,
                 length=length,
+                detail=detail,
             )
         )

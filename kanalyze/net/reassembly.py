@@ -454,18 +454,17 @@ def _ends_handshake(group: Group, awaited: int | None) -> bool:
 
 
 def _note_snapped(plain: Group | Run, state: ConnectionState, shared: Segments) -> None:
-    """Say which bytes of payloads that come next the capture cut off, in the order of packets."""
-    places = []
+    """Count what the capture cut off of payloads that come next, in the order of packets."""
+    cuts = []
     for side, direction in zip((plain.lower, plain.higher), state.directions, strict=True):
-        position = direction.position
-        for rank in range(side.first, side.last):
-            places.append((shared.packet[rank], direction, position, rank))
-            position += shared.length[rank]
-    places.sort(key=itemgetter(0))
-    for packet, direction, position, rank in places:
-        direction.findings.snapped(
-            position, shared.length[rank], shared.captured[rank], shared.time_ns[rank], packet
-        )
+        if side.is_snapped:
+            place, position = side.first, direction.position
+            while shared.captured[place] == shared.length[place]:
+                position += shared.length[place]
+                place += 1
+            cuts.append((shared.packet[place], direction.findings, position, place, side.last))
+    for _, findings, position, place, last in sorted(cuts, key=itemgetter(0)):
+        findings.snapped_run(position, shared, place, last)
 
 
 def _no_segments() -> Segments:

@@ -40,6 +40,8 @@ _NO_BYTES = 1 << 62
 _MOST_SMALL_FRAMES = 32
 _NEAR_SEGMENTS = 4
 """A frame that ends so far on is followed segment by segment."""
+_PIECES_AT_ONCE = 64
+"""Of segments that the snap length cut, searched together: of each there is little."""
 _LOOK_AHEAD_SEGMENTS = 64
 """How far a large frame is followed in one step; then twice as far each time."""
 
@@ -54,6 +56,18 @@ class Locate(ABC):
         Bytes before the second index are known to begin no frame; those after it are shown
         again, with what follows them.
         """
+
+    def in_pieces(self, pieces: list[memoryview]) -> tuple[int, int] | None:
+        """Return which is the first piece a frame begins in, and its place there, or None.
+
+        A piece is all that the snap length left of a segment. The frame may go on in what was cut
+        off: no more of it will come.
+        """
+        for number, piece in enumerate(pieces):
+            index, _ = self(piece)
+            if index is not None:
+                return number, index
+        return None
 
     def confirm(self, frame: Frame) -> bool:  # noqa: ARG002 - those who can tell look at it
         """Tell whether a frame that was found before its end was there is one, now that it is."""
@@ -423,6 +437,16 @@ class FrameCutter:
         index, stream_offset = chunk.first, chunk.stream_offset
         lengths = chunk.segments.length
         while index < chunk.last:
+            if search.is_empty:
+                passed, place = self._pass_pieces(chunk.segments, index, chunk.last)
+                stream_offset += sum(lengths[index : index + passed])
+                index += passed
+                if place is not None:
+                    search.add(chunk.segments, index, stream_offset)
+                    found = self._end_search(search, place)
+                    return _with_rest(chunk, index + 1, stream_offset + lengths[index], found)
+                if passed:
+                    continue
             enough = min(max(search.seen + _SEARCH_STEP_BYTES, search.seen * 5 // 4), search.wanted)
             while index < chunk.last and search.size < enough and not search.is_cut:
                 search.add(chunk.segments, index, stream_offset)
@@ -432,25 +456,58 @@ class FrameCutter:
                 break
             found = self._look(search)
             if found:
-                rest = Chunk(stream_offset, chunk.segments, index, chunk.last)
-                return [rest, *found] if index < chunk.last else found
+                return _with_rest(chunk, index, stream_offset, found)
             if search.is_cut:
                 # What comes after a snapped segment does not follow its bytes.
                 self.skipped_bytes += search.clear()
         return []
 
+    def _pass_pieces(self, segments: Segments, first: int, last: int) -> tuple[int, int | None]:
+        """Look for a boundary in segments that the snap length cut, as many as come together.
+
+        Returns how many have none, and the place of the one in the segment after them, if there.
+        """
+        starts, lengths, captured = segments.start, segments.length, segments.captured
+        end = min(last, first + _PIECES_AT_ONCE)
+        index = first
+        pieces = []
+        while index < end and captured[index] < lengths[index]:
+            pieces.append(segments.buffer[starts[index] : starts[index] + captured[index]])
+            index += 1
+        found = self._locate.in_pieces(pieces) if pieces else None
+        if found is not None:
+            index = first + found[0]
+        self.skipped_bytes += sum(lengths[first:index])
+        return index - first, None if found is None else found[1]
+
     def _look(self, search: _Search) -> list[Chunk]:
         """Look for a boundary in what a search holds; return what begins there, if there is one."""
-        index, keep = self._locate(search.view())
+        view = search.view()
+        if search.is_cut:
+            found = self._locate.in_pieces([view])
+            index, keep = (None if found is None else found[1]), 0
+        else:
+            index, keep = self._locate(view)
         if index is None:
             self.skipped_bytes += search.drop(keep)
             search.note_seen()
             return []
+        return self._end_search(search, index)
+
+    def _end_search(self, search: _Search, index: int) -> list[Chunk]:
+        """End a search with a frame at an index; return what begins there."""
         self.skipped_bytes += index
         segments, self._found_at = search.rest(index)
         self._found_until = self._found_at + search.size - index
         self._search = None
         return [Chunk(self._found_at, segments, 0, len(segments.start))]
+
+
+def _with_rest(chunk: Chunk, index: int, stream_offset: int, found: list[Chunk]) -> list[Chunk]:
+    """Return what is left of a chunk from a segment on, and before that what was found."""
+    if index == chunk.last:
+        return found
+    return [Chunk(stream_offset, chunk.segments, index, chunk.last), *found]
 
 
 def _from(chunk: Chunk, index: int, stream_offset: int, begin: int) -> list[Chunk]:
@@ -498,6 +555,11 @@ class _Search:
     def size(self) -> int:
         """How many bytes are held."""
         return len(self._bytes)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is held, and nothing was cut off after it."""
+        return not self._bytes and not self._snapped_bytes
 
     @property
     def offset(self) -> int:

@@ -11,7 +11,14 @@ from kanalyze.render.lines import Line
 from kanalyze.render.nothing import no_kafka_text
 from kanalyze.render.text import shown
 from kanalyze.render.times import moment_text
-from kanalyze.render.units import at_least, bytes_text, count_text, duration_text, percent_text
+from kanalyze.render.units import (
+    at_least,
+    bytes_text,
+    count_text,
+    duration_text,
+    percent_text,
+    records_text,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -145,8 +152,12 @@ def _acknowledged(totals: dict[str, Any]) -> str:
 
 
 def _records(totals: dict[str, Any], which: str, more: str = "") -> str:
-    count = at_least(count_text(totals[f"{which}_records"]), known=totals[f"{which}_records_known"])
-    return f"{count} ({bytes_text(totals[f'{which}_record_bytes'])}{more})"
+    count, known = totals[f"{which}_records"], totals[f"{which}_records_known"]
+    size_bytes = totals[f"{which}_record_bytes"]
+    size = at_least(bytes_text(size_bytes), known=known)
+    if not count and not known:
+        return "a number that is not known" + (f" ({size}{more})" if size_bytes else "")
+    return f"{records_text(count, known=known)} ({size}{more})"
 
 
 def _warnings(summary: dict[str, Any]) -> Iterator[str]:

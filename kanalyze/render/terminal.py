@@ -17,11 +17,11 @@ from kanalyze.render.lines import Line, table_line
 from kanalyze.render.text import MISSING, shown
 from kanalyze.render.times import clock_text
 from kanalyze.render.units import (
-    at_least,
     bytes_text,
     count_text,
     duration_text,
     rate_text,
+    records_text,
 )
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ def _versions(item: _Item) -> str:
 def _records(item: _Item) -> str:
     if item["record_count"] is None:
         return MISSING
-    return at_least(count_text(item["record_count"]), known=item["record_count_known"])
+    return records_text(item["record_count"], known=item["record_count_known"])
 
 
 def _errors(summary: _Item, width: int) -> Iterator[Line]:
@@ -251,7 +251,7 @@ def _topic_name(item: _Item) -> str:
 
 
 def _record_cell(item: _Item, which: str) -> str:
-    return at_least(count_text(item[f"{which}_records"]), known=item[f"{which}_records_known"])
+    return records_text(item[f"{which}_records"], known=item[f"{which}_records_known"])
 
 
 def _acknowledged_cell(item: _Item) -> str:

@@ -16,6 +16,7 @@ __all__ = [
     "duration_text",
     "percent_text",
     "rate_text",
+    "records_text",
 ]
 
 _DECIMAL = ("", "k", "M", "G", "T", "P", "E", "Z")
@@ -68,6 +69,13 @@ def percent_text(share: float) -> str:
 def at_least(text: str, *, known: bool | None) -> str:
     """Return a number's text, marked when it is known to be too low."""
     return text if known or known is None else f"\u2265{text}"
+
+
+def records_text(count: int, *, known: bool | None) -> str:
+    """Return a number of records: ``unknown`` where none could be counted but there were some."""
+    if not count and known is False:
+        return "unknown"
+    return at_least(count_text(count), known=known)
 
 
 def _long_duration(seconds: int) -> str:

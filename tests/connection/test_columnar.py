@@ -280,7 +280,10 @@ def test_of_a_run_that_is_refused_nothing_is_noted(
         assert refused.add(after) == untouched.add(after)
 
 
-def test_ids_scattered_over_too_many_runs_are_not_told() -> None:
-    used = _UsedIds()
-    assert all(used.add_run(10 * number, 3) for number in range(64))
-    assert not used.add_run(10 * 64, 3)
+@pytest.mark.parametrize("first", [10 * 64, 5, -5])
+def test_of_very_many_runs_the_same_is_noted(first: int) -> None:
+    at_once, one_by_one = _UsedIds(), _UsedIds()
+    for begin in (*range(0, 640, 10), first):
+        told = [one_by_one.add(number) for number in range(begin, begin + 3)]
+        assert at_once.add_run(begin, 3) == (not any(told))
+    assert any(told) == (first < 0)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kanalyze.model import AnomalyKind, Endpoint, TcpConnection, TcpMeasures
+from kanalyze.model import AnomalyKind, Endpoint, Segments, TcpConnection, TcpMeasures
 from kanalyze.net.findings import Findings
 from kanalyze.net.notes import Notes
 from kanalyze.net.output import DUPLICATE, Held, Segment
@@ -32,6 +32,22 @@ def test_gaps_and_what_a_snap_length_cut_off_are_counted_apart():
     assert findings.notes.counters.gaps == 1
     told = [(a.kind, a.stream_offset, a.length) for a in findings.notes.take()]
     assert told == [(AnomalyKind.LOST_BYTES, 40, 10), (AnomalyKind.SNAPPED_BYTES, 90, 70)]
+
+
+def test_what_a_snap_length_cut_off_is_told_at_first_and_at_the_end():
+    findings = new_findings()
+    captured = [100, 30, 100, 100, 30, 0]
+    shared = Segments(memoryview(b""), [0] * 6, [100] * 6, captured, [9] * 6, [*range(1, 7)])
+    findings.snapped_run(1000, shared, 0, 3)
+    findings.end()
+    findings.snapped_run(1300, shared, 3, 6)
+    findings.snapped_run(1600, shared, 1, 2)
+    for _ in range(2):
+        findings.end()
+    assert findings.connection.snapped_bytes == [0, 70 + 70 + 100 + 70]
+    told = [(a.packet, a.stream_offset, a.length, a.detail) for a in findings.notes.take()]
+    assert told == [(2, 1130, 70, ""), (5, 1430, 240, "in 3 more packets")]
+    assert findings.notes.counters.anomaly_bytes == {AnomalyKind.SNAPPED_BYTES: 310}
 
 
 def test_what_is_told_has_its_place():

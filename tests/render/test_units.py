@@ -11,6 +11,7 @@ from kanalyze.render.units import (
     duration_text,
     percent_text,
     rate_text,
+    records_text,
 )
 
 
@@ -83,3 +84,10 @@ def test_a_number_that_is_too_low_is_marked():
     assert at_least("5", known=True) == "5"
     assert at_least("5", known=None) == "5"
     assert at_least("5", known=False) == "\u22655"
+
+
+def test_a_number_of_records_that_nobody_could_count_is_no_zero():
+    assert records_text(0, known=True) == "0"
+    assert records_text(0, known=None) == "0"
+    assert records_text(0, known=False) == "unknown"
+    assert records_text(1234, known=False) == "\u22651,234"
