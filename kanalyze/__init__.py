@@ -9,6 +9,7 @@ The names below are all there is to the library; each is loaded when it is first
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.version import __version__
@@ -48,6 +49,11 @@ _HOMES = {
     "report": "kanalyze.library",
     "requests": "kanalyze.library",
 }
+
+if os.environ.get("KANALYZE_PURE") == "1":  # compiled.is_pure_wanted, not loaded for nothing
+    from kanalyze.compiled import prefer_sources
+
+    prefer_sources()
 
 
 def __getattr__(name: str) -> Any:

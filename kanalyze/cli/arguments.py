@@ -11,6 +11,7 @@ import argparse
 import kanalyze
 from kanalyze.analysis.sizes import parse_size
 from kanalyze.cli.hints import HintingParser
+from kanalyze.compiled import is_compiled
 from kanalyze.errors import UsageError
 
 __all__ = ["parser"]
@@ -126,7 +127,9 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    made.add_argument("--version", action="version", version=f"kanalyze {kanalyze.__version__}")
+    kind = "compiled" if is_compiled() else "not compiled"
+    version = f"kanalyze {kanalyze.__version__} ({kind})"
+    made.add_argument("--version", action="version", version=version)
     commands = made.add_subparsers(dest="command", metavar="COMMAND", required=True)
     _add_report(commands)
     _add_requests(commands)

@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, TextIO
 
 from kanalyze.cli.arguments import parser
+from kanalyze.compiled import is_compiled, is_pure_wanted
 from kanalyze.errors import KanalyzeError
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ def main(argv: Sequence[str]) -> int:
     sys.stdout = _tolerant(sys.stdout)
     sys.stderr = _tolerant(sys.stderr)
     arguments = parser().parse_args(argv)
+    if not is_compiled() and not is_pure_wanted():
+        tell("not compiled: it will run slowly (installed where it can be compiled, it is faster)")
     try:
         _run_command(arguments)
         sys.stdout.flush()

@@ -581,12 +581,7 @@ def _run(decode: _Decode, frame: Frame, at: int) -> tuple[Any, int]:
     view = frame.whole()
     if view is not None:
         return decode(view, at, 0, None)
-    while True:
-        try:
-            return decode(frame.window(at), 0, at, frame)
-        except Truncated:
-            if not frame.widen():
-                raise
+    return decode(frame.window(at), 0, at, frame)
 
 
 def _response_body_at(view: memoryview, header_version: int) -> int:

@@ -318,13 +318,6 @@ class Frame:
         """Let :meth:`window` join no more than so much."""
         self._window_bytes = most_bytes
 
-    def widen(self) -> bool:
-        """Let :meth:`window` join eight times as much; False when it joined all there was."""
-        if self._window_bytes >= self.length:
-            return False
-        self._window_bytes *= 8
-        return True
-
     def window(self, at: int) -> memoryview:
         """Return the bytes from ``at`` on that lie together (see ``wire.Source``).
 

@@ -11,9 +11,10 @@ kept.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, TypeAlias
 
-from kanalyze.protocol.wire import MissingBytes, Truncated, WireError
+from kanalyze.protocol.wire import MissingBytes, WireError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,15 +39,8 @@ def skim(frame: Frame, at: int, decode: Callable[..., tuple[Any, int]]) -> tuple
     """
     reads = _Reads(frame)
     reads.note(0, min(_HEAD_BYTES, frame.length))
-    while True:
-        try:
-            decode(reads.window(at), 0, at, reads)
-        except Truncated:
-            if reads.goes_on():
-                continue
-        except WireError:
-            pass
-        break
+    with suppress(WireError):
+        decode(reads.window(at), 0, at, reads)
     ranges = reads.ranges()
     frame.keep_only(ranges, reads.stuck_at)
     return ranges, reads.stuck_at
@@ -55,22 +49,17 @@ def skim(frame: Frame, at: int, decode: Callable[..., tuple[Any, int]]) -> tuple
 def needed(frame: Frame, at: int, decode: Callable[..., tuple[Any, int]]) -> Ranges | None:
     """Return which bytes of a whole frame ``decode``, from ``at`` on, asks for.
 
-    All before ``at`` are among them. None where the frame cannot be read. Windows are small at
-    first: what lies in one is needed as a whole, for there is no telling what of it is read.
+    All before ``at`` are among them. None where the frame cannot be read. Windows are small: what
+    lies in one is needed as a whole, for there is no telling what of it is read.
     """
     frame.narrow(_NARROW_BYTES)
     reads = _Reads(frame)
-    while True:
-        reads.begin(at)
-        try:
-            decode(reads.window(at), 0, at, reads)
-        except Truncated:
-            if frame.widen():
-                continue
-            return None
-        except WireError:
-            return None
-        return reads.ranges()
+    reads.note(0, at)
+    try:
+        decode(reads.window(at), 0, at, reads)
+    except WireError:
+        return None
+    return reads.ranges()
 
 
 _NARROW_BYTES = 192
@@ -83,10 +72,13 @@ class _Reads:
     def __init__(self, frame: Frame) -> None:
         self._frame = frame
         self._ranges: list[tuple[int, int]] = []
-        self._end = frame.received
-        self._touches_end = False
-        self.stuck_at = self._end
+        self.stuck_at = frame.received
         """The first place that was asked for and is not there."""
+
+    @property
+    def length(self) -> int:
+        """Bytes of the frame with its size prefix: see :class:`~kanalyze.protocol.wire.Source`."""
+        return self._frame.length
 
     def window(self, at: int) -> memoryview:
         """Return bytes from ``at`` on: see :class:`~kanalyze.protocol.wire.Source`."""
@@ -108,18 +100,9 @@ class _Reads:
         self.note(at, at + length)
         return found
 
-    def begin(self, at: int) -> None:
-        """Forget what was noted, but that all before ``at`` is needed."""
-        self._ranges = [(0, at)]
-
     def note(self, begin: int, end: int) -> None:
         """Note a range that is needed."""
         self._ranges.append((begin, end))
-        self._touches_end = self._touches_end or end >= self._end
-
-    def goes_on(self) -> bool:
-        """Let windows be larger; false when the last one ended where the frame does so far."""
-        return not self._touches_end and self._frame.widen()
 
     def ranges(self) -> Ranges:
         """Return what is needed."""

@@ -35,6 +35,11 @@ class Source(Protocol):
     Positions count from the first byte of the frame's size prefix.
     """
 
+    @property
+    def length(self) -> int:
+        """Bytes of the frame with its size prefix, there or not."""
+        ...
+
     def window(self, at: int) -> memoryview:
         """Return bytes from position ``at`` on, as many as lie together.
 

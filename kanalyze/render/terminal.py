@@ -255,7 +255,7 @@ def _record_cell(item: _Item, which: str) -> str:
 
 
 def _acknowledged_cell(item: _Item) -> str:
-    return at_least(count_text(item["acknowledged_records"]), known=item["produced_records_known"])
+    return records_text(item["acknowledged_records"], known=item["produced_records_known"])
 
 
 def _groups(summary: _Item, width: int) -> Iterator[Line]:

@@ -34,7 +34,7 @@ def test_the_version_is_the_package_s(capsys):
     with pytest.raises(SystemExit) as caught:
         main(["--version"])
     assert caught.value.code == 0
-    assert capsys.readouterr().out == f"kanalyze {kanalyze.__version__}\n"
+    assert capsys.readouterr().out == f"kanalyze {kanalyze.__version__} (compiled)\n"
 
 
 def test_a_capture_that_cannot_be_read_is_one_line_and_2(fake, capsys):

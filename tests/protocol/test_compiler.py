@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import struct
-import time
+import tracemalloc
+from contextlib import contextmanager
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,6 @@ from kanalyze.protocol.records import RecordsSummary
 from kanalyze.protocol.reference import read_message
 from kanalyze.protocol.wire import Malformed, MissingBytes, Truncated, WireError
 from tests.support.batches import batch
-from tests.support.effort import took_soon
 from tests.support.messages import (
     Generator,
     Writer,
@@ -27,6 +27,8 @@ from tests.support.messages import (
 from tests.support.sources import PiecesSource
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from kanalyze.protocol.catalog import Catalog
     from kanalyze.protocol.compiler import Decoder
     from kanalyze.protocol.language import Message
@@ -309,14 +311,7 @@ def test_a_decoder_is_made_once(catalog: Catalog) -> None:
     assert decoders.get(0, "request", 9, Projection.of("Acks")) is not one
 
 
-def test_versions_that_are_read_alike_share_a_decoder(catalog: Catalog) -> None:
-    decoders = Decoders(catalog)
-    one = decoders.get(0, "request", 3, Projection.of("Acks"))
-    assert decoders.get(0, "request", 4, Projection.of("Acks")) is one
-
-
-def test_fields_of_one_size_and_of_other_types_do_not_share_a_decoder(catalog: Catalog) -> None:
-    """The source of both is the same but for what is unpacked."""
+def test_decoders_of_one_table_of_programs_do_not_disturb_each_other(catalog: Catalog) -> None:
     decoders = Decoders(catalog)
     number = decoders.get(26, "response", 5, Projection.of("ThrottleTimeMs"))
     uuid = decoders.get(71, "request", 0, Projection.of("ClientInstanceId"))
@@ -421,6 +416,17 @@ def hostile_bodies() -> list[tuple[int, str, int, bytes]]:
     ]
 
 
+@contextmanager
+def at_most_bytes(limit: int) -> Iterator[None]:
+    """Refuse what takes more memory than ``limit`` at any time."""
+    tracemalloc.start()
+    try:
+        yield
+        assert tracemalloc.get_traced_memory()[1] < limit
+    finally:
+        tracemalloc.stop()
+
+
 @pytest.mark.parametrize(("key", "kind", "version", "body"), hostile_bodies())
 def test_counts_and_lengths_that_lie_cost_nothing(
     catalog: Catalog, key: int, kind: Any, version: int, body: bytes
@@ -430,10 +436,8 @@ def test_counts_and_lengths_that_lie_cost_nothing(
     for projection in (Projection.ALL, Projection.of(), some):
         decode = compile_decoder(message, version, projection)
         for source in (None, PiecesSource(body, (0, len(body)))):
-            start = time.process_time()
-            with pytest.raises(WireError):
+            with at_most_bytes(64 * 1024), pytest.raises(WireError):
                 decode(body, 0, 0, source)
-            assert took_soon(time.process_time() - start, 0.5)
 
 
 def test_many_elements_of_no_bytes_are_refused() -> None:
@@ -492,13 +496,13 @@ def test_unwanted_records_need_not_be_there(catalog: Catalog, version: int) -> N
     assert decode(source.window(8), 0, 8, source) == ((), len(frame))
 
 
-def test_a_frame_that_ends_with_records_ends_with_an_empty_window(catalog: Catalog) -> None:
+def test_a_frame_that_ends_with_records_asks_for_nothing_behind_them(catalog: Catalog) -> None:
     # Before version 12 the records of the last partition are the last bytes of the frame.
     frame, held, decode = sparse_fetch(catalog, 11)
     assert held[-1] == (len(frame), len(frame))
     source = PiecesSource(frame, *held)
     assert decode(source.window(8), 0, 8, source)[1] == len(frame)
-    assert source.windows[-1] == len(frame)
+    assert len(frame) not in source.windows
 
 
 def test_a_hole_where_the_decoder_must_read_is_missing_bytes(catalog: Catalog) -> None:
@@ -508,11 +512,11 @@ def test_a_hole_where_the_decoder_must_read_is_missing_bytes(catalog: Catalog) -
         decode(source.window(8), 0, 8, source)
 
 
-def test_a_field_over_the_end_of_the_window_asks_for_a_larger_one(catalog: Catalog) -> None:
+def test_a_field_may_lie_over_the_end_of_a_window(catalog: Catalog) -> None:
     frame, _, decode = sparse_fetch(catalog, 11)
-    source = PiecesSource(frame, (0, 15), (15, len(frame)))
-    with pytest.raises(Truncated):
-        decode(source.window(8), 0, 8, source)
+    for cut in range(9, len(frame)):
+        source = PiecesSource(frame, (0, cut), (cut, len(frame)))
+        assert decode(source.window(8), 0, 8, source) == decode(frame, 8, 0, None)
 
 
 def test_a_count_may_ask_for_more_than_the_window_but_not_than_the_frame(

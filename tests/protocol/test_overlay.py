@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kanalyze.protocol.compiler import compile_decoder, decoder_source
+from kanalyze.protocol.compiler import compile_decoder, program_of
 from kanalyze.protocol.loader import load_messages
 from kanalyze.protocol.overlay import Conflict, overlay
 from kanalyze.protocol.projection import Projection
@@ -78,11 +78,11 @@ def test_a_definition_laid_over_itself_is_itself(catalog: Catalog) -> None:
     for built_in in {one.name: one for one, _ in every_message(catalog)}.values():
         both = overlay(built_in, built_in)
         for version in built_in.valid_versions.each():
-            assert compile_text(both, version) == compile_text(built_in, version)
+            assert words_of(both, version) == words_of(built_in, version)
 
 
-def compile_text(definition: Message, version: int) -> str:
-    return decoder_source(definition, version, Projection.ALL)
+def words_of(definition: Message, version: int) -> list[int]:
+    return program_of(definition, version, Projection.ALL).words
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,10 @@ class PiecesSource:
         self.windows: list[int] = []
         """Positions that were asked for."""
 
+    @property
+    def length(self) -> int:
+        return self._length
+
     def window(self, at: int) -> memoryview:
         self.windows.append(at)
         if at > self._length:

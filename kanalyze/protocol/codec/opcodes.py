@@ -1,0 +1,117 @@
+"""The instructions of the decoding machine, and the layout of what it writes.
+
+In: nothing. Out: numbers. The compiled machine has the same numbers as C constants in
+``machine.pxd``; a test holds the two together. This module must not know how they are carried out.
+
+An instruction is an opcode and its operands, each an int32. ``FLAGS`` is a sum of the flags below.
+
+=============  ===========================  ======================================================
+opcode         operands                     what is read, and what is put on the tape
+=============  ===========================  ======================================================
+END                                         nothing: the message is over
+SKIP           bytes                        so many bytes, without a look
+INT8 ... INT64                              a number; one cell (FLOAT64 is read by INT64)
+UUID                                        16 bytes; two cells, the higher half first
+TEXT           FLAGS                        a length and as many bytes (strings, bytes, raw
+                                            records); two cells: index in the arena, and length
+RECORDS        FLAGS                        a length and record batches; :data:`RECORDS_CELLS` cells
+ARRAY          FLAGS, least element bytes,  a count, then as many elements by what comes up to
+               address behind               LOOP; one cell, the count
+ELEMENTS       FLAGS, element bytes         a count and as many elements, without a look
+LOOP           address of the first         nothing: the next element, or what comes next
+NULLABLE       FLAGS, address behind        the byte that says whether a struct is there; one cell
+TAGS           FLAGS, n, n times tag and    a section of tagged fields; one cell, the number of
+               address                      those put on the tape, each begun by its tag
+NEXT_TAG                                    (at address 1 of every table) the next tagged field
+TAG_END                                     nothing: a tagged field has to end here
+JUMP           address                      nothing: goes on elsewhere
+=============  ===========================  ======================================================
+
+What is null has the cell -1 in place of its length, count or marker, and no other cells.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "ARRAY",
+    "COMPACT",
+    "CONTROL",
+    "ELEMENTS",
+    "END",
+    "HIDDEN_COUNT",
+    "INT8",
+    "INT16",
+    "INT32",
+    "INT64",
+    "JUMP",
+    "KEEP_UNKNOWN",
+    "LOOP",
+    "MALFORMED_RECORDS",
+    "MISSING_RECORDS",
+    "NEXT_TAG",
+    "NEXT_TAG_ADDRESS",
+    "NULLABLE",
+    "NULLS",
+    "RECORDS",
+    "RECORDS_CELLS",
+    "SKIP",
+    "TAGS",
+    "TAG_END",
+    "TEXT",
+    "TRUNCATED_RECORDS",
+    "UINT8",
+    "UINT16",
+    "UINT32",
+    "UUID",
+    "WANTED",
+    "WIDE",
+]
+
+END = 0
+NEXT_TAG = 1
+SKIP = 2
+INT8 = 3
+UINT8 = 4
+INT16 = 5
+UINT16 = 6
+INT32 = 7
+UINT32 = 8
+INT64 = 9
+UUID = 10
+TEXT = 11
+RECORDS = 12
+ARRAY = 13
+ELEMENTS = 14
+LOOP = 15
+NULLABLE = 16
+TAGS = 17
+TAG_END = 18
+JUMP = 19
+
+NULLS = 1
+"""Flag: null is allowed."""
+COMPACT = 2
+"""Flag: the length or count is an unsigned varint, one above what it says; 0 is null."""
+WIDE = 4
+"""Flag, without COMPACT: the length is an int32, not an int16."""
+WANTED = 8
+"""Flag: it is put on the tape."""
+KEEP_UNKNOWN = 16
+"""Flag of TAGS: tagged fields that have no address are put on the tape as TEXT is."""
+
+NEXT_TAG_ADDRESS = 1
+
+RECORDS_CELLS = 8
+"""Cells of a records field: bytes, records, base offset, codecs (a bit each), batches, first and
+highest timestamp in ms, and a sum of the following."""
+
+CONTROL = 1
+"""A whole batch is a control batch."""
+TRUNCATED_RECORDS = 2
+"""The last batch is cut off."""
+MALFORMED_RECORDS = 4
+"""A header contradicts the format."""
+MISSING_RECORDS = 8
+"""The capture does not hold a header."""
+HIDDEN_COUNT = 16
+"""A compressed message set hides how many records there are."""

@@ -1,0 +1,91 @@
+# The C types of values.py.
+cimport cython
+
+from kanalyze.protocol.codec.machine cimport (
+    CONTROL, HIDDEN_COUNT, MALFORMED_RECORDS, MISSING_RECORDS, Machine, RECORDS_CELLS, TRUNCATED_RECORDS,
+)
+
+cdef enum:
+    AS_NUMBER = 0
+    AS_BOOL = 1
+    AS_FLOAT = 2
+    AS_UUID = 3
+    AS_TEXT = 4
+    AS_BYTES = 5
+    AS_RECORDS = 6
+    AS_ARRAY = 7
+    AS_TUPLE = 8
+    AS_DICT = 9
+    AS_NULLABLE = 10
+
+
+cdef class Shape:
+    cdef readonly int kind
+    cdef readonly Shape inner
+    cdef readonly list places
+    cdef readonly list shapes
+    cdef readonly list defaults
+    cdef bint has_lists
+    cdef readonly dict tags
+    cdef readonly object unknown
+
+
+cdef class TapeReader:
+    cdef Machine machine
+    cdef long long at
+    cdef bytes text
+    cdef long long[::1] tape
+    cdef bytearray uuid
+    cdef unsigned char[::1] sixteen
+
+    @cython.locals(machine=Machine)
+    cpdef value(self, Shape shape)
+    @cython.locals(
+        kind=cython.int,
+        size=cython.longlong,
+        begin=cython.longlong,
+        inner=Shape,
+        values=list,
+        _i=cython.longlong,
+    )
+    cdef object _value(self, Shape shape)
+    cdef long long _cell(self) except? -7
+    @cython.locals(half=cython.int, i=cython.int, rest=cython.longlong)
+    cdef bytes _uuid(self)
+    @cython.locals(
+        index=cython.Py_ssize_t,
+        places=list,
+        shapes=list,
+        values=list,
+        inner=Shape,
+        count=cython.longlong,
+        _i=cython.longlong,
+    )
+    cdef tuple _tuple(self, Shape shape)
+    @cython.locals(
+        index=cython.Py_ssize_t,
+        places=list,
+        shapes=list,
+        values=dict,
+        tag=cython.longlong,
+        size=cython.longlong,
+        begin=cython.longlong,
+        count=cython.longlong,
+        _i=cython.longlong,
+    )
+    cdef dict _dict(self, Shape shape)
+    @cython.locals(
+        at=cython.longlong,
+        size=cython.longlong,
+        flags=cython.longlong,
+        tape="long long[::1]",
+        hidden=cython.longlong,
+        batches=cython.longlong,
+    )
+    cdef object _records(self)
+
+
+cdef Shape _inner(Shape shape)
+cdef object _known_time(long long time_ms)
+cdef object _codec(object seen)
+cdef object _float(object bits)

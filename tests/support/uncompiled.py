@@ -1,0 +1,45 @@
+"""The compiled modules, uncompiled: a second set of them beside the first."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import kanalyze
+from kanalyze.compiled import prefer_sources
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import ModuleType
+
+ROOT = Path(kanalyze.__file__).parent
+
+
+def compiled_modules() -> list[str]:
+    """Name the modules that have their C types beside them."""
+    return [
+        ".".join(("kanalyze", *path.relative_to(ROOT).with_suffix("").parts))
+        for path in sorted(ROOT.rglob("*.pxd"))
+    ]
+
+
+@contextmanager
+def uncompiled(*besides: str) -> Iterator[dict[str, ModuleType]]:
+    """Import the compiled modules uncompiled, and ``besides`` anew; give them by name.
+
+    Who imports them meanwhile gets these; afterwards everything is as before.
+    """
+    names = [*compiled_modules(), *besides]
+    before = {name: sys.modules.pop(name) for name in names if name in sys.modules}
+    finders = list(sys.meta_path)
+    prefer_sources()
+    try:
+        yield {name: importlib.import_module(name) for name in names}
+    finally:
+        sys.meta_path[:] = finders
+        for name in names:
+            sys.modules.pop(name, None)
+        sys.modules.update(before)
