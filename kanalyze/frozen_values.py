@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from kanalyze.connection.kafka import KafkaConnection
+from kanalyze.frozen_depth import check_depth
 from kanalyze.net.closed_pairs import ClosedPairs, _Closed
 
 if TYPE_CHECKING:
@@ -123,6 +124,7 @@ def from_bytes(data: bytes, shared: Mapping[str, Any]) -> Any:
     """
     try:
         with _no_collection():
+            check_depth(data)
             value, links = _Unpickler(io.BytesIO(data)).load()
         for owner, name, part in links:
             _FILL(owner, {name: shared[part]})

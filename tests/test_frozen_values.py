@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import pickle
+import subprocess
+import sys
 from array import array
 from collections import OrderedDict, deque
+from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +24,6 @@ from kanalyze.protocol.kafka07 import RequestType
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 TCP = TcpConnection(1, (Endpoint("10.0.0.1", 1), Endpoint("::2", 2)), 1, None, 10, 20)
 
@@ -231,3 +233,85 @@ def test_cut_and_changed_bytes_raise_nothing_else() -> None:
             from_bytes(bytes(changed), {})
         except BadBytesError:
             continue
+
+
+DEEP = """
+import sys
+from kanalyze.frozen_values import BadBytesError, from_bytes
+try:
+    from_bytes(sys.stdin.buffer.read(), {})
+except BadBytesError as error:
+    print(error)
+"""
+
+
+def read_elsewhere(data: bytes) -> tuple[int, str]:
+    """What becomes of a process that reads bytes."""
+    done = subprocess.run(
+        [sys.executable, "-c", DEEP],
+        input=data,
+        capture_output=True,
+        env={**os.environ, "PYTHONPATH": str(Path(frozen_values.__file__).parents[1])},
+        check=False,
+        timeout=60,
+    )
+    return done.returncode, done.stdout.decode()
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        b")" + b"\x85" * 1_000_000,
+        b")" + b"\x94\x85" * 300_000,
+        b"(" * 300_000 + b")" + b"t" * 300_000,
+        # By number, each made of the one before.
+        b")\x94" + b"".join(b"j" + n.to_bytes(4, "little") + b"\x85\x94" for n in range(300_000)),
+        # With names: Endpoint(ip, port).
+        b")" + b"".join(b"N\x86" + b"\x94" for _ in range(300_000)),
+    ],
+    ids=["alone", "remembered", "marked", "by number", "in pairs"],
+)
+def test_tuples_that_nest_deeply_end_nothing(key: bytes) -> None:
+    status, told = read_elsewhere(b"\x80\x05}" + key + b"Ns]\x86.")
+    assert status == 0
+    assert "deep" in told
+
+
+def test_tuples_with_names_that_nest_deeply_end_nothing() -> None:
+    begin = MAKE + text("model.Endpoint")
+    key = begin * 200_000 + b"N" + b"N\x86\x86R" * 200_000
+    status, told = read_elsewhere(b"\x80\x05}" + key + b"Ns]\x86.")
+    assert status == 0
+    assert "deep" in told
+
+
+@pytest.mark.parametrize("level", [b"]", b"}"])
+def test_what_else_nests_deeply_ends_nothing_either(level: bytes) -> None:
+    end = b"a" if level == b"]" else b"s"
+    inner = level + (b"N" if level == b"}" else b"")
+    status, told = read_elsewhere(b"\x80\x05" + inner * 300_000 + b"N" + end * 300_000 + b"]\x86.")
+    assert (status, told) == (0, "")
+
+
+def test_few_levels_are_read_and_many_values_too() -> None:
+    value: Any = ()
+    for _ in range(60):
+        value = (value, 1)
+    assert again({value: [value]}) == {value: [value]}
+    many = [(Endpoint("10.0.0.1", port), {(port, (1, 2)): deque([port])}) for port in range(5_000)]
+    assert again(many) == many
+    with pytest.raises(BadBytesError, match="deep"):
+        from_bytes(to_bytes([many, _nested(70)], {}), {})
+    assert again(OrderedDict([((1, 2), frozenset({(1, 2)}))]))
+
+
+def _nested(count: int) -> tuple[Any, ...]:
+    return (_nested(count - 1),) if count else ()
+
+
+def test_opcodes_that_nobody_writes_are_refused() -> None:
+    many = b"(" + b")0" * 10 + b"N\x850" * 5_000 + b"1"
+    assert from_bytes(b"\x80\x04" + many + b"N]\x86.", {}) is None
+    for opcode in (b"I1\n", b"2", b"d", b"l", b"Q", b"\x97", b"P1\n", b"}q\x00"):
+        with pytest.raises(BadBytesError):
+            from_bytes(b"\x80\x04" + many + opcode + b"N]\x86.", {})
