@@ -37,6 +37,7 @@ cdef enum:
     MALFORMED_RECORDS = 4
     MISSING_RECORDS = 8
     HIDDEN_COUNT = 16
+    HIDDEN_FIRST = 32
 
 cdef enum:
     RUNNING = 0

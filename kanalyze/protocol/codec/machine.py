@@ -32,6 +32,7 @@ if not cython.compiled:
         ELEMENTS,
         END,
         HIDDEN_COUNT,
+        HIDDEN_FIRST,
         INT8,
         INT16,
         INT32,
@@ -613,6 +614,8 @@ class Machine:
         at = self.records_at
         attributes = data[pos + 17]
         time = int64_at(data, pos + MESSAGE_HEAD_BYTES) if magic else NO_TIMESTAMP
+        if attributes & CODEC_BITS and self.tape[at + 4] == 0:
+            self.tape[at + 7] |= HIDDEN_FIRST
         self._whole(int64_at(data, pos), attributes & CODEC_BITS, time, time)
         if attributes & CODEC_BITS:
             self.tape[at + 7] |= HIDDEN_COUNT

@@ -39,6 +39,7 @@ __all__ = [
     "ELEMENTS",
     "END",
     "HIDDEN_COUNT",
+    "HIDDEN_FIRST",
     "INT8",
     "INT16",
     "INT32",
@@ -115,3 +116,5 @@ MISSING_RECORDS = 8
 """The capture does not hold a header."""
 HIDDEN_COUNT = 16
 """A compressed message set hides how many records there are."""
+HIDDEN_FIRST = 32
+"""The first message is such a set: the offset is that of the last record inside."""

@@ -2,7 +2,14 @@
 cimport cython
 
 from kanalyze.protocol.codec.machine cimport (
-    CONTROL, HIDDEN_COUNT, MALFORMED_RECORDS, MISSING_RECORDS, Machine, RECORDS_CELLS, TRUNCATED_RECORDS,
+    CONTROL,
+    HIDDEN_COUNT,
+    HIDDEN_FIRST,
+    MALFORMED_RECORDS,
+    MISSING_RECORDS,
+    Machine,
+    RECORDS_CELLS,
+    TRUNCATED_RECORDS,
 )
 
 cdef enum:
@@ -81,6 +88,7 @@ cdef class TapeReader:
         tape="long long[::1]",
         hidden=cython.longlong,
         batches=cython.longlong,
+        is_last=cython.bint,
     )
     cdef object _records(self)
 

@@ -21,6 +21,7 @@ if not cython.compiled:
     from kanalyze.protocol.codec.opcodes import (
         CONTROL,
         HIDDEN_COUNT,
+        HIDDEN_FIRST,
         MALFORMED_RECORDS,
         MISSING_RECORDS,
         RECORDS_CELLS,
@@ -205,12 +206,14 @@ class TapeReader:
         self.at = at + RECORDS_CELLS
         hidden = flags & (HIDDEN_COUNT | MISSING_RECORDS)
         batches = tape[at + 4]
+        offset = tape[at + 2] if batches else None
+        is_last = flags & HIDDEN_FIRST != 0
         return _new(
             RecordsSummary,
             (
                 size,
                 None if hidden else tape[at + 1],
-                tape[at + 2] if batches else None,
+                None if is_last else offset,
                 _codec(tape[at + 3]),
                 batches,
                 _known_time(tape[at + 5]),
@@ -219,6 +222,7 @@ class TapeReader:
                 flags & TRUNCATED_RECORDS != 0,
                 flags & MALFORMED_RECORDS != 0,
                 flags & MISSING_RECORDS != 0,
+                offset if is_last else None,
             ),
         )
 

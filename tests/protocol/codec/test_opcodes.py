@@ -52,7 +52,7 @@ def test_every_opcode_has_a_line_in_the_table() -> None:
     table = (opcodes.__doc__ or "").replace("INT8 ... INT64", "INT8 INT16 INT32 INT64")
     codes = opcodes.__all__
     flags = ("NULLS", "COMPACT", "WIDE", "WANTED", "KEEP_UNKNOWN")
-    flags += ("CONTROL", "HIDDEN_COUNT", "MALFORMED_RECORDS", "MISSING_RECORDS")
+    flags += ("CONTROL", "HIDDEN_COUNT", "HIDDEN_FIRST", "MALFORMED_RECORDS", "MISSING_RECORDS")
     flags += ("TRUNCATED_RECORDS", "RECORDS_CELLS", "NEXT_TAG_ADDRESS")
     for name in codes:
         if name not in flags and not name.startswith("UINT"):
