@@ -60,12 +60,11 @@ records of a fetch whose response is not in the capture are none.
 from __future__ import annotations
 
 from collections import Counter
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kanalyze.analysis.block import columns_of_rows
+from kanalyze.analysis.block import bytes_of_row, columns_of_rows
 from kanalyze.analysis.grouping import Groups, key_of, value_at
 from kanalyze.analysis.keyed import Key, Keyed
 from kanalyze.analysis.measures import MEASURED_COLUMNS, Measures, rows_of_items
@@ -102,8 +101,9 @@ KEY_LIMIT = 10_000
 
 _STATUSES = ("ok", "error", "one_way", "unanswered", "orphan_response", "malformed")
 
-_ROWS_AT_ONCE = 2048
-"""Rows that are objects are held back until there are so many: a sum of few takes as long."""
+_BYTES_AT_ONCE = 8 << 20
+"""Rows that are objects are held back until they take so much, which some thousands do: a sum of
+few takes as long."""
 
 
 class Statistics:
@@ -121,13 +121,14 @@ class Statistics:
         self._produced = RecordTotals()
         self._fetched = RecordTotals()
         self._held: list[Row] = []
+        self._held_bytes = 0
 
     def add(self, rows: Iterable[Row]) -> None:
         """Add rows, in any order; OverflowError for a number beyond int64 comes now or later."""
-        more = iter(rows)
-        while some := list(islice(more, _ROWS_AT_ONCE)):
-            self._held += some
-            if len(self._held) >= _ROWS_AT_ONCE:
+        for row in rows:
+            self._held.append(row)
+            self._held_bytes += bytes_of_row(row)
+            if self._held_bytes >= _BYTES_AT_ONCE:
                 self._add_held()
 
     def add_batch(self, batch: RowBatch) -> None:
@@ -185,7 +186,7 @@ class Statistics:
         }
 
     def _add_held(self) -> None:
-        held, self._held = self._held, []
+        held, self._held, self._held_bytes = self._held, [], 0
         if held:
             columns = columns_of_rows(held, MEASURED_COLUMNS)
             self._add(Measures(columns), lambda numbers: [held[number] for number in numbers])
