@@ -67,6 +67,8 @@ class Rows(Generic[RowT]):
         self._batches = batches
         self.columns = columns
         self.quality: CaptureQuality | None = None
+        self.conditions: dict[str, Any] = {}
+        """By what rows are filtered, known as :attr:`quality` is."""
 
     def __iter__(self) -> Iterator[RowT]:
         """Give the rows one by one; raises CaptureError where an input is no capture."""
@@ -77,7 +79,7 @@ class Rows(Generic[RowT]):
         """Give the rows in lists, as they are found."""
         analysis = self._analysis()
         yield from self._batches(analysis)
-        self.quality = analysis.quality
+        self.quality, self.conditions = analysis.quality, analysis.row_filter.conditions
 
     def to_arrow(self) -> pa.Table:
         """Return all rows as an Arrow table."""
@@ -128,7 +130,8 @@ def requests(
         slower_than: only rows with a latency above it, such as ``"10ms"``.
         since: only requests from that time on, ISO 8601 or Unix seconds.
         until: only requests before that time.
-        port: ends with one of these TCP ports are taken for brokers.
+        port: the TCP ports of brokers; ends with one of them are also taken for brokers whatever
+            their bytes look like.
         topic_ids: a file with names of topics by id, for those that the captures tell none; see
             :func:`read_topic_ids`.
         definitions: a folder of message definitions to add to the built-in ones; see
@@ -144,7 +147,7 @@ def requests(
     """
     if jobs < 1:
         raise UsageError(f"not a number of jobs: {jobs}")
-    brokers = _texts(broker)
+    brokers, port = _texts(broker), tuple(port)
     catalog = None if definitions is None else Catalog(definitions)
     row_filter = make_filter(
         catalog,
@@ -152,6 +155,7 @@ def requests(
         client_ids=_texts(client_id),
         client_ips=_texts(client_ip),
         brokers=brokers,
+        ports=port,
         topics=_texts(topic),
         groups=_texts(group),
         errors_only=errors,
@@ -182,12 +186,13 @@ def connections(
     Raises:
         UsageError: a filter makes no sense.
     """
-    brokers = _texts(broker)
+    brokers, port = _texts(broker), tuple(port)
     row_filter = make_filter(
         None,
         client_ids=_texts(client_id),
         client_ips=_texts(client_ip),
         brokers=brokers,
+        ports=port,
         since=since,
         until=until,
     )
@@ -213,9 +218,9 @@ def anomalies(
     Raises:
         UsageError: a filter makes no sense.
     """
-    brokers = _texts(broker)
+    brokers, port = _texts(broker), tuple(port)
     row_filter = make_filter(
-        None, client_ips=_texts(client_ip), brokers=brokers, since=since, until=until
+        None, client_ips=_texts(client_ip), brokers=brokers, ports=port, since=since, until=until
     )
     make = _analysis(captures, row_filter, port, brokers, max_memory_bytes)
     from kanalyze.analysis.anomalies import ANOMALY_COLUMNS  # a table of its own
@@ -255,7 +260,7 @@ def report(*captures: CaptureInput, **filters: Any) -> dict[str, Any]:
         statistics.add(rows)
     if found.quality is None:
         raise RuntimeError("the captures were not read to their end")
-    return statistics.summary(found.quality)
+    return statistics.summary(found.quality, found.conditions)
 
 
 def make_filter(catalog: Catalog | None = None, **conditions: Any) -> RowFilter:

@@ -149,6 +149,11 @@ class Analysis:
         """What topic ids were called, and which nobody named; complete with the rows."""
 
     @property
+    def row_filter(self) -> RowFilter:
+        """Which rows are given."""
+        return self._filter
+
+    @property
     def progress(self) -> tuple[int, int | None]:
         """Bytes read so far, and bytes in all; None where an input is a pipe."""
         # Once each: a progress bar asks from another thread.

@@ -21,13 +21,14 @@ if TYPE_CHECKING:
 
     from kanalyze.connection.kafka import Keep
 
-__all__ = ["analysis_of", "filters_of", "progress_bar"]
+__all__ = ["analysis_of", "catalog_of", "filters_of", "progress_bar"]
 
 _FILTERS = {
     "apis": "api",
     "client_ids": "client_id",
     "client_ips": "client_ip",
     "brokers": "broker",
+    "ports": "port",
     "topics": "topic",
     "groups": "group",
     "errors_only": "errors",
@@ -48,8 +49,8 @@ def analysis_of(
     ``keep`` tells whose messages' bytes are wanted, as in :class:`~kanalyze.pipeline.Analysis`;
     ``catalog`` is for those who made one with ``arguments.definitions`` before.
     """
-    if catalog is None and arguments.definitions is not None:
-        catalog = Catalog(arguments.definitions)
+    if catalog is None:
+        catalog = catalog_of(arguments)
     row_filter = make_filter(catalog, **filters_of(arguments))
     given: dict[str, Any] = {
         "keep": keep,
@@ -65,6 +66,11 @@ def analysis_of(
         topic_ids=read_topic_ids(arguments.topic_ids) if arguments.topic_ids else None,
         **{name: value for name, value in given.items() if value is not None},
     )
+
+
+def catalog_of(arguments: argparse.Namespace) -> Catalog | None:
+    """Return what Kafka speaks where arguments add to it; raises DefinitionError."""
+    return None if arguments.definitions is None else Catalog(arguments.definitions)
 
 
 def filters_of(arguments: argparse.Namespace) -> dict[str, Any]:

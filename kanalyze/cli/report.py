@@ -7,9 +7,10 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.analysis.statistics import Statistics
-from kanalyze.cli.analyze import analysis_of, progress_bar
+from kanalyze.cli.analyze import analysis_of, catalog_of, filters_of, progress_bar
 from kanalyze.cli.screen import is_plain, plain_width
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
+from kanalyze.library import make_filter
 from kanalyze.render.json import summary_json
 from kanalyze.render.terminal import render_report, report_lines
 
@@ -27,8 +28,10 @@ def report(arguments: argparse.Namespace) -> None:
 
     JSON on standard output stands there alone.
     """
-    analysis = analysis_of(arguments)
-    write_report(arguments.json, lambda: _summary(analysis))
+    catalog = catalog_of(arguments)
+    analysis = analysis_of(arguments, catalog=catalog)
+    conditions = make_filter(catalog, **filters_of(arguments)).conditions
+    write_report(arguments.json, lambda: _summary(analysis, conditions))
 
 
 def write_report(json_file: str | None, summarize: Callable[[], dict[str, Any]]) -> None:
@@ -57,11 +60,11 @@ def _show(summary: dict[str, Any]) -> None:
     render_report(summary, Console(markup=False, emoji=False, highlight=False))
 
 
-def _summary(analysis: Analysis) -> dict[str, Any]:
+def _summary(analysis: Analysis, conditions: dict[str, Any]) -> dict[str, Any]:
     statistics = Statistics()
     with closing(analysis):
         analysis.start()
         with progress_bar(analysis):
             for batch in analysis.batches():
                 statistics.add_batch(batch)
-    return statistics.summary(analysis.quality)
+    return statistics.summary(analysis.quality, conditions)
