@@ -223,14 +223,14 @@ class Analysis:
     def _batches_of(self, step: Step, batches: BatchMaker) -> Iterator[RowBatch]:
         """Give the rows of a step that are wanted."""
         for batch in batches.batches(step.exchanges, step.turns, step.columns):
-            if self._row_filter.passes_all:
+            if self.row_filter.passes_all:
                 some = [batch]
             else:
                 some = [self._passing(rows) for rows in batch.pieces()]
             yield from filter(len, some)
 
     def _passing(self, rows: Iterable[Row]) -> RowBatch:
-        return RowBatch(list(filter(self._row_filter.matches, rows)))
+        return RowBatch(list(filter(self.row_filter.matches, rows)))
 
     def start(self) -> None:
         """Begin with :meth:`batches`, which does this itself where it was not done before.
@@ -338,7 +338,7 @@ class Analysis:
         stages = self._stages(share=self._share)
         for step in read_steps(stages, captures, self.quality, self._share):
             pairs = ((exchange, maker.row(exchange)) for exchange in step.exchanges)
-            wanted = (pair for pair in pairs if self._row_filter.matches(pair[1]))
+            wanted = (pair for pair in pairs if self.row_filter.matches(pair[1]))
             yield from in_pieces(wanted, lambda pair: bytes_of_row(pair[1]))
 
     def _row_maker(self, place: Callable[[int], tuple[str, int | None]]) -> RowMaker:
@@ -357,7 +357,7 @@ class Analysis:
         stages = self._stages(connections=True, share=self._share)
         for step in read_steps(stages, captures, self.quality, self._share):
             rows = [self._connection_row(ended, captures) for ended in step.ended]
-            wanted = [row for row in rows if self._row_filter.matches_connection(row)]
+            wanted = [row for row in rows if self.row_filter.matches_connection(row)]
             if wanted:
                 yield wanted
 
@@ -384,11 +384,11 @@ class Analysis:
         self, anomalies: Sequence[Anomaly], stages: Stages, captures: Captures
     ) -> list[AnomalyRow]:
         rows = [self._anomaly_row(anomaly, stages, captures) for anomaly in anomalies]
-        return [row for row in rows if self._row_filter.matches_anomaly(row)]
+        return [row for row in rows if self.row_filter.matches_anomaly(row)]
 
     @property
-    def _row_filter(self) -> RowFilter:
-        """The filter; where it has times of day, on the day of the first packet."""
+    def row_filter(self) -> RowFilter:
+        """Which rows are given; where it has times of day, on the day of the first packet."""
         if self._filter.needs_day and (first_ns := self._first_time_ns()) is not None:
             self._filter = self._filter.on_day_of(first_ns)
         return self._filter

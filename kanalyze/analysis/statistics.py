@@ -23,6 +23,10 @@ records of a fetch whose response is not in the capture are none.
 - ``kanalyze_version``: is set by whoever writes the summary out, not here
 - ``capture``: ``captures packets captured_bytes wire_bytes first_time_ns first_time last_time_ns
   last_time duration_ns dropped_packets``; ``first_time`` is ISO 8601
+- ``filter``: the conditions on rows that there were, by the names of the arguments of
+  :func:`kanalyze.requests` (``slower_than_ns`` is a number, times are ISO 8601); of ``kanalyze
+  live`` those on packets: ``port host filter``. ``capture`` and ``quality`` are of all packets that
+  were read, everything else is of the rows that match
 - ``quality``: all of :class:`~kanalyze.analysis.quality.CaptureQuality`, and ``decoded_share``
 - ``totals``: ``rows requests responses``, the statuses ``ok error one_way unanswered
   orphan_response malformed``, ``request_bytes response_bytes``, ``produced_records
@@ -85,7 +89,7 @@ from kanalyze.analysis.totals import (
 from kanalyze.model import Endpoint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from numpy.typing import NDArray
 
@@ -157,8 +161,10 @@ class Statistics:
         self._produced.merge(other._produced)
         self._fetched.merge(other._fetched)
 
-    def summary(self, quality: CaptureQuality) -> dict[str, Any]:
-        """Return the summary, as the module describes it."""
+    def summary(
+        self, quality: CaptureQuality, conditions: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Return the summary, as the module describes it; ``conditions`` are its ``filter``."""
         self._add_held()
         tables = {
             "apis": _table(self._apis, ("wire", "api_key", "api_name")),
@@ -177,6 +183,7 @@ class Statistics:
         return {
             "schema": SCHEMA,
             "capture": _capture(quality),
+            "filter": dict(conditions or {}),
             "quality": quality.to_dict(),
             "totals": self._totals(),
             **tables,
