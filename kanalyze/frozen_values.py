@@ -41,6 +41,7 @@ _KINDS: Final[Mapping[str, tuple[str, ...]]] = {
         *("TcpConnection", "TcpMeasures"),
     ),
     "net.connection_state": ("ConnectionState",),
+    "net.half_open": ("HalfOpen",),
     "net.datagram": ("Datagram", "_Piece"),
     "net.direction": ("Direction",),
     "net.duplicates": ("Duplicates", "_Identity"),

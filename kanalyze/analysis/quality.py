@@ -112,12 +112,13 @@ class CaptureQuality:
     def count_connection(self, tcp: TcpConnection) -> None:
         """Count a TCP connection that is over."""
         self.connections += 1
-        self.payload_bytes += sum(tcp.unique_bytes)
-        self.retransmitted_bytes += sum(tcp.retransmitted_bytes)
-        self.duplicate_bytes += sum(tcp.duplicate_bytes)
-        self.out_of_order_packets += sum(tcp.out_of_order_packets)
+        if tcp.payload_bytes != _NOTHING:
+            self.payload_bytes += sum(tcp.unique_bytes)
+            self.retransmitted_bytes += sum(tcp.retransmitted_bytes)
+            self.duplicate_bytes += sum(tcp.duplicate_bytes)
+            self.out_of_order_packets += sum(tcp.out_of_order_packets)
+            self.snapped_bytes += sum(tcp.snapped_bytes)
         self.lost_bytes += sum(tcp.lost_bytes)
-        self.snapped_bytes += sum(tcp.snapped_bytes)
 
     def count_stages(self, net: NetCounters, seen: ConnectionCounts) -> None:
         """Take in what the stages counted; once, at the end."""
@@ -179,6 +180,8 @@ class CaptureQuality:
         return result
 
 
+_NOTHING = [0, 0]
+"""Payload of a connection that never had any: all figures of payload are 0 too."""
 _BY_NAME = ("other_packets", "tunnels", "other_protocols")
 _NOT_SUMMED = {
     "captures",

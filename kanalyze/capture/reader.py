@@ -37,6 +37,8 @@ __all__ = [
 DEFAULT_BUFFER_BYTES: Final = 8 << 20
 MIN_BUFFER_BYTES: Final = 64
 """The least that a buffer is made with: the headers that begin a file fit."""
+_MOST_PACKETS: Final = 32_768
+"""Of a batch. Each may be a connection of its own, and what is made of a batch is held at once."""
 _MAGIC_BYTES: Final = 4
 _PCAPNG_MAGIC: Final = b"\x0a\x0d\x0d\x0a"
 
@@ -155,10 +157,11 @@ class CaptureReader:
             before = self._start
             parsed = self._parser.parse(self._buffer, before, self._end)
             self._start = parsed.position
-            if parsed.columns is not None and len(parsed.columns):
-                number = first_number + self.packets
-                self.packets += len(parsed.columns)
-                yield parsed.columns.batch(self._buffer, number)
+            if parsed.columns is not None:
+                for columns in parsed.columns.parts(_MOST_PACKETS):
+                    number = first_number + self.packets
+                    self.packets += len(columns)
+                    yield columns.batch(self._buffer, number)
             if parsed.anomaly is not None:
                 self.anomalies.append(parsed.anomaly)
                 return

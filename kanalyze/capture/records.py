@@ -13,6 +13,8 @@ import numpy as np
 from kanalyze.model import Anomaly, AnomalyKind, PacketBatch
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
 __all__ = [
@@ -67,12 +69,20 @@ class Columns:
 
     def first(self, count: int) -> Columns:
         """Return the first packets alone; all of them where there are no more than ``count``."""
+        return self._cut(slice(count))
+
+    def parts(self, count: int) -> Iterator[Columns]:
+        """Give the packets in parts of at most ``count``."""
+        for start in range(0, len(self), count):
+            yield self._cut(slice(start, start + count))
+
+    def _cut(self, here: slice) -> Columns:
         return Columns(
-            time_ns=self.time_ns[:count],
-            offset=self.offset[:count],
-            captured_bytes=self.captured_bytes[:count],
-            wire_bytes=self.wire_bytes[:count],
-            link_type=self.link_type[:count],
+            time_ns=self.time_ns[here],
+            offset=self.offset[here],
+            captured_bytes=self.captured_bytes[here],
+            wire_bytes=self.wire_bytes[here],
+            link_type=self.link_type[here],
         )
 
     def batch(self, buffer: memoryview, first_number: int) -> PacketBatch:

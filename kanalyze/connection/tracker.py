@@ -93,6 +93,10 @@ class _Ignored(NamedTuple):
     client_side: int | None = None
 
 
+_SILENT = "none"
+"""The protocol of a connection without a byte of payload (see ``guess.PROTOCOLS``)."""
+
+
 class ConnectionTracker:
     """Follows every TCP connection: undecided, Kafka, TLS, or something else."""
 
@@ -216,6 +220,11 @@ class ConnectionTracker:
         elif serial in self._ignored:
             if update.closed:
                 self._end_ignored(update.connection)
+            return []
+        elif not (update.items[0] or update.items[1]) and serial not in self._undecided:
+            # Nothing has been said: there is nothing to hold, and nothing to be decided yet.
+            if update.closed:
+                self._end_silent(update.connection)
             return []
         else:
             exchanges = self._decide(update)
@@ -500,6 +509,12 @@ class ConnectionTracker:
             return self._begin_held(state, found, update)
         self._ignore(state)
         return []
+
+    def _end_silent(self, tcp: TcpConnection) -> None:
+        """End a connection in which nothing was said."""
+        self.counts.count(_SILENT)
+        if self._ended is not None:
+            self._ended.append(EndedConnection(tcp, _SILENT))
 
     def _ignore(self, state: Undecided, protocol: str | None = None) -> None:
         serial = state.tcp.serial

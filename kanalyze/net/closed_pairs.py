@@ -6,6 +6,7 @@ begins a connection, and its number. Must not know: open connections.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from kanalyze.net.direction import PAST_WINDOW_BYTES, distance
@@ -46,7 +47,8 @@ class ClosedPairs:
 
     def __init__(self, limits: ReassemblyLimits) -> None:
         self._limits = limits
-        self._closed: dict[Pair, _Closed] = {}
+        # The first entry of a plain dict is found by stepping over all that were deleted before it.
+        self._closed: OrderedDict[Pair, _Closed] = OrderedDict()
         """The oldest first."""
 
     def __len__(self) -> int:
@@ -59,15 +61,24 @@ class ClosedPairs:
     def add(self, state: ConnectionState) -> None:
         """Remember a connection that is closed."""
         lower, higher = state.directions
-        # What follows one that was closed for want of room, or of patience, is no late packet.
-        is_cut_off = state.tcp.end in ("limit", "idle")
-        self._closed[state.pair] = _Closed(
-            number=state.tcp.connection_number,
-            closed_ns=state.tcp.last_time_ns,
-            sequences=(None, None) if is_cut_off else (_span(lower), _span(higher)),
-        )
+        if state.tcp.end in ("limit", "idle"):
+            self.add_cut_off(state.pair, state.tcp.connection_number, state.tcp.last_time_ns)
+        else:
+            spans = (_span(lower), _span(higher))
+            closed = _Closed(state.tcp.connection_number, state.tcp.last_time_ns, spans)
+            self._add(state.pair, closed)
+
+    def add_cut_off(self, pair: Pair, number: int, closed_ns: int) -> None:
+        """Remember a connection that was closed for want of room, or of patience.
+
+        What follows it is no late packet.
+        """
+        self._add(pair, _Closed(number, closed_ns, (None, None)))
+
+    def _add(self, pair: Pair, closed: _Closed) -> None:
+        self._closed[pair] = closed
         if len(self._closed) > self._limits.closed_pairs:
-            del self._closed[next(iter(self._closed))]
+            self._closed.popitem(last=False)
 
     def take_number(self, pair: Pair) -> int:
         """Return the number of a new connection on a pair, and forget the one before."""

@@ -96,6 +96,20 @@ class ConnectionState:
         self._notes = notes
 
     @property
+    def serial(self) -> int:
+        """That of the connection."""
+        return self.tcp.serial
+
+    @serial.setter
+    def serial(self, serial: int) -> None:
+        self.tcp.serial = serial
+
+    @property
+    def last_time_ns(self) -> int:
+        """When it was last not silent."""
+        return self.tcp.last_time_ns
+
+    @property
     def is_plain(self) -> bool:
         """Payload in order may pass at once."""
         lower, higher = self.directions

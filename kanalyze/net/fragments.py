@@ -8,6 +8,7 @@ IPv4: RFC 791, 815. IPv6: RFC 8200 (section 4.5), RFC 5722.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -83,9 +84,9 @@ class Fragments:
         self._limits = limits
         self._notes = notes
         self._pass_on = pass_on
-        self._open: dict[tuple[int, ...], Datagram] = {}
+        self._open: OrderedDict[tuple[int, ...], Datagram] = OrderedDict()
         """The oldest first."""
-        self._done: dict[tuple[int, ...], Datagram] = {}
+        self._done: OrderedDict[tuple[int, ...], Datagram] = OrderedDict()
         """Those that were put together or gave themselves away as false, without their bytes:
         their fragments may come once more, when a capture has each packet twice."""
         self._held_bytes = 0

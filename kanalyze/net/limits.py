@@ -12,8 +12,10 @@ __all__ = ["HELD_PIECE_BYTES", "ReassemblyLimits"]
 HELD_PIECE_BYTES: Final = 320
 """Memory of a held segment besides its payload. This and those below were measured with
 tracemalloc on CPython 3.11 (229 bytes for a segment held back, 4,122 for an open connection that
-is measured, 2,329 for one that is not, 453 for a closed pair; all IPv4), and rounded up."""
+is measured, 2,329 for one that is not, 402 for one with nothing but a SYN, 453 for a closed pair;
+all IPv4), and rounded up."""
 _OPEN_CONNECTION_BYTES: Final = 4608
+_HALF_OPEN_BYTES: Final = 512
 _CLOSED_PAIR_BYTES: Final = 640
 _TIMED_SEGMENT_BYTES: Final = 32
 _LEAST_BYTES: Final = 1 << 20
@@ -48,6 +50,9 @@ class ReassemblyLimits(NamedTuple):
     longer than a sender waits (RFC 6298: 1 s, then doubled) for its first three attempts."""
     connections: int = 65_536
     """Open connections; beyond, the quarter that was silent for longest is closed."""
+    half_open: int = 65_536
+    """Open connections of which nothing but a SYN was seen; beyond, the oldest quarter is closed.
+    They are counted apart: a flood of them ends no other."""
     closed_pairs: int = 65_536
     """Pairs of endpoints remembered after the close, for late packets and for the number of
     the next connection on the same pair; beyond, the oldest is forgotten."""
@@ -69,10 +74,12 @@ class ReassemblyLimits(NamedTuple):
     def of_memory(cls, total_bytes: int, idle_ns: int | None = None) -> ReassemblyLimits:
         """Return limits with which a reassembler keeps below so many bytes between two batches.
 
-        Half is for what is held back, a quarter for open connections (4.6 kB each, measured),
-        an eighth each for closed pairs (640 bytes) and for segments that wait for their
-        acknowledgment (32 bytes). While a batch is worked on, what it adds comes on top; and so do
-        always 0.2 MB of headers, which are kept to tell duplicates.
+        Half is for what is held back, a quarter for open connections (4.6 kB each, measured), an
+        eighth for closed pairs (640 bytes), a sixteenth for segments that wait for their
+        acknowledgment (32 bytes), half of that for connections with nothing but a SYN (512 bytes;
+        at the end of a capture they take three times as much, when they are told of). While a
+        batch is worked on, what it adds comes on top; and so do always 0.2 MB of headers, which
+        are kept to tell duplicates.
 
         ``idle_ns`` is as above. With it there is no end, and so fewer closed pairs: what may not
         grow for ever shall be full soon, not after a day.
@@ -88,7 +95,8 @@ class ReassemblyLimits(NamedTuple):
             held_bytes=held_bytes,
             held_bytes_per_direction=min(cls().held_bytes_per_direction, held_bytes // 4),
             connections=total_bytes // 4 // _OPEN_CONNECTION_BYTES,
+            half_open=total_bytes // 32 // _HALF_OPEN_BYTES,
             closed_pairs=closed_pairs if idle_ns is None else min(closed_pairs, _ENDLESS_PAIRS),
-            timed_segments=total_bytes // 8 // _TIMED_SEGMENT_BYTES,
+            timed_segments=total_bytes // 16 // _TIMED_SEGMENT_BYTES,
             idle_ns=idle_ns,
         )

@@ -12,8 +12,8 @@ missing; what lies between passes at once.
 
 from __future__ import annotations
 
-from operator import itemgetter
-from typing import TYPE_CHECKING, Final
+from operator import attrgetter, itemgetter
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from kanalyze.model import Anomaly, AnomalyKind, Segments, StreamUpdate
 from kanalyze.net.closed_pairs import ClosedPairs
 from kanalyze.net.connection_state import ConnectionState
 from kanalyze.net.duplicates import Duplicates
+from kanalyze.net.half_open import HalfOpen
 from kanalyze.net.headers import HeaderReader
 from kanalyze.net.idle import Ages
 from kanalyze.net.limits import ReassemblyLimits
@@ -35,7 +36,7 @@ from kanalyze.net.sorted_batch import SortedBatch
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from kanalyze.model import ConnectionEnd, PacketBatch
+    from kanalyze.model import ConnectionEnd, PacketBatch, TcpConnection
     from kanalyze.net.direction import Direction
     from kanalyze.net.grouping import Pair
     from kanalyze.net.headers import SegmentColumns
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Reassembler", "ReassemblyLimits"]
 
+_State = TypeVar("_State", "ConnectionState", "HalfOpen")
 _SEQUENCE_MASK: Final = 0xFFFF_FFFF
 _FIRST_SEGMENTS: Final = 8
 """Of a run that does not come next, taken before the rest is looked at; then twice as many."""
@@ -84,11 +86,13 @@ class Reassembler:
         self._share = share
         self._headers = HeaderReader(self._notes if share.is_first else Notes())
         self._open: dict[Pair, ConnectionState] = {}
+        self._half_open: dict[Pair, HalfOpen] = {}
+        """Those with nothing but a SYN, the first one of a batch first."""
         self._holding: dict[Pair, ConnectionState] = {}
         """Those with a hole, or nearly: looked at after each batch."""
         self._closed = ClosedPairs(self._limits)
         self._ages = None if self._limits.idle_ns is None else Ages(self._limits.idle_ns)
-        self._opened: list[tuple[int, ConnectionState]] = []
+        self._opened: list[tuple[int, ConnectionState | HalfOpen]] = []
         """Connections without a serial yet, with the number of their first packet."""
         self._updates: list[StreamUpdate] = []
         self._touched: list[ConnectionState] = []
@@ -102,7 +106,7 @@ class Reassembler:
     @property
     def open_connections(self) -> int:
         """Connections that have not ended."""
-        return len(self._open)
+        return len(self._open) + len(self._half_open)
 
     def count_anew(self) -> None:
         """Let :attr:`counters` begin at zero."""
@@ -136,16 +140,20 @@ class Reassembler:
             return []
         sorted_batch = SortedBatch(segments)
         shared = sorted_batch.shared
-        groups = list(sorted_batch.groups())
+        begun = self._without_state(sorted_batch)
+        groups = list(sorted_batch.groups(begun))
         marks = None
         if self._timed is not None:
             marks = mark(segments, self._duplicates)
         elif any(group.has_breaks for group in groups):
             marks = self._mark_duplicates(segments)
-        steps = Steps(sorted_batch, marks, with_runs=self._timed is None)
+        for pair, syn in sorted_batch.syns_of(begun, marks):
+            self._begin_half_open(pair, syn)
+        with_runs = self._timed is None and len(segments) >= _WORTHWHILE_SEGMENTS
+        steps = Steps(sorted_batch, marks, with_runs=with_runs)
         passed: list[tuple[Group, ConnectionState]] = []
         for group in groups:
-            state = self._open.get(group.pair)
+            state = self._open.get(group.pair) or self._promote(group.pair, shared)
             if state is not None and self._pass(group, state, shared):
                 if self._timed is not None:
                     passed.append((group, state))
@@ -153,11 +161,12 @@ class Reassembler:
             if marks is None and state is not None and not _comes_next(group, state):
                 # What does not come next may have been seen before.
                 marks = self._mark_duplicates(segments)
-                steps = Steps(sorted_batch, marks)
+                steps = Steps(sorted_batch, marks, with_runs=with_runs)
             self._replay(group, state, steps, shared)
         if marks is not None and passed:
             measure_passed(passed, sorted_batch, marks)
         self._duplicates.remember(segments)
+        self._number_opened()
         now_ns = int(segments.time_ns.max())
         self._give_up_old_holes(now_ns, shared)
         self._bound_held_bytes(shared)
@@ -173,8 +182,43 @@ class Reassembler:
         shared = _no_segments()
         for state in list(self._open.values()):
             self._close(state, shared, "open")
+        for half_open in list(self._half_open.values()):
+            self._close_half_open(half_open, "open")
         self._closed.clear()
         return self._end_batch()
+
+    def _without_state(self, batch: SortedBatch) -> NDArray[np.int64]:
+        """Return the numbers of the groups that are a SYN on a pair where nothing is open."""
+        numbers, pairs = batch.lone_syns, batch.grouping.pairs
+        is_new = [
+            pairs[number] not in self._open and pairs[number] not in self._half_open
+            for number in numbers.tolist()
+        ]
+        return numbers[np.array(is_new, np.bool_)]
+
+    def _begin_half_open(self, pair: Pair, syn: Segment) -> None:
+        """Begin a connection with its SYN, unless it is a late one of an earlier connection."""
+        if self._closed.is_late(pair, syn):
+            self.counters.late_packets += 1
+            return
+        seen = 0 if self._ages is None else self._ages.now
+        begun = HalfOpen(pair, self._closed.take_number(pair), syn, seen)
+        self._half_open[pair] = begun
+        self._opened.append((syn.packet, begun))
+        self.counters.connections += 1
+
+    def _promote(self, pair: Pair, shared: Segments) -> ConnectionState | None:
+        """Give a connection that was a SYN so far a state; None where there is none."""
+        known = self._half_open.pop(pair, None)
+        if known is None:
+            return None
+        syn = known.syn
+        state = ConnectionState(pair, syn, known.number, self._limits, self._notes, self._timed)
+        state.tcp.serial = known.serial
+        state.seen = known.seen
+        state.receive(syn, shared)
+        self._open[pair] = state
+        return state
 
     def _pass(self, group: Group, state: ConnectionState, shared: Segments) -> bool:
         """Take all of a group at once; false, and nothing done, where that would not be right."""
@@ -290,6 +334,13 @@ class Reassembler:
         self._holding.pop(state.pair, None)
         self._closed.add(state)
 
+    def _close_half_open(self, known: HalfOpen, end: ConnectionEnd) -> TcpConnection:
+        update = known.close(end, measure=self._timed is not None)
+        self._updates.append(update)
+        del self._half_open[known.pair]
+        self._closed.add_cut_off(known.pair, known.number, known.time_ns)
+        return update.connection
+
     def _give_up_old_holes(self, now_ns: int, shared: Segments) -> None:
         """Let time pass for connections that sent nothing in the batch."""
         for pair, state in list(self._holding.items()):
@@ -319,18 +370,17 @@ class Reassembler:
             self._touched.append(state)
 
     def _bound_connections(self, shared: Segments) -> None:
-        if len(self._open) <= self._limits.connections:
-            return
-        silent = sorted(self._open.values(), key=lambda state: state.tcp.last_time_ns)
-        for state in silent[: len(silent) - self._limits.connections * 3 // 4]:
-            self._notes.add(
-                Anomaly(
-                    AnomalyKind.CONNECTION_LIMIT,
-                    time_ns=state.tcp.last_time_ns,
-                    connection=state.tcp,
-                )
-            )
+        for state in _beyond(self._open, self._limits.connections):
             self._close(state, shared, "limit")
+            self._note_closed(state.tcp)
+        for known in _beyond(self._half_open, self._limits.half_open):
+            self._note_closed(self._close_half_open(known, "limit"))
+
+    def _note_closed(self, tcp: TcpConnection) -> None:
+        """Say that a connection was closed for want of room."""
+        kind = AnomalyKind.CONNECTION_LIMIT
+        if self._notes.wants(kind):
+            self._notes.keep(Anomaly(kind, time_ns=tcp.last_time_ns, connection=tcp))
 
     def _close_idle(self, ages: Ages, now_ns: int, shared: Segments) -> None:
         for state in self._touched:
@@ -338,6 +388,8 @@ class Reassembler:
         if ages.pass_time(now_ns):
             for state in [each for each in self._open.values() if ages.is_idle(each.seen)]:
                 self._close(state, shared, "idle")
+            for known in [each for each in self._half_open.values() if ages.is_idle(each.seen)]:
+                self._close_half_open(known, "idle")
 
     def _bound_timed_segments(self) -> None:
         if self._timed is None or self._timed.count <= self._limits.timed_segments:
@@ -346,13 +398,16 @@ class Reassembler:
             if state.meter is not None:
                 state.meter.drop_timed()
 
-    def _end_batch(self) -> list[StreamUpdate]:
-        """Give new connections their serials and hand over the updates, each once."""
-        self._opened.sort(key=lambda opened: opened[0])
+    def _number_opened(self) -> None:
+        """Give the connections that the batch began their serials."""
+        self._opened.sort(key=itemgetter(0))
         for _, opened in self._opened:
             self._serial += self._share.count
-            opened.tcp.serial = self._serial
+            opened.serial = self._serial
         self._opened.clear()
+
+    def _end_batch(self) -> list[StreamUpdate]:
+        """Hand over the updates of the batch, each once."""
         updates, self._updates = self._updates, []
         for state in self._touched:
             if state.update is not None:
@@ -362,6 +417,14 @@ class Reassembler:
         self._touched.clear()
         updates.sort(key=lambda update: update.connection.serial)
         return updates
+
+
+def _beyond(known: dict[Pair, _State], most: int) -> list[_State]:
+    """Return those that were silent for longest, where there are too many: a quarter, and more."""
+    if len(known) <= most:
+        return []
+    silent = sorted(known.values(), key=attrgetter("last_time_ns"))
+    return silent[: len(silent) - most * 3 // 4]
 
 
 def _comes_next(plain: Group | Run, state: ConnectionState) -> bool:

@@ -103,12 +103,36 @@ class SortedBatch:
         )
         """Payloads that are not empty, by connection, then sender, then arrival."""
 
-    def groups(self) -> Iterator[Group]:
-        """Yield the groups, in the order of their first packets."""
+    @property
+    def lone_syns(self) -> NDArray[np.int64]:
+        """Numbers of the groups that are a SYN with nothing in it, by its arrival."""
+        groups, columns = self.grouping, self.columns
+        is_single = groups.first == groups.last
+        flags, lengths = columns.flags[groups.first], columns.payload_bytes[groups.first]
+        is_syn = (flags & (SYN | FIN | RST | ACK) == SYN) & (lengths == 0)
+        numbers = np.flatnonzero(is_single & is_syn)
+        return numbers[np.argsort(groups.first[numbers])]
+
+    def syns_of(
+        self, numbers: NDArray[np.int64], marks: NDArray[np.uint8] | None
+    ) -> Iterator[tuple[Pair, Segment]]:
+        """Give the segments of groups that are a lone SYN, each with its pair."""
+        groups = self.grouping
+        from_higher = groups.middle[numbers] == groups.start[numbers]
+        segments = self.segments_at(groups.first[numbers], from_higher, marks)
+        pairs = map(groups.pairs.__getitem__, numbers.tolist())
+        return zip(pairs, segments, strict=True)
+
+    def groups(self, without: NDArray[np.int64] | None = None) -> Iterator[Group]:
+        """Yield the groups, in the order of their first packets; but not those numbers."""
         groups = self.grouping
         # With ACK turned round: what is set then is what a plain packet has not.
         odd = np.bitwise_or.reduceat(self.columns.flags[groups.order] ^ ACK, groups.start)
         turn = np.argsort(groups.first)
+        if without is not None and len(without):
+            is_left = np.ones(len(turn), np.bool_)
+            is_left[without] = False
+            turn = turn[is_left[turn]]
         rows = zip(
             turn.tolist(),
             (odd[turn] & (SYN | FIN | RST | ACK) != 0).tolist(),

@@ -1,0 +1,101 @@
+"""A connection of which nothing but its SYN was seen: a scan, a flood, a broker that is down.
+
+In: the SYN. Out: the connection, once more comes or when it ends. Must not know: other connections.
+
+There may be a hundred thousand of them in a second. Each is a record of a few numbers until its
+next segment comes; most never see one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kanalyze.model import StreamUpdate, TcpConnection, TcpMeasures
+from kanalyze.net.grouping import key_endpoint
+from kanalyze.net.meter import Meter
+from kanalyze.net.output import Segment
+from kanalyze.net.round_trips import TimedSegments
+
+if TYPE_CHECKING:
+    from kanalyze.model import ConnectionEnd
+    from kanalyze.net.grouping import Pair
+
+__all__ = ["HalfOpen"]
+
+
+class HalfOpen:
+    """A connection with a SYN and nothing else, on a pair of endpoints."""
+
+    __slots__ = (
+        "acknowledgment",
+        "flags",
+        "from_higher",
+        "marks",
+        "number",
+        "packet",
+        "pair",
+        "seen",
+        "sequence",
+        "serial",
+        "time_ns",
+    )
+
+    def __init__(self, pair: Pair, number: int, syn: Segment, seen: int) -> None:
+        """``number`` and ``seen`` are as in the connection and its state."""
+        self.pair = pair
+        self.number = number
+        self.seen = seen
+        self.serial = 0
+        self.sequence = syn.sequence
+        self.acknowledgment = syn.acknowledgment
+        self.flags = syn.flags
+        self.time_ns = syn.time_ns
+        self.packet = syn.packet
+        self.from_higher = syn.from_higher
+        self.marks = syn.marks
+
+    @property
+    def last_time_ns(self) -> int:
+        """When it was last not silent."""
+        return self.time_ns
+
+    @property
+    def syn(self) -> Segment:
+        """The SYN, for :meth:`kanalyze.net.connection_state.ConnectionState.receive`."""
+        return Segment(
+            self.sequence,
+            self.acknowledgment,
+            self.flags,
+            start=0,
+            length=0,
+            captured=0,
+            time_ns=self.time_ns,
+            packet=self.packet,
+            rank=0,
+            from_higher=self.from_higher,
+            marks=self.marks,
+        )
+
+    def close(self, end: ConnectionEnd, *, measure: bool) -> StreamUpdate:
+        """End the connection; what it says is what a state that took the SYN would say."""
+        lower, higher = key_endpoint(self.pair[0]), key_endpoint(self.pair[1])
+        tcp = TcpConnection(
+            self.serial,
+            endpoints=(higher, lower) if self.from_higher else (lower, higher),
+            connection_number=self.number,
+            opened_by=0,
+            first_time_ns=self.time_ns,
+            last_time_ns=self.time_ns,
+            first_packet=self.packet,
+            start_seen=[True, False],
+            measures=self._measures() if measure else None,
+        )
+        tcp.packets[0] = 1
+        tcp.end = end
+        return StreamUpdate(tcp, ([], []), closed=True)
+
+    def _measures(self) -> TcpMeasures:
+        measures = TcpMeasures()
+        indices = (int(self.from_higher), 1 - self.from_higher)
+        Meter(measures, indices, TimedSegments()).take(self.syn, is_stray=False, is_last=False)
+        return measures
