@@ -2,7 +2,8 @@
 
 `benchmarks.captures` runs both in its network namespace. Kafka's jars are those of
 `tools/record/pom.xml`, which Maven fetches once into $KANALYZE_CACHE. What the Java clients do is
-in `java/Traffic.java`, which Java runs from its source. Every program ends when its time is over.
+in `java/Traffic.java`, which Java runs from its source. Every program ends when its time is over,
+even where nobody is left to end it.
 """
 
 from __future__ import annotations
@@ -22,12 +23,13 @@ if TYPE_CHECKING:
 BROKERS = 3
 RECORDS = 16_000
 _LIMIT_S = 900
+"""Of a broker; clients have limits of their own."""
 _PROGRAM = Path(__file__).resolve().parent / "java" / "Traffic.java"
 _SMALL = ("-Xms64m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
 class Inside(NamedTuple):
-    """Where the recorder's programs run: as long as they may, in a namespace."""
+    """Where brokers run, and for how long at most: for the recorder, a namespace."""
 
     words: tuple[str, ...]
 
@@ -73,4 +75,4 @@ def cluster(inside: tuple[str, ...], brokers: int = BROKERS) -> Iterator[Cluster
 def java_traffic(inside: tuple[str, ...], up: Cluster, records: int = RECORDS) -> None:
     """Let Java clients send and read so many records; raises BenchmarkError when that fails."""
     java = ("java", *_SMALL, "-cp", f"{up.jars}/*", str(_PROGRAM))
-    output_of(*Inside(inside).command([*java, up.addresses, str(records)]))
+    output_of(*inside, *java, up.addresses, str(records))

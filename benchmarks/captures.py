@@ -155,6 +155,8 @@ def main() -> None:
     parser.add_argument("--kind", action="append", choices=KINDS, help="default: all")
     parser.add_argument("--folder", type=Path, default=FOLDER)
     arguments = parser.parse_args()
+    # However this is ended, the brokers and the namespace go with it.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     for kind in arguments.kind or KINDS:
         file = capture(kind, arguments.folder)
         print(file.name, f"{file.stat().st_size / 1e6:.1f} MB")
