@@ -1,11 +1,14 @@
-"""Makes the captures to measure on: librdkafka's mock cluster and real clients, over real TCP.
+"""Makes the captures to measure on: real clients and brokers, over real TCP.
 
-    python -m benchmarks.captures [--folder FOLDER] [--kind bulk|small|many] ...
+    python -m benchmarks.captures [--folder FOLDER] [--kind KIND] ...
 
-Each is recorded by tcpdump on the loopback of a network namespace made for it, whose MTU is 1500
-and whose segments are as long as packets, as between machines. Needs Linux, root, ip and tcpdump;
-confluent-kafka is installed into an environment of its own in $KANALYZE_CACHE (or the user's cache
-folder). A capture that exists is kept as it is. None is the same twice.
+*bulk*, *small* and *many* are librdkafka's clients and its mock cluster, *mixed* the same clients
+and brokers of Apache Kafka, *java* these brokers and their own clients. Each is recorded by tcpdump
+on the loopback of a network namespace made for it, whose MTU is 1500 and whose segments are as long
+as packets, as between machines. Needs Linux, root, ip and tcpdump; confluent-kafka is installed
+into an environment of its own in $KANALYZE_CACHE (or the user's cache folder). Kafka's brokers need
+Java and Maven (see `benchmarks.brokers`). *lossy* is *mixed* with packets dropped (see
+`benchmarks.drop`). A capture that exists is kept as it is. None is the same twice.
 """
 
 from __future__ import annotations
@@ -21,12 +24,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from benchmarks import brokers
 from benchmarks.errors import BenchmarkError, need, need_root, output_of, run_main
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-KINDS = ("bulk", "small", "many")
+JAVA, MIXED, LOSSY = "java", "mixed", "lossy"
+KINDS = ("bulk", "small", "many", JAVA, MIXED, LOSSY)
+OF_BROKERS = (JAVA, MIXED)
+"""With brokers of Apache Kafka; the others have librdkafka's mock cluster."""
 FOLDER = Path(__file__).resolve().parent / "captures"
 CLIENT = "confluent-kafka==2.16.1"
 _TRAFFIC = Path(__file__).resolve().parent / "traffic.py"
@@ -58,6 +65,16 @@ def namespace() -> Iterator[tuple[str, ...]]:
         output_of("ip", "netns", "del", name)
 
 
+def wait_until_it_listens(tcpdump: subprocess.Popen[str]) -> None:
+    """Read tcpdump's first lines; raise when it ends instead."""
+    said = ""
+    for line in tcpdump.stderr or ():
+        said = line.strip()
+        if "listening on" in said:
+            return
+    raise BenchmarkError(f"tcpdump does not listen: {said}")
+
+
 def stop(tcpdump: subprocess.Popen[str]) -> None:
     """End tcpdump after it has written all; raise when packets were dropped."""
     time.sleep(2.0)  # the kernel hands over what is left within a second
@@ -65,43 +82,62 @@ def stop(tcpdump: subprocess.Popen[str]) -> None:
     try:
         _, told = tcpdump.communicate(timeout=30)
     except subprocess.TimeoutExpired:
-        tcpdump.kill()
         raise BenchmarkError("tcpdump did not stop") from None
     dropped = re.search(r"(\d+) packets? dropped by kernel", told)
     if dropped is None or int(dropped.group(1)):
         raise BenchmarkError(f"tcpdump dropped packets: {' '.join(told.split())[-200:]}")
 
 
-def record(kind: str, target: Path) -> None:
-    """Record one kind of traffic. The file appears only when it is whole."""
-    need("ip", "tcpdump")
-    need_root()
-    python, part = client_python(), target.with_suffix(".part")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with namespace() as inside:
-        words = ["tcpdump", "-i", "lo", "-n", "-Z", "root", "-B", str(_BUFFER_KIB), "-w", str(part)]
-        tcpdump = subprocess.Popen(
-            [*inside, *words, "--time-stamp-precision=nano", "tcp"],
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+@contextmanager
+def listening(inside: tuple[str, ...], packet_filter: str, target: Path) -> Iterator[None]:
+    """Record the loopback of a namespace. The file appears only when it is whole."""
+    part = target.with_suffix(".part")
+    words = ["tcpdump", "-i", "lo", "-n", "-Z", "root", "-B", str(_BUFFER_KIB), "-w", str(part)]
+    command = [*inside, *words, "--time-stamp-precision=nano", packet_filter]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as tcpdump:
         try:
-            time.sleep(1.0)  # until it listens
-            output_of(*inside, str(python), str(_TRAFFIC), kind)
+            wait_until_it_listens(tcpdump)
+            yield
             stop(tcpdump)
         finally:
-            if tcpdump.poll() is None:
-                tcpdump.kill()
-                tcpdump.wait()
+            tcpdump.kill()
     part.rename(target)
 
 
+def record(kind: str, target: Path) -> None:
+    """Record one kind of traffic."""
+    need("ip", "tcpdump")
+    need_root()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    traffic = () if kind == JAVA else (str(client_python()), str(_TRAFFIC), kind)
+    with namespace() as inside:
+        if kind not in OF_BROKERS:
+            with listening(inside, "tcp", target):
+                output_of(*inside, *traffic)
+            return
+        with (
+            brokers.cluster(inside) as cluster,
+            listening(inside, cluster.packet_filter, target),
+        ):
+            if kind == JAVA:
+                brokers.java_traffic(inside, cluster)
+            else:
+                output_of(*inside, *traffic, cluster.addresses)
+
+
 def capture(kind: str, folder: Path = FOLDER) -> Path:
-    """Return the capture of this kind, recorded when it is missing."""
+    """Return the capture of this kind, made when it is missing."""
     target = folder / f"{kind}.pcap"
-    if not target.exists():
-        print(f"recording {target.name}", file=sys.stderr, flush=True)
-        record(kind, target)
+    if target.exists():
+        return target
+    if kind == LOSSY:
+        whole = capture(MIXED, folder)
+        # In a process of its own: those who measure memory have to stay small.
+        told = output_of(sys.executable, "-m", "benchmarks.drop", str(whole), str(target))
+        print(f"{target.name}: {whole.name}, {told.strip()}", file=sys.stderr)
+        return target
+    print(f"recording {target.name}", file=sys.stderr, flush=True)
+    record(kind, target)
     return target
 
 
@@ -119,6 +155,8 @@ def main() -> None:
     parser.add_argument("--kind", action="append", choices=KINDS, help="default: all")
     parser.add_argument("--folder", type=Path, default=FOLDER)
     arguments = parser.parse_args()
+    # However this is ended, the brokers and the namespace go with it.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     for kind in arguments.kind or KINDS:
         file = capture(kind, arguments.folder)
         print(file.name, f"{file.stat().st_size / 1e6:.1f} MB")

@@ -1,11 +1,13 @@
 """kanalyze beside tshark and tcpdump: time, and peak memory, on the same captures.
 
-    python -m benchmarks.compare [--folder FOLDER] [--rounds N] [--fifty-fold] [--markdown FILE]
+    python -m benchmarks.compare [--folder FOLDER] [--kind KIND] ... [--rounds N] [--fifty-fold]
+                                 [--markdown FILE]
 
-Makes the captures when they are missing (see `benchmarks.captures`), and ones of ten (and fifty)
-times by repetition, deleted afterwards unless --keep says otherwise. All commands run in turn, A B
-C D A B C D, after one that is not counted and brings the file into the page cache. Prints tables in
-Markdown and writes them. Needs tshark and tcpdump; and root and ip where captures are missing.
+Makes the captures when they are missing (see `benchmarks.captures`), and ones of ten times (of two
+kinds fifty times too) by repetition, deleted afterwards unless --keep says otherwise. All commands
+run in turn, A B C D A B C D, after one that is not counted and brings the file into the page cache.
+Prints tables in Markdown and writes them. Needs tshark and tcpdump; and what `benchmarks.captures`
+needs where captures are missing.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 RESULTS = Path(__file__).resolve().parent / "results.md"
-REPEATED = ("bulk", "small")
+FIFTY_FOLD = ("bulk", "small")
 MOST_TSHARK_FOLD = 10
 """Beyond, tshark takes many minutes, and more memory than there may be."""
 _FILE_HEADER_BYTES = 24
@@ -81,15 +83,15 @@ def start_up(capture: Path, ports: list[int], rounds: int) -> Table:
 
 def measure_all(arguments: argparse.Namespace, facts: list[str]) -> Iterator[Table]:
     """Measure on every capture; add to ``facts`` what the commands found there."""
-    folds = (10, 50) if arguments.fifty_fold else (10,)
-    for kind in captures.KINDS:
+    for number, kind in enumerate(arguments.kind or captures.KINDS):
         capture = captures.capture(kind, arguments.folder)
         ports = programs.broker_ports(capture)
         facts.append(check(capture, ports))
-        if kind == captures.KINDS[0]:
+        if number == 0:
             yield start_up(capture, ports, arguments.rounds)
         yield compare(kind, 1, capture, ports, arguments.rounds)
-        for times in folds if kind in REPEATED else ():
+        folds = (10, 50) if arguments.fifty_fold and kind in FIFTY_FOLD else (10,)
+        for times in folds:
             with repeated(capture, times, keep=arguments.keep) as longer:
                 yield compare(kind, times, longer, ports, arguments.long_rounds)
 
@@ -106,6 +108,7 @@ def main() -> None:
     """Measure what the command line asks for; print and write the tables."""
     parser = argparse.ArgumentParser(description="kanalyze beside tshark and tcpdump.")
     parser.add_argument("--folder", type=Path, default=captures.FOLDER, help="of the captures")
+    parser.add_argument("--kind", action="append", choices=captures.KINDS, help="default: all")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--long-rounds", type=int, default=3, help="of the repeated captures")
     parser.add_argument("--fifty-fold", action="store_true", help="needs 9 GB of disk")

@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-_PACKAGES = {"tshark": "tshark", "tcpdump": "tcpdump", "ip": "iproute2"}
+_PACKAGES = {
+    "ip": "iproute2",
+    "java": "openjdk-17-jdk-headless",
+    "mvn": "maven",
+    "timeout": "coreutils",
+}
 _LIMIT_S = 600.0
 
 

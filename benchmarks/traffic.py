@@ -1,6 +1,7 @@
-"""Real Kafka traffic to record: librdkafka clients and the brokers of its mock cluster.
+"""Real Kafka traffic to record: librdkafka's clients, its mock cluster or brokers.
 
     python traffic.py bulk|small|many
+    python traffic.py mixed ADDRESSES
 
 `benchmarks.captures` runs this inside its network namespace, with the Python of an environment
 that has confluent-kafka; nothing else here is imported, and kanalyze is not needed. Every run is
@@ -13,9 +14,21 @@ import random
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeAlias
+from threading import Event
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, NewTopic
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 PARTITIONS = 4  # of a topic that the mock cluster makes by itself
 BROKERS = 3
@@ -25,16 +38,14 @@ LIMIT_S = 120.0
 BULK_RECORDS, BULK_RECORD_BYTES, BULK_TOPICS = 78_000, 1024, 6
 SMALL_RECORDS, SMALL_RECORD_BYTES, SMALL_PRODUCERS = 18_400, 840, 8
 MANY_CLIENTS, MANY_RECORDS, MANY_RECORD_BYTES = 1_600, 6, 1_400
+MIXED_SMALL_PRODUCERS, MIXED_SMALL_RECORDS, MIXED_SMALL_RECORD_BYTES = 6, 30_000, 180
+MIXED_LARGE_RECORDS, MIXED_LARGE_RECORD_BYTES, MIXED_LARGE_TOPICS = 24_000, 1024, 3
+MIXED_BOTH_RECORDS, MIXED_SMALL_SHARE = 8_000, 20
+"""Of one producer: of so many records one goes to a topic of small ones, alone."""
 
 Config: TypeAlias = dict[str, str | int]
 Job: TypeAlias = tuple[Any, ...]
 """A function and its arguments."""
-
-
-def values(count: int, size: int) -> list[bytes]:
-    """Return different values that look like text, so that a codec would find something to do."""
-    noise = random.Random(f"{count} {size}")
-    return [noise.randbytes(size // 2).hex().encode() for _ in range(count)]
 
 
 def cluster() -> tuple[Producer, str]:
@@ -44,12 +55,30 @@ def cluster() -> tuple[Producer, str]:
     return holder, ",".join(f"{broker.host}:{broker.port}" for broker in brokers)
 
 
-def produce(addresses: str, name: str, topic: str, records: int, size: int, more: Config) -> None:
-    """Send records with one client, and wait for all of them to be acknowledged."""
+def create_topics(addresses: str, topics: Sequence[str]) -> None:
+    """Create topics on brokers that make none by themselves."""
+    admin = AdminClient({"bootstrap.servers": addresses, "client.id": "admin"})
+    wanted = [NewTopic(topic, PARTITIONS, 1) for topic in topics]
+    for future in admin.create_topics(wanted, operation_timeout=LIMIT_S).values():
+        future.result(LIMIT_S)
+    # A broker that does not know yet what it leads drops what nobody wants acknowledged.
+    time.sleep(3.0)
+
+
+def produce(
+    addresses: str, name: str, topics: Sequence[str], records: int, size: int, more: Config
+) -> Producer:
+    """Send records to topics in turn with one client, wait for all to be sent, and return it.
+
+    Every record is of random bytes: no codec finds anything to do, within a record or between them.
+    It closes its connections when nobody holds it any more. Where it asks for no acknowledgement,
+    a broker may not have read all by then.
+    """
     producer = Producer({"bootstrap.servers": addresses, "client.id": name, **more})
-    some = values(64, size)
+    noise = random.Random(f"{name} {records} {size}")
     for number in range(records):
-        value, partition = some[number % len(some)], number % PARTITIONS
+        topic, partition = topics[number % len(topics)], number // len(topics) % PARTITIONS
+        value = noise.randbytes(size)
         while True:
             try:
                 producer.produce(topic, value, key=str(number).encode(), partition=partition)
@@ -59,20 +88,51 @@ def produce(addresses: str, name: str, topic: str, records: int, size: int, more
         producer.poll(0)
     if producer.flush(LIMIT_S):
         raise SystemExit(f"{name}: records are left")
+    return producer
+
+
+def reader(addresses: str, name: str, topics: Sequence[str], more: Config) -> Consumer:
+    """Return a client that reads all partitions of topics, from the oldest record that is kept."""
+    config = {"auto.offset.reset": "earliest", "enable.auto.commit": False, "group.id": name}
+    consumer = Consumer({"bootstrap.servers": addresses, "client.id": name, **config, **more})
+    consumer.assign(
+        [
+            TopicPartition(topic, partition, OFFSET_BEGINNING)
+            for topic in topics
+            for partition in range(PARTITIONS)
+        ]
+    )
+    return consumer
 
 
 def consume(addresses: str, name: str, topic: str, records: int, more: Config) -> None:
-    """Read records of all partitions with one client, from the oldest that is kept."""
-    config = {"auto.offset.reset": "earliest", "enable.auto.commit": False, "group.id": name}
-    consumer = Consumer({"bootstrap.servers": addresses, "client.id": name, **config, **more})
-    consumer.assign([TopicPartition(topic, part, OFFSET_BEGINNING) for part in range(PARTITIONS)])
+    """Read so many records of a topic with one client."""
+    consumer = reader(addresses, name, [topic], more)
     end, left = time.monotonic() + LIMIT_S, records
     while left > 0:
         if time.monotonic() > end:
             raise SystemExit(f"{name}: {left} records are left")
-        got = consumer.consume(500, timeout=1.0)
-        left -= sum(1 for message in got if message.error() is None)
+        left -= len(records_of(consumer))
     consumer.close()
+
+
+def follow(
+    addresses: str, name: str, topics: Sequence[str], is_written: Event, more: Config
+) -> None:
+    """Read topics with one client until all is written and nothing comes any more."""
+    consumer = reader(addresses, name, topics, more)
+    end, was_written, found = time.monotonic() + LIMIT_S, False, True
+    while found or not was_written:
+        if time.monotonic() > end:
+            raise SystemExit(f"{name}: the end of the topics is not in sight")
+        was_written = is_written.is_set()
+        found = bool(records_of(consumer))
+    consumer.close()
+
+
+def records_of(consumer: Consumer) -> list[Message]:
+    """Return records that come within a second."""
+    return [message for message in consumer.consume(500, timeout=1.0) if message.error() is None]
 
 
 def together(jobs: list[Job]) -> None:
@@ -94,7 +154,7 @@ def bulk(addresses: str) -> None:
     jobs: list[Job] = []
     for number in range(BULK_TOPICS):
         topic = f"bulk-{number}"
-        jobs.append((produce, addresses, f"writer-{number}", topic, each, BULK_RECORD_BYTES, big))
+        jobs.append((produce, addresses, f"writer-{number}", [topic], each, BULK_RECORD_BYTES, big))
         jobs.append((consume, addresses, f"reader-{number}", topic, each, {}))
     together(jobs)
 
@@ -107,7 +167,7 @@ def small(addresses: str) -> None:
     for number in range(SMALL_PRODUCERS):
         topic, each = f"small-{number % 4}", SMALL_RECORDS // SMALL_PRODUCERS
         name = f"writer-{number}"
-        jobs.append((produce, addresses, name, topic, each, SMALL_RECORD_BYTES, quick))
+        jobs.append((produce, addresses, name, [topic], each, SMALL_RECORD_BYTES, quick))
         if number % 2:
             jobs.append((consume, addresses, f"reader-{number}", topic, 2 * each, eager))
     together(jobs)
@@ -115,29 +175,68 @@ def small(addresses: str) -> None:
 
 def many(addresses: str) -> None:
     """Clients that come, send a few records and go."""
-    quick: Config = {"linger.ms": 0, "batch.num.messages": 1}
     with ThreadPoolExecutor(16) as pool:
-        topics = [f"many-{number % 20}" for number in range(MANY_CLIENTS)]
-        futures = [
-            pool.submit(
-                produce,
-                addresses,
-                f"client-{number}",
-                topic,
-                MANY_RECORDS,
-                MANY_RECORD_BYTES,
-                quick,
-            )
-            for number, topic in enumerate(topics)
-        ]
-        for future in futures:
+        numbers = range(MANY_CLIENTS)
+        for future in [pool.submit(come_and_go, addresses, number) for number in numbers]:
             future.result()
+
+
+def come_and_go(addresses: str, number: int) -> None:
+    """Send a few records with one client, and close its connections."""
+    quick: Config = {"linger.ms": 0, "batch.num.messages": 1}
+    name, topic = f"client-{number}", f"many-{number % 20}"
+    produce(addresses, name, [topic], MANY_RECORDS, MANY_RECORD_BYTES, quick)
+
+
+def mixed(addresses: str) -> None:
+    """Many small requests beside large batches; every other producer asks for no acknowledgement.
+
+    For Kafka's own brokers: the mock cluster answers even to those who asked for no answer.
+    Producers send to several topics in turn, and one sends both small requests and large batches.
+    Small records are read by a client of their own, and once more by one that reads everything.
+    """
+    quick: Config = {"linger.ms": 0, "batch.num.messages": 1}
+    eager: Config = {"fetch.wait.max.ms": 20, "fetch.min.bytes": 1}
+    big: Config = {"batch.size": 500_000, "linger.ms": 20, "batch.num.messages": 100_000}
+    small = ["clicks", "logs", "metrics"]
+    large = [f"files-{number}" for number in range(MIXED_LARGE_TOPICS)]
+    create_topics(addresses, small + large)
+    writers: list[Job] = []
+    size, each = MIXED_SMALL_RECORD_BYTES, MIXED_SMALL_RECORDS // MIXED_SMALL_PRODUCERS
+    for number in range(MIXED_SMALL_PRODUCERS):
+        acks: Config = {**quick, "acks": number % 2}
+        writers.append((produce, addresses, f"small-{number}", small, each, size, acks))
+    size, each = MIXED_LARGE_RECORD_BYTES, MIXED_LARGE_RECORDS // MIXED_LARGE_TOPICS
+    for number, topic in enumerate(large):
+        acks = {**big, "acks": number % 2}
+        writers.append((produce, addresses, f"large-{number}", [topic], each, size, acks))
+    both = [large[0]] * (MIXED_SMALL_SHARE - 1) + small[:1]
+    acks = {**big, "acks": 1}
+    writers.append((produce, addresses, "both", both, MIXED_BOTH_RECORDS, size, acks))
+    is_written = Event()
+    readers: list[Job] = [
+        (follow, addresses, "reader", small + large, is_written, eager),
+        (follow, addresses, "small-reader", small, is_written, eager),
+        *((follow, addresses, f"{topic}-reader", [topic], is_written, {}) for topic in large),
+    ]
+
+    def write() -> None:
+        try:
+            together(writers)
+        finally:
+            is_written.set()
+
+    together([*readers, (write,)])
 
 
 def main() -> None:
     """Make the traffic that the command line names."""
-    holder, addresses = cluster()
-    {"bulk": bulk, "small": small, "many": many}[sys.argv[1]](addresses)
+    kind, *addresses = sys.argv[1:]
+    if addresses:
+        {"mixed": mixed}[kind](addresses[0])
+        return
+    holder, mock_addresses = cluster()
+    {"bulk": bulk, "small": small, "many": many}[kind](mock_addresses)
     holder.flush(1)
 
 

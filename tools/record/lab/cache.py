@@ -45,10 +45,11 @@ def kafka_version(pom: Path = HERE / "pom.xml") -> str:
 def fetch() -> Tools:
     """Bring what is not in the cache yet, and say where it is."""
     need("java", "mvn")
-    return Tools(_jars(), _environment(), kafka_version())
+    return Tools(jars(), _environment(), kafka_version())
 
 
-def _jars() -> Path:
+def jars() -> Path:
+    """The folder of the broker's jars, fetched when missing."""
     pom = HERE / "pom.xml"
     folder = cache_folder() / f"kafka-{kafka_version()}-{_digest(pom)}"
     if not (folder / ".complete").exists():

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import kanalyze
+from benchmarks import brokers, captures
+from benchmarks.brokers import Cluster, Inside
+
+RECORDS = 120
+
+
+@pytest.fixture
+def real_broker(tmp_path: Path) -> Path:
+    """A capture of Java clients and brokers."""
+    target = tmp_path / "java.pcap"
+    with (
+        captures.namespace() as inside,
+        brokers.cluster(inside, 2) as cluster,
+        captures.listening(inside, cluster.packet_filter, target),
+    ):
+        brokers.java_traffic(inside, cluster, RECORDS)
+    return target
+
+
+def test_what_brokers_say_to_each_other_is_left_out() -> None:
+    cluster = Cluster(Path("jars"), "127.0.0.1:9092,127.0.0.1:9102")
+    assert cluster.packet_filter == "tcp port 9092 or tcp port 9102"
+
+
+def test_programs_run_where_they_shall() -> None:
+    command = Inside(("env", "PLACE=there")).command(["sh", "-c", "echo $PLACE"])
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "there\n"
+
+
+def test_programs_end_when_their_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(brokers, "_LIMIT_S", 0.1)
+    done = subprocess.run(Inside(()).command(["sleep", "600"]), timeout=60, check=False)
+    assert done.returncode == 124  # what timeout says of those it ended
+
+
+@pytest.mark.long
+def test_java_clients_send_read_and_commit_as_they_do(real_broker: Path) -> None:
+    rows = list(kanalyze.requests(str(real_broker)))
+    apis = Counter(row.api_name for row in rows)
+    assert apis.keys() >= {"Heartbeat", "ConsumerGroupHeartbeat", "OffsetCommit", "JoinGroup"}
+    assert {row.group_id for row in rows} >= {"group-classic", "group-consumer"}
+    produced = [row for row in rows if row.api_name == "Produce"]
+    fetched = [row for row in rows if row.api_name == "Fetch"]
+    assert sum(row.record_count or 0 for row in produced) == RECORDS
+    assert sum(row.record_count or 0 for row in fetched) >= 2 * RECORDS
+    assert {row.acks for row in produced} == {-1, 1}
+    # Within a session a fetch names no partition, and is told of those with records.
+    assert any(row.request_bytes < 120 and row.partitions for row in fetched)
+    ids: dict[str, list[int]] = {}
+    for row in rows:
+        if row.client_id == "classic-0":
+            ids.setdefault(row.connection, []).append(row.correlation_id)
+    # One counter for several connections.
+    assert len(ids) > 2
+    all_ids = [id_ for some in ids.values() for id_ in some]
+    assert len(all_ids) == len(set(all_ids))
