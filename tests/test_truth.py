@@ -109,6 +109,20 @@ def test_clients_received_the_records_that_we_saw_fetched(name: str) -> None:
     assert {topic: ours.get(topic, 0) for topic in theirs} == theirs
 
 
+def test_a_share_group_fetches_what_the_broker_let_it_acquire() -> None:
+    rows, _ = analysis("next-groups")
+    acquired = sum(
+        part_of["lastOffset"] - part_of["firstOffset"] + 1
+        for entry in request_log("next-groups")
+        if entry["requestHeader"]["requestApiKeyName"] == "SHARE_FETCH"
+        for topic in entry["response"]["responses"]
+        for partition in topic["partitions"]
+        for part_of in partition["acquiredRecords"]
+    )
+    assert acquired > 0
+    assert records_by_topic(rows, "ShareFetch") == {"next-shared": acquired}
+
+
 @pytest.mark.parametrize("name", WITH_BROKER)
 def test_no_byte_is_left_undecoded(name: str) -> None:
     _, quality = analysis(name)
@@ -332,6 +346,81 @@ def test_partitions_are_those_in_the_brokers_log(name: str) -> None:
         compared += 1
     told = {"Produce", "Fetch", "ListOffsets", "OffsetFetch"} & set(truth(name)["broker_requests"])
     assert bool(compared) == bool(told)
+
+
+TOPICS_BY_NAME = {
+    *("topics", "topicData", "responses", "results", "topicResults", "v3AndBelowTopics"),
+    *("resultsByTopicV3AndBelow", "topicPartitions"),
+}
+"""Lists whose elements' name is that of a topic."""
+NOT_ASKED_ABOUT = {"forgottenTopicsData", "cursor", "nextCursor"}
+
+
+def named_in(value: Any, ids: dict[str, str], key: str = "", topic: str = "") -> set[Any]:
+    """(topic, partition) of all that a body in the log names; None for a topic as a whole.
+
+    Kafka names these fields as it likes from message to message.
+    """
+    if isinstance(value, list):
+        if key in ("topicNames", "subscribedTopicNames"):
+            return {(name, None) for name in value}
+        if key in ("partitions", "partitionIndexes") and value and isinstance(value[0], int):
+            return {(topic, index) for index in value}
+        return {place for item in value for place in named_in(item, ids, key, topic)}
+    if not isinstance(value, dict):
+        return set()
+    own = value.get("topic") or value.get("topicName")
+    own = own or (value.get("name") if key in TOPICS_BY_NAME else None)
+    own = own or ids.get(value.get("topicId", ""), value.get("topicId"))
+    own = None if own == NO_TOPIC_ID else own
+    topic = own or topic
+    indexes = ("partitionIndex", "partition", "partitionId", "index")
+    index = next((value[name] for name in indexes if name in value), None)
+    if topic and index is not None:
+        return {(topic, index)}
+    found = {
+        place
+        for name, item in value.items()
+        if name not in NOT_ASKED_ABOUT
+        for place in named_in(item, ids, name, topic)
+    }
+    return found | {(own, None)} if own and (not found or value.get("errorCode")) else found
+
+
+NO_TOPIC_ID = "A" * 22
+PARTITIONS_ALONE = {"Produce", "Fetch", "ListOffsets", "OffsetFetch"}
+"""APIs whose topics are nothing without a partition."""
+
+
+@pytest.mark.parametrize("name", WITH_BROKER)
+def test_every_topic_and_partition_of_the_brokers_log_is_in_its_row(name: str) -> None:
+    by_key = {
+        (row.connection.partition(">")[0], row.correlation_id, row.api_key): row
+        for row in own_requests(name)
+    }
+    ids = {topic_id: topic for topic, topic_id in truth(name)["topic_ids"].items()}
+    compared = 0
+    for entry in own_log(name):
+        row = by_key[log_key(entry)[:3]]
+        theirs = named_in(entry["request"], ids)
+        if row.response_packet is not None:
+            theirs |= named_in(entry["response"], ids)
+        ours = {(part.topic or part.topic_id, part.partition) for part in row.partitions}
+        if row.api_name in PARTITIONS_ALONE:
+            theirs = {(topic, index) for topic, index in theirs if index is not None}
+        if row.api_name == "Fetch":  # of whose session the log of a request says nothing
+            theirs |= ours
+        assert ours == theirs, (row.request_packet, row.api_name)
+        compared += bool(theirs)
+    assert compared
+
+
+@pytest.mark.parametrize("name", WITH_BROKER)
+def test_what_failed_is_among_the_partitions(name: str) -> None:
+    for row in analysis(name)[0]:
+        ours = {(part.topic, part.partition) for part in row.partitions}
+        failed = {(item.topic, item.partition) for item in row.errors if item.topic is not None}
+        assert failed <= ours, (row.request_packet, row.api_name)
 
 
 @pytest.mark.parametrize("name", WITH_BROKER)

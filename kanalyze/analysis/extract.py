@@ -18,15 +18,18 @@ from kanalyze.protocol.projection import Projection
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kanalyze.analysis.interests import NamedPartition
     from kanalyze.analysis.sessions import Place
     from kanalyze.protocol.catalog import Catalog
 
 __all__ = ["FETCH", "PRODUCE", "SHARE_FETCH", "Extractors", "Facts", "Part"]
 
-PRODUCE, FETCH, LIST_OFFSETS, METADATA = 0, 1, 2, 3
-OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR = 8, 9, 10
+PRODUCE, FETCH, LIST_OFFSETS = 0, 1, 2
+OFFSET_FETCH, FIND_COORDINATOR = 9, 10
 SYNC_GROUP, SASL_HANDSHAKE, SASL_AUTHENTICATE = 14, 17, 36
-CONSUMER_GROUP_HEARTBEAT, SHARE_GROUP_HEARTBEAT, SHARE_FETCH = 68, 76, 78
+SHARE_FETCH = 78
+_HEARTBEATS = frozenset({68, 76})
+"""Of the newer groups; they bring assignments."""
 
 _NO_ID = bytes(16)
 _UNKNOWN_OFFSET = -1
@@ -34,17 +37,22 @@ _GROUP_KEY, _TRANSACTION_KEY = 0, 1
 
 
 class Part(NamedTuple):
-    """One partition in a message; the fields as in the row contract, the topic id as bytes."""
+    """One partition or topic in a message.
+
+    Fields as in the row contract, the topic id as bytes; but for ``last_offset``.
+    """
 
     topic: str | None
     topic_id: bytes
-    partition: int
+    partition: int | None
     record_count: int | None = None
     record_bytes: int | None = None
     base_offset: int | None = None
     high_watermark: int | None = None
     codec: str | None = None
     error_code: int | None = None
+    last_offset: int | None = None
+    """Of the first record batch, where the base offset is hidden in it."""
 
 
 class Facts:
@@ -56,12 +64,15 @@ class Facts:
         "errors",
         "group_id",
         "leads",
+        "max_bytes",
+        "max_records",
         "max_wait_ms",
         "member_id",
         "min_bytes",
         "names",
         "parts",
         "session",
+        "share_epoch",
         "throttle_time_ms",
         "transactional_id",
     )
@@ -81,6 +92,10 @@ class Facts:
         self.acks: int | None = None
         self.max_wait_ms: int | None = None
         self.min_bytes: int | None = None
+        self.max_bytes: int | None = None
+        self.max_records: int | None = None
+        self.share_epoch: int | None = None
+        """These three of a ShareFetch."""
         self.group_id: str | None = None
         self.member_id: str | None = None
         self.transactional_id: str | None = None
@@ -102,14 +117,9 @@ class Extractors:
             PRODUCE: _Extractor(_PRODUCE_REQUEST, _PRODUCE_RESPONSE, _produce),
             FETCH: _Extractor(_FETCH_REQUEST, _FETCH_RESPONSE, _fetch),
             LIST_OFFSETS: _Extractor(_LIST_REQUEST, _LIST_RESPONSE, _list_offsets),
-            METADATA: _Extractor(_METADATA_REQUEST, _METADATA_RESPONSE, _metadata),
-            OFFSET_COMMIT: _Extractor(_COMMIT_REQUEST, _COMMIT_RESPONSE, _offset_commit),
             OFFSET_FETCH: _Extractor(_OFFSETS_REQUEST, _OFFSETS_RESPONSE, _offset_fetch),
             FIND_COORDINATOR: _Extractor(_FIND_REQUEST, _FIND_RESPONSE, _find_coordinator),
             SYNC_GROUP: _Extractor(_SYNC_REQUEST, _SYNC_RESPONSE, _sync_group),
-            CONSUMER_GROUP_HEARTBEAT: _Extractor(_BEAT_REQUEST, _BEAT_RESPONSE, _heartbeat),
-            SHARE_GROUP_HEARTBEAT: _Extractor(_BEAT_REQUEST, _BEAT_RESPONSE, _heartbeat),
-            SHARE_FETCH: _Extractor(_SHARE_REQUEST, _SHARE_RESPONSE, _share_fetch),
         }
 
     def wanted(self, api_key: int, kind: str) -> Projection:
@@ -142,15 +152,86 @@ class Extractors:
         names_in_request = asked_walk.finds_names
 
         def fill(facts: Facts, asked: Any, answered: Any) -> None:
+            parts: list[Part] = []
             if asked is not None:
                 _set_ids(facts, request_ids, asked)
                 if names_in_request:
                     asked_walk(asked, [], facts.names)
+                parts += map(_named_part, asked_walk.partitions(asked))
             if answered is not None:
                 _set_ids(facts, response_ids, answered)
                 walk(answered, facts.errors, facts.names)
+                told = list(map(_named_part, walk.partitions(answered)))
+                parts += told
+                facts.delivery = _delivery(api_key, facts, told)
+            facts.parts = _each_once(parts, dict(facts.names))
 
         return _Extractor(projection_of(request), projection_of(response), fill)
+
+
+def _named_part(named: NamedPartition) -> Part:
+    records = named.records
+    return Part(
+        named.topic,
+        named.topic_id,
+        named.partition,
+        None if records is None else records.record_count,
+        None if records is None else records.record_bytes,
+        _offset(named.offset) if records is None else records.base_offset,
+        _offset(named.high_watermark),
+        None if records is None else records.codec,
+        named.error_code,
+        None if records is None else records.last_offset,
+    )
+
+
+def _each_once(parts: list[Part], names: dict[bytes, str]) -> list[Part]:
+    """Return every partition once, where it is named first, with all that is said of it.
+
+    Request and response may name the same topic in different ways: ``names`` are those that the two
+    of them tell.
+    """
+    known: dict[tuple[str | bytes, int | None], Part] = {}
+    for part in parts:
+        topic = part.topic or names.get(part.topic_id) or part.topic_id
+        before = known.setdefault((topic, part.partition), part)
+        if before is not part:
+            known[topic, part.partition] = _joined(before, part)
+    return list(known.values())
+
+
+def _joined(first: Part, second: Part) -> Part:
+    """Return what two mentions of a partition say together; of both the first code but 0 holds."""
+    pairs = zip(first, second, strict=True)
+    told = Part._make(other if one is None else one for one, other in pairs)
+    return told._replace(
+        topic=first.topic or second.topic,
+        topic_id=second.topic_id if first.topic_id == _NO_ID else first.topic_id,
+        error_code=first.error_code or second.error_code or told.error_code,
+    )
+
+
+def _delivery(api_key: int, facts: Facts, told: list[Part]) -> Delivery | None:
+    """Return what a response brought that may have been held back until there was something."""
+    failed = bool(facts.errors)
+    if api_key in _HEARTBEATS:
+        return Delivery(None, is_enough=bool(told), is_all=True, failed=failed)
+    if api_key != SHARE_FETCH or facts.max_wait_ms is None or facts.min_bytes is None:
+        return None
+    size = sum(part.record_bytes or 0 for part in told)
+    count = sum(part.record_count or 0 for part in told)
+    return Delivery(
+        # The one that ends the session only acknowledges.
+        0 if facts.share_epoch == _FINAL_EPOCH or facts.min_bytes <= 0 else facts.max_wait_ms,
+        is_enough=size >= facts.min_bytes,
+        # Batches are never cut: one that did not fit may have been larger than the room left.
+        is_all=(not facts.max_records or count < facts.max_records)
+        and size < (facts.max_bytes or 0) // 2,
+        failed=failed,
+    )
+
+
+_FINAL_EPOCH = -1
 
 
 def _nothing(facts: Facts, asked: Any, answered: Any) -> None:
@@ -273,6 +354,7 @@ def _fetch(facts: Facts, asked: Any, answered: Any) -> None:
                         _offset(high_watermark),
                         None if records is None else records.codec,
                         code,
+                        None if records is None else records.last_offset,
                     )
                 )
     if asked is None:
@@ -291,86 +373,7 @@ def _fetch(facts: Facts, asked: Any, answered: Any) -> None:
         facts.session = SessionFacts(session_id, epoch, places, gone, answered_id, top_code)
 
 
-# -- ShareFetch -----------------------------------------------------------------------------------
-
-_SHARE_REQUEST = Projection.of(
-    "GroupId",
-    "MemberId",
-    "ShareSessionEpoch",
-    "MaxWaitMs",
-    "MinBytes",
-    "MaxBytes",
-    "MaxRecords",
-    "Topics.TopicId",
-    "Topics.Partitions.PartitionIndex",
-)
-_SHARE_RESPONSE = Projection.of(
-    "ThrottleTimeMs",
-    "ErrorCode",
-    "Responses.TopicId",
-    "Responses.Partitions.PartitionIndex",
-    "Responses.Partitions.ErrorCode",
-    "Responses.Partitions.AcknowledgeErrorCode",
-    "Responses.Partitions.Records",
-    "Responses.Partitions.AcquiredRecords.FirstOffset",
-    "Responses.Partitions.AcquiredRecords.LastOffset",
-)
-_FINAL_EPOCH = -1
-
-
-def _share_fetch(facts: Facts, asked: Any, answered: Any) -> None:
-    acquired = 0
-    failed = False
-    if answered is not None:
-        facts.throttle_time_ms, top_code, topics = answered
-        failed = top_code != 0
-        if top_code:
-            facts.errors.append((None, _NO_ID, None, top_code))
-        for topic_id, partitions in topics:
-            for partition, code, acknowledge_code, records, offsets in partitions:
-                # What became of earlier records has nothing to do with a wait for more.
-                failed = failed or code != 0
-                facts.errors += [
-                    ("", topic_id, partition, each) for each in (code, acknowledge_code) if each
-                ]
-                acquired += sum(last - first + 1 for first, last in offsets)
-                facts.parts.append(
-                    Part(
-                        "",
-                        topic_id,
-                        partition,
-                        0 if records is None else records.record_count,
-                        0 if records is None else records.record_bytes,
-                        None if records is None else records.base_offset,
-                        codec=None if records is None else records.codec,
-                        error_code=code or acknowledge_code,
-                    )
-                )
-    if asked is None:
-        return
-    group_id, member_id, epoch, max_wait_ms, min_bytes, max_bytes, max_records, topics = asked
-    facts.group_id, facts.member_id = group_id or None, member_id or None
-    facts.max_wait_ms, facts.min_bytes = max_wait_ms, min_bytes
-    if answered is not None:
-        size = sum(part.record_bytes or 0 for part in facts.parts)
-        facts.delivery = Delivery(
-            # The one that ends the session only acknowledges.
-            0 if epoch == _FINAL_EPOCH or min_bytes <= 0 else max_wait_ms,
-            is_enough=size >= min_bytes,
-            # Batches are never cut: one that did not fit may have been larger than the room left.
-            is_all=(max_records <= 0 or acquired < max_records) and size < max_bytes // 2,
-            failed=failed,
-        )
-    seen = {(part.topic_id, part.partition) for part in facts.parts}
-    facts.parts += [
-        Part("", topic_id, partition)
-        for topic_id, partitions in topics
-        for (partition,) in partitions
-        if (topic_id, partition) not in seen
-    ]
-
-
-# -- SyncGroup, heartbeats that bring assignments --------------------------------------------------
+# -- SyncGroup -------------------------------------------------------------------------------------
 
 _SYNC_REQUEST = Projection.of("GroupId", "MemberId", "Assignments.MemberId")
 _SYNC_RESPONSE = Projection.of("ThrottleTimeMs", "ErrorCode")
@@ -385,25 +388,6 @@ def _sync_group(facts: Facts, asked: Any, answered: Any) -> None:
         facts.throttle_time_ms, code = answered
         if code:
             facts.errors.append((None, _NO_ID, None, code))
-
-
-_BEAT_REQUEST = Projection.of("GroupId", "MemberId")
-_BEAT_RESPONSE = Projection.of(
-    "ThrottleTimeMs", "ErrorCode", "MemberId", "Assignment.TopicPartitions.TopicId"
-)
-
-
-def _heartbeat(facts: Facts, asked: Any, answered: Any) -> None:
-    if asked is not None:
-        group_id, member_id = asked
-        facts.group_id, facts.member_id = group_id or None, member_id or None
-    if answered is None:
-        return
-    facts.throttle_time_ms, code, member_id, assignment = answered
-    facts.member_id = member_id or facts.member_id
-    if code:
-        facts.errors.append((None, _NO_ID, None, code))
-    facts.delivery = Delivery(None, is_enough=assignment is not None, is_all=True, failed=code != 0)
 
 
 # -- ListOffsets ----------------------------------------------------------------------------------
@@ -440,74 +424,7 @@ def _list_offsets(facts: Facts, asked: Any, answered: Any) -> None:
             )
 
 
-# -- Metadata -------------------------------------------------------------------------------------
-
-_METADATA_REQUEST = Projection.of()
-_METADATA_RESPONSE = Projection.of(
-    "ThrottleTimeMs",
-    "Topics.ErrorCode",
-    "Topics.Name",
-    "Topics.TopicId",
-    "Topics.Partitions.ErrorCode",
-    "Topics.Partitions.PartitionIndex",
-    "ErrorCode",
-)
-
-
-def _metadata(facts: Facts, asked: Any, answered: Any) -> None:  # noqa: ARG001 - one signature
-    if answered is None:
-        return
-    facts.throttle_time_ms, topics, top_code = answered
-    for code, topic, topic_id, partitions in topics:
-        if code:
-            facts.errors.append((topic, topic_id, None, code))
-        if topic and topic_id != _NO_ID:
-            facts.names.append((topic_id, topic))
-        for partition_code, partition in partitions:
-            if partition_code:
-                facts.errors.append((topic, topic_id, partition, partition_code))
-    if top_code:
-        facts.errors.append((None, _NO_ID, None, top_code))
-
-
-# -- OffsetCommit, OffsetFetch --------------------------------------------------------------------
-
-_COMMIT_REQUEST = Projection.of(
-    "GroupId",
-    "MemberId",
-    "Topics.Name",
-    "Topics.TopicId",
-    "Topics.Partitions.PartitionIndex",
-    "Topics.Partitions.CommittedOffset",
-)
-_COMMIT_RESPONSE = Projection.of(
-    "ThrottleTimeMs",
-    "Topics.Name",
-    "Topics.TopicId",
-    "Topics.Partitions.PartitionIndex",
-    "Topics.Partitions.ErrorCode",
-)
-
-
-def _offset_commit(facts: Facts, asked: Any, answered: Any) -> None:
-    codes: dict[tuple[str, bytes, int], int] = {}
-    if answered is not None:
-        facts.throttle_time_ms, topics = answered
-        for topic, topic_id, partitions in topics:
-            for partition, code in partitions:
-                codes[topic, topic_id, partition] = code
-                if code:
-                    facts.errors.append((topic, topic_id, partition, code))
-    if asked is None:
-        return
-    facts.group_id, facts.member_id, topics = asked
-    for topic, topic_id, partitions in topics:
-        for partition, offset in partitions:
-            code = codes.get((topic, topic_id, partition))
-            facts.parts.append(
-                Part(topic, topic_id, partition, base_offset=_offset(offset), error_code=code)
-            )
-
+# -- OffsetFetch ----------------------------------------------------------------------------------
 
 _OFFSETS_REQUEST = Projection.of(
     "GroupId",

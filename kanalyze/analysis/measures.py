@@ -79,7 +79,11 @@ class Measures:
         self.is_produce = _is_one_of(api_name, _PRODUCE_APIS)
         self.is_fetch = _is_one_of(api_name, _FETCH_APIS)
         self.brought_nothing = self.is_fetch & self.is_unanswered
-        """Fetches of which nothing is known because there is no response: no records."""
+        """Brought no records, though no sum says so: fetches of which nothing is known because
+        there is no response, and what was read and produces to no partition."""
+        names_none = np.diff(self.lists("partitions").offsets) == 0
+        is_unread = _is_one_of(status, {"malformed"})
+        self.brought_nothing |= self.is_produce & names_none & ~is_unread
         self.is_slow_on_purpose = self.ints("waited").values != 0
 
     def __len__(self) -> int:

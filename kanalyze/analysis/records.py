@@ -483,7 +483,7 @@ def _parts_07(exchange: Exchange, message: Message) -> list[_Part] | None:
 
 def _part(
     place: _Place,
-    known: dict[tuple[str | None, int], PartitionItem],
+    known: dict[tuple[str | None, int | None], PartitionItem],
     names: tuple[str, str | None, int],
     records: bytes,
 ) -> _Part:

@@ -76,7 +76,10 @@ class ErrorItem(NamedTuple):
 
 
 class PartitionItem(NamedTuple):
-    """One partition that a request produced to, fetched from, committed, or asked about."""
+    """One partition that a request produced to, fetched from, committed, or asked about.
+
+    Or a topic as a whole, where request or response names it without a partition.
+    """
 
     topic: Annotated[
         str | None,
@@ -86,7 +89,10 @@ class PartitionItem(NamedTuple):
         str | None,
         Meaning("string", "topic id in Kafka's URL-safe base64", nullable=True),
     ]
-    partition: Annotated[int, Meaning("int32", "partition index")]
+    partition: Annotated[
+        int | None,
+        Meaning("int32", "partition index; null for the topic as a whole", nullable=True),
+    ]
     record_count: Annotated[
         int | None,
         Meaning(
@@ -102,8 +108,9 @@ class PartitionItem(NamedTuple):
         int | None,
         Meaning(
             "int64",
-            "Produce: assigned by the broker; Fetch: of the first batch; "
-            "OffsetCommit, OffsetFetch, ListOffsets: the offset",
+            "Produce: assigned by the broker; Fetch: of the first record, null where that stands "
+            "in a compressed message of magic 0 or 1; "
+            "OffsetCommit, OffsetFetch, ListOffsets and others: the offset",
             nullable=True,
         ),
     ]
@@ -113,7 +120,8 @@ class PartitionItem(NamedTuple):
         Meaning("string", "none, gzip, snappy, lz4, zstd, or mixed", nullable=True),
     ]
     error_code: Annotated[
-        int | None, Meaning("int16", "of this partition; null without a response", nullable=True)
+        int | None,
+        Meaning("int16", "of this partition; null where no response tells it", nullable=True),
     ]
 
 

@@ -301,9 +301,9 @@ class RowMaker:
             record_bytes=sum(part.record_bytes or 0 for part in answered),
             failed=bool(facts.errors),
             got=[
-                (_log(peers, part), part.base_offset)
+                (_log(peers, part), offset)
                 for part in answered
-                if part.base_offset is not None
+                if (offset := _offset_in_first_batch(part)) is not None
             ],
             lost_ns=exchange.lost_ns,
         )
@@ -320,6 +320,11 @@ def _only_ends_session(facts: Facts) -> bool:
 
 
 _FINAL_EPOCH = -1  # KIP-227
+
+
+def _offset_in_first_batch(part: Part) -> int | None:
+    """Return where the first batch lies: a log ends before a batch or after it, never within."""
+    return part.last_offset if part.base_offset is None else part.base_offset
 
 
 def _log(peers: Peers, part: Part) -> tuple[object, ...]:

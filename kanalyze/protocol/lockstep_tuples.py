@@ -40,6 +40,10 @@ class RecordFacts(NamedTuple):
     base_offset: int | None
     codec: str | None
 
+    @property
+    def last_offset(self) -> None:
+        """None: columns keep no messages of magic 0 and 1."""
+
 
 def tuples_of(fields: Fields, data: NDArray[np.uint8]) -> list[tuple[Any, ...]]:
     """Return each entry as a tuple of its fields, in the order of the columns."""

@@ -36,8 +36,8 @@ class RecordsSummary(NamedTuple):
     """User records, by the batch headers; None when a compressed message set (magic 0 or 1) hides
     the number or the capture misses a header."""
     base_offset: int | None
-    """Offset in the first whole batch's header; None without one. 0 in what producers send, and
-    that of the last message inside when the first is compressed in magic 1."""
+    """Offset of the first record, from the first whole batch's header; None without one, and where
+    ``last_offset`` is all that the header tells. 0 in what producers send."""
     codec: str | None
     """``none``, ``gzip``, ``snappy``, ``lz4``, ``zstd``, ``unknown``; ``mixed`` when whole batches
     differ; None without a whole batch."""
@@ -56,6 +56,9 @@ class RecordsSummary(NamedTuple):
     records that can't be, nothing was counted for the batch."""
     missing: bool
     """The capture doesn't hold a batch header; what came after it was not looked at."""
+    last_offset: int | None = None
+    """Offset of the last message inside the first whole batch, where that is a message of magic 0
+    or 1 that is compressed: there the header tells no other."""
 
 
 BATCH_HEADER_BYTES = 61
@@ -111,7 +114,7 @@ def peek_records(
             codec = _CODECS[attributes & 7]
             return _new(
                 RecordsSummary,
-                (length, count, offset, codec, 1, first, last, False, False, False, False),
+                (length, count, offset, codec, 1, first, last, False, False, False, False, None),
             )
     walk = _Walk(view, pos, length, base, source)
     walk.run()
@@ -133,6 +136,7 @@ class _Walk:
         "first_timestamp",
         "has_control",
         "hidden_count",
+        "last_offset",
         "malformed",
         "max_timestamp",
         "missing",
@@ -151,6 +155,7 @@ class _Walk:
         self.record_count = 0
         self.hidden_count = False
         self.base_offset: int | None = None
+        self.last_offset: int | None = None
         self.codecs = 0
         self.batch_count = 0
         self.first_timestamp = _NO_TIMESTAMP
@@ -215,6 +220,7 @@ class _Walk:
             truncated=self.truncated,
             malformed=self.malformed,
             missing=self.missing,
+            last_offset=self.last_offset,
         )
 
     def _codec(self) -> str | None:
@@ -283,9 +289,12 @@ class _Walk:
             self.truncated = True
             return left
         time = _timestamp(view, pos + _MESSAGE_HEAD_BYTES)[0] if magic else _NO_TIMESTAMP
+        is_first = self.batch_count == 0
         self._whole(offset, attributes & 7, time, time)
         if attributes & 7:
             self.hidden_count = True
+            if is_first:
+                self.base_offset, self.last_offset = None, offset
         else:
             self.record_count += 1
         return size + _ENTRY_HEAD_BYTES

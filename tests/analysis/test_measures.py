@@ -62,6 +62,14 @@ def test_records_are_without_those_refused():
     ]
 
 
+def test_what_produces_to_no_partition_brings_no_records():
+    empty = row(partitions=[], record_count=None, record_bytes=None)
+    unread = empty._replace(status="malformed")
+    some = measures_of(empty, empty._replace(status="one_way"), unread)
+    unknown = some.records[2]
+    assert unknown.tolist() == [0, 0, 1]
+
+
 def test_partitions_are_those_that_were_produced_to_or_fetched_from():
     metadata = row(api_name="Metadata", partitions=[partition("c")])
     refused = partition("b", 1, record_count=None, error_code=3)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from kanalyze.analysis.extract import Extractors
 from kanalyze.analysis.row_batches import BatchMaker
 from kanalyze.analysis.rows import RowMaker
 from kanalyze.analysis.topics import TopicNames
+from tests.support.batches import message
 from tests.support.columnar import ColumnTalk, by_columns_at_once
 from tests.support.kafka import record_batch
 from tests.support.talk import BROKER, CLIENT, Talk
@@ -129,7 +132,9 @@ def test_an_answer_in_another_order_is_odd() -> None:
 
 
 def topics(rows: Iterable[Row]) -> list[str | None]:
-    return [part.topic for row in rows for part in row.partitions]
+    """Of what was produced to and fetched from; what names topics stands between them."""
+    moved = [row for row in rows if row.api_name in ("Produce", "Fetch")]
+    return [part.topic for row in moved for part in row.partitions]
 
 
 def by_id(number: int, topic_id: bytes) -> list[Turn]:
@@ -234,6 +239,29 @@ def test_whether_a_fetch_waited_is_told_by_those_before_it_however_they_come() -
     assert by_column(batches) == 8
     waited = [False, True, False, True, True, False, True, True, False, True]
     assert [row.waited for row in rows] == waited
+
+
+def test_a_compressed_set_of_old_tells_what_came_while_a_fetch_waited() -> None:
+    def held(number: int, high_watermark: int, last_offset: int) -> list[Turn]:
+        old = message(1, offset=last_offset, attributes=1)
+        part = Part(records=old, high_watermark=high_watermark)
+        request, response = fetched(number, part)
+        return [request, *[(CLIENT, b"")] * 5, response]
+
+    _, rows = rows_of([*held(1, 10, 9), *held(2, 13, 12), *held(3, 13, 12)])
+    assert [row.waited for row in rows] == [False, True, False]
+    assert [row.partitions[0].base_offset for row in rows] == [None] * 3
+
+
+@pytest.mark.parametrize("version", [2, 9, 13])
+def test_of_a_produce_request_without_partitions_no_records_are_claimed(version: int) -> None:
+    batches, rows = rows_of(
+        [turn for number in range(9) for turn in produced(number, version=version)]
+    )
+    assert by_column(batches) == 9
+    for row in rows:
+        assert row.partitions == []
+        assert row.record_count is row.record_bytes is None
 
 
 def test_of_a_produce_request_nothing_is_said_of_waiting() -> None:

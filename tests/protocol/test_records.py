@@ -120,6 +120,20 @@ def test_an_unknown_magic_ends_the_walk(magic: int) -> None:
 
 
 @pytest.mark.parametrize("magic", [0, 1])
+def test_a_compressed_message_hides_the_first_offset(magic: int) -> None:
+    compressed = message(magic, offset=7, attributes=1)
+    for records in (compressed, compressed + message(magic, offset=8)):
+        found = peek(records)
+        assert (found.base_offset, found.last_offset) == (None, 7)
+        assert found.codec == ("gzip" if records is compressed else "mixed")
+    found = peek(message(magic, offset=6) + compressed)
+    assert (found.base_offset, found.last_offset) == (6, None)
+    # One that is cut off is no whole batch, and tells nothing.
+    found = peek(compressed[:-1])
+    assert (found.base_offset, found.last_offset, found.truncated) == (None, None, True)
+
+
+@pytest.mark.parametrize("magic", [0, 1])
 def test_messages_of_old_are_counted_one_by_one(magic: int) -> None:
     records = message(magic, offset=7, time=100) + message(magic, value=b"") + message(magic)
     found = peek(records)
