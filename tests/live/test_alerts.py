@@ -199,7 +199,7 @@ def test_the_slow_api_is_named_and_what_waits_on_purpose_is_not():
     names = {api.api_name: api for api in snapshot.apis if not api.waited}
     fetches = names["Fetch"]._replace(p99_ns=95_000_000)
     waiting = fetches._replace(waited=True, requests=10**6)
-    join = names["JoinGroup"]._replace(waited=True, p99_ns=10**12, requests=10**6)
+    join = waiting._replace(api_key=11, api_name="JoinGroup", p99_ns=10**12)
     (text,) = told(snapshot._replace(apis=(waiting, join, names["Produce"], fetches)))
     assert text == "p99 is 90 ms, usually 11 ms: Fetch"
 

@@ -70,7 +70,9 @@ def test_groups_and_slowest_are_told():
     line = rates(usual())
     assert line["groups"][0]["group_id"] == "billing"
     assert line["groups"][0]["longest_join_ns"] == 2_900_000_000
-    assert line["slowest"][0]["latency_ns"] == 2_900_000_000
+    # That join waited on purpose: it is slow to nobody.
+    assert "JoinGroup" not in {entry["api_name"] for entry in line["slowest"]}
+    assert line["slowest"][0]["latency_ns"] < 2_900_000_000
 
 
 def test_tables_have_a_most():
