@@ -10,6 +10,7 @@ import pytest
 import kanalyze
 from kanalyze.analysis.filters import RowFilter
 from kanalyze.pipeline import Analysis
+from tests.support import kafka as k
 from tests.support.captures import path
 from tests.support.packets import START_NS, Packet, pcap_file
 from tests.support.traffic import Line, answers, asks, body
@@ -125,7 +126,7 @@ def share(
         "acknowledgeErrorCode": 0,
         "acknowledgeErrorMessage": None,
         "currentLeader": {"leaderId": 0, "leaderEpoch": 0},
-        "records": b"r" * 80,
+        "records": k.record_batch(acquired, size=acquired * 8),
         "acquiredRecords": [{"firstOffset": 0, "lastOffset": acquired - 1, "deliveryCount": 1}],
     }
     return request, {"responses": [{"topicId": bytes(15) + b"\1", "partitions": [partition]}]}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kanalyze.analysis.interests import BodyWalk, ids_in, place_of, projection_of
+from kanalyze.analysis.interests import BodyWalk, ids_in, projection_of
 from kanalyze.analysis.sessions import SessionFacts
 from kanalyze.analysis.waits import Delivery
 from kanalyze.protocol.projection import Projection
@@ -27,8 +27,9 @@ __all__ = ["FETCH", "PRODUCE", "SHARE_FETCH", "Extractors", "Facts", "Part"]
 PRODUCE, FETCH, LIST_OFFSETS = 0, 1, 2
 OFFSET_FETCH, FIND_COORDINATOR = 9, 10
 SYNC_GROUP, SASL_HANDSHAKE, SASL_AUTHENTICATE = 14, 17, 36
-CONSUMER_GROUP_HEARTBEAT, SHARE_GROUP_HEARTBEAT, SHARE_FETCH = 68, 76, 78
-_BRING_ASSIGNMENTS = frozenset((CONSUMER_GROUP_HEARTBEAT, SHARE_GROUP_HEARTBEAT))
+SHARE_FETCH = 78
+_HEARTBEATS = frozenset({68, 76})
+"""Of the newer groups; they bring assignments."""
 
 _NO_ID = bytes(16)
 _UNKNOWN_OFFSET = -1
@@ -63,12 +64,15 @@ class Facts:
         "errors",
         "group_id",
         "leads",
+        "max_bytes",
+        "max_records",
         "max_wait_ms",
         "member_id",
         "min_bytes",
         "names",
         "parts",
         "session",
+        "share_epoch",
         "throttle_time_ms",
         "transactional_id",
     )
@@ -88,6 +92,10 @@ class Facts:
         self.acks: int | None = None
         self.max_wait_ms: int | None = None
         self.min_bytes: int | None = None
+        self.max_bytes: int | None = None
+        self.max_records: int | None = None
+        self.share_epoch: int | None = None
+        """These three of a ShareFetch."""
         self.group_id: str | None = None
         self.member_id: str | None = None
         self.transactional_id: str | None = None
@@ -112,7 +120,6 @@ class Extractors:
             OFFSET_FETCH: _Extractor(_OFFSETS_REQUEST, _OFFSETS_RESPONSE, _offset_fetch),
             FIND_COORDINATOR: _Extractor(_FIND_REQUEST, _FIND_RESPONSE, _find_coordinator),
             SYNC_GROUP: _Extractor(_SYNC_REQUEST, _SYNC_RESPONSE, _sync_group),
-            SHARE_FETCH: _Extractor(_SHARE_REQUEST, _SHARE_RESPONSE, _share_fetch),
         }
 
     def wanted(self, api_key: int, kind: str) -> Projection:
@@ -143,7 +150,6 @@ class Extractors:
         request_ids, response_ids = ids_in(request), ids_in(response)
         asked_walk, walk = BodyWalk(request), BodyWalk(response)
         names_in_request = asked_walk.finds_names
-        brings = place_of(response, "Assignment") if api_key in _BRING_ASSIGNMENTS else None
 
         def fill(facts: Facts, asked: Any, answered: Any) -> None:
             parts: list[Part] = []
@@ -155,17 +161,12 @@ class Extractors:
             if answered is not None:
                 _set_ids(facts, response_ids, answered)
                 walk(answered, facts.errors, facts.names)
-                parts += map(_named_part, walk.partitions(answered))
-                if brings is not None:
-                    facts.delivery = _of_assignment(answered[brings], failed=bool(facts.errors))
+                told = list(map(_named_part, walk.partitions(answered)))
+                parts += told
+                facts.delivery = _delivery(api_key, facts, told)
             facts.parts = _each_once(parts, dict(facts.names))
 
         return _Extractor(projection_of(request), projection_of(response), fill)
-
-
-def _of_assignment(assignment: Any, *, failed: bool) -> Delivery:
-    """Return what a heartbeat brings that tells a member what it has, where that is new."""
-    return Delivery(None, is_enough=assignment is not None, is_all=True, failed=failed)
 
 
 def _named_part(named: NamedPartition) -> Part:
@@ -208,6 +209,29 @@ def _joined(first: Part, second: Part) -> Part:
         topic_id=second.topic_id if first.topic_id == _NO_ID else first.topic_id,
         error_code=first.error_code or second.error_code or told.error_code,
     )
+
+
+def _delivery(api_key: int, facts: Facts, told: list[Part]) -> Delivery | None:
+    """Return what a response brought that may have been held back until there was something."""
+    failed = bool(facts.errors)
+    if api_key in _HEARTBEATS:
+        return Delivery(None, is_enough=bool(told), is_all=True, failed=failed)
+    if api_key != SHARE_FETCH or facts.max_wait_ms is None or facts.min_bytes is None:
+        return None
+    size = sum(part.record_bytes or 0 for part in told)
+    count = sum(part.record_count or 0 for part in told)
+    return Delivery(
+        # The one that ends the session only acknowledges.
+        0 if facts.share_epoch == _FINAL_EPOCH or facts.min_bytes <= 0 else facts.max_wait_ms,
+        is_enough=size >= facts.min_bytes,
+        # Batches are never cut: one that did not fit may have been larger than the room left.
+        is_all=(not facts.max_records or count < facts.max_records)
+        and size < (facts.max_bytes or 0) // 2,
+        failed=failed,
+    )
+
+
+_FINAL_EPOCH = -1
 
 
 def _nothing(facts: Facts, asked: Any, answered: Any) -> None:
@@ -349,86 +373,7 @@ def _fetch(facts: Facts, asked: Any, answered: Any) -> None:
         facts.session = SessionFacts(session_id, epoch, places, gone, answered_id, top_code)
 
 
-# -- ShareFetch -----------------------------------------------------------------------------------
-
-_SHARE_REQUEST = Projection.of(
-    "GroupId",
-    "MemberId",
-    "ShareSessionEpoch",
-    "MaxWaitMs",
-    "MinBytes",
-    "MaxBytes",
-    "MaxRecords",
-    "Topics.TopicId",
-    "Topics.Partitions.PartitionIndex",
-)
-_SHARE_RESPONSE = Projection.of(
-    "ThrottleTimeMs",
-    "ErrorCode",
-    "Responses.TopicId",
-    "Responses.Partitions.PartitionIndex",
-    "Responses.Partitions.ErrorCode",
-    "Responses.Partitions.AcknowledgeErrorCode",
-    "Responses.Partitions.Records",
-    "Responses.Partitions.AcquiredRecords.FirstOffset",
-    "Responses.Partitions.AcquiredRecords.LastOffset",
-)
-_FINAL_EPOCH = -1
-
-
-def _share_fetch(facts: Facts, asked: Any, answered: Any) -> None:
-    acquired = 0
-    failed = False
-    if answered is not None:
-        facts.throttle_time_ms, top_code, topics = answered
-        failed = top_code != 0
-        if top_code:
-            facts.errors.append((None, _NO_ID, None, top_code))
-        for topic_id, partitions in topics:
-            for partition, code, acknowledge_code, records, offsets in partitions:
-                # What became of earlier records has nothing to do with a wait for more.
-                failed = failed or code != 0
-                facts.errors += [
-                    ("", topic_id, partition, each) for each in (code, acknowledge_code) if each
-                ]
-                acquired += sum(last - first + 1 for first, last in offsets)
-                facts.parts.append(
-                    Part(
-                        "",
-                        topic_id,
-                        partition,
-                        0 if records is None else records.record_count,
-                        0 if records is None else records.record_bytes,
-                        None if records is None else records.base_offset,
-                        codec=None if records is None else records.codec,
-                        error_code=code or acknowledge_code,
-                    )
-                )
-    if asked is None:
-        return
-    group_id, member_id, epoch, max_wait_ms, min_bytes, max_bytes, max_records, topics = asked
-    facts.group_id, facts.member_id = group_id or None, member_id or None
-    facts.max_wait_ms, facts.min_bytes = max_wait_ms, min_bytes
-    if answered is not None:
-        size = sum(part.record_bytes or 0 for part in facts.parts)
-        facts.delivery = Delivery(
-            # The one that ends the session only acknowledges.
-            0 if epoch == _FINAL_EPOCH or min_bytes <= 0 else max_wait_ms,
-            is_enough=size >= min_bytes,
-            # Batches are never cut: one that did not fit may have been larger than the room left.
-            is_all=(max_records <= 0 or acquired < max_records) and size < max_bytes // 2,
-            failed=failed,
-        )
-    seen = {(part.topic_id, part.partition) for part in facts.parts}
-    facts.parts += [
-        Part("", topic_id, partition)
-        for topic_id, partitions in topics
-        for (partition,) in partitions
-        if (topic_id, partition) not in seen
-    ]
-
-
-# -- SyncGroup ------------------------------------------------------------------------------------
+# -- SyncGroup -------------------------------------------------------------------------------------
 
 _SYNC_REQUEST = Projection.of("GroupId", "MemberId", "Assignments.MemberId")
 _SYNC_RESPONSE = Projection.of("ThrottleTimeMs", "ErrorCode")

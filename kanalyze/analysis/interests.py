@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from kanalyze.protocol.language import Field, Message
 
-__all__ = ["BodyWalk", "ErrorAt", "NamedPartition", "ids_in", "place_of", "projection_of"]
+__all__ = ["BodyWalk", "ErrorAt", "NamedPartition", "ids_in", "projection_of"]
 
 _NO_ID = bytes(16)
 _PARTITION_NAMES = frozenset({"Partition", "PartitionIndex", "PartitionId", "Index"})
@@ -37,6 +37,12 @@ _ROLE_OF_NAME = {
     "MemberId": "member_id",
     "GroupId": "group_id",
     "TransactionalId": "transactional_id",
+    # Of a ShareFetch: what its response may be held back for.
+    "MaxWaitMs": "max_wait_ms",
+    "MinBytes": "min_bytes",
+    "MaxBytes": "max_bytes",
+    "MaxRecords": "max_records",
+    "ShareSessionEpoch": "share_epoch",
 }
 
 
@@ -191,17 +197,11 @@ def _paths(fields: tuple[Field, ...], prefix: str, *, top: bool, in_topic: bool)
             yield path
 
 
-def place_of(message: Message, name: str) -> int:
-    """Return where in the values of ``projection_of(message)`` a field of the top level stands."""
-    fields = message.struct.fields
-    wanted = _wanted_fields(fields, top=True, in_topic=_names_topic(fields))
-    return [definition.name for definition in wanted].index(name)
-
-
 def ids_in(message: Message) -> dict[str, int]:
     """Return where in the values of ``projection_of(message)`` the ids of the top level stand.
 
-    Keys: ``group_id``, ``member_id``, ``transactional_id``, ``throttle_time_ms``.
+    Keys: ``group_id``, ``member_id``, ``transactional_id``, ``throttle_time_ms``, and what a
+    response may be held back for.
     """
     found: dict[str, int] = {}
     fields = message.struct.fields
