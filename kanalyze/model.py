@@ -432,7 +432,10 @@ class AnomalyKind(enum.StrEnum):
         "a file that is no capture, or cannot be read; left out",
     )
     # net
-    UNKNOWN_LINK_TYPE = "unknown_link_type", "a packet of a link layer that is not known"
+    UNKNOWN_LINK_TYPE = (
+        "unknown_link_type",
+        "a packet of a link layer, or in a tunnel, that is not read",
+    )
     BAD_IP_HEADER = "bad_ip_header", "a packet cut within its headers, or an IP header in conflict"
     BAD_TCP_HEADER = "bad_tcp_header", "a TCP header that is cut, or in conflict with the packet"
     IP_FRAGMENT = "ip_fragment", "an IP packet of which fragments are missing, or contradict"

@@ -25,6 +25,7 @@ __all__ = [
     "LLC_FRAME",
     "MPLS",
     "MPLS_MULTICAST",
+    "PBB",
     "PPP",
     "PPPOE",
     "PPP_PROTOCOL",
@@ -45,6 +46,8 @@ MPLS_MULTICAST: Final = 0x8848
 PPPOE: Final = 0x8864
 ETHERNET: Final = 0x6558
 """An Ethernet frame ("transparent Ethernet bridging")."""
+PBB: Final = 0x88E7
+"""802.1ah, provider backbone bridges: Ethernet in Ethernet."""
 PPP: Final = 0x880B
 """A PPP frame, from its protocol field or from the HDLC address on."""
 

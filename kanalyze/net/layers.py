@@ -23,6 +23,7 @@ from kanalyze.net.kinds import (
     LLC_FRAME,
     MPLS,
     MPLS_MULTICAST,
+    PBB,
     PPP,
     PPPOE,
     TOO_DEEP,
@@ -32,6 +33,7 @@ from kanalyze.net.link import read_link_headers, read_version
 from kanalyze.net.mpls import read_mpls
 from kanalyze.net.names import kind_name
 from kanalyze.net.ppp import read_ppp, read_pppoe
+from kanalyze.net.rare_layers import read_pbb
 from kanalyze.net.tunnels import read_in_ip
 
 if TYPE_CHECKING:
@@ -50,6 +52,7 @@ _READERS: Final[dict[int, Callable[[Packets, Places], Headers]]] = {
     LLC_FRAME: read_llc,
     MPLS: read_mpls,
     MPLS_MULTICAST: read_mpls,
+    PBB: read_pbb,
     PPP: read_ppp,
     PPPOE: read_pppoe,
 }

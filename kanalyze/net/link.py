@@ -26,6 +26,7 @@ from kanalyze.net.kinds import (
 from kanalyze.net.names import link_name
 from kanalyze.net.nflog import read_nflog
 from kanalyze.net.ppp import read_cisco_hdlc, read_hdlc, read_ppp
+from kanalyze.net.rare_layers import can_read, note_missing, read_wireless
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,6 +37,11 @@ __all__ = ["read_link_headers", "read_version"]
 
 _COOKED_LLC: Final = 4
 """In place of an ethertype in Linux cooked headers: an IEEE 802.2 header follows."""
+_PKTAP: Final = 258
+_PKTAP_LEAST_BYTES: Final = 12
+_PKTAP_PACKET: Final = 1
+_PKTAP_LINKS: Final = {12: 101, 14: 101}
+"""What it says in numbers of macOS's own, as LINKTYPE_ values: raw IP."""
 _FAMILY_BYTES: Final = 4
 _FAMILY_IPV4: Final = 2
 _FAMILIES_IPV6: Final = (10, 23, 24, 28, 30)
@@ -70,6 +76,9 @@ def read_version(packets: Packets, places: Places) -> Headers:
 
 def _read_link(packets: Packets, places: Places, link: int) -> Headers:
     """Step over the link-layer header of packets of one link type."""
+    wireless = _WIRELESS.get(link)
+    if wireless is not None and can_read():
+        return read_wireless(packets, places, wireless)
     reader = _READERS.get(link)
     if reader is not None:
         return reader(packets, places)
@@ -77,13 +86,37 @@ def _read_link(packets: Packets, places: Places, link: int) -> Headers:
     if fixed is not None:
         places = packets.long_enough(places, 1, BEFORE_IP)
         return Headers.of(places, fixed)
+    return _count_unknown(packets, places, link)
+
+
+def _count_unknown(packets: Packets, places: Places, link: int) -> Headers:
     notes, name = packets.notes, link_name(link)
     counts = notes.counters.unknown_link_type
     counts[link] = counts.get(link, 0) + len(places)
     notes.counters.count_other(name, len(places))
-    notes.add_packets(AnomalyKind.UNKNOWN_LINK_TYPE, packets.batch, places.row, name)
+    if link in _WIRELESS:
+        note_missing(packets, places.row, name)
+    else:
+        notes.add_packets(AnomalyKind.UNKNOWN_LINK_TYPE, packets.batch, places.row, name)
     none = np.empty(0, np.int64)
     return Headers(Places(none, none, none), none)
+
+
+def _read_pktap(packets: Packets, places: Places) -> Headers:
+    """Step over macOS's headers: length, what follows (1: a packet), its kind of link layer."""
+    places = packets.long_enough(places, _PKTAP_LEAST_BYTES, BEFORE_IP)
+    size = packets.peek(places, 0, "<u4")
+    link = packets.peek(places, 8, "<u4")
+    good = (size >= _PKTAP_LEAST_BYTES) & (packets.peek(places, 4, "<u4") == _PKTAP_PACKET)
+    good &= link != _PKTAP
+    parts = []
+    if not good.all():
+        parts.append(_count_unknown(packets, places.pick(~good), _PKTAP))
+    inner, link = places.after(size).pick(good), link[good]
+    for number, which in each_value(link):
+        own = Places(inner.row[which], inner.at[which], inner.limit[which])
+        parts.append(_read_link(packets, own, _PKTAP_LINKS.get(number, number)))
+    return Headers.joined(parts)
 
 
 def _read_cooked(packets: Packets, places: Places) -> Headers:
@@ -128,9 +161,14 @@ _READERS: Final[dict[int, Callable[[Packets, Places], Headers]]] = {
     108: _read_family,
     113: _read_cooked,
     239: read_nflog,
+    258: _read_pktap,
     276: _read_cooked_v2,
 }
 """BSD loopback; Ethernet; PPP; raw IP as BSD and as OpenBSD number it; PPP or Cisco in HDLC; raw
-IP; Cisco's HDLC; OpenBSD's loopback; Linux cooked; Linux netfilter's log; Linux cooked v2."""
+IP; Cisco's HDLC; OpenBSD's loopback; Linux cooked; Linux netfilter's log; macOS's PKTAP; Linux
+cooked v2."""
+_WIRELESS: Final = {105: "read_dot11", 127: "read_radiotap"}
+"""802.11, alone and with radiotap before it, by what reads them (see
+:mod:`kanalyze.net.rare_layers`)."""
 _FIXED: Final = {51: PPPOE, 228: IPV4, 229: IPV6}
 """Nothing stands before the header: PPPoE, raw IPv4, raw IPv6."""

@@ -143,6 +143,9 @@ TUNNELS: Final = (
     "Geneve",
     "MPLS",
     "PPPoE",
+    "802.1ah",
+    "EtherIP",
+    "GTP-U",
 )
 
 

@@ -22,9 +22,11 @@ from kanalyze.net.kinds import (
     IPV6,
     MPLS,
     MPLS_MULTICAST,
+    PPP,
 )
 from kanalyze.net.mpls import read_mpls
 from kanalyze.net.names import tunnel_bit
+from kanalyze.net.rare_layers import can_read, find_inside, note_missing
 from kanalyze.net.udp_tunnels import read_udp
 
 if TYPE_CHECKING:
@@ -64,8 +66,30 @@ def read_in_ip(packets: Packets, headers: Headers) -> Headers:
     return Headers.joined([*parts, headers.pick(rest)])
 
 
+def _read_etherip(packets: Packets, places: Places) -> Headers:
+    """Step over EtherIP headers; what is none keeps its kind."""
+    kind = Headers.of(places, IP_PROTOCOL | 97).kind
+    if not can_read():
+        note_missing(packets, places.row, "EtherIP")
+        return Headers(places, kind)
+    found = find_inside(packets, places, "read_etherip")
+    packets.enter(places.row[found.is_read], tunnel_bit("EtherIP"))
+    return Headers(places.after(found.size), np.where(found.is_read, found.kind, kind))
+
+
+def _read_gre_1(packets: Packets, headers: Headers) -> Headers:
+    """Step over GRE headers of version 1, of which the places are given; others keep their kind."""
+    places = headers.places
+    if not can_read():
+        note_missing(packets, places.row, "GRE version 1")
+        return headers
+    found = find_inside(packets, places, "read_gre_1")
+    packets.enter(places.row[found.is_read], tunnel_bit("GRE"))
+    return Headers(places.after(found.size), np.where(found.is_read, found.kind, headers.kind))
+
+
 def read_gre(packets: Packets, places: Places) -> Headers:
-    """Step over GRE headers of version 0 without routing; others keep a kind of their own."""
+    """Step over GRE headers without routing; others keep a kind of their own."""
     places = packets.long_enough(places, _GRE_BYTES, _WITHIN_GRE)
     flags, protocol = packets.u16(places.at), packets.u16(places.at + 2)
     size = np.full(len(places), _GRE_BYTES, np.int64)
@@ -75,6 +99,13 @@ def read_gre(packets: Packets, places: Places) -> Headers:
     kind = np.where(good & np.isin(protocol, _CARRIED), protocol, GRE | protocol)
     packets.enter(places.row[kind < GRE], tunnel_bit("GRE"))
     headers = Headers(places.after(size), kind)
+    # PPTP's: with a key, without checksum and routing.
+    is_1 = flags & (_CHECKSUM | _ROUTING | _KEY | _VERSION) == _KEY | 1
+    is_1 &= protocol == PPP
+    if is_1.any():
+        of_1 = _read_gre_1(packets, Headers(places, kind).pick(is_1))
+        rest = read_gre(packets, places.pick(~is_1))
+        return Headers.joined([of_1, rest])
     is_mirror = good & np.isin(protocol, (_ERSPAN, _ERSPAN_3))
     if not is_mirror.any():
         return headers
@@ -116,6 +147,7 @@ _READERS: Final[dict[int, Callable[[Packets, Places], Headers]]] = {
     IP_PROTOCOL | 17: read_udp,
     IP_PROTOCOL | 41: _read_ipv6_in_ip,
     IP_PROTOCOL | 47: read_gre,
+    IP_PROTOCOL | 97: _read_etherip,
     IP_PROTOCOL | 137: read_mpls,
 }
 TUNNEL_PROTOCOLS: Final = tuple(kind - IP_PROTOCOL for kind in _READERS)

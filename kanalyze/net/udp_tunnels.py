@@ -1,4 +1,4 @@
-"""Tunnels in UDP: VXLAN and Geneve, told from other UDP by port and by content.
+"""Tunnels in UDP: VXLAN, Geneve and GTP-U, told from other UDP by port and by content.
 
 In: places of UDP headers. Out: places of what the tunnels carry. Must not know: IP.
 
@@ -19,6 +19,7 @@ from kanalyze.net.columns import Headers
 from kanalyze.net.ethernet import looks_like_ethernet, looks_like_ip
 from kanalyze.net.kinds import ETHERNET, IP_PROTOCOL, IPV4, IPV6
 from kanalyze.net.names import tunnel_bit
+from kanalyze.net.rare_layers import can_read, find_inside, note_missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,6 +36,9 @@ _BASE_BYTES: Final = 8
 """Of a VXLAN or Geneve header, without options."""
 _FRAME_BYTES: Final = 15
 """Of Ethernet, and the first of what it carries."""
+_GTP_1: Final = 3
+"""Upper half of the first byte: version 1, and GTP, not GTP'."""
+_GTP_DATA: Final = 255
 _INSIDE: Final = "within a tunnel's header"
 
 
@@ -114,10 +118,27 @@ def _read_geneve(packets: Packets, places: Places) -> _Seen:
     return _Seen(good, places.after(_BASE_BYTES + options), kind)
 
 
+def _read_gtp(packets: Packets, places: Places) -> _Seen:
+    # Version 1 of GTP, a packet of a user.
+    good = packets.peek(places, 0, "u1") >> 4 == _GTP_1
+    good &= packets.peek(places, 1, "u1") == _GTP_DATA
+    kind = np.zeros(len(places), np.int64)
+    if not good.any():
+        return _Seen(good, places, kind)
+    if not can_read():
+        note_missing(packets, places.row[good], "GTP-U")
+        return _Seen(np.zeros(len(places), np.bool_), places, kind)
+    size = np.zeros(len(places), np.int64)
+    found = find_inside(packets, places.pick(good), "read_gtp")
+    size[good], kind[good] = found.size, np.where(found.is_read, found.kind, 0)
+    return _Seen(good, places.after(size), kind)
+
+
 _TUNNELS: Final = (
     ((4789, 8472), "VXLAN", _read_vxlan),
     ((4790,), "VXLAN", _read_vxlan_gpe),
     ((6081,), "Geneve", _read_geneve),
+    ((2152,), "GTP-U", _read_gtp),
 )
 """Ports by IANA, and 8472, which Linux used before there was one."""
 UDP_TUNNEL_PORTS: Final = tuple(port for ports, _, _ in _TUNNELS for port in ports)

@@ -11,17 +11,22 @@ with warnings.catch_warnings():
     # Scapy imports ciphers that it never uses here and that will move.
     warnings.simplefilter("ignore")
     from scapy.contrib.erspan import ERSPAN_I, ERSPAN_II, ERSPAN_III, ERSPAN_PlatformSpecific
+    from scapy.contrib.etherip import EtherIP
     from scapy.contrib.geneve import GENEVE, GeneveOptions
+    from scapy.contrib.gtp import GTP_U_Header, GTPPDUSessionContainer
     from scapy.contrib.mpls import MPLS, EoMCW
+    from scapy.layers.dot11 import Dot11, Dot11QoS, RadioTap
     from scapy.layers.inet import IP, TCP, UDP
     from scapy.layers.inet6 import IPv6, IPv6ExtHdrDestOpt, IPv6ExtHdrHopByHop
     from scapy.layers.l2 import (
         GRE,
+        GRE_PPTP,
         LLC,
         SNAP,
         CookedLinux,
         CookedLinuxV2,
         Dot1AD,
+        Dot1AH,
         Dot1Q,
         Dot3,
         Ether,
@@ -70,17 +75,30 @@ def _log(version: int, packet_bytes: int, order: str) -> bytes:
     return bytes([family, 0, 0, 1]) + prefix + mark + struct.pack(f"{order}HH", 4 + packet_bytes, 9)
 
 
+def _wireless(**more: Any) -> Any:
+    """Return the start of a data frame of 802.11."""
+    addresses = {f"addr{number}": f"02:00:00:00:00:0{number}" for number in range(1, 5)}
+    return Dot11(type=2, **addresses, **more)
+
+
+def _pktap(link_type: int) -> bytes:
+    """Return the header that macOS puts before a packet."""
+    fields = (108, 1, link_type, b"en0", 0, 2, 14, 0)
+    return struct.pack("<III24sIIII", *fields).ljust(108, b"\0")
+
+
 def _links(ip: Any) -> dict[str, tuple[int, Any]]:
     """Wrap in link layers; these are no tunnels."""
     version = 6 if isinstance(ip, IPv6) else 4
     ethertype, ppp = (0x86DD, 0x57) if version == 6 else (0x0800, 0x21)
+    llc = LLC(dsap=0xAA, ssap=0xAA, ctrl=3) / SNAP(OUI=0, code=ethertype)
     return {
         "Ethernet": (1, Ether(**MACS) / ip),
         "a tag": (1, Ether(**MACS) / Dot1Q(vlan=5) / ip),
         "two tags": (1, Ether(**MACS) / Dot1AD(vlan=7) / Dot1Q(vlan=5) / ip),
         "LLC and SNAP": (
             1,
-            Dot3(**MACS) / LLC(dsap=0xAA, ssap=0xAA, ctrl=3) / SNAP(OUI=0, code=ethertype) / ip,
+            Dot3(**MACS) / llc / ip,
         ),
         "cooked": (113, CookedLinux(proto=ethertype) / ip),
         "cooked v2": (276, CookedLinuxV2(proto=ethertype) / ip),
@@ -88,6 +106,33 @@ def _links(ip: Any) -> dict[str, tuple[int, Any]]:
         "PPP with address": (9, HDLC() / PPP(proto=ppp) / ip),
         "PPP in HDLC": (50, HDLC() / PPP(proto=ppp) / ip),
         "Cisco HDLC": (104, Raw(b"\x0f\x00" + ethertype.to_bytes(2)) / ip),
+        "802.11": (105, _wireless(FCfield=1) / llc / ip),
+        "802.11 with QoS": (105, _wireless(FCfield=2, subtype=8) / Dot11QoS(TID=5) / llc / ip),
+        "802.11 between stations": (105, _wireless(FCfield=3, subtype=8) / Dot11QoS() / llc / ip),
+        "802.11 with HT control": (
+            105,
+            _wireless(FCfield=0x82, subtype=8) / Dot11QoS() / Raw(bytes(4)) / llc / ip,
+        ),
+        "radiotap": (127, RadioTap() / _wireless(FCfield=1) / llc / ip),
+        "radiotap with fields": (
+            127,
+            RadioTap(present="TSFT+Flags+Rate+dBm_AntSignal", Flags=0, Rate=2)
+            / _wireless(FCfield=2, subtype=8)
+            / Dot11QoS()
+            / llc
+            / ip,
+        ),
+        "radiotap with padding": (
+            127,
+            RadioTap(present="Flags", Flags=0x20)
+            / _wireless(FCfield=2, subtype=8)
+            / Dot11QoS()
+            / Raw(bytes(2))
+            / llc
+            / ip,
+        ),
+        "PKTAP": (258, Raw(_pktap(1)) / Ether(**MACS) / ip),
+        "PKTAP over raw IP": (258, Raw(_pktap(12)) / ip),
         "raw": (101, ip),
         "netfilter's log": (239, Raw(_log(version, len(ip), "<")) / ip),
         "netfilter's log of another machine": (239, Raw(_log(version, len(ip), ">")) / ip),
@@ -177,6 +222,38 @@ def _tunnels(ip: Any) -> dict[str, tuple[Any, set[str]]]:
         "MPLS in GRE": (
             outer() / GRE(proto=0x8847) / MPLS(label=16, s=1) / ip,
             {"GRE", "MPLS"},
+        ),
+        "802.1ah": (Ether(**MACS, type=0x88E7) / Dot1AH(isid=5) / frame, {"802.1ah"}),
+        "EtherIP": (outer(proto=97) / EtherIP() / frame, {"EtherIP"}),
+        "GTP-U": (
+            outer() / UDP(sport=5, dport=2152) / GTP_U_Header(teid=9, gtp_type=255) / ip,
+            {"GTP-U"},
+        ),
+        "GTP-U with a sequence number": (
+            outer() / UDP(sport=5, dport=2152) / GTP_U_Header(gtp_type=255, S=1, seq=3) / ip,
+            {"GTP-U"},
+        ),
+        "GTP-U with an extension": (
+            outer()
+            / UDP(sport=5, dport=2152)
+            / GTP_U_Header(gtp_type=255, E=1, next_ex=0x85)
+            / GTPPDUSessionContainer(type=0, QFI=1)
+            / ip,
+            {"GTP-U"},
+        ),
+        "PPTP": (
+            outer(proto=47) / GRE_PPTP(seqnum_present=1, sequence_number=4, call_id=3) / ppp / ip,
+            {"GRE"},
+        ),
+        "PPTP with an acknowledgment": (
+            outer(proto=47)
+            / GRE_PPTP(
+                seqnum_present=1, sequence_number=4, acknum_present=1, ack_number=3, call_id=3
+            )
+            / HDLC()
+            / ppp
+            / ip,
+            {"GRE"},
         ),
         "PPPoE": (Ether(**MACS) / PPPoE(sessionid=3) / ppp / ip, {"PPPoE"}),
         "GRE in VXLAN": (
