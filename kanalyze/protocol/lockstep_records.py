@@ -1,7 +1,7 @@
 """What many records fields hold, told from the heads of their batches.
 
 In: where the fields lie. Out: :class:`~kanalyze.protocol.lockstep_columns.RecordSets`, the same
-that :func:`~kanalyze.protocol.records.peek_records` says. Must not know which message they stand
+that :mod:`~kanalyze.protocol.codec.machine` says. Must not know which message they stand
 in.
 
 Known here are batches of magic 2, whole or, as the last, cut off. What has another magic, or a

@@ -6,20 +6,11 @@ messages. Names of the arguments are those of a decoder (:mod:`kanalyze.protocol
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from kanalyze.protocol.wire import Malformed, MissingBytes, Truncated
-
-if TYPE_CHECKING:
-    from kanalyze.protocol.wire import Source
+from kanalyze.protocol.wire import Malformed, Truncated
 
 __all__ = [
     "MAX_UNSIGNED_VARINT",
-    "check_frame_holds",
-    "read_raw_records",
-    "read_tags",
     "read_unsigned_varint",
-    "read_uuids",
     "skip_tags",
 ]
 
@@ -60,19 +51,6 @@ def skip_tags(view: bytes | memoryview, pos: int, limit: int) -> int:
     return pos
 
 
-def read_tags(
-    view: bytes | memoryview, pos: int, limit: int
-) -> tuple[list[tuple[int, bytes]], int]:
-    """Read the tag section at ``pos`` as tags and their bytes; raises as :func:`skip_tags`."""
-    tags: list[tuple[int, bytes]] = []
-    count, pos = read_unsigned_varint(view, pos)
-    last = -1
-    for _ in range(count):
-        last, start, pos = _next_tag(view, pos, limit, last)
-        tags.append((last, bytes(view[start:pos])))
-    return tags, pos
-
-
 def _next_tag(view: bytes | memoryview, pos: int, limit: int, last: int) -> tuple[int, int, int]:
     """Read the tag after ``last``; return it and where its bytes start and end."""
     tag, pos = read_unsigned_varint(view, pos)
@@ -82,38 +60,3 @@ def _next_tag(view: bytes | memoryview, pos: int, limit: int, last: int) -> tupl
     if pos + size > limit:
         raise Truncated("the bytes end within a tagged field")
     return tag, pos, pos + size
-
-
-def check_frame_holds(need: int, pos: int, base: int, source: Source | None) -> None:
-    """Refuse an array that needs more bytes than the frame has left.
-
-    Called when ``need`` bytes (at least 1) from ``pos`` on go past the view. Whether the capture
-    holds them matters not: most may be records that are never read. Raises Truncated.
-    """
-    if source is None:
-        raise Truncated("an array of more elements than there are bytes")
-    try:
-        rest = source.window(base + pos + need - 1)
-    except MissingBytes:
-        return
-    if not rest:
-        raise Truncated("an array of more elements than there are bytes")
-
-
-def read_raw_records(
-    view: bytes | memoryview, pos: int, length: int, base: int, source: Source | None
-) -> bytes:
-    """Copy the ``length`` bytes of a records field at ``view[pos]``.
-
-    Raises Truncated where the frame ends first, MissingBytes where the capture has a hole.
-    """
-    if pos + length <= len(view):
-        return bytes(view[pos : pos + length])
-    if source is None:
-        raise Truncated("the bytes end within records")
-    return bytes(source.read(base + pos, length))
-
-
-def read_uuids(view: bytes | memoryview, pos: int, count: int) -> list[bytes]:
-    """Copy ``count`` UUIDs of 16 bytes; the caller has made sure that the view holds them."""
-    return [bytes(view[at : at + 16]) for at in range(pos, pos + 16 * count, 16)]

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from kanalyze.protocol.batches import RecordSet
 from kanalyze.protocol.record_types import DecompressionLimits, RecordProblem
-from kanalyze.protocol.records import peek_records
 from tests.support.effort import took_soon
 from tests.support.record_sets import (
     CODECS,
@@ -29,6 +28,7 @@ from tests.support.record_sets import (
     records_in,
     with_flags,
 )
+from tests.support.records_summary import peek_records
 from tests.support.work import calls_of, peak_bytes_of
 
 STEADY = settings(deadline=None)  # the first example loads a codec

@@ -36,12 +36,13 @@ from kanalyze.protocol.lockstep import (
 )
 from kanalyze.protocol.lockstep_records import MOST_BATCHES
 from kanalyze.protocol.projection import Projection, Selection, select
-from kanalyze.protocol.records import RecordsSummary, peek_records
+from kanalyze.protocol.records import RecordsSummary
 from kanalyze.protocol.wire import WireError
 from tests.support.batches import batch
 from tests.support.batches import message as old_message
 from tests.support.effort import took_soon
 from tests.support.messages import Generator, Writer, leaf_paths, random_projection, unsigned_varint
+from tests.support.records_summary import peek_records
 from tests.support.vectors import definition_of, read_vectors, records_in
 
 if TYPE_CHECKING:

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kanalyze.protocol.records import BATCH_HEADER_BYTES, RecordsSummary, peek_records
+from kanalyze.protocol.records import BATCH_HEADER_BYTES, RecordsSummary
 from kanalyze.protocol.wire import Truncated
 from tests.support.batches import batch, message
 from tests.support.effort import took_soon
+from tests.support.records_summary import peek_records
 from tests.support.sources import PiecesSource
 
 

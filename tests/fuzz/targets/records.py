@@ -15,9 +15,9 @@ from kanalyze.protocol.kafka07 import (
 )
 from kanalyze.protocol.messages07 import COUNTING_LIMITS, MessageSet07Records
 from kanalyze.protocol.record_types import DecompressionLimits, RecordProblem
-from kanalyze.protocol.records import peek_records
 from kanalyze.protocol.wire import WireError
 from tests.fuzz.invariant import holds, sizes_of
+from tests.support.records_summary import peek_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
