@@ -130,4 +130,4 @@ def test_a_large_malformed_message_is_told_in_the_words_of_the_fast_reader() -> 
     frame = frame_of(k.request(3, 1, 1, struct.pack(">i", 1 << 24) + b"\0" * 20_000))
     body = reader.request_body(frame, reader.request_header(frame))
     assert body.problem is AnomalyKind.MALFORMED_BODY
-    assert body.detail == "the bytes end within an array"
+    assert body.detail == "the bytes end within the body"

@@ -47,7 +47,9 @@ def read_records(data: bytes) -> None:
     holds(summary.record_bytes == len(data), "a summary of another length")
     holds(summary.batch_count == len(batches), "batches read and batches told differ")
     if batches:
-        holds(summary.base_offset == batches[0].base_offset, "offsets differ")
+        last = summary.last_offset
+        first = summary.base_offset if last is None else last
+        holds(first == batches[0].base_offset, "offsets differ")
     if summary.record_count is None or summary.malformed:
         return
     plain = all(batch.codec == "none" and not batch.problems for batch in batches)
