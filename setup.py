@@ -15,12 +15,16 @@ from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.errors import BaseError, CCompilerError
 
 ROOT = Path(__file__).resolve().parent
 REQUIRED = os.environ.get("KANALYZE_REQUIRE_COMPILED") == "1"
 PURE = os.environ.get("KANALYZE_PURE") == "1"
 ABI3 = os.environ.get("KANALYZE_ABI3") == "1"
 SANITIZE = os.environ.get("KANALYZE_SANITIZE") == "1"
+
+# Python's own flags have -fwrapv, under which no overflow of a signed number is looked for.
+SANITIZERS = ["-fsanitize=address,undefined", "-fno-wrapv", "-fno-omit-frame-pointer", "-g", "-O1"]
 
 DIRECTIVES = {
     "language_level": 3,
@@ -40,45 +44,75 @@ def extensions() -> list[Extension]:
     """Return the modules to compile, as C."""
     try:
         from Cython.Build import cythonize
-    except ModuleNotFoundError:
-        if REQUIRED:
-            raise
+        from Cython.Compiler.Errors import CompileError
+    except ModuleNotFoundError as error:
+        _go_on_without(error)
         return []
-    flags = ["-fsanitize=address,undefined", "-g"] if SANITIZE else []
-    made: list[Extension] = []
-    for types in sorted((ROOT / "kanalyze").rglob("*.pxd")):
-        source = types.relative_to(ROOT).with_suffix(".py")
-        made.append(
-            Extension(
-                ".".join(source.with_suffix("").parts),
-                [str(source)],
-                define_macros=[("Py_LIMITED_API", "0x030B0000")] if ABI3 else [],
-                py_limited_api=ABI3,
-                extra_compile_args=flags,
-                extra_link_args=flags,
-            )
-        )
-    compiled: list[Extension] = cythonize(made, compiler_directives=DIRECTIVES, quiet=True)
+    try:
+        compiled: list[Extension] = cythonize(modules(), compiler_directives=DIRECTIVES, quiet=True)
+    except CompileError as error:  # a Cython that takes what others do not, or the reverse
+        _go_on_without(error)
+        return []
     for extension in compiled:
         extension.optional = not REQUIRED  # to be set here: cythonize drops it
     return compiled
 
 
-class BuildWhatCanBeBuilt(build_ext):
-    """Goes on without compiled modules where nothing can be compiled, unless they are required."""
+def modules() -> list[Extension]:
+    """Return the modules to compile, as Python: those with a ``.pxd`` beside them."""
+    flags = SANITIZERS if SANITIZE else []
+    sources = [
+        types.relative_to(ROOT).with_suffix(".py")
+        for types in sorted((ROOT / "kanalyze").rglob("*.pxd"))
+    ]
+    return [
+        Extension(
+            ".".join(source.with_suffix("").parts),
+            [str(source)],
+            define_macros=[("Py_LIMITED_API", "0x030B0000")] if ABI3 else [],
+            py_limited_api=ABI3,
+            extra_compile_args=flags,
+            extra_link_args=flags,
+        )
+        for source in sources
+    ]
+
+
+class BuildAllOrNothing(build_ext):
+    """Leaves all modules uncompiled where one cannot be compiled, unless they are required.
+
+    They know each other's C types: a compiled one cannot run beside one that is not.
+    """
 
     def run(self) -> None:
         """Compile."""
         try:
             super().run()
-        except Exception as error:
-            if REQUIRED:
-                raise
-            print(f"kanalyze: not compiled, it will run slowly: {error}", file=sys.stderr)
+        except (BaseError, CCompilerError) as error:
+            _go_on_without(error)
+        names = [extension.name for extension in self.extensions]
+        built = [Path(path) for name in names for path in self._places(name)]
+        if not all(path.exists() for path in built):
+            _go_on_without(BaseError("not every module was built, see above"))
+            for path in built:
+                path.unlink(missing_ok=True)
+
+    def _places(self, name: str) -> list[str]:
+        """Return where a compiled module is to be."""
+        built = str(Path(self.build_lib, self.get_ext_filename(name)))
+        return [built, self.get_ext_fullpath(name)] if self.inplace else [built]
+
+
+def _go_on_without(error: Exception) -> None:
+    """Say that nothing is compiled, and why; raise where it has to be."""
+    if REQUIRED:
+        print("kanalyze: cannot be compiled, and KANALYZE_REQUIRE_COMPILED=1", file=sys.stderr)
+        raise error
+    print(f"kanalyze: not compiled, it will run slowly: {error}", file=sys.stderr)
 
 
 setup(
     ext_modules=[] if PURE else extensions(),
-    cmdclass={"build_ext": BuildWhatCanBeBuilt},
+    cmdclass={"build_ext": BuildAllOrNothing},
     options={"bdist_wheel": {"py_limited_api": "cp311"}} if ABI3 else {},
 )

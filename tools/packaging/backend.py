@@ -7,6 +7,8 @@ which modules are compiled: ``setup.py`` does.
 from __future__ import annotations
 
 import os
+import platform
+import shlex
 import shutil
 import sys
 import sysconfig
@@ -31,6 +33,9 @@ __all__ = [
     "prepare_metadata_for_build_editable",
     "prepare_metadata_for_build_wheel",
 ]
+
+_MACHINES = ("x86_64", "aarch64", "arm64")
+"""Those that ziglang is surely on PyPI for."""
 
 _Settings = dict[str, Any] | None
 
@@ -70,11 +75,15 @@ def _has_compiler() -> bool:
     if sys.platform == "win32":
         return True  # setuptools looks for it in the registry, and says what to install
     command = os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc"
-    return shutil.which(command.split()[0]) is not None
+    return shutil.which(shlex.split(command)[0]) is not None
 
 
 def _compiler() -> list[str]:
-    return [] if _has_compiler() else ["ziglang>=0.13"]
+    """Return what to install for a compiler, where one is wanted and can be had."""
+    is_pure = os.environ.get("KANALYZE_PURE") == "1"
+    # A requirement that there is no wheel of would be the end of the installation.
+    is_offered = sys.platform in ("linux", "darwin") and platform.machine() in _MACHINES
+    return [] if is_pure or _has_compiler() or not is_offered else ["ziglang>=0.13"]
 
 
 def _use_compiler() -> None:
@@ -82,6 +91,6 @@ def _use_compiler() -> None:
     if _has_compiler() or find_spec("ziglang") is None:
         return
     # It compiles for this machine's own processor unless told otherwise, and a wheel travels.
-    command = f"{sys.executable} -m ziglang cc -mcpu=baseline"
+    command = f"{shlex.quote(sys.executable)} -m ziglang cc -mcpu=baseline"
     os.environ["CC"] = command
     os.environ["LDSHARED"] = f"{command} -shared"

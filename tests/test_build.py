@@ -1,0 +1,406 @@
+"""The build: which modules are compiled, with what compiler, and what is installed where none is.
+
+The long tests install copies of the project; :mod:`tests.support.installing` does that.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import runpy
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import setuptools
+
+from kanalyze.compiled import cython
+from tests.support.captures import ROOT
+from tests.support.installing import Environment, Project, interpreters
+from tests.support.uncompiled import compiled_modules
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+BASICS = ROOT / "captures" / "basics.pcap"
+SLOWLY = (
+    "kanalyze: not compiled: it will run slowly (installed where it can be compiled, it is faster)"
+)
+HEADERLESS_CC = """#!/bin/sh
+for argument; do
+    shift
+    case "$argument" in -I*/python3*) ;; *) set -- "$@" "$argument" ;; esac
+done
+exec {compiler} "$@"
+"""
+PICKY_CC = """#!/bin/sh
+case "$*" in *machine.c*) echo "not this one" >&2; exit 1 ;; esac
+exec {compiler} "$@"
+"""
+USE_UNCOMPILED = """
+import importlib, sys
+sys.modules["cython"] = sys.modules["Cython"] = None
+from kanalyze.compiled import cython
+for name in sys.argv[1:]:
+    module = importlib.import_module(name)
+    assert module.__file__.endswith(".py"), module.__file__
+    assert module.cython is cython
+"""
+DECODE = """
+from kanalyze.compiled import is_compiled
+from kanalyze.protocol.catalog import Catalog
+from kanalyze.protocol.codec import machine
+from kanalyze.protocol.compiler import compile_decoder
+from kanalyze.protocol.projection import Projection
+assert is_compiled()
+assert machine.__file__.endswith(".abi3.so"), machine.__file__
+decode = compile_decoder(Catalog().message(18, "response"), 0, Projection.ALL)
+read = decode(bytes.fromhex("0000 00000001 0003 0000 000c"), 0, 0, None)
+api = {"apiKey": 3, "minVersion": 0, "maxVersion": 12}
+assert read == ({"errorCode": 0, "apiKeys": [api]}, 12), read
+"""
+
+
+@pytest.fixture(autouse=True)
+def nothing_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forget how whoever runs the tests builds."""
+    for name in [*os.environ]:
+        if name.startswith("KANALYZE_") or name in ("CC", "LDSHARED", "PYTHONPATH"):
+            monkeypatch.delenv(name)
+
+
+# -- the backend ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def backend(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
+    """Give the backend on a Linux machine with an empty PATH, where setuptools asks for nothing."""
+    path = ROOT / "tools" / "packaging" / "backend.py"
+    spec = importlib.util.spec_from_file_location("backend", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    for kind in ("wheel", "editable"):
+        name = f"get_requires_for_build_{kind}"
+        monkeypatch.setattr(module.build_meta, name, lambda _settings: ["theirs"])
+    monkeypatch.setattr(module.sys, "platform", "linux")
+    monkeypatch.setattr(module.platform, "machine", lambda: "x86_64")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    return module
+
+
+def requirements(backend: ModuleType) -> list[str]:
+    wheel: list[str] = backend.get_requires_for_build_wheel(None)
+    assert backend.get_requires_for_build_editable(None) == wheel
+    assert wheel[0] == "theirs"
+    return wheel[1:]
+
+
+def put_compiler(folder: Path, name: str) -> None:
+    (folder / name).write_text("#!/bin/sh\n")
+    (folder / name).chmod(0o755)
+
+
+def test_a_compiler_is_asked_for_where_there_is_none(backend: ModuleType) -> None:
+    (asked,) = requirements(backend)
+    assert asked.startswith("ziglang>=")
+
+
+def test_no_compiler_is_asked_for_where_pythons_own_is(
+    backend: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(backend.sysconfig, "get_config_var", {"CC": "some-cc -pthread"}.get)
+    assert requirements(backend) != []
+    put_compiler(tmp_path, "some-cc")
+    assert requirements(backend) == []
+
+
+def test_the_compiler_that_the_environment_names_is_looked_for(
+    backend: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(backend.sysconfig, "get_config_var", {"CC": "some-cc"}.get)
+    put_compiler(tmp_path, "some-cc")
+    monkeypatch.setenv("CC", "'other cc' -m64")
+    assert requirements(backend) != []
+    put_compiler(tmp_path, "other cc")
+    assert requirements(backend) == []
+
+
+def test_no_compiler_is_asked_for_where_nothing_is_to_be_compiled(
+    backend: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KANALYZE_PURE", "1")
+    assert requirements(backend) == []
+
+
+def test_a_compiler_that_cannot_be_had_is_not_asked_for(
+    backend: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A requirement that no wheel meets would be an error, and nothing be installed."""
+    monkeypatch.setattr(backend.platform, "machine", lambda: "sparc64")
+    assert requirements(backend) == []
+
+
+@pytest.mark.parametrize("kind", ["wheel", "editable"])
+def test_the_compiler_that_was_asked_for_is_used_for_any_processor(
+    backend: ModuleType, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    seen: dict[str, str] = {}
+    monkeypatch.setattr(backend, "find_spec", lambda _name: object())
+    monkeypatch.setattr(sys, "executable", "/a folder/python")
+    for name in ("CC", "LDSHARED"):
+        monkeypatch.setenv(name, "")  # to be forgotten afterwards
+    monkeypatch.setattr(
+        backend.build_meta, f"build_{kind}", lambda *_arguments: seen.update(os.environ)
+    )
+    getattr(backend, f"build_{kind}")("folder")
+    assert seen["CC"] == "'/a folder/python' -m ziglang cc -mcpu=baseline"
+    assert seen["LDSHARED"] == f"{seen['CC']} -shared"
+
+
+def test_a_compiler_of_the_machine_is_preferred(
+    backend: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    put_compiler(tmp_path, "some-cc")
+    monkeypatch.setenv("CC", "some-cc")
+    monkeypatch.setattr(backend, "find_spec", lambda _name: object())
+    seen: dict[str, str] = {}
+    monkeypatch.setattr(
+        backend.build_meta, "build_wheel", lambda *_arguments: seen.update(os.environ)
+    )
+    backend.build_wheel("folder")
+    assert seen["CC"] == "some-cc"
+
+
+# -- setup.py -------------------------------------------------------------------------------------
+
+
+class Refused(Exception):
+    """Stands for Cython's CompileError."""
+
+
+def loaded_setup(
+    monkeypatch: pytest.MonkeyPatch, cythonize: Callable[..., Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Run setup.py with a Cython of our own; return its names, and what it says to setuptools."""
+    modules = {name: ModuleType(name) for name in ("Cython.Build", "Cython.Compiler.Errors")}
+    vars(modules["Cython.Build"])["cythonize"] = cythonize
+    vars(modules["Cython.Compiler.Errors"])["CompileError"] = Refused
+    for name in ("Cython", "Cython.Compiler"):
+        modules[name] = ModuleType(name)
+    for name, module in modules.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    said: dict[str, Any] = {}
+    monkeypatch.setattr(setuptools, "setup", lambda **named: said.update(named))
+    return runpy.run_path(str(ROOT / "setup.py")), said
+
+
+def as_cythonize_does(given: list[setuptools.Extension], **_named: object) -> Any:
+    """Return other extensions for those given; Cython's lose ``optional``."""
+    return [setuptools.Extension(each.name, [*each.sources]) for each in given]
+
+
+def refuse(*_given: object, **_named: object) -> Any:
+    raise Refused("machine.py:1: not like this")
+
+
+def test_the_modules_to_compile_are_those_with_their_types_beside_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    names, said = loaded_setup(monkeypatch, as_cythonize_does)
+    assert [each.name for each in names["modules"]()] == compiled_modules()
+    assert [each.name for each in said["ext_modules"]] == compiled_modules()
+    assert len(compiled_modules()) >= 3
+    for each in names["modules"]():
+        assert [(ROOT / source).is_file() for source in each.sources] == [True]
+
+
+@pytest.mark.parametrize("is_required", [False, True])
+def test_modules_are_optional_unless_required(
+    monkeypatch: pytest.MonkeyPatch, *, is_required: bool
+) -> None:
+    monkeypatch.setenv("KANALYZE_REQUIRE_COMPILED", "01"[is_required])
+    _names, said = loaded_setup(monkeypatch, as_cythonize_does)
+    assert {each.optional for each in said["ext_modules"]} == {not is_required}
+
+
+def test_pure_compiles_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KANALYZE_PURE", "1")
+    assert loaded_setup(monkeypatch, refuse)[1]["ext_modules"] == []
+
+
+def test_a_cython_that_refuses_them_leaves_them_uncompiled(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert loaded_setup(monkeypatch, refuse)[1]["ext_modules"] == []
+    assert capsys.readouterr().err == (
+        "kanalyze: not compiled, it will run slowly: machine.py:1: not like this\n"
+    )
+
+
+def test_a_cython_that_refuses_them_is_an_error_where_they_are_required(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("KANALYZE_REQUIRE_COMPILED", "1")
+    with pytest.raises(Refused):
+        loaded_setup(monkeypatch, refuse)
+    assert "cannot be compiled, and KANALYZE_REQUIRE_COMPILED=1\n" in capsys.readouterr().err
+
+
+# -- uncompiled -----------------------------------------------------------------------------------
+
+
+def source_of(name: str) -> str:
+    return Path(ROOT, *name.split(".")).with_suffix(".py").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", compiled_modules())
+def test_a_compiled_module_asks_the_stand_in_for_nothing_it_has_not(name: str) -> None:
+    wanted = set(re.findall(r"\bcython\.(\w+)", source_of(name)))
+    assert "compiled" in wanted
+    assert {each for each in wanted if not hasattr(cython, each)} == set()
+
+
+def test_compiled_modules_are_plain_python_that_needs_no_cython() -> None:
+    subprocess.run(
+        [sys.executable, "-c", USE_UNCOMPILED, *compiled_modules()],
+        check=True,
+        cwd=ROOT,
+        env=os.environ | {"KANALYZE_PURE": "1", "PYTHONPATH": str(ROOT)},
+    )
+
+
+# -- installed ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project(tmp_path / "project")
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> Environment:
+    return Environment(tmp_path / "environment")
+
+
+def script(path: Path, text: str) -> str:
+    """Write a compiler of our own, in front of the one of this machine; return its path."""
+    compiler = os.environ.get("CC", "cc")
+    path.write_text(text.format(compiler=compiler))
+    path.chmod(0o755)
+    return str(path)
+
+
+def check_runs_uncompiled(environment: Environment) -> None:
+    assert environment.run("--version").stdout.endswith("(not compiled)\n")
+    for command in (["report", BASICS], ["requests", "--format", "csv", BASICS], ["protocol"]):
+        done = environment.run(*command)
+        assert done.stderr == f"{SLOWLY}\n"
+        assert done.returncode == 0
+        assert done.stdout
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("options", [[], ["--editable"]], ids=["copied", "editable"])
+def test_without_headers_of_python_it_is_installed_uncompiled(
+    project: Project, environment: Environment, tmp_path: Path, options: list[str]
+) -> None:
+    compiler = script(tmp_path / "cc", HEADERLESS_CC)
+    done = environment.install(project.folder, *options, CC=compiler)
+    assert done.returncode == 0, done.stdout
+    assert "Python.h" in done.stdout
+    assert "kanalyze: not compiled, it will run slowly" in done.stdout
+    check_runs_uncompiled(environment)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("options", [[], ["--editable"]], ids=["copied", "editable"])
+def test_without_headers_of_python_it_is_an_error_where_compiled_modules_are_required(
+    project: Project, environment: Environment, tmp_path: Path, options: list[str]
+) -> None:
+    compiler = script(tmp_path / "cc", HEADERLESS_CC)
+    done = environment.install(project.folder, *options, CC=compiler, KANALYZE_REQUIRE_COMPILED="1")
+    assert done.returncode != 0
+    assert "kanalyze: cannot be compiled, and KANALYZE_REQUIRE_COMPILED=1\n" in done.stdout
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("options", [[], ["--editable"]], ids=["copied", "editable"])
+def test_where_one_module_cannot_be_compiled_none_is(
+    project: Project, environment: Environment, tmp_path: Path, options: list[str]
+) -> None:
+    """They know each other's C types."""
+    done = environment.install(project.folder, *options, CC=script(tmp_path / "cc", PICKY_CC))
+    assert done.returncode == 0, done.stdout
+    assert "not this one" in done.stdout
+    check_runs_uncompiled(environment)
+    installed = [environment.folder, project.folder / "kanalyze"]
+    assert [so for folder in installed for so in folder.rglob("kanalyze/**/*.so")] == []
+
+
+@pytest.mark.long
+def test_without_a_compiler_one_is_had_from_pypi(
+    project: Project, environment: Environment, tmp_path: Path
+) -> None:
+    """This reaches a package index."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name in ("env", "sh"):
+        (programs / name).symlink_to(Path("/bin", name))
+    done = environment.install(
+        project.folder, is_isolated=True, PATH=str(programs), KANALYZE_REQUIRE_COMPILED="1"
+    )
+    assert done.returncode == 0, done.stdout
+    assert "-m ziglang cc -mcpu=baseline" in done.stdout
+    assert environment.run("--version").stdout.endswith("(compiled)\n")
+    assert environment.run("report", BASICS).stderr == ""
+
+
+@pytest.mark.long
+def test_one_wheel_of_the_source_archive_is_for_every_python(
+    project: Project, environment: Environment, tmp_path: Path
+) -> None:
+    archive = project.source_archive(tmp_path)
+    with tarfile.open(archive) as opened:
+        held = {name.partition("/")[2] for name in opened.getnames()}
+    assert {"LICENSE", "setup.py", "tools/packaging/backend.py", "tests/conftest.py"} <= held
+    assert {source_path(name, ".pxd") for name in compiled_modules()} <= held
+    assert [name for name in held if name.endswith((".c", ".so", ".pyc"))] == []
+
+    done = environment.wheel(archive, tmp_path, KANALYZE_ABI3="1", KANALYZE_REQUIRE_COMPILED="1")
+    assert done.returncode == 0, done.stdout
+    (wheel,) = tmp_path.glob("*.whl")
+    assert "-cp311-abi3-" in wheel.name
+    with zipfile.ZipFile(wheel) as opened_wheel:
+        contents = set(opened_wheel.namelist())
+        opened_wheel.extractall(tmp_path / "wheel")
+    for name in compiled_modules():
+        assert {source_path(name, end) for end in (".py", ".pxd", ".abi3.so")} <= contents
+    data = [
+        path.relative_to(ROOT).as_posix()
+        for end in ("*.json", "*.sql", "*.properties", "py.typed")
+        for path in (ROOT / "kanalyze").rglob(end)
+    ]
+    assert set(data) <= contents
+    assert [name for name in contents if name.endswith(".c")] == []
+
+    found = interpreters()
+    assert sys.version_info[:2] in found
+    for python in found.values():
+        subprocess.run(
+            [python, "-c", DECODE],
+            check=True,
+            cwd=tmp_path,
+            env=os.environ | {"PYTHONPATH": str(tmp_path / "wheel")},
+        )
+
+
+def source_path(name: str, end: str) -> str:
+    return name.replace(".", "/") + end
