@@ -77,6 +77,8 @@ class Rows(Generic[RowT]):
         self._batches = batches
         self.columns = columns
         self.quality: CaptureQuality | None = None
+        self.conditions: dict[str, Any] = {}
+        """By what rows are filtered, known as :attr:`quality` is."""
 
     def __iter__(self) -> Iterator[RowT]:
         """Give the rows one by one; raises CaptureError where an input is no capture."""
@@ -87,7 +89,7 @@ class Rows(Generic[RowT]):
         """Give the rows in lists, as they are found."""
         analysis = self._analysis()
         yield from self._batches(analysis)
-        self.quality = analysis.quality
+        self.quality, self.conditions = analysis.quality, analysis.row_filter.conditions
 
     def to_arrow(self) -> pa.Table:
         """Return all rows as an Arrow table."""
@@ -140,7 +142,8 @@ def requests(
         since: only requests from that time on, ISO 8601 or Unix seconds; or a time of day such as
             ``"22:46"``, of the day of the first packet. A datetime without a zone is UTC.
         until: only requests before that time.
-        port: ends with one of these TCP ports are taken for brokers.
+        port: the TCP ports of brokers; ends with one of them are also taken for brokers whatever
+            their bytes look like.
         topic_ids: a file with names of topics by id, for those that the captures tell none; see
             :func:`read_topic_ids`.
         definitions: a folder of message definitions to add to the built-in ones; see
@@ -154,7 +157,7 @@ def requests(
         DefinitionError: a definition breaks a rule, or the folder cannot be read.
         UsageError: a filter, the jobs or the file of topic ids make no sense.
     """
-    brokers = texts("broker", broker)
+    brokers, broker_ports = texts("broker", broker), ports(port)
     folder = path_text("definitions", definitions)
     catalog = None if folder is None else Catalog(folder)
     row_filter = make_filter(
@@ -163,6 +166,7 @@ def requests(
         client_ids=texts("client_id", client_id),
         client_ips=texts("client_ip", client_ip),
         brokers=brokers,
+        ports=broker_ports,
         topics=texts("topic", topic),
         groups=texts("group", group),
         errors_only=truth("errors", errors),
@@ -173,7 +177,7 @@ def requests(
     file = path_text("topic_ids", topic_ids)
     names = None if file is None else read_topic_ids(file)
     given: dict[str, Any] = {"topic_ids": names, "catalog": catalog, "jobs": jobs}
-    make = _analysis(captures, row_filter, port, brokers, max_memory_bytes, **given)
+    make = _analysis(captures, row_filter, broker_ports, brokers, max_memory_bytes, **given)
     return Rows(make, Analysis.row_batches, COLUMNS)
 
 
@@ -194,16 +198,17 @@ def connections(
     Raises:
         UsageError: a filter makes no sense.
     """
-    brokers = texts("broker", broker)
+    brokers, broker_ports = texts("broker", broker), ports(port)
     row_filter = make_filter(
         None,
         client_ids=texts("client_id", client_id),
         client_ips=texts("client_ip", client_ip),
         brokers=brokers,
+        ports=broker_ports,
         since=time_text("since", since),
         until=time_text("until", until),
     )
-    make = _analysis(captures, row_filter, port, brokers, max_memory_bytes)
+    make = _analysis(captures, row_filter, broker_ports, brokers, max_memory_bytes)
     from kanalyze.analysis.connections import CONNECTION_COLUMNS  # a table of its own
 
     return Rows(make, Analysis.connection_batches, CONNECTION_COLUMNS)
@@ -225,15 +230,16 @@ def anomalies(
     Raises:
         UsageError: a filter makes no sense.
     """
-    brokers = texts("broker", broker)
+    brokers, broker_ports = texts("broker", broker), ports(port)
     row_filter = make_filter(
         None,
         client_ips=texts("client_ip", client_ip),
         brokers=brokers,
+        ports=broker_ports,
         since=time_text("since", since),
         until=time_text("until", until),
     )
-    make = _analysis(captures, row_filter, port, brokers, max_memory_bytes)
+    make = _analysis(captures, row_filter, broker_ports, brokers, max_memory_bytes)
     from kanalyze.analysis.anomalies import ANOMALY_COLUMNS  # a table of its own
 
     return Rows(make, Analysis.anomaly_batches, ANOMALY_COLUMNS)
@@ -242,7 +248,7 @@ def anomalies(
 def _analysis(
     captures: Sequence[CaptureInput],
     row_filter: RowFilter,
-    port: Ports,
+    broker_ports: tuple[int, ...],
     brokers: tuple[str, ...],
     max_memory_bytes: int | str | None,
     **given: Any,
@@ -252,7 +258,7 @@ def _analysis(
     if most is not None:
         given["max_memory_bytes"] = most
     make = partial(
-        Analysis, captures, row_filter=row_filter, ports=ports(port), brokers=brokers, **given
+        Analysis, captures, row_filter=row_filter, ports=broker_ports, brokers=brokers, **given
     )
     make()  # says what else makes no sense; nothing is opened
     return make
@@ -274,7 +280,7 @@ def report(*captures: CaptureInput, **filters: Any) -> dict[str, Any]:
         statistics.add(rows)
     if found.quality is None:
         raise RuntimeError("the captures were not read to their end")
-    return statistics.summary(found.quality)
+    return statistics.summary(found.quality, found.conditions)
 
 
 def make_filter(catalog: Catalog | None = None, **conditions: Any) -> RowFilter:

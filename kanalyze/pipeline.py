@@ -19,7 +19,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, BinaryIO, TypeAlias, cast
 
-from kanalyze.analysis.block import RowBatch
+from kanalyze.analysis.block import RowBatch, bytes_of_row, in_pieces
 from kanalyze.analysis.extract import Extractors
 from kanalyze.analysis.filters import RowFilter, parse_broker
 from kanalyze.analysis.given import shown
@@ -44,7 +44,7 @@ from kanalyze.stages import DEFAULT_MEMORY_BYTES, MemoryBounds, Stages
 from kanalyze.workers import Task, Workers, usable_workers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from kanalyze.analysis.anomalies import AnomalyRow
     from kanalyze.analysis.connections import ConnectionRow
@@ -58,9 +58,6 @@ if TYPE_CHECKING:
     from kanalyze.stages import Captures, Step
 
 __all__ = ["Analysis", "CaptureInput", "broker_side"]
-
-_ROWS_AT_ONCE = 2048
-"""A row is some kilobytes of Python objects; a batch of small packets holds ten thousand."""
 
 CaptureInput: TypeAlias = str | os.PathLike[str] | FoundCapture | BinaryIO
 """A path, a folder, a glob, a URL, ``-`` for standard input; a capture that was found before; or a
@@ -186,7 +183,7 @@ class Analysis:
         for step in self._row_steps(captures, workers):
             if self._on_tokens is not None and step.tokens:
                 self._on_tokens(step.tokens)
-            yield from self._batches_of(step, maker, batches)
+            yield from self._batches_of(step, batches)
 
     def found_batches(
         self, carried: bytes | None = None, *, keeps_open: bool = False
@@ -211,10 +208,9 @@ class Analysis:
             stages.count_anew()
         steps = read_steps(stages, captures, self.quality, self._share, ends=not keeps_open)
         for step in steps:
-            yield (
-                list(self._batches_of(step, maker, batches)),
-                self._anomaly_rows(step.anomalies, stages, captures),
-            )
+            for batch in self._batches_of(step, batches):
+                yield [batch], []
+            yield [], self._anomaly_rows(step.anomalies, stages, captures)
         if keeps_open:
             self.carried = freeze(stages, maker)
             self._kept = stages
@@ -224,17 +220,17 @@ class Analysis:
         kept, self._kept = self._kept, None
         return CaptureQuality() if kept is None else quality_of_end(kept)
 
-    def _batches_of(self, step: Step, maker: RowMaker, batches: BatchMaker) -> Iterator[RowBatch]:
+    def _batches_of(self, step: Step, batches: BatchMaker) -> Iterator[RowBatch]:
         """Give the rows of a step that are wanted."""
-        if not step.columns:
-            # A row is some kilobytes of Python objects; of small ones there are many in a step.
-            yield from self._rows_of(step.exchanges, maker)
-            return
-        batch = batches.batch(step.exchanges, step.turns, step.columns)
-        if not self._row_filter.passes_all:
-            batch = RowBatch(list(filter(self._row_filter.matches, batch.rows())))
-        if len(batch):
-            yield batch
+        for batch in batches.batches(step.exchanges, step.turns, step.columns):
+            if self.row_filter.passes_all:
+                some = [batch]
+            else:
+                some = [self._passing(rows) for rows in batch.pieces()]
+            yield from filter(len, some)
+
+    def _passing(self, rows: Iterable[Row]) -> RowBatch:
+        return RowBatch(list(filter(self.row_filter.matches, rows)))
 
     def start(self) -> None:
         """Begin with :meth:`batches`, which does this itself where it was not done before.
@@ -333,7 +329,7 @@ class Analysis:
     def row_batches(self) -> Iterator[list[Row]]:
         """Give the rows as objects; otherwise as :meth:`batches`."""
         for batch in self.batches():
-            yield batch.rows()
+            yield from batch.pieces()
 
     def exchange_batches(self) -> Iterator[list[tuple[Exchange, Row]]]:
         """Give the exchanges with their rows, all as objects; otherwise as :meth:`batches`."""
@@ -341,27 +337,15 @@ class Analysis:
         maker = self._row_maker(captures.place)
         stages = self._stages(share=self._share)
         for step in read_steps(stages, captures, self.quality, self._share):
-            for first in range(0, len(step.exchanges), _ROWS_AT_ONCE):
-                some = step.exchanges[first : first + _ROWS_AT_ONCE]
-                pairs = [(exchange, maker.row(exchange)) for exchange in some]
-                if not self._row_filter.passes_all:
-                    pairs = [pair for pair in pairs if self._row_filter.matches(pair[1])]
-                if pairs:
-                    yield pairs
+            pairs = ((exchange, maker.row(exchange)) for exchange in step.exchanges)
+            wanted = (pair for pair in pairs if self.row_filter.matches(pair[1]))
+            yield from in_pieces(wanted, lambda pair: bytes_of_row(pair[1]))
 
     def _row_maker(self, place: Callable[[int], tuple[str, int | None]]) -> RowMaker:
         self.names = TopicNames(self._search_names)
         for topic_id, name in self._topic_ids.items():
             self.names.learn(topic_id, name)
         return RowMaker(self._catalog, self._extractors, place, self.names)
-
-    def _rows_of(self, exchanges: Sequence[Exchange], maker: RowMaker) -> Iterator[RowBatch]:
-        for first in range(0, len(exchanges), _ROWS_AT_ONCE):
-            rows = [maker.row(exchange) for exchange in exchanges[first : first + _ROWS_AT_ONCE]]
-            if not self._row_filter.passes_all:
-                rows = list(filter(self._row_filter.matches, rows))
-            if rows:
-                yield RowBatch(rows)
 
     def connection_batches(self) -> Iterator[list[ConnectionRow]]:
         """Give a row for each TCP connection, in batches, in the order in which they ended.
@@ -373,7 +357,7 @@ class Analysis:
         stages = self._stages(connections=True, share=self._share)
         for step in read_steps(stages, captures, self.quality, self._share):
             rows = [self._connection_row(ended, captures) for ended in step.ended]
-            wanted = [row for row in rows if self._row_filter.matches_connection(row)]
+            wanted = [row for row in rows if self.row_filter.matches_connection(row)]
             if wanted:
                 yield wanted
 
@@ -400,11 +384,11 @@ class Analysis:
         self, anomalies: Sequence[Anomaly], stages: Stages, captures: Captures
     ) -> list[AnomalyRow]:
         rows = [self._anomaly_row(anomaly, stages, captures) for anomaly in anomalies]
-        return [row for row in rows if self._row_filter.matches_anomaly(row)]
+        return [row for row in rows if self.row_filter.matches_anomaly(row)]
 
     @property
-    def _row_filter(self) -> RowFilter:
-        """The filter; where it has times of day, on the day of the first packet."""
+    def row_filter(self) -> RowFilter:
+        """Which rows are given; where it has times of day, on the day of the first packet."""
         if self._filter.needs_day and (first_ns := self._first_time_ns()) is not None:
             self._filter = self._filter.on_day_of(first_ns)
         return self._filter

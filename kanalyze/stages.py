@@ -52,8 +52,9 @@ LEAST_MEMORY_BYTES = 32 << 20
 class MemoryBounds(NamedTuple):
     """How much may be held of connections, in bytes.
 
-    What the interpreter, the libraries and the buffers for reading take (some 60 MiB) comes on
-    top, and so do tables of names and statistics, which have bounds of their own.
+    What the interpreter, the libraries, the buffers for reading and rows on their way to where they
+    are written take (some 100 MiB) comes on top, and so do tables of names and statistics, which
+    have bounds of their own.
     """
 
     reassembly_bytes: int

@@ -141,6 +141,7 @@ class Workers:
 
         Raises:
             KanalyzeError: what a worker raised; or one of them came to an end by itself.
+            MemoryError: a worker had not enough.
         """
         try:
             while True:
@@ -177,7 +178,7 @@ class Workers:
             found = pickle.loads(pipe.recv_bytes())  # noqa: S301 - our own worker wrote it
         except EOFError as error:
             raise KanalyzeError("a worker came to an end by itself; try --jobs 1") from error
-        if isinstance(found, KanalyzeError | OSError):
+        if isinstance(found, KanalyzeError | OSError | MemoryError):
             raise found
         assert isinstance(found, _Part | CaptureQuality)
         return found
@@ -230,7 +231,7 @@ def _work(task: Task, share: Share, pipe: Connection, others: list[Connection]) 
         _tell_all(task, share, pipe)
     except BrokenPipeError:
         return  # nobody listens any more
-    except (KanalyzeError, OSError) as error:
+    except (KanalyzeError, OSError, MemoryError) as error:
         _send(pipe, error)
 
 

@@ -9,14 +9,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import kanalyze
+from kanalyze.cli.main import main
 from kanalyze.errors import UsageError
 from kanalyze.pipeline import Analysis
 from kanalyze.stages import MemoryBounds
 from tests.support import kafka as k
+from tests.support.columnar import by_columns_at_once
 from tests.support.packets import ACK, START_NS, SYN, Packet, pcap_file, segment
+from tests.support.traffic import Line, Part, capture_of, fetch, fetch_answer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 MIB = 1 << 20
 PIECE = 60_000
@@ -134,3 +139,72 @@ def test_shares_add_up_and_too_little_is_refused() -> None:
     assert sum(shares) == 64 * MIB
     with pytest.raises(UsageError, match="at least 32 MiB"):
         MemoryBounds.of(31 * MIB)
+
+
+# -- rows -----------------------------------------------------------------------------------------
+
+
+def quiet_session(partitions: int, fetches: int) -> bytes:
+    """A fetch session of which nobody says anything more: each of its rows is of all partitions."""
+    packets: list[bytes] = []
+    line = Line(packets).open()
+    # Of a topic that nobody names: what a name is not known of is made anew for each row.
+    asked = [Part("", b"\1" * 16, partition) for partition in range(partitions)]
+    for number in range(fetches):
+        line.client(fetch(number, 13, [] if number else asked, session_id=7, epoch=number))
+        line.broker(fetch_answer(number, 13, [], session_id=7))
+    for number in range(fetches, fetches + 40):
+        line.client(k.produce(number, acks=1)).broker(k.produce_answer(number))
+    line.close()
+    return capture_of(packets)
+
+
+def all_rows(capture: str) -> None:
+    assert sum(1 for _ in kanalyze.requests(capture)) == QUIET_FETCHES + 40
+
+
+def some_rows(capture: str) -> None:
+    assert sum(1 for _ in kanalyze.requests(capture, api="Fetch")) == QUIET_FETCHES
+
+
+def summed_up(capture: str) -> None:
+    assert kanalyze.report(capture)["totals"]["requests"] == QUIET_FETCHES + 40
+
+
+def written(row_format: str) -> Callable[[str], None]:
+    def write(capture: str) -> None:
+        destination = f"{capture}.{row_format}"
+        arguments = ["--format", row_format, "--jobs", "1", "--max-memory", "32M"]
+        assert main(["requests", *arguments, "-o", destination, capture]) == 0
+
+    return write
+
+
+def decoded(capture: str) -> None:
+    for pairs in Analysis([capture]).exchange_batches():
+        assert pairs
+
+
+QUIET_FETCHES = 400
+WAYS = {
+    **{name: written(name) for name in ("csv", "jsonl", "parquet", "table")},
+    "rows": all_rows,
+    "rows that pass a filter": some_rows,
+    "report": summed_up,
+    "exchanges": decoded,
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_rows_of_many_partitions_are_not_held_all_at_once(way: str, tmp_path: Path) -> None:
+    capture = tmp_path / "session.pcap"
+    capture.write_bytes(quiet_session(1000, QUIET_FETCHES))
+    # The requests of the session come in columns then, and their rows as objects between them.
+    with by_columns_at_once():
+        tracemalloc.start()
+        try:
+            WAYS[way](str(capture))
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    assert peak < 48 * MIB

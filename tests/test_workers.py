@@ -77,6 +77,15 @@ def test_a_capture_that_becomes_unreadable_later_ends_all_workers(tmp_path, smal
     assert (rows, quality) == read(*captures)
 
 
+def test_a_worker_without_memory_says_so(monkeypatch, small_too):
+    def steps(*arguments):
+        raise MemoryError
+
+    monkeypatch.setattr(workers_module, "read_steps", steps)
+    with pytest.raises(MemoryError):
+        read(str(path("mock")), jobs=2)
+
+
 def test_a_worker_that_is_killed_is_an_error_and_no_hanging(small_too):
     run = Analysis([str(path("mock"))], jobs=2)
     run.start()

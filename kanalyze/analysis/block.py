@@ -15,29 +15,70 @@ from __future__ import annotations
 from array import array
 from itertools import chain, pairwise
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
 from kanalyze.analysis.row import COLUMNS, ErrorItem, PartitionItem, Row
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from kanalyze.analysis.row import AnyRow, Column
 
 __all__ = [
+    "HELD_BYTES",
+    "ROW_BYTES",
     "ColumnValues",
     "Ints",
     "Lists",
     "RowBatch",
     "RowBlock",
     "Words",
+    "bytes_of_lists",
+    "bytes_of_row",
     "columns_of_rows",
+    "in_pieces",
     "words_in_use",
 ]
+
+_ItemT = TypeVar("_ItemT")
+
+HELD_BYTES = 16 << 20
+"""What is held as objects at a time, by :func:`bytes_of_row`."""
+ROW_BYTES = 2000
+_ITEM_BYTES = 400
+"""What a row takes, and each item of its lists: as objects and as the text of them."""
+
+
+def bytes_of_lists(items: int) -> int:
+    """Return about how much memory a row takes whose lists have so many items."""
+    return ROW_BYTES + _ITEM_BYTES * items
+
+
+def bytes_of_row(row: Row) -> int:
+    """Return about how much memory a row takes while it is held and written."""
+    return bytes_of_lists(len(row.partitions) + len(row.errors))
+
+
+def in_pieces(items: Iterable[_ItemT], size_of: Callable[[_ItemT], int]) -> Iterator[list[_ItemT]]:
+    """Give the items in lists that, but for one of a single item, take :data:`HELD_BYTES` at most.
+
+    No list is empty, and no more items are taken than were given, and one.
+    """
+    some: list[_ItemT] = []
+    held = 0
+    for item in items:
+        size = size_of(item)
+        if some and held + size > HELD_BYTES:
+            yield some
+            some, held = [], 0
+        some.append(item)
+        held += size
+    if some:
+        yield some
 
 
 class Ints(NamedTuple):
@@ -112,6 +153,15 @@ class RowBlock:
         made = {name: _taken(values, numbers) for name, values in self.columns.items()}
         return RowBlock(len(numbers), made)
 
+    def bytes_of_rows(self) -> list[int]:
+        """Return what :func:`bytes_of_row` says of each row."""
+        items = np.zeros(self.n, np.int64)
+        for name in ("partitions", "errors"):
+            lists = self.columns[name]
+            assert isinstance(lists, Lists)
+            items += np.diff(lists.offsets)
+        return list(map(bytes_of_lists, items.tolist()))
+
     def rows(self) -> list[Row]:
         """Return the rows, as :class:`~kanalyze.analysis.rows.RowMaker` makes them."""
         values = [_values_of(column, self.columns[column.name]) for column in COLUMNS]
@@ -150,6 +200,30 @@ class RowBatch:
         if self.order is None:
             return made
         return [made[number] for number in self.order.tolist()]
+
+    def pieces(self) -> Iterator[list[Row]]:
+        """Give all rows as objects, in order, no more at a time than may be held."""
+        if not self.blocks:
+            yield from in_pieces(self.objects, bytes_of_row)
+            return
+        numbers = range(len(self)) if self.order is None else self.order.tolist()
+        sizes = [size for block in self.blocks for size in block.bytes_of_rows()]
+        sizes += map(bytes_of_row, self.objects)
+        for some in in_pieces(numbers, sizes.__getitem__):
+            yield self._rows_at(some)
+
+    def _rows_at(self, numbers: list[int]) -> list[Row]:
+        """Return the rows with these numbers, as ``order`` has them."""
+        made: dict[int, Row] = {}
+        first = 0
+        for block in self.blocks:
+            wanted = [number for number in numbers if first <= number < first + len(block)]
+            within = np.array(wanted, np.int64) - first
+            made.update(zip(wanted, block.take(within).rows(), strict=True))
+            first += len(block)
+        return [
+            made[number] if number in made else self.objects[number - first] for number in numbers
+        ]
 
     def block(self) -> RowBlock:
         """Return all rows by column, in order; raises OverflowError for one beyond int64."""

@@ -12,10 +12,11 @@ from __future__ import annotations
 from copy import copy
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from kanalyze.analysis.times import (
     NS_PER_DAY,
+    format_time,
     parse_duration_ns,
     parse_time_ns,
     parse_time_of_day_ns,
@@ -46,6 +47,11 @@ class BrokerAddress(NamedTuple):
     """Canonical text, without brackets."""
     port: int | None
     """None for any port."""
+
+    def __str__(self) -> str:
+        """Return it as :func:`parse_broker` reads it."""
+        ip = f"[{self.ip}]" if ":" in self.ip else self.ip
+        return ip if self.port is None else f"{ip}:{self.port}"
 
 
 def parse_broker(text: str) -> BrokerAddress:
@@ -79,6 +85,7 @@ class RowFilter:
     """
 
     __slots__ = (
+        "_apis",
         "_checks",
         "api_keys",
         "api_names",
@@ -87,6 +94,7 @@ class RowFilter:
         "client_networks",
         "errors_only",
         "groups",
+        "ports",
         "since_ns",
         "since_of_day_ns",
         "slower_than_ns",
@@ -103,6 +111,7 @@ class RowFilter:
         client_ids: tuple[str, ...] = (),
         client_networks: tuple[_Network, ...] = (),
         brokers: tuple[BrokerAddress, ...] = (),
+        ports: frozenset[int] = frozenset(),
         topics: tuple[str, ...] = (),
         groups: tuple[str, ...] = (),
         errors_only: bool = False,
@@ -115,11 +124,12 @@ class RowFilter:
         """Make a filter.
 
         Args:
-            api_names: in lower case.
+            api_names: in any case.
             api_keys: the same by number.
             client_ids: globs.
             client_networks: the client is in one of them.
             brokers: the broker is one of them.
+            ports: the broker's TCP port is one of them.
             topics: globs, on the topic's name, or on its id where no name is known.
             groups: globs.
             errors_only: only rows with an error code other than 0, at any level.
@@ -131,11 +141,13 @@ class RowFilter:
             since_of_day_ns: a time of day in place of ``since_ns``; see :meth:`on_day_of`.
             until_of_day_ns: the same for ``until_ns``.
         """
-        self.api_names = api_names
+        self._apis = [*sorted(api_names), *map(str, sorted(api_keys))]
+        self.api_names = frozenset(name.lower() for name in api_names)
         self.api_keys = api_keys
         self.client_ids = client_ids
         self.client_networks = client_networks
         self.brokers = brokers
+        self.ports = ports
         self.topics = topics
         self.groups = groups
         self.errors_only = errors_only
@@ -158,6 +170,7 @@ class RowFilter:
         client_ids: Iterable[str] = (),
         client_ips: Iterable[str] = (),
         brokers: Iterable[str] = (),
+        ports: Iterable[int] = (),
         topics: Iterable[str] = (),
         groups: Iterable[str] = (),
         errors_only: bool = False,
@@ -179,11 +192,12 @@ class RowFilter:
         asked = tuple(apis)
         names = [text for text in asked if not _is_number(text)]
         return cls(
-            api_names=frozenset(_known_api(name, api_names).lower() for name in names),
+            api_names=frozenset(_known_api(name, api_names) for name in names),
             api_keys=frozenset(int(text) for text in asked if _is_number(text)),
             client_ids=tuple(client_ids),
             client_networks=tuple(_network(text) for text in client_ips),
             brokers=tuple(parse_broker(text) for text in brokers),
+            ports=frozenset(ports),
             topics=tuple(topics),
             groups=tuple(groups),
             errors_only=errors_only,
@@ -224,6 +238,25 @@ class RowFilter:
         found._checks = found._chosen_checks()
         return found
 
+    @property
+    def conditions(self) -> dict[str, Any]:
+        """The conditions that there are, as plain values, by the names of the arguments."""
+        since, until = self.since_ns, self.until_ns
+        every = {
+            "api": self._apis,
+            "client_id": list(self.client_ids),
+            "client_ip": list(map(str, self.client_networks)),
+            "broker": list(map(str, self.brokers)),
+            "port": sorted(self.ports),
+            "topic": list(self.topics),
+            "group": list(self.groups),
+            "errors": self.errors_only,
+            "slower_than_ns": self.slower_than_ns,
+            "since": None if since is None else format_time(since),
+            "until": None if until is None else format_time(until),
+        }
+        return {name: value for name, value in every.items() if value not in ([], False, None)}
+
     def matches(self, row: Row) -> bool:
         """Return whether a row meets every condition."""
         return all(check(self, row) for check in self._checks)
@@ -257,8 +290,11 @@ class RowFilter:
         return self._matches_ends(row)
 
     def _matches_ends(self, row: _AnyEnds) -> bool:
-        clients = not self.client_networks or _client_ip_matches(self, row)
-        return clients and (not self.brokers or _broker_matches(self, row))
+        return (
+            (not self.client_networks or _client_ip_matches(self, row))
+            and (not self.brokers or _broker_matches(self, row))
+            and (not self.ports or _port_matches(self, row))
+        )
 
     def select(self, rows: list[Row]) -> list[Row]:
         """Return the rows that meet every condition: the same list when there is none."""
@@ -285,7 +321,7 @@ def _known_api(name: str, api_names: Mapping[str, int] | None) -> str:
         return name
     by_lower = {known.lower(): known for known in api_names}
     if name.lower() in by_lower:
-        return name
+        return by_lower[name.lower()]
     import difflib  # only for a name that there is not
 
     near = difflib.get_close_matches(name.lower(), by_lower, n=3)
@@ -340,6 +376,10 @@ def _broker_matches(wanted: RowFilter, row: _AnyEnds) -> bool:
     )
 
 
+def _port_matches(wanted: RowFilter, row: _AnyEnds) -> bool:
+    return row.broker_port in wanted.ports
+
+
 def _topic_matches(wanted: RowFilter, row: Row) -> bool:
     named = (item.topic or item.topic_id for item in row.partitions)
     failed = (item.topic for item in row.errors)
@@ -377,6 +417,7 @@ _CHECKS: tuple[tuple[Callable[[RowFilter], bool], _Check], ...] = (
     (lambda wanted: (wanted.since_ns, wanted.until_ns) != (None, None), _is_within),
     (lambda wanted: bool(wanted.client_networks), _client_ip_matches),
     (lambda wanted: bool(wanted.brokers), _broker_matches),
+    (lambda wanted: bool(wanted.ports), _port_matches),
     (lambda wanted: bool(wanted.client_ids), _client_id_matches),
     (lambda wanted: bool(wanted.groups), _group_matches),
     (lambda wanted: bool(wanted.topics), _topic_matches),

@@ -1,6 +1,6 @@
 """Makes the rows of a step: those of columns by column, the others one by one.
 
-In: exchanges, as objects and as columns, with their order. Out: a
+In: exchanges, as objects and as columns, with their order. Out:
 :class:`~kanalyze.analysis.block.RowBatch`. This module must not know what a row says of a single
 exchange: that is in :mod:`~kanalyze.analysis.rows` and :mod:`~kanalyze.analysis.row_columns`.
 
@@ -11,20 +11,21 @@ order of the exchanges, whichever way their rows are made.
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from kanalyze.analysis.block import Ints, RowBatch, RowBlock, Words
+from kanalyze.analysis.block import Ints, RowBatch, RowBlock, Words, bytes_of_row, in_pieces
 from kanalyze.analysis.extract import FETCH
 from kanalyze.analysis.row_columns import RowDraft, draft_rows, finished_block
 from kanalyze.protocol.language import ZERO_UUID
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
+    from kanalyze.analysis.extract import Facts
     from kanalyze.analysis.row import Row
     from kanalyze.analysis.rows import RowMaker
     from kanalyze.analysis.topics import TopicNames
@@ -49,13 +50,16 @@ class BatchMaker:
         self._maker = maker
         self._place = place
 
-    def batch(
+    def batches(
         self,
         exchanges: Sequence[Exchange],
         turns: NDArray[np.int64],
         columns: Sequence[ExchangeColumns],
-    ) -> RowBatch:
-        """Return the rows of a step, in the order of the turns.
+    ) -> Iterator[RowBatch]:
+        """Give the rows of a step, in the order of the turns.
+
+        Rows that are objects are made no more at a time than may be held: those of a fetch session
+        list a thousand partitions that no message names.
 
         Args:
             exchanges: those that are objects.
@@ -63,7 +67,10 @@ class BatchMaker:
             columns: the others.
         """
         if not columns:
-            return RowBatch([self._maker.row(exchange) for exchange in exchanges])
+            # No more than one ahead.
+            for rows in in_pieces(map(self._maker.row, exchanges), bytes_of_row):
+                yield RowBatch(rows)
+            return
         single = list(zip(turns.tolist(), exchanges, strict=True))
         drafts = []
         for each in columns:
@@ -72,20 +79,41 @@ class BatchMaker:
                 single += zip(odd.turn.tolist(), odd.exchanges(), strict=True)
                 single.sort(key=_turn)
             if draft is not None:
-                drafts.append(_Columns(draft, self._maker))
-        rows = self._single_rows(single, drafts)
-        blocks = tuple(self._finished(draft) for draft in drafts)
-        all_turns = [draft.turn for draft in drafts]
-        all_turns.append(np.array([turn for turn, _ in single], np.int64))
+                drafts.append(draft)
+        first = 0
+        for some, end in self._bounded(single):
+            within = drafts if not first and end is None else _between(drafts, first, end)
+            yield self._batch(some, within)
+            first = end or 0
+
+    def _bounded(
+        self, single: list[tuple[int, Exchange]]
+    ) -> Iterator[tuple[list[_Single], int | None]]:
+        """Divide what comes as objects; with each part the turn where the next begins, if any."""
+        size_of = self._maker.sizes_ahead()
+        facts = map(self._maker.facts, (exchange for _, exchange in single))
+        looked_at = (_Single(*item, found) for item, found in zip(single, facts, strict=True))
+        pieces = in_pieces(looked_at, lambda item: size_of(item.exchange, item.facts))
+        some = next(pieces, [])
+        for following in pieces:
+            yield some, following[0].turn
+            some = following
+        yield some, None
+
+    def _batch(self, single: list[_Single], drafts: list[RowDraft]) -> RowBatch:
+        columns = [_Columns(draft, self._maker) for draft in drafts]
+        rows = self._single_rows(single, columns)
+        blocks = tuple(self._finished(each) for each in columns)
+        all_turns = [each.turn for each in columns]
+        all_turns.append(np.array([item.turn for item in single], np.int64))
         return RowBatch(rows, blocks, np.argsort(np.concatenate(all_turns)))
 
-    def _single_rows(self, single: list[tuple[int, Exchange]], drafts: list[_Columns]) -> list[Row]:
+    def _single_rows(self, single: list[_Single], drafts: list[_Columns]) -> list[Row]:
         """Make the rows of objects; on the way columns learn and ask what comes before them."""
         maker = self._maker
         waits = _Waits(drafts, maker.log_ends)
         rows = []
-        for turn, exchange in single:
-            facts = maker.facts(exchange)
+        for turn, exchange, facts in single:
             if facts.names:
                 for draft in drafts:
                     draft.name_topics(turn)
@@ -132,8 +160,29 @@ class BatchMaker:
         return Words(np.array(codes, np.int32), list(known)), Ints(numbers, valid)
 
 
+class _Single(NamedTuple):
+    """An exchange that comes as an object."""
+
+    turn: int
+    exchange: Exchange
+    facts: Facts
+
+
 def _turn(item: tuple[int, Exchange]) -> int:
     return item[0]
+
+
+def _between(drafts: Iterable[RowDraft], first: int, end: int | None) -> list[RowDraft]:
+    """Return the drafts of the rows with these turns."""
+    found = []
+    for draft in drafts:
+        turn = draft.exchanges.turn
+        is_within = turn >= first if end is None else (turn >= first) & (turn < end)
+        if is_within.any():
+            part = draft_rows(draft.exchanges.taken(np.flatnonzero(is_within)))
+            assert part is not None
+            found.append(part)
+    return found
 
 
 def _divided(each: ExchangeColumns) -> tuple[RowDraft | None, ExchangeColumns | None]:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from kanalyze.analysis.block import bytes_of_lists
 from kanalyze.analysis.extract import FETCH, PRODUCE, SHARE_FETCH, Extractors, Facts, Part
 from kanalyze.analysis.row import ErrorItem, PartitionItem, Row, Status
-from kanalyze.analysis.sessions import MOST_LISTED, FetchSessions
+from kanalyze.analysis.sessions import MOST_LISTED, FetchSessions, SessionSizes
 from kanalyze.analysis.topics import TopicNames
 from kanalyze.analysis.waits import MEMBER_APIS, LogEnds, waited_for_members
 from kanalyze.protocol.error_codes import error_name
@@ -199,6 +200,22 @@ class RowMaker:
         named = {part[:3] for part in facts.parts}
         quiet = [item for place, item in items if place not in named]
         return quiet[: max(0, MOST_LISTED - len(named))]
+
+    def sizes_ahead(self) -> Callable[[Exchange, Facts], int]:
+        """Return what tells how much memory rows take at most, before any of them is made.
+
+        To be asked in the order of the exchanges, with the facts of each; what it says is as
+        :func:`~kanalyze.analysis.block.bytes_of_row`.
+        """
+        sessions = SessionSizes(self._sessions)
+
+        def size_of(exchange: Exchange, facts: Facts) -> int:
+            items = len(facts.parts) + len(facts.errors)
+            if facts.session is not None:
+                items += sessions.most_listed(exchange.peers.tcp.serial, facts.session)
+            return bytes_of_lists(items)
+
+        return size_of
 
     def api_name(self, api_key: int) -> str | None:
         """Return the name of an API."""

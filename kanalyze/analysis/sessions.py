@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator
 
-__all__ = ["MOST_LISTED", "FetchSessions", "Place", "Session", "SessionFacts"]
+__all__ = ["MOST_LISTED", "FetchSessions", "Place", "Session", "SessionFacts", "SessionSizes"]
 
 MOST_LISTED = 1000
 """Partitions that a row lists only because they are in the session."""
@@ -92,6 +92,11 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
+    def size(self, connection: Hashable, session_id: int) -> int:
+        """Return how many partitions a session has; 0 for one that is not known."""
+        session = self._sessions.get((connection, session_id))
+        return 0 if session is None else len(session)
+
     def follow(self, connection: Hashable, fetch: SessionFacts) -> Session:
         """Take in a fetch; return its session.
 
@@ -137,3 +142,27 @@ class FetchSessions:
     def _bound(self) -> None:
         while len(self._sessions) > self._most_sessions or self._partitions > self._most_partitions:
             self._forget(next(iter(self._sessions)))
+
+
+class SessionSizes:
+    """How many partitions fetches are of at most, told before the sessions are followed.
+
+    To be asked in the order of the responses, while nobody else follows them.
+    """
+
+    def __init__(self, sessions: FetchSessions) -> None:
+        self._sessions = sessions
+        self._sizes: dict[tuple[Hashable, int], int] = {}
+        """Of those that were asked about."""
+
+    def most_listed(self, connection: Hashable, fetch: SessionFacts) -> int:
+        """Return how many partitions a row lists only because they are in the session, at most."""
+        if fetch.epoch > 0:
+            key = (connection, fetch.session_id)
+            before = self._sizes.get(key)
+            size = self._sessions.size(*key) if before is None else before
+            size = self._sizes[key] = size + len(fetch.asked)
+            return min(size, MOST_LISTED)
+        if fetch.epoch != _FINAL_EPOCH and fetch.answered_id:
+            self._sizes[connection, fetch.answered_id] = len(fetch.asked)
+        return 0

@@ -23,6 +23,10 @@ records of a fetch whose response is not in the capture are none.
 - ``kanalyze_version``: is set by whoever writes the summary out, not here
 - ``capture``: ``captures packets captured_bytes wire_bytes first_time_ns first_time last_time_ns
   last_time duration_ns dropped_packets``; ``first_time`` is ISO 8601
+- ``filter``: the conditions on rows that there were, by the names of the arguments of
+  :func:`kanalyze.requests` (``slower_than_ns`` is a number, times are ISO 8601); of ``kanalyze
+  live`` those on packets: ``port host filter``. ``capture`` and ``quality`` are of all packets that
+  were read, everything else is of the rows that match
 - ``quality``: all of :class:`~kanalyze.analysis.quality.CaptureQuality`, and ``decoded_share``
 - ``totals``: ``rows requests responses``, the statuses ``ok error one_way unanswered
   orphan_response malformed``, ``request_bytes response_bytes``, ``produced_records
@@ -60,12 +64,11 @@ records of a fetch whose response is not in the capture are none.
 from __future__ import annotations
 
 from collections import Counter
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kanalyze.analysis.block import columns_of_rows
+from kanalyze.analysis.block import bytes_of_row, columns_of_rows
 from kanalyze.analysis.grouping import Groups, key_of, value_at
 from kanalyze.analysis.keyed import Key, Keyed
 from kanalyze.analysis.measures import MEASURED_COLUMNS, Measures, rows_of_items
@@ -86,7 +89,7 @@ from kanalyze.analysis.totals import (
 from kanalyze.model import Endpoint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from numpy.typing import NDArray
 
@@ -102,8 +105,9 @@ KEY_LIMIT = 10_000
 
 _STATUSES = ("ok", "error", "one_way", "unanswered", "orphan_response", "malformed")
 
-_ROWS_AT_ONCE = 2048
-"""Rows that are objects are held back until there are so many: a sum of few takes as long."""
+_BYTES_AT_ONCE = 8 << 20
+"""Rows that are objects are held back until they take so much, which some thousands do: a sum of
+few takes as long."""
 
 
 class Statistics:
@@ -121,13 +125,14 @@ class Statistics:
         self._produced = RecordTotals()
         self._fetched = RecordTotals()
         self._held: list[Row] = []
+        self._held_bytes = 0
 
     def add(self, rows: Iterable[Row]) -> None:
         """Add rows, in any order; OverflowError for a number beyond int64 comes now or later."""
-        more = iter(rows)
-        while some := list(islice(more, _ROWS_AT_ONCE)):
-            self._held += some
-            if len(self._held) >= _ROWS_AT_ONCE:
+        for row in rows:
+            self._held.append(row)
+            self._held_bytes += bytes_of_row(row)
+            if self._held_bytes >= _BYTES_AT_ONCE:
                 self._add_held()
 
     def add_batch(self, batch: RowBatch) -> None:
@@ -156,8 +161,10 @@ class Statistics:
         self._produced.merge(other._produced)
         self._fetched.merge(other._fetched)
 
-    def summary(self, quality: CaptureQuality) -> dict[str, Any]:
-        """Return the summary, as the module describes it."""
+    def summary(
+        self, quality: CaptureQuality, conditions: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Return the summary, as the module describes it; ``conditions`` are its ``filter``."""
         self._add_held()
         tables = {
             "apis": _table(self._apis, ("wire", "api_key", "api_name")),
@@ -176,6 +183,7 @@ class Statistics:
         return {
             "schema": SCHEMA,
             "capture": _capture(quality),
+            "filter": dict(conditions or {}),
             "quality": quality.to_dict(),
             "totals": self._totals(),
             **tables,
@@ -185,7 +193,7 @@ class Statistics:
         }
 
     def _add_held(self) -> None:
-        held, self._held = self._held, []
+        held, self._held, self._held_bytes = self._held, [], 0
         if held:
             columns = columns_of_rows(held, MEASURED_COLUMNS)
             self._add(Measures(columns), lambda numbers: [held[number] for number in numbers])

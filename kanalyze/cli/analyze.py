@@ -24,13 +24,14 @@ if TYPE_CHECKING:
     from kanalyze.connection.kafka import Keep
     from kanalyze.model import Anomaly
 
-__all__ = ["analysis_of", "filters_of", "progress_bar", "tell_if_none"]
+__all__ = ["analysis_of", "catalog_of", "filters_of", "progress_bar", "tell_if_none"]
 
 _FILTERS = {
     "apis": "api",
     "client_ids": "client_id",
     "client_ips": "client_ip",
     "brokers": "broker",
+    "ports": "port",
     "topics": "topic",
     "groups": "group",
     "errors_only": "errors",
@@ -54,8 +55,8 @@ def analysis_of(
     ``keep`` tells whose messages' bytes are wanted, as in :class:`~kanalyze.pipeline.Analysis`;
     ``catalog`` is for those who made one with ``arguments.definitions`` before.
     """
-    if catalog is None and arguments.definitions is not None:
-        catalog = Catalog(arguments.definitions)
+    if catalog is None:
+        catalog = catalog_of(arguments)
     row_filter = make_filter(catalog, **filters_of(arguments))
     given: dict[str, Any] = {
         "keep": keep,
@@ -86,6 +87,11 @@ class _TellsOfFew:
             tell(f"left out: {anomaly.detail}")
         elif self._told == _MOST_TOLD + 1:
             tell("more files are left out; kanalyze anomalies --kind capture_unreadable lists them")
+
+
+def catalog_of(arguments: argparse.Namespace) -> Catalog | None:
+    """Return what Kafka speaks where arguments add to it; raises DefinitionError."""
+    return None if arguments.definitions is None else Catalog(arguments.definitions)
 
 
 def filters_of(arguments: argparse.Namespace) -> dict[str, Any]:

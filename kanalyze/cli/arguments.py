@@ -517,7 +517,8 @@ def _add_detection(group: argparse._ArgumentGroup) -> None:
         default=[],
         type=_port,
         metavar="N",
-        help="take this TCP port for a broker's, whatever the bytes look like; may be repeated",
+        help="only brokers on this TCP port, which is taken for a broker's whatever the bytes "
+        "look like; may be repeated",
     )
     group.add_argument(
         "--topic-ids",

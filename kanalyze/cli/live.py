@@ -107,6 +107,7 @@ def _run(
             is_over=lambda: flags.is_over,
             wants_roll=flags.take_roll,
             now_ns=time.time_ns(),
+            conditions=_conditions(arguments),
         )
         most = arguments.max_memory
         analysis = Analysis(
@@ -120,6 +121,12 @@ def _run(
             on_tokens=run.hide,
         )
         return run.run(analysis)
+
+
+def _conditions(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return which packets are taken in, as the report tells it."""
+    said = {"port": arguments.port, "host": arguments.host, "filter": arguments.filter}
+    return {name: value for name, value in said.items() if value}
 
 
 class _Flags:

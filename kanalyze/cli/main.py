@@ -72,6 +72,9 @@ def main(argv: Sequence[str]) -> int:
     except OSError as error:
         _discard_output()
         return _fail(_os_error_text(error))
+    except MemoryError:
+        _discard_output()
+        return _fail("out of memory; a smaller --max-memory or --jobs 1 takes less")
     except KeyboardInterrupt:
         _discard_output()
         return INTERRUPTED

@@ -64,4 +64,4 @@ def _summary(analysis: Analysis) -> dict[str, Any]:
         with progress_bar(analysis):
             for batch in analysis.batches():
                 statistics.add_batch(batch)
-    return statistics.summary(analysis.quality)
+    return statistics.summary(analysis.quality, analysis.row_filter.conditions)

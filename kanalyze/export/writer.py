@@ -55,7 +55,8 @@ class FileWriter:
 
     def write_batch(self: RowWriter, batch: RowBatch) -> None:
         """Write the rows of a batch, as ``write`` would."""
-        self.write(batch.rows())
+        for rows in batch.pieces():
+            self.write(rows)
 
     def close(self) -> None:
         """Finish the file."""

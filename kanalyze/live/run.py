@@ -17,7 +17,7 @@ from kanalyze.analysis.statistics import Statistics
 from kanalyze.live.snapshot import CaptureState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from kanalyze.analysis.block import RowBatch
     from kanalyze.analysis.in_flight import InFlight
@@ -144,6 +144,7 @@ class LiveRun:
         is_over: Callable[[], bool],
         wants_roll: Callable[[], bool],
         now_ns: int,
+        conditions: Mapping[str, Any] | None = None,
     ) -> None:
         """Set up; nothing is read yet.
 
@@ -155,7 +156,9 @@ class LiveRun:
             is_over: asked in each turn; true to end the run.
             wants_roll: asked in each turn; true to let files begin anew.
             now_ns: Unix time, until the first packet has come.
+            conditions: by which packets are taken in, for the report.
         """
+        self._conditions = dict(conditions or {})
         self.source = LiveSource(feed, name, self._turn)
         self._feed = feed
         self._sinks = sinks
@@ -184,7 +187,7 @@ class LiveRun:
                 self._statistics.add_batch(rows)
                 for sink in self._sinks:
                     sink.add(rows, self._now_ns())
-        return self._statistics.summary(analysis.quality)
+        return self._statistics.summary(analysis.quality, self._conditions)
 
     def hide(self, tokens: Sequence[TokenBytes]) -> None:
         """Tell sinks where tokens are; the analysis is to call this (``on_tokens``)."""

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 
 from kanalyze.model import StreamUpdate, TcpConnection, TcpMeasures
 from kanalyze.net.grouping import key_endpoint
-from kanalyze.net.output import DUPLICATE, Segment
+from kanalyze.net.meter import Meter
+from kanalyze.net.output import Segment
+from kanalyze.net.round_trips import TimedSegments
 
 if TYPE_CHECKING:
     from kanalyze.model import ConnectionEnd
@@ -94,9 +96,6 @@ class HalfOpen:
 
     def _measures(self) -> TcpMeasures:
         measures = TcpMeasures()
-        if self.marks & DUPLICATE:
-            measures.duplicate_packets[0] = 1
-        else:
-            measures.opened_by = 0
-            measures.syn_time_ns = self.time_ns
+        indices = (int(self.from_higher), 1 - self.from_higher)
+        Meter(measures, indices, TimedSegments()).take(self.syn, is_stray=False, is_last=False)
         return measures

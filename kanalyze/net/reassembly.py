@@ -149,7 +149,8 @@ class Reassembler:
             marks = self._mark_duplicates(segments)
         for pair, syn in sorted_batch.syns_of(begun, marks):
             self._begin_half_open(pair, syn)
-        steps = Steps(sorted_batch, marks, with_runs=self._timed is None)
+        with_runs = self._timed is None and len(segments) >= _WORTHWHILE_SEGMENTS
+        steps = Steps(sorted_batch, marks, with_runs=with_runs)
         passed: list[tuple[Group, ConnectionState]] = []
         for group in groups:
             state = self._open.get(group.pair) or self._promote(group.pair, shared)
@@ -160,7 +161,7 @@ class Reassembler:
             if marks is None and state is not None and not _comes_next(group, state):
                 # What does not come next may have been seen before.
                 marks = self._mark_duplicates(segments)
-                steps = Steps(sorted_batch, marks)
+                steps = Steps(sorted_batch, marks, with_runs=with_runs)
             self._replay(group, state, steps, shared)
         if marks is not None and passed:
             measure_passed(passed, sorted_batch, marks)

@@ -32,6 +32,7 @@ def header_lines(summary: dict[str, Any]) -> Iterator[Line]:
     """Give the lines before the first table; they may be longer than a terminal is wide."""
     yield from _captured(summary["capture"])
     yield from _connections(summary["quality"])
+    yield from _conditions(summary["filter"])
     yield from _totals(summary["totals"])
     for warning in _warnings(summary):
         yield Line(f"WARNING: {warning}", style=_WARNING)
@@ -108,6 +109,39 @@ def _by_count(counts: dict[str, int], words: dict[str, str] | None = None) -> li
     ]
     rest = sum(count for _, count in items[_MOST_NAMES:])
     return [*texts, f"{count_text(rest)} of other kinds"] if rest else texts
+
+
+_CONDITIONS = {
+    "api": "API",
+    "client_id": "client id",
+    "client_ip": "client address",
+    "broker": "broker",
+    "port": "port",
+    "host": "host",
+    "topic": "topic",
+    "group": "group",
+    "since": "since",
+    "until": "until",
+    "filter": "packets",
+}
+"""What a condition is called."""
+
+
+def _conditions(conditions: dict[str, Any]) -> Iterator[Line]:
+    """Say by what was filtered: what follows is not all that was captured."""
+    if not conditions:
+        return
+    texts = [_condition(name, value) for name, value in conditions.items()]
+    yield Line(f"only requests that match: {'; '.join(texts)}", style="bold")
+
+
+def _condition(name: str, value: Any) -> str:
+    if name == "errors":
+        return "with errors"
+    if name == "slower_than_ns":
+        return f"slower than {duration_text(value)}"
+    values = value if isinstance(value, list) else [value]
+    return f"{_CONDITIONS[name]} {' or '.join(shown(str(each)) for each in values)}"
 
 
 def _totals(totals: dict[str, Any]) -> Iterator[Line]:

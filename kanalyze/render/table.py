@@ -11,6 +11,7 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO, TypeAlias
 
+from kanalyze.analysis.block import HELD_BYTES, bytes_of_row
 from kanalyze.render.layout import GAP, TableColumn, fitted, natural_widths, padded
 from kanalyze.render.text import MISSING, shown
 from kanalyze.render.times import clock_text
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["READABLE", "ReadableColumn", "RowTable"]
 
 _LOOKED_AT = 1000
-"""Rows that settle the widths; they are held back until there are so many, or no more."""
+"""Rows that settle the widths; they are held back until there are so many, as many as may be held,
+or no more."""
 _CELL_LIMIT = 60
 _LEAST = 8
 
@@ -67,6 +69,7 @@ class RowTable:
         self._colour = colour
         self._columns = made
         self._held: list[AnyRow] = []
+        self._held_bytes = 0
         self._cells: tuple[_Settled, ...] | None = None
 
     def write(self, rows: Sequence[AnyRow]) -> None:
@@ -82,7 +85,11 @@ class RowTable:
 
     def write_batch(self, batch: RowBatch) -> None:
         """Write the rows of a batch, as ``write`` would."""
-        self.write(batch.rows())
+        for rows in batch.pieces():
+            self._held_bytes += sum(map(bytes_of_row, rows))
+            self.write(rows)
+            if self._held and self._held_bytes >= HELD_BYTES:
+                self._release()
 
     def close(self) -> None:
         """Write what is held back, the titles at least, and flush. Raises OSError."""

@@ -87,7 +87,10 @@ def run_batch(
         run = plan_run(spark, plan, settings, out, commits, warn)
         if not run.is_needed:
             warn("no new captures")
-            return _empty_summary() if run.before is None else run.before.summary()
+            conditions = plan.row_filter.conditions
+            if run.before is None:
+                return Statistics().summary(CaptureQuality(), conditions)
+            return run.before.summary(conditions)
         return _Run(spark, plan, settings, run, out, warn, tell_phase).done(commits)
 
 
@@ -99,12 +102,12 @@ class _Sums(NamedTuple):
     open_quality: CaptureQuality
     """Of what is left open."""
 
-    def summary(self) -> dict[str, Any]:
-        """Return the report."""
+    def summary(self, conditions: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Return the report over rows that meet conditions."""
         quality = CaptureQuality()
         quality.merge(self.quality)
         quality.merge(self.open_quality)
-        return self.statistics.summary(quality)
+        return self.statistics.summary(quality, conditions)
 
 
 @dataclass(frozen=True)
@@ -187,7 +190,7 @@ class _Run:
         write_by_hour(found.rows, f"{self.out.url}/{STAGING}/requests")
         _write(anomalies.hint("rebalance"), f"{self.out.url}/{STAGING}/anomalies")
         sums = self._sums(captured, found)
-        summary = sums.summary()
+        summary = sums.summary(self.plan.row_filter.conditions)
         self.out.write(f"{STAGING}/{REPORT}", summary_json(summary).encode("ascii"))
         self._leave_checkpoint(captured, found, job, sums)
         commits.commit(self._commit())
@@ -286,7 +289,3 @@ def _changed_row(file: InputFile, run: RunPlan) -> AnomalyRow:
     detail = f"{name}: has changed since it was read ({old} B then, {file.total_bytes} B now)"
     anomaly = Anomaly(AnomalyKind.CAPTURE_UNREADABLE, detail=f"{detail}: left out")
     return anomaly_row(anomaly)._replace(capture=name)
-
-
-def _empty_summary() -> dict[str, Any]:
-    return Statistics().summary(CaptureQuality())

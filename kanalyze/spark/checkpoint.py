@@ -26,6 +26,8 @@ from kanalyze.spark.sums import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import DataFrame, SparkSession
 
     from kanalyze.analysis.quality import CaptureQuality
@@ -67,11 +69,11 @@ class Checkpoint:
     open_quality: CaptureQuality
     """What would be added if all that is left open ended now."""
 
-    def summary(self) -> dict[str, Any]:
-        """Return the report over all runs."""
+    def summary(self, conditions: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Return the report over all runs, whose rows meet the same conditions."""
         quality = quality_of(plain_quality(self.quality))
         quality.merge(self.open_quality)
-        return self.statistics.summary(quality)
+        return self.statistics.summary(quality, conditions)
 
 
 class CheckpointFolder:

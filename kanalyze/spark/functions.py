@@ -121,7 +121,8 @@ class Archive:
         quality = CaptureQuality()
         quality.merge(self._captured.readings.quality)
         quality.merge(found.quality)
-        return found.statistics.summary(quality)
+        conditions = make_plan(self._texts("requests", options)).row_filter.conditions
+        return found.statistics.summary(quality, conditions)
 
     def close(self) -> None:
         """Let Spark forget it all; DataFrames that came from here are of no use then."""

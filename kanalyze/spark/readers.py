@@ -165,7 +165,7 @@ def make_plan(given: Mapping[str, str], names: Sequence[str] | None = None) -> P
     plan = Plan(
         options=options,
         columns=choose_columns(asked, _columns(table, options, asked or ())),
-        row_filter=make_filter(catalog, **options.filters),
+        row_filter=make_filter(catalog, ports=options.ports, **options.filters),
         topic_ids=None if options.topic_ids is None else read_topic_ids(options.topic_ids),
         catalog=catalog,
     )

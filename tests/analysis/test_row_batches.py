@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kanalyze.analysis import block
 from kanalyze.analysis.extract import Extractors
 from kanalyze.analysis.row_batches import BatchMaker
 from kanalyze.analysis.rows import RowMaker
@@ -60,7 +61,11 @@ def rows_of(
             talk.at_once(*turns)
     maker = maker_of(talk, place, told)
     batch_maker = BatchMaker(maker, place)
-    made = [batch_maker.batch(step.exchanges, step.turns, step.columns) for step in talk.steps]
+    made = [
+        batch
+        for step in talk.steps
+        for batch in batch_maker.batches(step.exchanges, step.turns, step.columns)
+    ]
     assert [row for batch in made for row in batch.rows()] == expected
     return made, expected
 
@@ -126,6 +131,33 @@ def test_an_answer_in_another_order_is_odd() -> None:
     batches, rows = rows_of([*turns, *produced(2, *parts)])
     assert by_column(batches) == 1
     assert [part.error_code for part in rows[0].partitions] == [0, 3]
+
+
+@pytest.mark.parametrize("held_bytes", [1, 5000, 9000])
+def test_rows_are_made_no_more_at_a_time_than_may_be_held(
+    held_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(block, "HELD_BYTES", held_bytes)
+    parts = [Part(partition=number) for number in range(5)]
+    in_session = [
+        turn
+        for number in range(6)
+        for turn in (
+            *fetched(2 * number, *(() if number else parts), session_id=7, epoch=number),
+            *produced(2 * number + 1),
+        )
+    ]
+    batches, rows = rows_of([*in_session, *by_id(12, A), *named(13, (A, "a")), *by_id(14, A)])
+    assert by_column(batches) == 8
+    assert [len(row.partitions) for row in rows[:12:2]] == [5] * 6
+    most = [list(map(block.bytes_of_row, batch.objects)) for batch in batches]
+    assert all(sum(sizes) <= held_bytes or len(sizes) == 1 for sizes in most)
+    # Those of columns are made into objects as carefully.
+    for batch in batches:
+        pieces = list(batch.pieces())
+        assert [row for some in pieces for row in some] == batch.rows()
+        sizes = [list(map(block.bytes_of_row, some)) for some in pieces]
+        assert all(sum(some) <= held_bytes or len(some) == 1 for some in sizes)
 
 
 # -- names of topics ------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kanalyze.capture.reader import open_capture
 from kanalyze.errors import CaptureError
 from kanalyze.model import AnomalyKind
-from tests.support.packets import START_NS, Blocks, Packet, pcap_file, pcapng_file
+from tests.support.packets import START_NS, Blocks, Packet, pcap_file, pcapng_file, timed
 
 STEADY = settings(deadline=None)
 PACKETS = [Packet(bytes([i + 1]) * (10 + i % 7), START_NS + i) for i in range(12)]
@@ -261,3 +261,12 @@ def test_a_huge_declared_block_takes_no_memory_before_its_bytes_come():
     assert len(packets) == 2
     assert [a.kind for a in reader.anomalies] == [AnomalyKind.CAPTURE_TRUNCATED]
     assert len(reader._buffer) <= 512
+
+
+def test_a_batch_holds_no_more_packets_than_may_each_be_a_connection(monkeypatch):
+    monkeypatch.setattr("kanalyze.capture.reader._MOST_PACKETS", 7)
+    packets = timed([b"%d" % index for index in range(20)])
+    with open_capture(io.BytesIO(pcap_file(packets))) as reader:
+        batches = [batch.number.tolist() for batch in reader.batches(5)]
+    assert [len(numbers) for numbers in batches] == [7, 7, 6]
+    assert [number for numbers in batches for number in numbers] == list(range(5, 25))

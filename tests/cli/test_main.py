@@ -68,6 +68,14 @@ def test_a_filter_that_makes_no_sense_is_one_line_and_2(fake, capsys, filters, w
     assert error.count("\n") == 1
 
 
+def test_too_little_memory_is_one_line_and_2(fake, capsys):
+    fake.error = MemoryError()
+    assert main(["report", "x.pcap"]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("kanalyze: out of memory")
+    assert error.count("\n") == 1
+
+
 def test_a_keyboard_interrupt_is_130_and_says_nothing(fake, capsys):
     fake.error = KeyboardInterrupt()
     assert main(["report", "x.pcap"]) == 130

@@ -18,6 +18,7 @@ from tests.support import kafka as k
 from tests.support import kafka07 as old
 from tests.support.columnar import ColumnTalk
 from tests.support.talk import BROKER, CLIENT, Talk
+from tests.support.work import peak_bytes_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -507,3 +508,29 @@ def test_requests_that_are_given_up_for_want_of_memory_are_told_at_once() -> Non
     assert {kind.value for exchange in given_up for kind in exchange.anomalies} >= {"pending_limit"}
     talk.close()
     assert sorted(each.correlation_id for each in talk.exchanges) == list(range(1, 400))
+
+
+# -- nothing said ---------------------------------------------------------------------------------
+
+
+def test_nothing_is_held_of_a_connection_that_says_nothing_and_it_is_told_at_its_end() -> None:
+    tracker = new_tracker(collect_ended=True)
+    talk = other_talk(tracker, 5)
+    silent = StreamUpdate(talk.tcp, ([], []), closed=False)
+    assert peak_bytes_of(lambda: tracker.feed(silent)) < 1000
+    assert tracker._undecided == {}
+    assert tracker.client_side(talk.tcp) is None
+    talk.close()
+    (ended,) = tracker.take_ended()
+    assert (ended.tcp, ended.protocol, ended.client_side) == (talk.tcp, "none", None)
+    assert tracker.counts.by_protocol == {"none": 1}
+
+
+def test_a_connection_that_speaks_in_a_later_batch_is_known_at_first_sight() -> None:
+    tracker = new_tracker()
+    talk = other_talk(tracker, 5, opened_by=CLIENT)
+    tracker.feed(StreamUpdate(talk.tcp, ([], []), closed=False))
+    talk.at_once((CLIENT, k.heartbeat(1)), (BROKER, k.heartbeat_answer(1)))
+    assert tracker._undecided == {}
+    assert tracker.counts.kafka == 1
+    assert len(talk.pairs()) == 1

@@ -83,7 +83,8 @@ class Run:
     def _note(self, step: Step) -> None:
         rows = BatchMaker(self.maker, self.captures.place)
         if self._is_asked:
-            self._rows += rows.batch(step.exchanges, step.turns, step.columns).rows()
+            for batch in rows.batches(step.exchanges, step.turns, step.columns):
+                self._rows += batch.rows()
         self._anomalies += [self._described(anomaly) for anomaly in step.anomalies]
         self._connections += [
             Analysis._connection_row(ended, self.captures) for ended in step.ended

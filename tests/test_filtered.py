@@ -1,0 +1,128 @@
+"""A filtered report says by what, and ``--port`` means the same to every command."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import kanalyze
+from kanalyze.analysis.filters import RowFilter
+from kanalyze.cli.main import main
+from tests.support.captures import path
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+RUN = "from kanalyze.cli.main import run; run()"
+CLUSTER, BASICS = str(path("cluster")), str(path("basics"))
+
+
+def rows_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[str, Any]]:
+    assert main([*arguments, "--format", "jsonl"]) == 0
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+# -- ports ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["requests", "connections"])
+def test_a_port_gives_what_is_on_it_alone(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    everything = rows_of(capsys, command, CLUSTER)
+    ports = sorted({row["broker_port"] for row in everything})
+    assert len(ports) > 2
+    one = rows_of(capsys, command, CLUSTER, "--port", str(ports[0]))
+    assert one == [row for row in everything if row["broker_port"] == ports[0]]
+    two = rows_of(capsys, command, CLUSTER, "--port", str(ports[0]), "--port", str(ports[1]))
+    assert two == [row for row in everything if row["broker_port"] in ports[:2]]
+
+
+def test_a_port_still_forces_what_is_taken_for_kafka() -> None:
+    # The first packet that is left is a broker's: whatever comes first, the port decides.
+    found = list(kanalyze.requests(BASICS, port=[9092]))
+    assert found
+    assert {row.broker_port for row in found} == {9092}
+    assert list(kanalyze.requests(BASICS, port=[1])) == []
+
+
+def test_live_and_requests_give_the_same_rows_for_a_port(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    of_file = rows_of(capsys, "requests", CLUSTER, "--port", "9103")
+    with path("cluster").open("rb") as capture:
+        command = [sys.executable, "-c", RUN, "live", "-", "--port", "9103"]
+        done = subprocess.run(
+            [*command, "--format", "rows"], stdin=capture, capture_output=True, check=True
+        )
+    of_live = [json.loads(line) for line in done.stdout.splitlines()]
+    assert of_file
+    timed = [(row["request_start_ns"], row["correlation_id"]) for row in of_file]
+    assert sorted(timed) == sorted(
+        (row["request_start_ns"], row["correlation_id"]) for row in of_live
+    )
+
+
+# -- reports --------------------------------------------------------------------------------------
+
+GIVEN = {
+    "api": ["fetch"],
+    "client_id": ["*"],
+    "client_ip": ["127.0.0.0/8"],
+    "broker": ["127.0.0.1"],
+    "port": [9092],
+    "topic": ["basics-*"],
+    "group": [],
+    "errors": False,
+    "slower_than": "5ms",
+    "since": "2026-01-01",
+    "until": None,
+}
+CONDITIONS = {
+    "api": ["Fetch"],
+    "client_id": ["*"],
+    "client_ip": ["127.0.0.0/8"],
+    "broker": ["127.0.0.1"],
+    "port": [9092],
+    "topic": ["basics-*"],
+    "slower_than_ns": 5_000_000,
+    "since": "2026-01-01T00:00:00.000000000Z",
+}
+
+
+def test_a_report_says_by_what_it_was_filtered() -> None:
+    summary = kanalyze.report(BASICS, **GIVEN)
+    assert summary["filter"] == CONDITIONS
+    assert kanalyze.report(BASICS)["filter"] == {}
+    assert kanalyze.report(BASICS, errors=True, api="18")["filter"] == {
+        "api": ["18"],
+        "errors": True,
+    }
+
+
+def test_the_text_of_a_report_says_it_too(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    target = tmp_path / "report.json"
+    arguments = ["--api", "fetch", "--slower-than", "5ms", "--errors", "--port", "9092"]
+    assert main(["report", BASICS, *arguments, "--json", str(target)]) == 0
+    told = capsys.readouterr().out
+    line = "only requests that match: API Fetch; port 9092; with errors; slower than 5 ms"
+    assert line in told.splitlines()
+    assert json.loads(target.read_bytes())["filter"]["api"] == ["Fetch"]
+    assert main(["report", BASICS]) == 0
+    assert "only requests that match" not in capsys.readouterr().out
+
+
+def test_hostile_globs_do_not_drive_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", BASICS, "--topic", "\x1b[31m*"]) == 0
+    told = capsys.readouterr().out
+    assert "\x1b" not in told
+    assert "topic \\u001b[31m*" in told
+
+
+def test_a_filter_of_nothing_has_no_conditions() -> None:
+    assert RowFilter().conditions == {}
+    assert RowFilter.parse(ports=[9092, 9093]).conditions == {"port": [9092, 9093]}
