@@ -17,7 +17,7 @@ or an open file is read once, and there a name holds from where it is told.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, BinaryIO, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, cast
 
 from kanalyze.analysis.block import RowBatch, bytes_of_row, in_pieces
 from kanalyze.analysis.extract import Extractors
@@ -25,7 +25,7 @@ from kanalyze.analysis.filters import RowFilter, parse_broker
 from kanalyze.analysis.given import shown
 from kanalyze.analysis.in_flight import InFlight, in_flight
 from kanalyze.analysis.name_search import NameReader
-from kanalyze.analysis.quality import CaptureQuality
+from kanalyze.analysis.quality import DOUBTS, CaptureQuality
 from kanalyze.analysis.row_batches import BatchMaker
 from kanalyze.analysis.row_columns import COLUMN_APIS
 from kanalyze.analysis.rows import RowMaker
@@ -34,6 +34,7 @@ from kanalyze.analysis.waits import HELD_BACK_APIS, longest_hold_ns
 from kanalyze.capture.inputs import FoundCapture, find_inputs, look_at
 from kanalyze.capture.merge import MergedCaptures
 from kanalyze.capture.stores import Stores
+from kanalyze.connection.ended import ConnectionCounts
 from kanalyze.connection.reader import MessageReader
 from kanalyze.errors import UsageError
 from kanalyze.net.share import EVERYTHING, Share
@@ -310,6 +311,25 @@ class Analysis:
     def _api_name(self, api_key: int) -> str | None:
         api = self._catalog.api(api_key)
         return None if api is None else api.name
+
+    def doubts(self) -> dict[str, Any]:
+        """Return which connections never came to be, or were not recognised beside a broker.
+
+        Up to where :meth:`batches` stands, in one process, open connections among them: the fields
+        of the quality whose names are in :data:`DOUBTS`.
+        """
+        so_far = CaptureQuality()
+        so_far.merge(self.quality)
+        if self._running is not None:
+            unknown = ConnectionCounts()
+            for tcp in self._running.open_tcp():
+                so_far.count_attempt(tcp)
+                if self._running.is_unknown(tcp):
+                    unknown.count_unknown(tcp)
+            so_far.count_ports(self._running.counts)
+            so_far.count_ports(unknown)
+        told = so_far.to_dict()
+        return {name: told[name] for name in DOUBTS}
 
     def count_anomalies(self) -> dict[AnomalyKind, int]:
         """Return how often each kind was met up to where :meth:`batches` stands, in one process.

@@ -222,6 +222,14 @@ class Stages:
         """TCP connections that have not ended."""
         return self._reassembler.open_connections
 
+    def open_tcp(self) -> Iterator[TcpConnection]:
+        """Give the TCP connections that have not ended, but for those with a SYN alone."""
+        return self._reassembler.open_tcp()
+
+    def is_unknown(self, tcp: TcpConnection) -> bool:
+        """Tell of an open connection whether nobody knows what it is, nor is to find out soon."""
+        return self._tracker.is_unknown(tcp)
+
     @property
     def held_bytes(self) -> int:
         """Bytes held of open connections: behind holes, undecided, of messages not ended."""

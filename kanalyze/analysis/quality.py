@@ -17,7 +17,16 @@ if TYPE_CHECKING:
     from kanalyze.model import AnomalyKind, TcpConnection
     from kanalyze.net.notes import NetCounters
 
-__all__ = ["MOST_ENDPOINTS", "AnomalyTotal", "CaptureQuality"]
+__all__ = ["DOUBTS", "MOST_ENDPOINTS", "AnomalyTotal", "CaptureQuality"]
+
+DOUBTS = (
+    "refused_connections",
+    "refused_by",
+    "unanswered_connections",
+    "unanswered_by",
+    "unread_ports",
+)
+"""Fields of :meth:`CaptureQuality.to_dict`: connections that came to nothing, or are not read."""
 
 MOST_ENDPOINTS = 1000
 """Endpoints that are counted apart."""
@@ -153,10 +162,10 @@ class CaptureQuality:
                 if copied * 2 < unique:
                     self.network_duplicate_bytes += copied
         self.lost_bytes += sum(tcp.lost_bytes)
-        self._count_attempt(tcp)
+        self.count_attempt(tcp)
 
-    def _count_attempt(self, tcp: TcpConnection) -> None:
-        """Count a connection that never came to be."""
+    def count_attempt(self, tcp: TcpConnection) -> None:
+        """Count a connection if it never came to be (so far)."""
         if tcp.opened_by is None:
             return
         asked = 1 - tcp.opened_by
@@ -190,12 +199,16 @@ class CaptureQuality:
         self.tls_connections += seen.tls
         self.other_connections += seen.other
         _add_to(self.other_protocols, seen.by_protocol)
-        _add_to(self.kafka_ports, {str(port): n for port, n in seen.kafka_ports.items()})
-        self._add_unknown({str(port): total for port, total in seen.unknown_ports.items()})
+        self.count_ports(seen)
         self.kafka_bytes += seen.kafka_bytes
         self.decoded_bytes += seen.decoded_bytes
         self.undecoded_bytes += seen.undecoded_bytes
         self.skipped_bytes += seen.skipped_bytes
+
+    def count_ports(self, seen: ConnectionCounts) -> None:
+        """Take in which ports there were Kafka and unknown connections on."""
+        _add_to(self.kafka_ports, {str(port): n for port, n in seen.kafka_ports.items()})
+        self._add_unknown({str(port): total for port, total in seen.unknown_ports.items()})
 
     def _add_unknown(self, ports: dict[str, UnknownTotal]) -> None:
         for port, total in ports.items():

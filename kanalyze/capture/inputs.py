@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FoundCapture",
+    "NamedFiles",
     "can_be_read_twice",
     "find_captures",
     "find_inputs",
@@ -41,6 +42,7 @@ __all__ = [
     "local_files",
     "look_at",
     "may_be_a_capture",
+    "named_files",
 ]
 
 _PEEK_BYTES: Final = 64 << 10
@@ -63,6 +65,14 @@ class FoundCapture(NamedTuple):
     """Unix time in ns of its first packet; None when it has none."""
     total_bytes: int | None = None
     """Its size; None where there is no telling."""
+
+
+class NamedFiles(NamedTuple):
+    """The files that an argument stands for, of which nothing was opened."""
+
+    paths: list[str]
+    is_folder: bool
+    """They are all that is in a folder: nobody named each of them, nor says that it is one."""
 
 
 def find_captures(arguments: Sequence[PathLike]) -> list[str]:
@@ -207,21 +217,35 @@ def _distinct(captures: Iterable[FoundCapture]) -> Iterator[FoundCapture]:
             yield found
 
 
+def named_files(argument: PathLike, stores: Stores) -> NamedFiles:
+    """Return the files of an argument: a file, a folder, a glob, a URL of any of these.
+
+    A file that is named need not be there; a folder or a glob may stand for none.
+
+    Raises :class:`CaptureError` where a folder cannot be listed, or a store not be asked.
+    """
+    text = os.fspath(argument)
+    if is_url(text):
+        return NamedFiles(*stores.expand(text))
+    try:
+        path = Path(text)
+        if path.is_dir():
+            return NamedFiles(_inside(path), is_folder=True)
+        return NamedFiles(_fitting(text) if _is_pattern(path) else [text], is_folder=False)
+    except OSError as error:
+        raise CaptureError(f"{text}: {(error.strerror or str(error)).lower()}") from error
+
+
 def _expand(argument: PathLike, stores: Stores, leave_out: _LeaveOut) -> list[FoundCapture]:
     text = os.fspath(argument)
     if text == STDIN:
         return [FoundCapture(text)]
-    if is_url(text):
-        return _stored(text, stores, leave_out)
-    try:
-        path = Path(text)
-        if path.is_dir():
-            return _captures_of(_inside(path), text, stores, leave_out)
-        if _is_pattern(path):
-            return [FoundCapture(name) for name in _matching(text)]
-    except OSError as error:
-        raise CaptureError(f"{text}: {(error.strerror or str(error)).lower()}") from error
-    return [FoundCapture(text)]
+    named = named_files(text, stores)
+    if named.is_folder:
+        return _captures_of(named.paths, capture_name(text), stores, leave_out)
+    if not named.paths:
+        raise CaptureError(f"{capture_name(text)}: no file has such a name")
+    return [FoundCapture(each) for each in named.paths]
 
 
 def _inside(folder: Path) -> list[str]:
@@ -237,25 +261,9 @@ def _is_pattern(path: Path) -> bool:
     return not path.exists() and glob.has_magic(str(path))
 
 
-def _stored(url: str, stores: Stores, leave_out: _LeaveOut) -> list[FoundCapture]:
-    urls, is_folder = stores.expand(url)
-    if is_folder:
-        return _captures_of(urls, capture_name(url), stores, leave_out)
-    if not urls:
-        raise CaptureError(f"{capture_name(url)}: no file has such a name")
-    return [FoundCapture(each) for each in urls]
-
-
 def _fitting(pattern: str) -> list[str]:
     names = sorted(glob.glob(pattern))  # noqa: PTH207 - Path.glob takes no absolute pattern
     return [name for name in names if not Path(name).is_dir()]
-
-
-def _matching(pattern: str) -> list[str]:
-    found = _fitting(pattern)
-    if not found:
-        raise CaptureError(f"{pattern}: no file has such a name")
-    return found
 
 
 def _captures_of(

@@ -93,6 +93,10 @@ class _Offered:
         """The last packet that any of its exchanges before this ended in."""
 
 
+_LONG_UNDECIDED_NS = 10_000_000_000
+"""Whatever a connection says of itself it mostly says at once."""
+
+
 class _Ignored(NamedTuple):
     """A connection that is not Kafka, until it ends."""
 
@@ -185,6 +189,16 @@ class ConnectionTracker:
         if ignored is not None:
             return ignored.client_side
         return self._ended_sides.get(tcp.serial, self._ending_sides.get(tcp.serial))
+
+    def is_unknown(self, tcp: TcpConnection) -> bool:
+        """Tell of an open connection whether nobody knows what it is, nor is to find out soon."""
+        ignored = self._ignored.get(tcp.serial)
+        if ignored is not None:
+            return ignored.protocol == "unknown"
+        state = self._undecided.get(tcp.serial)
+        if state is None or state.tls_sides:
+            return False
+        return tcp.last_time_ns - tcp.first_time_ns >= _LONG_UNDECIDED_NS
 
     def in_flight(self, before_ns: int) -> Iterator[Exchange]:
         """Give the requests that wait for their response, connection by connection.

@@ -14,8 +14,10 @@ from collections import Counter
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
+from kanalyze.analysis.text import escape
 from kanalyze.live.snapshot import PIPE
 from kanalyze.model import AnomalyKind
+from kanalyze.render.header import refused_texts, unread_texts
 from kanalyze.render.text import shown
 from kanalyze.render.units import count_text, duration_text, percent_text, rate_text
 
@@ -64,6 +66,7 @@ def alerts(snapshot: Snapshot) -> Iterator[Alert]:
     yield from _errors(snapshot)
     yield from _latency(snapshot)
     yield from _groups(snapshot)
+    yield from _doubts(snapshot)
 
 
 def _of_capture(snapshot: Snapshot) -> Iterator[Alert]:
@@ -76,11 +79,20 @@ def _of_capture(snapshot: Snapshot) -> Iterator[Alert]:
         text = f"{rate} packets dropped before they were read ({share}): figures are too low"
         yield Alert(text, _GRAVE)
     for problem in capture.problems:
-        yield Alert(problem, _GRAVE)
+        yield Alert(escape(problem), _GRAVE)
     if snapshot.idle_ns >= (_IDLE_NS if capture.packets else _BEGINNING_NS):
         yield _nothing(capture, snapshot.idle_ns)
     elif snapshot.packets and not _has_requests(snapshot) and snapshot.window_ns >= _BEGINNING_NS:
         yield _no_requests(snapshot)
+
+
+def _doubts(snapshot: Snapshot) -> Iterator[Alert]:
+    doubts = None if snapshot.capture is None else snapshot.capture.doubts
+    if doubts is not None:
+        for text in refused_texts(doubts):
+            yield Alert(f"{text} since the capture began", _BAD)
+        for text in unread_texts(doubts):
+            yield Alert(text, _ODD)
 
 
 def _has_requests(snapshot: Snapshot) -> bool:

@@ -17,12 +17,16 @@ rounded to 3 decimals. Texts are as they came over the wire, long ones shortened
 - ``window_ns``: what rates are over; ``recent_ns``: what ``slowest`` and ``groups`` look back on
 - ``rows``, ``late_rows``: all since the beginning; late ones were older than the window
 - ``capture``: null, or ``source elapsed_ns packets wire_bytes dropped_packets connections
-  begun_connections held_bytes last_packet_ns anomalies in_flight problems``, all since the
+  begun_connections held_bytes last_packet_ns anomalies in_flight problems refused_connections
+  refused_by unanswered_connections unanswered_by unread_ports``, all since the
   beginning but ``connections``, those open now, and ``held_bytes``, what is held for them;
   ``dropped_packets`` null when unknown; ``anomalies``: how often, by kind; ``in_flight``:
   ``requests`` without a response now, and the ``oldest`` of them that the broker does not hold back
   on purpose: ``start_ns api_key api_name client_id client broker``; in the last line they are among
-  the rows too, as unanswered; ``problems``: texts, why files cannot be written now
+  the rows too, as unanswered; ``problems``: texts, why files cannot be written now; the
+  last five as ``quality`` of the report has them, and not there where nobody counts: connections
+  that were refused or never answered (of each :data:`MOST` brokers), and those on a broker's port
+  that are not recognised
 - ``packets_per_s wire_bytes_per_s dropped_packets_per_s``
 - ``requests_per_s errors_per_s request_bytes_per_s response_bytes_per_s``; ``error_share``: of
   requests those with an error code other than 0, between 0 and 1
@@ -54,7 +58,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 from kanalyze.analysis.times import format_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from kanalyze.live.snapshot import CaptureState, Snapshot
     from kanalyze.live.windows import Windows
@@ -94,7 +98,7 @@ def rates(snapshot: Snapshot, most: int = MOST) -> dict[str, Any]:
         "recent_ns": snapshot.recent_ns,
         "rows": snapshot.rows,
         "late_rows": snapshot.late_rows,
-        "capture": None if capture is None else _capture(capture),
+        "capture": None if capture is None else _capture(capture, most),
         "packets_per_s": _rate(snapshot, snapshot.packets),
         "wire_bytes_per_s": _rate(snapshot, snapshot.wire_bytes),
         "dropped_packets_per_s": _rate(snapshot, snapshot.dropped_packets),
@@ -153,8 +157,10 @@ class RateLines:
         self._stream.flush()
 
 
-def _capture(capture: CaptureState) -> dict[str, Any]:
+def _capture(capture: CaptureState, most: int) -> dict[str, Any]:
     told = capture._asdict()
+    for name, value in (told.pop("doubts") or {}).items():
+        told[name] = _first(value, most) if name.endswith("_by") else value
     waiting = capture.in_flight
     if waiting is not None:
         oldest = [
@@ -163,6 +169,11 @@ def _capture(capture: CaptureState) -> dict[str, Any]:
         ]
         told["in_flight"] = {"requests": waiting.requests, "oldest": oldest}
     return told
+
+
+def _first(counts: Mapping[str, int], most: int) -> dict[str, int]:
+    """Return the highest counts."""
+    return dict(sorted(counts.items(), key=lambda item: -item[1])[:most])
 
 
 def _entries(snapshot: Snapshot, entries: Iterable[NamedTuple]) -> list[dict[str, Any]]:

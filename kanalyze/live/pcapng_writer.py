@@ -104,6 +104,8 @@ class PcapngWriter:
         if min(most_bytes, most_files) < 1:
             raise UsageError("files of packets need limits of at least 1")
         self._path = Path(path)
+        self.place = str(path)
+        """As it was named."""
         self._rolled = re.compile(
             rf"{re.escape(self._path.stem)}-(?P<number>\d{{6,18}}){re.escape(self._path.suffix)}",
             re.ASCII,

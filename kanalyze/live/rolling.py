@@ -80,6 +80,8 @@ class RollingRows:
         self._most_files = most_files
         self._columns = columns
         self._folder = Path(folder)
+        self.place = str(folder)
+        """As it was named."""
         self._writer: ParquetWriter | None = None
         self._hidden = self._target = self._folder
         self._begun_ns = self._begun_clock_ns = 0

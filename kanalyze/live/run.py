@@ -170,6 +170,7 @@ class LiveRun:
         self._packets = self._wire_bytes = 0
         self._analysis: Analysis | None = None
         self._in_flight: InFlight | None = None
+        self._doubts: dict[str, Any] | None = None
         self._look_again_ns = 0
         self._statistics = Statistics()
 
@@ -217,6 +218,7 @@ class LiveRun:
     def _state(self) -> CaptureState:
         analysis = self._analysis
         assert analysis is not None  # packets are read by it
+        self._look(analysis)
         return CaptureState(
             source=self.source.names[0],
             packets=self._packets,
@@ -228,15 +230,17 @@ class LiveRun:
             held_bytes=analysis.held_bytes,
             last_packet_ns=self._packet_ns if self._packets else None,
             anomalies=analysis.count_anomalies(),
-            in_flight=self._waiting(analysis),
+            in_flight=self._in_flight,
+            doubts=self._doubts,
         )
 
-    def _waiting(self, analysis: Analysis) -> InFlight:
-        """Return which requests wait for a response, as of at most a second ago."""
+    def _look(self, analysis: Analysis) -> None:
+        """See, once a second and at the end, which requests wait and what came to nothing."""
         clock_ns = self._clock_ns()
-        if self._in_flight is None or clock_ns >= self._look_again_ns:
+        is_due = self._in_flight is None or clock_ns >= self._look_again_ns
+        if is_due or self._feed.is_at_end:
             # It goes through all connections, which is no work for each turn.
             before_ns = self._now_ns() - _LOOK_EVERY_NS
             self._in_flight = analysis.in_flight(before_ns)
+            self._doubts = analysis.doubts()
             self._look_again_ns = clock_ns + _LOOK_EVERY_NS
-        return self._in_flight

@@ -186,7 +186,7 @@ class RollingSink(FilesSink):
     def __init__(self, files: RollingRows, tell: Callable[[str], None]) -> None:
         """Write to files; ``tell`` is given a line for people."""
         self._files = files
-        super().__init__(WriteFailures("rows", tell, lambda: files.files))
+        super().__init__(WriteFailures("rows", files.place, tell, lambda: files.files))
 
     def add(self, rows: RowBatch, now_ns: int) -> None:
         """Write rows."""
@@ -220,7 +220,7 @@ class KeepSink(FilesSink):
         """Keep packets; the keeper writes to the writer, ``tell`` is given a line for people."""
         self._keeper = keeper
         self._writer = writer
-        super().__init__(WriteFailures("packets", tell, lambda: writer.packets))
+        super().__init__(WriteFailures("packets", writer.place, tell, lambda: writer.packets))
 
     def add_packets(self, packets: PacketBatch) -> None:
         """Hold packets for a while."""

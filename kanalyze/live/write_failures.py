@@ -23,11 +23,15 @@ _WELL_NS: Final = 60_000_000_000
 class WriteFailures:
     """Tells of attempts that fail, not of each one."""
 
-    def __init__(self, what: str, tell: Callable[[str], None], written: Callable[[], int]) -> None:
+    def __init__(
+        self, what: str, place: str, tell: Callable[[str], None], written: Callable[[], int]
+    ) -> None:
         """Begin well.
 
         Args:
-            what: is written, as the beginning of a line: ``cannot write WHAT: ...``.
+            what: is written, as the beginning of a line: ``cannot write WHAT to PLACE: ...``.
+            place: is the file or the folder, as its user named it: a disk that is full does not
+                say which one it is.
             tell: is given a line.
             written: how much was written so far. An attempt that only holds something in memory
                 is none that succeeds.
@@ -35,6 +39,7 @@ class WriteFailures:
         self.what = what
         self.count = 0
         """Attempts that failed."""
+        self._place = place
         self._tell = tell
         self._written = written
         self._reached = 0
@@ -50,7 +55,7 @@ class WriteFailures:
             self.count += 1
             if self.problem is None:
                 reason = error.strerror or str(error) or type(error).__name__
-                self.problem = f"cannot write {self.what}: {reason}"
+                self.problem = f"cannot write {self.what} to {self._place}: {reason}"
                 self._tell(f"{self.problem}; trying on")
             self._reached, self._failed_ns = self._written(), clock_ns
         if (
@@ -58,10 +63,10 @@ class WriteFailures:
             and self._written() > self._reached
             and clock_ns - self._failed_ns >= _WELL_NS
         ):
-            self._tell(f"writing {self.what} again")
+            self._tell(f"writing {self.what} to {self._place} again")
             self.problem = None
 
     def end(self, missing: str) -> None:
         """Say what is missing in the end, if anything is."""
         if missing:
-            self._tell(f"missing in {self.what}: {missing}")
+            self._tell(f"missing in {self._place}: {missing}")

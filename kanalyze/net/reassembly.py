@@ -34,6 +34,8 @@ from kanalyze.net.share import EVERYTHING, Share
 from kanalyze.net.sorted_batch import SortedBatch
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from kanalyze.model import ConnectionEnd, PacketBatch, TcpConnection
@@ -107,6 +109,10 @@ class Reassembler:
     def open_connections(self) -> int:
         """Connections that have not ended."""
         return len(self._open) + len(self._half_open)
+
+    def open_tcp(self) -> Iterator[TcpConnection]:
+        """Give the connections that have not ended, but for those with a SYN and nothing else."""
+        return (state.tcp for state in self._open.values())
 
     def count_anew(self) -> None:
         """Let :attr:`counters` begin at zero."""

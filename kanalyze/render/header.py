@@ -21,9 +21,9 @@ from kanalyze.render.units import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
-__all__ = ["header_lines"]
+__all__ = ["header_lines", "refused_texts", "unread_texts"]
 
 _WARNING = "bold yellow"
 
@@ -194,6 +194,24 @@ def _records(totals: dict[str, Any], which: str, more: str = "") -> str:
     return f"{records_text(count, known=known)} ({size}{more})"
 
 
+def refused_texts(quality: Mapping[str, Any]) -> Iterator[str]:
+    """Tell which connections never came to be."""
+    for name, how in (("refused", "refused by"), ("unanswered", "without an answer from")):
+        if quality[f"{name}_connections"]:
+            count = _counted(quality[f"{name}_connections"], "connection")
+            yield f"{count} {how} {_who(quality[f'{name}_by'])}"
+
+
+def unread_texts(quality: Mapping[str, Any]) -> Iterator[str]:
+    """Tell what was not recognised beside a broker, and how it is read."""
+    for port, total in quality["unread_ports"].items():
+        yield (
+            f"{_counted(total['connections'], 'connection')} on port {port} not recognised as "
+            f"Kafka, {bytes_text(total['bytes'])} in {_counted(total['packets'], 'packet')}: "
+            f"use --port {port} to read what is on it"
+        )
+
+
 def _warnings(summary: dict[str, Any]) -> Iterator[str]:
     """Give a line for each reason to doubt what follows."""
     quality, totals = summary["quality"], summary["totals"]
@@ -211,21 +229,13 @@ def _warnings(summary: dict[str, Any]) -> Iterator[str]:
         )
     if quality["dropped_packets"]:
         yield f"{_counted(quality['dropped_packets'], 'packet')} dropped while capturing"
-    for name, how in (("refused", "refused by"), ("unanswered", "without an answer from")):
-        if quality[f"{name}_connections"]:
-            count = _counted(quality[f"{name}_connections"], "connection")
-            yield f"{count} {how} {_who(quality[f'{name}_by'])}"
+    yield from refused_texts(quality)
     if quality["lost_bytes"]:
         yield f"{bytes_text(quality['lost_bytes'])} sent but not in the capture"
     if quality["snapped_bytes"]:
         yield f"{bytes_text(quality['snapped_bytes'])} cut off by the snap length"
     yield from _undecoded(quality)
-    for port, total in quality["unread_ports"].items():
-        yield (
-            f"{_counted(total['connections'], 'connection')} on port {port} not recognised as "
-            f"Kafka, {bytes_text(total['bytes'])} in {_counted(total['packets'], 'packet')}: "
-            f"use --port {port} to read what is on it"
-        )
+    yield from unread_texts(quality)
     if quality["lost_datagrams"]:
         yield f"{_counted(quality['lost_datagrams'], 'IP packet')} of which fragments are missing"
     if quality["unreadable_packets"]:

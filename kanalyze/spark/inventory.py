@@ -9,7 +9,6 @@ there are: who reads it tells what is none. What has another name is looked at.
 
 from __future__ import annotations
 
-import glob
 import os
 import re
 from pathlib import Path
@@ -24,6 +23,7 @@ from kanalyze.capture.inputs import (
     has_capture_name,
     look_at,
     may_be_a_capture,
+    named_files,
 )
 from kanalyze.capture.source import STDIN, capture_name
 from kanalyze.capture.stores import Stores
@@ -84,11 +84,10 @@ def find_files(arguments: Sequence[str], *, may_be_none: bool) -> list[InputFile
     stores = Stores()
     found: dict[str, InputFile] = {}
     for argument in arguments:
-        paths = list(_expanded(argument, stores))
-        if not paths and not may_be_none:
+        files = list(_named(argument, stores))
+        if not files and not may_be_none:
             raise CaptureError(f"{capture_name(argument)}: no capture there")
-        for path in paths:
-            file = _input_file(path)
+        for file in files:
             found.setdefault(file.identity, file)
     return sorted(found.values(), key=_in_order)
 
@@ -123,25 +122,15 @@ def select(
     return selection
 
 
-def _expanded(argument: str, stores: Stores) -> Iterator[str]:
+def _named(argument: str, stores: Stores) -> Iterator[InputFile]:
     if argument == STDIN:
         raise CaptureError("standard input: cannot be read by several tasks")
-    if is_url(argument):
-        paths, is_folder = stores.expand(argument)
-        yield from (path for path in paths if not is_folder or _is_read(path, stores))
-        return
-    try:
-        folder = Path(argument)
-        if folder.is_dir():
-            inside = sorted(str(each) for each in folder.iterdir() if each.is_file())
-            yield from (path for path in inside if _is_read(path, stores))
-        elif not folder.exists() and glob.has_magic(argument):
-            names = sorted(glob.glob(argument))  # noqa: PTH207 - Path.glob takes no absolute pattern
-            yield from (name for name in names if Path(name).is_file())
-        else:
-            yield argument
-    except OSError as error:
-        raise CaptureError(f"{argument}: {(error.strerror or str(error)).lower()}") from None
+    named = named_files(argument, stores)
+    for path in named.paths:
+        if not named.is_folder:
+            yield _input_file(path)
+        elif _is_read(path, stores):
+            yield _in_folder(path)
 
 
 def _is_read(path: str, stores: Stores) -> bool:
@@ -153,6 +142,14 @@ def _is_read(path: str, stores: Stores) -> bool:
     except CaptureError as error:
         return may_be_a_capture(path, error)
     return True
+
+
+def _in_folder(path: str) -> InputFile:
+    """Return a file that nobody named: where it is not there, as behind a link, tasks tell."""
+    try:
+        return _input_file(path)
+    except CaptureError:
+        return InputFile(path, None, None)
 
 
 def _input_file(path: str) -> InputFile:

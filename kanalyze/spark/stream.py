@@ -37,6 +37,7 @@ from kanalyze.errors import UsageError
 from kanalyze.export.arrow import BatchMaker
 from kanalyze.net.share import Share
 from kanalyze.spark.admission import AdmittedCaptures
+from kanalyze.spark.failures import told_without_stack
 from kanalyze.spark.folder import Folder
 from kanalyze.spark.readers import make_plan
 from kanalyze.spark.schema import as_asked
@@ -104,6 +105,7 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         most = self._options.most_files
         return ReadAllAvailable() if most is None else ReadMaxFiles(most)
 
+    @told_without_stack()
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802 - Spark's
         """Look for files that were completed, and return how far the next batch goes.
 
@@ -116,15 +118,18 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             end = min(end, start["files"] + limit.max_files)
         return {"files": max(end, start["files"])}
 
+    @told_without_stack()
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's
         """Settle what there is now; no more is read."""
         self._captures().admit(time.time_ns())
         self._target = len(self._captures())
 
+    @told_without_stack()
     def reportLatestOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's
         """Return how many files were completed so far."""
         return {"files": len(self._captures())}
 
+    @told_without_stack()
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         """Divide the connections of a batch among its tasks.
 
@@ -145,6 +150,7 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             for index in range(self._shares)
         ]
 
+    @told_without_stack()
     def commit(self, end: dict[str, int]) -> None:
         """Remove the states that no batch begins with any more."""
         folder = self._folder()
@@ -165,8 +171,9 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         assert isinstance(task, Assignment)
         columns = self._plan.columns
         maker = BatchMaker(columns)
-        for batch in batches_of(self._plan, task, self._folder()):
-            yield from as_asked(maker.of_block(batch.block()), columns, self._schema)
+        with told_without_stack():
+            for batch in batches_of(self._plan, task, self._folder()):
+                yield from as_asked(maker.of_block(batch.block()), columns, self._schema)
 
     # -- the state folder -------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ import pytest
 from kanalyze.analysis.block import RowBatch
 from kanalyze.analysis.in_flight import InFlight, InFlightRequest
 from kanalyze.live.alerts import alerts
+from kanalyze.live.lines import rates
 from kanalyze.live.snapshot import CaptureState, GroupEntry
 from kanalyze.live.sums import Amounts
 from kanalyze.live.windows import Windows
@@ -48,6 +49,33 @@ def test_nothing_is_wrong_with_usual_traffic():
 def test_files_that_cannot_be_written_are_told():
     full = usual().capture._replace(problems=("cannot write rows: No space left on device",))
     assert told(calm()._replace(capture=full)) == ["cannot write rows: No space left on device"]
+
+
+def test_what_they_are_called_is_escaped():
+    full = usual().capture._replace(problems=("cannot write rows to \x1b[31mred",))
+    assert told(calm()._replace(capture=full)) == [r"cannot write rows to \u001b[31mred"]
+
+
+def test_a_broker_that_is_down_and_what_is_not_read_are_told():
+    doubts = {
+        "refused_connections": 7,
+        "refused_by": {"10.0.0.2:9092": 7},
+        "unanswered_connections": 1,
+        "unanswered_by": {"10.0.0.3:9092": 1},
+        "unread_ports": {"9092": {"connections": 2, "packets": 9, "bytes": 7200}},
+    }
+    capture = usual().capture._replace(doubts=doubts)
+    unread = (
+        "2 connections on port 9092 not recognised as Kafka, 7.20 kB in 9 packets: "
+        "use --port 9092 to read what is on it"
+    )
+    assert told(calm()._replace(capture=capture)) == [
+        "7 connections refused by 10.0.0.2:9092 since the capture began",
+        "1 connection without an answer from 10.0.0.3:9092 since the capture began",
+        unread,
+    ]
+    line = rates(calm()._replace(capture=capture))["capture"]
+    assert doubts.items() <= line.items()
 
 
 # -- figures that are wrong -----------------------------------------------------------------------

@@ -81,7 +81,7 @@ def test_files_of_rows_end_and_all_else_goes_on(
     assert all(file.suffix == ".parquet" for file in files)
     kept = sum(pq.read_table(file).num_rows for file in files)
     assert 0 < kept < total
-    assert ran.told[0] == "kanalyze: cannot write rows: No space left on device; trying on"
+    assert ran.told[0] == "kanalyze: cannot write rows to rows: No space left on device; trying on"
     assert ran.told[-1] == f"kanalyze: missing in rows: {total - kept} rows"
 
 
@@ -90,7 +90,10 @@ def test_packets_that_were_kept_can_be_read(
 ) -> None:
     ran = Ran(namespace, tmp_path, "48k", "--save", "kept.pcapng", "--save-size", "8k")
     assert len(ran.rows) == total
-    assert ran.told[0] == "kanalyze: cannot write packets: No space left on device; trying on"
+    assert (
+        ran.told[0]
+        == "kanalyze: cannot write packets to kept.pcapng: No space left on device; trying on"
+    )
     assert "packets that could not be written" in ran.told[-1]
     files = sorted(ran.left.iterdir())
     assert len(files) > 1
@@ -107,9 +110,9 @@ def test_no_room_at_all(namespace: Namespace, tmp_path: Path, total: int) -> Non
     ran = Ran(namespace, tmp_path, "4k", "--save", "kept.pcapng", "--write", "rows")
     assert len(ran.rows) == total
     assert sorted(told.split(":")[1] for told in ran.told) == [
-        " cannot write packets",
-        " cannot write rows",
-        " missing in packets",
+        " cannot write packets to kept.pcapng",
+        " cannot write rows to rows",
+        " missing in kept.pcapng",
         " missing in rows",
     ]
     assert list((ran.left / "rows").iterdir()) == []

@@ -73,6 +73,8 @@ def test_groups_and_slowest_are_told():
     # That join waited on purpose: it is slow to nobody.
     assert "JoinGroup" not in {entry["api_name"] for entry in line["slowest"]}
     assert line["slowest"][0]["latency_ns"] < 2_900_000_000
+    slowest = [each["latency_ns"] for each in line["slowest"]]
+    assert slowest == sorted(slowest, reverse=True)
 
 
 def test_tables_have_a_most():

@@ -16,9 +16,11 @@ from kanalyze.errors import CaptureError
 from kanalyze.live.run import LiveRun
 from kanalyze.model import Anomaly, AnomalyKind
 from kanalyze.pipeline import Analysis
+from tests.support import kafka as k
 from tests.support.captures import NAMES, path
 from tests.support.compare import in_any_order, nameless
-from tests.support.packets import START_NS, Packet, make_batch, segment
+from tests.support.packets import ACK, RST, START_NS, SYN, Packet, make_batch, segment
+from tests.support.traffic import Line
 from tests.support.watched import part_of
 
 if TYPE_CHECKING:
@@ -350,3 +352,45 @@ def test_what_is_held_and_what_is_wrong_is_told_meanwhile(name):
     assert counts[-1]
     # What is unanswered in the end is known only then.
     assert told.keys() - counts[-1].keys() <= {"unanswered_request"}
+
+
+def test_what_came_to_nothing_and_what_is_not_read_is_told_while_it_is_open():
+    packets: list[bytes] = []
+    for port in (50_000, 50_001):
+        client = ("10.0.0.1", port)
+        packets.append(segment(flags=SYN, seq=1000, client=client))
+        answer = segment(to_broker=False, flags=RST | ACK, ack=1001, client=client)
+        packets.append(answer if port == 50_000 else packets[-1])
+    Line(packets, 51_000).open().client(k.heartbeat(1)).broker(k.heartbeat_answer(1))
+    # What is sent within ten seconds only is not unknown yet.
+    Line(packets, 51_001).client(*[b"?" * 1000] * 12)
+    step_ns = 1000 * MS
+    batches = [
+        make_batch([Packet(packet, START_NS + number * step_ns)], number + 1)
+        for number, packet in enumerate(packets)
+    ]
+    clock, sink = Clock(), Sink()
+    report = run_of(Feed([*batches, None], clock, step_ns), sink, clock=clock)
+    told = [state.doubts for state in sink.states]
+    assert told[0] is not None
+    assert told[0]["unread_ports"] == {}
+    # Nothing is closed but what was refused.
+    assert sink.states[-1].connections == 3
+    assert told[-1] == {
+        "refused_connections": 1,
+        "refused_by": {"10.0.0.2:9092": 1},
+        "unanswered_connections": 1,
+        "unanswered_by": {"10.0.0.2:9092": 1},
+        "unread_ports": {"9092": {"connections": 1, "packets": 12, "bytes": 12_000}},
+    }
+    assert told[-1].items() <= report["quality"].items()
+
+
+def test_at_the_end_all_of_it_is_told_however_short_the_run_was():
+    client = ("10.0.0.1", 50_000)
+    syn = segment(flags=SYN, seq=1000, client=client)
+    refusal = segment(to_broker=False, flags=RST | ACK, ack=1001, client=client)
+    sink = Sink()
+    run_of(Feed([make_batch([Packet(syn), Packet(refusal)], 1)]), sink)
+    assert sink.states[-1].doubts is not None
+    assert sink.states[-1].doubts["refused_connections"] == 1

@@ -256,18 +256,18 @@ def test_rows_that_cannot_be_written_are_told_and_end_nothing(
             assert sink.turn(state(), START_NS + second * SECOND_NS, second * SECOND_NS)
     # Once, not each time.
     assert sink.failures.count > 2
-    assert told == ["cannot write rows: No space left on device; trying on"]
+    assert told == [f"cannot write rows to {tmp_path}: No space left on device; trying on"]
     assert list(tmp_path.glob("*.parquet")) == []
     sink.turn(state(), START_NS + 120 * SECOND_NS, 120 * SECOND_NS)
     sink.add(rows(3), START_NS + 120 * SECOND_NS)
     # Held in memory so far.
     assert told[1:] == []
     sink.roll()
-    assert told[1:] == ["writing rows again"]
+    assert told[1:] == [f"writing rows to {tmp_path} again"]
     sink.close()
     (file,) = tmp_path.glob("*.parquet")
     kept = pq.read_metadata(file).num_rows
-    assert told[2:] == [f"missing in rows: {12 * 2 + 3 - kept} rows"]
+    assert told[2:] == [f"missing in {tmp_path}: {12 * 2 + 3 - kept} rows"]
 
 
 def test_packets_that_cannot_be_written_are_told_and_end_nothing(
@@ -288,8 +288,8 @@ def test_packets_that_cannot_be_written_are_told_and_end_nothing(
             assert sink.turn(state(), source.now_ns, 61 * len(told) * SECOND_NS)
     sink.close()
     assert told == [
-        "cannot write packets: No space left on device; trying on",
-        "writing packets again",
-        f"missing in packets: {keeper.lost_packets} packets that could not be written",
+        f"cannot write packets to {kept}: No space left on device; trying on",
+        f"writing packets to {kept} again",
+        f"missing in {kept}: {keeper.lost_packets} packets that could not be written",
     ]
     assert len(list(kanalyze.requests(kept, errors=True))) > 0

@@ -22,6 +22,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         yield session
 
 
+@pytest.fixture(autouse=True)
+def _stacks_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a data source of this process sets for its own is not inherited by sessions."""
+    monkeypatch.setenv("SPARK_HIDE_TRACEBACK", "")
+
+
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[StandaloneCluster]:
     """A cluster of the test's own, whose workers it may kill."""

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from kanalyze.capture.inputs import find_inputs
 from kanalyze.errors import CaptureError
 from kanalyze.spark.inventory import InputFile, find_files, select
 from tests.support.captures import path
@@ -40,6 +41,24 @@ def test_what_cannot_be_read_is_left_to_those_who_tell_of_it(folder):
     (folder / "failing").symlink_to("/proc/self/mem")  # can be opened, and not be read
     (folder / "damaged.gz").write_bytes(b"\x1f\x8b\x08\x00garbage!")
     assert {"failing", "damaged.gz"} <= set(found(folder))
+
+
+def test_a_link_to_what_is_gone_is_told_as_one_process_tells_it(folder):
+    for name in ("gone.pcap", "gone"):
+        (folder / name).symlink_to(folder / f"was-{name}")
+    (folder / "loop.pcap").symlink_to("loop.pcap")
+    left_out = []
+    read = find_inputs([folder], leave_out=left_out.append)
+    told = {Path(each.detail.split(": ")[0]).name for each in left_out}
+    assert {"gone.pcap", "gone", "loop.pcap"} < told
+    assert set(found(folder)) == told | {Path(each.path).name for each in read}
+    files = {Path(each.path).name: each for each in find_files([str(folder)], may_be_none=False)}
+    gone = InputFile(str(folder / "gone.pcap"), None, None)
+    assert files["gone.pcap"] == gone
+    # Named by somebody, it is an error.
+    for argument in (folder / "gone.pcap", folder / "g*.pcap"):
+        with pytest.raises(CaptureError, match=r"gone\.pcap: no such file"):
+            found(argument)
 
 
 def test_sizes_and_times_are_told(folder):

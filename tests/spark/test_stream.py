@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import shutil
 from collections import Counter
@@ -320,6 +321,14 @@ def test_a_state_folder_is_that_of_one_query(tmp_path: Path) -> None:
         query.stream.partitions({"files": 0}, {"files": 8})
 
 
+def test_so_it_is_told_where_the_line_is_all_that_spark_shows(tmp_path: Path) -> None:
+    query = begun(tmp_path)
+    assert not os.environ["SPARK_HIDE_TRACEBACK"]
+    with pytest.raises(UsageError, match="different queries"):
+        query.stream.partitions({"files": 0}, {"files": 8})
+    assert os.environ["SPARK_HIDE_TRACEBACK"] == "1"
+
+
 def new(folder: Path) -> Path:
     folder.mkdir()
     return folder
@@ -400,6 +409,41 @@ def test_spark_takes_what_comes_while_it_runs(spark: SparkSession, tmp_path: Pat
     finally:
         running.stop()
     assert_all_but_open(query.rows(), rotation.expected())
+
+
+def damage_state(root: Path) -> None:
+    (root / "state" / "states" / "000000000003" / "0").write_bytes(b"damaged")
+
+
+def be_of_another_query(root: Path) -> None:
+    (root / "state" / "settings.json").write_text("{}")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (damage_state, "is damaged: begin with another checkpoint"),
+        (be_of_another_query, "is that of another query: {}"),
+    ],
+)
+def test_what_ends_a_query_of_spark_is_one_line(
+    spark: SparkSession, tmp_path: Path, change: Callable[[Path], None], words: str
+) -> None:
+    """Of tasks, and of the process that tells which there are."""
+    rotation = Rotation("waits", tmp_path)
+    query = SparkQuery(spark, tmp_path)
+    rotation.write(3)
+    query.run()
+    rotation.write()
+    change(tmp_path)
+    with pytest.raises(StreamingQueryException) as caught:
+        query.run()
+    said = str(caught.value)
+    told = [line.strip() for line in said.splitlines() if words in line]
+    assert told
+    assert all("kanalyze.errors." in line for line in told)
+    assert "Traceback" not in said
+    assert '.py"' not in said
 
 
 @pytest.mark.long
