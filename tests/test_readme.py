@@ -120,5 +120,5 @@ def test_the_licence_is_the_one_that_is_named() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     assert project["project"]["license"] == "Apache-2.0"
     assert project["project"]["license-files"] == ["LICENSE"]
-    assert "LICENSE" in project["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]
+    assert "LICENSE" in (ROOT / "MANIFEST.in").read_text(encoding="utf-8").split()
     assert "Apache License 2.0" in README
