@@ -22,6 +22,7 @@ from kanalyze.spark.commit import RECORD, STAGING
 from kanalyze.spark.hadoop import HadoopFolder
 from tests.support.captures import path
 from tests.support.cut_captures import cut, packets_of, write_pcap
+from tests.support.packets import ACK, RST, SYN, pcap_file, segment, timed
 from tests.support.spark import settings
 from tests.support.waiting import LONG_S
 
@@ -218,6 +219,22 @@ def test_the_same_again_replaces_what_was_there(run, captures, out):
     assert rows(out) == before
     assert report(out) == found
     assert all("/run-000002-" in name for name in names(out))
+
+
+def test_a_link_to_what_is_gone_and_a_broker_that_is_down_are_told(run, tmp_path):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    client = ("10.0.0.1", 50_000)
+    syn = segment(flags=SYN, seq=1000, client=client)
+    refusal = segment(to_broker=False, flags=RST | ACK, ack=1001, client=client)
+    (folder / "down.pcap").write_bytes(pcap_file(timed([syn, refusal])))
+    (folder / "gone.pcap").symlink_to(folder / "nowhere")
+    ran = run(folder, "--out", tmp_path / "out", "--json", tmp_path / "report.json")
+    assert ran.status == 0
+    assert f"left out: 1 capture, such as {folder}/gone.pcap: no such file" in ran.err
+    quality = report(tmp_path)["quality"]
+    assert quality["refused_by"] == {"10.0.0.2:9092": 1}
+    assert quality["anomalies"] == {"capture_unreadable": {"bytes": 0, "count": 1}}
 
 
 def test_other_captures_are_refused_until_asked_for(run, out, tmp_path):
