@@ -37,11 +37,11 @@ for argument; do
     shift
     case "$argument" in -I*/python3*) ;; *) set -- "$@" "$argument" ;; esac
 done
-exec {compiler} "$@"
+exec cc "$@"
 """
 PICKY_CC = """#!/bin/sh
 case "$*" in *machine.c*) echo "not this one" >&2; exit 1 ;; esac
-exec {compiler} "$@"
+exec cc "$@"
 """
 USE_UNCOMPILED = """
 import importlib, sys
@@ -292,8 +292,7 @@ def environment(tmp_path: Path) -> Environment:
 
 def script(path: Path, text: str) -> str:
     """Write a compiler of our own, in front of the one of this machine; return its path."""
-    compiler = os.environ.get("CC", "cc")
-    path.write_text(text.format(compiler=compiler))
+    path.write_text(text)
     path.chmod(0o755)
     return str(path)
 
