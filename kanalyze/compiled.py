@@ -15,7 +15,6 @@ import importlib.util
 import os
 import sys
 from contextlib import nullcontext
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -50,6 +49,8 @@ class _Sources:
         """Return where the source is; None for modules that are never compiled."""
         if path is None or not name.startswith("kanalyze."):
             return None
+        from pathlib import Path  # not where compiled modules run
+
         for folder in path:
             types = Path(folder, name.rpartition(".")[2] + ".pxd")
             if types.exists():

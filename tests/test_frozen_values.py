@@ -21,6 +21,7 @@ from kanalyze.model import AnomalyKind, Endpoint, Gap, RoundTrips, TcpConnection
 from kanalyze.net.datagram import Datagram
 from kanalyze.net.notes import NetCounters
 from kanalyze.protocol.kafka07 import RequestType
+from tests.support.waiting import LONG_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -253,7 +254,7 @@ def read_elsewhere(data: bytes) -> tuple[int, str]:
         capture_output=True,
         env={**os.environ, "PYTHONPATH": str(Path(frozen_values.__file__).parents[1])},
         check=False,
-        timeout=60,
+        timeout=LONG_S,
     )
     return done.returncode, done.stdout.decode()
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 WAITING = ROOT / "tests" / "support" / "waiting.py"
 RIGHTS = ROOT / "tests" / "support" / "rights.py"
 DEADLINES = re.compile(r"(?<!-)timeout=\d|\.(?:wait|join|result)\(\d|monotonic\(\) \+ (?!LONG_S)")
-OTHER_USERS = re.compile(r"[\"']setpriv|set(?:e|res)?uid\(")
+OTHER_USERS = re.compile(r"[\"']setpriv|set(?:res)?uid\((?!0\))")
 
 
 def lines_with(pattern: re.Pattern[str], but: Path) -> list[str]:

@@ -142,10 +142,10 @@ def _given_filters(arguments: argparse.Namespace) -> list[str]:
     return words
 
 
-def _quoted(text: str) -> str:
+def _quoted(value: object) -> str:
     import shlex  # not for those who find something
 
-    return shlex.quote(text)
+    return shlex.quote(str(value))
 
 
 def _jobs(arguments: argparse.Namespace) -> int | None:

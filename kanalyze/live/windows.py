@@ -155,7 +155,7 @@ class Windows:
         latency = window.latency()
         begin_ns = max(self._window.oldest * self._step_ns, self._since_ns)
         return Snapshot(
-            time_ns=now_ns,
+            time_ns=now,  # what was told of a later time is among the figures
             window_ns=max(now - begin_ns, self._step_ns),
             recent_ns=_RECENT_STEPS * self._together * self._step_ns,
             rows=self._rows,

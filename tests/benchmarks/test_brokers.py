@@ -9,6 +9,7 @@ import pytest
 import kanalyze
 from benchmarks import brokers, captures
 from benchmarks.brokers import Cluster, Inside
+from tests.support.waiting import LONG_S
 
 RECORDS = 120
 
@@ -33,13 +34,13 @@ def test_what_brokers_say_to_each_other_is_left_out() -> None:
 
 def test_programs_run_where_they_shall() -> None:
     command = Inside(("env", "PLACE=there")).command(["sh", "-c", "echo $PLACE"])
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LONG_S, check=True)
     assert done.stdout == "there\n"
 
 
 def test_programs_end_when_their_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(brokers, "_LIMIT_S", 0.1)
-    done = subprocess.run(Inside(()).command(["sleep", "600"]), timeout=60, check=False)
+    done = subprocess.run(Inside(()).command(["sleep", "600"]), timeout=LONG_S, check=False)
     assert done.returncode == 124  # what timeout says of those it ended
 
 

@@ -112,7 +112,7 @@ def test_somebody_looks_at_a_capture_as_it_comes():
         live.press(b"\x1b/zzz\r")
         live.see_screen(shows("nothing matches"))
         live.press(b"\x1b")
-        live.see_screen(shows("JoinGroup v", "Metadata v"))
+        live.see_screen(shows("SyncGroup v", "Metadata v"))
 
         live.press(b"p")
         before = live.see_screen(lambda screen: screen[0].startswith("PAUSED"))
@@ -166,7 +166,7 @@ def test_who_interrupts_gets_a_report(how):
         for part in parts("groups", 3):
             live.give(part)
         live.choose(b"4")
-        live.see("JoinGroup v")
+        live.see("OffsetForL")
         assert not live.is_as_before()
         if how == "ctrl-c":
             live.press(b"\x03")
@@ -200,13 +200,13 @@ def test_every_screen_has_the_size_of_the_terminal(width, height):
         for part in parts("groups", 3):
             live.give(part)
         live.choose(b"4")
-        screen = live.see_screen(shows("JoinGroup v"))
+        screen = live.see_screen(shows("OffsetForL"))
         assert len(screen) == height
         assert max(map(cell_len, screen)) <= width
         # And the one it is given.
         live.output = b""
         live.resize(81, 25)
-        screen = live.see_screen(lambda screen: len(screen) == 25 and shows("JoinGroup v")(screen))
+        screen = live.see_screen(lambda screen: len(screen) == 25 and shows("OffsetForL")(screen))
         assert max(map(cell_len, screen)) <= 81
         live.press(b"q")
         assert live.end() == 0
@@ -215,7 +215,7 @@ def test_every_screen_has_the_size_of_the_terminal(width, height):
 def test_lines_where_a_terminal_cannot_be_drawn_on():
     with started("--interval", "0.1", TERM="dumb") as live:
         live.give(parts("groups", 1)[0])
-        live.see('"api_name":"JoinGroup"')
+        live.see('"api_name":"OffsetForLeaderEpoch"')
         live.give_no_more()
         assert live.end() == 0
         assert ALTERNATE not in live.output

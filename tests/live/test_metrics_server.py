@@ -322,7 +322,7 @@ def test_who_is_being_answered_is_not_hung_up_on() -> None:
 
     class Slow:
         def collect(self) -> list[Metric]:
-            may_answer.wait(60)
+            may_answer.wait(LONG_S)
             return []
 
     registry = CollectorRegistry()
@@ -330,12 +330,12 @@ def test_who_is_being_answered_is_not_hung_up_on() -> None:
     with MetricsServer(registry, LOOPBACK) as server, contextlib.ExitStack() as stack:
         asking = []
         for _ in range(8):
-            connection = socket.create_connection(server.address[:2], timeout=60)
+            connection = socket.create_connection(server.address[:2], timeout=LONG_S)
             asking.append(stack.enter_context(connection))
             connection.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
         while server.answering < 8:
             time.sleep(0.01)
-        refused = stack.enter_context(socket.create_connection(server.address[:2], timeout=60))
+        refused = stack.enter_context(socket.create_connection(server.address[:2], timeout=LONG_S))
         assert is_hung_up_on(refused)
         may_answer.set()
         for connection in asking:

@@ -22,6 +22,7 @@ import pytest
 
 import kanalyze
 from tests.support.netns import Namespace
+from tests.support.waiting import LONG_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,7 +66,7 @@ def probe(
         env={**os.environ, "PYTHONPATH": str(where), **environment},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=LONG_S,
         check=False,
     )
 
@@ -134,7 +135,7 @@ def live(folder: Path, *argv: str, prefix: tuple[str, ...] = ()) -> subprocess.P
 
 
 def check_ended(process: subprocess.Popen[str], folder: Path, names: set[str]) -> None:
-    _, told = process.communicate(timeout=120)
+    _, told = process.communicate(timeout=LONG_S)
     assert process.returncode == 0, told
     assert not told or cannot_read(told)
     found = sorted(folder.rglob("*"))
@@ -172,7 +173,7 @@ def test_an_interface_that_comes_back_is_captured_again(folder: Path) -> None:
 
 def wait_for(path: Path) -> None:
     """Wait until it is there: what gives up root comes before it."""
-    until_s = time.monotonic() + 60
+    until_s = time.monotonic() + LONG_S
     while not path.exists():
         assert time.monotonic() < until_s
         time.sleep(0.05)
