@@ -200,13 +200,13 @@ def test_every_screen_has_the_size_of_the_terminal(width, height):
         for part in parts("groups", 3):
             live.give(part)
         live.choose(b"4")
-        screen = live.see_screen(shows("OffsetForL"))
+        screen = live.see_screen(shows("Offset"))
         assert len(screen) == height
         assert max(map(cell_len, screen)) <= width
         # And the one it is given.
         live.output = b""
         live.resize(81, 25)
-        screen = live.see_screen(lambda screen: len(screen) == 25 and shows("OffsetForL")(screen))
+        screen = live.see_screen(lambda screen: len(screen) == 25 and shows("Offset")(screen))
         assert max(map(cell_len, screen)) <= 81
         live.press(b"q")
         assert live.end() == 0
