@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from unittest.mock import patch
 
 from kanalyze.analysis.extract import Extractors
-from kanalyze.protocol import compiler
 from kanalyze.protocol.catalog import Catalog
 from kanalyze.protocol.compiler import Decoders, compile_decoder
 
@@ -33,7 +32,9 @@ TABLE = [
 _MADE: dict[tuple[str, int, Projection], Decoder] = {}
 
 
-def _made_before(message: Message, version: int, projection: Projection) -> Decoder:
+def _made_before(
+    _decoders: Decoders, message: Message, version: int, projection: Projection
+) -> Decoder:
     key = (message.name, version, projection)
     found = _MADE.get(key)
     if found is None:
@@ -47,5 +48,5 @@ def decoders_made_before() -> Iterator[None]:
 
     Making those of a capture takes a hundred times as long as reading a short one.
     """
-    with patch.object(compiler, "compile_decoder", _made_before):
+    with patch.object(Decoders, "_make", _made_before):
         yield
