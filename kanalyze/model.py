@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from kanalyze.segments import Segments
+
 __all__ = [
     "NET_ANOMALIES",
     "Anomaly",
@@ -29,7 +31,6 @@ __all__ = [
     "Gap",
     "PacketBatch",
     "RoundTrips",
-    "Segments",
     "StreamItem",
     "StreamUpdate",
     "TcpConnection",
@@ -330,26 +331,6 @@ class TcpConnection:
             - self.keep_alive_bytes[index]
             for index in (0, 1)
         ]
-
-
-class Segments(NamedTuple):
-    """TCP payloads as parallel lists over one buffer; a column store that chunks point into.
-
-    The lists are Python's, not NumPy's: what reads them goes from element to element, and a
-    NumPy scalar costs several times a list item.
-    """
-
-    buffer: memoryview
-    """Valid as long as the batch the segments came from (see :class:`PacketBatch`)."""
-    start: list[int]
-    """Index in ``buffer`` of the first payload byte."""
-    length: list[int]
-    """Payload bytes on the wire, by the IP header; above 0."""
-    captured: list[int]
-    """Payload bytes in the buffer, from the first on; less than ``length`` under a snap length."""
-    time_ns: list[int]
-    packet: list[int]
-    """Packet number."""
 
 
 class Chunk(NamedTuple):

@@ -15,8 +15,9 @@ from bisect import bisect_right
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
-from kanalyze.model import Chunk, Gap, Segments
+from kanalyze.model import Chunk, Gap
 from kanalyze.protocol.framing import LARGEST_FRAME_BYTES
+from kanalyze.segments import Segments
 
 if TYPE_CHECKING:
     from kanalyze.model import StreamItem

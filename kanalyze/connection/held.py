@@ -13,7 +13,8 @@ from array import array
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING
 
-from kanalyze.model import Chunk, Gap, Segments
+from kanalyze.model import Chunk, Gap
+from kanalyze.segments import Segments
 
 if TYPE_CHECKING:
     from kanalyze.model import StreamItem

@@ -27,12 +27,13 @@ from kanalyze.net.meter import Meter
 from kanalyze.net.output import DUPLICATE, StreamWriter
 
 if TYPE_CHECKING:
-    from kanalyze.model import ConnectionEnd, Segments, StreamItem
+    from kanalyze.model import ConnectionEnd, StreamItem
     from kanalyze.net.grouping import Pair
     from kanalyze.net.limits import ReassemblyLimits
     from kanalyze.net.notes import Notes
     from kanalyze.net.output import Segment
     from kanalyze.net.round_trips import TimedSegments
+    from kanalyze.segments import Segments
 
 __all__ = ["ConnectionState"]
 

@@ -13,9 +13,10 @@ from kanalyze.model import Anomaly, AnomalyKind
 from kanalyze.net.output import DUPLICATE
 
 if TYPE_CHECKING:
-    from kanalyze.model import Segments, TcpConnection
+    from kanalyze.model import TcpConnection
     from kanalyze.net.notes import Notes
     from kanalyze.net.output import Held, Segment
+    from kanalyze.segments import Segments
 
 __all__ = ["Findings"]
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kanalyze.model import Chunk, Gap, Segments
+from kanalyze.model import Chunk, Gap
+from kanalyze.segments import Segments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
 
-from kanalyze.model import Anomaly, AnomalyKind, Segments, StreamUpdate
+from kanalyze.model import Anomaly, AnomalyKind, StreamUpdate
 from kanalyze.net.closed_pairs import ClosedPairs
 from kanalyze.net.connection_state import ConnectionState
 from kanalyze.net.duplicates import Duplicates
@@ -32,6 +32,7 @@ from kanalyze.net.round_trips import TimedSegments
 from kanalyze.net.runs import Run, Steps
 from kanalyze.net.share import EVERYTHING, Share
 from kanalyze.net.sorted_batch import SortedBatch
+from kanalyze.segments import Segments
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

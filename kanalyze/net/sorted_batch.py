@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from kanalyze.model import Segments
 from kanalyze.net.grouping import Pair, group_segments
 from kanalyze.net.headers import ACK, FIN, RST, SYN
 from kanalyze.net.output import Segment
+from kanalyze.segments import Segments
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,7 +18,7 @@ from kanalyze.protocol.wire import MissingBytes, Truncated
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from kanalyze.model import Segments
+    from kanalyze.segments import Segments
 
 __all__ = ["Frame", "Spread"]
 

@@ -19,8 +19,9 @@ from bisect import bisect_right
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from kanalyze.model import Chunk, Gap, Segments
+from kanalyze.model import Chunk, Gap
 from kanalyze.protocol.frame import Frame, Spread
+from kanalyze.segments import Segments
 
 if TYPE_CHECKING:
     from kanalyze.model import StreamItem

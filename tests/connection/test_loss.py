@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kanalyze.connection.loss import Items, divide, last_packet_about, loss_packet
-from kanalyze.model import Chunk, Gap, Segments, StreamItem
+from kanalyze.model import Chunk, Gap, StreamItem
+from kanalyze.segments import Segments
 
 SEGMENT_BYTES = 10
 

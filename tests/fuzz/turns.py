@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from kanalyze.model import Chunk, Gap, Segments
+from kanalyze.model import Chunk, Gap
+from kanalyze.segments import Segments
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

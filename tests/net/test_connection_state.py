@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from kanalyze.model import Endpoint, Segments
+from kanalyze.model import Endpoint
 from kanalyze.net.connection_state import ConnectionState
 from kanalyze.net.limits import ReassemblyLimits
 from kanalyze.net.notes import Notes
 from kanalyze.net.output import Segment
+from kanalyze.segments import Segments
 from tests.support.packets import ACK, FIN, RST, SYN
 
 PAIR = (0x0A000001_0007, 0x0A000002_2384)

@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from kanalyze.model import AnomalyKind, Endpoint, Segments, TcpConnection, TcpMeasures
+from kanalyze.model import AnomalyKind, Endpoint, TcpConnection, TcpMeasures
 from kanalyze.net.findings import Findings
 from kanalyze.net.notes import Notes
 from kanalyze.net.output import DUPLICATE, Held, Segment
+from kanalyze.segments import Segments
 from tests.support.packets import ACK
 
 AFTER = Held(50, 4, b"data", 9, 7)

@@ -4,7 +4,7 @@ from collections import OrderedDict
 
 import pytest
 
-from kanalyze.model import AnomalyKind, Segments, TcpConnection
+from kanalyze.model import AnomalyKind, TcpConnection
 from kanalyze.net.connection_state import ConnectionState
 from kanalyze.net.half_open import HalfOpen
 from kanalyze.net.limits import ReassemblyLimits
@@ -12,6 +12,7 @@ from kanalyze.net.notes import Notes
 from kanalyze.net.output import DUPLICATE, ZERO_WINDOW, Segment
 from kanalyze.net.reassembly import Reassembler
 from kanalyze.net.round_trips import TimedSegments
+from kanalyze.segments import Segments
 from tests.support.measuring import figures, measured, numbered
 from tests.support.packets import (
     ACK,

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kanalyze.model import Chunk, Segments
+from kanalyze.model import Chunk
 from kanalyze.protocol.frame import Frame, Spread
 from kanalyze.protocol.framing import FrameCutter, Locate
 from kanalyze.protocol.wire import MissingBytes
+from kanalyze.segments import Segments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

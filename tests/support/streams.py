@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kanalyze.model import Chunk, Segments
+from kanalyze.model import Chunk
+from kanalyze.segments import Segments
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.connection.sasl import looks_like_gssapi, principal_of
-from kanalyze.model import Chunk, Segments
+from kanalyze.model import Chunk
 from kanalyze.protocol.embedded import (
     parse_assignment,
     parse_control_key,
@@ -18,6 +18,7 @@ from kanalyze.protocol.reference import failure_of, read_message
 from kanalyze.protocol.skim import skim
 from kanalyze.protocol.trace import trace_message
 from kanalyze.protocol.wire import WireError
+from kanalyze.segments import Segments
 from tests.fuzz.invariant import holds, sizes_of
 from tests.fuzz.targets.common import CATALOG, DECODERS, EXTRACTORS, TABLE
 
