@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kanalyze.model import AnomalyKind, Endpoint, TcpConnection
-    from kanalyze.protocol.framing import Frame
+    from kanalyze.protocol.frame import Frame
 
 __all__ = ["Exchange", "Message", "Peers"]
 

@@ -14,7 +14,8 @@ from kanalyze.model import Anomaly, AnomalyKind, TokenBytes
 if TYPE_CHECKING:
     from kanalyze.connection.exchange import Exchange
     from kanalyze.model import TcpConnection
-    from kanalyze.protocol.framing import Frame, FrameCutter
+    from kanalyze.protocol.frame import Frame
+    from kanalyze.protocol.framing import FrameCutter
 
 __all__ = ["PENDING_BYTES", "Findings"]
 

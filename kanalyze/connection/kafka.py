@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from kanalyze.connection.exchange import Peers
     from kanalyze.connection.locate import RequestLocator
     from kanalyze.connection.reader import MessageReader
-    from kanalyze.model import Anomaly, Chunk, StreamItem, TokenBytes
-    from kanalyze.protocol.framing import Frame
+    from kanalyze.model import Anomaly, StreamItem, TokenBytes
+    from kanalyze.protocol.frame import Frame
     from kanalyze.protocol.headers import RequestHeader
 
 __all__ = ["PATIENCE_BYTES", "KafkaConnection", "Keep"]
@@ -129,12 +129,6 @@ class KafkaConnection:
         self._mechanism: str | None = None
         self._login = RawLogin("GSSAPI") if tokens_first else None
         """While raw SASL tokens may come."""
-        self.refusals = 0
-        """How often in a row it could not be read by columns; with ``batches_passed`` for those who
-        try."""
-        self.batches_passed = 0
-        self.held_back: list[Chunk] = []
-        """What of the requests came already, but is to be read with what comes next."""
         self._done: list[Exchange] = []
         self._findings = Findings(peers.tcp)
         for side in (0, 1):
@@ -163,7 +157,6 @@ class KafkaConnection:
         """About how much memory is taken by messages that have not ended or have no answer."""
         return (
             self._requests.held_bytes
-            + sum(item.segments.buffer.nbytes for item in self.held_back)
             + self._responses.held_bytes
             + self._early_bytes
             + (len(self._pairing) + len(self._one_way)) * PENDING_BYTES
@@ -175,22 +168,6 @@ class KafkaConnection:
         return self._client_side
 
     @property
-    def lost_ns(self) -> int | None:
-        """When bytes were last found missing; None while all were there."""
-        return self._lost_ns
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether all that is told of what comes next are frames, and nobody wants their bytes."""
-        return (
-            self.is_in_step
-            and self._login is None
-            and not self._one_way
-            and not self._pairing.repeats
-            and self._keep is None
-        )
-
-    @property
     def is_in_step(self) -> bool:
         """Whether the next frame of either direction is known, and no loss is felt any more."""
         return (
@@ -199,61 +176,17 @@ class KafkaConnection:
             and not (self._early or self._losses[0] or self._losses[1])
         )
 
-    @property
-    def unfinished_bytes(self) -> tuple[int, int]:
-        """What is still to come of the request and of the response that have begun; 0 for none."""
-        return self._requests.unfinished_bytes, self._responses.unfinished_bytes
-
-    def pass_answered(self, correlation_id: int, count: int) -> bool:
-        """Let requests with consecutive ids and their responses pass, which are read elsewhere.
-
-        Other requests may still wait for their answers: as ids do not come again, those are not
-        among the responses that pass.
-
-        They come now, each request before its response, and have ``correlation_id`` and those
-        after it. False, and nothing is changed, where this connection has to see them itself:
-        something else is under way, or ids come again.
-        """
-        if not self.is_plain or self.unfinished_bytes != (0, 0):
-            return False
-        return self._pairing.pass_ids(correlation_id, count)
-
-    def ask(self, chunks: list[Chunk]) -> None:
-        """Take in requests that came before everything else that is still to come."""
-        self._requests.feed([*chunks])
-        for frame in self._requests.take():
-            self._request(frame)
-
     def in_flight(self, before_ns: int) -> list[Exchange]:
         """Return the requests that wait for their response.
 
         Those that came just now may not be read yet; those from before a time are.
         """
-        if self.held_back and self.held_back[-1].segments.time_ns[-1] < before_ns:
-            held_back, self.held_back = self.held_back, []
-            self.ask(held_back)
         if self._one_way:
             self._end_one_way(self._one_way.overdue(before_ns), None)
         return self._pairing.waiting() if len(self._pairing) else []
 
-    def count_decoded(self, length: int) -> None:
-        """Count bytes of frames whose body was read elsewhere."""
-        self._findings.decoded_bytes += length
-
-    def read_pair(self, request: Frame, response: Frame) -> Exchange:
-        """Read a request of those that passed, and the response to it.
-
-        Raises WireError when the request has no header; that it has one is known before.
-        """
-        view = self._reader.beginning(request)
-        header = self._reader.parse_header(view, request.size)
-        exchange = self._begin_exchange(request, header, view)
-        self._answer(exchange, response)
-        return self._done.pop()
-
     def shed(self) -> None:
         """Let go of what takes memory; what is lost by that is an anomaly."""
-        self._take_held_back()
         for cutter, side in (
             (self._requests, self._client_side),
             (self._responses, 1 - self._client_side),
@@ -270,9 +203,6 @@ class KafkaConnection:
 
     def feed(self, items: tuple[list[StreamItem], list[StreamItem]]) -> list[Exchange]:
         """Take in what was added to both directions; return the exchanges that are complete."""
-        if self.held_back:
-            held_back, self.held_back = self.held_back, []
-            self.ask(held_back)
         self._requests.feed(items[self._client_side])
         self._note_losses(self._requests, self._client_side)
         self._unread = self._requests.take()
@@ -299,7 +229,6 @@ class KafkaConnection:
 
     def close(self) -> list[Exchange]:
         """End the connection; return what is left: unanswered requests, orphaned responses."""
-        self._take_held_back()
         self._requests.finish()
         self._unread = self._requests.take()
         self._responses.finish()
@@ -330,10 +259,6 @@ class KafkaConnection:
     def take_tokens(self) -> list[TokenBytes]:
         """Return where tokens are, as far as that was found since the last call."""
         return self._findings.take_tokens()
-
-    def _take_held_back(self) -> None:
-        if self.held_back:
-            self._done = self.feed(([], []))
 
     # -- the order of things ----------------------------------------------------------------------
 

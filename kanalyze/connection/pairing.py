@@ -68,13 +68,6 @@ class Pairing:
         """Whether the client uses ids again."""
         return self._repeats
 
-    def pass_ids(self, first: int, count: int) -> bool:
-        """Note ``count`` consecutive ids of requests that are paired elsewhere.
-
-        False, and nothing is noted, where one was used before, or may have been.
-        """
-        return not self._repeats and self._used.add_run(first, count)
-
     def __len__(self) -> int:
         return len(self._pending)
 
@@ -199,28 +192,6 @@ class _UsedIds:
             self._last = correlation_id
             return False
         return self._begin_run(correlation_id)
-
-    def add_run(self, first: int, count: int) -> bool:
-        """Note consecutive ids, at least one; False, and none noted, where :meth:`add` told of any.
-
-        As if each were added.
-        """
-        if first == self._last + 1 and first < self._limit:
-            if first + count > self._limit:
-                return False
-        elif not self._is_free(first, count) or self._begin_run(first):
-            return False
-        self._last = first + count - 1
-        return True
-
-    def _is_free(self, first: int, count: int) -> bool:
-        firsts, lasts = self._firsts, self._lasts
-        self._note_last()
-        index = bisect_right(firsts, first)
-        limit = firsts[index] if index < len(firsts) else _NO_ID
-        if first + count > limit:
-            return False
-        return index == 0 or first > lasts[index - 1]
 
     def _note_last(self) -> None:
         if self._firsts:

@@ -30,7 +30,6 @@ from kanalyze.protocol.failures import (
 )
 from kanalyze.protocol.first_records import first_records
 from kanalyze.protocol.headers import RequestHeader, parse_request_header, parse_response_header
-from kanalyze.protocol.lockstep import LockstepDecoder
 from kanalyze.protocol.primitives import read_unsigned_varint
 from kanalyze.protocol.projection import Projection
 from kanalyze.protocol.skim import needed, skim
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
 
     from kanalyze.protocol.catalog import Api, Catalog
     from kanalyze.protocol.compiler import Decoders
-    from kanalyze.protocol.framing import Frame
+    from kanalyze.protocol.frame import Frame
     from kanalyze.protocol.language import Message as Definition
     from kanalyze.protocol.skim import Ranges
 
@@ -126,7 +125,6 @@ class MessageReader:
         self._wanted = wanted
         self._request_plans: dict[tuple[int, int], _Plan] = {}
         self._response_plans: dict[tuple[int, int], _Plan] = {}
-        self._locksteps: dict[tuple[int, int], tuple[LockstepDecoder, LockstepDecoder]] = {}
         self._nothing = Projection.of()
         self._explained_bytes = 0
         self._checks: dict[tuple[int, int], _Decode | None] = {}
@@ -335,41 +333,9 @@ class MessageReader:
         head = view[: header.body + _RECORDS_WITHIN_BYTES]
         return first_records(message, header.api_version, head, header.body)
 
-    # -- many alike -------------------------------------------------------------------------------
-
     def knows(self, api_key: int) -> bool:
         """Tell whether there is such an API."""
         return self._catalog.api(api_key) is not None
-
-    def header_versions(self, api_key: int, api_version: int) -> tuple[int, int]:
-        """Return the versions of the headers of an API's requests and responses."""
-        return (
-            self._catalog.request_header_version(api_key, api_version),
-            self._catalog.response_header_version(api_key, api_version),
-        )
-
-    def lockstep(
-        self, api_key: int, api_version: int
-    ) -> tuple[LockstepDecoder, LockstepDecoder] | None:
-        """Return what reads many requests, and many responses, of one API version.
-
-        It reads the fields that are wanted. None for a version that is not known.
-        """
-        key = (api_key, api_version)
-        found = self._locksteps.get(key)
-        if found is None:
-            api = self._catalog.api(api_key)
-            if api is None or not _knows(api, api_version):
-                return None
-            found = self._locksteps[key] = (
-                self._make_lockstep(api_key, api_version, "request"),
-                self._make_lockstep(api_key, api_version, "response"),
-            )
-        return found
-
-    def _make_lockstep(self, api_key: int, api_version: int, kind: Kind) -> LockstepDecoder:
-        message = self._catalog.message(api_key, kind)
-        return LockstepDecoder(message, api_version, self._wanted(api_key, kind))
 
     # -- is this a message at all? ----------------------------------------------------------------
 
