@@ -5,6 +5,8 @@ direction was found, nor of packets beyond their times and numbers.
 
 Frames of the two directions are taken in the order in which they ended: a correlation id may be
 used again as soon as its response has come.
+
+Compiled by Cython, with the types in ``kafka.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -73,6 +75,29 @@ class KafkaConnection:
     The byte counters are those of :class:`~kanalyze.connection.findings.Findings`, and what was
     passed over while out of sync.
     """
+
+    __slots__ = (
+        "__weakref__",
+        "_client_side",
+        "_done",
+        "_early",
+        "_early_bytes",
+        "_findings",
+        "_keep",
+        "_locate",
+        "_locate_response",
+        "_login",
+        "_losses",
+        "_lost_ns",
+        "_mechanism",
+        "_one_way",
+        "_pairing",
+        "_reader",
+        "_requests",
+        "_responses",
+        "_unread",
+        "peers",
+    )
 
     def __init__(
         self,
@@ -311,8 +336,7 @@ class KafkaConnection:
         self._findings.show_ended(frame, self._client_side)
         reader = self._reader
         try:
-            view = reader.beginning(frame)
-            header = reader.parse_header(view, frame.size)
+            header = reader.request_header(frame)
         except WireError:
             if self._login is None or not self._is_token(self._login, frame, None):
                 self._bad_request(frame)
@@ -322,8 +346,8 @@ class KafkaConnection:
         if header.api_key in _TELLING:
             self._learn(frame, header)
         self._hide_in_request(frame, header)
-        exchange = self._begin_exchange(frame, header, view)
-        if header.api_key == PRODUCE and reader.acks(frame, header, view) == 0:
+        exchange = self._begin_exchange(frame, header)
+        if header.api_key == PRODUCE and reader.acks(frame, header) == 0:
             exchange.one_way = True
         if self._early and self._answer_early(exchange):
             return
@@ -332,14 +356,14 @@ class KafkaConnection:
         else:
             self._wait(exchange)
 
-    def _begin_exchange(self, frame: Frame, header: RequestHeader, view: memoryview) -> Exchange:
-        """Begin an exchange with a request that is read; ``view`` is the beginning of its frame."""
+    def _begin_exchange(self, frame: Frame, header: RequestHeader) -> Exchange:
+        """Begin an exchange with a request that is read."""
         message = Message(frame)
         exchange = self._exchange(message, header)
         if self._is_too_large(frame, header.api_key):
             body = _TOO_LARGE
         else:
-            body = self._reader.request_body(frame, header, view)
+            body = self._reader.request_body(frame, header)
         self._take_body(frame, exchange, message, body, self._client_side)
         return exchange
 
