@@ -1,4 +1,5 @@
 # The C types of exchange.py.
+from kanalyze.protocol.codec.values cimport Taped
 from kanalyze.protocol.frame cimport Frame
 
 
@@ -17,11 +18,13 @@ cdef class Message:
     cdef public object end_ns
     cdef public object end_packet
     cdef public long long length
-    cdef public object values
+    cdef public Taped taped
+    cdef object _values
     cdef public object version
     cdef public object data
 
     cdef _of_frame(self, Frame frame)
+    cpdef settle(self)
 
 
 cdef class Exchange:

@@ -78,6 +78,7 @@ class KafkaConnection:
 
     __slots__ = (
         "__weakref__",
+        "_begun",
         "_client_side",
         "_done",
         "_early",
@@ -143,6 +144,8 @@ class KafkaConnection:
         self._one_way = OneWayRequests()
         self._early: list[tuple[Frame, int]] = []
         self._early_bytes = 0
+        self._begun: list[Exchange] = []
+        """The exchanges of the present feed."""
         self._unread: list[Frame] = []
         """Requests of the present feed, until the responses before them were read."""
         self._losses: tuple[list[tuple[int, int]], list[tuple[int, int]]] = ([], [])
@@ -239,6 +242,7 @@ class KafkaConnection:
             self._hide_begun()
             self._requests.settle()
             self._responses.settle()
+        self._settle()
         done, self._done = self._done, []
         return done
 
@@ -356,10 +360,19 @@ class KafkaConnection:
         else:
             self._wait(exchange)
 
+    def _settle(self) -> None:
+        """Let requests of this feed that wait on go of the tape that is being written."""
+        for exchange in self._begun:
+            request = exchange.request
+            if exchange.response is None and request is not None:
+                request.settle()
+        self._begun = []
+
     def _begin_exchange(self, frame: Frame, header: RequestHeader) -> Exchange:
         """Begin an exchange with a request that is read."""
         message = Message(frame)
         exchange = self._exchange(message, header)
+        self._begun.append(exchange)
         if self._is_too_large(frame, header.api_key):
             body = _TOO_LARGE
         else:
@@ -399,7 +412,7 @@ class KafkaConnection:
         self, frame: Frame, exchange: Exchange, message: Message, body: Body, side: int
     ) -> None:
         """Note what was read of a message's body, and what became of the frame."""
-        message.values, message.version, problem, detail = body
+        message.taped, message.version = body.taped, body.version
         if self._keep is not None and exchange.api_key is not None and self._keep(exchange.api_key):
             message.data = _data(frame)
         if message.version is None:
@@ -408,10 +421,11 @@ class KafkaConnection:
             self._findings.decoded_bytes += frame.length
         if frame.missing_bytes:
             self._note_hole(frame, exchange)
+        problem = body.problem
         if problem is not None:
             if problem in (AnomalyKind.MALFORMED_BODY, AnomalyKind.MISSING_BYTES):
                 exchange.malformed = True
-            self._findings.of_frame(problem, frame, side, detail, exchange)
+            self._findings.of_frame(problem, frame, side, body.detail, exchange)
 
     def _bad_request(self, frame: Frame) -> None:
         self._findings.hide(frame, self._client_side, _PREFIX_BYTES)

@@ -3,7 +3,15 @@ cimport cython
 
 from kanalyze.protocol.codec.decoder cimport BodyDecoder
 from kanalyze.protocol.codec.machine cimport int16_at, int32_at
+from kanalyze.protocol.codec.values cimport Tape, Taped
 from kanalyze.protocol.frame cimport Frame
+
+
+cdef class Body:
+    cdef readonly Taped taped
+    cdef readonly object version
+    cdef readonly object problem
+    cdef readonly object detail
 
 
 cdef class _Plan:
@@ -30,6 +38,7 @@ cdef class MessageReader:
     cdef readonly dict _request_plans
     cdef dict _response_plans
     cdef list _client_ids
+    cdef Tape _tape
     cdef object _nothing
     cdef long long _explained_bytes
     cdef dict _checks
@@ -59,6 +68,10 @@ cdef class MessageReader:
     cdef _Plan _response_plan(self, int api_key, int version)
     @cython.locals(decode=BodyDecoder, end=cython.longlong)
     cdef _body(self, Frame frame, long long at, _Plan plan)
+    @cython.locals(taped=Taped)
+    cdef Taped _take(self, BodyDecoder decode)
+    @cython.locals(decode=BodyDecoder)
+    cdef _by_superseded(self, _Plan plan, Frame frame, long long at)
 
 
 @cython.locals(data="const unsigned char[::1]", length=cython.longlong)

@@ -20,7 +20,7 @@ Compiled by Cython, with the types in ``reader.pxd``; uncompiled it does the sam
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from kanalyze.model import AnomalyKind
 from kanalyze.protocol.failures import (
@@ -49,6 +49,7 @@ if not cython.compiled:
 if TYPE_CHECKING:
     from kanalyze.protocol.catalog import Api, Catalog
     from kanalyze.protocol.codec.decoder import BodyDecoder
+    from kanalyze.protocol.codec.values import Tape, Taped
     from kanalyze.protocol.compiler import Decoders
     from kanalyze.protocol.frame import Frame
     from kanalyze.protocol.language import Message as Definition
@@ -88,18 +89,32 @@ class Wanted(Protocol):
         ...
 
 
-class Body(NamedTuple):
+class Body:
     """What became of a body.
 
-    ``values`` is None and ``version`` too when nothing was read; ``problem`` says why, or that
+    ``taped`` is None and ``version`` too when nothing was read; ``problem`` says why, or that
     bytes were left over.
     """
 
-    values: Any
-    version: int | None
-    problem: AnomalyKind | None
-    detail: str = ""
-    """Where and why, in words."""
+    __slots__ = ("detail", "problem", "taped", "version")
+
+    def __init__(
+        self,
+        taped: Taped | None,
+        version: int | None,
+        problem: AnomalyKind | None,
+        detail: str = "",
+    ) -> None:
+        self.taped = taped
+        self.version = version
+        self.problem = problem
+        self.detail = detail
+        """Where and why, in words."""
+
+    @property
+    def values(self) -> Any:
+        """The values of the fields that are wanted, made anew each time."""
+        return None if self.taped is None else self.taped.values()
 
 
 class _Plan:
@@ -155,7 +170,10 @@ class _Text:
         """Tell whether the same bytes stand in others."""
         if end - begin != len(self.data):
             return False
-        return all(data[begin + i] == self.data[i] for i in range(end - begin))
+        for i in range(end - begin):  # noqa: SIM110 - compiled, this is faster
+            if data[begin + i] != self.data[i]:
+                return False
+        return True
 
 
 class MessageReader:
@@ -171,6 +189,7 @@ class MessageReader:
         "_nothing",
         "_request_plans",
         "_response_plans",
+        "_tape",
         "_wanted",
     )
 
@@ -181,6 +200,7 @@ class MessageReader:
         self._request_plans: dict[int, _Plan] = {}
         self._response_plans: dict[int, _Plan] = {}
         self._client_ids: list[_Text | None] = [None] * _CLIENT_IDS
+        self._tape: Tape | None = None
         self._nothing = Projection.of()
         self._explained_bytes = 0
         self._checks: dict[tuple[int, int], BodyDecoder | None] = {}
@@ -552,11 +572,11 @@ class MessageReader:
         if decode is None:
             return _of_unknown_version(plan, None)
         try:
-            values = decode.of_frame(frame, at)
+            decode.run(frame, at)
         except WireError as error:
             if not plan.known:
                 return _of_unknown_version(plan, None)
-            found = _by_superseded(plan, frame, at)
+            found = self._by_superseded(plan, frame, at)
             if found is not None:
                 return found
             kind = _failure(frame)
@@ -566,14 +586,32 @@ class MessageReader:
         end = decode.end
         exact = end == frame.size + 4
         if not exact and plan.superseded is not None:
-            found = _by_superseded(plan, frame, at)
+            found = self._by_superseded(plan, frame, at)
             if found is not None:
                 return found
         if not plan.known:
-            return _of_unknown_version(plan, values if exact else None)
+            return _of_unknown_version(plan, self._take(decode) if exact else None)
+        taped = self._take(decode)
         if exact:
-            return Body(values, plan.version, None)
-        return Body(values, plan.version, AnomalyKind.TRAILING_BYTES, f"byte {end}: {LEFT_OVER}")
+            return Body(taped, plan.version, None)
+        return Body(taped, plan.version, AnomalyKind.TRAILING_BYTES, f"byte {end}: {LEFT_OVER}")
+
+    def _take(self, decode: BodyDecoder) -> Taped:
+        """Take what was decoded last, onto the tape that is being written."""
+        taped = decode.take(self._tape)
+        self._tape = taped.tape
+        return taped
+
+    def _by_superseded(self, plan: _Plan, frame: Frame, at: int) -> Body | None:
+        """Read a body in the layout that some releases had; None where that does not fit."""
+        decode = plan.superseded
+        if decode is None:
+            return None
+        try:
+            decode.run(frame, at)
+        except WireError:
+            return None
+        return Body(self._take(decode), plan.version, None) if decode.end == frame.length else None
 
     def _explained(self, frame: Frame, at: int, plan: _Plan, reason: str) -> str:
         """Say where a malformed body cannot be read, and why; the reason alone where it is large.
@@ -594,12 +632,12 @@ class MessageReader:
         return f"{path}, byte {position}: {reason}" if path else f"byte {position}: {reason}"
 
 
-def _of_unknown_version(plan: _Plan, values: Any) -> Body:
+def _of_unknown_version(plan: _Plan, taped: Taped | None) -> Body:
     """Return what became of a body in a version that is not in the tables."""
     assert plan.definition is not None
-    version = None if values is None else plan.version
+    version = None if taped is None else plan.version
     detail = unknown_version(plan.definition)
-    return Body(values, version, AnomalyKind.UNKNOWN_API_VERSION, detail)
+    return Body(taped, version, AnomalyKind.UNKNOWN_API_VERSION, detail)
 
 
 def _knows(api: Api, version: int) -> bool:
@@ -631,17 +669,6 @@ def _body_at(frame: Frame, plan: _Plan) -> int | None:
         return _response_body_at(frame.window(0), plan.header_version)
     except WireError:
         return None
-
-
-def _by_superseded(plan: _Plan, frame: Frame, at: int) -> Body | None:
-    """Read a body in the layout that some releases had; None where that does not fit."""
-    if plan.superseded is None:
-        return None
-    try:
-        values = plan.superseded.of_frame(frame, at)
-    except WireError:
-        return None
-    return Body(values, plan.version, None) if plan.superseded.end == frame.length else None
 
 
 def _fits_also(decode: BodyDecoder | None, here: memoryview, at: int, size: int) -> bool | None:

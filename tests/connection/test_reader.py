@@ -50,7 +50,7 @@ def test_a_message_reads_the_same_however_it_was_cut(sizes: list[int]) -> None:
     assert READER.acks(frame, head) == -1
     beginning = READER.beginning(frame)
     assert READER.parse_header(beginning, frame.size) == head
-    assert READER.request_body(frame, head) == body
+    assert READER.request_body(frame, head).values == body.values
     assert READER.acks(frame, head) == -1
 
 

@@ -2,7 +2,7 @@
 cimport cython
 
 from kanalyze.protocol.codec.machine cimport DONE, Machine, RUNNING, TRUNCATED
-from kanalyze.protocol.codec.values cimport Shape, TapeReader
+from kanalyze.protocol.codec.values cimport Shape, Tape, Taped, TapeReader
 from kanalyze.protocol.frame cimport Frame
 
 
@@ -17,8 +17,11 @@ cdef class BodyDecoder:
     @cython.locals(machine=Machine, frame_bytes=cython.longlong, at=cython.longlong)
     cdef long long _from_source(self, view, long long pos, long long base, source) except -1
 
-    @cython.locals(machine=Machine, frame_bytes=cython.longlong)
     cpdef of_frame(self, Frame frame, long long at)
+    @cython.locals(machine=Machine)
+    cpdef Taped take(self, Tape tape)
+    @cython.locals(machine=Machine, frame_bytes=cython.longlong)
+    cdef run(self, Frame frame, long long at)
     cdef _check(self)
     @cython.locals(machine=Machine, at=cython.longlong, part="const unsigned char[::1]")
     cdef _from_parts(self, Frame frame, long long frame_bytes)

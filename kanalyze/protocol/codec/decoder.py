@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.protocol.codec.machine import Machine, Programs
-from kanalyze.protocol.codec.values import TapeReader
+from kanalyze.protocol.codec.values import Tape, TapeReader
 from kanalyze.protocol.wire import Malformed, MissingBytes, Source, Truncated
 
 try:
@@ -25,11 +25,14 @@ if not cython.compiled:
 
 if TYPE_CHECKING:
     from kanalyze.protocol.codec.program import Program
+    from kanalyze.protocol.codec.values import Taped
     from kanalyze.protocol.frame import Frame
 
 __all__ = ["BodyDecoder"]
 
 _NO_BYTES = memoryview(b"")
+_TAPE_CELLS, _TAPE_BYTES = 1 << 14, 1 << 14
+"""Of a tape that many bodies share: 128 KiB, and 16 KiB of texts."""
 
 
 class BodyDecoder:
@@ -64,6 +67,22 @@ class BodyDecoder:
 
         ``end`` is the frame position after the body then. As ``__call__`` otherwise.
         """
+        self.run(frame, at)
+        return self.reader.value(self.shape)
+
+    def take(self, tape: Tape | None) -> Taped:
+        """Take what was decoded last: onto the tape if that has room, else onto a new one."""
+        machine = self.machine
+        if tape is None or not tape.has_room(machine.used, machine.arena_used):
+            cells, arena_bytes = (
+                max(machine.used, _TAPE_CELLS),
+                max(machine.arena_used, _TAPE_BYTES),
+            )
+            tape = Tape(cells, arena_bytes)
+        return self.reader.take(self.shape, tape)
+
+    def run(self, frame: Frame, at: int) -> None:
+        """Decode as :meth:`of_frame`; the values stay with the machine."""
         machine = self.machine
         frame_bytes = frame.size + 4
         if at > frame_bytes:
@@ -75,7 +94,6 @@ class BodyDecoder:
             self._from_parts(frame, frame_bytes)
         self._check()
         self.end = frame_bytes - machine.left
-        return self.reader.value(self.shape)
 
     def _check(self) -> None:
         """Raise where the machine did not come to the end of a body."""
