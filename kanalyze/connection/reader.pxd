@@ -2,7 +2,7 @@
 cimport cython
 
 from kanalyze.protocol.codec.decoder cimport BodyDecoder
-from kanalyze.protocol.codec.machine cimport int16_at, int32_at
+from kanalyze.protocol.codec.machine cimport int16_at, int32_at, varint_at, varint_width
 from kanalyze.protocol.codec.values cimport Tape, Taped
 from kanalyze.protocol.frame cimport Frame
 
@@ -74,5 +74,9 @@ cdef class MessageReader:
     cdef _by_superseded(self, _Plan plan, Frame frame, long long at)
 
 
-@cython.locals(data="const unsigned char[::1]", length=cython.longlong)
+@cython.locals(data="const unsigned char[::1]", begin=cython.longlong, end=cython.longlong)
 cdef long long _acks(Frame frame, long long at, long long version) except? -7
+@cython.locals(width=cython.longlong)
+cdef long long _acks_at(
+    const unsigned char[::1] data, long long at, long long version
+) except? -7

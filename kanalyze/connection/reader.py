@@ -32,11 +32,10 @@ from kanalyze.protocol.failures import (
 )
 from kanalyze.protocol.first_records import first_records
 from kanalyze.protocol.headers import RequestHeader, parse_request_header, parse_response_header
-from kanalyze.protocol.primitives import read_unsigned_varint
 from kanalyze.protocol.projection import Projection
 from kanalyze.protocol.skim import needed, skim
 from kanalyze.protocol.trace import trace_message
-from kanalyze.protocol.wire import MissingBytes, Truncated, WireError
+from kanalyze.protocol.wire import Malformed, MissingBytes, Truncated, WireError
 
 try:
     import cython
@@ -44,7 +43,7 @@ except ModuleNotFoundError:  # what it is needed for here, where nothing is comp
     from kanalyze.compiled import cython
 
 if not cython.compiled:
-    from kanalyze.protocol.codec.machine import int16_at, int32_at
+    from kanalyze.protocol.codec.machine import int16_at, int32_at, varint_at, varint_width
 
 if TYPE_CHECKING:
     from kanalyze.protocol.catalog import Api, Catalog
@@ -70,6 +69,7 @@ _LEAST_HEADER_BYTES = 14
 _MOST_TOKEN_BYTES = 1 << 16
 """Of a message of SaslAuthenticate in which the token is looked for: one that is larger is hidden
 as a whole. A ticket of Kerberos takes some kilobytes."""
+_LONGEST_VARINT_BYTES = 5
 _PADDING_BYTES = 4
 """librdkafka's ApiVersions v0 requests carry four zero bytes after the body."""
 _RECORDS_WITHIN_BYTES = 640
@@ -700,12 +700,24 @@ def _fills(decode: BodyDecoder | None, frame: Frame, at: int) -> bool:
 
 
 def _acks(frame: Frame, at: int, version: int) -> int:
-    data = frame.data if frame.is_together else frame.window(at)
-    if not frame.is_together:
-        at = 0
-    if version >= 9:
-        length, at = read_unsigned_varint(data, at)
-        at += max(length - 1, 0)
-    elif version >= 3:
-        at += 2 + max(int16_at(data, at), 0)
-    return int16_at(data, at)
+    """Return ``acks``; only a transactional id stands before it."""
+    data, begin = (frame.data, at) if frame.is_together else (frame.part(at), 0)
+    end = _acks_at(data, begin, version)
+    if end + 2 > len(data):
+        data = frame.read(at, end - begin + 2)
+        end = _acks_at(data, 0, version)
+    return int16_at(data, end)
+
+
+def _acks_at(data: memoryview, at: int, version: int) -> int:
+    """Return where ``acks`` is in a body that begins at ``at``, as far as its bytes are there."""
+    if version < 3:
+        return at
+    if version < 9:
+        return at + 2 + (max(int16_at(data, at), 0) if at + 2 <= len(data) else 0)
+    width = varint_width(data, at, len(data))
+    if width < 0:
+        raise Malformed("a varint of more than 5 bytes")
+    if width == 0:
+        return at + _LONGEST_VARINT_BYTES
+    return at + width + max(varint_at(data, at) - 1, 0)
