@@ -39,6 +39,7 @@ cdef class MessageReader:
     cdef dict _response_plans
     cdef list _client_ids
     cdef Tape _tape
+    cdef dict _known
     cdef object _nothing
     cdef long long _explained_bytes
     cdef dict _checks
@@ -58,6 +59,7 @@ cdef class MessageReader:
     @cython.locals(place=cython.longlong, i=cython.longlong, known=_Text)
     cdef str _client_id(self, const unsigned char[::1] data, long long begin, long long end)
     cpdef request_body(self, Frame frame, header)
+    cpdef bint knows(self, int api_key) except -1
     cpdef acks(self, Frame frame, header)
     cpdef long long correlation_id(self, Frame frame) except? -1
     @cython.locals(plan=_Plan, at=cython.longlong)
@@ -74,6 +76,8 @@ cdef class MessageReader:
     cdef _by_superseded(self, _Plan plan, Frame frame, long long at)
 
 
+@cython.locals(part="const unsigned char[::1]")
+cdef bint _has_no_tags(Frame frame) except -1
 @cython.locals(data="const unsigned char[::1]", begin=cython.longlong, end=cython.longlong)
 cdef long long _acks(Frame frame, long long at, long long version) except? -7
 @cython.locals(width=cython.longlong)

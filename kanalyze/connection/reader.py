@@ -186,6 +186,7 @@ class MessageReader:
         "_decoders",
         "_explained_bytes",
         "_field_decoders",
+        "_known",
         "_nothing",
         "_request_plans",
         "_response_plans",
@@ -201,6 +202,7 @@ class MessageReader:
         self._response_plans: dict[int, _Plan] = {}
         self._client_ids: list[_Text | None] = [None] * _CLIENT_IDS
         self._tape: Tape | None = None
+        self._known: dict[int, bool] = {}
         self._nothing = Projection.of()
         self._explained_bytes = 0
         self._checks: dict[tuple[int, int], BodyDecoder | None] = {}
@@ -366,7 +368,7 @@ class MessageReader:
         """Read the wanted fields of the response to a request of that key and version."""
         plan = self._response_plan(api_key, api_version)
         at = 8
-        if plan.header_version > 0 and frame.is_together and frame.size > 4 and frame.data[8] == 0:
+        if plan.header_version > 0 and _has_no_tags(frame):
             return self._body(frame, 9, plan)
         try:
             if plan.header_version > 0:
@@ -437,7 +439,9 @@ class MessageReader:
 
     def knows(self, api_key: int) -> bool:
         """Tell whether there is such an API."""
-        return self._catalog.api(api_key) is not None
+        if api_key not in self._known:
+            self._known[api_key] = self._catalog.api(api_key) is not None
+        return self._known[api_key]
 
     # -- is this a message at all? ----------------------------------------------------------------
 
@@ -638,6 +642,17 @@ def _of_unknown_version(plan: _Plan, taped: Taped | None) -> Body:
     version = None if taped is None else plan.version
     detail = unknown_version(plan.definition)
     return Body(taped, version, AnomalyKind.UNKNOWN_API_VERSION, detail)
+
+
+def _has_no_tags(frame: Frame) -> bool:
+    """Tell of a response with a header of version 1 whether that ends as nearly all do."""
+    if frame.is_together:
+        return frame.size > 4 and frame.data[8] == 0
+    part = frame.part(0) if frame.size > 4 and not frame.missing_bytes else _NO_BYTES
+    return len(part) > 8 and part[8] == 0
+
+
+_NO_BYTES = memoryview(b"")
 
 
 def _knows(api: Api, version: int) -> bool:
