@@ -42,6 +42,7 @@ cdef class MessageReader:
     cdef dict _known
     cdef object _nothing
     cdef long long _explained_bytes
+    cdef dict _explanations
     cdef dict _checks
     cdef dict _field_decoders
 
@@ -70,6 +71,8 @@ cdef class MessageReader:
     cdef _Plan _response_plan(self, int api_key, int version)
     @cython.locals(decode=BodyDecoder, end=cython.longlong)
     cdef _body(self, Frame frame, long long at, _Plan plan)
+    @cython.locals(length=cython.longlong)
+    cdef str _explained(self, Frame frame, long long at, _Plan plan, str reason)
     @cython.locals(taped=Taped)
     cdef Taped _take(self, BodyDecoder decode)
     @cython.locals(decode=BodyDecoder)

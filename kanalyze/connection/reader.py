@@ -154,6 +154,9 @@ _EXPLAINED_BYTES = 1 << 20
 """Of malformed messages the slow reader, at 5 us a byte, looks into so many bytes in all: of what
 comes beyond it is said what is wrong, not where. A capture may hold nothing else."""
 
+_REMEMBERED_BYTES, _MOST_REMEMBERED = 256, 256
+"""Of messages up to that size so many different ones are looked into but once."""
+
 _UNREAD = Body(None, None, None)
 
 
@@ -185,6 +188,7 @@ class MessageReader:
         "_client_ids",
         "_decoders",
         "_explained_bytes",
+        "_explanations",
         "_field_decoders",
         "_known",
         "_nothing",
@@ -205,6 +209,7 @@ class MessageReader:
         self._known: dict[int, bool] = {}
         self._nothing = Projection.of()
         self._explained_bytes = 0
+        self._explanations: dict[tuple[_Plan, int, bytes], str] = {}
         self._checks: dict[tuple[int, int], BodyDecoder | None] = {}
         self._field_decoders: dict[tuple[int, int, Kind, tuple[str, ...]], BodyDecoder] = {}
 
@@ -622,6 +627,19 @@ class MessageReader:
 
         Positions are those of ``decode``: they count from the first byte of the size prefix.
         """
+        length = frame.length
+        if length <= _REMEMBERED_BYTES and frame.is_together:
+            # One that a client or a broker writes wrong it mostly writes again and again.
+            key = (plan, at, bytes(frame.read(at, length - at)))
+            known = self._explanations.get(key)
+            if known is None:
+                known = self._found_failure(frame, at, plan, reason)
+                if len(self._explanations) < _MOST_REMEMBERED:
+                    self._explanations[key] = known
+            return known
+        return self._found_failure(frame, at, plan, reason)
+
+    def _found_failure(self, frame: Frame, at: int, plan: _Plan, reason: str) -> str:
         length = frame.length
         if length > min(_LARGEST_EXPLAINED_BYTES, _EXPLAINED_BYTES - self._explained_bytes):
             return reason
