@@ -57,6 +57,8 @@ cdef class ConnectionState:
     cdef _count_passed(self, Direction direction, long long packets, long long payload_bytes)
     @cython.locals(row=cython.longlong, mine=Direction)
     cdef _pass_metered(self, Walk walk)
+    @cython.locals(row=cython.longlong, mine=Direction)
+    cpdef bint may_repeat(self, Walk walk) except -1
     @cython.locals(
         flags=cython.longlong,
         mine=Direction,

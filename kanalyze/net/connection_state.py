@@ -266,6 +266,14 @@ class ConnectionState:
             self.receive(walk.segment(), walk.shared)
             walk.advance()
 
+    def may_repeat(self, walk: Walk) -> bool:
+        """Tell whether the segment that a walk is at may hold bytes that were seen before."""
+        row = walk.row
+        mine = self.higher if walk.from_higher else self.lower
+        if not walk.lengths[row] or not mine.started:
+            return False
+        return walk.sequences[row] != mine.next_sequence or bool(mine.held)
+
     def receive(self, segment: Segment, shared: Segments) -> bool:
         """Take a segment; false, and not taken, when it begins another connection."""
         flags = segment.flags

@@ -41,7 +41,12 @@ cdef class Identities:
     @cython.locals(allowed_ns=cython.longlong, apart_ns=cython.longlong)
     cdef bint _is_near(self, long long row, long long earlier) except -1
     cdef bint _is_same(self, long long row, long long earlier) except -1
-    @cython.locals(mixed=cython.ulonglong)
+    @cython.locals(
+        mixed=cython.ulonglong,
+        sequence=cython.ulonglong,
+        sum_and_place=cython.ulonglong,
+        ports=cython.ulonglong,
+    )
     cdef long long _hash(self, long long row) except -1
 
 

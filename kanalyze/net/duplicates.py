@@ -78,7 +78,7 @@ class Duplicates:
         """
         before = [b""] * len(_COLUMNS) if self._before is None else self._before
         columns = [
-            memoryview(old + bytes(memoryview(getattr(segments, name)))).cast(
+            memoryview(b"".join((old, memoryview(getattr(segments, name))))).cast(
                 "Q" if name.endswith(("_high", "_low")) else "q"
             )
             for old, name in zip(before, _COLUMNS, strict=True)
@@ -192,14 +192,17 @@ class Identities:
         )
 
     def _hash(self, row: int) -> int:
-        mixed = mix(SEED, self.sequences[row] << 32 | self.acknowledgments[row])
-        mixed = mix(mixed, self.checksums[row] << 32 | self.windows[row] << 16 | self.flags[row])
-        mixed = mix(mixed, self.lengths[row] << 32 | self.identifications[row] + 1)
-        mixed = mix(mixed, self.source_ports[row] << 32 | self.destination_ports[row])
-        mixed = mix(mixed, self.source_highs[row])
+        sequence = self.sequences[row]
+        sum_and_place = self.checksums[row] << 16 | (self.identifications[row] & 0xFFFF)
+        ports = self.source_ports[row] << 16 | self.destination_ports[row]
+        mixed = mix(SEED, sequence << 32 | self.acknowledgments[row])
+        mixed = mix(mixed, sum_and_place << 32 | ports)
+        mixed = mix(mixed, self.lengths[row] << 24 | self.windows[row] << 8 | self.flags[row])
         mixed = mix(mixed, self.source_lows[row])
-        mixed = mix(mixed, self.destination_highs[row])
         mixed = mix(mixed, self.destination_lows[row])
+        if self.identifications[row] < 0:
+            mixed = mix(mixed, self.source_highs[row])
+            mixed = mix(mixed, self.destination_highs[row])
         return mixed >> 33
 
 

@@ -170,6 +170,8 @@ class Reassembler:
                 state.pass_in_order(walk)
             if walk.at_end:
                 break
+            if state is not None and state.may_repeat(walk):
+                walk.mark_duplicates()
             state = self._take(pair, walk.segment(), state, walk.shared)
             walk.advance()
         if state is not None:

@@ -40,6 +40,7 @@ cdef class Walk:
     cdef long long _higher_end
     cdef long long _higher_rank
 
+    cpdef mark_duplicates(self)
     cpdef mark_all(self)
     @cython.locals(row=cython.longlong)
     cpdef bint is_lone_syn(self, long long group) except -1
@@ -47,13 +48,12 @@ cdef class Walk:
     cpdef begin(self, long long group)
     @cython.locals(has_payload=cython.bint)
     cpdef advance(self)
-    @cython.locals(row=cython.longlong, length=cython.longlong)
+    @cython.locals(row=cython.longlong)
     cpdef Segment segment(self)
     @cython.locals(
         orders="long long[::1]", has_lower=cython.bint, has_higher=cython.bint
     )
     cdef int _stand(self) except -1
-    cdef int _mark(self) except -1
     @cython.locals(
         windows="const long long[::1]",
         marks="unsigned char[::1]",

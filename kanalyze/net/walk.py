@@ -73,9 +73,14 @@ class Walk:
         self.shared = self._payloads()
         self.at_end = True
 
+    def mark_duplicates(self) -> None:
+        """Mark the duplicates of the batch, once one may have been met."""
+        if self.marks is None:
+            self.marks = self.duplicates.find(self.columns)
+
     def mark_all(self) -> None:
         """Mark all segments of the batch, for those who measure."""
-        self._mark()
+        self.mark_duplicates()
         self._mark_zero_windows()
 
     def is_lone_syn(self, group: int) -> bool:
@@ -109,16 +114,12 @@ class Walk:
     def segment(self) -> Segment:
         """Return the segment that it stands at."""
         row = self.row
-        length = self.lengths[row]
-        if length and self.marks is None:
-            # What does not come next may have been seen before.
-            self._mark()
         return new_segment(
             self.sequences[row],
             self.acknowledgments[row],
             self.flags[row],
             self.starts[row],
-            length,
+            self.lengths[row],
             self.captured[row],
             self.times[row],
             self.numbers[row],
@@ -141,9 +142,6 @@ class Walk:
             self.row = orders[self._higher]
             self.from_higher = 1
             self.rank = self._higher_rank
-
-    def _mark(self) -> None:
-        self.marks = self.duplicates.find(self.columns)
 
     def _mark_zero_windows(self) -> None:
         windows = memoryview(self.columns.window)

@@ -83,12 +83,13 @@ def test_a_lone_syn_is_told():
     assert [walk.is_lone_syn(group) for group in range(4)] == [True, False, False, False]
 
 
-def test_packets_are_marked_when_payload_is_looked_at_or_when_all_are_measured():
+def test_packets_are_marked_when_somebody_asks():
     packets = [numbered(7, payload=b"a"), numbered(7, payload=b"a"), numbered(8, window=0)]
     packets += [numbered(8, window=0)]
     walk = walk_over(*packets)
+    assert [s.marks for s in segments_of(walk)] == [0, 0, 0, 0]
+    walk.mark_duplicates()
     assert [s.marks for s in segments_of(walk)] == [0, DUPLICATE, 0, DUPLICATE]
     walk = walk_over(*packets)
     walk.mark_all()
     assert [s.marks for s in segments_of(walk)] == [0, DUPLICATE, ZERO_WINDOW, DUPLICATE]
-    assert [s.marks for s in segments_of(walk_over(segment(), segment()))] == [0, 0]
