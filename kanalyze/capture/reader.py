@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, Self
 from kanalyze.capture.compressed import DamagedDataError, DecompressedSource, compression_name
 from kanalyze.capture.description import Description
 from kanalyze.capture.pcap import PCAP_MAGICS, PcapParser
+from kanalyze.capture.records import MOST_PACKETS
 from kanalyze.capture.source import FileSource, open_source
 from kanalyze.errors import CaptureError
 from kanalyze.model import Anomaly, AnomalyKind
@@ -41,8 +42,6 @@ DEFAULT_BUFFER_BYTES: Final = 8 << 20
 MIN_BUFFER_BYTES: Final = 64
 """The least that a buffer is made with: the headers that begin a file fit."""
 _LOOK_BYTES: Final = 4 << 10
-_MOST_PACKETS: Final = 32_768
-"""Of a batch. Each may be a connection of its own, and what is made of a batch is held at once."""
 _MAGIC_BYTES: Final = 4
 _PCAPNG_MAGIC: Final = b"\x0a\x0d\x0d\x0a"
 
@@ -178,13 +177,12 @@ class CaptureReader:
         """
         while True:
             before = self._start
-            parsed = self._parser.parse(self._buffer, before, self._end)
+            parsed = self._parser.parse(self._buffer, before, self._end, MOST_PACKETS)
             self._start = parsed.position
             if parsed.columns is not None:
-                for columns in parsed.columns.parts(_MOST_PACKETS):
-                    number = first_number + self.packets
-                    self.packets += len(columns)
-                    yield columns.batch(self._buffer, number)
+                number = first_number + self.packets
+                self.packets += len(parsed.columns)
+                yield parsed.columns.batch(self._buffer, number)
             if parsed.anomaly is not None:
                 self.anomalies.append(parsed.anomaly)
                 return

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kanalyze.gathers import overlapping
+from kanalyze.gathers import PacketArrays, overlapping
 from kanalyze.model import AnomalyKind
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class Packets:
     """
 
     def __init__(self, batch: PacketBatch, notes: Notes) -> None:
-        self.batch = batch
+        self.batch = PacketArrays.of(batch)  # until headers are read without NumPy
         self.notes = notes
         self.buffer = batch.buffer
         """The batch's, or a copy with more behind it: a place in the one is one in the other."""

@@ -181,7 +181,7 @@ class HeaderReader:
         packets = Packets(batch, self._notes)
         found = find_tcp(packets, self._put_together)
         if self._fragments is not None and len(batch):
-            self._fragments.expire(int(batch.time_ns.max()))
+            self._fragments.expire(int(packets.batch.time_ns.max()))
         return _read_tcp(packets, _in_order(found))
 
     @property

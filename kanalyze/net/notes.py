@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from kanalyze.model import PacketBatch
+    from kanalyze.gathers import PacketArrays
 
 __all__ = ["NetCounters", "Notes"]
 
@@ -138,7 +138,7 @@ class Notes:
             self.keep(anomaly)
 
     def add_packets(
-        self, kind: AnomalyKind, batch: PacketBatch, rows: NDArray[np.int64], detail: str
+        self, kind: AnomalyKind, batch: PacketArrays, rows: NDArray[np.int64], detail: str
     ) -> None:
         """Count an anomaly for each of the packets ``rows`` of ``batch``, and keep the first."""
         wanted = self.wants(kind, len(rows))

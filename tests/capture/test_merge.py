@@ -24,6 +24,8 @@ from tests.support.packets import (
     secrets_block,
 )
 
+pytestmark = pytest.mark.usefixtures("scan")
+
 STEADY = settings(deadline=None, max_examples=40)
 
 

@@ -15,6 +15,8 @@ from kanalyze.errors import CaptureError
 from kanalyze.model import AnomalyKind
 from tests.support.packets import START_NS, Blocks, Packet, pcap_file, pcapng_file, timed
 
+pytestmark = pytest.mark.usefixtures("scan")
+
 STEADY = settings(deadline=None)
 PACKETS = [Packet(bytes([i + 1]) * (10 + i % 7), START_NS + i) for i in range(12)]
 B = Blocks()
@@ -264,7 +266,7 @@ def test_a_huge_declared_block_takes_no_memory_before_its_bytes_come():
 
 
 def test_a_batch_holds_no_more_packets_than_may_each_be_a_connection(monkeypatch):
-    monkeypatch.setattr("kanalyze.capture.reader._MOST_PACKETS", 7)
+    monkeypatch.setattr("kanalyze.capture.reader.MOST_PACKETS", 7)
     packets = timed([b"%d" % index for index in range(20)])
     with open_capture(io.BytesIO(pcap_file(packets))) as reader:
         batches = [batch.number.tolist() for batch in reader.batches(5)]

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from kanalyze.gathers import PacketArrays
 from kanalyze.net.columns import Headers, Packets, Places
 from kanalyze.net.notes import Notes
 from tests.support.packets import Packet, make_batch
@@ -21,7 +22,8 @@ def packets(*data: bytes, wire_bytes: int | None = None) -> Packets:
 
 def starts(opened: Packets) -> Places:
     batch = opened.batch
-    return Places(np.arange(len(batch)), batch.offset, batch.offset + batch.captured_bytes)
+    columns = PacketArrays.of(batch)
+    return Places(np.arange(len(batch)), columns.offset, columns.offset + columns.captured_bytes)
 
 
 def test_a_number_is_looked_at_only_within_its_packet():

@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from kanalyze.gathers import PacketArrays
 from kanalyze.net.columns import Packets, Places
 from kanalyze.net.ethernet import looks_like_ethernet, looks_like_ip, read_ethernet, read_llc
 from kanalyze.net.kinds import IPV4, IPV6, LLC
@@ -12,7 +13,8 @@ from tests.support.packets import Packet, ethernet, ipv4, ipv6, make_batch, tcp
 
 def opened(data: bytes) -> tuple[Packets, Places]:
     batch = make_batch([Packet(data)])
-    places = Places(np.arange(1), batch.offset, batch.offset + batch.captured_bytes)
+    columns = PacketArrays.of(batch)
+    places = Places(np.arange(1), columns.offset, columns.offset + columns.captured_bytes)
     return Packets(batch, Notes()), places
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from kanalyze.gathers import PacketArrays
 from kanalyze.net.columns import Packets, Places
 from kanalyze.net.ip import read_ipv4, read_ipv6
 from kanalyze.net.notes import Notes
@@ -10,16 +11,17 @@ from tests.support.packets import Packet, ipv4, ipv6, make_batch, tcp
 
 def read_all(read, batch):
     """Read the IP headers with which the packets of a batch begin."""
-    limit = batch.offset + batch.captured_bytes
-    return read(Packets(batch, Notes()), Places(np.arange(len(batch)), batch.offset, limit))
+    columns = PacketArrays.of(batch)
+    limit = columns.offset + columns.captured_bytes
+    return read(Packets(batch, Notes()), Places(np.arange(len(batch)), columns.offset, limit))
 
 
 def test_tcp_begins_after_the_options_and_the_packet_ends_where_it_says():
     raw = ipv4(tcp(), options=b"\x01" * 8)
     batch = make_batch([Packet(raw + b"padding")])
     found = read_all(read_ipv4, batch).tcp
-    assert found.places.at - batch.offset == [28]
-    assert found.end - batch.offset == [len(raw)]
+    assert found.places.at.tolist() == [batch.offset[0] + 28]
+    assert found.end.tolist() == [batch.offset[0] + len(raw)]
     assert (found.source_high.tolist(), found.source_low.tolist()) == ([0], [0x0A000001])
     assert not found.is_ipv6.any()
 
