@@ -15,9 +15,9 @@ the earliest time from there on, as far as the batch goes.
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
+from kanalyze import paths
 from kanalyze.capture.description import Description
 from kanalyze.capture.front import Joiner, OpenCapture, cut
 from kanalyze.capture.inputs import FoundCapture, can_be_read_twice, look_at
@@ -306,8 +306,8 @@ def _total_bytes(found: Sequence[FoundCapture]) -> int | None:
     total = 0
     for each in found:
         size = each.total_bytes
-        if size is None and not is_url(each.path) and Path(each.path).is_file():
-            size = Path(each.path).stat().st_size
+        if size is None and not is_url(each.path):
+            size = paths.regular_bytes(each.path)
         if size is None:
             return None
         total += size

@@ -4,12 +4,12 @@ import gzip
 import io
 import os
 import threading
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kanalyze import paths
 from kanalyze.capture.reader import open_capture
 from kanalyze.errors import CaptureError
 from kanalyze.model import AnomalyKind
@@ -171,7 +171,7 @@ def test_a_missing_path_a_folder_and_a_forbidden_file_are_errors_of_one_line(tmp
     def refuse(*_args, **_named):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr(paths, "opened", refuse)
     with pytest.raises(CaptureError, match=r"x\.pcap: permission denied$"):
         open_capture("x.pcap")
 
