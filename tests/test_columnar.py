@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.columnar import ALWAYS_JOINED, NEVER_JOINED, by_columns_at_once
 
 from kanalyze.export.open import FORMATS, open_writer
 from tests.support import kafka as k
 from tests.support.captures import NAMES, path
-from tests.support.columnar import ALWAYS_JOINED, NEVER_JOINED, by_columns_at_once
 from tests.support.conversations import conversations
 from tests.support.disorder import BEYOND, TRANSFORMATIONS, altered
 from tests.support.disorder.compare import write

@@ -76,7 +76,7 @@ class PacketHeaders:
 
     def __init__(self, batch: PacketBatch) -> None:
         count = len(batch)
-        self.wire_bytes = batch.wire_bytes
+        self.wire_bytes = np.frombuffer(batch.wire_bytes, np.int64)
         self._batch = batch
         self._kind = np.full(count, _NONE, np.int64)
         """What the innermost header is; beyond IP, what it is of."""

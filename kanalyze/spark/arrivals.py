@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from kanalyze.capture.places import Places
+from kanalyze.gathers import to_column
 from kanalyze.spark.segments import BlockError, joined_segments, taken, unpack
 
 if TYPE_CHECKING:
@@ -196,7 +197,8 @@ class ArrivedSegments:
         first_within[0] -= at[0]
         at[0] = 0
         count = int(number[-1]) - last_number
-        self._places.add_runs(at, capture[start], first_within, count)
+        runs = to_column(at), to_column(capture[start]), to_column(first_within)
+        self._places.add_runs(*runs, count)
         return number
 
 

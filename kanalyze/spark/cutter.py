@@ -8,6 +8,8 @@ A connection is in the same bucket wherever it is captured (see :mod:`kanalyze.n
 
 from __future__ import annotations
 
+from array import array
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -19,6 +21,7 @@ from kanalyze.net.fragments import FragmentLimits
 from kanalyze.net.headers import HeaderReader, read_headers
 from kanalyze.net.notes import Notes
 from kanalyze.net.share import shares_of
+from kanalyze.packet_columns import earliest_from, rising
 from kanalyze.reading import count_packets
 from kanalyze.spark.segments import as_arrays, lean, lean_together, no_holes, pack, taken
 
@@ -117,7 +120,7 @@ class Cutter:
         if not len(segments):
             return []
         holes = no_holes() if self._trimmer is None else self._trimmer.holes(segments)
-        keys = key_ns[segments.number - int(batch.number[0])]
+        keys = key_ns[segments.number - batch.number[0]]
         self._held.append(lean(segments, keys, holes))
         count = sum(len(held.segments) for held in self._held)
         size = sum(len(held.segments.buffer) for held in self._held)
@@ -146,8 +149,8 @@ class Cutter:
         """
         if self._reached_ns is None:
             # A capture is opened when it is time for its first packet.
-            self._began_ns = self._reached_ns = int(batch.time_ns[0])
-        keys = np.minimum.accumulate(batch.time_ns[::-1])[::-1]
+            self._began_ns = self._reached_ns = batch.time_ns[0]
+        keys = np.frombuffer(earliest_from(batch.time_ns), np.int64)
         keys = np.maximum(keys, self._reached_ns)
         self._reached_ns = int(keys[-1])
         return keys
@@ -179,15 +182,15 @@ class Cutter:
             return known
         assert self._reading is not None
         batch, key_ns = self._reading
-        row = number - int(batch.number[0])
-        start = int(batch.offset[row])
+        row = number - batch.number[0]
+        start = batch.offset[row]
         return Loose(
             int(key_ns[row]),
-            int(batch.time_ns[row]),
+            batch.time_ns[row],
             number,
-            int(batch.wire_bytes[row]),
-            int(batch.link_type[row]),
-            bytes(batch.buffer[start : start + int(batch.captured_bytes[row])]),
+            batch.wire_bytes[row],
+            batch.link_type[row],
+            bytes(batch.buffer[start : start + batch.captured_bytes[row]]),
         )
 
 
@@ -260,14 +263,14 @@ def _index(anomaly: Anomaly) -> int:
 
 def _read_loose(packets: Sequence[Loose], notes: Notes) -> SegmentColumns:
     """Read packets, which get numbers from 1 on, as if they were a capture."""
-    sizes = np.array([len(packet.data) for packet in packets], np.int64)
+    sizes = array("q", [len(packet.data) for packet in packets])
     batch = PacketBatch(
         buffer=memoryview(b"".join([packet.data for packet in packets])),
-        number=np.arange(1, len(packets) + 1, dtype=np.int64),
-        time_ns=np.array([packet.time_ns for packet in packets], np.int64),
-        offset=np.cumsum(sizes) - sizes,
+        number=rising(1, len(packets)),
+        time_ns=array("q", [packet.time_ns for packet in packets]),
+        offset=array("q", accumulate(sizes[:-1], initial=0)),
         captured_bytes=sizes,
-        wire_bytes=np.array([packet.wire_bytes for packet in packets], np.int64),
-        link_type=np.array([packet.link_type for packet in packets], np.int32),
+        wire_bytes=array("q", [packet.wire_bytes for packet in packets]),
+        link_type=array("i", [packet.link_type for packet in packets]),
     )
     return as_arrays(read_headers(batch, notes))

@@ -19,6 +19,7 @@ from kanalyze.capture.reader import open_capture
 from kanalyze.capture.source import capture_name
 from kanalyze.export.arrow import BatchMaker
 from kanalyze.export.schema import arrow_schema
+from kanalyze.gathers import PacketArrays
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -90,15 +91,16 @@ def packet_batches(
 
 def _block(batch: "PacketBatch", name: str) -> RowBlock:
     count = len(batch)
+    columns = PacketArrays.of(batch)
     return RowBlock(
         count,
         {
             "capture": Words(np.zeros(count, np.int32), [name]),
-            "packet": Ints(batch.number, None),
-            "time_ns": Ints(batch.time_ns, None),
-            "link_type": Ints(batch.link_type.astype(np.int64), None),
-            "wire_bytes": Ints(batch.wire_bytes, None),
-            "captured_bytes": Ints(batch.captured_bytes, None),
+            "packet": Ints(columns.number, None),
+            "time_ns": Ints(columns.time_ns, None),
+            "link_type": Ints(columns.link_type.astype(np.int64), None),
+            "wire_bytes": Ints(columns.wire_bytes, None),
+            "captured_bytes": Ints(columns.captured_bytes, None),
             _PLACE: Ints(np.arange(count), None),
         },
     )
@@ -112,9 +114,10 @@ def _data(batch: "PacketBatch", block: RowBlock) -> Any:
     place = block.columns[_PLACE]
     assert isinstance(place, Ints)
     at = place.values
+    columns = PacketArrays.of(batch)
     ends = np.empty(2 * len(at), np.int64)
-    ends[::2] = batch.offset[at]
-    ends[1::2] = ends[::2] + batch.captured_bytes[at]
+    ends[::2] = columns.offset[at]
+    ends[1::2] = ends[::2] + columns.captured_bytes[at]
     buffers = [None, pa.py_buffer(ends), pa.py_buffer(batch.buffer)]
     items = pa.Array.from_buffers(pa.large_binary(), 2 * len(at) - 1, buffers)
     every_second = np.arange(0, 2 * len(at), 2, dtype=np.int64)
