@@ -4,6 +4,8 @@ In: the decoded values of a request and its response, in the shapes that the pro
 for. Out: a :class:`Facts`. This module must not know of packets, times or how values are read.
 
 Topic ids are 16 bytes here; a :class:`~kanalyze.analysis.topics.TopicNames` names them.
+
+Compiled by Cython, with the types in ``extract.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from kanalyze.analysis.interests import NamedPartition
     from kanalyze.analysis.sessions import Place
     from kanalyze.protocol.catalog import Catalog
+    from kanalyze.protocol.records import RecordsSummary
 
 __all__ = ["FETCH", "PRODUCE", "SHARE_FETCH", "Extractors", "Facts", "Part"]
 
@@ -36,23 +39,65 @@ _UNKNOWN_OFFSET = -1
 _GROUP_KEY, _TRANSACTION_KEY = 0, 1
 
 
-class Part(NamedTuple):
+class Part:
     """One partition or topic in a message.
 
-    Fields as in the row contract, the topic id as bytes; but for ``last_offset``.
+    Attributes: as in the row contract, the topic id as bytes; but for ``last_offset``, which is of
+    the first record batch, where the base offset is hidden in it.
     """
 
-    topic: str | None
-    topic_id: bytes
-    partition: int | None
-    record_count: int | None = None
-    record_bytes: int | None = None
-    base_offset: int | None = None
-    high_watermark: int | None = None
-    codec: str | None = None
-    error_code: int | None = None
-    last_offset: int | None = None
-    """Of the first record batch, where the base offset is hidden in it."""
+    __slots__ = (
+        *("topic", "topic_id", "partition", "record_count", "record_bytes", "base_offset"),
+        *("high_watermark", "codec", "error_code", "last_offset"),
+    )
+
+    def __init__(
+        self,
+        topic: str | None,
+        topic_id: bytes,
+        partition: int | None,
+        record_count: int | None = None,
+        record_bytes: int | None = None,
+        base_offset: int | None = None,
+        high_watermark: int | None = None,
+        codec: str | None = None,
+        error_code: int | None = None,
+        last_offset: int | None = None,
+    ) -> None:
+        self.topic = topic
+        self.topic_id = topic_id
+        self.partition = partition
+        self.record_count = record_count
+        self.record_bytes = record_bytes
+        self.base_offset = base_offset
+        self.high_watermark = high_watermark
+        self.codec = codec
+        self.error_code = error_code
+        self.last_offset = last_offset
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Part):
+            return NotImplemented
+        return self._compared() == other._compared()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Part{self._compared()}"
+
+    def _compared(self) -> tuple[object, ...]:
+        return tuple(getattr(self, name) for name in Part.__slots__)
+
+
+def _new_part(topic: str | None, topic_id: bytes, partition: int | None) -> Part:
+    """Return a part of which nothing more is known; without the call that makes others."""
+    made = Part.__new__(Part)
+    made.topic = topic
+    made.topic_id = topic_id
+    made.partition = partition
+    made.record_count = made.record_bytes = made.base_offset = None
+    made.high_watermark = made.codec = made.error_code = made.last_offset = None
+    return made
 
 
 class Facts:
@@ -202,13 +247,15 @@ def _each_once(parts: list[Part], names: dict[bytes, str]) -> list[Part]:
 
 def _joined(first: Part, second: Part) -> Part:
     """Return what two mentions of a partition say together; of both the first code but 0 holds."""
-    pairs = zip(first, second, strict=True)
-    told = Part._make(other if one is None else one for one, other in pairs)
-    return told._replace(
-        topic=first.topic or second.topic,
-        topic_id=second.topic_id if first.topic_id == _NO_ID else first.topic_id,
-        error_code=first.error_code or second.error_code or told.error_code,
-    )
+    told: list[Any] = [
+        other if one is None else one
+        for one, other in zip(first._compared(), second._compared(), strict=True)
+    ]
+    made = Part(*told)
+    made.topic = first.topic or second.topic
+    made.topic_id = second.topic_id if first.topic_id == _NO_ID else first.topic_id
+    made.error_code = first.error_code or second.error_code or made.error_code
+    return made
 
 
 def _delivery(api_key: int, facts: Facts, told: list[Part]) -> Delivery | None:
@@ -242,7 +289,7 @@ def _set_ids(facts: Facts, places: dict[str, int], values: tuple[Any, ...]) -> N
     for name, index in places.items():
         value = values[index]
         # A member joins with an empty id and learns its own from the response.
-        if value not in (None, ""):
+        if value is not None and value != "":
             setattr(facts, name, value)
 
 
@@ -275,29 +322,35 @@ def _produce(facts: Facts, asked: Any, answered: Any) -> None:
                 results[topic, topic_id, partition] = (code, base_offset)
                 if code:
                     facts.errors.append((topic, topic_id, partition, code))
+    parts = facts.parts
     if asked is None:
-        facts.parts = [
-            Part(topic, topic_id, partition, error_code=code, base_offset=_offset(base))
-            for (topic, topic_id, partition), (code, base) in results.items()
-        ]
+        for place, result in results.items():
+            topic, topic_id, partition = place
+            part = _new_part(topic, topic_id, partition)
+            part.error_code, base_offset = result
+            part.base_offset = _offset(base_offset)
+            parts.append(part)
         return
     facts.transactional_id, facts.acks, topics = asked
     for topic, topic_id, partitions in topics:
         for partition, records in partitions:
-            code, base_offset = results.get((topic, topic_id, partition), (None, None))
-            facts.parts.append(
-                Part(
-                    topic,
-                    topic_id,
-                    partition,
-                    0 if records is None else records.record_count,
-                    0 if records is None else records.record_bytes,
-                    _offset(base_offset),
-                    None,
-                    None if records is None else records.codec,
-                    code,
-                )
-            )
+            part = _new_part(topic, topic_id, partition)
+            _count_records(part, records)
+            found = results.get((topic, topic_id, partition))
+            if found is not None:
+                part.error_code, base_offset = found
+                part.base_offset = _offset(base_offset)
+            parts.append(part)
+
+
+def _count_records(part: Part, records: RecordsSummary | None) -> None:
+    """Say how many records there are of a partition; none at all where they are null."""
+    if records is None:
+        part.record_count = part.record_bytes = 0
+        return
+    part.record_bytes = records.record_bytes
+    part.record_count = records.record_count
+    part.codec = records.codec
 
 
 def _offset(offset: int | None) -> int | None:
@@ -332,6 +385,7 @@ _FETCH_RESPONSE = Projection.of(
 
 
 def _fetch(facts: Facts, asked: Any, answered: Any) -> None:
+    parts = facts.parts
     seen: set[Place] = set()
     answered_id, top_code = None, 0
     if answered is not None:
@@ -343,31 +397,25 @@ def _fetch(facts: Facts, asked: Any, answered: Any) -> None:
                 seen.add((topic, topic_id, partition))
                 if code:
                     facts.errors.append((topic, topic_id, partition, code))
-                facts.parts.append(
-                    Part(
-                        topic,
-                        topic_id,
-                        partition,
-                        0 if records is None else records.record_count,
-                        0 if records is None else records.record_bytes,
-                        None if records is None else records.base_offset,
-                        _offset(high_watermark),
-                        None if records is None else records.codec,
-                        code,
-                        None if records is None else records.last_offset,
-                    )
-                )
+                part = _new_part(topic, topic_id, partition)
+                _count_records(part, records)
+                if records is not None:
+                    part.base_offset = records.base_offset
+                    part.last_offset = records.last_offset
+                part.high_watermark = _offset(high_watermark)
+                part.error_code = code
+                parts.append(part)
     if asked is None:
         return
     facts.max_wait_ms, facts.min_bytes, session_id, epoch, topics, forgotten = asked
     places: list[Place] = []
     for topic, topic_id, partitions in topics:
-        for (partition,) in partitions:
-            place = (topic, topic_id, partition)
+        for one in partitions:
+            place = (topic, topic_id, one[0])
             places.append(place)
             # A fetch session's response leaves out the partitions that have nothing new.
             if place not in seen:
-                facts.parts.append(Part(topic, topic_id, partition))
+                parts.append(_new_part(topic, topic_id, one[0]))
     if session_id or epoch >= 0:
         gone = [(topic, topic_id, index) for topic, topic_id, some in forgotten for index in some]
         facts.session = SessionFacts(session_id, epoch, places, gone, answered_id, top_code)

@@ -8,11 +8,13 @@ bytes are copied out of the reader's buffer in one operation.
 
 # No "from __future__ import annotations": see kanalyze.analysis.row.
 
+from array import array
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from kanalyze.analysis.arrays import ints_of
 from kanalyze.analysis.block import Ints, RowBlock, Words
 from kanalyze.analysis.row import CAPTURE, Meaning, columns_of
 from kanalyze.capture.reader import open_capture
@@ -93,15 +95,19 @@ def _block(batch: "PacketBatch", name: str) -> RowBlock:
     return RowBlock(
         count,
         {
-            "capture": Words(np.zeros(count, np.int32), [name]),
-            "packet": Ints(batch.number, None),
-            "time_ns": Ints(batch.time_ns, None),
-            "link_type": Ints(batch.link_type.astype(np.int64), None),
-            "wire_bytes": Ints(batch.wire_bytes, None),
-            "captured_bytes": Ints(batch.captured_bytes, None),
-            _PLACE: Ints(np.arange(count), None),
+            "capture": Words(array("i", bytes(4 * count)), [name]),
+            "packet": Ints(_column(batch.number), None),
+            "time_ns": Ints(_column(batch.time_ns), None),
+            "link_type": Ints(_column(batch.link_type), None),
+            "wire_bytes": Ints(_column(batch.wire_bytes), None),
+            "captured_bytes": Ints(_column(batch.captured_bytes), None),
+            _PLACE: Ints(_column(np.arange(count)), None),
         },
     )
+
+
+def _column(values: Any) -> "array[int]":
+    return array("q", np.asarray(values).astype(np.int64).tobytes())
 
 
 def _data(batch: "PacketBatch", block: RowBlock) -> Any:
@@ -109,9 +115,7 @@ def _data(batch: "PacketBatch", block: RowBlock) -> Any:
 
     To Arrow what lies between two packets is an item too: every second one is then taken.
     """
-    place = block.columns[_PLACE]
-    assert isinstance(place, Ints)
-    at = place.values
+    at = ints_of(block.columns[_PLACE]).values
     ends = np.empty(2 * len(at), np.int64)
     ends[::2] = batch.offset[at]
     ends[1::2] = ends[::2] + batch.captured_bytes[at]

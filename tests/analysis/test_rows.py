@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from kanalyze.analysis.extract import Extractors
-from kanalyze.analysis.rows import RowMaker
+from kanalyze.analysis.row_builder import RowBuilder
 from tests.support import kafka as k
 from tests.support import topic_ids as t
+from tests.support.building import rows_of_exchanges
 from tests.support.streams import TIME_NS
 from tests.support.talk import CLIENT, Talk
 
 
 def rows_of(talk: Talk) -> list:  # type: ignore[type-arg]
-    maker = RowMaker(talk.catalog, Extractors(talk.catalog), lambda number: ("x.pcap", number))
-    return [maker.row(exchange) for exchange in talk.exchanges]
+    builder = RowBuilder(talk.catalog, Extractors(talk.catalog), lambda number: ("x.pcap", number))
+    return rows_of_exchanges(builder, talk.exchanges)
 
 
 def test_times_are_of_first_and_last_packets() -> None:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 from kanalyze.analysis.extract import Extractors
-from kanalyze.analysis.row_columns import COLUMN_APIS
 from kanalyze.connection import columnar, cutting, frame_columns
 from kanalyze.connection.reader import MessageReader
 from kanalyze.connection.tracker import ConnectionTracker
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from kanalyze.connection.order import Sorted
     from kanalyze.model import StreamUpdate
 
+COLUMN_APIS = frozenset({0, 1})
 __all__ = ["ALWAYS_JOINED", "NEVER_JOINED", "ColumnTalk", "by_columns_at_once", "in_short"]
 
 ALWAYS_JOINED, NEVER_JOINED = 1, 1 << 30

@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kanalyze import pipeline
 from kanalyze.analysis.extract import Extractors
 from kanalyze.analysis.quality import CaptureQuality
-from kanalyze.analysis.row_batches import BatchMaker
-from kanalyze.analysis.row_columns import COLUMN_APIS
-from kanalyze.analysis.rows import RowMaker
+from kanalyze.analysis.row_builder import RowBuilder
 from kanalyze.analysis.topics import TopicNames
 from kanalyze.connection.reader import MessageReader
 from kanalyze.frozen import freeze, thaw
@@ -44,20 +42,18 @@ class Outcome(NamedTuple):
 
 
 class Run:
-    """One process's part of a run: stages, a row maker, and what they gave."""
+    """One process's part of a run: stages, a row builder, and what they gave."""
 
     def __init__(
         self,
         captures: MergedCaptures,
         *,
-        by_columns: bool = True,
         is_asked: bool = True,
         **settings: Any,
     ) -> None:
         """``settings`` are those of the stages; ``is_asked`` whether there are to be rows."""
         self.catalog = Catalog()
         self.captures = captures
-        self._apis = COLUMN_APIS if by_columns else frozenset[int]()
         self._settings = settings
         self._is_asked = is_asked
         self._names = TopicNames()
@@ -67,13 +63,13 @@ class Run:
         self._anomalies: list[tuple[Any, ...]] = []
         self._connections: list[ConnectionRow] = []
 
-    def _new(self) -> tuple[Stages, RowMaker]:
-        """Make stages and a row maker that share nothing with those before but names."""
+    def _new(self) -> tuple[Stages, RowBuilder]:
+        """Make stages and a row builder that share nothing with those before but names."""
         catalog = Catalog()
         extractors = Extractors(catalog)
         reader = MessageReader(catalog, Decoders(catalog), extractors.wanted)
-        stages = Stages(reader, catalog, by_columns=self._apis, **self._settings)
-        return stages, RowMaker(catalog, extractors, self.captures.place, self._names)
+        stages = Stages(reader, catalog, **self._settings)
+        return stages, RowBuilder(catalog, extractors, self.captures.place, self._names)
 
     def take(self, batch: PacketBatch | None) -> None:
         """Feed a batch; None ends the capture."""
@@ -81,10 +77,9 @@ class Run:
         self._note(step)
 
     def _note(self, step: Step) -> None:
-        rows = BatchMaker(self.maker, self.captures.place)
         if self._is_asked:
-            for batch in rows.batches(step.exchanges, step.turns, step.columns):
-                self._rows += batch.rows()
+            for block in Analysis._blocks(step, self.maker):
+                self._rows += block.rows()
         self._anomalies += [self._described(anomaly) for anomaly in step.anomalies]
         self._connections += [
             Analysis._connection_row(ended, self.captures) for ended in step.ended

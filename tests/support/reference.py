@@ -1,7 +1,7 @@
-"""The slow path that all others are held against: packet by packet, message by message.
+"""Readings of captures in any batches of packets; the reference is packet by packet.
 
-In: captures. Out: their rows, and what is said of the capture. This module must not know what the
-fast path does; it is given its packets in other batches here, and nothing else.
+In: captures. Out: their rows, and what is said of the capture. This module must not know how they
+are read; packets are given in other batches here, and nothing else.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kanalyze.pipeline import Analysis
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from kanalyze.analysis.block import RowBatch
+    from kanalyze.analysis.block import RowBlock
     from kanalyze.analysis.quality import CaptureQuality
     from kanalyze.analysis.row import Row
     from kanalyze.model import PacketBatch
@@ -35,31 +35,19 @@ class Reading(NamedTuple):
 
     rows: list[Row]
     quality: CaptureQuality
-    batches: list[RowBatch]
+    blocks: list[RowBlock]
     """Those that the rows came in."""
-
-    @property
-    def column_rows(self) -> dict[tuple[int, int], int]:
-        """How many rows came by column, by API key and version."""
-        found: dict[tuple[int, int], int] = {}
-        for batch in self.batches:
-            for block in batch.blocks:
-                keys, versions = (block.columns[name] for name in ("api_key", "api_version"))
-                for kind in zip(keys.values.tolist(), versions.values.tolist(), strict=True):
-                    found[kind] = found.get(kind, 0) + 1
-        return found
 
 
 def reference(captures: Sequence[CaptureInput], **arguments: object) -> Reading:
-    """Read captures in batches of one packet, and none of them by columns."""
-    return read(captures, most_packets=lambda: 1, by_columns=False, jobs=1, **arguments)
+    """Read captures in batches of one packet."""
+    return read(captures, most_packets=lambda: 1, jobs=1, **arguments)
 
 
 def read(
     captures: Sequence[CaptureInput],
     *,
     most_packets: Callable[[], int] | None = None,
-    by_columns: bool = True,
     **arguments: object,
 ) -> Reading:
     """Read captures.
@@ -68,16 +56,15 @@ def read(
         captures: as :class:`~kanalyze.pipeline.Analysis` takes them.
         most_packets: gives, for each batch, how many packets it may have; None leaves batches as
             they are.
-        by_columns: as there.
-        arguments: others of it.
+        arguments: others of :class:`~kanalyze.pipeline.Analysis`.
     """
-    run = Analysis(captures, by_columns=by_columns, **arguments)  # type: ignore[arg-type]
+    run = Analysis(captures, **arguments)  # type: ignore[arg-type]
     if most_packets is None:
-        batches = list(run.batches())
+        blocks = list(run.batches())
     else:
         with batches_of(most_packets):
-            batches = list(run.batches())
-    return Reading([row for batch in batches for row in batch.rows()], run.quality, batches)
+            blocks = list(run.batches())
+    return Reading([row for block in blocks for row in block.rows()], run.quality, blocks)
 
 
 @contextmanager
