@@ -117,7 +117,6 @@ def _settings(stages: Stages) -> tuple[Any, ...]:
         reassembler._timed is not None,
         reassembler._notes._most,
         (tracker._most_undecided_bytes, tracker._most_kafka_bytes),
-        tuple(sorted(tracker._by_columns)),
         tracker._ended is not None,
         tracker._is_broker is not None,
         tracker._keep is not None,

@@ -5,6 +5,8 @@ from kanalyze.analysis.column_buffers cimport IntBuffer, WordBuffer
 from kanalyze.analysis.extract cimport Facts, Part
 from kanalyze.analysis.sessions cimport FetchSessions, Session, SessionFacts
 from kanalyze.analysis.waits cimport LogEnds
+from kanalyze.connection.exchange cimport Exchange, Message, Peers
+from kanalyze.connection.exchange cimport Exchange, Message, Peers
 
 
 cdef class _Api:
@@ -125,14 +127,24 @@ cdef class RowBuilder:
     cdef _make_columns(self)
     cdef IntBuffer _ints(self, name)
     cdef WordBuffer _words(self, name)
-    @cython.locals(at=cython.Py_ssize_t, api=_Api, facts=Facts, peers_columns=_PeersColumns)
-    cpdef add(self, exchange)
-    cpdef Facts facts(self, exchange)
+    @cython.locals(
+        at=cython.Py_ssize_t,
+        peers=Peers,
+        request=Message,
+        response=Message,
+        api=_Api,
+        facts=Facts,
+        peers_columns=_PeersColumns,
+    )
+    cpdef add(self, Exchange exchange)
+    @cython.locals(request=Message, response=Message)
+    cpdef Facts facts(self, Exchange exchange)
     @cython.locals(found=_PeersColumns)
-    cdef _PeersColumns _put_peers(self, Py_ssize_t at, peers)
-    cdef _PeersColumns _new_peers(self, peers)
-    cdef _put_messages(self, Py_ssize_t at, request, response)
-    cdef _put_errors(self, Py_ssize_t at, _Api api, Facts facts, exchange)
+    cdef _PeersColumns _put_peers(self, Py_ssize_t at, Peers peers)
+    cdef _PeersColumns _new_peers(self, Peers peers)
+    cdef _put_messages(self, Py_ssize_t at, Message request, Message response)
+    @cython.locals(response=Message)
+    cdef _put_errors(self, Py_ssize_t at, _Api api, Facts facts, Exchange exchange)
     @cython.locals(at=cython.Py_ssize_t)
     cdef _put_error(self, _Api api, topic, topic_id, partition, code)
     cdef int _error_name_code(self, _Api api, code) except -2
@@ -166,7 +178,14 @@ cdef class RowBuilder:
     )
     cdef _put_sums(self, Py_ssize_t at, _Api api, Facts facts)
     cdef object _waited_on_purpose(
-        self, exchange, _PeersColumns peers, _Api api, Facts facts, request, response, asked_ns
+        self,
+        Exchange exchange,
+        _PeersColumns peers,
+        _Api api,
+        Facts facts,
+        Message request,
+        Message response,
+        asked_ns,
     )
     @cython.locals(part=Part, got=list, learned=list)
     cdef object _waited_for_data(self, Facts facts, serial, asked_ns, answered_ns, lost_ns)
@@ -187,4 +206,4 @@ cdef class RowBuilder:
 cdef object _nearest(difference)
 @cython.locals(said=SessionFacts)
 cdef bint _only_ends_session(Facts facts) except *
-cdef str _status(exchange, bint failed)
+cdef str _status(Exchange exchange, bint failed)

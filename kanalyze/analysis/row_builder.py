@@ -335,16 +335,16 @@ class RowBuilder:
     def _put_messages(self, at: int, request: Message | None, response: Message | None) -> None:
         """Put times, sizes and packets: for now their numbers over all captures."""
         if request is not None:
-            self._request_start_ns.put_any(at, request.start_ns)
+            self._request_start_ns.put(at, request.start_ns)
             self._request_end_ns.put_any(at, request.end_ns)
-            self._request_bytes.put_any(at, request.length)
-            self._request_packet.put_any(at, request.start_packet)
+            self._request_bytes.put(at, request.length)
+            self._request_packet.put(at, request.start_packet)
         if response is None:
             return
-        self._response_start_ns.put_any(at, response.start_ns)
+        self._response_start_ns.put(at, response.start_ns)
         self._response_end_ns.put_any(at, response.end_ns)
-        self._response_bytes.put_any(at, response.length)
-        self._response_packet.put_any(at, response.start_packet)
+        self._response_bytes.put(at, response.length)
+        self._response_packet.put(at, response.start_packet)
         if request is None:
             return
         if request.end_ns is not None:

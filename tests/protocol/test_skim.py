@@ -9,7 +9,7 @@ import pytest
 from kanalyze.connection.reader import MessageReader
 from kanalyze.protocol.catalog import Catalog
 from kanalyze.protocol.compiler import Decoders
-from kanalyze.protocol.framing import Frame
+from kanalyze.protocol.frame import Frame
 from kanalyze.protocol.projection import Projection
 from kanalyze.protocol.wire import MissingBytes
 from tests.support import kafka as k
