@@ -1,42 +1,18 @@
 # The C types of extract.py.
 cimport cython
 
+from kanalyze.analysis.facts cimport Facts, Part, known_offset, new_part
+from kanalyze.analysis.interests cimport BodyWalk
 from kanalyze.analysis.sessions cimport SessionFacts
 
 
-cdef class Part:
-    cdef public object topic
-    cdef public object topic_id
-    cdef public object partition
-    cdef public object record_count
-    cdef public object record_bytes
-    cdef public object base_offset
-    cdef public object high_watermark
-    cdef public object codec
-    cdef public object error_code
-    cdef public object last_offset
-
-
-cdef class Facts:
-    cdef public list parts
-    cdef public list errors
-    cdef public list names
-    cdef public SessionFacts session
-    cdef public object delivery
-    cdef public object leads
-    cdef public object throttle_time_ms
-    cdef public object acks
-    cdef public object max_wait_ms
-    cdef public object min_bytes
-    cdef public object max_bytes
-    cdef public object max_records
-    cdef public object share_epoch
-    cdef public object group_id
-    cdef public object member_id
-    cdef public object transactional_id
-
-
-@cython.locals(made=Part)
-cdef Part _new_part(topic, topic_id, partition)
-cdef object _offset(offset)
 cdef _count_records(Part part, records)
+@cython.locals(part=Part, before=Part, known=dict)
+cdef list _each_once(list parts, dict names)
+cdef object _first(one, other)
+@cython.locals(made=Part)
+cdef Part _joined(Part first, Part second)
+@cython.locals(results=dict, parts=list, part=Part, place=tuple, found=tuple, result=tuple)
+cpdef _produce(Facts facts, asked, answered)
+@cython.locals(parts=list, part=Part, seen=set, places=list, place=tuple, one=tuple)
+cpdef _fetch(Facts facts, asked, answered)

@@ -10,17 +10,25 @@ Compiled by Cython, with the types in ``extract.pxd``; uncompiled it does the sa
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from kanalyze.analysis.facts import Facts, Part
 from kanalyze.analysis.interests import BodyWalk, ids_in, projection_of
 from kanalyze.analysis.sessions import SessionFacts
 from kanalyze.analysis.waits import Delivery
 from kanalyze.protocol.projection import Projection
 
+try:
+    import cython
+except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+    from kanalyze.compiled import cython
+
+if not cython.compiled:
+    from kanalyze.analysis.facts import known_offset, new_part
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kanalyze.analysis.interests import NamedPartition
     from kanalyze.analysis.sessions import Place
     from kanalyze.protocol.catalog import Catalog
     from kanalyze.protocol.records import RecordsSummary
@@ -34,116 +42,10 @@ SHARE_FETCH = 78
 _HEARTBEATS = frozenset({68, 76})
 """Of the newer groups; they bring assignments."""
 
+_T = TypeVar("_T")
+
 _NO_ID = bytes(16)
-_UNKNOWN_OFFSET = -1
 _GROUP_KEY, _TRANSACTION_KEY = 0, 1
-
-
-class Part:
-    """One partition or topic in a message.
-
-    Attributes: as in the row contract, the topic id as bytes; but for ``last_offset``, which is of
-    the first record batch, where the base offset is hidden in it.
-    """
-
-    __slots__ = (
-        *("topic", "topic_id", "partition", "record_count", "record_bytes", "base_offset"),
-        *("high_watermark", "codec", "error_code", "last_offset"),
-    )
-
-    def __init__(
-        self,
-        topic: str | None,
-        topic_id: bytes,
-        partition: int | None,
-        record_count: int | None = None,
-        record_bytes: int | None = None,
-        base_offset: int | None = None,
-        high_watermark: int | None = None,
-        codec: str | None = None,
-        error_code: int | None = None,
-        last_offset: int | None = None,
-    ) -> None:
-        self.topic = topic
-        self.topic_id = topic_id
-        self.partition = partition
-        self.record_count = record_count
-        self.record_bytes = record_bytes
-        self.base_offset = base_offset
-        self.high_watermark = high_watermark
-        self.codec = codec
-        self.error_code = error_code
-        self.last_offset = last_offset
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Part):
-            return NotImplemented
-        return self._compared() == other._compared()
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        return f"Part{self._compared()}"
-
-    def _compared(self) -> tuple[object, ...]:
-        return tuple(getattr(self, name) for name in Part.__slots__)
-
-
-def _new_part(topic: str | None, topic_id: bytes, partition: int | None) -> Part:
-    """Return a part of which nothing more is known; without the call that makes others."""
-    made = Part.__new__(Part)
-    made.topic = topic
-    made.topic_id = topic_id
-    made.partition = partition
-    made.record_count = made.record_bytes = made.base_offset = None
-    made.high_watermark = made.codec = made.error_code = made.last_offset = None
-    return made
-
-
-class Facts:
-    """What was found in the bodies of one exchange; None and empty where nothing was."""
-
-    __slots__ = (
-        "acks",
-        "delivery",
-        "errors",
-        "group_id",
-        "leads",
-        "max_bytes",
-        "max_records",
-        "max_wait_ms",
-        "member_id",
-        "min_bytes",
-        "names",
-        "parts",
-        "session",
-        "share_epoch",
-        "throttle_time_ms",
-        "transactional_id",
-    )
-
-    def __init__(self) -> None:
-        self.parts: list[Part] = []
-        self.errors: list[tuple[str | None, bytes, int | None, int]] = []
-        self.names: list[tuple[bytes, str]] = []
-        """Topic ids and the names that the bodies give them."""
-        self.session: SessionFacts | None = None
-        """Of a fetch in a session, or that may begin or end one."""
-        self.delivery: Delivery | None = None
-        """Of what may be held back until there is something to tell, once it is answered."""
-        self.leads: bool | None = None
-        """Whether a SyncGroup brings the assignments of the group."""
-        self.throttle_time_ms: int | None = None
-        self.acks: int | None = None
-        self.max_wait_ms: int | None = None
-        self.min_bytes: int | None = None
-        self.max_bytes: int | None = None
-        self.max_records: int | None = None
-        self.share_epoch: int | None = None
-        """These three of a ShareFetch."""
-        self.group_id: str | None = None
-        self.member_id: str | None = None
-        self.transactional_id: str | None = None
 
 
 class _Extractor(NamedTuple):
@@ -202,32 +104,16 @@ class Extractors:
                 _set_ids(facts, request_ids, asked)
                 if names_in_request:
                     asked_walk(asked, [], facts.names)
-                parts += map(_named_part, asked_walk.partitions(asked))
+                parts += asked_walk.partitions(asked)
             if answered is not None:
                 _set_ids(facts, response_ids, answered)
                 walk(answered, facts.errors, facts.names)
-                told = list(map(_named_part, walk.partitions(answered)))
+                told = walk.partitions(answered)
                 parts += told
                 facts.delivery = _delivery(api_key, facts, told)
             facts.parts = _each_once(parts, dict(facts.names))
 
         return _Extractor(projection_of(request), projection_of(response), fill)
-
-
-def _named_part(named: NamedPartition) -> Part:
-    records = named.records
-    return Part(
-        named.topic,
-        named.topic_id,
-        named.partition,
-        None if records is None else records.record_count,
-        None if records is None else records.record_bytes,
-        _offset(named.offset) if records is None else records.base_offset,
-        _offset(named.high_watermark),
-        None if records is None else records.codec,
-        named.error_code,
-        None if records is None else records.last_offset,
-    )
 
 
 def _each_once(parts: list[Part], names: dict[bytes, str]) -> list[Part]:
@@ -247,15 +133,24 @@ def _each_once(parts: list[Part], names: dict[bytes, str]) -> list[Part]:
 
 def _joined(first: Part, second: Part) -> Part:
     """Return what two mentions of a partition say together; of both the first code but 0 holds."""
-    told: list[Any] = [
-        other if one is None else one
-        for one, other in zip(first._compared(), second._compared(), strict=True)
-    ]
-    made = Part(*told)
-    made.topic = first.topic or second.topic
-    made.topic_id = second.topic_id if first.topic_id == _NO_ID else first.topic_id
-    made.error_code = first.error_code or second.error_code or made.error_code
+    made = new_part(first.topic or second.topic, first.topic_id, first.partition)
+    if first.topic_id == _NO_ID:
+        made.topic_id = second.topic_id
+    made.record_count = _first(first.record_count, second.record_count)
+    made.record_bytes = _first(first.record_bytes, second.record_bytes)
+    made.base_offset = _first(first.base_offset, second.base_offset)
+    made.high_watermark = _first(first.high_watermark, second.high_watermark)
+    made.codec = _first(first.codec, second.codec)
+    made.error_code = (
+        first.error_code or second.error_code or _first(first.error_code, second.error_code)
+    )
+    made.last_offset = _first(first.last_offset, second.last_offset)
     return made
+
+
+def _first(one: _T | None, other: _T | None) -> _T | None:
+    """Return the first that is known."""
+    return other if one is None else one
 
 
 def _delivery(api_key: int, facts: Facts, told: list[Part]) -> Delivery | None:
@@ -326,20 +221,20 @@ def _produce(facts: Facts, asked: Any, answered: Any) -> None:
     if asked is None:
         for place, result in results.items():
             topic, topic_id, partition = place
-            part = _new_part(topic, topic_id, partition)
+            part = new_part(topic, topic_id, partition)
             part.error_code, base_offset = result
-            part.base_offset = _offset(base_offset)
+            part.base_offset = known_offset(base_offset)
             parts.append(part)
         return
     facts.transactional_id, facts.acks, topics = asked
     for topic, topic_id, partitions in topics:
         for partition, records in partitions:
-            part = _new_part(topic, topic_id, partition)
+            part = new_part(topic, topic_id, partition)
             _count_records(part, records)
             found = results.get((topic, topic_id, partition))
             if found is not None:
                 part.error_code, base_offset = found
-                part.base_offset = _offset(base_offset)
+                part.base_offset = known_offset(base_offset)
             parts.append(part)
 
 
@@ -351,10 +246,6 @@ def _count_records(part: Part, records: RecordsSummary | None) -> None:
     part.record_bytes = records.record_bytes
     part.record_count = records.record_count
     part.codec = records.codec
-
-
-def _offset(offset: int | None) -> int | None:
-    return None if offset == _UNKNOWN_OFFSET else offset
 
 
 # -- Fetch ----------------------------------------------------------------------------------------
@@ -397,12 +288,12 @@ def _fetch(facts: Facts, asked: Any, answered: Any) -> None:
                 seen.add((topic, topic_id, partition))
                 if code:
                     facts.errors.append((topic, topic_id, partition, code))
-                part = _new_part(topic, topic_id, partition)
+                part = new_part(topic, topic_id, partition)
                 _count_records(part, records)
                 if records is not None:
                     part.base_offset = records.base_offset
                     part.last_offset = records.last_offset
-                part.high_watermark = _offset(high_watermark)
+                part.high_watermark = known_offset(high_watermark)
                 part.error_code = code
                 parts.append(part)
     if asked is None:
@@ -415,7 +306,7 @@ def _fetch(facts: Facts, asked: Any, answered: Any) -> None:
             places.append(place)
             # A fetch session's response leaves out the partitions that have nothing new.
             if place not in seen:
-                parts.append(_new_part(topic, topic_id, one[0]))
+                parts.append(new_part(topic, topic_id, one[0]))
     if session_id or epoch >= 0:
         gone = [(topic, topic_id, index) for topic, topic_id, some in forgotten for index in some]
         facts.session = SessionFacts(session_id, epoch, places, gone, answered_id, top_code)
@@ -468,7 +359,7 @@ def _list_offsets(facts: Facts, asked: Any, answered: Any) -> None:
             if old_offsets:
                 offset = old_offsets[0]  # noqa: PLW2901 - version 0 lists offsets, newest first
             facts.parts.append(
-                Part(topic, _NO_ID, partition, base_offset=_offset(offset), error_code=code)
+                Part(topic, _NO_ID, partition, base_offset=known_offset(offset), error_code=code)
             )
 
 
@@ -531,7 +422,7 @@ def _committed(facts: Facts, topics: list[tuple[str, bytes, list[Any]]]) -> None
             if code:
                 facts.errors.append((topic, topic_id, partition, code))
             facts.parts.append(
-                Part(topic, topic_id, partition, base_offset=_offset(offset), error_code=code)
+                Part(topic, topic_id, partition, base_offset=known_offset(offset), error_code=code)
             )
 
 

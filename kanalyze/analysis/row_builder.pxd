@@ -2,7 +2,7 @@
 cimport cython
 
 from kanalyze.analysis.column_buffers cimport IntBuffer, WordBuffer
-from kanalyze.analysis.extract cimport Facts, Part
+from kanalyze.analysis.facts cimport Facts, Part
 from kanalyze.analysis.sessions cimport FetchSessions, Session, SessionFacts
 from kanalyze.analysis.waits cimport LogEnds
 from kanalyze.connection.exchange cimport Exchange, Message, Peers
@@ -203,6 +203,7 @@ cdef class RowBuilder:
     cdef _forget_words(self)
 
 
+cdef object _values_once(Message message)
 cdef object _nearest(difference)
 @cython.locals(said=SessionFacts)
 cdef bint _only_ends_session(Facts facts) except *

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from array import array
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kanalyze.analysis.block import HELD_BYTES, Lists, RowBlock
 from kanalyze.analysis.column_buffers import IntBuffer, WordBuffer
-from kanalyze.analysis.extract import FETCH, PRODUCE, SHARE_FETCH, Extractors, Facts, Part
+from kanalyze.analysis.extract import FETCH, PRODUCE, SHARE_FETCH, Extractors
 from kanalyze.analysis.row import COLUMNS
 from kanalyze.analysis.sessions import MOST_LISTED, FetchSessions, Session, SessionFacts
 from kanalyze.analysis.topics import TopicNames
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
     from kanalyze.analysis.block import ColumnValues, Ints, Words
+    from kanalyze.analysis.facts import Facts, Part
     from kanalyze.connection.exchange import Exchange, Message, Peers
     from kanalyze.protocol.catalog import Catalog
 
@@ -290,8 +291,8 @@ class RowBuilder:
     def facts(self, exchange: Exchange) -> Facts:
         """Return what the bodies of an exchange say."""
         request, response = exchange.request, exchange.response
-        asked = None if request is None else request.values
-        answered = None if response is None else response.values
+        asked = None if request is None else _values_once(request)
+        answered = None if response is None else _values_once(response)
         if exchange.wire != "kafka":
             from kanalyze.analysis.kafka07 import facts_07  # a protocol long gone
 
@@ -521,14 +522,14 @@ class RowBuilder:
     ) -> bool | None:
         """Tell whether an answer was held back; None where that is not known, or never is done."""
         if api.like == FETCH:
-            if response.values is None:
+            if response.version is None:
                 return None
             return self._waited_for_data(
                 facts, peers.serial, asked_ns, response.start_ns, exchange.lost_ns
             )
         if facts.leads is None and facts.delivery is None and api.like not in MEMBER_APIS:
             return None
-        if api.like in MEMBER_APIS and request.values is not None and response.values is not None:
+        if api.like in MEMBER_APIS and request.version is not None and response.version is not None:
             code = facts.errors[0][3] if facts.errors else 0
             return waited_for_members(code, leads=facts.leads)
         if facts.delivery is None:
@@ -691,6 +692,16 @@ class RowBuilder:
         self._topic_id_codes: dict[bytes, int] = {}
         self._names_by_id: dict[bytes, str] = {}
         self._listed: dict[tuple[int, int], _Listed] = {}
+
+
+def _values_once(message: Message) -> Any:
+    """Return what was read of a message; the message itself does not hold on to it.
+
+    So what is made for one row is gone before the next, and nobody looks through it for garbage.
+    """
+    if message.taped is None or message._values is not None:
+        return message.values
+    return message.taped.values()
 
 
 def _nearest(difference: int) -> int:
