@@ -10,7 +10,7 @@ Compiled by Cython, with the types in ``extract.pxd``; uncompiled it does the sa
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kanalyze.analysis.facts import Facts, Part
 from kanalyze.analysis.interests import BodyWalk, ids_in, projection_of
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from kanalyze.protocol.catalog import Catalog
     from kanalyze.protocol.records import RecordsSummary
 
-__all__ = ["FETCH", "PRODUCE", "SHARE_FETCH", "Extractors", "Facts", "Part"]
+__all__ = ["FETCH", "PRODUCE", "SHARE_FETCH", "Extractors"]
 
 PRODUCE, FETCH, LIST_OFFSETS = 0, 1, 2
 OFFSET_FETCH, FIND_COORDINATOR = 9, 10
@@ -48,14 +48,26 @@ _NO_ID = bytes(16)
 _GROUP_KEY, _TRANSACTION_KEY = 0, 1
 
 
-class _Extractor(NamedTuple):
-    request: Projection
-    response: Projection
-    fill: Callable[[Facts, Any, Any], None]
+class _Extractor:
+    """The fields that a row needs of an API, and what finds facts in them."""
+
+    __slots__ = ("fill", "request", "response")
+
+    def __init__(
+        self,
+        request: Projection,
+        response: Projection,
+        fill: Callable[[Facts, Any, Any], None],
+    ) -> None:
+        self.request = request
+        self.response = response
+        self.fill = fill
 
 
 class Extractors:
     """The extractor of every API; those not named here are made from their definitions."""
+
+    __slots__ = ("_catalog", "_extractors")
 
     def __init__(self, catalog: Catalog) -> None:
         """Make the table; the definitions of an API are read when it is first met."""
@@ -78,7 +90,8 @@ class Extractors:
         """Return what the bodies of an exchange say; either may be None, when it was not read."""
         facts = Facts()
         if api_key is not None:
-            self._of(api_key).fill(facts, request, response)
+            extractor = self._of(api_key)
+            extractor.fill(facts, request, response)
         return facts
 
     def _of(self, api_key: int) -> _Extractor:

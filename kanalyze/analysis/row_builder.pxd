@@ -2,6 +2,7 @@
 cimport cython
 
 from kanalyze.analysis.column_buffers cimport IntBuffer, WordBuffer
+from kanalyze.analysis.extract cimport Extractors
 from kanalyze.analysis.facts cimport Facts, Part
 from kanalyze.analysis.sessions cimport FetchSessions, Session, SessionFacts
 from kanalyze.analysis.waits cimport LogEnds
@@ -43,7 +44,7 @@ cdef class _Listed:
 
 cdef class RowBuilder:
     cdef object _catalog
-    cdef object _extractors
+    cdef Extractors _extractors
     cdef object _place
     cdef readonly object names
     cdef public LogEnds log_ends

@@ -699,9 +699,7 @@ def _values_once(message: Message) -> Any:
 
     So what is made for one row is gone before the next, and nobody looks through it for garbage.
     """
-    if message.taped is None or message._values is not None:
-        return message.values
-    return message.taped.values()
+    return message.values if message.taped is None else message.taped.values()
 
 
 def _nearest(difference: int) -> int:

@@ -74,7 +74,7 @@ class Session:
         self.next_epoch = 1
         self.partitions: dict[Place, None] = dict.fromkeys(partitions)
         self.changes = 0
-        """How often partitions were added or forgotten since."""
+        """How many partitions were added or forgotten since."""
 
     def __iter__(self) -> Iterator[Place]:
         return iter(self.partitions)
@@ -86,9 +86,14 @@ class Session:
         """Add and forget partitions; return by how many there are more."""
         before = len(self.partitions)
         for place in forgotten:
-            self.partitions.pop(place, None)
-        self.partitions.update(dict.fromkeys(added))
-        self.changes += 1
+            if place in self.partitions:
+                del self.partitions[place]
+                self.changes += 1
+        # A client names those again whose place in the log has moved.
+        for place in added:
+            if place not in self.partitions:
+                self.partitions[place] = None
+                self.changes += 1
         return len(self.partitions) - before
 
 
