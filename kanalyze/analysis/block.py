@@ -13,6 +13,7 @@ Nothing here is changed once made: arrays may be shared. Lists of words may grow
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_right
 from itertools import chain, pairwise
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
@@ -168,19 +169,13 @@ class RowBlock:
     def _piece_end(self, first: int) -> int:
         """Return where the piece ends that begins with row ``first``."""
         offsets = [values.offsets for values in self.columns.values() if isinstance(values, Lists)]
-        fewest = HELD_BYTES // ROW_BYTES
-        if self.n - first <= fewest:
-            items = sum(each[self.n] - each[first] for each in offsets)
-            if (self.n - first) * ROW_BYTES + items * _ITEM_BYTES <= HELD_BYTES:
-                return self.n
-        end, held = first, 0
-        while end < self.n:
-            items = sum(each[end + 1] - each[end] for each in offsets)
-            held += ROW_BYTES + items * _ITEM_BYTES
-            if held > HELD_BYTES and end > first:
-                break
-            end += 1
-        return end
+
+        def held_up_to(end: int) -> int:
+            items = sum(each[end] - each[first] for each in offsets)
+            return (end - first) * ROW_BYTES + items * _ITEM_BYTES
+
+        ends = range(first + 1, self.n + 1)
+        return first + max(1, bisect_right(ends, HELD_BYTES, key=held_up_to))
 
     def rows(self) -> list[Row]:
         """Return the rows as objects."""

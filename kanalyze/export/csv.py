@@ -16,8 +16,6 @@ In: rows, or columns of them. Out: bytes. This module must not know where they g
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -39,6 +37,8 @@ __all__ = ["CsvWriter", "csv_text"]
 _FORMULA_SIGNS = "=+\\-@\uff1d\uff0b\uff0d\uff20"
 """As they stand between brackets of a regular expression."""
 _AT_BEGIN = re.compile(f"[{_FORMULA_SIGNS}']")
+_QUOTE = '"'
+_NEEDS_QUOTES = re.compile('[",\r\n]')
 _BEHIND_SEMICOLON = re.compile(rf"""(;[ '"\\]*)([{_FORMULA_SIGNS}])""")
 
 
@@ -50,8 +50,11 @@ class CsvWriter(FileWriter):
     ) -> None:
         super().__init__(OutputFile(destination, private=private))
         self._columns = tuple(columns)
-        self._cells = [(column.name, _cells_of(column)) for column in columns]
-        self._write_lines([tuple(column.name for column in columns)])
+        # A line of nothing at all would be none.
+        null = "" if len(self._columns) > 1 else '""'
+        self._cells = [(column.name, _cells_of(column, null)) for column in columns]
+        self._line = ",".join(["%s"] * len(self._columns)) + "\r\n"
+        self._write_lines([tuple(_cell(column.name) for column in columns)])
 
     def write(self, rows: Sequence[AnyRow]) -> None:
         """Write rows; raises OSError."""
@@ -64,9 +67,8 @@ class CsvWriter(FileWriter):
             self._write_lines(zip(*cells, strict=True))
 
     def _write_lines(self, lines: Iterable[tuple[Any, ...]]) -> None:
-        text = io.StringIO(newline="")
-        csv.writer(text).writerows(lines)
-        self.output.file.write(text.getvalue().encode("utf-8"))
+        text = "".join(map(self._line.__mod__, lines))
+        self.output.file.write(text.encode("utf-8"))
 
 
 def csv_text(text: str) -> str:
@@ -84,11 +86,16 @@ def _without_formulas(text: str) -> str:
     return _BEHIND_SEMICOLON.sub(lambda found: f"{found[1]}\\u{ord(found[2]):04x}", text)
 
 
-def _cells_of(column: Column) -> Callable[[Any], Sequence[Any]]:
-    """Return what makes the cells of a column."""
+def _cells_of(column: Column, null: str) -> Callable[[Any], Sequence[Any]]:
+    """Return what makes the cells of a column; ``null`` is that of null."""
     if column.type == "string":
-        return WordTexts(csv_text, None).of
+        return WordTexts(lambda text: _cell(csv_text(text)), null).of
     if column.type.startswith("list<"):
         texts = JsonTexts(column)
-        return lambda lists: list(map(_without_formulas, texts.of(lists)))
-    return partial(truth_texts if column.type == "bool" else number_texts, null=None)
+        return lambda lists: [_cell(_without_formulas(text)) for text in texts.of(lists)]
+    return partial(truth_texts if column.type == "bool" else number_texts, null=null)
+
+
+def _cell(text: str) -> str:
+    """Return a text in quotes where it needs them."""
+    return text if _NEEDS_QUOTES.search(text) is None else f'"{text.replace(_QUOTE, 2 * _QUOTE)}"'
