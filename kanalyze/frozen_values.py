@@ -80,7 +80,6 @@ _KINDS: Final[Mapping[str, tuple[str, ...]]] = {
     "connection.search": ("Search",),
     "connection.tracker": ("ConnectionTracker", "_Ignored", "_Kafka"),
     "connection.undecided": ("Side", "Undecided"),
-    "analysis.row": ("PartitionItem",),
     "analysis.sessions": ("FetchSessions", "Session"),
     "analysis.waits": ("LogEnds",),
 }
