@@ -38,7 +38,7 @@ STAGES = {
         *("analysis/statistics", "analysis/totals", "analysis/keyed", "analysis/series"),
         *("analysis/sketch", "analysis/measures", "analysis/grouping", "render/"),
     ),
-    "in between": ("stages", "reading", "pipeline", "workers", "frozen"),
+    "in between": ("stages", "reading", "pipeline", "workers", "frozen", "plain"),
     "spark": ("spark/",),
     "live": ("live/",),
     "other": ("",),

@@ -13,14 +13,16 @@ whole input, as Wireshark counts within a file.
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 
 from kanalyze.packet_columns import picked, picked_types
+from kanalyze.plain import fields
 
 if TYPE_CHECKING:
     from array import array
     from collections.abc import Sequence
 
+    from kanalyze.plain import State
     from kanalyze.segments import Segments
 
 __all__ = [
@@ -38,6 +40,8 @@ __all__ = [
     "TcpConnection",
     "TcpMeasures",
     "TokenBytes",
+    "end_of_two",
+    "kind_of",
 ]
 
 
@@ -142,6 +146,20 @@ class RoundTrips:
         """Rounded down; None without samples."""
         return self.total_ns // self.samples if self.samples else None
 
+    def state(self) -> State:
+        """Return what :meth:`from_state` takes."""
+        return self.samples, self.total_ns, self.least_ns, self.most_ns
+
+    @classmethod
+    def from_state(cls, state: object) -> RoundTrips:
+        """Make one from a state; raises ValueError where that is none."""
+        made = cls(*fields(state, "nnNN"))
+        if (made.least_ns is None) != (not made.samples) or (made.most_ns is None) != (
+            not made.samples
+        ):
+            raise ValueError("a least and a most of no samples")
+        return made
+
 
 class TcpMeasures:
     """What is measured of a connection for those who ask. Pairs by sender, as in the connection.
@@ -196,6 +214,42 @@ class TcpMeasures:
         there is no telling which one was acknowledged (Karn's rule; RFC 6298, section 3).
         """
 
+    def state(self) -> State:
+        """Return what :meth:`from_state` takes."""
+        one, other = self.round_trips
+        return (
+            *self.duplicate_packets,
+            *self.retransmitted_packets,
+            *self.keep_alive_packets,
+            *self.zero_window_packets,
+            *self.reset_packets,
+            *self.fin_packets,
+            *self.syn_retransmissions,
+            self.opened_by,
+            self.syn_time_ns,
+            self.syn_ack_time_ns,
+            self.handshake_ack_time_ns,
+            one.state(),
+            other.state(),
+        )
+
+    @classmethod
+    def from_state(cls, state: object) -> TcpMeasures:
+        """Make them from a state; raises ValueError where that is none."""
+        values = fields(state, "n" * 14 + "NIIItt")
+        made = cls()
+        made.duplicate_packets = list(values[0:2])
+        made.retransmitted_packets = list(values[2:4])
+        made.keep_alive_packets = list(values[4:6])
+        made.zero_window_packets = list(values[6:8])
+        made.reset_packets = list(values[8:10])
+        made.fin_packets = list(values[10:12])
+        made.syn_retransmissions = list(values[12:14])
+        made.opened_by = end_of_two(values[14])
+        made.syn_time_ns, made.syn_ack_time_ns, made.handshake_ack_time_ns = values[15:18]
+        made.round_trips = RoundTrips.from_state(values[18]), RoundTrips.from_state(values[19])
+        return made
+
     @property
     def handshake_rtt_ns(self) -> int | None:
         """From SYN to the acknowledgment of its answer: the whole way and back.
@@ -227,6 +281,13 @@ class TcpMeasures:
         return _elapsed_ns(self.syn_ack_time_ns, self.handshake_ack_time_ns)
 
 
+def end_of_two(index: int | None) -> int | None:
+    """Return the index of an end of a connection, or None; raises ValueError for any other."""
+    if index is not None and index not in (0, 1):
+        raise ValueError(f"end {index} of a connection")
+    return index
+
+
 def _elapsed_ns(begin_ns: int | None, end_ns: int | None) -> int | None:
     if begin_ns is None or end_ns is None or end_ns < begin_ns:
         return None
@@ -237,6 +298,10 @@ ConnectionEnd: TypeAlias = Literal["fin", "reset", "open", "reused", "limit", "i
 """Why nothing more is told of a connection: both ends sent a FIN; one sent a RST; the capture was
 over first; a new connection took the ports without a close of this one; too many were open; it was
 silent for so long that it counts as forgotten."""
+
+
+_ENDS = (None, *get_args(ConnectionEnd))
+_MOST_PORT = 0xFFFF
 
 
 class TcpConnection:
@@ -327,6 +392,58 @@ class TcpConnection:
         """Why it ended; None as long as updates may come."""
         self.measures = measures
         """None unless the reassembler was told to measure."""
+
+    def state(self) -> State:
+        """Return what :meth:`from_state` takes."""
+        (one_ip, one_port), (other_ip, other_port) = self.endpoints
+        return (
+            *(self.serial, one_ip, one_port, other_ip, other_port, self.connection_number),
+            *(self.opened_by, self.first_time_ns, self.last_time_ns, self.first_packet),
+            *(self.reset, self.closed_by, self.end),
+            None if self.measures is None else self.measures.state(),
+            *self.start_seen,
+            *self.first_sequence,
+            *self.packets,
+            *self.payload_bytes,
+            *self.retransmitted_bytes,
+            *self.duplicate_bytes,
+            *self.keep_alive_bytes,
+            *self.out_of_order_packets,
+            *self.lost_bytes,
+            *self.snapped_bytes,
+        )
+
+    @classmethod
+    def from_state(cls, state: object) -> TcpConnection:
+        """Make one from a state; raises ValueError where that is none."""
+        values = fields(state, "nsnsnnNiiNbNSTbb" + 18 * "n")
+        serial, one_ip, one_port, other_ip, other_port, number, opened_by = values[:7]
+        first_time_ns, last_time_ns, first_packet, reset, closed_by, end, measures = values[7:14]
+        if max(one_port, other_port) > _MOST_PORT or end not in _ENDS:
+            raise ValueError("no port, or no end of a connection")
+        made = cls(
+            serial,
+            (Endpoint(one_ip, one_port), Endpoint(other_ip, other_port)),
+            number,
+            end_of_two(opened_by),
+            first_time_ns,
+            last_time_ns,
+            first_packet,
+            list(values[14:16]),
+            None if measures is None else TcpMeasures.from_state(measures),
+        )
+        made.reset, made.closed_by, made.end = reset, end_of_two(closed_by), end
+        pairs = iter(values[16:])
+        made.first_sequence = [next(pairs), next(pairs)]
+        made.packets = [next(pairs), next(pairs)]
+        made.payload_bytes = [next(pairs), next(pairs)]
+        made.retransmitted_bytes = [next(pairs), next(pairs)]
+        made.duplicate_bytes = [next(pairs), next(pairs)]
+        made.keep_alive_bytes = [next(pairs), next(pairs)]
+        made.out_of_order_packets = [next(pairs), next(pairs)]
+        made.lost_bytes = [next(pairs), next(pairs)]
+        made.snapped_bytes = [next(pairs), next(pairs)]
+        return made
 
     @property
     def unique_bytes(self) -> list[int]:
@@ -475,6 +592,11 @@ class AnomalyKind(enum.StrEnum):
         "tls_on_plaintext_port",
         "a TLS client on a connection that the broker takes for Kafka",
     )
+
+
+def kind_of(value: str) -> AnomalyKind:
+    """Return the kind with a value; raises ValueError where there is none."""
+    return AnomalyKind(value)  # type: ignore[call-arg]
 
 
 NET_ANOMALIES = frozenset(

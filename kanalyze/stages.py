@@ -10,7 +10,8 @@ Nothing is held but what open connections need, and of that no more than :class:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from kanalyze.connection.ended import ConnectionCounts
 from kanalyze.connection.tracker import ConnectionTracker
@@ -18,6 +19,7 @@ from kanalyze.errors import UsageError
 from kanalyze.model import PacketBatch
 from kanalyze.net.reassembly import Reassembler, ReassemblyLimits
 from kanalyze.net.share import EVERYTHING, Share
+from kanalyze.plain import fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from kanalyze.model import Anomaly, StreamUpdate, TcpConnection, TokenBytes
     from kanalyze.net.headers import SegmentColumns
     from kanalyze.net.notes import NetCounters
+    from kanalyze.plain import State
     from kanalyze.protocol.catalog import Catalog
 
 __all__ = [
@@ -103,6 +106,10 @@ class Captures(Protocol):
         ...
 
 
+Parts: TypeAlias = "tuple[Reassembler, ConnectionTracker]"
+"""What :class:`Stages` are made of."""
+
+
 class Step:
     """What a batch of packets brought."""
 
@@ -151,13 +158,15 @@ class Stages:
             idle_ns: silence after which a connection is given up; None for never.
         """
         bounds = MemoryBounds.of(DEFAULT_MEMORY_BYTES) if memory is None else memory
-        self._reassembler = Reassembler(
+        self._new_reassembler = partial(
+            Reassembler,
             ReassemblyLimits.of_memory(bounds.reassembly_bytes, idle_ns),
             measure=connections,
             every_anomaly=every_anomaly,
             share=share,
         )
-        self._tracker = ConnectionTracker(
+        self._new_tracker = partial(
+            ConnectionTracker,
             reader,
             catalog,
             is_broker=is_broker,
@@ -166,6 +175,29 @@ class Stages:
             most_undecided_bytes=bounds.undecided_bytes,
             most_kafka_bytes=bounds.kafka_bytes,
         )
+        self._reassembler = self._new_reassembler()
+        self._tracker = self._new_tracker()
+
+    @property
+    def settings(self) -> State:
+        """What has to be the same in those that take up the state of these."""
+        return self._reassembler.settings, self._tracker.settings
+
+    def state(self) -> State:
+        """Return what :meth:`parts_from_state` takes, between two batches: of open connections."""
+        return self._reassembler.state(), self._tracker.state()
+
+    def parts_from_state(self, state: object) -> Parts:
+        """Return parts like these, which go on from a state; raises ValueError where it is none."""
+        net, connections = fields(state, "tt")
+        reassembler, tracker = self._new_reassembler(), self._new_tracker()
+        reassembler.take_up(net)
+        tracker.take_up(connections, {tcp.serial: tcp for tcp in reassembler.open_tcp()})
+        return reassembler, tracker
+
+    def take_up(self, parts: Parts) -> None:
+        """Go on with other parts, before the first batch."""
+        self._reassembler, self._tracker = parts
 
     @property
     def net(self) -> NetCounters:

@@ -13,7 +13,7 @@ import pytest
 from kanalyze import frozen
 from kanalyze.errors import KanalyzeError
 from kanalyze.frozen import StateError, thaw
-from kanalyze.frozen_values import to_bytes
+from kanalyze.plain import to_bytes
 from tests.support import kafka as k
 from tests.support import kafka07 as old
 from tests.support.captures import NAMES, path
@@ -332,8 +332,8 @@ def test_a_size_that_is_not_true_takes_no_memory() -> None:
 
 
 def test_values_that_are_no_state_are_refused() -> None:
-    for value in (3, (), (1, 2, 3, 4, 5), "state"):
-        assert_refused(frozen._sealed(to_bytes(value, {})), "damaged")
+    for value in (3, (), (1, 2, 3, 4, 5), "state", ((), None, None), ((), (), ())):
+        assert_refused(frozen._sealed(to_bytes(value)), "damaged|other settings")
 
 
 def mutated(data: bytes, dice: Random) -> Iterator[bytes]:
@@ -344,7 +344,7 @@ def mutated(data: bytes, dice: Random) -> Iterator[bytes]:
         yield bytes(changed)
 
 
-def test_a_changed_pickle_raises_nothing_else(state: bytes) -> None:
+def test_changed_bytes_raise_nothing_else(state: bytes) -> None:
     plain = frozen._opened(state)
     for data in mutated(plain, Random(3)):
         going = new_run()

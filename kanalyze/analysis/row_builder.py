@@ -23,14 +23,16 @@ from kanalyze.analysis.row import COLUMNS
 from kanalyze.analysis.sessions import MOST_LISTED, FetchSessions, Session, SessionFacts
 from kanalyze.analysis.topics import TopicNames
 from kanalyze.analysis.waits import MEMBER_APIS, LogEnds, waited_for_members
+from kanalyze.plain import fields
 from kanalyze.protocol.error_codes import error_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Collection, Hashable
 
     from kanalyze.analysis.block import ColumnValues, Ints, Words
     from kanalyze.analysis.facts import Facts, Part
     from kanalyze.connection.exchange import Exchange, Message, Peers
+    from kanalyze.plain import State
     from kanalyze.protocol.catalog import Catalog
 
 __all__ = ["RowBuilder"]
@@ -145,6 +147,23 @@ class RowBuilder:
         self._make_columns()
         self._known_names = 0
         self._forget_words()
+
+    def state(self, connections: Collection[int]) -> State:
+        """Return what :meth:`take_up` takes: what is known of some connections, by serial.
+
+        Names of topics are whoever's who made the builder.
+        """
+        return self.log_ends.state(connections), self._sessions.state(connections)
+
+    @staticmethod
+    def known_from_state(state: object) -> tuple[LogEnds, FetchSessions]:
+        """Return what is known, of a state; raises ValueError where that is none."""
+        log_ends, sessions = fields(state, "tt")
+        return LogEnds.from_state(log_ends), FetchSessions.from_state(sessions)
+
+    def take_up(self, known: tuple[LogEnds, FetchSessions]) -> None:
+        """Go on with what is known, before the first row."""
+        self.log_ends, self._sessions = known
 
     def _make_columns(self) -> None:
         """Make a buffer for each column and each field of lists, and call the hot ones by name."""

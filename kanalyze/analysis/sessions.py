@@ -16,8 +16,12 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, TypeAlias
 
+from kanalyze.plain import fields, items
+
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator
+    from collections.abc import Collection, Hashable, Iterator
+
+    from kanalyze.plain import State
 
 __all__ = ["MOST_LISTED", "FetchSessions", "Place", "Session", "SessionFacts"]
 
@@ -76,6 +80,18 @@ class Session:
         self.changes = 0
         """How many partitions were added or forgotten since."""
 
+    def state(self) -> State:
+        """Return what :meth:`from_state` takes."""
+        return self.next_epoch, self.changes, tuple(self.partitions)
+
+    @classmethod
+    def from_state(cls, state: object) -> Session:
+        """Make one from a state; raises ValueError where that is none."""
+        next_epoch, changes, partitions = fields(state, "nnt")
+        made = cls([fields(place, "Syi") for place in items(partitions, "t")])
+        made.next_epoch, made.changes = next_epoch, changes
+        return made
+
     def __iter__(self) -> Iterator[Place]:
         return iter(self.partitions)
 
@@ -105,6 +121,7 @@ class FetchSessions:
     """
 
     __slots__ = ("_most_partitions", "_most_sessions", "_partitions", "_sessions")
+    _LEFT_OUT = ("_most_partitions", "_most_sessions", "_partitions")
 
     def __init__(
         self, *, most_sessions: int = _MOST_SESSIONS, most_partitions: int = _MOST_PARTITIONS
@@ -113,6 +130,26 @@ class FetchSessions:
         self._most_sessions = most_sessions
         self._most_partitions = most_partitions
         self._partitions = 0
+
+    def state(self, connections: Collection[int]) -> State:
+        """Return what :meth:`from_state` takes: the sessions of some connections."""
+        found: list[State] = []
+        for (connection, session_id), session in self._sessions.items():
+            if connection in connections:
+                found.append((connection, session_id, session.state()))
+        return tuple(found)
+
+    @classmethod
+    def from_state(cls, state: object) -> FetchSessions:
+        """Make them from a state; raises ValueError where that is none."""
+        made = cls()
+        for each in items(state, "t"):
+            connection, session_id, known = fields(each, "nit")
+            session = made._sessions[connection, session_id] = Session.from_state(known)
+            made._partitions += len(session.partitions)
+        if made._partitions > made._most_partitions or len(made) > made._most_sessions:
+            raise ValueError("more of sessions than are kept")
+        return made
 
     def __len__(self) -> int:
         return len(self._sessions)

@@ -46,10 +46,14 @@ Compiled by Cython, with the types in ``waits.pxd``; uncompiled it does the same
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from kanalyze.plain import fields, items
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Collection, Hashable
+
+    from kanalyze.plain import State
 
 __all__ = [
     "HELD_BACK_APIS",
@@ -133,6 +137,39 @@ class LogEnds:
         self._ends: dict[Hashable, list[tuple[int, int]]] = {}
         self._fetches: dict[Hashable, tuple[int, int]] = {}
         """By connection: until when an answer was held back, and when the last one came."""
+
+    def state(self, connections: Collection[int]) -> State:
+        """Return what :meth:`from_state` takes.
+
+        It is what some connections told, by their serials: nobody will ask for the others. A
+        partition is a connection, a topic, its id, and a number.
+        """
+        ends: dict[Any, Any] = self._ends
+        emptied: dict[Any, Any] = self._emptied
+        return (
+            tuple([(log, tuple(told)) for log, told in ends.items() if log[0] in connections]),
+            tuple([item for item in self._fetches.items() if item[0] in connections]),
+            tuple([item for item in emptied.items() if item[0][0] in connections]),
+        )
+
+    @classmethod
+    def from_state(cls, state: object) -> LogEnds:
+        """Make them from a state; raises ValueError where that is none."""
+        ends, fetches, emptied = fields(state, "ttt")
+        made = cls()
+        for each in items(ends, "t"):
+            log, told = fields(each, "tt")
+            known = [fields(end, "ii") for end in items(told, "t")]
+            if len(known) > _KEPT:
+                raise ValueError("more ends of a log than are kept")
+            made._ends[fields(log, "nSYi")] = known
+        for each in items(fetches, "t"):
+            connection, fetch = fields(each, "nt")
+            made._fetches[connection] = fields(fetch, "ii")
+        for each in items(emptied, "t"):
+            stream, emptied_ns = fields(each, "ti")
+            made._emptied[fields(stream, "nI")] = emptied_ns
+        return made
 
     def learn(self, partition: Hashable, high_watermark: int, time_ns: int) -> None:
         """Take in that at ``time_ns`` a partition's log ended at ``high_watermark``."""

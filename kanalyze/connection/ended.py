@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from kanalyze.plain import fields, items
+
 if TYPE_CHECKING:
     from kanalyze.model import TcpConnection
+    from kanalyze.plain import State
 
 __all__ = ["ConnectionCounts", "EndedConnection", "UnknownTotal"]
 
@@ -34,6 +37,31 @@ class ConnectionCounts:
         self.by_protocol: dict[str, int] = {}
         """Connections that are not Kafka, by protocol (one of ``guess.PROTOCOLS``); their sum is
         ``tls`` and ``other`` together. A protocol with none is not there."""
+
+    def state(self) -> State:
+        """Return what :meth:`from_state` takes."""
+        return (
+            *(self.kafka, self.tls, self.other, self.kafka_bytes),
+            *(self.decoded_bytes, self.undecoded_bytes, self.skipped_bytes),
+            tuple(self.kafka_ports.items()),
+            tuple([(port, total.state()) for port, total in self.unknown_ports.items()]),
+            tuple(self.by_protocol.items()),
+        )
+
+    @classmethod
+    def from_state(cls, state: object) -> ConnectionCounts:
+        """Make them from a state; raises ValueError where that is none."""
+        values = fields(state, "nnnnnnnttt")
+        made = cls()
+        made.kafka, made.tls, made.other, made.kafka_bytes = values[:4]
+        made.decoded_bytes, made.undecoded_bytes, made.skipped_bytes = values[4:7]
+        ports, unknown, protocols = values[7:]
+        made.kafka_ports = dict(fields(each, "nn") for each in items(ports, "t"))
+        for each in items(unknown, "t"):
+            port, total = fields(each, "nt")
+            made.unknown_ports[port] = UnknownTotal.from_state(total)
+        made.by_protocol = dict(fields(each, "sn") for each in items(protocols, "t"))
+        return made
 
     def count(self, protocol: str) -> None:
         """Count a connection that is not Kafka."""
@@ -66,6 +94,17 @@ class UnknownTotal:
         self.packets = 0
         self.bytes = 0
         """Payload, every byte of a stream once."""
+
+    def state(self) -> State:
+        """Return what :meth:`from_state` takes."""
+        return self.connections, self.packets, self.bytes
+
+    @classmethod
+    def from_state(cls, state: object) -> UnknownTotal:
+        """Make one from a state; raises ValueError where that is none."""
+        made = cls()
+        made.add(*fields(state, "nnn"))
+        return made
 
     def add(self, connections: int, packets: int, size: int) -> None:
         """Add some."""

@@ -23,6 +23,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, NamedTuple
 
+from kanalyze.plain import fields
 from kanalyze.protocol.framing import LARGEST_FRAME_BYTES
 from kanalyze.protocol.records import BATCH_HEADER_BYTES, batch_head_bytes
 from kanalyze.protocol.wire import WireError
@@ -71,6 +72,14 @@ class RequestHead(NamedTuple):
     def end(self) -> int:
         """Bytes of the whole frame."""
         return self.size + 4
+
+    @classmethod
+    def from_state(cls, state: object) -> RequestHead:
+        """Make one of its plain values; raises ValueError where they are none."""
+        made = cls(*fields(state, "niiys"))
+        if made.size > LARGEST_FRAME_BYTES or len(made.correlation_id) != len(_NO_ID):
+            raise ValueError("no head of a request")
+        return made
 
 
 def read_head(reader: MessageReader, view: memoryview) -> RequestHead | None:

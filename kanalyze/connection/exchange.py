@@ -8,14 +8,38 @@ Compiled by Cython, with the types in ``exchange.pxd``; uncompiled it is the sam
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from kanalyze.model import kind_of
+from kanalyze.plain import fields, items
 
 if TYPE_CHECKING:
     from kanalyze.model import AnomalyKind, Endpoint, TcpConnection
+    from kanalyze.plain import State
     from kanalyze.protocol.codec.values import Taped
     from kanalyze.protocol.frame import Frame
 
-__all__ = ["Exchange", "Message", "Peers", "exchange_of", "message_of"]
+__all__ = ["Bodies", "Exchange", "Message", "Peers", "exchange_of", "message_of"]
+
+
+class Bodies(Protocol):
+    """Knows what was read of bodies as plain values."""
+
+    def body_state(
+        self, message: Message, api_key: int | None, kind: Literal["request", "response"]
+    ) -> State | None:
+        """Return what was read of a message of an API; None where nothing was."""
+        ...
+
+    def take_up_body(
+        self,
+        message: Message,
+        state: object,
+        api_key: int | None,
+        kind: Literal["request", "response"],
+    ) -> None:
+        """Give it to a message that has it no more; raises ValueError where it is none."""
+        ...
 
 
 class Peers:
@@ -25,6 +49,7 @@ class Peers:
     """
 
     __slots__ = ("broker", "client", "principal", "software_name", "software_version", "tcp")
+    _LEFT_OUT = ("broker", "client", "tcp")
 
     def __init__(
         self,
@@ -43,6 +68,19 @@ class Peers:
         self.software_version = software_version
         self.principal = principal
         """The user of SASL/PLAIN or SCRAM; never a secret."""
+
+    def state(self) -> State:
+        """Return what :meth:`saying` takes."""
+        return self.software_name, self.software_version, self.principal
+
+    def saying(self, state: object) -> Peers:
+        """Return the same ends, as they had said something; raises ValueError where that is none.
+
+        Itself, where they said no more since.
+        """
+        if state == self.state():
+            return self
+        return Peers(self.tcp, self.client, self.broker, *fields(state, "SSS"))
 
     def with_software(self, name: str, version: str) -> Peers:
         """Return the same with what the client calls itself."""
@@ -78,6 +116,7 @@ class Message:
         "taped",
         "version",
     )
+    _LEFT_OUT = ("_values", "taped")
 
     def __init__(self, frame: Frame) -> None:
         self._of_frame(frame)
@@ -98,11 +137,11 @@ class Message:
         cls,
         start_ns: int,
         start_packet: int,
-        end_ns: int,
-        end_packet: int,
+        end_ns: int | None,
+        end_packet: int | None,
         length: int,
         values: Any,
-        version: int,
+        version: int | None,
     ) -> Message:
         """Make one of a message that was read already."""
         made = cls.__new__(cls)
@@ -128,6 +167,21 @@ class Message:
         """Return the attributes, with the values and without the tape."""
         names = ("start_ns", "start_packet", "end_ns", "end_packet", "length", "version", "data")
         return None, {name: getattr(self, name) for name in names} | {"values": self.values}
+
+    def state(self) -> State:
+        """Return what :meth:`from_state` takes; what was read of the body is :class:`Bodies`'."""
+        return (
+            *(self.start_ns, self.start_packet, self.end_ns, self.end_packet, self.length),
+            *(self.version, self.data),
+        )
+
+    @classmethod
+    def from_state(cls, state: object) -> Message:
+        """Make one from a state; raises ValueError where that is none."""
+        start_ns, start_packet, end_ns, end_packet, length, version, data = fields(state, "inINnNY")
+        made = cls.read(start_ns, start_packet, end_ns, end_packet, length, None, version)
+        made.data = data
+        return made
 
 
 class Exchange:
@@ -203,6 +257,56 @@ class Exchange:
         """The packet by which it was known that nothing more comes, where that ended it; None where
         its own last packet did."""
         self.wire = "kafka"
+
+    def state(self, bodies: Bodies) -> State:
+        """Return what :meth:`from_state` takes."""
+        request, response, api_key = self.request, self.response, self.api_key
+        return (
+            *(self.wire, api_key, self.api_version, self.correlation_id, self.client_id),
+            *(self.one_way, self.malformed, self.lost_ns, self.settled_packet),
+            tuple([kind.value for kind in self.anomalies]),
+            self.peers.state(),
+            None if request is None else request.state(),
+            None if request is None else bodies.body_state(request, api_key, "request"),
+            None if response is None else response.state(),
+            None if response is None else bodies.body_state(response, api_key, "response"),
+        )
+
+    @classmethod
+    def from_state(cls, state: object, peers: Peers, bodies: Bodies) -> Exchange:
+        """Make one from a state, of a connection whose ends ``peers`` has.
+
+        Raises ValueError where that is none.
+        """
+        values = fields(state, "sIIISbbINttTTTT")
+        wire, api_key, api_version, correlation_id, client_id = values[:5]
+        anomalies, said, request, asked, response, answered = values[9:]
+        if wire not in _WIRES or not (_is_int16(api_key) and _is_int16(api_version)):
+            raise ValueError("no API")
+        if not _is_int32(correlation_id):
+            raise ValueError("a correlation id of more than 32 bits")
+        known = peers.saying(said)
+        made = cls(known, None, None, api_key, api_version, correlation_id, client_id, wire=wire)
+        made.one_way, made.malformed, made.lost_ns, made.settled_packet = values[5:9]
+        made.anomalies = [kind_of(kind) for kind in items(anomalies, "s")]
+        if request is not None:
+            made.request = Message.from_state(request)
+            bodies.take_up_body(made.request, asked, api_key, "request")
+        if response is not None:
+            made.response = Message.from_state(response)
+            bodies.take_up_body(made.response, answered, api_key, "response")
+        return made
+
+
+_WIRES = ("kafka", "kafka-0.7")
+
+
+def _is_int16(number: int | None) -> bool:
+    return number is None or -(1 << 15) <= number < 1 << 15
+
+
+def _is_int32(number: int | None) -> bool:
+    return number is None or -(1 << 31) <= number < 1 << 31
 
 
 def message_of(frame: Frame) -> Message:

@@ -12,10 +12,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kanalyze.model import Anomaly, AnomalyKind, TokenBytes
+from kanalyze.plain import fields, items
 
 if TYPE_CHECKING:
     from kanalyze.connection.exchange import Exchange
     from kanalyze.model import TcpConnection
+    from kanalyze.plain import State
     from kanalyze.protocol.frame import Frame
     from kanalyze.protocol.framing import FrameCutter
 
@@ -41,6 +43,7 @@ class Findings:
         "undecoded_bytes",
         "unread",
     )
+    _LEFT_OUT = ("_anomalies", "_tcp", "_tokens")
 
     def __init__(self, tcp: TcpConnection) -> None:
         self.decoded_bytes = 0
@@ -53,6 +56,18 @@ class Findings:
         frame there is read."""
         self._begun = [-1, -1]
         """By direction: the frame without an end that was hidden last, by its place."""
+
+    def state(self) -> State:
+        """Return what :meth:`take_up` takes, once anomalies and tokens were taken."""
+        unread = tuple(self.unread[0]), tuple(self.unread[1])
+        return self.decoded_bytes, self.undecoded_bytes, *unread, *self._begun
+
+    def take_up(self, state: object) -> None:
+        """Go on from a state; raises ValueError where that is none."""
+        decoded, undecoded, one, other, *begun = fields(state, "nnttii")
+        self.decoded_bytes, self.undecoded_bytes = decoded, undecoded
+        self.unread = list(items(one, "n")), list(items(other, "n"))
+        self._begun = begun
 
     def take(self) -> list[Anomaly]:
         """Return the anomalies since the last call."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from kanalyze.connection.evidence import RequestHead, names_client, read_head
 from kanalyze.connection.first07 import verdict_07
 from kanalyze.connection.locate import after_tokens
+from kanalyze.plain import fields, items
 from kanalyze.protocol.framing import LARGEST_FRAME_BYTES
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from kanalyze.connection.locate import RequestLocator
     from kanalyze.connection.locate07 import Verdict
     from kanalyze.connection.reader import MessageReader
+    from kanalyze.plain import State
     from kanalyze.protocol.catalog import Catalog
 
 __all__ = ["FirstBytes", "FirstBytesReader"]
@@ -37,6 +39,7 @@ _LONGEST_CLIENT_ID_BYTES = 1024
 _FEW_BYTES = 64
 _MOST_FRAMES = 17
 _NEVER = 1 << 62
+_VERDICTS = {"yes", "perhaps", "no"}
 
 
 class FirstBytes:
@@ -57,6 +60,22 @@ class FirstBytes:
         self.tokens: Verdict = "perhaps"
         self.heads: list[RequestHead] = []
         self._next_end = 1
+
+    def state(self) -> State:
+        """Return what :meth:`from_state` takes."""
+        heads = tuple([tuple(head) for head in self.heads])
+        return self.new, self.old, self.tokens, self._next_end, heads
+
+    @classmethod
+    def from_state(cls, state: object) -> FirstBytes:
+        """Make one from a state; raises ValueError where that is none."""
+        new, old, tokens, next_end, heads = fields(state, "sssnt")
+        if not {new, old, tokens} <= _VERDICTS:
+            raise ValueError("no verdict")
+        made = cls()
+        made.new, made.old, made.tokens, made._next_end = new, old, tokens, next_end
+        made.heads = [RequestHead.from_state(head) for head in items(heads, "t")]
+        return made
 
     @property
     def is_hopeless(self) -> bool:

@@ -14,10 +14,12 @@ from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING
 
 from kanalyze.model import Chunk, Gap
+from kanalyze.plain import fields, items
 from kanalyze.segments import Segments
 
 if TYPE_CHECKING:
     from kanalyze.model import StreamItem
+    from kanalyze.plain import State
 
 __all__ = ["HEAD_BYTES", "MOST_HELD_BYTES", "HeldStream"]
 
@@ -68,6 +70,7 @@ class HeldStream:
         "head",
         "payload_bytes",
     )
+    _LEFT_OUT = ("_start",)
 
     def __init__(self) -> None:
         self.payload_bytes = 0
@@ -83,6 +86,48 @@ class HeldStream:
         self._stream_offset = 0
         self._start, self._length, self._captured = array("q"), array("q"), array("q")
         self._time_ns, self._packet = array("q"), array("q")
+
+    def state(self) -> State:
+        """Return what :meth:`from_state` takes."""
+        return (
+            *(self.payload_bytes, self.head, self.begins_with_gap, self.end_offset),
+            *(tuple(self.ends), self.first_run_end, self._whole, self._broken, bytes(self._data)),
+            *(self._begin, self._stream_offset, tuple(self._length), tuple(self._captured)),
+            *(tuple(self._time_ns), tuple(self._packet)),
+        )
+
+    @classmethod
+    def from_state(cls, state: object) -> HeldStream:
+        """Make one from a state; raises ValueError where that is none."""
+        values = fields(state, "nybntnbbynntttt")
+        made = cls()
+        made.payload_bytes, made.head, made.begins_with_gap, made.end_offset = values[:4]
+        made.ends, made.first_run_end = array("q", items(values[4], "n")), values[5]
+        made._whole, made._broken, data, made._begin, made._stream_offset = values[6:11]
+        lengths, captured, times, packets = values[11:]
+        made._length, made._captured = array("q", items(lengths, "n")), array("q", captured)
+        made._time_ns, made._packet = array("q", times), array("q", items(packets, "n"))
+        made._take_up(data)
+        return made
+
+    def _take_up(self, data: bytes) -> None:
+        """Have bytes for the columns again; raises ValueError where they do not fit."""
+        at = self._begin
+        for length, captured in zip(self._length, self._captured, strict=True):
+            if not _GAP <= captured <= length:
+                raise ValueError("more bytes than a segment had")
+            self._start.append(at)
+            at += max(0, captured)
+        if at - self._begin != len(data) or not len(self._time_ns) == len(self._packet) == len(
+            self._start
+        ):
+            raise ValueError("columns that are not of one length")
+        ends = self.ends.tolist()
+        if ends != sorted(ends) or (ends and (ends[0] < self._begin or ends[-1] > at)):
+            raise ValueError("a run that ends where nothing is")
+        if len(self.head) > HEAD_BYTES:
+            raise ValueError("a head of too many bytes")
+        self._data += data
 
     @property
     def begin(self) -> int:

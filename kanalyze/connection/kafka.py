@@ -15,7 +15,7 @@ import struct
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeAlias
 
-from kanalyze.connection.exchange import Exchange, Message
+from kanalyze.connection.exchange import Exchange, Message, Peers
 from kanalyze.connection.findings import PENDING_BYTES, Findings
 from kanalyze.connection.locate import ResponseLocator, is_sane
 from kanalyze.connection.one_way import OneWayRequests
@@ -28,8 +28,10 @@ from kanalyze.connection.reader import (
     Body,
 )
 from kanalyze.connection.sasl import RawLogin, principal_of
-from kanalyze.model import AnomalyKind
+from kanalyze.model import AnomalyKind, end_of_two
+from kanalyze.plain import fields, items
 from kanalyze.protocol.codec.values import Tape
+from kanalyze.protocol.frame import Frame
 from kanalyze.protocol.framing import FrameCutter
 from kanalyze.protocol.wire import WireError
 
@@ -44,11 +46,10 @@ if not cython.compiled:
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kanalyze.connection.exchange import Peers
     from kanalyze.connection.locate import RequestLocator
     from kanalyze.connection.reader import MessageReader
-    from kanalyze.model import Anomaly, StreamItem, TokenBytes
-    from kanalyze.protocol.frame import Frame
+    from kanalyze.model import Anomaly, StreamItem, TcpConnection, TokenBytes
+    from kanalyze.plain import State
     from kanalyze.protocol.headers import RequestHeader
 
 __all__ = ["PATIENCE_BYTES", "KafkaConnection", "Keep"]
@@ -108,6 +109,7 @@ class KafkaConnection:
         "_unread",
         "peers",
     )
+    _LEFT_OUT = ("_begun", "_early_bytes", "_keep", "_locate", "_reader", "_unread")
 
     def __init__(
         self,
@@ -173,6 +175,53 @@ class KafkaConnection:
                 self._findings.hide_unread(side, 0)
         is_whole = from_start and all(in_sync)
         self._lost_ns = None if is_whole else peers.tcp.first_time_ns
+
+    def state(self) -> State:
+        """Return what :meth:`from_state` takes, between two batches."""
+        login, reader = self._login, self._reader
+        return (
+            *(self._client_side, self.peers.state(), self._mechanism, self._lost_ns),
+            *(self._requests.state(), self._responses.state(), self._locate_response.state()),
+            *(self._pairing.state(reader), self._one_way.state(reader), self._findings.state()),
+            tuple([(frame.state(), correlation_id) for frame, correlation_id in self._early]),
+            *(tuple(self._losses[0]), tuple(self._losses[1])),
+            None if login is None else login.state(),
+            tuple([exchange.state(reader) for exchange in self._done]),
+        )
+
+    @classmethod
+    def from_state(
+        cls,
+        state: object,
+        tcp: TcpConnection,
+        reader: MessageReader,
+        locate: RequestLocator,
+        keep: Keep | None,
+    ) -> KafkaConnection:
+        """Make one from a state; raises ValueError where that is none."""
+        values = fields(state, "ntSItttttttttTt")
+        client_side, said, mechanism, lost_ns = values[:4]
+        end_of_two(client_side)
+        peers = Peers(tcp, tcp.endpoints[client_side], tcp.endpoints[1 - client_side]).saying(said)
+        made = cls(
+            *(peers, client_side, reader, locate), in_sync=(True, True), from_start=True, keep=keep
+        )
+        made._mechanism, made._lost_ns = mechanism, lost_ns
+        made._requests.take_up(values[4])
+        made._responses.take_up(values[5])
+        made._locate_response.take_up(values[6])
+        made._pairing.take_up(values[7], peers, reader)
+        made._one_way.take_up(values[8], peers, reader)
+        made._findings.take_up(values[9])
+        early, one, other, login, done = values[10:]
+        for each in items(early, "t"):
+            frame, correlation_id = fields(each, "ti")
+            made._early.append((Frame.from_state(frame), correlation_id))
+        made._early_bytes = sum([frame.held_bytes for frame, _ in made._early])
+        made._losses = _losses_from_state(one), _losses_from_state(other)
+        made._login = None if login is None else RawLogin.from_state(login)
+        made._done = [Exchange.from_state(each, peers, reader) for each in items(done, "t")]
+        return made
 
     @property
     def decoded_bytes(self) -> int:
@@ -802,6 +851,14 @@ class KafkaConnection:
         exchange.malformed = True
         exchange.anomalies.append(AnomalyKind.INCOMPLETE_FRAME)
         self._end(exchange)
+
+
+def _losses_from_state(state: object) -> list[tuple[int, int]]:
+    losses = []
+    for each in items(state, "t"):
+        stream_offset, time_ns = fields(each, "ni")
+        losses.append((stream_offset, time_ns))
+    return losses
 
 
 def _joined(frame: Frame) -> memoryview | None:

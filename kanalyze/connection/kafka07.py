@@ -12,12 +12,13 @@ positions in bytes: the FETCH that follows an answer asks from where that answer
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from kanalyze.connection.exchange import Exchange, Message
+from kanalyze.connection.exchange import Exchange, Message, Peers
 from kanalyze.connection.findings import PENDING_BYTES, Findings
 from kanalyze.connection.locate07 import Request07Locator, Response07Locator
-from kanalyze.model import Anomaly, AnomalyKind
+from kanalyze.model import Anomaly, AnomalyKind, end_of_two
+from kanalyze.plain import fields, items
 from kanalyze.protocol.failures import NOT_ALL_THERE
 from kanalyze.protocol.framing import FrameCutter
 from kanalyze.protocol.kafka07 import (
@@ -26,14 +27,18 @@ from kanalyze.protocol.kafka07 import (
     RequestType,
     parse_request,
     parse_response,
+    request_from_state,
+    request_state,
+    response_from_state,
+    response_state,
 )
 from kanalyze.protocol.messages07 import COUNTING_LIMITS
 from kanalyze.protocol.wire import WireError
 
 if TYPE_CHECKING:
-    from kanalyze.connection.exchange import Peers
     from kanalyze.connection.kafka import Keep
-    from kanalyze.model import StreamItem
+    from kanalyze.model import StreamItem, TcpConnection
+    from kanalyze.plain import State
     from kanalyze.protocol.frame import Frame
     from kanalyze.protocol.kafka07 import Response07
 
@@ -58,9 +63,64 @@ class _Guess(NamedTuple):
     next_offset: int
     """Where the request after it begins to read, if it is the answer."""
 
+    def state(self) -> State:
+        """Return what :meth:`from_state` takes."""
+        return (
+            *(self.exchange.state(_BODIES), request_state(self.request)),
+            *(self.response.state(_BODIES), response_state(self.values), self.next_offset),
+        )
+
+    @classmethod
+    def from_state(cls, state: object, peers: Peers) -> _Guess:
+        """Make one from a state; raises ValueError where that is none."""
+        exchange, request, response, values, next_offset = fields(state, "ttttn")
+        made = cls(
+            Exchange.from_state(exchange, peers, _BODIES),
+            request_from_state(request),
+            Exchange.from_state(response, peers, _BODIES),
+            response_from_state(values),
+            next_offset,
+        )
+        if not made.request.parts:
+            raise ValueError("a guess about nothing")
+        return made
+
+
+class _Bodies:
+    """What was read of bodies, as :class:`~kanalyze.connection.exchange.Bodies`."""
+
+    @staticmethod
+    def body_state(
+        message: Message,
+        api_key: int | None,  # noqa: ARG004 - bodies of Kafka 0.7 say of themselves what they are
+        kind: Literal["request", "response"],
+    ) -> State | None:
+        """Return what was read; None where nothing was."""
+        values = message.values
+        if values is None:
+            return None
+        return request_state(values) if kind == "request" else response_state(values)
+
+    @staticmethod
+    def take_up_body(
+        message: Message,
+        state: object,
+        api_key: int | None,  # noqa: ARG004 - as above
+        kind: Literal["request", "response"],
+    ) -> None:
+        """Give it to a message again."""
+        if state is not None:
+            read = request_from_state if kind == "request" else response_from_state
+            message.values = read(state)
+
+
+_BODIES = _Bodies()
+
 
 class Kafka07Connection:
     """Reads and pairs what goes over one connection; counters as those of ``KafkaConnection``."""
+
+    _LEFT_OUT = ("_keep",)
 
     def __init__(
         self,
@@ -99,6 +159,40 @@ class Kafka07Connection:
         self._guess: _Guess | None = None
         self._done: list[Exchange] = []
         self._findings = Findings(peers.tcp)
+
+    def state(self) -> State:
+        """Return what :meth:`from_state` takes, between two batches."""
+        return (
+            *(self._client_side, self.peers.state(), self._certain),
+            *(self._requests.state(), self._responses.state(), self._findings.state()),
+            tuple(
+                [
+                    (exchange.state(_BODIES), None if request is None else request_state(request))
+                    for exchange, request in self._pending
+                ]
+            ),
+            None if self._guess is None else self._guess.state(),
+            tuple([exchange.state(_BODIES) for exchange in self._done]),
+        )
+
+    @classmethod
+    def from_state(cls, state: object, tcp: TcpConnection, keep: Keep | None) -> Kafka07Connection:
+        """Make one from a state; raises ValueError where that is none."""
+        values = fields(state, "ntbttttTt")
+        client_side, said, certain, requests, responses, findings, pending, guess, done = values
+        end_of_two(client_side)
+        peers = Peers(tcp, tcp.endpoints[client_side], tcp.endpoints[1 - client_side]).saying(said)
+        made = cls(peers, client_side, in_sync=(True, True), from_start=certain, keep=keep)
+        made._requests.take_up(requests)
+        made._responses.take_up(responses)
+        made._findings.take_up(findings)
+        for each in items(pending, "t"):
+            exchange, request = fields(each, "tT")
+            known = None if request is None else request_from_state(request)
+            made._pending.append((Exchange.from_state(exchange, peers, _BODIES), known))
+        made._guess = None if guess is None else _Guess.from_state(guess, peers)
+        made._done = [Exchange.from_state(each, peers, _BODIES) for each in items(done, "t")]
+        return made
 
     @property
     def decoded_bytes(self) -> int:

@@ -19,6 +19,7 @@ import numpy as np
 
 from kanalyze.connection.evidence import is_likely
 from kanalyze.connection.sasl import looks_like_gssapi
+from kanalyze.plain import fields
 from kanalyze.protocol.framing import LARGEST_FRAME_BYTES, Locate
 from kanalyze.protocol.wire import WireError
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kanalyze.connection.reader import MessageReader
+    from kanalyze.plain import State
     from kanalyze.protocol.catalog import Catalog
     from kanalyze.protocol.frame import Frame
     from kanalyze.protocol.headers import RequestHeader
@@ -210,6 +212,8 @@ class RequestLocator(Locate):
 class ResponseLocator(Locate):
     """Finds responses to the requests that wait for one; a ``framing.Locate``."""
 
+    _LEFT_OUT = ("_patience", "_reader", "_waiting")
+
     def __init__(
         self,
         reader: MessageReader,
@@ -232,6 +236,14 @@ class ResponseLocator(Locate):
         self._patience = patience_bytes
         self._waiting = waiting
         self._at_first_byte = from_middle
+
+    def state(self) -> State:
+        """Return what :meth:`take_up` takes."""
+        return (self._at_first_byte,)
+
+    def take_up(self, state: object) -> None:
+        """Go on from a state; raises ValueError where that is none."""
+        (self._at_first_byte,) = fields(state, "b")
 
     def __call__(self, view: memoryview) -> tuple[int | None, int]:
         """Return (index of a response's first byte or None, index of the first byte to keep)."""

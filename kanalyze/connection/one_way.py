@@ -15,9 +15,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kanalyze.connection.pending import Pending
+from kanalyze.plain import fields
 
 if TYPE_CHECKING:
-    from kanalyze.connection.exchange import Exchange
+    from kanalyze.connection.exchange import Bodies, Exchange, Peers
+    from kanalyze.plain import State
 
 __all__ = ["OneWayRequests"]
 
@@ -37,6 +39,16 @@ class OneWayRequests:
 
     def __len__(self) -> int:
         return len(self._waiting)
+
+    def state(self, bodies: Bodies) -> State:
+        """Return what :meth:`take_up` takes."""
+        return self._is_answered, self._waiting.state(bodies)
+
+    def take_up(self, state: object, peers: Peers, bodies: Bodies) -> None:
+        """Go on from a state; raises ValueError where that is none."""
+        is_answered, waiting = fields(state, "Bt")
+        self._is_answered = is_answered
+        self._waiting.take_up(waiting, peers, bodies)
 
     def add(self, exchange: Exchange) -> list[Exchange]:
         """Let a request wait; return those that end without a response, in their order."""

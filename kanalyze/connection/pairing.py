@@ -24,9 +24,11 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from kanalyze.connection.pending import Pending
+from kanalyze.plain import fields, items
 
 if TYPE_CHECKING:
-    from kanalyze.connection.exchange import Exchange
+    from kanalyze.connection.exchange import Bodies, Exchange, Peers
+    from kanalyze.plain import State
 
 __all__ = ["Pairing"]
 
@@ -48,6 +50,7 @@ class Pairing:
         "_unsure_before",
         "_used",
     )
+    _LEFT_OUT = ("_given_up",)
 
     def __init__(self, *, from_start: bool) -> None:
         """Begin; ``from_start`` says that no request of the connection was sent unseen."""
@@ -60,6 +63,21 @@ class Pairing:
         self._unsure_before = 0
         """Packet: a request that began before it may have been answered unseen."""
         self._given_up: list[Exchange] = []
+
+    def state(self, bodies: Bodies) -> State:
+        """Return what :meth:`take_up` takes, once what was given up was taken."""
+        return (
+            *(self._requests_lost, self._responses_lost, self._repeats, self._pipelined),
+            *(self._unsure_before, self._used.state(), self._pending.state(bodies)),
+        )
+
+    def take_up(self, state: object, peers: Peers, bodies: Bodies) -> None:
+        """Go on from a state; raises ValueError where that is none."""
+        values = fields(state, "bbbbntt")
+        self._requests_lost, self._responses_lost, self._repeats, self._pipelined = values[:4]
+        self._unsure_before = values[4]
+        self._used.take_up(values[5])
+        self._pending.take_up(values[6], peers, bodies)
 
     @property
     def requests_lost(self) -> bool:
@@ -201,6 +219,20 @@ class _UsedIds:
         self._last = 0
         """The end of the run that grows; its next id is free below ``_limit``."""
         self._limit = 0
+
+    def state(self) -> State:
+        """Return what :meth:`take_up` takes."""
+        return self._last, self._limit, tuple(self._firsts), tuple(self._lasts)
+
+    def take_up(self, state: object) -> None:
+        """Go on from a state; raises ValueError where that is none."""
+        self._last, self._limit, firsts, lasts = fields(state, "iitt")
+        self._firsts, self._lasts = list(items(firsts, "i")), list(items(lasts, "i"))
+        ids = [each for run in zip(firsts, lasts, strict=True) for each in run]
+        if len(ids) > 2 * _MOST_RUNS or ids != sorted(ids):
+            raise ValueError("runs of ids that overlap")
+        if firsts and not firsts[0] <= self._last < _NO_ID:
+            raise ValueError("a run that grows and is not there")
 
     def add(self, correlation_id: int) -> bool:
         """Note an id; tell whether it was used before, or may have been."""

@@ -14,10 +14,14 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
+from kanalyze.connection.exchange import Exchange
+from kanalyze.plain import items
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kanalyze.connection.exchange import Exchange
+    from kanalyze.connection.exchange import Bodies, Peers
+    from kanalyze.plain import State
 
 __all__ = ["Pending"]
 
@@ -26,6 +30,8 @@ class Pending:
     """Unanswered exchanges by correlation id, at most ``most`` of them."""
 
     __slots__ = ("_by_id", "_count", "_most")
+    _LEFT_OUT = ("_by_id", "_count", "_most")
+    """It writes the exchanges one by one."""
 
     def __init__(self, most: int = 10_000) -> None:
         self._most = most
@@ -41,6 +47,18 @@ class Pending:
                 yield from waiting
             else:
                 yield waiting
+
+    def state(self, bodies: Bodies) -> State:
+        """Return what :meth:`take_up` takes."""
+        return tuple([exchange.state(bodies) for exchange in self])
+
+    def take_up(self, state: object, peers: Peers, bodies: Bodies) -> None:
+        """Go on from a state; raises ValueError where that is none."""
+        waiting = items(state, "t")
+        if len(waiting) > self._most:
+            raise ValueError("more requests than wait at once")
+        for each in waiting:
+            self.add(Exchange.from_state(each, peers, bodies))
 
     def add(self, exchange: Exchange) -> Exchange | None:
         """Add an unanswered exchange; return the oldest one when there are too many."""

@@ -23,6 +23,7 @@ import struct
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from kanalyze.model import AnomalyKind
+from kanalyze.plain import fields
 from kanalyze.protocol.failures import (
     LEFT_OVER,
     NOT_ALL_THERE,
@@ -46,6 +47,8 @@ if not cython.compiled:
     from kanalyze.protocol.codec.machine import int16_at, int32_at, varint_at, varint_width
 
 if TYPE_CHECKING:
+    from kanalyze.connection.exchange import Message
+    from kanalyze.plain import State
     from kanalyze.protocol.catalog import Api, Catalog
     from kanalyze.protocol.codec.decoder import BodyDecoder
     from kanalyze.protocol.codec.values import Tape, Taped
@@ -523,6 +526,38 @@ class MessageReader:
             _fills(plan.decode, frame, at) or _fills(plan.superseded, frame, at)
         )
 
+    # -- what was read, as plain values -----------------------------------------------------------
+
+    def body_state(self, message: Message, api_key: int | None, kind: Kind) -> State | None:
+        """As :class:`~kanalyze.connection.exchange.Bodies`: in which layout, and the tape."""
+        taped, version = message.taped, message.version
+        if taped is None or version is None or api_key is None:
+            return None
+        plan = self._plan(api_key, version, kind)
+        is_superseded = plan.superseded is not None and taped.is_of(plan.superseded.shape)
+        return is_superseded, taped.state()
+
+    def take_up_body(
+        self, message: Message, state: object, api_key: int | None, kind: Kind
+    ) -> None:
+        """As :class:`~kanalyze.connection.exchange.Bodies`."""
+        if state is None:
+            return
+        version = message.version
+        is_superseded, taped = fields(state, "bt")
+        if api_key is None or version is None or not _is_known(self._catalog, api_key, version):
+            raise ValueError("a body of an API that nobody knows")
+        plan = self._plan(api_key, version, kind)
+        decode = plan.superseded if is_superseded else plan.decode
+        if decode is None:
+            raise ValueError("a body in a layout that nobody knows")
+        message.taped = decode.taped_from_state(taped)
+
+    def _plan(self, api_key: int, version: int, kind: Kind) -> _Plan:
+        if kind == "request":
+            return self._request_plan(api_key, version)
+        return self._response_plan(api_key, version)
+
     # -- how --------------------------------------------------------------------------------------
 
     def _check(self, api_key: int, version: int) -> BodyDecoder | None:
@@ -675,6 +710,11 @@ _NO_BYTES = memoryview(b"")
 
 def _knows(api: Api, version: int) -> bool:
     return bool(api.versions.lowest <= version <= api.versions.highest)
+
+
+def _is_known(catalog: Catalog, api_key: int, version: int) -> bool:
+    api = catalog.api(api_key)
+    return api is not None and _knows(api, version)
 
 
 _MOST_PLANS = 4096

@@ -9,8 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from kanalyze.plain import fields
+
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from kanalyze.plain import State
 
 __all__ = ["RawLogin", "looks_like_gssapi", "principal_of"]
 
@@ -39,6 +43,19 @@ class RawLogin:
         """Tokens of the client that none of the broker's came after."""
         self._has_requests = False
         """Whether something that is no token has come from the client since."""
+
+    def state(self) -> State:
+        """Return what :meth:`from_state` takes."""
+        return self._mechanism, self._client_left, self._unanswered, self._has_requests
+
+    @classmethod
+    def from_state(cls, state: object) -> RawLogin:
+        """Make one from a state; raises ValueError where that is none."""
+        mechanism, client_left, unanswered, has_requests = fields(state, "Snnb")
+        made = cls(mechanism)
+        made._client_left, made._unanswered = client_left, unanswered
+        made._has_requests = has_requests
+        return made
 
     @property
     def is_over(self) -> bool:

@@ -14,14 +14,15 @@ from bisect import bisect_right
 from itertools import islice
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from kanalyze.connection.evidence import carries_records, has_answer, read_head
+from kanalyze.connection.evidence import RequestHead, carries_records, has_answer, read_head
+from kanalyze.plain import fields, items
 from kanalyze.protocol.wire import WireError
 
 if TYPE_CHECKING:
-    from kanalyze.connection.evidence import RequestHead
     from kanalyze.connection.held import HeldStream
     from kanalyze.connection.locate import RequestLocator
     from kanalyze.connection.reader import MessageReader
+    from kanalyze.plain import State
 
 __all__ = ["Search", "Searcher", "Wire"]
 
@@ -63,6 +64,28 @@ class Search:
         self.is_row = False
         self.waiting: list[tuple[RequestHead, bool]] = []
         self.begun: list[tuple[int, RequestHead]] = []
+
+    def state(self) -> State:
+        """Return what :meth:`from_state` takes."""
+        return (
+            *(self.sought, self.sought_07, self.next_end, self.next_answer_end, self.is_row),
+            tuple([(tuple(head), to_the_byte) for head, to_the_byte in self.waiting]),
+            tuple([(end_offset, tuple(head)) for end_offset, head in self.begun]),
+        )
+
+    @classmethod
+    def from_state(cls, state: object) -> Search:
+        """Make one from a state; raises ValueError where that is none."""
+        values = fields(state, "nnnnbtt")
+        made = cls()
+        made.sought, made.sought_07, made.next_end, made.next_answer_end, made.is_row = values[:5]
+        for each in items(values[5], "t"):
+            head, to_the_byte = fields(each, "tb")
+            made.waiting.append((RequestHead.from_state(head), to_the_byte))
+        for each in items(values[6], "t"):
+            end_offset, head = fields(each, "nt")
+            made.begun.append((end_offset, RequestHead.from_state(head)))
+        return made
 
     def wait_for(self, head: RequestHead, *, to_the_byte: bool = False) -> None:
         """Note a request whose answer would be evidence; only the last few are kept."""

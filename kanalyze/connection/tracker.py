@@ -20,10 +20,11 @@ from kanalyze.connection.loss import divide, last_packet_about, loss_packet
 from kanalyze.connection.order import Ended
 from kanalyze.connection.tls import is_alert, is_client_hello
 from kanalyze.connection.undecided import Judge, Undecided, client_hello_side
-from kanalyze.model import Anomaly, AnomalyKind, Gap
+from kanalyze.model import Anomaly, AnomalyKind, Gap, end_of_two
+from kanalyze.plain import fields, items
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from kanalyze.connection.exchange import Exchange
     from kanalyze.connection.kafka import Keep
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from kanalyze.connection.reader import MessageReader
     from kanalyze.connection.undecided import Found
     from kanalyze.model import StreamItem, StreamUpdate, TcpConnection, TokenBytes
+    from kanalyze.plain import State
     from kanalyze.protocol.catalog import Catalog
 
 __all__ = ["BrokerSide", "ConnectionCounts", "ConnectionTracker", "EndedConnection"]
@@ -67,6 +69,25 @@ class _Kafka:
         self.requests = 0
         self.held_bytes = 0
 
+    def state(self) -> State:
+        """Return what :meth:`from_state` takes."""
+        return (
+            *(self.client_side, self.protocol, self.given_up_bytes, self.client_id),
+            *(self.requests, self.held_bytes, self.connection.state()),
+        )
+
+    @classmethod
+    def from_state(cls, state: object, tcp: TcpConnection, tracker: ConnectionTracker) -> _Kafka:
+        """Make one from a state, as a tracker would; raises ValueError where that is none."""
+        client_side, protocol, given_up_bytes, *said, read = fields(state, "nsnSnnt")
+        end_of_two(client_side)
+        made = cls(tracker.connection_from_state(read, tcp, protocol), client_side, protocol, 0)
+        made.given_up_bytes = given_up_bytes
+        made.client_id, made.requests, made.held_bytes = said
+        if made.connection.held_bytes != made.held_bytes:
+            raise ValueError("bytes that are not held")
+        return made
+
     def note(self, exchanges: Iterable[Exchange]) -> None:
         for exchange in exchanges:
             if exchange.request is None:
@@ -93,6 +114,12 @@ _SILENT = "none"
 
 class ConnectionTracker:
     """Follows every TCP connection: undecided, Kafka, TLS, or something else."""
+
+    _LEFT_OUT = (
+        *("_anomalies", "_ended", "_ended_sides", "_ending_sides", "_held_bytes", "_is_broker"),
+        *("_judge", "_kafka_bytes", "_keep", "_locate", "_most_kafka_bytes"),
+        *("_most_undecided_bytes", "_overdue", "_reader", "_tokens"),
+    )
 
     def __init__(
         self,
@@ -142,6 +169,69 @@ class ConnectionTracker:
         self._overdue: list[KafkaConnection] = []
         """Connections that ended exchanges while they were not fed."""
         self.counts = ConnectionCounts()
+
+    @property
+    def settings(self) -> State:
+        """What has to be the same in the one that takes up its state."""
+        asked = self._ended is not None, self._is_broker is not None, self._keep is not None
+        return (self._most_undecided_bytes, self._most_kafka_bytes), asked
+
+    def state(self) -> State:
+        """Return what :meth:`take_up` takes, between two batches, once all was taken."""
+        return (
+            self.counts.state(),
+            tuple([(serial, state.state()) for serial, state in self._undecided.items()]),
+            tuple([(serial, kafka.state()) for serial, kafka in self._kafka.items()]),
+            tuple([(serial, tuple(ignored)) for serial, ignored in self._ignored.items()]),
+        )
+
+    def take_up(self, state: object, connections: Mapping[int, TcpConnection]) -> None:
+        """Go on from a state, before anything was fed.
+
+        Args:
+            state: what another one said of itself.
+            connections: those that are open, by serial.
+
+        Raises:
+            ValueError: it is none; this one is not to be used then.
+        """
+        counts, undecided, kafka, ignored = fields(state, "tttt")
+        self.counts = ConnectionCounts.from_state(counts)
+        for each in items(undecided, "t"):
+            serial, known = fields(each, "nt")
+            held = self._undecided[serial] = Undecided(_connection_of(connections, serial))
+            held.take_up(known)
+        for each in items(kafka, "t"):
+            serial, known = fields(each, "nt")
+            tcp = _connection_of(connections, serial)
+            self._kafka[serial] = _Kafka.from_state(known, tcp, self)
+        for each in items(ignored, "t"):
+            serial, known = fields(each, "nt")
+            protocol, client_side = fields(known, "sN")
+            _connection_of(connections, serial)
+            self._ignored[serial] = _Ignored(protocol, end_of_two(client_side))
+        parts = len(undecided) + len(kafka) + len(ignored)
+        if len(self._undecided.keys() | self._kafka.keys() | self._ignored.keys()) != parts:
+            raise ValueError("a connection that is two things at once")
+        self._held_bytes = sum([state.held_bytes for state in self._undecided.values()])
+        self._kafka_bytes = sum([each.held_bytes for each in self._kafka.values()])
+        self._overdue = [
+            each.connection
+            for each in self._kafka.values()
+            if isinstance(each.connection, KafkaConnection) and each.connection.has_done
+        ]
+
+    def connection_from_state(
+        self, state: object, tcp: TcpConnection, protocol: str
+    ) -> KafkaConnection | Kafka07Connection:
+        """Make a connection from a state; raises ValueError where that is none."""
+        if protocol == "kafka":
+            return KafkaConnection.from_state(state, tcp, self._reader, self._locate, self._keep)
+        if protocol != "kafka-0.7":
+            raise ValueError("no protocol of Kafka")
+        from kanalyze.connection.kafka07 import Kafka07Connection  # as above
+
+        return Kafka07Connection.from_state(state, tcp, self._keep)
 
     @property
     def held_bytes(self) -> int:
@@ -560,6 +650,13 @@ class ConnectionTracker:
                     "which closed without an answer",
                 )
             )
+
+
+def _connection_of(connections: Mapping[int, TcpConnection], serial: int) -> TcpConnection:
+    found = connections.get(serial)
+    if found is None:
+        raise ValueError(f"no connection {serial} is open")
+    return found
 
 
 def _payload_bytes(items: tuple[list[StreamItem], list[StreamItem]]) -> int:

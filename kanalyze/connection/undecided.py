@@ -27,12 +27,14 @@ from kanalyze.connection.tls import (
     records_fit,
 )
 from kanalyze.model import Chunk
+from kanalyze.plain import fields
 from kanalyze.protocol.framing import LARGEST_FRAME_BYTES
 
 if TYPE_CHECKING:
     from kanalyze.connection.reader import MessageReader
     from kanalyze.connection.search import Wire
     from kanalyze.model import StreamItem, StreamUpdate, TcpConnection
+    from kanalyze.plain import State
     from kanalyze.protocol.catalog import Catalog
 
 __all__ = ["Found", "Judge", "Side", "Undecided", "client_hello_side"]
@@ -63,6 +65,7 @@ class Side:
     """One direction of an undecided connection."""
 
     __slots__ = ("first", "held", "index", "is_tls", "search", "tcp")
+    _LEFT_OUT = ("index", "tcp")
 
     def __init__(self, tcp: TcpConnection, index: int) -> None:
         self.tcp = tcp
@@ -71,6 +74,17 @@ class Side:
         self.first = FirstBytes()
         self.search = Search()
         self.is_tls = False
+
+    def state(self) -> State:
+        """Return what :meth:`take_up` takes."""
+        return self.is_tls, self.held.state(), self.first.state(), self.search.state()
+
+    def take_up(self, state: object) -> None:
+        """Go on from a state; raises ValueError where that is none."""
+        self.is_tls, held, first, search = fields(state, "bttt")
+        self.held = HeldStream.from_state(held)
+        self.first = FirstBytes.from_state(first)
+        self.search = Search.from_state(search)
 
     @property
     def opened(self) -> bool:
@@ -94,12 +108,26 @@ class Undecided:
     Where no SYN was seen the first byte seen is just that: streams do not begin there.
     """
 
+    _LEFT_OUT = ("_items", "_next", "tcp")
+
     def __init__(self, tcp: TcpConnection) -> None:
         self.tcp = tcp
         self.sides = (Side(tcp, 0), Side(tcp, 1))
         self._items: tuple[list[StreamItem], list[StreamItem]] = ([], [])
         self._next: list[tuple[int, int]] = [(0, -1), (0, -1)]
         self._step_bytes = _FIRST_STEP_BYTES
+
+    def state(self) -> State:
+        """Return what :meth:`take_up` takes, between two batches."""
+        return self._step_bytes, self.sides[0].state(), self.sides[1].state()
+
+    def take_up(self, state: object) -> None:
+        """Go on from a state; raises ValueError where that is none."""
+        self._step_bytes, one, other = fields(state, "ntt")
+        if not 0 < self._step_bytes <= _STEP_BYTES:
+            raise ValueError("a step of nothing, or too much")
+        self.sides[0].take_up(one)
+        self.sides[1].take_up(other)
 
     @property
     def held_bytes(self) -> int:

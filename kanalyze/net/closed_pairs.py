@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 from kanalyze.net.direction import PAST_WINDOW_BYTES, distance
 from kanalyze.net.headers import SYN
+from kanalyze.net.pairs import pair_from_state, pair_state
+from kanalyze.plain import fields, items
 
 if TYPE_CHECKING:
     from kanalyze.net.connection_state import ConnectionState
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from kanalyze.net.limits import ReassemblyLimits
     from kanalyze.net.output import Segment
     from kanalyze.net.pairs import Pair
+    from kanalyze.plain import State
 
 __all__ = ["ClosedPairs"]
 
@@ -41,9 +44,24 @@ class _Closed:
         self.late = 0
         """Segments with payload since."""
 
+    def state(self) -> State:
+        """Return what :meth:`from_state` takes."""
+        lower, higher = self.sequences
+        return self.number, self.closed_ns, self.late, lower, higher
+
+    @classmethod
+    def from_state(cls, state: object) -> _Closed:
+        """Make one from a state; raises ValueError where that is none."""
+        number, closed_ns, late, lower, higher = fields(state, "ninTT")
+        made = cls(number, closed_ns, (_span_from_state(lower), _span_from_state(higher)))
+        made.late = late
+        return made
+
 
 class ClosedPairs:
     """The last closed connections, each on its pair of endpoints; the oldest are forgotten."""
+
+    _LEFT_OUT = ("_limits",)
 
     def __init__(self, limits: ReassemblyLimits) -> None:
         self._limits = limits
@@ -53,6 +71,16 @@ class ClosedPairs:
 
     def __len__(self) -> int:
         return len(self._closed)
+
+    def state(self) -> State:
+        """Return what :meth:`take_up` takes."""
+        return tuple([(*pair_state(pair), each.state()) for pair, each in self._closed.items()])
+
+    def take_up(self, state: object) -> None:
+        """Go on from a state; raises ValueError where that is none."""
+        for each in items(state, "t"):
+            lower, higher, closed = fields(each, "**t")
+            self._add(pair_from_state(lower, higher), _Closed.from_state(closed))
 
     def clear(self) -> None:
         """Forget them all."""
@@ -113,3 +141,12 @@ def _span(direction: Direction) -> tuple[int, int] | None:
     if not direction.started:
         return None
     return direction.first_sequence, direction.next_sequence
+
+
+def _span_from_state(state: object) -> tuple[int, int] | None:
+    if state is None:
+        return None
+    first, last = fields(state, "nn")
+    if max(first, last) >> 32:
+        raise ValueError("a sequence number of more than 32 bits")
+    return first, last

@@ -24,8 +24,9 @@ from kanalyze.model import StreamUpdate, TcpConnection, TcpMeasures
 from kanalyze.net.direction import Direction
 from kanalyze.net.limits import HELD_PIECE_BYTES
 from kanalyze.net.meter import Meter
-from kanalyze.net.output import StreamWriter
-from kanalyze.net.pairs import key_endpoint
+from kanalyze.net.output import Segment, StreamWriter
+from kanalyze.net.pairs import key_endpoint, pair_from_state, pair_state
+from kanalyze.plain import fields
 
 try:
     import cython
@@ -43,10 +44,10 @@ if TYPE_CHECKING:
     from kanalyze.model import ConnectionEnd, StreamItem
     from kanalyze.net.limits import ReassemblyLimits
     from kanalyze.net.notes import Notes
-    from kanalyze.net.output import Segment
     from kanalyze.net.pairs import Pair
     from kanalyze.net.round_trips import TimedSegments
     from kanalyze.net.walk import Walk
+    from kanalyze.plain import State
     from kanalyze.segments import Segments
 
 __all__ = ["ConnectionState"]
@@ -69,6 +70,7 @@ class ConnectionState:
         "tcp",
         "update",
     )
+    _LEFT_OUT = ("_limits", "_notes", "_writers", "update")
 
     def __init__(
         self,
@@ -107,6 +109,45 @@ class ConnectionState:
         self._writers: tuple[StreamWriter, StreamWriter] | None = None
         self._limits = limits
         self._notes = notes
+
+    def state(self) -> State:
+        """Return what :meth:`from_state` takes; the connection goes with it."""
+        meter = None if self.meter is None else self.meter.state()
+        states = self.tcp.state(), self.lower.state(), self.higher.state(), meter
+        return (*pair_state(self.pair), self.lower.index, self.seen, *states)
+
+    @classmethod
+    def from_state(
+        cls,
+        state: object,
+        limits: ReassemblyLimits,
+        notes: Notes,
+        all_timed: TimedSegments | None = None,
+    ) -> ConnectionState:
+        """Make one from a state; raises ValueError where that is none."""
+        lower_end, higher_end, index, seen, tcp, lower, higher, meter = fields(state, "**nntttT")
+        if index > 1 or (meter is None) != (all_timed is None):
+            raise ValueError("no end of a connection, or measured by one run alone")
+        pair = pair_from_state(lower_end, higher_end)
+        first = Segment(0, 0, 0, 0, 0, 0, 0, 0, 0, index)
+        made = cls(pair, first, 0, limits, notes, None)
+        made._take_up(TcpConnection.from_state(tcp), index, all_timed)
+        made.seen = seen
+        made.lower.take_up(lower)
+        made.higher.take_up(higher)
+        if made.meter is not None:
+            made.meter.take_up(meter)
+        return made
+
+    def _take_up(self, tcp: TcpConnection, index: int, all_timed: TimedSegments | None) -> None:
+        """Be about a connection that was followed before; ``index`` is that of its lower end."""
+        if tcp.endpoints != self.tcp.endpoints or (tcp.measures is None) != (all_timed is None):
+            raise ValueError("a connection of other ends, or measured by one run alone")
+        self.tcp = tcp
+        self.lower = Direction(tcp, index, self._limits, self._notes)
+        self.higher = Direction(tcp, 1 - index, self._limits, self._notes)
+        if all_timed is not None and tcp.measures is not None:
+            self.meter = Meter(tcp.measures, (index, 1 - index), all_timed)
 
     @property
     def serial(self) -> int:

@@ -10,16 +10,25 @@ from __future__ import annotations
 
 import zlib
 from bisect import bisect_right, insort
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from kanalyze.plain import fields, items
+
+if TYPE_CHECKING:
+    from kanalyze.plain import State
 
 __all__ = ["PIECE_BYTES", "Datagram"]
 
 PIECE_BYTES: Final = 256
 """What keeping a piece takes besides its bytes, roughly."""
+MOST_BYTES: Final = 65_535
+_LEAST_HEADER_BYTES: Final = 20
 
 
 class Datagram:
     """The pieces seen of one datagram; none of them overlap."""
+
+    _LEFT_OUT = ("held_bytes",)
 
     def __init__(self, time_ns: int, packet: int) -> None:
         self.time_ns = time_ns
@@ -45,6 +54,37 @@ class Datagram:
         """Fragments: offset, length, checksum of the captured bytes."""
         self._pieces: list[_Piece] = []
         """Sorted by where they start."""
+
+    def state(self) -> State:
+        """Return what :meth:`from_state` takes."""
+        return (
+            *(self.time_ns, self.packet, tuple(self.packets), self.header, self.protocol),
+            *(self.total, self.contradicts, self.is_false, self.covered),
+            tuple(sorted(self._seen)),
+            tuple([tuple(piece) for piece in self._pieces]),
+        )
+
+    @classmethod
+    def from_state(cls, state: object) -> Datagram:
+        """Make one from a state; raises ValueError where that is none."""
+        values = fields(state, "intYNNbbntt")
+        made = cls(values[0], values[1])
+        made.packets = list(items(values[2], "n"))
+        made.header, made.protocol, made.total, made.contradicts, made.is_false = values[3:8]
+        made.covered = values[8]
+        made._seen = {fields(each, "nnn") for each in items(values[9], "t")}
+        made._pieces = [_Piece(*fields(each, "nny")) for each in items(values[10], "t")]
+        at = 0
+        for piece in made._pieces:
+            if not at <= piece.start < piece.stop or len(piece.data) > piece.stop - piece.start:
+                raise ValueError("pieces of a datagram that overlap")
+            at = piece.stop
+        if at > MOST_BYTES or (made.header is not None and len(made.header) < _LEAST_HEADER_BYTES):
+            raise ValueError("a datagram longer than there are, or with no header")
+        made.held_bytes = PIECE_BYTES * (len(made._seen) + len(made._pieces)) + sum(
+            [len(piece.data) for piece in made._pieces]
+        )
+        return made
 
     @property
     def is_complete(self) -> bool:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from kanalyze.net.findings import Findings
 from kanalyze.net.output import Held
+from kanalyze.plain import fields, items
 
 try:
     import cython
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from kanalyze.net.limits import ReassemblyLimits
     from kanalyze.net.notes import Notes
     from kanalyze.net.output import Segment, StreamWriter
+    from kanalyze.plain import State
 
 __all__ = ["PAST_WINDOW_BYTES", "Direction", "distance"]
 
@@ -73,6 +75,7 @@ class Direction:
         "told_packet",
         "told_time_ns",
     )
+    _LEFT_OUT = ("connection", "held_bytes", "index", "limits")
 
     def __init__(
         self, connection: TcpConnection, index: int, limits: ReassemblyLimits, notes: Notes
@@ -108,6 +111,36 @@ class Direction:
         """Whether the receiver has acknowledged anything; what it said last, when, and in which
         packet:"""
         self.told_acknowledgment = self.told_time_ns = self.told_packet = 0
+
+    def state(self) -> State:
+        """Return what :meth:`take_up` takes."""
+        return (
+            *(self.started, self.has_syn, self.first_sequence, self.next_sequence, self.position),
+            *(self.fin_position, self.fin_acknowledged, self.hole_since_ns, self.acknowledged),
+            *(self.acknowledged_since_ns, self.acknowledged_segments, self.strays),
+            *(self.has_told, self.told_acknowledgment, self.told_time_ns, self.told_packet),
+            self.findings.state(),
+            tuple([piece.state() for piece in self.held]),
+        )
+
+    def take_up(self, state: object) -> None:
+        """Go on from a state; raises ValueError where that is none."""
+        values = fields(state, "bbnnnNbininnbnintt")
+        self.started, self.has_syn, self.first_sequence, self.next_sequence = values[:4]
+        self.position, self.fin_position, self.fin_acknowledged, self.hole_since_ns = values[4:8]
+        self.acknowledged, self.acknowledged_since_ns, self.acknowledged_segments = values[8:11]
+        self.strays, self.has_told, self.told_acknowledgment, self.told_time_ns = values[11:15]
+        self.told_packet = values[15]
+        if max(values[2], values[3], values[13]) > SEQUENCE_MASK:
+            raise ValueError("a sequence number of more than 32 bits")
+        self.findings.take_up(values[16])
+        self.held = [Held.from_state(piece) for piece in items(values[17], "t")]
+        end = self.position
+        for piece in self.held:
+            if piece.position < end:
+                raise ValueError("bytes held back that overlap")
+            end = piece.position + piece.length
+        self.held_bytes = sum([len(piece.data) for piece in self.held])
 
     @property
     def is_plain(self) -> bool:

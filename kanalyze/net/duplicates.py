@@ -21,6 +21,8 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING, Final
 
+from kanalyze.plain import items
+
 try:
     import cython
 except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
@@ -34,6 +36,7 @@ if not cython.compiled:
 
 if TYPE_CHECKING:
     from kanalyze.net.headers import SegmentColumns
+    from kanalyze.plain import State
 
 __all__ = ["Duplicates"]
 
@@ -69,6 +72,22 @@ class Duplicates:
     def __init__(self) -> None:
         self._before: tuple[bytes, ...] | None = None
         """The last segments, at most :data:`WITHIN_PACKETS`: each of their columns as bytes."""
+
+    def state(self) -> State | None:
+        """Return what :meth:`take_up` takes."""
+        return self._before
+
+    def take_up(self, state: object) -> None:
+        """Go on from a state; raises ValueError where that is none."""
+        if state is None:
+            return
+        before = items(state, "y")
+        size = len(before[0]) if before else 1
+        if len(before) != len(_COLUMNS) or any(len(column) != size for column in before):
+            raise ValueError("columns that are not of one length")
+        if size % 8 or size > 8 * WITHIN_PACKETS:
+            raise ValueError("columns of no numbers, or too many")
+        self._before = before
 
     def find(self, segments: SegmentColumns) -> bytearray:
         """Tell of each segment of the present batch whether it is a copy: 1, or 0.

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kanalyze.model import Anomaly, AnomalyKind
+from kanalyze.plain import fields
 
 try:
     import cython
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from kanalyze.model import TcpConnection
     from kanalyze.net.notes import Notes
     from kanalyze.net.output import Held, Segment
+    from kanalyze.plain import State
 
 __all__ = ["Findings"]
 
@@ -45,6 +47,18 @@ class _Cut:
         self.packet = packet
         self.packets = 1
 
+    def state(self) -> State:
+        """Return what :meth:`from_state` takes."""
+        return self.position, self.missing, self.time_ns, self.packet, self.packets
+
+    @classmethod
+    def from_state(cls, state: object) -> _Cut:
+        """Make one from a state; raises ValueError where that is none."""
+        *first, packets = fields(state, "nninn")
+        made = cls(*first)
+        made.packets = packets
+        return made
+
 
 class Findings:
     """Of what one end sent; ``index`` is its place in ``connection.endpoints``.
@@ -54,6 +68,7 @@ class Findings:
     """
 
     __slots__ = ("_is_cut", "_more_cut", "connection", "index", "notes")
+    _LEFT_OUT = ("connection", "index", "notes")
 
     def __init__(self, connection: TcpConnection, index: int, notes: Notes) -> None:
         self.connection = connection
@@ -62,6 +77,16 @@ class Findings:
         # Whether a cut was told.
         self._is_cut = False
         self._more_cut: _Cut | None = None
+
+    def state(self) -> State:
+        """Return what :meth:`take_up` takes."""
+        return self._is_cut, None if self._more_cut is None else self._more_cut.state()
+
+    def take_up(self, state: object) -> None:
+        """Go on from a state; raises ValueError where that is none."""
+        is_cut, more_cut = fields(state, "bT")
+        self._is_cut = is_cut
+        self._more_cut = None if more_cut is None else _Cut.from_state(more_cut)
 
     def lost(self, position: int, length: int, after: Held) -> None:
         """Count bytes that are missing, up to ``after``."""

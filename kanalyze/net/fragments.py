@@ -15,12 +15,14 @@ from kanalyze.model import Anomaly, AnomalyKind
 from kanalyze.net.datagram import Datagram
 from kanalyze.net.kinds import DROPPED, IPV4, IPV6
 from kanalyze.net.udp_tunnels import UDP_TUNNEL_PORTS
+from kanalyze.plain import fields, from_wide, items, wide
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from kanalyze.net.cursor import Cursor
     from kanalyze.net.notes import Notes
+    from kanalyze.plain import State
 
 __all__ = ["FragmentLimits", "Fragments", "PassOn"]
 
@@ -67,6 +69,8 @@ class _Fragment(NamedTuple):
 class Fragments:
     """Keeps the datagrams of which fragments are missing."""
 
+    _LEFT_OUT = ("_done_bytes", "_held_bytes", "_limits", "_notes", "_pass_on")
+
     def __init__(self, limits: FragmentLimits, notes: Notes, pass_on: PassOn | None = None) -> None:
         self._limits = limits
         self._notes = notes
@@ -78,6 +82,18 @@ class Fragments:
         their fragments may come once more, when a capture has each packet twice."""
         self._held_bytes = 0
         self._done_bytes = 0
+
+    def state(self) -> State:
+        """Return what :meth:`take_up` takes."""
+        return _datagrams_state(self._open), _datagrams_state(self._done)
+
+    def take_up(self, state: object) -> None:
+        """Go on from a state; raises ValueError where that is none."""
+        of_open, of_done = fields(state, "tt")
+        self._open = _datagrams_from_state(of_open)
+        self._done = _datagrams_from_state(of_done)
+        self._held_bytes = sum([datagram.held_bytes for datagram in self._open.values()])
+        self._done_bytes = sum([datagram.held_bytes for datagram in self._done.values()])
 
     def add(self, cursor: Cursor) -> int:
         """Take the fragment that a cursor stands behind the headers of.
@@ -243,6 +259,23 @@ class Fragments:
                 detail=reason,
             )
         )
+
+
+def _datagrams_state(datagrams: OrderedDict[tuple[int, ...], Datagram]) -> State:
+    return tuple(
+        [
+            (tuple([wide(part) for part in key]), datagram.state())
+            for key, datagram in datagrams.items()
+        ]
+    )
+
+
+def _datagrams_from_state(state: object) -> OrderedDict[tuple[int, ...], Datagram]:
+    made: OrderedDict[tuple[int, ...], Datagram] = OrderedDict()
+    for each in items(state, "t"):
+        key, datagram = fields(each, "tt")
+        made[tuple([from_wide(part) for part in key])] = Datagram.from_state(datagram)
+    return made
 
 
 def _what_is_wrong(fragment: _Fragment) -> str | None:

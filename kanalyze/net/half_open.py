@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING
 from kanalyze.model import StreamUpdate, TcpConnection, TcpMeasures
 from kanalyze.net.meter import Meter
 from kanalyze.net.output import Segment
-from kanalyze.net.pairs import key_endpoint
+from kanalyze.net.pairs import key_endpoint, pair_from_state, pair_state
 from kanalyze.net.round_trips import TimedSegments
+from kanalyze.plain import fields
 
 if TYPE_CHECKING:
     from kanalyze.model import ConnectionEnd
     from kanalyze.net.pairs import Pair
+    from kanalyze.plain import State
 
 __all__ = ["HalfOpen"]
 
@@ -55,6 +57,28 @@ class HalfOpen:
         self.packet = syn.packet
         self.from_higher = syn.from_higher
         self.marks = syn.marks
+
+    def state(self) -> State:
+        """Return what :meth:`from_state` takes."""
+        return (
+            *pair_state(self.pair),
+            *(self.number, self.seen, self.serial, self.sequence, self.acknowledgment, self.flags),
+            *(self.time_ns, self.packet, self.from_higher, self.marks),
+        )
+
+    @classmethod
+    def from_state(cls, state: object) -> HalfOpen:
+        """Make one from a state; raises ValueError where that is none."""
+        lower, higher, number, seen, serial, *syn = fields(state, "**nnnnnninnn")
+        sequence, acknowledgment, flags, time_ns, packet, from_higher, marks = syn
+        if max(sequence, acknowledgment) >> 32 or max(flags, marks) >> 16 or from_higher > 1:
+            raise ValueError("no SYN")
+        made_of = Segment(
+            sequence, acknowledgment, flags, 0, 0, 0, time_ns, packet, 0, from_higher, marks
+        )
+        made = cls(pair_from_state(lower, higher), number, made_of, seen)
+        made.serial = serial
+        return made
 
     @property
     def last_time_ns(self) -> int:

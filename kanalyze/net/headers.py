@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from kanalyze.net.fragments import FragmentLimits, Fragments, PassOn
     from kanalyze.net.notes import Notes
     from kanalyze.net.share import Share
+    from kanalyze.plain import State
 
 __all__ = ["ACK", "FIN", "RST", "SYN", "HeaderReader", "SegmentColumns", "read_headers"]
 
@@ -146,6 +147,8 @@ class HeaderReader:
     number and the time of the packet that completed it.
     """
 
+    _LEFT_OUT = ("_limits", "_notes", "_pass_on")
+
     def __init__(
         self,
         notes: Notes,
@@ -165,6 +168,16 @@ class HeaderReader:
         self._pass_on = pass_on
         self._fragments: Fragments | None = None
         """None before the first one."""
+
+    def state(self) -> State | None:
+        """Return what :meth:`take_up` takes."""
+        return None if self._fragments is None else self._fragments.state()
+
+    def take_up(self, state: object) -> None:
+        """Go on from a state; raises ValueError where that is none."""
+        if state is not None:
+            self._fragments = self._new_fragments()
+            self._fragments.take_up(state)
 
     def read(self, batch: PacketBatch, share: Share = EVERYTHING) -> SegmentColumns:
         """Read the link, IP and TCP headers of a batch, and those of tunnels.
@@ -193,12 +206,13 @@ class HeaderReader:
 
     def _put_together(self, cursor: Cursor) -> int:
         if self._fragments is None:
-            # Most captures have none.
-            from kanalyze.net.fragments import FragmentLimits, Fragments
-
-            limits = self._limits or FragmentLimits()
-            self._fragments = Fragments(limits, self._notes, self._pass_on)
+            self._fragments = self._new_fragments()
         return self._fragments.add(cursor)
+
+    def _new_fragments(self) -> Fragments:
+        from kanalyze.net.fragments import FragmentLimits, Fragments  # most captures have none
+
+        return Fragments(self._limits or FragmentLimits(), self._notes, self._pass_on)
 
 
 def read_headers(batch: PacketBatch, notes: Notes) -> SegmentColumns:

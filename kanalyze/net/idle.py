@@ -5,7 +5,12 @@ In: the times of packets. Out: a number that rises as time passes. Must not know
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+from kanalyze.plain import fields
+
+if TYPE_CHECKING:
+    from kanalyze.plain import State
 
 __all__ = ["Ages"]
 
@@ -19,12 +24,22 @@ class Ages:
     A clock that jumps, ahead or back, makes one step: nobody has been silent for so long.
     """
 
+    _LEFT_OUT = ("_step_ns",)
+
     def __init__(self, idle_ns: int) -> None:
         """``idle_ns`` is how long one has to be silent, at least, to be idle: more than 0."""
         self._step_ns = -(-idle_ns // _STEPS)
         self._began_ns: int | None = None
         self.now = 0
         """The present step."""
+
+    def state(self) -> State:
+        """Return what :meth:`take_up` takes."""
+        return self._began_ns, self.now
+
+    def take_up(self, state: object) -> None:
+        """Go on from a state; raises ValueError where that is none."""
+        self._began_ns, self.now = fields(state, "In")
 
     def pass_time(self, now_ns: int) -> bool:
         """Take notice of the time; tell whether a step was made."""

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kanalyze.model import end_of_two
 from kanalyze.net.round_trips import RoundTripTimer
+from kanalyze.plain import fields
 
 try:
     import cython
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from kanalyze.model import TcpMeasures
     from kanalyze.net.output import Segment
     from kanalyze.net.round_trips import TimedSegments
+    from kanalyze.plain import State
 
 __all__ = ["Meter"]
 
@@ -40,6 +43,7 @@ class Meter:
         *("_expected", "_is_simultaneous", "awaited", "higher_timer", "indices", "lower_timer"),
         "measures",
     )
+    _LEFT_OUT = ("indices", "measures")
 
     def __init__(
         self, measures: TcpMeasures, indices: tuple[int, int], all_timed: TimedSegments
@@ -56,6 +60,21 @@ class Meter:
         self._expected: int | None = None
         """Acknowledgment that ends the handshake; None before the answer was seen."""
         self._is_simultaneous = False
+
+    def state(self) -> State:
+        """Return what :meth:`take_up` takes; the measures are the connection's."""
+        return (
+            *(self.awaited, self._expected, self._is_simultaneous),
+            *(self.lower_timer.state(), self.higher_timer.state()),
+        )
+
+    def take_up(self, state: object) -> None:
+        """Go on from a state; raises ValueError where that is none."""
+        awaited, expected, is_simultaneous, lower, higher = fields(state, "NNbtt")
+        self.awaited, self._expected = end_of_two(awaited), expected
+        self._is_simultaneous = is_simultaneous
+        self.lower_timer.take_up(lower)
+        self.higher_timer.take_up(higher)
 
     def drop_timed(self) -> None:
         """Forget the segments that wait for their acknowledgment; they give no sample."""

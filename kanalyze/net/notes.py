@@ -7,9 +7,13 @@ In: the layer's own findings. Out: :class:`NetCounters`, a list of
 from __future__ import annotations
 
 import sys
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from kanalyze.model import Anomaly, AnomalyKind
+from kanalyze.model import Anomaly, AnomalyKind, kind_of
+from kanalyze.plain import fields, items
+
+if TYPE_CHECKING:
+    from kanalyze.plain import State
 
 __all__ = ["NetCounters", "Notes"]
 
@@ -71,6 +75,24 @@ class NetCounters:
         self.anomaly_bytes: dict[AnomalyKind, int] = {}
         """Bytes they concern, by kind, where they say it."""
 
+    def state(self) -> State:
+        """Return what :meth:`from_state` takes: each counter, in the order of their names."""
+        found: list[int | State] = []
+        for _, count in sorted(vars(self).items()):
+            found.append(_counts_state(count) if isinstance(count, dict) else count)
+        return tuple(found)
+
+    @classmethod
+    def from_state(cls, state: object) -> NetCounters:
+        """Make them from a state; raises ValueError where that is none."""
+        made = cls()
+        counters = sorted(vars(made).items())
+        kinds = "".join(["t" if isinstance(count, dict) else "n" for _, count in counters])
+        for (counter, _), count in zip(counters, fields(state, kinds), strict=True):
+            known = _counts_from_state(counter, count) if isinstance(count, tuple) else count
+            setattr(made, counter, known)
+        return made
+
     def merge(self, other: NetCounters) -> None:
         """Add the counts of ``other``."""
         for counter, mine in vars(self).items():
@@ -92,8 +114,29 @@ class NetCounters:
         counts[name] = counts.get(name, 0) + packets
 
 
+def _counts_state(counts: dict[object, int]) -> State:
+    return tuple(
+        [
+            (key.value if isinstance(key, AnomalyKind) else key, count)
+            for key, count in counts.items()
+        ]
+    )
+
+
+def _counts_from_state(counter: str, state: State) -> dict[object, int]:
+    """Return how many there are of each, which is a name, a number or a kind of anomaly."""
+    is_of_numbers, is_of_kinds = counter == "unknown_link_type", counter.startswith("anomal")
+    made: dict[object, int] = {}
+    for each in items(state, "t"):
+        key, count = fields(each, "in" if is_of_numbers else "sn")
+        made[kind_of(key) if is_of_kinds else key] = count
+    return made
+
+
 class Notes:
     """Collects counters, and a bounded number of anomalies until they are taken."""
+
+    _LEFT_OUT = ("_kept", "_kept_by_kind", "_most")
 
     def __init__(self, *, every_anomaly: bool = False) -> None:
         """Make a collector; with ``every_anomaly`` it keeps all of them until they are taken."""
@@ -105,6 +148,19 @@ class Notes:
     def count_anew(self) -> None:
         """Let the counters begin at zero."""
         self.counters = NetCounters()
+
+    def state(self) -> State:
+        """Return what :meth:`take_up` takes, once the anomalies were taken."""
+        return self.counters.state()
+
+    def take_up(self, state: object) -> None:
+        """Go on from a state; raises ValueError where that is none."""
+        self.counters = NetCounters.from_state(state)
+
+    @property
+    def settings(self) -> State:
+        """What has to be the same in those that take up its state."""
+        return (self._most,)
 
     def take(self) -> list[Anomaly]:
         """Hand over the anomalies since the last time."""

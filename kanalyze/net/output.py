@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from kanalyze.model import Chunk, Gap
+from kanalyze.plain import fields
 from kanalyze.segments import Segments
 
 try:
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kanalyze.model import StreamItem
+    from kanalyze.plain import State
+
+LONGEST_SEGMENT_BYTES: Final = 1 << 32
+"""No header of IP says more."""
 
 __all__ = ["DUPLICATE", "ZERO_WINDOW", "Held", "Segment", "StreamWriter", "new_segment"]
 
@@ -137,6 +142,18 @@ class Held:
     def end(self) -> int:
         """Position in the stream after the last byte."""
         return self.position + self.length
+
+    def state(self) -> State:
+        """Return what :meth:`from_state` takes."""
+        return self.position, self.length, self.data, self.time_ns, self.packet
+
+    @classmethod
+    def from_state(cls, state: object) -> Held:
+        """Make one from a state; raises ValueError where that is none."""
+        made = cls(*fields(state, "nnyin"))
+        if not 0 < made.length <= LONGEST_SEGMENT_BYTES or len(made.data) > made.length:
+            raise ValueError("bytes held that are not there")
+        return made
 
 
 class StreamWriter:

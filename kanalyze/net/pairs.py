@@ -9,8 +9,9 @@ from typing import Final, TypeAlias
 
 from kanalyze.model import Endpoint
 from kanalyze.net.addresses import ip_text
+from kanalyze.plain import from_wide, wide
 
-__all__ = ["Pair", "ipv6_key", "key_endpoint"]
+__all__ = ["Pair", "ipv6_key", "key_endpoint", "pair_from_state", "pair_state"]
 
 _IPV6_KEY: Final = 1 << 144
 _U64: Final = (1 << 64) - 1
@@ -30,3 +31,18 @@ def key_endpoint(key: int) -> Endpoint:
     address, is_ipv6 = key >> 16, bool(key >> 144)
     text = ip_text(address >> 64 & _U64, address & _U64, is_ipv6=is_ipv6)
     return Endpoint(text, key & 0xFFFF)
+
+
+def pair_state(pair: Pair) -> tuple[int | bytes, int | bytes]:
+    """Return the two halves of a pair as plain values."""
+    return wide(pair[0]), wide(pair[1])
+
+
+def pair_from_state(lower: object, higher: object) -> Pair:
+    """Return a pair of its halves; raises ValueError where they are none."""
+    pair = from_wide(lower), from_wide(higher)
+    for key in pair:
+        bits = key.bit_length()
+        if bits > 48 and bits != _IPV6_KEY.bit_length():
+            raise ValueError("no end of a connection")
+    return pair

@@ -26,6 +26,7 @@ from kanalyze.net.notes import Notes
 from kanalyze.net.round_trips import TimedSegments
 from kanalyze.net.share import EVERYTHING, Share
 from kanalyze.net.walk import Walk
+from kanalyze.plain import fields, items
 from kanalyze.segments import Segments
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from kanalyze.net.notes import NetCounters
     from kanalyze.net.output import Segment
     from kanalyze.net.pairs import Pair
+    from kanalyze.plain import State
 
 __all__ = ["Reassembler", "ReassemblyLimits"]
 
@@ -48,6 +50,8 @@ class Reassembler:
     Updates come in the order of the connections' serials. The chunks of an update point into the
     batch that was fed, and are valid as long as it is.
     """
+
+    _LEFT_OUT = ("_limits", "_opened", "_share", "_timed", "_touched", "_updates")
 
     def __init__(
         self,
@@ -85,6 +89,57 @@ class Reassembler:
         self._updates: list[StreamUpdate] = []
         self._touched: list[ConnectionState] = []
         self._serial = share.index + 1 - share.count
+
+    @property
+    def settings(self) -> State:
+        """What has to be the same in the one that takes up its state."""
+        share = self._share.index, self._share.count
+        return share, tuple(self._limits), self._timed is not None, self._notes.settings
+
+    def state(self) -> State:
+        """Return what :meth:`take_up` takes, between two batches, once anomalies were taken."""
+        return (
+            self._serial,
+            self._notes.state(),
+            self._headers.state(),
+            self._duplicates.state(),
+            tuple([state.state() for state in self._open.values()]),
+            tuple([known.state() for known in self._half_open.values()]),
+            tuple([state.tcp.serial for state in self._holding.values()]),
+            self._closed.state(),
+            None if self._ages is None else self._ages.state(),
+        )
+
+    def take_up(self, state: object) -> None:
+        """Go on from a state, before anything was fed.
+
+        Raises:
+            ValueError: it is none; this one is not to be used then.
+        """
+        values = fields(state, "it*Ttttt*")
+        self._serial = values[0]
+        self._notes.take_up(values[1])
+        self._headers.take_up(values[2])
+        self._duplicates.take_up(values[3])
+        by_serial: dict[int, ConnectionState] = {}
+        for each in items(values[4], "t"):
+            opened = ConnectionState.from_state(each, self._limits, self._notes, self._timed)
+            self._open[opened.pair] = by_serial[opened.tcp.serial] = opened
+        for each in items(values[5], "t"):
+            known = HalfOpen.from_state(each)
+            self._half_open[known.pair] = known
+        for serial in items(values[6], "n"):
+            holding = by_serial.get(serial)
+            if holding is None:
+                raise ValueError(f"no connection {serial} is open")
+            self._holding[holding.pair] = holding
+        self._closed.take_up(values[7])
+        if (self._ages is None) != (values[8] is None):
+            raise ValueError("silence counts in one run alone")
+        if self._ages is not None:
+            self._ages.take_up(values[8])
+        if len(by_serial) != len(items(values[4], "t")) or len(by_serial) != len(self._open):
+            raise ValueError("connections that are there twice")
 
     @property
     def counters(self) -> NetCounters:

@@ -15,6 +15,8 @@ from array import array
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, Final
 
+from kanalyze.plain import fields, items
+
 try:
     import cython
 except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
@@ -27,6 +29,7 @@ if not cython.compiled:
 
 if TYPE_CHECKING:
     from kanalyze.model import RoundTrips
+    from kanalyze.plain import State
 
 __all__ = ["MAX_TIMED_SEGMENTS", "RoundTripTimer", "TimedSegments"]
 
@@ -34,6 +37,8 @@ MAX_TIMED_SEGMENTS: Final = 4096
 """Segments of a direction that wait for their acknowledgment: 6 MB at 1,460 bytes each. Beyond,
 the oldest gives no sample."""
 SEQUENCE_MASK = 0xFFFF_FFFF
+MOST_PLACE: Final = 1 << 60
+"""Of what is taken up again: no sum of two takes more than 63 bits."""
 
 
 class TimedSegments:
@@ -62,6 +67,7 @@ class RoundTripTimer:
         "sums",
         "times",
     )
+    _LEFT_OUT = ("all_timed", "sums")
 
     def __init__(self, sums: RoundTrips, all_timed: TimedSegments) -> None:
         self.sums = sums
@@ -82,6 +88,30 @@ class RoundTripTimer:
         self.ends = array("q")
         self.times = array("q")
         """In ns."""
+
+    def state(self) -> State:
+        """Return what :meth:`take_up` takes."""
+        return (
+            *(self.has_sequence, self.sequence, self.reference, self.has_sent, self.sent),
+            *(self.has_acknowledged, self.acknowledged),
+            *(tuple(self.starts), tuple(self.ends), tuple(self.times)),
+        )
+
+    def take_up(self, state: object) -> None:
+        """Go on from a state, before anything was taken; raises ValueError where that is none."""
+        values = fields(state, "bnibibittt")
+        self.has_sequence, self.sequence, self.reference, self.has_sent, self.sent = values[:5]
+        self.has_acknowledged, self.acknowledged = values[5:7]
+        self.starts, self.ends, self.times = (array("q", items(each, "i")) for each in values[7:])
+        count = len(self.starts)
+        if not count == len(self.ends) == len(self.times) <= MOST_TIMED:
+            raise ValueError("columns of times that are not of one length")
+        if self.sequence > SEQUENCE_MASK or any(
+            abs(place) > MOST_PLACE
+            for place in (self.reference, self.sent, self.acknowledged, *self.starts, *self.ends)
+        ):
+            raise ValueError("a place beyond all streams")
+        self.all_timed.count += count
 
     def place(self, sequence: int) -> int:
         """Turn a sequence number into a position, the one nearest to the last that was news."""

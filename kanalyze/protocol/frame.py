@@ -15,11 +15,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING, TypeAlias
 
+from kanalyze.plain import fields, items
 from kanalyze.protocol.wire import MissingBytes, Truncated
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from kanalyze.plain import State
     from kanalyze.segments import Segments
 
 __all__ = ["Frame", "Spread", "frame_in_segment"]
@@ -188,6 +190,7 @@ class Frame:
         "start_time_ns",
         "stream_offset",
     )
+    _LEFT_OUT = ("_begin", "_owned", "_segments", "data", "held_bytes", "is_together")
 
     data: memoryview
     _at: list[int]
@@ -212,6 +215,35 @@ class Frame:
         self.is_together = False
         self._segments: Segments | None = None
         self._begin = 0
+
+    def state(self) -> State:
+        """Return what :meth:`from_state` takes; the bytes become the frame's own."""
+        self.detach()
+        return (
+            *(self.size, self.stream_offset, self.start_time_ns, self.start_packet),
+            *(self.end_time_ns, self.end_packet, self.missing_bytes, self.lost_bytes),
+            *(self._skim_above, self._window_bytes),
+            tuple(self._at),
+            tuple([bytes(piece) for piece in self._pieces]),  # type: ignore[arg-type]
+        )
+
+    @classmethod
+    def from_state(cls, state: object) -> Frame:
+        """Make one from a state; raises ValueError where that is none."""
+        values = fields(state, "nninINnnnntt")
+        made = cls(*values[:4])
+        made.end_time_ns, made.end_packet, made.missing_bytes, made.lost_bytes = values[4:8]
+        made._skim_above, made._window_bytes = values[8:10]
+        reached = 0
+        for at, piece in zip(items(values[10], "n"), items(values[11], "y"), strict=True):
+            if at < reached or not piece:
+                raise ValueError("bytes of a frame that overlap")
+            reached = at + len(piece)
+            made.add(at, memoryview(piece))
+        if made.size >> 31 or reached > made.length or made.lost_bytes > made.missing_bytes:
+            raise ValueError("bytes behind the end of a frame")
+        made._owned = len(made._at)
+        return made
 
     @property
     def length(self) -> int:

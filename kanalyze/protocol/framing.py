@@ -20,6 +20,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from kanalyze.model import Chunk, Gap
+from kanalyze.plain import fields, items
 from kanalyze.protocol.frame import Frame, Spread
 from kanalyze.segments import Segments
 
@@ -34,6 +35,7 @@ if not cython.compiled:
 
 if TYPE_CHECKING:
     from kanalyze.model import StreamItem
+    from kanalyze.plain import State
 
 __all__ = ["LARGEST_FRAME_BYTES", "FrameCutter", "Locate"]
 
@@ -105,6 +107,7 @@ class FrameCutter:
         "_smallest",
         "skipped_bytes",
     )
+    _LEFT_OUT = ("_frames", "_largest", "_locate", "_losses", "_smallest")
 
     def __init__(
         self,
@@ -141,6 +144,38 @@ class FrameCutter:
         self._prefix = b""
         self._prefix_frame: Frame | None = None
         self.skipped_bytes = 0
+
+    def state(self) -> State:
+        """Return what :meth:`take_up` takes, once frames and losses were taken."""
+        partial, search, prefix_frame = self._partial, self._search, self._prefix_frame
+        return (
+            *(self.skipped_bytes, self._small_left, self._search_from, self._found_at),
+            *(self._found_until, self._remaining, self._prefix),
+            None if search is None else search.state(),
+            None if partial is None else partial.state(),
+            None if prefix_frame is None else prefix_frame.state(),
+        )
+
+    def take_up(self, state: object) -> None:
+        """Go on from a state, before anything was fed; raises ValueError where that is none."""
+        values = fields(state, "nnniinyTTT")
+        self.skipped_bytes, self._small_left, self._search_from, self._found_at = values[:4]
+        self._found_until, self._remaining, self._prefix = values[4:7]
+        search, partial, prefix_frame = values[7:]
+        self._search = None if search is None else _Search.from_state(search)
+        self._partial = None if partial is None else Frame.from_state(partial)
+        self._prefix_frame = None if prefix_frame is None else Frame.from_state(prefix_frame)
+        begun = self._partial
+        if (search, partial, prefix_frame).count(None) < 2 or self._small_left > _MOST_SMALL_FRAMES:
+            raise ValueError("in sync, and not")
+        if (len(self._prefix) > 3 or not self._prefix) != (prefix_frame is None) or (
+            self._prefix_frame is not None and self._prefix_frame.received
+        ):
+            raise ValueError("a size of less than a byte, or more than three")
+        if (self._remaining > 0) != (begun is not None) or (
+            begun is not None and begun.received > begun.length - self._remaining
+        ):
+            raise ValueError("a frame that begins before its begin")
 
     @property
     def in_sync(self) -> bool:
@@ -522,6 +557,29 @@ class _Search:
         """How many of the bytes were looked at before."""
         self.wanted = _NO_BYTES
         """How many there have to be for the frame that may begin with the first of them."""
+
+    def state(self) -> State:
+        """Return what :meth:`from_state` takes."""
+        return (
+            *(bytes(self._bytes), self._stream_offset, self._snapped_bytes, self.seen),
+            *(self.wanted, tuple(self._marks)),
+        )
+
+    @classmethod
+    def from_state(cls, state: object) -> _Search:
+        """Make one from a state; raises ValueError where that is none."""
+        data, offset, snapped, seen, wanted, marks = fields(state, "ynnnnt")
+        made = cls()
+        made._bytes += data
+        made._stream_offset, made._snapped_bytes = offset, snapped
+        made.seen, made.wanted = seen, wanted
+        made._marks = [fields(mark, "nin") for mark in items(marks, "t")]
+        places = [mark[0] for mark in made._marks]
+        if places != sorted(places) or seen > len(data) or bool(data or snapped) > bool(places):
+            raise ValueError("bytes of a search that came with no packet")
+        if places and (places[0] != 0 or places[-1] > len(data)):
+            raise ValueError("a packet behind the bytes of a search")
+        return made
 
     @property
     def size(self) -> int:

@@ -25,10 +25,12 @@ from enum import IntEnum
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from kanalyze.plain import fields, items
 from kanalyze.protocol.messages07 import CODEC_NAMES_07, InsideCounter
 from kanalyze.protocol.wire import Malformed, Truncated, WireError
 
 if TYPE_CHECKING:
+    from kanalyze.plain import State
     from kanalyze.protocol.record_types import DecompressionLimits
 
 __all__ = [
@@ -46,6 +48,10 @@ __all__ = [
     "parse_messages",
     "parse_request",
     "parse_response",
+    "request_from_state",
+    "request_state",
+    "response_from_state",
+    "response_state",
 ]
 
 _INT16 = Struct(">h").unpack_from
@@ -161,6 +167,51 @@ class OffsetsPart07(NamedTuple):
 
 
 Response07: TypeAlias = tuple[FetchPart07, ...] | OffsetsPart07
+
+
+def request_state(request: Request07) -> State:
+    """Return a request as plain values."""
+    parts = [(*part[:-1], _messages_state(part.messages)) for part in request.parts]
+    return int(request.type), tuple(parts)
+
+
+def request_from_state(state: object) -> Request07:
+    """Return the request of :func:`request_state`; raises ValueError where that is none."""
+    kind, parts = fields(state, "nt")
+    found = []
+    for part in items(parts, "t"):
+        *first, messages = fields(part, "siIIIIT")
+        found.append(Part07._make((*first, _messages_from_state(messages))))
+    return Request07(RequestType(kind), tuple(found))
+
+
+def response_state(response: Response07) -> State:
+    """Return a response as plain values."""
+    if isinstance(response, OffsetsPart07):
+        return response.error_code, response.offsets
+    return tuple([(part.error_code, _messages_state(part.messages)) for part in response])
+
+
+def response_from_state(state: object) -> Response07:
+    """Return the response of :func:`response_state`; raises ValueError where that is none."""
+    if isinstance(state, tuple) and state and isinstance(state[0], int):
+        code, offsets = fields(state, "it")
+        return OffsetsPart07(code, items(offsets, "i"))
+    found = []
+    for part in items(state, "t"):
+        code, messages = fields(part, "it")
+        known = _messages_from_state(messages)
+        assert known is not None
+        found.append(FetchPart07(code, known))
+    return tuple(found)
+
+
+def _messages_state(messages: MessageSet07 | None) -> State | None:
+    return None if messages is None else tuple(messages)
+
+
+def _messages_from_state(state: object) -> MessageSet07 | None:
+    return None if state is None else MessageSet07(*fields(state, "nNSnnbn"))
 
 
 def parse_request(

@@ -1,8 +1,8 @@
 """What a report is made of as plain values that JSON has, and back: sums that go on in a later run.
 
 In: statistics and quality. Out: plain values; and of plain values new statistics and quality, to
-which more can be added. Must not know: where the values are kept. As :mod:`kanalyze.frozen` it
-knows what others keep to themselves.
+which more can be added. Must not know: where the values are kept. It knows what others keep to
+themselves.
 
 Values may come from anywhere: nothing is made of them but the classes below, and what is not of
 the type that an attribute has is refused.

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.protocol.codec.machine import Machine, Programs
-from kanalyze.protocol.codec.values import Tape, TapeReader
+from kanalyze.protocol.codec.values import Tape, Taped, TapeReader
 from kanalyze.protocol.wire import Malformed, MissingBytes, Source, Truncated
 
 try:
@@ -25,7 +25,6 @@ if not cython.compiled:
 
 if TYPE_CHECKING:
     from kanalyze.protocol.codec.program import Program
-    from kanalyze.protocol.codec.values import Taped
     from kanalyze.protocol.frame import Frame
 
 __all__ = ["BodyDecoder"]
@@ -80,6 +79,10 @@ class BodyDecoder:
             )
             tape = Tape(cells, arena_bytes)
         return self.reader.take(self.shape, tape)
+
+    def taped_from_state(self, state: object) -> Taped:
+        """Return what was decoded before, from its state; raises ValueError where that is none."""
+        return Taped.from_state(state, self.reader, self.shape)
 
     def run(self, frame: Frame, at: int) -> None:
         """Decode as :meth:`of_frame`; the values stay with the machine."""

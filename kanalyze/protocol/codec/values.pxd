@@ -25,6 +25,8 @@ cdef enum:
     AS_DICT = 9
     AS_NULLABLE = 10
 
+cdef long long ALL_CODECS, MOST_EMPTY_ELEMENTS
+
 
 cdef class Shape:
     cdef readonly int kind
@@ -71,6 +73,10 @@ cdef class Taped:
     cpdef values(self)
     @cython.locals(made=Taped, old=Tape)
     cpdef Taped moved(self, Tape tape)
+    @cython.locals(
+        tape=Tape, at=cython.longlong, begin=cython.longlong, size=cython.longlong, cells=list
+    )
+    cpdef tuple state(self)
 
 
 cdef class TapeReader:
@@ -137,3 +143,29 @@ cdef Shape _inner(Shape shape)
 cdef object _known_time(long long time_ms)
 cdef object _codec(object seen)
 cdef object _float(object bits)
+
+
+@cython.locals(made=Taped)
+cpdef Taped taped_of(
+    const long long[::1] cells, const unsigned char[::1] texts, TapeReader reader, Shape shape
+)
+cpdef check_cells(const long long[::1] cells, long long arena_bytes, Shape shape)
+
+
+cdef class CellChecker:
+    cdef const long long[::1] cells
+    cdef readonly Py_ssize_t at
+    cdef Py_ssize_t end
+    cdef long long arena_bytes
+
+    @cython.locals(kind=cython.int, size=cython.longlong)
+    cpdef pass_value(self, Shape shape)
+    cdef long long _cell(self) except? -7
+    @cython.locals(begin=cython.longlong)
+    cdef _pass_bytes(self, long long size)
+    @cython.locals(size=cython.longlong, begin=cython.Py_ssize_t, _i=cython.longlong)
+    cdef _pass_array(self, Shape inner)
+    @cython.locals(each=Shape, count=cython.longlong, size=cython.longlong, _i=cython.longlong)
+    cdef _pass_struct(self, Shape shape, bint is_dict)
+    @cython.locals(begin=cython.Py_ssize_t, codecs=cython.longlong, _i=cython.longlong)
+    cdef _pass_records(self)

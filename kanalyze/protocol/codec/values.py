@@ -12,6 +12,7 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING, Any
 
+from kanalyze.plain import fields, items
 from kanalyze.protocol.records import RecordsSummary
 
 try:
@@ -34,6 +35,7 @@ if not cython.compiled:
     AS_RECORDS, AS_ARRAY, AS_TUPLE, AS_DICT, AS_NULLABLE = range(6, 11)
 
 if TYPE_CHECKING:
+    from kanalyze.plain import State
     from kanalyze.protocol.codec.machine import Machine
 
 __all__ = ["KINDS", "Shape", "Tape", "TapeReader", "Taped"]
@@ -55,6 +57,10 @@ KINDS = {
 
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd", "unknown", "unknown", "unknown")
 _new = tuple.__new__
+ALL_CODECS = 0xFF
+"""A bit each."""
+MOST_EMPTY_ELEMENTS = 1 << 20
+"""Of an array that was read before, with elements that nothing was read of."""
 
 
 class Shape:
@@ -134,6 +140,7 @@ class Taped:
     """
 
     __slots__ = ("arena_at", "arena_bytes", "at", "cells", "reader", "shape", "tape")
+    _LEFT_OUT = ("reader", "shape")
 
     def __init__(self, reader: TapeReader, shape: Shape, tape: Tape) -> None:
         """Take what comes next on a tape; :meth:`take` adds it."""
@@ -164,6 +171,27 @@ class Taped:
         old = self.tape
         made.take(old.cells, self.at, self.cells, old.arena, self.arena_at, self.arena_bytes)
         return made
+
+    def is_of(self, shape: Shape) -> bool:
+        """Tell whether that is the shape of it."""
+        return self.shape is shape
+
+    def state(self) -> State:
+        """Return what :meth:`from_state` takes: the cells, and the bytes of texts."""
+        tape = self.tape
+        cells = []
+        for at in range(self.at, self.at + self.cells):
+            cells.append(tape.cells[at])  # noqa: PERF401 - compiled, this is faster
+        begin, size = self.arena_at, self.arena_bytes
+        return tuple(cells), bytes(tape.arena[begin : begin + size]) if size > 0 else b""
+
+    @classmethod
+    def from_state(cls, state: object, reader: TapeReader, shape: Shape) -> Taped:
+        """Make one from a state, of a shape; raises ValueError where it is none of that."""
+        found, texts = fields(state, "ty")
+        cells = memoryview(array("q", items(found, "i")))
+        check_cells(cells, len(texts), shape)
+        return taped_of(cells, memoryview(texts), reader, shape)
 
 
 class TapeReader:
@@ -320,6 +348,103 @@ class TapeReader:
                 offset if is_last else None,
             ),
         )
+
+
+def taped_of(cells: memoryview, texts: memoryview, reader: TapeReader, shape: Shape) -> Taped:
+    """Make what was read of a body of cells that are those of a shape."""
+    made = Taped(reader, shape, Tape(len(cells), len(texts)))
+    made.take(cells, 0, len(cells), texts, 0, len(texts))
+    return made
+
+
+def check_cells(cells: memoryview, arena_bytes: int, shape: Shape) -> None:
+    """Raise ValueError where cells are not what a value of a shape takes up."""
+    checker = CellChecker(cells, arena_bytes)
+    checker.pass_value(shape)
+    if checker.at != len(cells):
+        raise ValueError("cells left over")
+
+
+class CellChecker:
+    """Goes over cells as a :class:`TapeReader` does, and makes nothing of them."""
+
+    __slots__ = ("arena_bytes", "at", "cells", "end")
+
+    def __init__(self, cells: memoryview, arena_bytes: int) -> None:
+        self.cells = cells
+        self.at = 0
+        self.end = len(cells)
+        self.arena_bytes = arena_bytes
+
+    def pass_value(self, shape: Shape) -> None:
+        """Go over the cells of a value."""
+        kind = shape.kind
+        if kind in (AS_TEXT, AS_BYTES):
+            size = self._cell()
+            if size >= 0:
+                self._pass_bytes(size)
+        elif kind in (AS_TUPLE, AS_DICT):
+            self._pass_struct(shape, kind == AS_DICT)
+        elif kind == AS_ARRAY:
+            self._pass_array(_inner(shape))
+        elif kind == AS_NULLABLE:
+            if self._cell() >= 0:
+                self.pass_value(_inner(shape))
+        elif kind == AS_RECORDS:
+            self._pass_records()
+        else:
+            self._cell()
+            if kind == AS_UUID:
+                self._cell()
+
+    def _cell(self) -> int:
+        if self.at >= self.end:
+            raise ValueError("too few cells")
+        value = self.cells[self.at]
+        self.at += 1
+        return value
+
+    def _pass_bytes(self, size: int) -> None:
+        begin = self._cell()
+        if begin < 0 or begin > self.arena_bytes or size > self.arena_bytes - begin:
+            raise ValueError("a text that is not there")
+
+    def _pass_array(self, inner: Shape) -> None:
+        size = self._cell()
+        begin = self.at
+        for _i in range(size):
+            self.pass_value(inner)
+            if self.at == begin and size > MOST_EMPTY_ELEMENTS:
+                # Elements that take no cells: nothing in what was written tells how many there are.
+                raise ValueError("too many elements of nothing")
+
+    def _pass_struct(self, shape: Shape, is_dict: bool) -> None:
+        for each in shape.shapes:
+            self.pass_value(each)
+        if shape.tags is None:
+            return
+        count = self._cell()
+        for _i in range(count):
+            known = shape.tags.get(self._cell())
+            if known is not None:
+                self.pass_value(known[1])
+            elif is_dict:
+                size = self._cell()
+                if size < 0:
+                    raise ValueError("a tagged field of less than nothing")
+                self._pass_bytes(size)
+            else:
+                raise ValueError("a tagged field that nobody knows")
+
+    def _pass_records(self) -> None:
+        begin = self.at
+        if self._cell() < 0:
+            return
+        for _i in range(RECORDS_CELLS - 1):
+            self._cell()
+        codecs = self.cells[begin + 3]
+        if codecs < 0 or codecs > ALL_CODECS:
+            raise ValueError("a codec that there is not")
 
 
 def _inner(shape: Shape) -> Shape:

@@ -1,0 +1,49 @@
+# The C types of plain.py.
+cimport cython
+
+cdef enum:
+    NONE = 128
+    FALSE = 129
+    TRUE = 130
+    NUMBER = 131
+    NEGATIVE = 132
+    BYTES = 133
+    TEXT = 134
+    TUPLE = 135
+    SHORT_TUPLE = 192
+    MOST_DEEP = 32
+    MOST_SHIFT = 56
+
+
+cdef class PlainWriter:
+    cdef readonly bytearray data
+
+    @cython.locals(data=bytearray, number=cython.longlong, count=cython.Py_ssize_t)
+    cpdef write(self, value, int depth)
+    cdef _write_sized(self, value)
+    @cython.locals(data=bytearray)
+    cdef _head(self, int head, long long number)
+
+
+cdef class PlainReader:
+    cdef bytes source
+    cdef const unsigned char[::1] data
+    cdef readonly Py_ssize_t at
+    cdef Py_ssize_t end
+
+    @cython.locals(head=cython.int)
+    cpdef read(self, int depth)
+    cdef int _byte(self) except -1
+    @cython.locals(number=cython.longlong, bits=cython.longlong, shift=cython.int, byte=cython.int)
+    cdef long long _number(self) except -1
+    @cython.locals(size=cython.longlong, begin=cython.Py_ssize_t)
+    cdef bytes _bytes(self)
+    @cython.locals(found=list, _i=cython.longlong)
+    cdef tuple _tuple(self, long long count, int depth)
+
+
+@cython.locals(index=cython.Py_ssize_t)
+cpdef tuple fields(state, str kinds)
+@cython.locals(index=cython.Py_ssize_t)
+cpdef tuple items(state, str kinds)
+cpdef bint is_of_kind(value, str letter) except -1
