@@ -175,7 +175,7 @@ def test_kafka_0_7_goes_on_and_what_it_guesses_too() -> None:
     assert run(io.BytesIO(data), most_packets=lambda: 1, breaks=lambda: True) == whole
 
 
-def test_a_login_with_raw_tokens_goes_on() -> None:
+def login_with_raw_tokens() -> bytes:
     mechanism = k.string("SCRAM-SHA-256")
     packets: list[bytes] = []
     line = Line(packets).open().client(k.request(k.SASL_HANDSHAKE, 0, 1, mechanism))
@@ -183,7 +183,11 @@ def test_a_login_with_raw_tokens_goes_on() -> None:
     for ours, theirs in ((b"n,,n=bob,r=f", b"r=fg,s=Q,i=4096"), (b"c=biws,r=fg,p=d", b"v=6r")):
         line.client(len(ours).to_bytes(4) + ours).broker(len(theirs).to_bytes(4) + theirs)
     line.client(k.heartbeat(2)).broker(k.heartbeat_answer(2)).close()
-    data = capture_of(packets)
+    return capture_of(packets)
+
+
+def test_a_login_with_raw_tokens_goes_on() -> None:
+    data = login_with_raw_tokens()
     broken = run(io.BytesIO(data), most_packets=lambda: 1, breaks=lambda: True, every_anomaly=True)
     assert [row.principal for row in broken.rows] == [None, "bob"]
     assert broken.anomalies == []

@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 import enum
 import importlib
+import io
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -17,12 +19,20 @@ import pytest
 from kanalyze import frozen
 from kanalyze.frozen import StateError, thaw
 from kanalyze.plain import from_bytes, to_bytes
+from kanalyze.protocol.catalog import Catalog
+from kanalyze.protocol.compiler import Decoders
+from kanalyze.protocol.projection import Projection
+from tests.support import kafka as k
 from tests.support.captures import path
+from tests.support.conversations import conversations
+from tests.support.disorder import altered
 from tests.support.frozen import Run, first_part, opened, second_part
+from tests.support.traffic import Line, capture_of, produce
 from tests.support.waiting import LONG_S
+from tests.test_frozen import IN_DISORDER, login_with_raw_tokens, old_traffic
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 ROOT = Path(frozen.__file__).parent
 TAKERS = {"from_state", "saying", "take_up"}
@@ -142,6 +152,74 @@ def test_what_hangs_on_them_has_a_state_too() -> None:
     assert len(kinds) > 12
 
 
+def odd_conversations(seed: int) -> bytes:
+    return conversations(Random(seed), is_calm=seed % 2 == 0)
+
+
+def altered_file(change: str) -> bytes:
+    (data,) = altered("waits", change).files
+    return data
+
+
+# -- what is said once more -----------------------------------------------------------------------
+
+
+def one_way() -> bytes:
+    packets: list[bytes] = []
+    line = Line(packets).open().client(produce(1, 9, acks=0), produce(2, 9, acks=0))
+    line.client(k.heartbeat(3))
+    return capture_of(packets)
+
+
+def of_nobody_knows_what() -> bytes:
+    """Connections that are not known (yet): one begins within a request, one says other things."""
+    packets: list[bytes] = []
+    other = Line(packets, client_port=2000).open().client(Random(3).randbytes(60))
+    line = Line(packets)
+    line.client(produce(1, 9)[10:]).client(produce(2, 9)[:60]).broker(bytes(range(40)))
+    other.broker(Random(4).randbytes(60)).reset()
+    line.client(produce(2, 9)[60:]).client(k.heartbeat(3)).broker(k.heartbeat_answer(3))
+    Line(packets, client_port=2001).open().client(b"hello\n")
+    return capture_of(packets)
+
+
+TRAFFIC: dict[str, Callable[[], bytes]] = {
+    **{name: path(name).read_bytes for name in ("waits", "sasl", "snaplen", "tls", "old-0-9-0-1")},
+    **{f"odd {seed}": partial(odd_conversations, seed) for seed in range(6)},
+    **{change: partial(altered_file, change) for change in IN_DISORDER},
+    "Kafka 0.7": old_traffic,
+    "raw tokens": login_with_raw_tokens,
+    "not known": of_nobody_knows_what,
+    "without acks": one_way,
+}
+SETTINGS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "measured": {"connections": True, "every_anomaly": True, "idle_ns": 5 * 10**9},
+}
+
+
+def stopped(data: bytes, **settings: Any) -> Iterator[Run]:
+    """A run that was broken off after some of its batches, each time it was."""
+    dice = Random(len(data))
+    is_short = len(data) < 20_000
+    with opened(io.BytesIO(data), lambda: 1 if is_short else dice.choice((1, 3, 40))) as captures:
+        going = Run(captures, **settings)
+        for number, batch in enumerate(captures.batches()):
+            going.take(batch)
+            if is_short or number % 3 == 0:
+                yield going
+
+
+@pytest.mark.parametrize("settings", SETTINGS)
+@pytest.mark.parametrize("name", TRAFFIC)
+def test_what_took_up_a_state_says_the_same(name: str, settings: str) -> None:
+    data = TRAFFIC[name]()
+    for going in stopped(data, **SETTINGS[settings]):
+        state = going.frozen()
+        going.take_up(state)
+        assert going.frozen() == state
+
+
 # -- what is no state -----------------------------------------------------------------------------
 
 
@@ -215,11 +293,77 @@ def test_a_value_that_is_another_is_refused_or_read(name: str, change: str) -> N
     assert refused > 0
 
 
+@pytest.mark.parametrize("name", ["waits", "snaplen", "sasl"])
+def test_a_run_goes_on_with_what_was_read_whatever_it_says(name: str) -> None:
+    """What no check can tell to be wrong breaks nothing."""
+    state = from_bytes(frozen._opened(first_part(str(path(name)), 60)))
+    dice = Random(name)
+    of_connections = [at for at in places(state) if len(at) > 2 and at[:3] != (1, 0, 3)]
+    outcomes = set()
+    for _ in range(60):
+        to = CHANGES[dice.choice(list(CHANGES))]
+        data = frozen._sealed(to_bytes(changed(state, dice.choice(of_connections), to)))
+        try:
+            second_part(str(path(name)), 60, data)
+            outcomes.add("read")
+        except StateError:
+            outcomes.add("refused")
+    assert outcomes == {"read", "refused"}
+
+
+def decoder_of(api_key: int, kind: Any, version: int, *paths: str) -> Any:
+    catalog = Catalog()
+    wanted = Projection.of(*paths) if paths else Projection.ALL
+    return Decoders(catalog).get(api_key, kind, version, wanted)
+
+
+@pytest.mark.parametrize(
+    ("cells", "texts"),
+    [
+        ((), b""),
+        ((3, 0, 5), b"ab"),
+        ((3, -1, 5), b"abc"),
+        ((1 << 62, 1, 5), b"abc"),
+        ((1, 3, 5), b"abc"),
+        ((1, 0), b"a"),
+        ((1, 0, 5, 6), b"a"),
+        ((1, 0, "5"), b"a"),
+        ((1, 0, 1 << 63), b"a"),
+        (None, b"a"),
+        ((1, 0, 5), None),
+    ],
+)
+def test_cells_that_are_not_of_a_layout_are_refused(cells: Any, texts: Any) -> None:
+    decode = decoder_of(k.HEARTBEAT, "request", 0, "GroupId", "GenerationId")
+    right = decode.taped_from_state(((1, 0, 5), b"a"))
+    assert right.values() == ("a", 5)
+    assert right.state() == ((1, 0, 5), b"a")
+    with pytest.raises((ValueError, OverflowError, TypeError)):
+        decode.taped_from_state((cells, texts))
+
+
+def test_more_elements_than_there_are_cells_are_refused() -> None:
+    decode = decoder_of(k.METADATA, "request", 1, "Topics.Name")
+    assert decode.taped_from_state(((2, 1, 0, 1, 1), b"ab")).values() == ([("a",), ("b",)],)
+    for count in (3, 1 << 40, (1 << 63) - 1):
+        with pytest.raises(ValueError, match="cells"):
+            decode.taped_from_state(((count, 1, 0, 1, 1), b"ab"))
+
+
+def test_so_many_elements_of_nothing_are_refused() -> None:
+    # A topic's name is all that is wanted, and this version has none: elements take no cells.
+    decode = decoder_of(k.METADATA, "request", 1, "Topics.TopicId")
+    assert len(decode.taped_from_state(((5,), b"")).values()[0]) == 5
+    with pytest.raises(ValueError, match="nothing"):
+        decode.taped_from_state((((1 << 40),), b""))
+
+
 # -- compiled and not -----------------------------------------------------------------------------
 
 
 PROGRAM = """
 import sys
+from functools import partial
 from pathlib import Path
 from tests.support.captures import path
 from tests.support.frozen import first_part, second_part
