@@ -112,4 +112,6 @@ class ClosedPairs:
 def _span(direction: Direction) -> tuple[int, int] | None:
     if not direction.started:
         return None
-    return direction.first_sequence, direction.next_sequence
+    first, following = direction.first_sequence, direction.next_sequence
+    # One number where nothing was sent: there are many of these.
+    return first, first if following == first else following
