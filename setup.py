@@ -31,7 +31,8 @@ DIRECTIVES = {
     # What comes from the wire is an index somewhere: each is checked, compiled as uncompiled.
     "boundscheck": True,
     "initializedcheck": True,
-    "wraparound": False,
+    # A list counts from its end, compiled as uncompiled.
+    "wraparound": True,
     "cdivision": True,
     # The types of Python are for people and mypy; those of C are in the .pxd files.
     "annotation_typing": False,

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["StateError", "freeze", "thaw"]
 
-FORMAT: Final = 3
+FORMAT: Final = 4
 """To be raised when an attribute of what is frozen changes between two versions of equal name."""
 MOST_BYTES: Final = 4 << 30
 """Of a state before it is compressed; stages hold 1 GiB where nobody says otherwise."""
@@ -117,7 +117,6 @@ def _settings(stages: Stages) -> tuple[Any, ...]:
         reassembler._timed is not None,
         reassembler._notes._most,
         (tracker._most_undecided_bytes, tracker._most_kafka_bytes),
-        tuple(sorted(tracker._by_columns)),
         tracker._ended is not None,
         tracker._is_broker is not None,
         tracker._keep is not None,

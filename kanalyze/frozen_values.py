@@ -27,7 +27,6 @@ import numpy as np
 from kanalyze.connection.kafka import KafkaConnection
 from kanalyze.frozen_depth import check_depth
 from kanalyze.net.closed_pairs import ClosedPairs, _Closed
-from kanalyze.segments import Segments
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -63,7 +62,6 @@ _KINDS: Final[Mapping[str, tuple[str, ...]]] = {
     "protocol.kafka07": (
         *("FetchPart07", "MessageSet07", "OffsetsPart07", "Part07", "Request07", "RequestType"),
     ),
-    "protocol.lockstep_tuples": ("RecordFacts",),
     "protocol.records": ("RecordsSummary",),
     "connection.ended": ("ConnectionCounts", "UnknownTotal"),
     "connection.evidence": ("RequestHead",),
@@ -177,8 +175,6 @@ class _Pickler(pickle.Pickler):
             return NotImplemented
         if kind is memoryview and type(value.obj) is bytes:
             return _MAKE, ("view", bytes(value))
-        if kind is Segments:
-            return _MAKE, ("segments", tuple(getattr(value, name) for name in _SEGMENTS))
         if kind is array and value.typecode == "q":
             return _MAKE, ("integers", value.tolist())
         if kind is np.ndarray and value.dtype.kind in _ARRAY_KINDS and value.ndim == 1:
@@ -332,16 +328,10 @@ def _integers(values: Any) -> array[int]:
     return array("q", values)
 
 
-def _segments(columns: Any) -> Segments:
-    return Segments(*columns)
-
-
-_SEGMENTS: Final = ("buffer", "start", "length", "captured", "time_ns", "packet")
 _OTHERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "array": _array,
     "closed": _closed_pairs,
     "integers": _integers,
-    "segments": _segments,
     "view": _view,
     "waiting": _waiting,
 }

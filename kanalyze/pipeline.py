@@ -26,8 +26,6 @@ from kanalyze.analysis.given import shown
 from kanalyze.analysis.in_flight import InFlight, in_flight
 from kanalyze.analysis.name_search import NameReader
 from kanalyze.analysis.quality import DOUBTS, CaptureQuality
-from kanalyze.analysis.row_batches import BatchMaker
-from kanalyze.analysis.row_columns import COLUMN_APIS
 from kanalyze.analysis.rows import RowMaker
 from kanalyze.analysis.topics import TopicNames
 from kanalyze.analysis.waits import HELD_BACK_APIS, longest_hold_ns
@@ -83,7 +81,6 @@ class Analysis:
         topic_ids: Mapping[bytes, str] | None = None,
         catalog: Catalog | None = None,
         max_memory_bytes: int = DEFAULT_MEMORY_BYTES,
-        by_columns: bool = True,
         jobs: int = 1,
         share: Share = EVERYTHING,
         source: Captures | None = None,
@@ -105,8 +102,6 @@ class Analysis:
             catalog: what Kafka speaks; None for what is built in.
             max_memory_bytes: how much may be held of connections; see
                 :class:`~kanalyze.stages.MemoryBounds`.
-            by_columns: whether what is alike may be read by columns; rows are the same without,
-                and take many times as long.
             jobs: how many processes may read for :meth:`batches`; the rows are the same. Used for
                 files that are large enough for it to pay.
             share: which connections to give rows of. The rows of all shares together are those of
@@ -130,7 +125,6 @@ class Analysis:
         self._extractors = Extractors(self._catalog)
         self._is_broker = broker_side(ports, brokers)
         self._keep = keep
-        self._by_columns = by_columns
         if not isinstance(jobs, int) or jobs < 1:
             raise UsageError(f"not a number of jobs: {shown(jobs)}")
         self._jobs = jobs if share.count == 1 else 1
@@ -180,11 +174,10 @@ class Analysis:
         assert captures is not None
         place = captures.place if workers is None else workers.place
         maker = self._row_maker(place)
-        batches = BatchMaker(maker, place)
         for step in self._row_steps(captures, workers):
             if self._on_tokens is not None and step.tokens:
                 self._on_tokens(step.tokens)
-            yield from self._batches_of(step, batches)
+            yield from self._batches_of(step, maker)
 
     def found_batches(
         self, carried: bytes | None = None, *, keeps_open: bool = False
@@ -202,14 +195,13 @@ class Analysis:
 
         captures = self._begin()
         maker = self._row_maker(captures.place)
-        batches = BatchMaker(maker, captures.place)
-        stages = self._stages(every_anomaly=True, by_columns=self._column_apis, share=self._share)
+        stages = self._stages(every_anomaly=True, share=self._share)
         if carried is not None:
             thaw(carried, stages, maker)
             stages.count_anew()
         steps = read_steps(stages, captures, self.quality, self._share, ends=not keeps_open)
         for step in steps:
-            for batch in self._batches_of(step, batches):
+            for batch in self._batches_of(step, maker):
                 yield [batch], []
             yield [], self._anomaly_rows(step.anomalies, stages, captures)
         if keeps_open:
@@ -221,9 +213,10 @@ class Analysis:
         kept, self._kept = self._kept, None
         return CaptureQuality() if kept is None else quality_of_end(kept)
 
-    def _batches_of(self, step: Step, batches: BatchMaker) -> Iterator[RowBatch]:
+    def _batches_of(self, step: Step, maker: RowMaker) -> Iterator[RowBatch]:
         """Give the rows of a step that are wanted."""
-        for batch in batches.batches(step.exchanges, step.turns, step.columns):
+        for made in in_pieces(map(maker.row, step.exchanges), bytes_of_row):
+            batch = RowBatch(made)
             if self.row_filter.passes_all:
                 some = [batch]
             else:
@@ -255,7 +248,7 @@ class Analysis:
             self._workers.close()
 
     def _share_stages(self, share: Share) -> Stages:
-        return self._stages(by_columns=self._column_apis, share=share)
+        return self._stages(share=share)
 
     def _row_steps(self, captures: Captures, workers: Workers | None) -> Iterator[Step]:
         if workers is None:
@@ -341,10 +334,6 @@ class Analysis:
             for kind, count in self._running.net.anomalies.items():
                 counts[kind] = counts.get(kind, 0) + count
         return counts
-
-    @property
-    def _column_apis(self) -> frozenset[int]:
-        return COLUMN_APIS if self._by_columns else frozenset()
 
     def row_batches(self) -> Iterator[list[Row]]:
         """Give the rows as objects; otherwise as :meth:`batches`."""
@@ -455,7 +444,6 @@ class Analysis:
         *,
         connections: bool = False,
         every_anomaly: bool = False,
-        by_columns: frozenset[int] = frozenset(),
         share: Share = EVERYTHING,
     ) -> Stages:
         return Stages(
@@ -466,7 +454,6 @@ class Analysis:
             memory=self._memory.of_share(share.count),
             connections=connections,
             every_anomaly=every_anomaly,
-            by_columns=by_columns,
             share=share,
             idle_ns=self._idle_ns,
         )

@@ -13,3 +13,5 @@ cdef class Segments:
     cdef const long long[::1] captureds
     cdef const long long[::1] times
     cdef const long long[::1] packets
+
+    cpdef view(self, Py_ssize_t begin, Py_ssize_t end)

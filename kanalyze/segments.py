@@ -62,6 +62,10 @@ class Segments:
     def __len__(self) -> int:
         return len(self.start)
 
+    def view(self, begin: int, end: int) -> memoryview:
+        """Return bytes of the buffer."""
+        return self.buffer[begin:end]
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Segments):
             return NotImplemented

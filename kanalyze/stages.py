@@ -22,10 +22,6 @@ from kanalyze.net.share import EVERYTHING, Share
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from kanalyze.connection.columns import ExchangeColumns
     from kanalyze.connection.ended import EndedConnection
     from kanalyze.connection.exchange import Exchange
     from kanalyze.connection.kafka import Keep
@@ -110,32 +106,13 @@ class Captures(Protocol):
 class Step:
     """What a batch of packets brought."""
 
-    __slots__ = (
-        "anomalies",
-        "closed",
-        "columns",
-        "ended",
-        "exchanges",
-        "latest",
-        "tokens",
-        "turns",
-    )
+    __slots__ = ("anomalies", "closed", "ended", "exchanges", "latest", "tokens")
 
-    def __init__(
-        self,
-        exchanges: list[Exchange],
-        turns: NDArray[np.int64],
-        columns: list[ExchangeColumns],
-        latest: NDArray[np.int64],
-    ) -> None:
+    def __init__(self, exchanges: list[Exchange], latest: list[int]) -> None:
         self.exchanges = exchanges
         """In the order in which they ended on the wire."""
-        self.turns = turns
-        """Place of each among all exchanges of the step, those in ``columns`` too."""
-        self.columns = columns
-        """Exchanges as columns; only where that was allowed."""
         self.latest = latest
-        """By turn: the packet by which an exchange counts as ended. Rises."""
+        """Of each the packet by which it counts as ended. Rises."""
         self.anomalies: list[Anomaly] = []
         self.ended: list[EndedConnection] = []
         """Only where they are asked for."""
@@ -156,7 +133,6 @@ class Stages:
         memory: MemoryBounds | None = None,
         connections: bool = False,
         every_anomaly: bool = False,
-        by_columns: frozenset[int] = frozenset(),
         share: Share = EVERYTHING,
         idle_ns: int | None = None,
     ) -> None:
@@ -171,7 +147,6 @@ class Stages:
             connections: whether to measure TCP, and to tell of each connection that ended.
             every_anomaly: give all anomalies of a step, not only the first of each kind; all are
                 counted in any case.
-            by_columns: keys of the APIs whose exchanges may come as columns.
             share: which connections to follow; the first share counts what belongs to none.
             idle_ns: silence after which a connection is given up; None for never.
         """
@@ -190,7 +165,6 @@ class Stages:
             collect_ended=connections,
             most_undecided_bytes=bounds.undecided_bytes,
             most_kafka_bytes=bounds.kafka_bytes,
-            by_columns=by_columns,
         )
 
     @property

@@ -20,8 +20,6 @@ import signal
 import warnings
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-import numpy as np
-
 from kanalyze.analysis.quality import CaptureQuality
 from kanalyze.capture.merge import MergedCaptures
 from kanalyze.capture.places import Places
@@ -240,7 +238,6 @@ def _tell_all(task: Task, share: Share, pipe: Connection) -> None:
     captures = MergedCaptures(task.inputs, stores=task.stores, places=places)
     known = 0
     for step in read_steps(task.stages(share), captures, quality, share):
-        step.columns = [columns.packed() for columns in step.columns]
         # Of no use to others, and not small.
         step.anomalies, step.closed, step.ended = [], [], []
         told, names = (places.take(), captures.names[known:]) if share.is_first else ([], [])
@@ -257,26 +254,8 @@ def _together(steps: list[Step]) -> Step:
     """Put together what one batch brought to several workers, in the order of its packets."""
     if len(steps) == 1:
         return steps[0]
-    latest = np.concatenate([step.latest for step in steps])
     # What ended by one packet is of one connection, and so of one worker.
-    order = np.argsort(latest, kind="stable")
-    turns = np.empty(len(latest), np.int64)
-    turns[order] = np.arange(len(latest))
-    exchanges, own_turns, columns = [], [], []
-    first = 0
-    for step in steps:
-        own = turns[first : first + len(step.latest)]
-        first += len(step.latest)
-        exchanges += step.exchanges
-        own_turns.append(own[step.turns])
-        for each in step.columns:
-            each.turn[:] = own[each.turn]
-            columns.append(each)
-    all_turns = np.concatenate(own_turns)
-    by_turn = np.argsort(all_turns)
-    return Step(
-        [exchanges[index] for index in by_turn.tolist()],
-        all_turns[by_turn],
-        columns,
-        latest[order],
-    )
+    latest = [packet for step in steps for packet in step.latest]
+    exchanges = [exchange for step in steps for exchange in step.exchanges]
+    order = sorted(range(len(latest)), key=latest.__getitem__)
+    return Step([exchanges[index] for index in order], [latest[index] for index in order])

@@ -17,7 +17,6 @@ from kanalyze.frozen_values import to_bytes
 from tests.support import kafka as k
 from tests.support import kafka07 as old
 from tests.support.captures import NAMES, path
-from tests.support.columnar import ALWAYS_JOINED, by_columns_at_once
 from tests.support.conversations import conversations
 from tests.support.disorder import altered
 from tests.support.frozen import Run, first_part, opened, run, second_part
@@ -30,9 +29,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SETTINGS: dict[str, dict[str, Any]] = {
-    "by columns": {},
-    "one by one": {"by_columns": False},
-    "measured": {"by_columns": False, "connections": True, "every_anomaly": True},
+    "plain": {},
+    "measured": {"connections": True, "every_anomaly": True},
     "kept": {"keep": lambda api_key: api_key in (0, 1)},
 }
 SMALL = ("snaplen", "kraft-3-9")
@@ -73,8 +71,7 @@ def assert_same_when_broken(capture: Callable[[], Any], seed: int, **settings: A
 @pytest.mark.parametrize("settings", SETTINGS)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_run_goes_on_where_it_was_broken_off(name: str, settings: str) -> None:
-    with by_columns_at_once(ALWAYS_JOINED):
-        assert_same_when_broken(lambda: str(path(name)), len(name), **SETTINGS[settings])
+    assert_same_when_broken(lambda: str(path(name)), len(name), **SETTINGS[settings])
 
 
 @pytest.mark.long
@@ -82,8 +79,7 @@ def test_a_run_goes_on_where_it_was_broken_off(name: str, settings: str) -> None
 @pytest.mark.parametrize("settings", SETTINGS)
 @pytest.mark.parametrize("name", NAMES)
 def test_so_it_does_wherever_it_was(name: str, settings: str, seed: int) -> None:
-    with by_columns_at_once(ALWAYS_JOINED):
-        assert_same_when_broken(lambda: str(path(name)), 100 * seed, **SETTINGS[settings])
+    assert_same_when_broken(lambda: str(path(name)), 100 * seed, **SETTINGS[settings])
 
 
 @pytest.mark.parametrize("settings", SETTINGS)
@@ -97,14 +93,13 @@ def test_it_may_be_broken_off_after_every_packet(name: str, settings: str) -> No
 @pytest.mark.parametrize("change", IN_DISORDER)
 def test_what_is_held_back_and_put_together_goes_on(change: str) -> None:
     (data,) = altered("waits", change).files
-    assert_same_when_broken(lambda: io.BytesIO(data), 5, connections=True, by_columns=False)
+    assert_same_when_broken(lambda: io.BytesIO(data), 5, connections=True)
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_odd_conversations_go_on(seed: int) -> None:
     data = conversations(Random(seed), is_calm=seed % 2 == 0)
-    with by_columns_at_once(ALWAYS_JOINED):
-        assert_same_when_broken(lambda: io.BytesIO(data), seed)
+    assert_same_when_broken(lambda: io.BytesIO(data), seed)
 
 
 @pytest.mark.parametrize("name", ["sasl", "old-0-9-0-1", "mock"])
@@ -311,7 +306,6 @@ def test_another_version_is_told_apart(state: bytes) -> None:
         {"connections": True},
         {"keep": lambda _: True},
         {"is_broker": lambda *_: True},
-        {"by_columns": False},
         {"every_anomaly": True},
     ],
 )

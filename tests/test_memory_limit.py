@@ -15,7 +15,6 @@ from kanalyze.errors import UsageError
 from kanalyze.pipeline import Analysis
 from kanalyze.stages import MemoryBounds
 from tests.support import kafka as k
-from tests.support.columnar import by_columns_at_once
 from tests.support.packets import ACK, START_NS, SYN, Packet, pcap_file, segment
 from tests.support.traffic import Line, Part, capture_of, fetch, fetch_answer
 
@@ -199,12 +198,10 @@ WAYS = {
 def test_rows_of_many_partitions_are_not_held_all_at_once(way: str, tmp_path: Path) -> None:
     capture = tmp_path / "session.pcap"
     capture.write_bytes(quiet_session(1000, QUIET_FETCHES))
-    # The requests of the session come in columns then, and their rows as objects between them.
-    with by_columns_at_once():
-        tracemalloc.start()
-        try:
-            WAYS[way](str(capture))
-            peak = tracemalloc.get_traced_memory()[1]
-        finally:
-            tracemalloc.stop()
+    tracemalloc.start()
+    try:
+        WAYS[way](str(capture))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
     assert peak < 48 * MIB

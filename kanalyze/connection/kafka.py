@@ -5,6 +5,8 @@ direction was found, nor of packets beyond their times and numbers.
 
 Frames of the two directions are taken in the order in which they ended: a correlation id may be
 used again as soon as its response has come.
+
+Compiled by Cython, with the types in ``kafka.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -27,8 +29,17 @@ from kanalyze.connection.reader import (
 )
 from kanalyze.connection.sasl import RawLogin, principal_of
 from kanalyze.model import AnomalyKind
+from kanalyze.protocol.codec.values import Tape
 from kanalyze.protocol.framing import FrameCutter
 from kanalyze.protocol.wire import WireError
+
+try:
+    import cython
+except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+    from kanalyze.compiled import cython
+
+if not cython.compiled:
+    from kanalyze.connection.exchange import exchange_of, message_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,8 +47,8 @@ if TYPE_CHECKING:
     from kanalyze.connection.exchange import Peers
     from kanalyze.connection.locate import RequestLocator
     from kanalyze.connection.reader import MessageReader
-    from kanalyze.model import Anomaly, Chunk, StreamItem, TokenBytes
-    from kanalyze.protocol.framing import Frame
+    from kanalyze.model import Anomaly, StreamItem, TokenBytes
+    from kanalyze.protocol.frame import Frame
     from kanalyze.protocol.headers import RequestHeader
 
 __all__ = ["PATIENCE_BYTES", "KafkaConnection", "Keep"]
@@ -73,6 +84,30 @@ class KafkaConnection:
     The byte counters are those of :class:`~kanalyze.connection.findings.Findings`, and what was
     passed over while out of sync.
     """
+
+    __slots__ = (
+        "__weakref__",
+        "_begun",
+        "_client_side",
+        "_done",
+        "_early",
+        "_early_bytes",
+        "_findings",
+        "_keep",
+        "_locate",
+        "_locate_response",
+        "_login",
+        "_losses",
+        "_lost_ns",
+        "_mechanism",
+        "_one_way",
+        "_pairing",
+        "_reader",
+        "_requests",
+        "_responses",
+        "_unread",
+        "peers",
+    )
 
     def __init__(
         self,
@@ -118,6 +153,8 @@ class KafkaConnection:
         self._one_way = OneWayRequests()
         self._early: list[tuple[Frame, int]] = []
         self._early_bytes = 0
+        self._begun: list[Exchange] = []
+        """The exchanges of the present feed."""
         self._unread: list[Frame] = []
         """Requests of the present feed, until the responses before them were read."""
         self._losses: tuple[list[tuple[int, int]], list[tuple[int, int]]] = ([], [])
@@ -129,12 +166,6 @@ class KafkaConnection:
         self._mechanism: str | None = None
         self._login = RawLogin("GSSAPI") if tokens_first else None
         """While raw SASL tokens may come."""
-        self.refusals = 0
-        """How often in a row it could not be read by columns; with ``batches_passed`` for those who
-        try."""
-        self.batches_passed = 0
-        self.held_back: list[Chunk] = []
-        """What of the requests came already, but is to be read with what comes next."""
         self._done: list[Exchange] = []
         self._findings = Findings(peers.tcp)
         for side in (0, 1):
@@ -163,7 +194,6 @@ class KafkaConnection:
         """About how much memory is taken by messages that have not ended or have no answer."""
         return (
             self._requests.held_bytes
-            + sum(item.segments.buffer.nbytes for item in self.held_back)
             + self._responses.held_bytes
             + self._early_bytes
             + (len(self._pairing) + len(self._one_way)) * PENDING_BYTES
@@ -175,22 +205,6 @@ class KafkaConnection:
         return self._client_side
 
     @property
-    def lost_ns(self) -> int | None:
-        """When bytes were last found missing; None while all were there."""
-        return self._lost_ns
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether all that is told of what comes next are frames, and nobody wants their bytes."""
-        return (
-            self.is_in_step
-            and self._login is None
-            and not self._one_way
-            and not self._pairing.repeats
-            and self._keep is None
-        )
-
-    @property
     def is_in_step(self) -> bool:
         """Whether the next frame of either direction is known, and no loss is felt any more."""
         return (
@@ -199,61 +213,17 @@ class KafkaConnection:
             and not (self._early or self._losses[0] or self._losses[1])
         )
 
-    @property
-    def unfinished_bytes(self) -> tuple[int, int]:
-        """What is still to come of the request and of the response that have begun; 0 for none."""
-        return self._requests.unfinished_bytes, self._responses.unfinished_bytes
-
-    def pass_answered(self, correlation_id: int, count: int) -> bool:
-        """Let requests with consecutive ids and their responses pass, which are read elsewhere.
-
-        Other requests may still wait for their answers: as ids do not come again, those are not
-        among the responses that pass.
-
-        They come now, each request before its response, and have ``correlation_id`` and those
-        after it. False, and nothing is changed, where this connection has to see them itself:
-        something else is under way, or ids come again.
-        """
-        if not self.is_plain or self.unfinished_bytes != (0, 0):
-            return False
-        return self._pairing.pass_ids(correlation_id, count)
-
-    def ask(self, chunks: list[Chunk]) -> None:
-        """Take in requests that came before everything else that is still to come."""
-        self._requests.feed([*chunks])
-        for frame in self._requests.take():
-            self._request(frame)
-
     def in_flight(self, before_ns: int) -> list[Exchange]:
         """Return the requests that wait for their response.
 
         Those that came just now may not be read yet; those from before a time are.
         """
-        if self.held_back and self.held_back[-1].segments.time_ns[-1] < before_ns:
-            held_back, self.held_back = self.held_back, []
-            self.ask(held_back)
         if self._one_way:
             self._end_one_way(self._one_way.overdue(before_ns), None)
         return self._pairing.waiting() if len(self._pairing) else []
 
-    def count_decoded(self, length: int) -> None:
-        """Count bytes of frames whose body was read elsewhere."""
-        self._findings.decoded_bytes += length
-
-    def read_pair(self, request: Frame, response: Frame) -> Exchange:
-        """Read a request of those that passed, and the response to it.
-
-        Raises WireError when the request has no header; that it has one is known before.
-        """
-        view = self._reader.beginning(request)
-        header = self._reader.parse_header(view, request.size)
-        exchange = self._begin_exchange(request, header, view)
-        self._answer(exchange, response)
-        return self._done.pop()
-
     def shed(self) -> None:
         """Let go of what takes memory; what is lost by that is an anomaly."""
-        self._take_held_back()
         for cutter, side in (
             (self._requests, self._client_side),
             (self._responses, 1 - self._client_side),
@@ -270,9 +240,6 @@ class KafkaConnection:
 
     def feed(self, items: tuple[list[StreamItem], list[StreamItem]]) -> list[Exchange]:
         """Take in what was added to both directions; return the exchanges that are complete."""
-        if self.held_back:
-            held_back, self.held_back = self.held_back, []
-            self.ask(held_back)
         self._requests.feed(items[self._client_side])
         self._note_losses(self._requests, self._client_side)
         self._unread = self._requests.take()
@@ -284,6 +251,7 @@ class KafkaConnection:
             self._hide_begun()
             self._requests.settle()
             self._responses.settle()
+        self._settle()
         done, self._done = self._done, []
         return done
 
@@ -299,7 +267,6 @@ class KafkaConnection:
 
     def close(self) -> list[Exchange]:
         """End the connection; return what is left: unanswered requests, orphaned responses."""
-        self._take_held_back()
         self._requests.finish()
         self._unread = self._requests.take()
         self._responses.finish()
@@ -330,10 +297,6 @@ class KafkaConnection:
     def take_tokens(self) -> list[TokenBytes]:
         """Return where tokens are, as far as that was found since the last call."""
         return self._findings.take_tokens()
-
-    def _take_held_back(self) -> None:
-        if self.held_back:
-            self._done = self.feed(([], []))
 
     # -- the order of things ----------------------------------------------------------------------
 
@@ -386,8 +349,7 @@ class KafkaConnection:
         self._findings.show_ended(frame, self._client_side)
         reader = self._reader
         try:
-            view = reader.beginning(frame)
-            header = reader.parse_header(view, frame.size)
+            header = reader.request_header(frame)
         except WireError:
             if self._login is None or not self._is_token(self._login, frame, None):
                 self._bad_request(frame)
@@ -397,8 +359,8 @@ class KafkaConnection:
         if header.api_key in _TELLING:
             self._learn(frame, header)
         self._hide_in_request(frame, header)
-        exchange = self._begin_exchange(frame, header, view)
-        if header.api_key == PRODUCE and reader.acks(frame, header, view) == 0:
+        exchange = self._begin_exchange(frame, header)
+        if header.api_key == PRODUCE and reader.acks(frame, header) == 0:
             exchange.one_way = True
         if self._early and self._answer_early(exchange):
             return
@@ -407,22 +369,39 @@ class KafkaConnection:
         else:
             self._wait(exchange)
 
-    def _begin_exchange(self, frame: Frame, header: RequestHeader, view: memoryview) -> Exchange:
-        """Begin an exchange with a request that is read; ``view`` is the beginning of its frame."""
-        message = Message(frame)
+    def _settle(self) -> None:
+        """Let requests of this feed that wait on go of the tape that many connections share."""
+        waiting: list[Message] = []
+        cells = arena_bytes = 0
+        for exchange in self._begun:
+            request = exchange.request
+            if exchange.response is None and request is not None and request.taped is not None:
+                waiting.append(request)
+                cells += request.taped.cells
+                arena_bytes += request.taped.arena_bytes
+        if waiting:
+            tape = Tape(cells, arena_bytes)
+            for request in waiting:
+                if request.taped is not None:
+                    request.taped = request.taped.moved(tape)
+        self._begun = []
+
+    def _begin_exchange(self, frame: Frame, header: RequestHeader) -> Exchange:
+        """Begin an exchange with a request that is read."""
+        message = message_of(frame)
         exchange = self._exchange(message, header)
+        self._begun.append(exchange)
         if self._is_too_large(frame, header.api_key):
             body = _TOO_LARGE
         else:
-            body = self._reader.request_body(frame, header, view)
+            body = self._reader.request_body(frame, header)
         self._take_body(frame, exchange, message, body, self._client_side)
         return exchange
 
     def _exchange(self, request: Message, header: RequestHeader) -> Exchange:
-        return Exchange(
+        return exchange_of(
             self.peers,
             request,
-            None,
             header.api_key,
             header.api_version,
             header.correlation_id,
@@ -450,7 +429,7 @@ class KafkaConnection:
         self, frame: Frame, exchange: Exchange, message: Message, body: Body, side: int
     ) -> None:
         """Note what was read of a message's body, and what became of the frame."""
-        message.values, message.version, problem, detail = body
+        message.taped, message.version = body.taped, body.version
         if self._keep is not None and exchange.api_key is not None and self._keep(exchange.api_key):
             message.data = _data(frame)
         if message.version is None:
@@ -459,10 +438,11 @@ class KafkaConnection:
             self._findings.decoded_bytes += frame.length
         if frame.missing_bytes:
             self._note_hole(frame, exchange)
+        problem = body.problem
         if problem is not None:
             if problem in (AnomalyKind.MALFORMED_BODY, AnomalyKind.MISSING_BYTES):
                 exchange.malformed = True
-            self._findings.of_frame(problem, frame, side, detail, exchange)
+            self._findings.of_frame(problem, frame, side, body.detail, exchange)
 
     def _bad_request(self, frame: Frame) -> None:
         self._findings.hide(frame, self._client_side, _PREFIX_BYTES)
@@ -718,7 +698,7 @@ class KafkaConnection:
         return False
 
     def _answer(self, exchange: Exchange, frame: Frame) -> None:
-        message = Message(frame)
+        message = message_of(frame)
         exchange.response = message
         self._hide_in_response(frame, exchange)
         request = exchange.request

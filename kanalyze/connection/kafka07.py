@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from kanalyze.connection.exchange import Peers
     from kanalyze.connection.kafka import Keep
     from kanalyze.model import StreamItem
-    from kanalyze.protocol.framing import Frame
+    from kanalyze.protocol.frame import Frame
     from kanalyze.protocol.kafka07 import Response07
 
 __all__ = ["WIRE", "Kafka07Connection"]

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from kanalyze.connection.reader import MessageReader
     from kanalyze.protocol.catalog import Catalog
-    from kanalyze.protocol.framing import Frame
+    from kanalyze.protocol.frame import Frame
     from kanalyze.protocol.headers import RequestHeader
 
 __all__ = ["RequestLocator", "ResponseLocator", "after_tokens", "is_sane"]

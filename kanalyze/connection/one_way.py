@@ -6,6 +6,8 @@ without a response. This module must not know how messages are read.
 Kafka answers no Produce with acks=0; some others do (librdkafka's mock cluster). Responses come in
 the order of their requests: where a later request was answered first, or none is for long, the
 broker is taken for one that does not, and nothing waits any more.
+
+Compiled by Cython, with the types in ``one_way.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -25,6 +27,8 @@ _PATIENCE_NS = 5_000_000_000
 
 class OneWayRequests:
     """The requests of one connection that want no response and may have one all the same."""
+
+    __slots__ = ("_is_answered", "_waiting")
 
     def __init__(self) -> None:
         self._waiting = Pending(2 * _MOST_WAITING)

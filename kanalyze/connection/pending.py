@@ -5,6 +5,8 @@ must not know how messages are read.
 
 Correlation ids belong to one connection; they may be 0, negative, repeated, or fall. The oldest
 unanswered request with an id is the one that a response with that id answers.
+
+Compiled by Cython, with the types in ``pending.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -22,6 +24,8 @@ __all__ = ["Pending"]
 
 class Pending:
     """Unanswered exchanges by correlation id, at most ``most`` of them."""
+
+    __slots__ = ("_by_id", "_count", "_most")
 
     def __init__(self, most: int = 10_000) -> None:
         self._most = most

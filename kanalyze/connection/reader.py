@@ -13,12 +13,14 @@ Where others go wrong, and what is done here, is in one place:
   where that consumes the frame to the byte and the layout that stands does not.
 - A version newer than the tables is read as the newest known one only if that consumes the frame
   to the byte.
+
+Compiled by Cython, with the types in ``reader.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from kanalyze.model import AnomalyKind
 from kanalyze.protocol.failures import (
@@ -30,19 +32,25 @@ from kanalyze.protocol.failures import (
 )
 from kanalyze.protocol.first_records import first_records
 from kanalyze.protocol.headers import RequestHeader, parse_request_header, parse_response_header
-from kanalyze.protocol.lockstep import LockstepDecoder
-from kanalyze.protocol.primitives import read_unsigned_varint
 from kanalyze.protocol.projection import Projection
 from kanalyze.protocol.skim import needed, skim
 from kanalyze.protocol.trace import trace_message
-from kanalyze.protocol.wire import MissingBytes, Truncated, WireError
+from kanalyze.protocol.wire import Malformed, MissingBytes, Truncated, WireError
+
+try:
+    import cython
+except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+    from kanalyze.compiled import cython
+
+if not cython.compiled:
+    from kanalyze.protocol.codec.machine import int16_at, int32_at, varint_at, varint_width
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from kanalyze.protocol.catalog import Api, Catalog
+    from kanalyze.protocol.codec.decoder import BodyDecoder
+    from kanalyze.protocol.codec.values import Tape, Taped
     from kanalyze.protocol.compiler import Decoders
-    from kanalyze.protocol.framing import Frame
+    from kanalyze.protocol.frame import Frame
     from kanalyze.protocol.language import Message as Definition
     from kanalyze.protocol.skim import Ranges
 
@@ -56,16 +64,21 @@ SASL_AUTHENTICATE = 36
 _UNSUPPORTED_VERSION = 35
 _INT16 = struct.Struct(">h").unpack_from
 _INT32 = struct.Struct(">i").unpack_from
+_LEAST_HEADER_BYTES = 14
+"""Size, key, version, correlation id, and the length of a client id."""
 _MOST_TOKEN_BYTES = 1 << 16
 """Of a message of SaslAuthenticate in which the token is looked for: one that is larger is hidden
 as a whole. A ticket of Kerberos takes some kilobytes."""
+_LONGEST_VARINT_BYTES = 5
 _PADDING_BYTES = 4
 """librdkafka's ApiVersions v0 requests carry four zero bytes after the body."""
 _RECORDS_WITHIN_BYTES = 640
 """Of a Produce request's body; before its first records stand two names."""
 
 Kind = Literal["request", "response"]
-_Decode: TypeAlias = "Callable[..., tuple[Any, int]]"
+_new = tuple.__new__
+_CLIENT_IDS = 64
+"""As many are known again without being made anew."""
 
 
 class Wanted(Protocol):
@@ -76,32 +89,59 @@ class Wanted(Protocol):
         ...
 
 
-class Body(NamedTuple):
+class Body:
     """What became of a body.
 
-    ``values`` is None and ``version`` too when nothing was read; ``problem`` says why, or that
+    ``taped`` is None and ``version`` too when nothing was read; ``problem`` says why, or that
     bytes were left over.
     """
 
-    values: Any
-    version: int | None
-    problem: AnomalyKind | None
-    detail: str = ""
-    """Where and why, in words."""
+    __slots__ = ("detail", "problem", "taped", "version")
+
+    def __init__(
+        self,
+        taped: Taped | None,
+        version: int | None,
+        problem: AnomalyKind | None,
+        detail: str = "",
+    ) -> None:
+        self.taped = taped
+        self.version = version
+        self.problem = problem
+        self.detail = detail
+        """Where and why, in words."""
+
+    @property
+    def values(self) -> Any:
+        """The values of the fields that are wanted, made anew each time."""
+        return None if self.taped is None else self.taped.values()
 
 
-class _Plan(NamedTuple):
+class _Plan:
     """How the messages of one API version are read; made once."""
 
-    header_version: int
-    decode: _Decode | None
-    version: int | None
-    """The version that ``decode`` is for; another one than asked for where that is not known."""
-    known: bool
-    definition: Definition | None
-    """None for an API that nobody knows."""
-    superseded: _Decode | None = None
-    """For the layout that some releases gave the version."""
+    __slots__ = ("decode", "definition", "header_version", "known", "superseded", "version")
+
+    def __init__(
+        self,
+        header_version: int,
+        decode: BodyDecoder | None,
+        version: int | None,
+        definition: Definition | None,
+        superseded: BodyDecoder | None = None,
+        *,
+        known: bool,
+    ) -> None:
+        self.header_version = header_version
+        self.decode = decode
+        self.version = version
+        """The version that ``decode`` is for; another one than asked for where that is not
+        known."""
+        self.known = known
+        self.definition = definition
+        """None for an API that nobody knows."""
+        self.superseded = superseded
+        """For the layout that some releases gave the version."""
 
     @property
     def tells_needs(self) -> bool:
@@ -117,20 +157,56 @@ comes beyond it is said what is wrong, not where. A capture may hold nothing els
 _UNREAD = Body(None, None, None)
 
 
+class _Text:
+    """A text with the bytes that it was made of."""
+
+    __slots__ = ("data", "text")
+
+    def __init__(self, data: bytes) -> None:
+        self.data = memoryview(data)
+        self.text = str(data, "utf-8", "backslashreplace")
+
+    def is_at(self, data: memoryview, begin: int, end: int) -> bool:
+        """Tell whether the same bytes stand in others."""
+        if end - begin != len(self.data):
+            return False
+        for i in range(end - begin):  # noqa: SIM110 - compiled, this is faster
+            if data[begin + i] != self.data[i]:
+                return False
+        return True
+
+
 class MessageReader:
     """Reads messages with decoders that it makes when first needed, and keeps."""
+
+    __slots__ = (
+        "_catalog",
+        "_checks",
+        "_client_ids",
+        "_decoders",
+        "_explained_bytes",
+        "_field_decoders",
+        "_known",
+        "_nothing",
+        "_request_plans",
+        "_response_plans",
+        "_tape",
+        "_wanted",
+    )
 
     def __init__(self, catalog: Catalog, decoders: Decoders, wanted: Wanted) -> None:
         self._catalog = catalog
         self._decoders = decoders
         self._wanted = wanted
-        self._request_plans: dict[tuple[int, int], _Plan] = {}
-        self._response_plans: dict[tuple[int, int], _Plan] = {}
-        self._locksteps: dict[tuple[int, int], tuple[LockstepDecoder, LockstepDecoder]] = {}
+        self._request_plans: dict[int, _Plan] = {}
+        self._response_plans: dict[int, _Plan] = {}
+        self._client_ids: list[_Text | None] = [None] * _CLIENT_IDS
+        self._tape: Tape | None = None
+        self._known: dict[int, bool] = {}
         self._nothing = Projection.of()
         self._explained_bytes = 0
-        self._checks: dict[tuple[int, int], _Decode | None] = {}
-        self._field_decoders: dict[tuple[int, int, Kind, tuple[str, ...]], _Decode] = {}
+        self._checks: dict[tuple[int, int], BodyDecoder | None] = {}
+        self._field_decoders: dict[tuple[int, int, Kind, tuple[str, ...]], BodyDecoder] = {}
 
     # -- requests ---------------------------------------------------------------------------------
 
@@ -140,7 +216,42 @@ class MessageReader:
         Raises:
             WireError: the frame has no room for it, or its bytes are not there.
         """
-        return self.parse_header(self.beginning(frame), frame.size)
+        found = self._usual_header(frame)
+        return self.parse_header(self.beginning(frame), frame.size) if found is None else found
+
+    def _usual_header(self, frame: Frame) -> RequestHeader | None:
+        """Read a header that lies together and has nothing odd about it; None where it does not."""
+        data = frame.data if frame.is_together else frame.part(0)
+        limit = len(data)
+        if limit < _LEAST_HEADER_BYTES:
+            return None
+        api_key, version = int16_at(data, 4), int16_at(data, 6)
+        plan = self._request_plan(api_key, version)
+        length = int16_at(data, 12)
+        if plan.definition is None or plan.header_version == 0 or length < -1:
+            return None
+        client_id, end = None, _LEAST_HEADER_BYTES
+        if length >= 0:
+            end += length
+            if end > limit:
+                return None
+            client_id = self._client_id(data, _LEAST_HEADER_BYTES, end)
+        if plan.header_version == 2:
+            if end >= limit or data[end] != 0:
+                return None
+            end += 1
+        return _new(RequestHeader, (api_key, version, int32_at(data, 8), client_id, end))
+
+    def _client_id(self, data: memoryview, begin: int, end: int) -> str:
+        """Return a client id; most come again and again."""
+        place = 0
+        for i in range(begin, end):
+            place = (place * 31 + data[i]) & 0xFFFFFF
+        place %= _CLIENT_IDS
+        known = self._client_ids[place]
+        if known is None or not known.is_at(data, begin, end):
+            known = self._client_ids[place] = _Text(bytes(data[begin:end]))
+        return known.text
 
     @staticmethod
     def beginning(frame: Frame) -> memoryview:
@@ -160,22 +271,15 @@ class MessageReader:
         """
         return parse_request_header(view, 4, min(len(view), size + 4), self._catalog)
 
-    def request_body(
-        self, frame: Frame, header: RequestHeader, view: memoryview | None = None
-    ) -> Body:
-        """Read the wanted fields of a request; ``view`` is its :meth:`beginning`, if at hand."""
+    def request_body(self, frame: Frame, header: RequestHeader) -> Body:
+        """Read the wanted fields of a request."""
         plan = self._request_plan(header.api_key, header.api_version)
-        return self._body(frame, header.body, plan, view)
+        return self._body(frame, header.body, plan)
 
-    def acks(
-        self, frame: Frame, header: RequestHeader, view: memoryview | None = None
-    ) -> int | None:
-        """Return ``acks`` of a Produce request, None when it cannot be read.
-
-        ``view`` as in :meth:`request_body`.
-        """
+    def acks(self, frame: Frame, header: RequestHeader) -> int | None:
+        """Return ``acks`` of a Produce request, None when it cannot be read."""
         try:
-            return _acks(frame, header, view)
+            return _acks(frame, header.body, header.api_version)
         except (WireError, struct.error, IndexError):
             return None
 
@@ -206,10 +310,9 @@ class MessageReader:
         if decode is None:
             return None
         try:
-            values, _ = _run(decode, frame, at)
+            return tuple(decode.of_frame(frame, at))
         except WireError:
             return None
-        return tuple(values)
 
     def token_in_request(self, frame: Frame, header: RequestHeader) -> tuple[int, int]:
         """Return the frame positions of the token in a SaslAuthenticate request.
@@ -242,7 +345,7 @@ class MessageReader:
 
     def _field_decoder(
         self, api_key: int, version: int, kind: Kind, paths: tuple[str, ...]
-    ) -> _Decode | None:
+    ) -> BodyDecoder | None:
         key = (api_key, version, kind, paths)
         found = self._field_decoders.get(key)
         if found is None:
@@ -255,22 +358,21 @@ class MessageReader:
 
     # -- responses --------------------------------------------------------------------------------
 
-    @staticmethod
-    def correlation_id(frame: Frame) -> int:
+    def correlation_id(self, frame: Frame) -> int:
         """Return a response's correlation id; raises WireError when it is not there."""
-        view = frame.whole()
-        if view is None or len(view) < 8:
-            return int(_INT32(frame.read(4, 4))[0])
-        return int(_INT32(view, 4)[0])
+        if frame.is_together and frame.size >= 4:
+            return int32_at(frame.data, 4)
+        return int(_INT32(frame.read(4, 4))[0])
 
     def response_body(self, frame: Frame, api_key: int, api_version: int) -> Body:
         """Read the wanted fields of the response to a request of that key and version."""
         plan = self._response_plan(api_key, api_version)
-        view, at = None, 8
+        at = 8
+        if plan.header_version > 0 and _has_no_tags(frame):
+            return self._body(frame, 9, plan)
         try:
             if plan.header_version > 0:
-                view = self.beginning(frame)
-                at = _response_body_at(view, plan.header_version)
+                at = _response_body_at(self.beginning(frame), plan.header_version)
             elif api_key == API_VERSIONS and frame.size >= 6:
                 code = _INT16(frame.read(at, 2))[0]
                 if code == _UNSUPPORTED_VERSION:
@@ -279,7 +381,7 @@ class MessageReader:
             kind = _failure(frame)
             is_cut = kind is AnomalyKind.MISSING_BYTES
             return Body(None, None, kind, NOT_ALL_THERE if is_cut else f"responseHeader: {error}")
-        return self._body(frame, at, plan, view)
+        return self._body(frame, at, plan)
 
     # -- what of an unfinished message is needed --------------------------------------------------
 
@@ -335,41 +437,11 @@ class MessageReader:
         head = view[: header.body + _RECORDS_WITHIN_BYTES]
         return first_records(message, header.api_version, head, header.body)
 
-    # -- many alike -------------------------------------------------------------------------------
-
     def knows(self, api_key: int) -> bool:
         """Tell whether there is such an API."""
-        return self._catalog.api(api_key) is not None
-
-    def header_versions(self, api_key: int, api_version: int) -> tuple[int, int]:
-        """Return the versions of the headers of an API's requests and responses."""
-        return (
-            self._catalog.request_header_version(api_key, api_version),
-            self._catalog.response_header_version(api_key, api_version),
-        )
-
-    def lockstep(
-        self, api_key: int, api_version: int
-    ) -> tuple[LockstepDecoder, LockstepDecoder] | None:
-        """Return what reads many requests, and many responses, of one API version.
-
-        It reads the fields that are wanted. None for a version that is not known.
-        """
-        key = (api_key, api_version)
-        found = self._locksteps.get(key)
-        if found is None:
-            api = self._catalog.api(api_key)
-            if api is None or not _knows(api, api_version):
-                return None
-            found = self._locksteps[key] = (
-                self._make_lockstep(api_key, api_version, "request"),
-                self._make_lockstep(api_key, api_version, "response"),
-            )
-        return found
-
-    def _make_lockstep(self, api_key: int, api_version: int, kind: Kind) -> LockstepDecoder:
-        message = self._catalog.message(api_key, kind)
-        return LockstepDecoder(message, api_version, self._wanted(api_key, kind))
+        if api_key not in self._known:
+            self._known[api_key] = self._catalog.api(api_key) is not None
+        return self._known[api_key]
 
     # -- is this a message at all? ----------------------------------------------------------------
 
@@ -448,7 +520,7 @@ class MessageReader:
 
     # -- how --------------------------------------------------------------------------------------
 
-    def _check(self, api_key: int, version: int) -> _Decode | None:
+    def _check(self, api_key: int, version: int) -> BodyDecoder | None:
         found = self._checks.get((api_key, version))
         if found is None and (api_key, version) not in self._checks:
             api = self._catalog.api(api_key)
@@ -457,30 +529,32 @@ class MessageReader:
             self._checks[api_key, version] = found
         return found
 
-    def _superseded_check(self, header: RequestHeader) -> _Decode | None:
+    def _superseded_check(self, header: RequestHeader) -> BodyDecoder | None:
         return self._decoders.superseded(
             header.api_key, "request", header.api_version, self._nothing
         )
 
     def _request_plan(self, api_key: int, version: int) -> _Plan:
-        plan = self._request_plans.get((api_key, version))
+        key = api_key * 65536 + version
+        plan = self._request_plans.get(key)
         if plan is None:
             plan = self._make_plan(api_key, version, "request")
-            _remember(self._request_plans, (api_key, version), plan)
+            _remember(self._request_plans, key, plan)
         return plan
 
     def _response_plan(self, api_key: int, version: int) -> _Plan:
-        plan = self._response_plans.get((api_key, version))
+        key = api_key * 65536 + version
+        plan = self._response_plans.get(key)
         if plan is None:
             plan = self._make_plan(api_key, version, "response")
-            _remember(self._response_plans, (api_key, version), plan)
+            _remember(self._response_plans, key, plan)
         return plan
 
     def _make_plan(self, api_key: int, version: int, kind: Kind) -> _Plan:
         api = self._catalog.api(api_key)
         if api is None:
             header_version = 1 if kind == "request" else 0
-            return _Plan(header_version, None, None, known=False, definition=None)
+            return _Plan(header_version, None, None, None, known=False)
         definition = self._catalog.message(api_key, kind)
         if kind == "request":
             header_version = self._catalog.request_header_version(api_key, version)
@@ -488,41 +562,60 @@ class MessageReader:
             header_version = self._catalog.response_header_version(api_key, version)
         read_as = min(version, api.versions.highest)
         if version < api.versions.lowest:
-            return _Plan(header_version, None, None, known=False, definition=definition)
+            return _Plan(header_version, None, None, definition, known=False)
         wanted = self._wanted(api_key, kind)
         decode = self._decoders.get(api_key, kind, read_as, wanted)
         superseded = self._decoders.superseded(api_key, kind, version, wanted)
-        return _Plan(header_version, decode, read_as, read_as == version, definition, superseded)
+        known = read_as == version
+        return _Plan(header_version, decode, read_as, definition, superseded, known=known)
 
-    def _body(self, frame: Frame, at: int, plan: _Plan, view: memoryview | None) -> Body:
+    def _body(self, frame: Frame, at: int, plan: _Plan) -> Body:
         decode = plan.decode
         if decode is None and plan.definition is None:
             return Body(None, None, AnomalyKind.UNKNOWN_API, UNKNOWN_API)
         if decode is None:
             return _of_unknown_version(plan, None)
         try:
-            whole = _whole(frame, view)
-            values, end = _run(decode, frame, at) if whole is None else decode(whole, at, 0, None)
+            decode.run(frame, at)
         except WireError as error:
             if not plan.known:
                 return _of_unknown_version(plan, None)
-            found = _by_superseded(plan, frame, at)
+            found = self._by_superseded(plan, frame, at)
             if found is not None:
                 return found
             kind = _failure(frame)
             if kind is AnomalyKind.MISSING_BYTES:
                 return Body(None, None, kind, NOT_ALL_THERE)
             return Body(None, None, kind, self._explained(frame, at, plan, str(error)))
+        end = decode.end
         exact = end == frame.size + 4
         if not exact and plan.superseded is not None:
-            found = _by_superseded(plan, frame, at)
+            found = self._by_superseded(plan, frame, at)
             if found is not None:
                 return found
         if not plan.known:
-            return _of_unknown_version(plan, values if exact else None)
+            return _of_unknown_version(plan, self._take(decode) if exact else None)
+        taped = self._take(decode)
         if exact:
-            return Body(values, plan.version, None)
-        return Body(values, plan.version, AnomalyKind.TRAILING_BYTES, f"byte {end}: {LEFT_OVER}")
+            return Body(taped, plan.version, None)
+        return Body(taped, plan.version, AnomalyKind.TRAILING_BYTES, f"byte {end}: {LEFT_OVER}")
+
+    def _take(self, decode: BodyDecoder) -> Taped:
+        """Take what was decoded last, onto the tape that is being written."""
+        taped = decode.take(self._tape)
+        self._tape = taped.tape
+        return taped
+
+    def _by_superseded(self, plan: _Plan, frame: Frame, at: int) -> Body | None:
+        """Read a body in the layout that some releases had; None where that does not fit."""
+        decode = plan.superseded
+        if decode is None:
+            return None
+        try:
+            decode.run(frame, at)
+        except WireError:
+            return None
+        return Body(self._take(decode), plan.version, None) if decode.end == frame.length else None
 
     def _explained(self, frame: Frame, at: int, plan: _Plan, reason: str) -> str:
         """Say where a malformed body cannot be read, and why; the reason alone where it is large.
@@ -543,12 +636,23 @@ class MessageReader:
         return f"{path}, byte {position}: {reason}" if path else f"byte {position}: {reason}"
 
 
-def _of_unknown_version(plan: _Plan, values: Any) -> Body:
+def _of_unknown_version(plan: _Plan, taped: Taped | None) -> Body:
     """Return what became of a body in a version that is not in the tables."""
     assert plan.definition is not None
-    version = None if values is None else plan.version
+    version = None if taped is None else plan.version
     detail = unknown_version(plan.definition)
-    return Body(values, version, AnomalyKind.UNKNOWN_API_VERSION, detail)
+    return Body(taped, version, AnomalyKind.UNKNOWN_API_VERSION, detail)
+
+
+def _has_no_tags(frame: Frame) -> bool:
+    """Tell of a response with a header of version 1 whether that ends as nearly all do."""
+    if frame.is_together:
+        return frame.size > 4 and frame.data[8] == 0
+    part = frame.part(0) if frame.size > 4 and not frame.missing_bytes else _NO_BYTES
+    return len(part) > 8 and part[8] == 0
+
+
+_NO_BYTES = memoryview(b"")
 
 
 def _knows(api: Api, version: int) -> bool:
@@ -558,7 +662,7 @@ def _knows(api: Api, version: int) -> bool:
 _MOST_PLANS = 4096
 
 
-def _remember(plans: dict[tuple[int, int], _Plan], key: tuple[int, int], plan: _Plan) -> None:
+def _remember(plans: dict[int, _Plan], key: int, plan: _Plan) -> None:
     # Keys and versions come from the wire: 2^32 of them would fit in a hostile capture.
     if len(plans) >= _MOST_PLANS:
         plans.clear()
@@ -567,21 +671,6 @@ def _remember(plans: dict[tuple[int, int], _Plan], key: tuple[int, int], plan: _
 
 def _failure(frame: Frame) -> AnomalyKind:
     return AnomalyKind.MISSING_BYTES if frame.missing_bytes else AnomalyKind.MALFORMED_BODY
-
-
-def _whole(frame: Frame, view: memoryview | None) -> memoryview | None:
-    """Return the bytes of a whole frame; ``view`` holds its first ones, if they are at hand."""
-    if view is None:
-        return frame.whole()
-    return view if len(view) == frame.size + 4 else None
-
-
-def _run(decode: _Decode, frame: Frame, at: int) -> tuple[Any, int]:
-    """Decode a body, joining as little of a frame that lies in pieces as it takes."""
-    view = frame.whole()
-    if view is not None:
-        return decode(view, at, 0, None)
-    return decode(frame.window(at), 0, at, frame)
 
 
 def _response_body_at(view: memoryview, header_version: int) -> int:
@@ -597,18 +686,7 @@ def _body_at(frame: Frame, plan: _Plan) -> int | None:
         return None
 
 
-def _by_superseded(plan: _Plan, frame: Frame, at: int) -> Body | None:
-    """Read a body in the layout that some releases had; None where that does not fit."""
-    if plan.superseded is None:
-        return None
-    try:
-        values, end = _run(plan.superseded, frame, at)
-    except WireError:
-        return None
-    return Body(values, plan.version, None) if end == frame.length else None
-
-
-def _fits_also(decode: _Decode | None, here: memoryview, at: int, size: int) -> bool | None:
+def _fits_also(decode: BodyDecoder | None, here: memoryview, at: int, size: int) -> bool | None:
     """Tell whether a body fits a layout that some releases had, where it does not the other.
 
     None where the bytes end too early to tell.
@@ -624,26 +702,37 @@ def _fits_also(decode: _Decode | None, here: memoryview, at: int, size: int) -> 
     return bool(end == size + 4)
 
 
-def _fills(decode: _Decode | None, frame: Frame, at: int) -> bool:
+def _fills(decode: BodyDecoder | None, frame: Frame, at: int) -> bool:
     if decode is None:
         return False
     try:
-        _, end = _run(decode, frame, at)
+        decode.of_frame(frame, at)
     except MissingBytes:
         return frame.missing_bytes > 0
     except WireError:
         return False
-    return bool(end == frame.length)
+    return decode.end == frame.length
 
 
-def _acks(frame: Frame, header: RequestHeader, view: memoryview | None) -> int:
-    view, at = _whole(frame, view), header.body
-    if view is None:
-        view, at = frame.window(at), 0
-    version = header.api_version
-    if version >= 9:
-        length, at = read_unsigned_varint(view, at)
-        at += max(length - 1, 0)
-    elif version >= 3:
-        at += 2 + max(_INT16(view, at)[0], 0)
-    return int(_INT16(view, at)[0])
+def _acks(frame: Frame, at: int, version: int) -> int:
+    """Return ``acks``; only a transactional id stands before it."""
+    data, begin = (frame.data, at) if frame.is_together else (frame.part(at), 0)
+    end = _acks_at(data, begin, version)
+    if end + 2 > len(data):
+        data = frame.read(at, end - begin + 2)
+        end = _acks_at(data, 0, version)
+    return int16_at(data, end)
+
+
+def _acks_at(data: memoryview, at: int, version: int) -> int:
+    """Return where ``acks`` is in a body that begins at ``at``, as far as its bytes are there."""
+    if version < 3:
+        return at
+    if version < 9:
+        return at + 2 + (max(int16_at(data, at), 0) if at + 2 <= len(data) else 0)
+    width = varint_width(data, at, len(data))
+    if width < 0:
+        raise Malformed("a varint of more than 5 bytes")
+    if width == 0:
+        return at + _LONGEST_VARINT_BYTES
+    return at + width + max(varint_at(data, at) - 1, 0)

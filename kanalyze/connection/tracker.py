@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from kanalyze.connection.columnar import ColumnReader
 from kanalyze.connection.ended import ConnectionCounts, EndedConnection
 from kanalyze.connection.exchange import Peers
 from kanalyze.connection.kafka import PATIENCE_BYTES, KafkaConnection
@@ -43,9 +42,7 @@ BrokerSide: TypeAlias = "Callable[[str, int], bool]"
 _MOST_UNDECIDED_BYTES = 64 * 1024 * 1024
 _MOST_KAFKA_BYTES = 192 * 1024 * 1024
 _SEGMENTS_ABOUT_A_LOSS = 32
-"""Of each direction, looked at before the rest is offered to be read by columns; then four times as
-many."""
-_NOTHING: Items = ([], [])
+"""Of each direction, looked at before the rest is read; then four times as many."""
 
 _Connection: TypeAlias = "KafkaConnection | Kafka07Connection"
 
@@ -79,20 +76,6 @@ class _Kafka:
                 self.client_id = exchange.client_id
 
 
-class _Offered:
-    """What is read by columns of what a batch added to a connection."""
-
-    __slots__ = ("kafka", "latest", "rest", "update")
-
-    def __init__(self, update: StreamUpdate, kafka: _Kafka, rest: Items) -> None:
-        self.update = update
-        self.kafka = kafka
-        self.rest = rest
-        """What comes after it, for there was a loss."""
-        self.latest = 0
-        """The last packet that any of its exchanges before this ended in."""
-
-
 _LONG_UNDECIDED_NS = 10_000_000_000
 """Whatever a connection says of itself it mostly says at once."""
 
@@ -121,7 +104,6 @@ class ConnectionTracker:
         collect_ended: bool = False,
         most_undecided_bytes: int = _MOST_UNDECIDED_BYTES,
         most_kafka_bytes: int = _MOST_KAFKA_BYTES,
-        by_columns: frozenset[int] = frozenset(),
     ) -> None:
         """Make a tracker.
 
@@ -137,8 +119,6 @@ class ConnectionTracker:
                 together. Above it the oldest ones are given up.
             most_kafka_bytes: how much memory messages that have not ended or have no answer may
                 take together. Above it those that take the most let go of it.
-            by_columns: keys of the APIs whose exchanges :meth:`feed_batch` may give as columns. It
-                does not where ``keep`` or ``collect_ended`` asks for more than those hold.
         """
         self._reader = reader
         self._is_broker = is_broker
@@ -159,10 +139,6 @@ class ConnectionTracker:
         self._held_bytes = 0
         self._most_kafka_bytes = most_kafka_bytes
         self._kafka_bytes = 0
-        self._by_columns = by_columns if keep is None and not collect_ended else frozenset()
-        self._columns: ColumnReader | None = None
-        """Of the batch that is being read."""
-        self._offered: list[_Offered] = []
         self._overdue: list[KafkaConnection] = []
         """Connections that ended exchanges while they were not fed."""
         self.counts = ConnectionCounts()
@@ -214,18 +190,8 @@ class ConnectionTracker:
     def feed_batch(self, updates: Iterable[StreamUpdate]) -> Ended:
         """Take in what a batch added to connections; return the exchanges it completes."""
         ended = Ended()
-        columns = self._columns = self._new_columns()
         for update in updates:
-            self._add(update, self.feed(update), ended)
-        rests = self._read_offered(columns, ended)
-        if rests:
-            columns = self._columns = self._new_columns()
-            for one in rests:
-                exchanges = self._after_loss(one.update, one.kafka, one.rest)
-                exchanges = self._end_reading(one.update, one.kafka, exchanges)
-                self._add(one.update, exchanges, ended, one.latest)
-            self._read_offered(columns, ended)
-        self._columns = None
+            ended.add(self.feed(update))
         # A connection that says nothing more would keep them until it ends.
         for connection in self._overdue:
             ended.add(connection.take_done())
@@ -238,7 +204,7 @@ class ConnectionTracker:
         kafka = self._kafka.get(serial)
         if kafka is not None:
             self.counts.kafka_bytes += _payload_bytes(update.items)
-            exchanges = self._read(update, kafka, update.items)
+            exchanges = self._read(kafka, update.items)
         elif serial in self._ignored:
             if update.closed:
                 self._end_ignored(update.connection)
@@ -252,94 +218,41 @@ class ConnectionTracker:
             exchanges = self._decide(update)
             kafka = self._kafka.get(serial)
         if kafka is not None:
-            return self._end_reading(update, kafka, exchanges)
+            return self._go_on(update, kafka, exchanges)
         if update.closed and serial in self._ignored:
             self._end_ignored(update.connection)
         return exchanges
 
     # -- reading ----------------------------------------------------------------------------------
 
-    def _new_columns(self) -> ColumnReader | None:
-        return ColumnReader(self._reader, self._by_columns) if self._by_columns else None
-
-    def _read(self, update: StreamUpdate, kafka: _Kafka, items: Items) -> list[Exchange]:
-        """Read what was added to a Kafka connection, now or with the others of the batch."""
+    def _read(self, kafka: _Kafka, items: Items) -> list[Exchange]:
+        """Read what was added to a Kafka connection."""
         connection = kafka.connection
         if not isinstance(connection, KafkaConnection):
             return connection.feed(items)
         if not connection.is_in_step:
-            return self._after_loss(update, kafka, items)
+            return self._after_loss(connection, items)
         packet = loss_packet(items)
-        before, rest = (items, _NOTHING) if packet is None else divide(items, packet - 1)
-        if self._offer(update, kafka, before, rest):
-            return []
-        exchanges = connection.feed(before)
-        if any(rest):
-            exchanges += self._after_loss(update, kafka, rest)
-        return exchanges
+        if packet is None:
+            return connection.feed(items)
+        before, rest = divide(items, packet - 1)
+        return connection.feed(before) + self._after_loss(connection, rest)
 
-    def _after_loss(self, update: StreamUpdate, kafka: _Kafka, items: Items) -> list[Exchange]:
+    @staticmethod
+    def _after_loss(connection: KafkaConnection, items: Items) -> list[Exchange]:
         """Read on where bytes are missing: in a few pieces until it is in step, then as ever.
 
-        The pieces are the same whether there are columns or not: what is found after a loss depends
-        on how much is there to look at.
+        What is found after a loss depends on how much is there to look at.
         """
-        connection, exchanges = kafka.connection, []
+        exchanges: list[Exchange] = []
         segments = _SEGMENTS_ABOUT_A_LOSS
         is_in_step = False
         while any(items) and not is_in_step:
             about, items = divide(items, last_packet_about(items, segments))
             exchanges += connection.feed(about)
-            is_in_step = isinstance(connection, KafkaConnection) and connection.is_in_step
+            is_in_step = connection.is_in_step
             segments *= 4
-        if any(items) and not self._offer(update, kafka, items, _NOTHING):
-            exchanges += connection.feed(items)
-        return exchanges
-
-    def _offer(self, update: StreamUpdate, kafka: _Kafka, items: Items, rest: Items) -> bool:
-        """Tell whether items are read by columns, with the others of the batch; then the rest."""
-        columns, connection = self._columns, kafka.connection
-        if columns is None or not isinstance(connection, KafkaConnection):
-            return False
-        if not columns.offer(connection, items):
-            return False
-        self._offered.append(_Offered(update, kafka, rest))
-        return True
-
-    def _read_offered(self, columns: ColumnReader | None, ended: Ended) -> list[_Offered]:
-        """Read what was offered; return those of which there is a rest."""
-        offered, self._offered = self._offered, []
-        if columns is None or not offered:
-            return []
-        columns.read()
-        rests = []
-        for index, one in enumerate(offered):
-            one.latest = columns.take(index, ended, one.latest)
-            if any(one.rest):
-                rests.append(one)
-            else:
-                ended.add(self._go_on(one.update, one.kafka, []), one.latest)
-        columns.finish(ended)
-        return rests
-
-    def _add(
-        self, update: StreamUpdate, exchanges: list[Exchange], ended: Ended, latest: int = 0
-    ) -> None:
-        latest = ended.add(exchanges, latest)
-        if self._is_offered(update):
-            self._offered[-1].latest = latest
-
-    def _is_offered(self, update: StreamUpdate) -> bool:
-        """Tell whether the connection that was looked at last is yet to be read by columns."""
-        return bool(self._offered) and self._offered[-1].update is update
-
-    def _end_reading(
-        self, update: StreamUpdate, kafka: _Kafka, exchanges: list[Exchange]
-    ) -> list[Exchange]:
-        """Go on, where a connection was read; what it was offered for is read before that."""
-        if self._is_offered(update):
-            return exchanges
-        return self._go_on(update, kafka, exchanges)
+        return exchanges + connection.feed(items) if any(items) else exchanges
 
     def _go_on(
         self, update: StreamUpdate, kafka: _Kafka, exchanges: list[Exchange]
@@ -485,7 +398,7 @@ class ConnectionTracker:
         kafka = _Kafka(connection, client_side, protocol, given_up_bytes)
         self._kafka[tcp.serial] = kafka
         self.counts.count_kafka(tcp.endpoints[1 - client_side].port)
-        return self._read(update, kafka, items)
+        return self._read(kafka, items)
 
     def _tls(self, state: Undecided, update: StreamUpdate) -> list[Exchange] | None:
         if len(state.tls_sides) == 2:

@@ -54,10 +54,10 @@ class Decoders:
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         self._programs = Programs()
-        self._made: dict[tuple[int, Kind, int, Projection], Decoder] = {}
-        self._superseded: dict[tuple[int, Kind, int, Projection], Decoder | None] = {}
+        self._made: dict[tuple[int, Kind, int, Projection], BodyDecoder] = {}
+        self._superseded: dict[tuple[int, Kind, int, Projection], BodyDecoder | None] = {}
 
-    def get(self, api_key: int, kind: Kind, version: int, projection: Projection) -> Decoder:
+    def get(self, api_key: int, kind: Kind, version: int, projection: Projection) -> BodyDecoder:
         """Return the decoder for an API's requests or responses in one version.
 
         Made on the first call. Raises UsageError for an API or a version that the catalog doesn't
@@ -74,7 +74,7 @@ class Decoders:
 
     def superseded(
         self, api_key: int, kind: Kind, version: int, projection: Projection
-    ) -> Decoder | None:
+    ) -> BodyDecoder | None:
         """Return the decoder for the layout of :meth:`Catalog.superseded`; None for none."""
         key = (api_key, kind, version, projection)
         if key not in self._superseded:
@@ -84,7 +84,7 @@ class Decoders:
             )
         return self._superseded[key]
 
-    def _make(self, message: Message, version: int, projection: Projection) -> Decoder:
+    def _make(self, message: Message, version: int, projection: Projection) -> BodyDecoder:
         return BodyDecoder(program_of(message, version, projection), self._programs)
 
 

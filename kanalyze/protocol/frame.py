@@ -6,21 +6,23 @@ nor what is inside one.
 
 Nothing is joined or copied before it is read: most of a large frame is record data that nobody
 looks at.
+
+Compiled by Cython, with the types in ``frame.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from typing import TYPE_CHECKING, TypeAlias
 
 from kanalyze.protocol.wire import MissingBytes, Truncated
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from kanalyze.segments import Segments
 
-__all__ = ["Frame", "Spread"]
+__all__ = ["Frame", "Spread", "frame_in_segment"]
 
 _FIRST_WINDOW_BYTES = 2048
 _SKIMMED_BYTES = 64 * 1024
@@ -29,139 +31,123 @@ _SKIMMED_BYTES = 64 * 1024
 class Spread:
     """Consecutive bytes of a stream in segments of a batch, some of them not captured maybe.
 
-    Positions count from its first byte. Where all was captured no Python runs for a segment before
-    it is read.
+    Positions count from its first byte.
 
     Attributes:
         length: bytes on the wire.
         held_bytes: those of them that were captured.
+        segments: where they are.
     """
 
     __slots__ = (
-        "_begin",
-        "_end",
+        "_at",
         "_first",
-        "_high",
-        "_is_whole",
-        "_low",
-        "_offsets",
-        "_segments",
+        "_index",
+        "_last",
+        "_skip",
         "held_bytes",
         "length",
+        "segments",
     )
 
-    def __init__(
-        self, segments: Segments, first: int, offsets: list[int], begin: int, end: int
-    ) -> None:
-        """Take the bytes from stream offset ``begin`` to ``end``, at least one.
+    def __init__(self, segments: Segments, first: int, skip: int, length: int) -> None:
+        """Take ``length`` bytes, at least one, from byte ``skip`` of the segment ``first`` on."""
+        self.segments = segments
+        self._first = self._index = first
+        self._skip = skip
+        self._at = -skip
+        self.length = length
+        self.held_bytes = 0
+        self._last = first
+        self._measure()
 
-        ``offsets`` are where segments begin in the stream, from index ``first`` on, and where the
-        last of these ends.
-        """
-        self._segments = segments
-        self._first = first
-        self._offsets = offsets
-        self._begin = begin
-        self._end = end
-        low = self._low = bisect_right(offsets, begin) - 1
-        high = self._high = bisect_left(offsets, end)
-        self.length = end - begin
-        captured = sum(segments.captured[first + low : first + high])
-        self._is_whole = captured == offsets[high] - offsets[low]
-        if self._is_whole:
-            self.held_bytes = self.length
-        else:
-            self.held_bytes = sum(len(view) for _, view in self._views(0, self.length))
+    def _measure(self) -> None:
+        """Find how much was captured, and the segment after the last."""
+        at, index = -self._skip, self._first
+        while at < self.length:
+            begin, end = max(at, 0), min(at + self.segments.captureds[index], self.length)
+            if end > begin:
+                self.held_bytes += end - begin
+            at += self.segments.lengths[index]
+            index += 1
+        self._last = index
 
     def __len__(self) -> int:
         return self.length
 
     @property
-    def last_segment(self) -> int:
-        """Index of the segment with the last byte."""
-        return self._first + self._high - 1
-
-    @property
     def reach(self) -> int:
         """Position after the last byte that was captured; 0 for none."""
-        for index in range(self._high - 1, self._low - 1, -1):
-            begin, view = self._view(index, self._begin)
-            if view:
-                return begin + len(view)
-        return 0
+        return self._reach()
+
+    def _reach(self) -> int:
+        reach = 0
+        at = -self._skip
+        for index in range(self._first, self._last):
+            captured = self.segments.captureds[index]
+            if at + captured > 0 and captured > 0:
+                reach = min(at + captured, self.length)
+            at += self.segments.lengths[index]
+        return reach
+
+    def run_end(self, at: int) -> int:
+        """Go to the segment with position ``at``; return up to where its bytes are there.
+
+        Not above ``at`` where that one is not. Places are mostly asked for in rising order.
+        """
+        if at < self._at:
+            self._index, self._at = self._first, -self._skip
+        lengths = self.segments.lengths
+        while self._at + lengths[self._index] <= at and self._index + 1 < self._last:
+            self._at += lengths[self._index]
+            self._index += 1
+        return min(self._at + self.segments.captureds[self._index], self.length)
+
+    def place(self, at: int) -> int:
+        """Return where in the buffer the byte is that :meth:`run_end` was asked for."""
+        return self.segments.starts[self._index] + at - self._at
 
     def view(self, at: int, least: int) -> memoryview:
         """Return the bytes from ``at`` on that lie together, if there are any.
 
         They are joined until there are ``least`` of them.
         """
-        place = self._begin + at
-        index = bisect_right(self._offsets, place, self._low, self._high) - 1
-        at, found = self._view(index, place)
-        have = len(found)
-        if have >= least or not have:
-            return found
-        parts = [found]
-        while have < least and index + 1 < self._high:
-            index += 1
-            begin, found = self._view(index, self._begin)
-            if begin != at + have or not found:
+        parts: list[memoryview] = []
+        have = 0
+        while at < self.length and (have < least or not have):
+            end = self.run_end(at)
+            if end <= at:
                 break
-            parts.append(found)
-            have += len(found)
-        return memoryview(b"".join(parts)) if len(parts) > 1 else parts[0]
+            place = self.place(at)
+            parts.append(self.segments.buffer[place : place + end - at])
+            have += end - at
+            at = end
+        if len(parts) == 1:
+            return parts[0]
+        return memoryview(b"".join(parts))
 
     def runs(self, begin: int, end: int) -> list[tuple[int, list[memoryview]]]:
         """List the bytes from position ``begin`` to ``end``, not past the last, that are there.
 
         Those that lie together are one run, given in pieces and with its position.
         """
-        if self._is_whole:
-            return [(begin, self._slices(begin, end))]
         runs: list[tuple[int, list[memoryview]]] = []
         reached = -1
-        for at, view in self._views(begin, end):
-            if at != reached:
-                runs.append((at, []))
-            runs[-1][1].append(view)
-            reached = at + len(view)
+        at = begin
+        while at < end:
+            stop = min(self.run_end(at), end)
+            if stop > at:
+                if at != reached:
+                    runs.append((at, []))
+                place = self.place(at)
+                runs[-1][1].append(self.segments.buffer[place : place + stop - at])
+                reached = stop
+            at = self._at + self.segments.lengths[self._index]
         return runs
 
-    def _slices(self, begin: int, end: int) -> list[memoryview]:
-        """Cut out bytes of which none is missing."""
-        segments, offsets, first = self._segments, self._offsets, self._first
-        low = bisect_right(offsets, self._begin + begin, self._low, self._high) - 1
-        high = bisect_left(offsets, self._begin + end, low + 1, self._high)
-        buffer, here = segments.buffer, slice(first + low, first + high)
-        places = zip(segments.start[here], segments.length[here], strict=True)
-        views = [buffer[start : start + length] for start, length in places]
-        views[-1] = views[-1][: self._begin + end - offsets[high - 1]]
-        views[0] = views[0][self._begin + begin - offsets[low] :]
-        return views
 
-    def _views(self, begin: int, end: int) -> Iterator[tuple[int, memoryview]]:
-        """Give what is there of each segment from position ``begin`` to ``end``, and where."""
-        place = self._begin + begin
-        first = bisect_right(self._offsets, place, self._low, self._high) - 1
-        for index in range(first, self._high):
-            at, view = self._view(index, place)
-            if at >= end:
-                return
-            if view:
-                yield at, view[: end - at]
-
-    def _view(self, index: int, place: int) -> tuple[int, memoryview]:
-        """Return what is there of a segment from stream offset ``place`` on, and its position."""
-        segments, offset = self._segments, self._offsets[index]
-        segment = self._first + index
-        start = segments.start[segment]
-        begin = max(place - offset, 0)
-        end = max(min(segments.captured[segment], self._end - offset), begin)
-        return offset + begin - self._begin, segments.buffer[start + begin : start + end]
-
-
-_Piece: TypeAlias = memoryview | Spread
-_Run: TypeAlias = tuple[int, list[memoryview]]
+_Piece: TypeAlias = "memoryview | Spread"
+_Run: TypeAlias = "tuple[int, list[memoryview]]"
 """Bytes that lie together, in pieces, and the frame position of the first of them."""
 
 
@@ -176,6 +162,7 @@ class Frame:
         missing_bytes: bytes that the capture does not hold: lost, or cut by a snap length.
         lost_bytes: those of them that were lost.
         held_bytes: bytes that are there.
+        is_together: all bytes are there and lie together, in ``data``.
 
     It is a :class:`~kanalyze.protocol.wire.Source`. Its bytes live as long as the buffers they
     came in; :meth:`detach` makes them its own.
@@ -183,13 +170,17 @@ class Frame:
 
     __slots__ = (
         "_at",
+        "_begin",
         "_owned",
         "_pieces",
+        "_segments",
         "_skim_above",
         "_window_bytes",
+        "data",
         "end_packet",
         "end_time_ns",
         "held_bytes",
+        "is_together",
         "lost_bytes",
         "missing_bytes",
         "size",
@@ -198,39 +189,29 @@ class Frame:
         "stream_offset",
     )
 
-    def __init__(
-        self,
-        size: int,
-        stream_offset: int,
-        time_ns: int,
-        packet: int,
-        piece: memoryview | None = None,
-    ) -> None:
-        """Begin a frame with a packet.
+    data: memoryview
+    _at: list[int]
+    _pieces: list[_Piece]
 
-        ``piece`` is what was captured of one that ends with that packet too; None: it goes on.
-        """
+    def __init__(self, size: int, stream_offset: int, time_ns: int, packet: int) -> None:
+        """Begin a frame with a packet; its bytes are added later."""
+        self._begin_at(size, stream_offset, time_ns, packet)
+        self._at, self._pieces = [], []
+
+    def _begin_at(self, size: int, stream_offset: int, time_ns: int, packet: int) -> None:
         self.size = size
         self.stream_offset = stream_offset
         self.start_time_ns = time_ns
         self.start_packet = packet
-        self.lost_bytes = 0
+        self.lost_bytes = self.missing_bytes = self.held_bytes = 0
         self._owned = 0
         self._skim_above = _SKIMMED_BYTES
         self._window_bytes = _FIRST_WINDOW_BYTES
-        self.end_time_ns: int | None
-        self.end_packet: int | None
-        self._at: list[int]
-        self._pieces: list[_Piece]
-        if piece is None:
-            self.end_time_ns = self.end_packet = None
-            self.missing_bytes = self.held_bytes = 0
-            self._at, self._pieces = [], []
-        else:
-            self.end_time_ns, self.end_packet = time_ns, packet
-            self.held_bytes = held = len(piece)
-            self.missing_bytes = size + 4 - held
-            self._at, self._pieces = [0], [piece]
+        self.end_time_ns: int | None = None
+        self.end_packet: int | None = None
+        self.is_together = False
+        self._segments: Segments | None = None
+        self._begin = 0
 
     @property
     def length(self) -> int:
@@ -240,6 +221,7 @@ class Frame:
     @property
     def received(self) -> int:
         """Frame position after the last byte that came, those before it there or not."""
+        self._take_apart()
         if not self._at:
             return 0
         piece = self._pieces[-1]
@@ -260,6 +242,7 @@ class Frame:
 
         ``ranges`` rise and do not overlap.
         """
+        self._take_apart()
         kept: list[_Run] = []
         ranges = [(begin, min(end, until)) for begin, end in ranges if begin < until]
         ranges.append((until, self.length))
@@ -295,9 +278,10 @@ class Frame:
 
     def whole(self) -> memoryview | None:
         """Return the frame's bytes when they lie together and are all there, else None."""
-        pieces = self._pieces
-        if len(pieces) == 1:
-            piece = pieces[0]
+        if self._segments is not None:
+            return self._segments.view(self._begin, self._begin + self.size + 4)
+        if len(self._pieces) == 1:
+            piece = self._pieces[0]
             if not isinstance(piece, Spread) and len(piece) == self.size + 4:
                 return piece
         return None
@@ -309,7 +293,7 @@ class Frame:
         self.held_bytes += len(piece)
 
     def add_spread(self, at: int, spread: Spread) -> None:
-        """Add bytes in many segments at frame position ``at``; positions rise."""
+        """Add bytes in segments at frame position ``at``; positions rise."""
         self._at.append(at)
         self._pieces.append(spread)
         self.held_bytes += spread.held_bytes
@@ -335,11 +319,34 @@ class Frame:
             raise MissingBytes(f"bytes {at + len(found)} and on of the frame are not there")
         return found[:length]
 
+    def part(self, at: int) -> memoryview:
+        """Return the bytes from ``at`` on that lie together as they came: none are joined.
+
+        Raises as :meth:`window` does.
+        """
+        if self.is_together and 0 <= at <= self.size + 4:
+            return self.data[at:]
+        index = self._piece_of(at)
+        if index < 0:
+            return _NO_BYTES
+        piece, begin = self._pieces[index], at - self._at[index]
+        if isinstance(piece, Spread):
+            spread = piece
+            end = spread.run_end(begin)
+            if end <= begin or begin >= spread.length:
+                raise MissingBytes(f"byte {at} of the frame is not there")
+            place = spread.place(begin)
+            return spread.segments.data[place : place + end - begin]
+        if begin >= len(piece):
+            raise MissingBytes(f"byte {at} of the frame is not there")
+        return piece[begin:]
+
     def detach(self) -> None:
         """Copy what the frame holds, so that it outlives the buffers it came in.
 
         What was copied before is not again: a frame may come in very many batches.
         """
+        self._take_apart()
         owned = self._owned
         if owned == len(self._at):
             return
@@ -348,19 +355,37 @@ class Frame:
         self._at[owned:], self._pieces[owned:] = _copied(runs)
         self._owned = len(self._at)
 
-    def _join(self, at: int, least: int) -> memoryview:
+    def _take_apart(self) -> None:
+        """Hold the bytes of a frame that lies together as one piece."""
+        whole = self.whole()
+        if self._segments is not None and whole is not None:
+            self._at, self._pieces = [0], [whole]
+            self._segments = None
+            self.is_together = False
+            self.data = _NO_BYTES
+
+    def _piece_of(self, at: int) -> int:
+        """Return the number of the piece with a position; -1 for the end of the frame."""
         end = self.size + 4
         if at >= end:
             if at == end:
-                return memoryview(b"")
+                return -1
             raise Truncated(f"position {at} of a frame of {end} bytes")
         index = bisect_right(self._at, at) - 1
         if index < 0:
             raise MissingBytes(f"byte {at} of the frame is not there")
+        return index
+
+    def _join(self, at: int, least: int) -> memoryview:
+        if self._segments is not None and 0 <= at <= self.size + 4:
+            return self._segments.view(self._begin + at, self._begin + self.size + 4)
+        index = self._piece_of(at)
+        if index < 0:
+            return memoryview(b"")
         found = _view(self._pieces[index], at - self._at[index], least)
         if not found:
             raise MissingBytes(f"byte {at} of the frame is not there")
-        if len(found) >= least or at + len(found) >= end:
+        if len(found) >= least or at + len(found) >= self.size + 4:
             return found
         return self._join_on(index, at, found, least)
 
@@ -374,6 +399,36 @@ class Frame:
             parts.append(found)
             have += len(found)
         return memoryview(b"".join(parts)) if len(parts) > 1 else found
+
+
+def frame_in_segment(
+    segments: Segments,
+    index: int,
+    used: int,
+    size: int,
+    stream_offset: int,
+) -> Frame:
+    """Make a frame that begins at byte ``used`` of a segment and ends within it.
+
+    What of it was captured, its size prefix at least, is there.
+    """
+    frame = Frame.__new__(Frame)
+    time_ns, packet = segments.times[index], segments.packets[index]
+    frame._begin_at(size, stream_offset, time_ns, packet)
+    frame.end_time_ns, frame.end_packet = time_ns, packet
+    begin = segments.starts[index] + used
+    frame.held_bytes = min(segments.captureds[index] - used, size + 4)
+    if frame.held_bytes == size + 4:
+        frame.is_together = True
+        frame.data = segments.data[begin : begin + size + 4]
+        frame._segments, frame._begin = segments, begin
+        return frame
+    frame.missing_bytes = size + 4 - frame.held_bytes
+    frame._at, frame._pieces = [0], [segments.buffer[begin : begin + frame.held_bytes]]
+    return frame
+
+
+_NO_BYTES = memoryview(b"")
 
 
 def _view(piece: _Piece, at: int, least: int) -> memoryview:

@@ -9,24 +9,33 @@ it points into the segments that it came in. Bytes inside a frame that were lost
 frame's end is known all the same, so a lost segment in the middle of a produce request costs
 nothing but the bytes themselves. Only a loss that takes a frame's boundary puts the cutter out of
 sync; then it looks for the next one with the function it was given.
+
+Compiled by Cython, with the types in ``framing.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
 
 import struct
 from abc import ABC, abstractmethod
-from bisect import bisect_right
-from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from kanalyze.model import Chunk, Gap
 from kanalyze.protocol.frame import Frame, Spread
 from kanalyze.segments import Segments
 
+try:
+    import cython
+except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+    from kanalyze.compiled import cython
+
+if not cython.compiled:
+    from kanalyze.protocol.codec.machine import int32_at
+    from kanalyze.protocol.frame import frame_in_segment
+
 if TYPE_CHECKING:
     from kanalyze.model import StreamItem
 
-__all__ = ["LARGEST_FRAME_BYTES", "Frame", "FrameCutter", "Locate"]
+__all__ = ["LARGEST_FRAME_BYTES", "FrameCutter", "Locate"]
 
 LARGEST_FRAME_BYTES = 100 * 1024 * 1024
 """Kafka's default for ``socket.request.max.bytes``; a larger size is taken for no frame at all."""
@@ -39,12 +48,8 @@ _SMALL_SEARCH_BYTES = 1024
 _NO_BYTES = 1 << 62
 """More than there ever are."""
 _MOST_SMALL_FRAMES = 32
-_NEAR_SEGMENTS = 4
-"""A frame that ends so far on is followed segment by segment."""
 _PIECES_AT_ONCE = 64
 """Of segments that the snap length cut, searched together: of each there is little."""
-_LOOK_AHEAD_SEGMENTS = 64
-"""How far a large frame is followed in one step; then twice as far each time."""
 
 
 class Locate(ABC):
@@ -82,6 +87,24 @@ class FrameCutter:
     what was passed over while out of sync; ``losses`` lists where sync was lost, as (stream
     offset, size or None, time_ns, packet), until they are taken with :meth:`take_losses`.
     """
+
+    __slots__ = (
+        "_found_at",
+        "_found_until",
+        "_frames",
+        "_largest",
+        "_locate",
+        "_losses",
+        "_partial",
+        "_prefix",
+        "_prefix_frame",
+        "_remaining",
+        "_search",
+        "_search_from",
+        "_small_left",
+        "_smallest",
+        "skipped_bytes",
+    )
 
     def __init__(
         self,
@@ -133,11 +156,6 @@ class FrameCutter:
     def is_at_frames(self) -> bool:
         """Whether what comes next is the rest of a frame whose size is known, or begins one."""
         return self._search is None and self._prefix_frame is None
-
-    @property
-    def unfinished_bytes(self) -> int:
-        """What is still to come of the frame that has begun; 0 for none."""
-        return 0 if self._partial is None else self._remaining
 
     @property
     def held_bytes(self) -> int:
@@ -211,30 +229,31 @@ class FrameCutter:
                 chunks += self._search_in(self._search, chunk)
 
     def _cut(self, chunk: Chunk) -> list[Chunk]:
-        """Cut a chunk in sync; return what is left where sync was lost, backwards.
-
-        What a large frame takes up is passed over in one step, not segment by segment.
-        """
+        """Cut a chunk in sync; return what is left where sync was lost, backwards."""
         segments = chunk.segments
-        lengths, last = segments.length, chunk.last
-        index, offset, used = chunk.first, chunk.stream_offset, 0
-        # Where the segments from ``base`` on begin in the stream, and where the last one ends. Not
-        # for all of them at once: sync may be lost before they are reached, again and again.
-        base, offsets, ahead = index, [offset], _LOOK_AHEAD_SEGMENTS
+        lengths = segments.lengths
+        index, last = chunk.first, chunk.last
+        offset, used = chunk.stream_offset, 0
         while index < last:
-            if self._partial is not None and self._remaining > _NEAR_SEGMENTS * lengths[index]:
-                if index >= base + len(offsets) - 1:
-                    some = lengths[index : min(index + ahead, last)]
-                    offsets = list(accumulate(some, initial=offset))
-                    base, ahead = index, 2 * ahead
-                end = self._take_many(self._partial, segments, base, offsets, offset + used)
-                place = bisect_right(offsets, end) - 1
-                index, offset = base + place, offsets[place]
-                used = end - offset
+            if self._partial is not None:
+                first, skip, taken = index, used, 0
+                while True:
+                    length = lengths[index] - used
+                    if length >= self._remaining - taken:
+                        used += self._remaining - taken
+                        taken = self._remaining
+                        break
+                    taken += length
+                    if index + 1 == last:
+                        used = lengths[index]
+                        break
+                    offset += lengths[index]
+                    index, used = index + 1, 0
+                self._go_on(self._partial, Spread(segments, first, skip, taken), index)
             elif self._prefix_frame is not None:
                 used = self._complete_prefix(self._prefix_frame, segments, index)
             else:
-                index, offset, used = self._cut_near(segments, index, last, offset, used)
+                used = self._cut_segment(segments, index, offset, used)
             if self._search is not None:
                 return _from(chunk, index, offset, self._search_from)
             if index < last and used == lengths[index]:
@@ -242,92 +261,44 @@ class FrameCutter:
                 index, used = index + 1, 0
         return []
 
-    def _cut_near(
-        self, segments: Segments, index: int, last: int, offset: int, used: int
-    ) -> tuple[int, int, int]:
-        """Cut from byte ``used`` of the segment at ``index``, which is at stream ``offset``, on.
+    def _cut_segment(self, segments: Segments, index: int, offset: int, used: int) -> int:
+        """Cut from byte ``used`` of a segment, which is at stream ``offset``, on.
 
-        Returns how far that came, as the same three: to index ``last``, or to where a large frame
-        or a size prefix goes on in the next segment, or to where sync was lost.
+        Returns how far that came: to the end of the segment, or to where a frame begins that goes
+        on after it, or to where sync was lost.
         """
-        buffer, starts, lengths = segments.buffer, segments.start, segments.length
-        captureds, times, packets = segments.captured, segments.time_ns, segments.packet
-        smallest, largest = self._smallest, self._largest
-        while index < last:
-            start, length, captured = starts[index], lengths[index], captureds[index]
-            time_ns, packet = times[index], packets[index]
-            if self._partial is not None:
-                used += self._take_some(self._partial, segments, index, used)
-                if self._search is not None:
-                    return index, offset, used
-            while used < length:
-                if captured - used < 4:
-                    self._begin_prefix(segments, index, offset, used)
-                    return index, offset, length
-                at = start + used
-                size = _SIZE(buffer, at)[0]
-                if (size < smallest or size > largest) and not self._may_be_small(size):
-                    self._out_of_sync(offset + used, size, time_ns, packet)
-                    return index, offset, used
-                begin, used = used, used + size + 4
-                if used <= captured:
-                    piece = buffer[at : start + used]
-                    self._frames.append(Frame(size, offset + begin, time_ns, packet, piece))
-                    continue
-                piece = buffer[at : start + captured]
-                if used <= length:
-                    self._frames.append(Frame(size, offset + begin, time_ns, packet, piece))
-                    continue
-                frame = self._partial = Frame(size, offset + begin, time_ns, packet)
-                frame.add(0, piece)
-                frame.missing_bytes = length - captured
-                self._remaining = used - length
-                used = length
-            if self._remaining > _NEAR_SEGMENTS * length:
-                return index, offset, length
-            offset += length
-            index, used = index + 1, 0
-        return index, offset, used
+        length = segments.lengths[index]
+        while used < length:
+            if segments.captureds[index] - used < 4:
+                self._begin_prefix(segments, index, offset, used)
+                return length
+            size = int32_at(segments.data, segments.starts[index] + used)
+            time_ns, packet = segments.times[index], segments.packets[index]
+            if (size < self._smallest or size > self._largest) and not self._may_be_small(size):
+                self._out_of_sync(offset + used, size, time_ns, packet)
+                return used
+            if used + size + 4 > length:
+                self._partial = Frame(size, offset + used, time_ns, packet)
+                self._remaining = size + 4
+                return used
+            self._frames.append(frame_in_segment(segments, index, used, size, offset + used))
+            used += size + 4
+        return used
+
+    def _go_on(self, frame: Frame, spread: Spread, index: int) -> None:
+        """Let a frame go on with bytes of which the last is in the segment at ``index``."""
+        if spread.held_bytes:
+            frame.add_spread(frame.size + 4 - self._remaining, spread)
+        frame.missing_bytes += spread.length - spread.held_bytes
+        self._remaining -= spread.length
+        if not self._remaining:
+            self._finish(spread.segments.time_ns[index], spread.segments.packet[index])
 
     def _may_be_small(self, size: int) -> bool:
         if not 0 <= size < self._smallest or self._small_left == 0:
             return False
         self._small_left -= 1
         return True
-
-    def _take_some(self, frame: Frame, segments: Segments, index: int, used: int) -> int:
-        """Let a frame go on from byte ``used`` of a segment; return how many bytes it takes."""
-        remaining = self._remaining
-        size = min(segments.length[index] - used, remaining)
-        held = min(segments.captured[index] - used, size)
-        if held > 0:
-            start = segments.start[index] + used
-            frame.add(frame.size + 4 - remaining, segments.buffer[start : start + held])
-        if held < size:
-            frame.missing_bytes += size - max(held, 0)
-        self._remaining = remaining - size
-        if size == remaining:
-            self._finish(segments.time_ns[index], segments.packet[index])
-        return size
-
-    def _take_many(
-        self, frame: Frame, segments: Segments, base: int, offsets: list[int], begin: int
-    ) -> int:
-        """Let a frame go on from stream offset ``begin``; return the offset it came to.
-
-        ``offsets`` are where segments begin, from index ``base`` on, and where the last one ends.
-        """
-        remaining = self._remaining
-        end = min(begin + remaining, offsets[-1])
-        spread = Spread(segments, base, offsets, begin, end)
-        if spread.held_bytes:
-            frame.add_spread(frame.length - remaining, spread)
-        frame.missing_bytes += spread.length - spread.held_bytes
-        self._remaining = remaining - spread.length
-        if not self._remaining:
-            index = spread.last_segment
-            self._finish(segments.time_ns[index], segments.packet[index])
-        return end
 
     def _finish(self, time_ns: int | None, packet: int | None) -> None:
         frame, self._partial, self._remaining = self._partial, None, 0

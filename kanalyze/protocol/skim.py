@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from kanalyze.protocol.framing import Frame
+    from kanalyze.protocol.frame import Frame
 
 __all__ = ["Ranges", "needed", "skim"]
 

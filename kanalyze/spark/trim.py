@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from kanalyze.net.headers import SegmentColumns
     from kanalyze.protocol.catalog import Catalog
     from kanalyze.protocol.compiler import Decoders
-    from kanalyze.protocol.framing import Frame
+    from kanalyze.protocol.frame import Frame
     from kanalyze.protocol.headers import RequestHeader
     from kanalyze.protocol.skim import Ranges
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from kanalyze.analysis.in_flight import in_flight
 from kanalyze.protocol.catalog import Catalog
 from tests.support import kafka as k
-from tests.support.columnar import ColumnTalk, by_columns_at_once
 from tests.support.streams import TIME_NS
-from tests.support.talk import BROKER, CLIENT, Talk
+from tests.support.talk import BROKER, Talk
 
 LATE = 1 << 62
 CATALOG = Catalog()
@@ -70,21 +69,6 @@ def test_a_request_whose_response_may_be_lost_waits_no_more() -> None:
 
 def test_a_connection_that_ended_waits_for_nothing() -> None:
     assert told(Talk().client(k.heartbeat(1)).close()).requests == 0
-
-
-def test_requests_that_are_to_be_read_by_columns_are_read_when_they_waited_for_long() -> None:
-    with by_columns_at_once():
-        talk = ColumnTalk()
-        for number in range(1, 4):
-            talk.at_once((CLIENT, k.produce(number, 1)), (BROKER, k.produce_answer(number)))
-        talk.at_once(
-            (CLIENT, k.produce(4, 1)), (BROKER, k.produce_answer(4)), (CLIENT, k.produce(5, 1))
-        )
-        assert told(talk, before_ns=TIME_NS).requests == 0
-        assert [request.start_ns for request in told(talk).oldest] == [TIME_NS + 9]
-        # What was read for that is read no second time.
-        talk.broker(k.produce_answer(5))
-    assert talk.pairs() == [(number, 2 * number - 1, 2 * number) for number in range(1, 6)]
 
 
 def test_a_long_client_id_is_shortened() -> None:

@@ -9,7 +9,6 @@ import weakref
 import pytest
 
 from tests.support import kafka as k
-from tests.support.columnar import ColumnTalk, by_columns_at_once
 from tests.support.kafka import string
 from tests.support.talk import BROKER, CLIENT, Talk
 
@@ -154,25 +153,23 @@ def test_where_answers_are_missing_a_broker_may_answer_yet() -> None:
 
 
 @pytest.mark.parametrize("answers", [True, False])
-def test_produce_with_acks_0_between_others_is_told_the_same_by_columns(answers: bool) -> None:
+def test_produce_with_acks_0_between_others_is_told_the_same_many_at_once(answers: bool) -> None:
     turns: list[tuple[int, bytes]] = []
     for number in range(1, 90):
         is_one_way = number % 30 == 7
         turns.append((CLIENT, k.produce(number, acks=0 if is_one_way else 1)))
         if answers or not is_one_way:
             turns.append((BROKER, k.produce_answer(number)))
-    with by_columns_at_once():
-        columns = ColumnTalk()
-        for at in range(0, len(turns), 40):
-            columns.at_once(*turns[at : at + 40])
-        columns.close()
+    many = Talk()
+    for at in range(0, len(turns), 40):
+        many.at_once(*turns[at : at + 40])
+    many.close()
     single = Talk()
     for turn in turns:
         single.at_once(turn)
     single.close()
-    assert len(columns.by_column) > 10
-    assert columns.pairs() == single.pairs()
-    assert columns.kinds() == single.kinds() == ["unsolicited_response"] * (3 * answers)
+    assert many.pairs() == single.pairs()
+    assert many.kinds() == single.kinds() == ["unsolicited_response"] * (3 * answers)
 
 
 def test_acks_is_read_after_the_transactional_id() -> None:
@@ -453,7 +450,7 @@ def test_a_token_that_is_cut_short_is_shown_nowhere(mechanism: str) -> None:
 
 
 @pytest.mark.parametrize("mechanism", sorted(TOKENS))
-def test_what_is_no_token_is_told_the_same_by_columns(mechanism: str) -> None:
+def test_what_is_no_token_is_told_the_same_many_at_once(mechanism: str) -> None:
     login = [(CLIENT, handshake(1, 0, mechanism)), (BROKER, handshake_answer(1, mechanism))]
     for said, answered in TOKENS[mechanism]:
         login.append((CLIENT, token(said)))
@@ -464,19 +461,15 @@ def test_what_is_no_token_is_told_the_same_by_columns(mechanism: str) -> None:
         turns += [(CLIENT, k.heartbeat(number)), (BROKER, k.heartbeat_answer(number))]
     for at in (0, 40):
         turns[at:at] = [(CLIENT, UNREADABLE), (BROKER, k.response(1000 + at, b"whatever"))]
-    with by_columns_at_once():
-        columns = ColumnTalk(frozenset({k.HEARTBEAT})).at_once(*login, *turns[:6])
-        # A batch that was refused has the next one passed by.
-        columns.at_once(*turns[6:8]).at_once(*turns[8:]).close()
+    many = Talk().at_once(*login, *turns[:6]).at_once(*turns[6:8]).at_once(*turns[8:]).close()
     single = Talk()
     for turn in (*login, *turns):
         single.at_once(turn)
     single.close()
-    assert len(columns.by_column) > 10
-    assert sorted(columns.pairs()) == sorted(single.pairs())
-    assert columns.kinds() == single.kinds()
-    assert [each.packet for each in columns.anomalies] == [each.packet for each in single.anomalies]
-    counts, expected = columns.tracker.counts, single.tracker.counts
+    assert sorted(many.pairs()) == sorted(single.pairs())
+    assert many.kinds() == single.kinds()
+    assert [each.packet for each in many.anomalies] == [each.packet for each in single.anomalies]
+    counts, expected = many.tracker.counts, single.tracker.counts
     assert counts.decoded_bytes == expected.decoded_bytes
     assert counts.undecoded_bytes == expected.undecoded_bytes
 

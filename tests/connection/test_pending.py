@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kanalyze.connection.exchange import Exchange, Message
 from kanalyze.connection.pending import Pending
-from kanalyze.protocol.framing import Frame
+from kanalyze.protocol.frame import Frame
 
 if TYPE_CHECKING:
     from kanalyze.connection.exchange import Peers

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -13,11 +14,14 @@ from kanalyze.connection.reader import MessageReader
 from kanalyze.model import AnomalyKind
 from kanalyze.protocol.catalog import Catalog
 from kanalyze.protocol.compiler import Decoders
-from kanalyze.protocol.framing import Frame, FrameCutter
+from kanalyze.protocol.framing import FrameCutter
 from kanalyze.protocol.projection import Projection
 from kanalyze.protocol.wire import WireError
 from tests.support import kafka as k
 from tests.support.streams import chunk, cut
+
+if TYPE_CHECKING:
+    from kanalyze.protocol.frame import Frame
 
 CATALOG = Catalog()
 READER = MessageReader(CATALOG, Decoders(CATALOG), Extractors(CATALOG).wanted)
@@ -46,8 +50,8 @@ def test_a_message_reads_the_same_however_it_was_cut(sizes: list[int]) -> None:
     assert READER.acks(frame, head) == -1
     beginning = READER.beginning(frame)
     assert READER.parse_header(beginning, frame.size) == head
-    assert READER.request_body(frame, head, beginning) == body
-    assert READER.acks(frame, head, beginning) == -1
+    assert READER.request_body(frame, head).values == body.values
+    assert READER.acks(frame, head) == -1
 
 
 @given(st.lists(st.integers(1, 40), max_size=40))

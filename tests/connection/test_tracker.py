@@ -16,7 +16,6 @@ from kanalyze.protocol.catalog import Catalog
 from kanalyze.protocol.compiler import Decoders
 from tests.support import kafka as k
 from tests.support import kafka07 as old
-from tests.support.columnar import ColumnTalk
 from tests.support.talk import BROKER, CLIENT, Talk
 from tests.support.work import peak_bytes_of
 
@@ -136,7 +135,10 @@ def test_what_is_held_of_an_undecided_connection_is_bounded() -> None:
 
 
 def new_tracker(
-    *, collect_ended: bool = False, most_undecided_bytes: int = 1 << 26
+    *,
+    collect_ended: bool = False,
+    most_undecided_bytes: int = 1 << 26,
+    most_kafka_bytes: int = 1 << 26,
 ) -> ConnectionTracker:
     catalog = Catalog()
     reader = MessageReader(catalog, Decoders(catalog), Extractors(catalog).wanted)
@@ -145,6 +147,7 @@ def new_tracker(
         catalog,
         collect_ended=collect_ended,
         most_undecided_bytes=most_undecided_bytes,
+        most_kafka_bytes=most_kafka_bytes,
     )
 
 
@@ -500,9 +503,12 @@ def test_the_client_of_a_connection_that_ended_is_known_with_its_last_anomalies(
 
 
 def test_requests_that_are_given_up_for_want_of_memory_are_told_at_once() -> None:
-    talk = ColumnTalk(most_kafka_bytes=20_000)
+    tracker = new_tracker(most_kafka_bytes=20_000)
+    talk = Talk(tracker=tracker)
     silent = [k.heartbeat(number) for number in range(1, 400)]
     talk.at_once(*((CLIENT, request) for request in silent))
+    # The tracker hands them over with the batch, not with the connection.
+    talk.exchanges += tracker.feed_batch([]).sort()[0]
     given_up = [exchange for exchange in talk.exchanges if exchange.response is None]
     assert len(given_up) > 100
     assert {kind.value for exchange in given_up for kind in exchange.anomalies} >= {"pending_limit"}

@@ -9,12 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kanalyze.model import Gap
-from kanalyze.protocol.framing import Frame, FrameCutter, Locate
+from kanalyze.protocol.framing import FrameCutter, Locate
 from kanalyze.protocol.wire import MissingBytes, Truncated
+from kanalyze.segments import Segments
 from tests.support.streams import TIME_NS, chunk, cut, frame_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from kanalyze.protocol.frame import Frame
 
 BODIES = st.lists(st.binary(min_size=4, max_size=60), min_size=1, max_size=8)
 
@@ -117,8 +120,9 @@ def test_frames_survive_the_reuse_of_buffers_between_batches(
         some = pieces[first : first + batch]
         storage = bytearray(b"".join(some))
         item = chunk(some, stream_offset=at, first_packet=first + 1)
-        segments = item.segments._replace(buffer=memoryview(storage))
-        cutter.feed([item._replace(segments=segments)])
+        own = item.segments
+        columns = (own.start, own.length, own.captured, own.time_ns, own.packet)
+        cutter.feed([item._replace(segments=Segments(memoryview(storage), *columns))])
         found += [body_of(frame) for frame in cutter.take()]
         cutter.settle()
         storage[:] = b"\xee" * len(storage)

@@ -9,7 +9,7 @@ import pytest
 from kanalyze.connection.reader import MessageReader
 from kanalyze.protocol.catalog import Catalog
 from kanalyze.protocol.compiler import Decoders
-from kanalyze.protocol.framing import Frame
+from kanalyze.protocol.frame import Frame
 from kanalyze.protocol.projection import Projection
 from kanalyze.protocol.wire import MissingBytes
 from tests.support import kafka as k
@@ -44,7 +44,8 @@ def fed(data: bytes, *, size: int, skims: int = 0) -> tuple[Frame, list[int]]:
 
 def values(frame: Frame) -> object:
     read = reader(RECORDS)
-    return read.request_body(frame, read.request_header(frame))
+    body = read.request_body(frame, read.request_header(frame))
+    return body.values, body.version, body.problem, body.detail
 
 
 @pytest.mark.parametrize("seed", range(8))

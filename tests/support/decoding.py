@@ -11,7 +11,7 @@ from kanalyze.model import Endpoint, TcpConnection
 from kanalyze.pipeline import Analysis
 from kanalyze.protocol.catalog import Catalog
 from kanalyze.protocol.compiler import Decoders
-from kanalyze.protocol.framing import Frame
+from kanalyze.protocol.frame import Frame
 from tests.support.captures import path
 from tests.support.messages import Writer, unsigned_varint
 from tests.support.rows import START_NS

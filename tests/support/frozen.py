@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kanalyze import pipeline
 from kanalyze.analysis.extract import Extractors
 from kanalyze.analysis.quality import CaptureQuality
-from kanalyze.analysis.row_batches import BatchMaker
-from kanalyze.analysis.row_columns import COLUMN_APIS
 from kanalyze.analysis.rows import RowMaker
 from kanalyze.analysis.topics import TopicNames
 from kanalyze.connection.reader import MessageReader
@@ -50,14 +48,12 @@ class Run:
         self,
         captures: MergedCaptures,
         *,
-        by_columns: bool = True,
         is_asked: bool = True,
         **settings: Any,
     ) -> None:
         """``settings`` are those of the stages; ``is_asked`` whether there are to be rows."""
         self.catalog = Catalog()
         self.captures = captures
-        self._apis = COLUMN_APIS if by_columns else frozenset[int]()
         self._settings = settings
         self._is_asked = is_asked
         self._names = TopicNames()
@@ -72,7 +68,7 @@ class Run:
         catalog = Catalog()
         extractors = Extractors(catalog)
         reader = MessageReader(catalog, Decoders(catalog), extractors.wanted)
-        stages = Stages(reader, catalog, by_columns=self._apis, **self._settings)
+        stages = Stages(reader, catalog, **self._settings)
         return stages, RowMaker(catalog, extractors, self.captures.place, self._names)
 
     def take(self, batch: PacketBatch | None) -> None:
@@ -81,10 +77,8 @@ class Run:
         self._note(step)
 
     def _note(self, step: Step) -> None:
-        rows = BatchMaker(self.maker, self.captures.place)
         if self._is_asked:
-            for batch in rows.batches(step.exchanges, step.turns, step.columns):
-                self._rows += batch.rows()
+            self._rows += map(self.maker.row, step.exchanges)
         self._anomalies += [self._described(anomaly) for anomaly in step.anomalies]
         self._connections += [
             Analysis._connection_row(ended, self.captures) for ended in step.ended

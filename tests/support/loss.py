@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from kanalyze.analysis.row import Row
     from kanalyze.model import StreamItem, StreamUpdate
-    from kanalyze.protocol.framing import Frame
+    from kanalyze.protocol.frame import Frame
 
 __all__ = ["Judgement", "Lossy", "judge", "packets_of", "pcap_without", "rows_without"]
 

@@ -40,28 +40,16 @@ class Reading(NamedTuple):
     batches: list[RowBatch]
     """Those that the rows came in."""
 
-    @property
-    def column_rows(self) -> dict[tuple[int, int], int]:
-        """How many rows came by column, by API key and version."""
-        found: dict[tuple[int, int], int] = {}
-        for batch in self.batches:
-            for block in batch.blocks:
-                keys, versions = (block.columns[name] for name in ("api_key", "api_version"))
-                for kind in zip(keys.values.tolist(), versions.values.tolist(), strict=True):
-                    found[kind] = found.get(kind, 0) + 1
-        return found
-
 
 def reference(captures: Sequence[CaptureInput], **arguments: object) -> Reading:
-    """Read captures in batches of one packet, and none of them by columns."""
-    return read(captures, most_packets=lambda: 1, by_columns=False, jobs=1, **arguments)
+    """Read captures in batches of one packet."""
+    return read(captures, most_packets=lambda: 1, jobs=1, **arguments)
 
 
 def read(
     captures: Sequence[CaptureInput],
     *,
     most_packets: Callable[[], int] | None = None,
-    by_columns: bool = True,
     **arguments: object,
 ) -> Reading:
     """Read captures.
@@ -70,10 +58,9 @@ def read(
         captures: as :class:`~kanalyze.pipeline.Analysis` takes them.
         most_packets: gives, for each batch, how many packets it may have; None leaves batches as
             they are.
-        by_columns: as there.
         arguments: others of it.
     """
-    run = Analysis(captures, by_columns=by_columns, **arguments)  # type: ignore[arg-type]
+    run = Analysis(captures, **arguments)  # type: ignore[arg-type]
     if most_packets is None:
         batches = list(run.batches())
     else:

@@ -2,7 +2,8 @@
 cimport cython
 
 from kanalyze.protocol.codec.machine cimport DONE, Machine, RUNNING, TRUNCATED
-from kanalyze.protocol.codec.values cimport Shape, TapeReader
+from kanalyze.protocol.codec.values cimport Shape, Tape, Taped, TapeReader
+from kanalyze.protocol.frame cimport Frame
 
 
 cdef class BodyDecoder:
@@ -10,7 +11,17 @@ cdef class BodyDecoder:
     cdef readonly int stack_cells
     cdef readonly Shape shape
     cdef readonly Machine machine
+    cdef readonly long long end
     cdef TapeReader reader
 
     @cython.locals(machine=Machine, frame_bytes=cython.longlong, at=cython.longlong)
     cdef long long _from_source(self, view, long long pos, long long base, source) except -1
+
+    cpdef of_frame(self, Frame frame, long long at)
+    @cython.locals(machine=Machine)
+    cpdef Taped take(self, Tape tape)
+    @cython.locals(machine=Machine, frame_bytes=cython.longlong)
+    cdef run(self, Frame frame, long long at)
+    cdef _check(self)
+    @cython.locals(machine=Machine, at=cython.longlong, part="const unsigned char[::1]")
+    cdef _from_parts(self, Frame frame, long long frame_bytes)

@@ -1,7 +1,8 @@
 """One body at once, where its bytes are at hand: a program, a machine and a tape reader together.
 
-In: a program, and bodies, whole or behind a :class:`~kanalyze.protocol.wire.Source`. Out: values,
-or the exceptions of :mod:`kanalyze.protocol.wire`. This module must not know what bodies mean.
+In: a program, and bodies: bytes, in a :class:`~kanalyze.protocol.frame.Frame`, or behind a
+:class:`~kanalyze.protocol.wire.Source`. Out: values, or the exceptions of
+:mod:`kanalyze.protocol.wire`. This module must not know what bodies mean.
 
 Compiled by Cython, with the types in ``decoder.pxd``; uncompiled it does the same, slowly.
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.protocol.codec.machine import Machine, Programs
-from kanalyze.protocol.codec.values import TapeReader
+from kanalyze.protocol.codec.values import Tape, TapeReader
 from kanalyze.protocol.wire import Malformed, MissingBytes, Source, Truncated
 
 try:
@@ -24,8 +25,14 @@ if not cython.compiled:
 
 if TYPE_CHECKING:
     from kanalyze.protocol.codec.program import Program
+    from kanalyze.protocol.codec.values import Taped
+    from kanalyze.protocol.frame import Frame
 
 __all__ = ["BodyDecoder"]
+
+_NO_BYTES = memoryview(b"")
+_TAPE_CELLS, _TAPE_BYTES = 1 << 14, 1 << 14
+"""Of a tape that many bodies share: 128 KiB, and 16 KiB of texts."""
 
 
 class BodyDecoder:
@@ -38,6 +45,7 @@ class BodyDecoder:
         self.shape = program.shape
         self.machine = Machine(programs)
         self.reader = TapeReader(self.machine)
+        self.end = 0
 
     def __call__(
         self, view: bytes | memoryview, pos: int, base: int, source: Source | None
@@ -51,11 +59,67 @@ class BodyDecoder:
             end = base + limit - machine.left
         else:
             end = self._from_source(view, pos, base, source)
-        if machine.status != DONE:
-            if machine.status == TRUNCATED:
-                raise Truncated("the bytes end within the body")
-            raise Malformed("the bytes are no such message")
+        self._check()
         return self.reader.value(self.shape), end
+
+    def of_frame(self, frame: Frame, at: int) -> Any:
+        """Decode the body at position ``at`` of a frame; return its values.
+
+        ``end`` is the frame position after the body then. As ``__call__`` otherwise.
+        """
+        self.run(frame, at)
+        return self.reader.value(self.shape)
+
+    def take(self, tape: Tape | None) -> Taped:
+        """Take what was decoded last: onto the tape if that has room, else onto a new one."""
+        machine = self.machine
+        if tape is None or not tape.has_room(machine.used, machine.arena_used):
+            cells, arena_bytes = (
+                max(machine.used, _TAPE_CELLS),
+                max(machine.arena_used, _TAPE_BYTES),
+            )
+            tape = Tape(cells, arena_bytes)
+        return self.reader.take(self.shape, tape)
+
+    def run(self, frame: Frame, at: int) -> None:
+        """Decode as :meth:`of_frame`; the values stay with the machine."""
+        machine = self.machine
+        frame_bytes = frame.size + 4
+        if at > frame_bytes:
+            raise Truncated("the frame ends before the body")
+        machine.begin(self.address, self.stack_cells, frame_bytes - at)
+        if frame.is_together:
+            machine.feed(frame.data, at, frame_bytes)
+        else:
+            self._from_parts(frame, frame_bytes)
+        self._check()
+        self.end = frame_bytes - machine.left
+
+    def _check(self) -> None:
+        """Raise where the machine did not come to the end of a body."""
+        if self.machine.status == DONE:
+            return
+        if self.machine.status == TRUNCATED:
+            raise Truncated("the bytes end within the body")
+        raise Malformed("the bytes are no such message")
+
+    def _from_parts(self, frame: Frame, frame_bytes: int) -> None:
+        """Run over the bytes of a frame, each part of them as it came."""
+        machine = self.machine
+        while machine.status == RUNNING:
+            if machine.skip > 0:
+                machine.pass_skipped(machine.skip)
+            at = frame_bytes - machine.left + machine.carried
+            if at >= frame_bytes:
+                machine.feed(_NO_BYTES, 0, 0)
+                continue
+            try:
+                part = frame.part(at)
+            except MissingBytes:
+                if not machine.miss_records():
+                    raise
+                continue
+            machine.feed(part, 0, len(part))
 
     def _from_source(self, view: bytes | memoryview, pos: int, base: int, source: Source) -> int:
         """Run over the bytes of a frame, window by window; return where the body ended in it."""
@@ -71,7 +135,7 @@ class BodyDecoder:
                 machine.pass_skipped(machine.skip)
             at = frame_bytes - machine.left + machine.carried
             if at >= frame_bytes:
-                machine.feed(b"", 0, 0)
+                machine.feed(_NO_BYTES, 0, 0)
                 continue
             try:
                 window = source.window(at)

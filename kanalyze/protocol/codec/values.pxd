@@ -37,6 +37,42 @@ cdef class Shape:
     cdef readonly object unknown
 
 
+cdef class Tape:
+    cdef long long[::1] cells
+    cdef unsigned char[::1] arena
+    cdef long long used
+    cdef long long arena_used
+
+    cpdef bint has_room(self, long long cells, long long arena_bytes)
+    @cython.locals(at=cython.longlong, i=cython.longlong)
+    cdef add(self, const long long[::1] cells, long long begin, long long count)
+    @cython.locals(at=cython.longlong, i=cython.longlong)
+    cdef add_bytes(self, const unsigned char[::1] arena, long long begin, long long count)
+
+
+cdef class Taped:
+    cdef TapeReader reader
+    cdef Shape shape
+    cdef Tape tape
+    cdef long long at
+    cdef readonly long long cells
+    cdef long long arena_at
+    cdef readonly long long arena_bytes
+
+    cdef take(
+        self,
+        const long long[::1] cells,
+        long long at,
+        long long count,
+        const unsigned char[::1] arena,
+        long long begin,
+        long long size,
+    )
+    cpdef values(self)
+    @cython.locals(made=Taped, old=Tape)
+    cpdef Taped moved(self, Tape tape)
+
+
 cdef class TapeReader:
     cdef Machine machine
     cdef long long at
@@ -47,6 +83,10 @@ cdef class TapeReader:
 
     @cython.locals(machine=Machine)
     cpdef value(self, Shape shape)
+    @cython.locals(tape=Tape, begin=cython.longlong, size=cython.longlong)
+    cdef taped(self, Taped taped)
+    @cython.locals(machine=Machine, made=Taped)
+    cdef Taped take(self, Shape shape, Tape tape)
     @cython.locals(
         kind=cython.int,
         size=cython.longlong,

@@ -1,13 +1,15 @@
-"""The tape of a machine as Python values.
+"""What a machine wrote, kept, and as Python values.
 
 In: a machine that has read a body, and the :class:`Shape` that belongs to its program. Out: tuples
-or dicts, lists, texts, numbers. This module must not know how a body is read, nor what it means.
+or dicts, lists, texts, numbers; or a :class:`Taped`, which becomes these when it is asked. This
+module must not know how a body is read, nor what it means.
 
 Compiled by Cython, with the types in ``values.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
 
+from array import array
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.protocol.records import RecordsSummary
@@ -34,7 +36,7 @@ if not cython.compiled:
 if TYPE_CHECKING:
     from kanalyze.protocol.codec.machine import Machine
 
-__all__ = ["KINDS", "Shape", "TapeReader"]
+__all__ = ["KINDS", "Shape", "Tape", "TapeReader", "Taped"]
 
 KINDS = {
     "number": 0,
@@ -88,8 +90,84 @@ class Shape:
         self.unknown = "" if unknown is None else unknown
 
 
+class Tape:
+    """What machines wrote, of many bodies one after the other: cells, and the bytes of texts."""
+
+    __slots__ = ("arena", "arena_used", "cells", "used")
+
+    def __init__(self, cells: int, arena_bytes: int) -> None:
+        """Make room for so many cells and bytes; it does not grow."""
+        self.cells = memoryview(array("q", bytes(8 * cells)))
+        self.arena = memoryview(bytearray(arena_bytes))
+        self.used = 0
+        self.arena_used = 0
+
+    def has_room(self, cells: int, arena_bytes: int) -> bool:
+        """Tell whether so much can be added."""
+        return self.used + cells <= len(self.cells) and self.arena_used + arena_bytes <= len(
+            self.arena
+        )
+
+    def add(self, cells: memoryview, begin: int, count: int) -> None:
+        """Add cells of another tape; there is room for them."""
+        at = self.used
+        for i in range(count):
+            self.cells[at + i] = cells[begin + i]
+        self.used = at + count
+
+    def add_bytes(self, arena: memoryview, begin: int, count: int) -> None:
+        """Add bytes of another tape; there is room for them."""
+        at = self.arena_used
+        for i in range(count):
+            self.arena[at + i] = arena[begin + i]
+        self.arena_used = at + count
+
+
+class Taped:
+    """What was read of one body: a part of a tape, and the shape of it.
+
+    Attributes:
+        tape: where it is; at ``at``, so many ``cells``.
+        arena_at: index in the tape's arena of the first byte that its texts may be in, of
+            ``arena_bytes``. Cells that say where a text begins count from there.
+        shape: what becomes of it.
+    """
+
+    __slots__ = ("arena_at", "arena_bytes", "at", "cells", "reader", "shape", "tape")
+
+    def __init__(self, reader: TapeReader, shape: Shape, tape: Tape) -> None:
+        """Take what comes next on a tape; :meth:`take` adds it."""
+        self.reader = reader
+        self.shape = shape
+        self.tape = tape
+        self.at = self.tape.used
+        self.arena_at = self.tape.arena_used
+        self.cells = 0
+        self.arena_bytes = 0
+
+    def take(
+        self, cells: memoryview, at: int, count: int, arena: memoryview, begin: int, size: int
+    ) -> None:
+        """Add ``count`` cells and ``size`` bytes of elsewhere; there is room for them."""
+        self.tape.add(cells, at, count)
+        self.tape.add_bytes(arena, begin, size)
+        self.cells = count
+        self.arena_bytes = size
+
+    def values(self) -> Any:
+        """Return the values; made anew each time."""
+        return self.reader.taped(self)
+
+    def moved(self, tape: Tape) -> Taped:
+        """Return the same on another tape, which has room for it."""
+        made = Taped(self.reader, self.shape, tape)
+        old = self.tape
+        made.take(old.cells, self.at, self.cells, old.arena, self.arena_at, self.arena_bytes)
+        return made
+
+
 class TapeReader:
-    """Reads the tape of one machine."""
+    """Reads the tape of one machine, or what was taken from it."""
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
@@ -106,6 +184,23 @@ class TapeReader:
         self.at = 0
         self.text = machine.text() if machine.arena_used > 0 else b""
         return self._value(shape)
+
+    def taped(self, taped: Taped) -> Any:
+        """Return the value of what was taken from the machine's tape."""
+        tape = taped.tape
+        self.tape = tape.cells
+        self.at = taped.at
+        begin = taped.arena_at
+        size = taped.arena_bytes
+        self.text = bytes(tape.arena[begin : begin + size]) if size > 0 else b""
+        return self._value(taped.shape)
+
+    def take(self, shape: Shape, tape: Tape) -> Taped:
+        """Take the machine's whole tape, onto one that has room for it."""
+        machine = self.machine
+        made = Taped(self, shape, tape)
+        made.take(machine.tape, 0, machine.used, machine.arena, 0, machine.arena_used)
+        return made
 
     def _value(self, shape: Shape) -> Any:  # noqa: C901 - one switch
         kind = shape.kind

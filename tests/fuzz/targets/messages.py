@@ -11,7 +11,8 @@ from kanalyze.protocol.embedded import (
     parse_control_key,
     parse_subscription,
 )
-from kanalyze.protocol.framing import Frame, FrameCutter, Locate
+from kanalyze.protocol.frame import Frame
+from kanalyze.protocol.framing import FrameCutter, Locate
 from kanalyze.protocol.headers import parse_request_header, parse_response_header
 from kanalyze.protocol.projection import Projection
 from kanalyze.protocol.reference import failure_of, read_message

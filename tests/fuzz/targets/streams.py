@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kanalyze.connection.reader import MessageReader
 from kanalyze.connection.tracker import ConnectionTracker
 from kanalyze.model import Endpoint, Gap, StreamUpdate, TcpConnection
-from kanalyze.protocol.framing import Frame, FrameCutter, Locate
+from kanalyze.protocol.framing import FrameCutter, Locate
 from kanalyze.protocol.wire import WireError
 from tests.fuzz.invariant import holds
 from tests.fuzz.targets.common import CATALOG, DECODERS, EXTRACTORS
@@ -16,6 +16,7 @@ from tests.fuzz.turns import items_of, turns_in
 
 if TYPE_CHECKING:
     from kanalyze.model import StreamItem
+    from kanalyze.protocol.frame import Frame
     from tests.fuzz.turns import Turn
 
 __all__ = ["cut_frames", "follow_connection"]

@@ -1,0 +1,86 @@
+# The C types of reader.py.
+cimport cython
+
+from kanalyze.protocol.codec.decoder cimport BodyDecoder
+from kanalyze.protocol.codec.machine cimport int16_at, int32_at, varint_at, varint_width
+from kanalyze.protocol.codec.values cimport Tape, Taped
+from kanalyze.protocol.frame cimport Frame
+
+
+cdef class Body:
+    cdef readonly Taped taped
+    cdef readonly object version
+    cdef readonly object problem
+    cdef readonly object detail
+
+
+cdef class _Plan:
+    cdef readonly int header_version
+    cdef readonly BodyDecoder decode
+    cdef readonly object version
+    cdef readonly bint known
+    cdef readonly object definition
+    cdef readonly BodyDecoder superseded
+
+
+cdef class _Text:
+    cdef const unsigned char[::1] data
+    cdef str text
+
+    @cython.locals(i=cython.longlong)
+    cdef bint is_at(self, const unsigned char[::1] data, long long begin, long long end) except -1
+
+
+cdef class MessageReader:
+    cdef readonly object _catalog
+    cdef object _decoders
+    cdef object _wanted
+    cdef readonly dict _request_plans
+    cdef dict _response_plans
+    cdef list _client_ids
+    cdef Tape _tape
+    cdef dict _known
+    cdef object _nothing
+    cdef long long _explained_bytes
+    cdef dict _checks
+    cdef dict _field_decoders
+
+    cpdef request_header(self, Frame frame)
+    @cython.locals(
+        data="const unsigned char[::1]",
+        limit=cython.longlong,
+        length=cython.longlong,
+        end=cython.longlong,
+        api_key=cython.int,
+        version=cython.int,
+        plan=_Plan,
+    )
+    cdef _usual_header(self, Frame frame)
+    @cython.locals(place=cython.longlong, i=cython.longlong, known=_Text)
+    cdef str _client_id(self, const unsigned char[::1] data, long long begin, long long end)
+    cpdef request_body(self, Frame frame, header)
+    cpdef bint knows(self, int api_key) except -1
+    cpdef acks(self, Frame frame, header)
+    cpdef long long correlation_id(self, Frame frame) except? -1
+    @cython.locals(plan=_Plan, at=cython.longlong)
+    cpdef response_body(self, Frame frame, int api_key, int api_version)
+    @cython.locals(plan=_Plan)
+    cdef _Plan _request_plan(self, int api_key, int version)
+    @cython.locals(plan=_Plan)
+    cdef _Plan _response_plan(self, int api_key, int version)
+    @cython.locals(decode=BodyDecoder, end=cython.longlong)
+    cdef _body(self, Frame frame, long long at, _Plan plan)
+    @cython.locals(taped=Taped)
+    cdef Taped _take(self, BodyDecoder decode)
+    @cython.locals(decode=BodyDecoder)
+    cdef _by_superseded(self, _Plan plan, Frame frame, long long at)
+
+
+@cython.locals(part="const unsigned char[::1]")
+cdef bint _has_no_tags(Frame frame) except -1
+@cython.locals(data="const unsigned char[::1]", begin=cython.longlong, end=cython.longlong)
+cdef long long _acks(Frame frame, long long at, long long version) except? -7
+@cython.locals(width=cython.longlong)
+cdef long long _acks_at(
+    const unsigned char[::1] data, long long at, long long version
+) except? -7

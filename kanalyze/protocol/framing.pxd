@@ -1,0 +1,53 @@
+# The C types of framing.py.
+cimport cython
+
+from kanalyze.protocol.codec.machine cimport int32_at
+from kanalyze.protocol.frame cimport Frame, Spread, frame_in_segment
+from kanalyze.segments cimport Segments
+
+
+cdef class FrameCutter:
+    cdef public object _locate
+    cdef public long long _largest
+    cdef public long long _smallest
+    cdef public int _small_left
+    cdef public list _frames
+    cdef public list _losses
+    cdef public object _search
+    cdef public long long _search_from
+    cdef public Frame _partial
+    cdef public long long _found_at
+    cdef public long long _found_until
+    cdef public long long _remaining
+    cdef public bytes _prefix
+    cdef public Frame _prefix_frame
+    cdef public long long skipped_bytes
+
+    cpdef list take(self)
+    cpdef list take_losses(self)
+    cpdef feed(self, list items)
+    cpdef settle(self)
+    cdef _work(self, list chunks)
+    @cython.locals(
+        segments=Segments,
+        lengths="const long long[::1]",
+        index=cython.longlong,
+        last=cython.longlong,
+        offset=cython.longlong,
+        used=cython.longlong,
+        first=cython.longlong,
+        skip=cython.longlong,
+        taken=cython.longlong,
+        length=cython.longlong,
+    )
+    cdef list _cut(self, chunk)
+    @cython.locals(
+        length=cython.longlong, size=cython.longlong, time_ns=cython.longlong, packet=cython.longlong
+    )
+    cdef long long _cut_segment(
+        self, Segments segments, long long index, long long offset, long long used
+    ) except -1
+    cdef _go_on(self, Frame frame, Spread spread, long long index)
+    cdef bint _may_be_small(self, long long size) except -1
+    @cython.locals(begin=cython.longlong, seems=cython.bint)
+    cdef _finish(self, time_ns, packet)
