@@ -10,13 +10,14 @@ into the free bytes before the packet, so that no packet is copied.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from kanalyze.capture.interfaces import COOKED, ETHERNET
 from kanalyze.capture.records import Columns
 from kanalyze.gathers import overlapping, to_column
+from kanalyze.named import NamedTuple
 from kanalyze.packet_columns import repeated
 
 if TYPE_CHECKING:

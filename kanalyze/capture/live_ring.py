@@ -14,7 +14,7 @@ import contextlib
 import errno
 import mmap
 import struct
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from kanalyze.capture.interfaces import COOKED
 from kanalyze.capture.live_packets import ADDRESS, HEADROOM_BYTES, KernelPackets, as_on_wire
 from kanalyze.capture.live_socket import SOL_PACKET
 from kanalyze.gathers import gather, overlapping
+from kanalyze.named import NamedTuple
 
 if TYPE_CHECKING:
     from kanalyze.capture.live_socket import PacketSocket
