@@ -30,7 +30,7 @@ from kanalyze.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from kanalyze.analysis.rows import RowMaker
+    from kanalyze.analysis.row_builder import RowBuilder
     from kanalyze.stages import Stages
 
 __all__ = ["StateError", "freeze", "thaw"]
@@ -61,7 +61,7 @@ class _State(NamedTuple):
     sessions: FetchSessions | None
 
 
-def freeze(stages: Stages, row_maker: RowMaker | None = None) -> bytes:
+def freeze(stages: Stages, row_maker: RowBuilder | None = None) -> bytes:
     """Return the state of a run between two batches.
 
     Args:
@@ -83,7 +83,7 @@ def freeze(stages: Stages, row_maker: RowMaker | None = None) -> bytes:
     return _sealed(to_bytes(tuple(state), _shared_parts(tracker)))
 
 
-def thaw(data: bytes, stages: Stages, row_maker: RowMaker | None = None) -> None:
+def thaw(data: bytes, stages: Stages, row_maker: RowBuilder | None = None) -> None:
     """Let new stages and a new row maker go on where those that were frozen stood.
 
     Args:

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from kanalyze import paths
+from kanalyze.analysis.block import RowBlock, columns_of_rows
 from kanalyze.analysis.filters import RowFilter
 from kanalyze.analysis.given import (
     duration_text,
@@ -51,6 +52,7 @@ __all__ = [
 ]
 
 RowT = TypeVar("RowT", bound=tuple[Any, ...])
+_Batch = TypeVar("_Batch")
 
 _LARGEST_TOPIC_IDS_BYTES = 256 * 1024 * 1024
 
@@ -66,6 +68,7 @@ class Rows(Generic[RowT]):
         analysis: Callable[[], Analysis],
         batches: Callable[[Analysis], Iterator[list[RowT]]],
         columns: tuple[Column, ...],
+        blocks: Callable[[Analysis], Iterator[RowBlock]] | None = None,
     ) -> None:
         """Keep what is to be read; nothing is opened yet.
 
@@ -73,9 +76,11 @@ class Rows(Generic[RowT]):
             analysis: makes an analysis of the captures.
             batches: runs one.
             columns: those of its rows.
+            blocks: runs one that gives the rows by column; None where there is none.
         """
         self._analysis = analysis
         self._batches = batches
+        self._blocks = blocks
         self.columns = columns
         self.quality: CaptureQuality | None = None
         self.conditions: dict[str, Any] = {}
@@ -88,15 +93,26 @@ class Rows(Generic[RowT]):
 
     def batches(self) -> Iterator[list[RowT]]:
         """Give the rows in lists, as they are found."""
+        yield from self._run(self._batches)
+
+    def blocks(self) -> Iterator[RowBlock]:
+        """Give the rows by column, as they are found."""
+        if self._blocks is not None:
+            yield from self._run(self._blocks)
+            return
+        for rows in self.batches():
+            yield RowBlock(len(rows), columns_of_rows(rows, self.columns))
+
+    def _run(self, batches: Callable[[Analysis], Iterator[_Batch]]) -> Iterator[_Batch]:
         analysis = self._analysis()
-        yield from self._batches(analysis)
+        yield from batches(analysis)
         self.quality, self.conditions = analysis.quality, analysis.row_filter.conditions
 
     def to_arrow(self) -> pa.Table:
         """Return all rows as an Arrow table."""
         from kanalyze.export.arrow import table_of
 
-        return table_of(self, self.columns)
+        return table_of(self.blocks(), self.columns)
 
     def to_pandas(self) -> pd.DataFrame:
         """Return all rows as a DataFrame; integers that may be null are nullable ``Int64``.
@@ -105,7 +121,7 @@ class Rows(Generic[RowT]):
         """
         from kanalyze.export.arrow import frame_of
 
-        return frame_of(self, self.columns)
+        return frame_of(self.blocks(), self.columns)
 
 
 def requests(
@@ -179,7 +195,7 @@ def requests(
     names = None if file is None else read_topic_ids(file)
     given: dict[str, Any] = {"topic_ids": names, "catalog": catalog, "jobs": jobs}
     make = _analysis(captures, row_filter, broker_ports, brokers, max_memory_bytes, **given)
-    return Rows(make, Analysis.row_batches, COLUMNS)
+    return Rows(make, Analysis.row_batches, COLUMNS, Analysis.batches)
 
 
 def connections(
@@ -277,8 +293,8 @@ def report(*captures: CaptureInput, **filters: Any) -> dict[str, Any]:
 
     found = requests(*captures, **filters)
     statistics = Statistics()
-    for rows in found.batches():
-        statistics.add(rows)
+    for block in found.blocks():
+        statistics.add_block(block)
     if found.quality is None:
         raise RuntimeError("the captures were not read to their end")
     return statistics.summary(found.quality, found.conditions)

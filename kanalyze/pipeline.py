@@ -19,14 +19,13 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, cast
 
-from kanalyze.analysis.block import RowBatch, bytes_of_row, in_pieces
 from kanalyze.analysis.extract import Extractors
 from kanalyze.analysis.filters import RowFilter, parse_broker
 from kanalyze.analysis.given import shown
 from kanalyze.analysis.in_flight import InFlight, in_flight
 from kanalyze.analysis.name_search import NameReader
 from kanalyze.analysis.quality import DOUBTS, CaptureQuality
-from kanalyze.analysis.rows import RowMaker
+from kanalyze.analysis.row_builder import RowBuilder
 from kanalyze.analysis.topics import TopicNames
 from kanalyze.analysis.waits import HELD_BACK_APIS, longest_hold_ns
 from kanalyze.capture.inputs import FoundCapture, find_inputs, look_at
@@ -43,9 +42,10 @@ from kanalyze.stages import DEFAULT_MEMORY_BYTES, MemoryBounds, Stages
 from kanalyze.workers import Task, Workers, usable_workers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from kanalyze.analysis.anomalies import AnomalyRow
+    from kanalyze.analysis.block import RowBlock
     from kanalyze.analysis.connections import ConnectionRow
     from kanalyze.analysis.row import Row
     from kanalyze.capture.merge import MergeInput
@@ -161,8 +161,8 @@ class Analysis:
             return workers.progress
         return (0, None) if captures is None else captures.progress
 
-    def batches(self) -> Iterator[RowBatch]:
-        """Give the rows, in batches, each in the order in which its exchanges ended.
+    def batches(self) -> Iterator[RowBlock]:
+        """Give the rows by column, in blocks, each in the order in which its exchanges ended.
 
         Raises:
             CaptureError: an input is missing or is no capture.
@@ -172,16 +172,15 @@ class Analysis:
         captures, self._started = self._started, None
         workers = self._workers
         assert captures is not None
-        place = captures.place if workers is None else workers.place
-        maker = self._row_maker(place)
+        builder = self._row_builder(captures.place if workers is None else workers.place)
         for step in self._row_steps(captures, workers):
             if self._on_tokens is not None and step.tokens:
                 self._on_tokens(step.tokens)
-            yield from self._batches_of(step, maker)
+            yield from self._wanted_blocks(step, builder)
 
     def found_batches(
         self, carried: bytes | None = None, *, keeps_open: bool = False
-    ) -> Iterator[tuple[list[RowBatch], list[AnomalyRow]]]:
+    ) -> Iterator[tuple[list[RowBlock], list[AnomalyRow]]]:
         """Give the rows with the anomalies, those of captures left out; as :meth:`batches`.
 
         Args:
@@ -194,18 +193,18 @@ class Analysis:
         from kanalyze.frozen import freeze, thaw  # not for those who read captures to their end
 
         captures = self._begin()
-        maker = self._row_maker(captures.place)
+        builder = self._row_builder(captures.place)
         stages = self._stages(every_anomaly=True, share=self._share)
         if carried is not None:
-            thaw(carried, stages, maker)
+            thaw(carried, stages, builder)
             stages.count_anew()
         steps = read_steps(stages, captures, self.quality, self._share, ends=not keeps_open)
         for step in steps:
-            for batch in self._batches_of(step, maker):
-                yield [batch], []
+            for block in self._wanted_blocks(step, builder):
+                yield [block], []
             yield [], self._anomaly_rows(step.anomalies, stages, captures)
         if keeps_open:
-            self.carried = freeze(stages, maker)
+            self.carried = freeze(stages, builder)
             self._kept = stages
 
     def take_open_quality(self) -> CaptureQuality:
@@ -213,18 +212,22 @@ class Analysis:
         kept, self._kept = self._kept, None
         return CaptureQuality() if kept is None else quality_of_end(kept)
 
-    def _batches_of(self, step: Step, maker: RowMaker) -> Iterator[RowBatch]:
-        """Give the rows of a step that are wanted."""
-        for made in in_pieces(map(maker.row, step.exchanges), bytes_of_row):
-            batch = RowBatch(made)
-            if self.row_filter.passes_all:
-                some = [batch]
-            else:
-                some = [self._passing(rows) for rows in batch.pieces()]
-            yield from filter(len, some)
+    def _wanted_blocks(self, step: Step, builder: RowBuilder) -> Iterator[RowBlock]:
+        """Give the rows of a step that are wanted; no block is empty."""
+        for block in self._blocks(step, builder):
+            wanted = block if self.row_filter.passes_all else self.row_filter.matching(block)
+            if len(wanted):
+                yield wanted
 
-    def _passing(self, rows: Iterable[Row]) -> RowBatch:
-        return RowBatch(list(filter(self.row_filter.matches, rows)))
+    @staticmethod
+    def _blocks(step: Step, builder: RowBuilder) -> Iterator[RowBlock]:
+        """Give the rows of a step, no more at a time than may be held."""
+        for exchange in step.exchanges:
+            builder.add(exchange)
+            if builder.is_full:
+                yield builder.take()
+        if len(builder):
+            yield builder.take()
 
     def start(self) -> None:
         """Begin with :meth:`batches`, which does this itself where it was not done before.
@@ -337,24 +340,29 @@ class Analysis:
 
     def row_batches(self) -> Iterator[list[Row]]:
         """Give the rows as objects; otherwise as :meth:`batches`."""
-        for batch in self.batches():
-            yield from batch.pieces()
+        for block in self.batches():
+            for piece in block.pieces():
+                yield piece.rows()
 
     def exchange_batches(self) -> Iterator[list[tuple[Exchange, Row]]]:
         """Give the exchanges with their rows, all as objects; otherwise as :meth:`batches`."""
         captures = self._begin()
-        maker = self._row_maker(captures.place)
+        builder = self._row_builder(captures.place)
         stages = self._stages(share=self._share)
         for step in read_steps(stages, captures, self.quality, self._share):
-            pairs = ((exchange, maker.row(exchange)) for exchange in step.exchanges)
-            wanted = (pair for pair in pairs if self.row_filter.matches(pair[1]))
-            yield from in_pieces(wanted, lambda pair: bytes_of_row(pair[1]))
+            exchanges = iter(step.exchanges)
+            for block in self._blocks(step, builder):
+                for piece in block.pieces():
+                    pairs = zip(piece.rows(), exchanges, strict=False)
+                    wanted = [(each, row) for row, each in pairs if self.row_filter.matches(row)]
+                    if wanted:
+                        yield wanted
 
-    def _row_maker(self, place: Callable[[int], tuple[str, int | None]]) -> RowMaker:
+    def _row_builder(self, place: Callable[[int], tuple[str, int | None]]) -> RowBuilder:
         self.names = TopicNames(self._search_names)
         for topic_id, name in self._topic_ids.items():
             self.names.learn(topic_id, name)
-        return RowMaker(self._catalog, self._extractors, place, self.names)
+        return RowBuilder(self._catalog, self._extractors, place, self.names)
 
     def connection_batches(self) -> Iterator[list[ConnectionRow]]:
         """Give a row for each TCP connection, in batches, in the order in which they ended.

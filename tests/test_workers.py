@@ -52,8 +52,8 @@ def test_the_report_is_the_same(small_too):
     def summary(jobs: int):
         run = Analysis([str(FOLDER)], jobs=jobs)
         statistics = Statistics()
-        for batch in run.batches():
-            statistics.add_batch(batch)
+        for block in run.batches():
+            statistics.add_block(block)
         return statistics.summary(run.quality)
 
     assert summary(2) == summary(1)

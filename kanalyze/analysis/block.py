@@ -1,30 +1,37 @@
-"""Rows as columns: a NumPy array for each column, instead of a Python object for each value.
+"""Rows as columns: an array for each column, instead of a Python object for each value.
 
-In: columns, or rows. Out: :class:`RowBlock`, :class:`RowBatch`, and the rows they hold. This
-module must not know how columns are filled or where they go.
+In: columns, or rows. Out: :class:`RowBlock`, and the rows it holds. This module must not know how
+columns are filled or where they go.
 
-A row of :mod:`kanalyze.analysis.row` is some 60 Python objects; most rows are alike, and whoever
-makes or takes thousands of them at once does so by column. Rows out of the common are made one by
-one. A batch holds both, and says in which order they stand.
+A row of :mod:`kanalyze.analysis.row` is some 60 Python objects. Here its numbers lie in memory, one
+column behind the other, and its texts are numbers too: most of them come again and again. ``Row``
+objects are made when somebody asks for :meth:`RowBlock.rows`.
 
-Nothing here is changed once made: arrays may be shared.
+Nothing here is changed once made: arrays may be shared. Lists of words may grow.
 """
 
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_right
 from itertools import chain, pairwise
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
-import numpy as np
-
+from kanalyze.analysis.column_math import (
+    first_places,
+    items_of_lists,
+    recoded,
+    shifted,
+    sums_up_to,
+    taken_bytes,
+    taken_ints,
+    taken_longs,
+)
 from kanalyze.analysis.row import COLUMNS, ErrorItem, PartitionItem, Row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from numpy.typing import NDArray
 
     from kanalyze.analysis.row import AnyRow, Column
 
@@ -34,10 +41,8 @@ __all__ = [
     "ColumnValues",
     "Ints",
     "Lists",
-    "RowBatch",
     "RowBlock",
     "Words",
-    "bytes_of_lists",
     "bytes_of_row",
     "columns_of_rows",
     "in_pieces",
@@ -47,20 +52,15 @@ __all__ = [
 _ItemT = TypeVar("_ItemT")
 
 HELD_BYTES = 16 << 20
-"""What is held as objects at a time, by :func:`bytes_of_row`."""
+"""What is held of rows at a time: as objects, by :func:`bytes_of_row`, or by column."""
 ROW_BYTES = 2000
 _ITEM_BYTES = 400
 """What a row takes, and each item of its lists: as objects and as the text of them."""
 
 
-def bytes_of_lists(items: int) -> int:
-    """Return about how much memory a row takes whose lists have so many items."""
-    return ROW_BYTES + _ITEM_BYTES * items
-
-
 def bytes_of_row(row: Row) -> int:
     """Return about how much memory a row takes while it is held and written."""
-    return bytes_of_lists(len(row.partitions) + len(row.errors))
+    return ROW_BYTES + _ITEM_BYTES * (len(row.partitions) + len(row.errors))
 
 
 def in_pieces(items: Iterable[_ItemT], size_of: Callable[[_ItemT], int]) -> Iterator[list[_ItemT]]:
@@ -84,27 +84,27 @@ def in_pieces(items: Iterable[_ItemT], size_of: Callable[[_ItemT], int]) -> Iter
 class Ints(NamedTuple):
     """A column of integers, or of bools as 0 and 1."""
 
-    values: NDArray[np.int64]
-    """0 where not valid."""
-    valid: NDArray[np.bool_] | None
-    """False where the value is null; None where no value is."""
+    values: array[int]
+    """Type code q; 0 where not valid."""
+    valid: bytearray | None
+    """0 where the value is null, else 1; None where no value is null."""
 
 
 class Words(NamedTuple):
     """A column of texts, of which many are the same."""
 
-    codes: NDArray[np.int32]
-    """Which of ``words`` each is; -1 is null."""
-    words: Sequence[str]
+    codes: array[int]
+    """Type code i: which of ``words`` each is; -1 is null."""
+    words: list[str]
     """No two of them are the same. There may be more than occur: blocks may share them."""
 
 
 class Lists(NamedTuple):
     """A column of lists, of texts or of structs."""
 
-    offsets: NDArray[np.int64]
-    """Where each list begins among the items, and at last where the last one ends: of ``n`` lists
-    ``n + 1`` numbers, the first of them 0."""
+    offsets: array[int]
+    """Type code q: where each list begins among the items, and at last where the last one ends: of
+    ``n`` lists ``n + 1`` numbers, the first of them 0."""
     fields: dict[str, Ints | Words]
     """The items' fields by name, in the order of the table; of texts one field, named ``""``."""
 
@@ -143,98 +143,47 @@ class RowBlock:
     def __len__(self) -> int:
         return self.n
 
+    def only(self, names: Iterable[str]) -> RowBlock:
+        """Return the same rows with no other columns than these."""
+        return RowBlock(self.n, {name: self.columns[name] for name in names})
+
     def part(self, first: int, end: int) -> RowBlock:
         """Return the rows from number ``first``, counted from 0, to before ``end``."""
         made = {name: _part(values, first, end) for name, values in self.columns.items()}
         return RowBlock(end - first, made)
 
-    def take(self, numbers: NDArray[np.int64]) -> RowBlock:
+    def take(self, numbers: Sequence[int]) -> RowBlock:
         """Return the rows with these numbers, counted from 0, in this order."""
-        made = {name: _taken(values, numbers) for name, values in self.columns.items()}
-        return RowBlock(len(numbers), made)
+        places = array("q", numbers)
+        made = {name: _taken(values, places) for name, values in self.columns.items()}
+        return RowBlock(len(places), made)
 
-    def bytes_of_rows(self) -> list[int]:
-        """Return what :func:`bytes_of_row` says of each row."""
-        items = np.zeros(self.n, np.int64)
-        for name in ("partitions", "errors"):
-            lists = self.columns[name]
-            assert isinstance(lists, Lists)
-            items += np.diff(lists.offsets)
-        return list(map(bytes_of_lists, items.tolist()))
-
-    def rows(self) -> list[Row]:
-        """Return the rows, as :class:`~kanalyze.analysis.rows.RowMaker` makes them."""
-        values = [_values_of(column, self.columns[column.name]) for column in COLUMNS]
-        return list(map(Row._make, zip(*values, strict=True)))
-
-
-class RowBatch:
-    """Rows in an order, some as objects, some by column."""
-
-    __slots__ = ("blocks", "objects", "order")
-
-    def __init__(
-        self,
-        objects: list[Row] | None = None,
-        blocks: tuple[RowBlock, ...] = (),
-        order: NDArray[np.int64] | None = None,
-    ) -> None:
-        self.objects = [] if objects is None else objects
-        self.blocks = blocks
-        self.order = order
-        """The rows of all blocks one after the other, then the objects, are counted from 0: row
-        ``i`` of the batch is number ``order[i]`` of them. None: they are in order as they stand."""
-
-    @classmethod
-    def of_rows(cls, rows: Iterable[Row]) -> RowBatch:
-        """Return a batch of rows that are objects."""
-        return cls(list(rows))
-
-    def __len__(self) -> int:
-        return sum(map(len, self.blocks)) + len(self.objects)
-
-    def rows(self) -> list[Row]:
-        """Return all rows as objects, in order."""
-        made = [row for block in self.blocks for row in block.rows()]
-        made += self.objects
-        if self.order is None:
-            return made
-        return [made[number] for number in self.order.tolist()]
-
-    def pieces(self) -> Iterator[list[Row]]:
-        """Give all rows as objects, in order, no more at a time than may be held."""
-        if not self.blocks:
-            yield from in_pieces(self.objects, bytes_of_row)
-            return
-        numbers = range(len(self)) if self.order is None else self.order.tolist()
-        sizes = [size for block in self.blocks for size in block.bytes_of_rows()]
-        sizes += map(bytes_of_row, self.objects)
-        for some in in_pieces(numbers, sizes.__getitem__):
-            yield self._rows_at(some)
-
-    def _rows_at(self, numbers: list[int]) -> list[Row]:
-        """Return the rows with these numbers, as ``order`` has them."""
-        made: dict[int, Row] = {}
+    def pieces(self) -> Iterator[RowBlock]:
+        """Give all rows, in order, no more at a time than may be held as objects; none is empty."""
         first = 0
-        for block in self.blocks:
-            wanted = [number for number in numbers if first <= number < first + len(block)]
-            within = np.array(wanted, np.int64) - first
-            made.update(zip(wanted, block.take(within).rows(), strict=True))
-            first += len(block)
-        return [
-            made[number] if number in made else self.objects[number - first] for number in numbers
-        ]
+        while first < self.n:
+            end = self._piece_end(first)
+            yield self if (first, end) == (0, self.n) else self.part(first, end)
+            first = end
 
-    def block(self) -> RowBlock:
-        """Return all rows by column, in order; raises OverflowError for one beyond int64."""
-        blocks = [block for block in self.blocks if len(block)]
-        if self.objects or not blocks:
-            blocks.append(RowBlock.of_rows(self.objects))
-        made = RowBlock.joined(blocks)
-        order = self.order
-        if order is None or np.array_equal(order, np.arange(len(made))):
-            return made
-        return made.take(order)
+    def _piece_end(self, first: int) -> int:
+        """Return where the piece ends that begins with row ``first``."""
+        offsets = [values.offsets for values in self.columns.values() if isinstance(values, Lists)]
+
+        def held_up_to(end: int) -> int:
+            items = sum(each[end] - each[first] for each in offsets)
+            return (end - first) * ROW_BYTES + items * _ITEM_BYTES
+
+        ends = range(first + 1, self.n + 1)
+        return first + max(1, bisect_right(ends, HELD_BYTES, key=held_up_to))
+
+    def rows(self) -> list[Row]:
+        """Return the rows as objects."""
+        return list(map(Row._make, zip(*self.values(COLUMNS), strict=True)))
+
+    def values(self, columns: Sequence[Column]) -> list[list[Any]]:
+        """Return the values of columns, those of each in a list: numbers, texts, lists of items."""
+        return [_values_of(column, self.columns[column.name]) for column in columns]
 
 
 # -- columns of rows ------------------------------------------------------------------------------
@@ -262,22 +211,19 @@ def _column_of(column: Column, values: Sequence[Any]) -> ColumnValues:
 def _ints_of(values: Sequence[int | None]) -> Ints:
     valid = None
     if None in values:
-        valid = np.array([value is not None for value in values], dtype=np.bool_)
-    # An array takes numbers three times as fast as NumPy does.
-    numbers = array("q", [value or 0 for value in values])
-    return Ints(np.frombuffer(numbers, dtype=np.int64), valid)
+        valid = bytearray(value is not None for value in values)
+    return Ints(array("q", [value or 0 for value in values]), valid)
 
 
 def _words_of(values: Sequence[str | None]) -> Words:
     words = [value for value in dict.fromkeys(values) if value is not None]
     codes: dict[str | None, int] = {word: code for code, word in enumerate(words)}
     codes[None] = -1
-    places = array("i", list(map(codes.__getitem__, values)))
-    return Words(np.frombuffer(places, dtype=np.int32), words)
+    return Words(array("i", list(map(codes.__getitem__, values))), words)
 
 
 def _lists_of(column: Column, values: Sequence[Sequence[Any]]) -> Lists:
-    offsets = _offsets(np.fromiter(map(len, values), np.int64, len(values)))
+    offsets = sums_up_to(array("q", list(map(len, values))))
     items = list(chain.from_iterable(values))
     if not column.fields:
         return Lists(offsets, {"": _words_of(items)})
@@ -299,86 +245,88 @@ def words_in_use(texts: Words) -> Words:
     codes, words = texts
     if len(words) <= len(codes):
         return texts
-    used = np.unique(codes[codes >= 0])
-    places = np.where(codes < 0, -1, np.searchsorted(used, codes)).astype(np.int32)
-    return Words(places, [words[code] for code in used.tolist()])
+    places, used = first_places(codes, len(words))
+    return Words(places, [words[code] for code in used])
 
 
-def _taken(values: ColumnValues, numbers: NDArray[np.int64]) -> ColumnValues:
-    if isinstance(values, Lists):
-        return _taken_lists(values, numbers)
-    return _taken_items(values, numbers)
+def _taken(values: ColumnValues, numbers: array[int]) -> ColumnValues:
+    if not isinstance(values, Lists):
+        return _taken_items(values, numbers)
+    offsets, items = items_of_lists(values.offsets, numbers)
+    return Lists(
+        offsets, {name: _taken_items(field, items) for name, field in values.fields.items()}
+    )
+
+
+def _taken_items(values: Ints | Words, numbers: array[int]) -> Ints | Words:
+    if isinstance(values, Words):
+        return Words(taken_ints(values.codes, numbers), values.words)
+    valid = None if values.valid is None else taken_bytes(values.valid, numbers)
+    return Ints(taken_longs(values.values, numbers), valid)
 
 
 def _part(values: ColumnValues, first: int, end: int) -> ColumnValues:
     if not isinstance(values, Lists):
-        return _taken_items(values, slice(first, end))
+        return _part_of_items(values, first, end)
     offsets = values.offsets[first : end + 1]
-    items = slice(offsets[0], offsets[-1])
+    begin, last = offsets[0], offsets[-1]
     return Lists(
-        offsets - offsets[0],
-        {name: _taken_items(field, items) for name, field in values.fields.items()},
+        shifted(offsets, -begin),
+        {name: _part_of_items(field, begin, last) for name, field in values.fields.items()},
     )
 
 
-def _taken_items(values: Ints | Words, numbers: NDArray[np.int64] | slice) -> Ints | Words:
+def _part_of_items(values: Ints | Words, first: int, end: int) -> Ints | Words:
     if isinstance(values, Words):
-        return Words(values.codes[numbers], values.words)
-    return Ints(values.values[numbers], None if values.valid is None else values.valid[numbers])
-
-
-def _taken_lists(lists: Lists, numbers: NDArray[np.int64]) -> Lists:
-    begins = lists.offsets[:-1][numbers]
-    lengths = lists.offsets[1:][numbers] - begins
-    offsets = _offsets(lengths)
-    # Of each item: its place behind the begin of its list, which it keeps, and the old begin.
-    items = np.arange(offsets[-1]) + np.repeat(begins - offsets[:-1], lengths)
-    return Lists(
-        offsets, {name: _taken_items(values, items) for name, values in lists.fields.items()}
-    )
+        return Words(values.codes[first:end], values.words)
+    valid = None if values.valid is None else values.valid[first:end]
+    return Ints(values.values[first:end], valid)
 
 
 def _joined(parts: Sequence[ColumnValues]) -> ColumnValues:
     lists = [part for part in parts if isinstance(part, Lists)]
-    if lists:
-        lengths = np.concatenate([np.diff(part.offsets) for part in lists])
-        fields = {
-            name: _joined_items([part.fields[name] for part in lists]) for name in lists[0].fields
-        }
-        return Lists(_offsets(lengths), fields)
-    return _joined_items([part for part in parts if not isinstance(part, Lists)])
+    if not lists:
+        return _joined_items([part for part in parts if not isinstance(part, Lists)])
+    offsets = array("q", [0])
+    for part in lists:
+        offsets += shifted(part.offsets[1:], offsets[-1])
+    fields = {
+        name: _joined_items([part.fields[name] for part in lists]) for name in lists[0].fields
+    }
+    return Lists(offsets, fields)
 
 
 def _joined_items(parts: Sequence[Ints | Words]) -> Ints | Words:
     words = [part for part in parts if isinstance(part, Words)]
-    return (
-        _joined_words(words) if words else _joined_ints([p for p in parts if isinstance(p, Ints)])
-    )
+    if words:
+        return _joined_words(words)
+    return _joined_ints([part for part in parts if isinstance(part, Ints)])
 
 
 def _joined_ints(parts: Sequence[Ints]) -> Ints:
-    values = np.concatenate([part.values for part in parts])
+    values = array("q")
+    for part in parts:
+        values += part.values
     if all(part.valid is None for part in parts):
         return Ints(values, None)
-    valid = [
-        np.ones(len(part.values), dtype=np.bool_) if part.valid is None else part.valid
-        for part in parts
-    ]
-    return Ints(values, np.concatenate(valid))
+    valid = bytearray()
+    for part in parts:
+        valid += b"\1" * len(part.values) if part.valid is None else part.valid
+    return Ints(values, valid)
 
 
 def _joined_words(parts: Sequence[Words]) -> Words:
+    codes = array("i")
+    words = parts[0].words
+    if all(part.words is words for part in parts):
+        for part in parts:
+            codes += part.codes
+        return Words(codes, words)
     known: dict[str, int] = {}
-    codes = []
     for part in map(words_in_use, parts):
-        places = [known.setdefault(word, len(known)) for word in part.words]
-        # Code -1, null, finds the last one.
-        codes.append(np.array([*places, -1], dtype=np.int32)[part.codes])
-    return Words(np.concatenate(codes), list(known))
-
-
-def _offsets(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    return np.concatenate(([0], np.cumsum(lengths)))
+        places = array("i", [known.setdefault(word, len(known)) for word in part.words])
+        codes += recoded(part.codes, places)
+    return Words(codes, list(known))
 
 
 # -- rows of columns ------------------------------------------------------------------------------
@@ -391,17 +339,21 @@ def _values_of(column: Column, values: ColumnValues) -> list[Any]:
 
 
 def _numbers(column: Column, ints: Ints) -> list[Any]:
-    values = ints.values.astype(np.bool_) if column.type == "bool" else ints.values
-    made: list[Any] = values.tolist()
+    made: list[Any] = ints.values.tolist()
+    if column.type == "bool":
+        made = list(map(bool, made))
     if ints.valid is None:
         return made
-    pairs = zip(made, ints.valid.tolist(), strict=True)
-    return [value if valid else None for value, valid in pairs]
+    return [value if valid else None for value, valid in zip(made, ints.valid, strict=True)]
 
 
 def _texts(texts: Words) -> list[str | None]:
-    words = texts.words
-    return [None if code < 0 else words[code] for code in texts.codes.tolist()]
+    codes = texts.codes
+    if len(texts.words) > len(codes):
+        words = texts.words
+        return [None if code < 0 else words[code] for code in codes]
+    # Code -1, null, finds the last one.
+    return list(map([*texts.words, None].__getitem__, codes))
 
 
 def _lists(column: Column, lists: Lists) -> list[Any]:
@@ -410,7 +362,7 @@ def _lists(column: Column, lists: Lists) -> list[Any]:
         items = list(map(_ITEMS[column.name], zip(*by_field, strict=True)))
     else:
         items = _values_of(column, lists.fields[""])
-    return [items[first:last] for first, last in pairwise(lists.offsets.tolist())]
+    return [items[first:last] for first, last in pairwise(lists.offsets)]
 
 
 _ITEMS: dict[str, Callable[[Iterable[Any]], Any]] = {

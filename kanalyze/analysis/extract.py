@@ -4,25 +4,36 @@ In: the decoded values of a request and its response, in the shapes that the pro
 for. Out: a :class:`Facts`. This module must not know of packets, times or how values are read.
 
 Topic ids are 16 bytes here; a :class:`~kanalyze.analysis.topics.TopicNames` names them.
+
+Compiled by Cython, with the types in ``extract.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from kanalyze.analysis.facts import Facts, Part
 from kanalyze.analysis.interests import BodyWalk, ids_in, projection_of
 from kanalyze.analysis.sessions import SessionFacts
 from kanalyze.analysis.waits import Delivery
 from kanalyze.protocol.projection import Projection
 
+try:
+    import cython
+except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+    from kanalyze.compiled import cython
+
+if not cython.compiled:
+    from kanalyze.analysis.facts import known_offset, new_part
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kanalyze.analysis.interests import NamedPartition
     from kanalyze.analysis.sessions import Place
     from kanalyze.protocol.catalog import Catalog
+    from kanalyze.protocol.records import RecordsSummary
 
-__all__ = ["FETCH", "PRODUCE", "SHARE_FETCH", "Extractors", "Facts", "Part"]
+__all__ = ["FETCH", "PRODUCE", "SHARE_FETCH", "Extractors"]
 
 PRODUCE, FETCH, LIST_OFFSETS = 0, 1, 2
 OFFSET_FETCH, FIND_COORDINATOR = 9, 10
@@ -31,84 +42,32 @@ SHARE_FETCH = 78
 _HEARTBEATS = frozenset({68, 76})
 """Of the newer groups; they bring assignments."""
 
+_T = TypeVar("_T")
+
 _NO_ID = bytes(16)
-_UNKNOWN_OFFSET = -1
 _GROUP_KEY, _TRANSACTION_KEY = 0, 1
 
 
-class Part(NamedTuple):
-    """One partition or topic in a message.
+class _Extractor:
+    """The fields that a row needs of an API, and what finds facts in them."""
 
-    Fields as in the row contract, the topic id as bytes; but for ``last_offset``.
-    """
+    __slots__ = ("fill", "request", "response")
 
-    topic: str | None
-    topic_id: bytes
-    partition: int | None
-    record_count: int | None = None
-    record_bytes: int | None = None
-    base_offset: int | None = None
-    high_watermark: int | None = None
-    codec: str | None = None
-    error_code: int | None = None
-    last_offset: int | None = None
-    """Of the first record batch, where the base offset is hidden in it."""
-
-
-class Facts:
-    """What was found in the bodies of one exchange; None and empty where nothing was."""
-
-    __slots__ = (
-        "acks",
-        "delivery",
-        "errors",
-        "group_id",
-        "leads",
-        "max_bytes",
-        "max_records",
-        "max_wait_ms",
-        "member_id",
-        "min_bytes",
-        "names",
-        "parts",
-        "session",
-        "share_epoch",
-        "throttle_time_ms",
-        "transactional_id",
-    )
-
-    def __init__(self) -> None:
-        self.parts: list[Part] = []
-        self.errors: list[tuple[str | None, bytes, int | None, int]] = []
-        self.names: list[tuple[bytes, str]] = []
-        """Topic ids and the names that the bodies give them."""
-        self.session: SessionFacts | None = None
-        """Of a fetch in a session, or that may begin or end one."""
-        self.delivery: Delivery | None = None
-        """Of what may be held back until there is something to tell, once it is answered."""
-        self.leads: bool | None = None
-        """Whether a SyncGroup brings the assignments of the group."""
-        self.throttle_time_ms: int | None = None
-        self.acks: int | None = None
-        self.max_wait_ms: int | None = None
-        self.min_bytes: int | None = None
-        self.max_bytes: int | None = None
-        self.max_records: int | None = None
-        self.share_epoch: int | None = None
-        """These three of a ShareFetch."""
-        self.group_id: str | None = None
-        self.member_id: str | None = None
-        self.transactional_id: str | None = None
-
-
-class _Extractor(NamedTuple):
-    request: Projection
-    response: Projection
-    fill: Callable[[Facts, Any, Any], None]
+    def __init__(
+        self,
+        request: Projection,
+        response: Projection,
+        fill: Callable[[Facts, Any, Any], None],
+    ) -> None:
+        self.request = request
+        self.response = response
+        self.fill = fill
 
 
 class Extractors:
     """The extractor of every API; those not named here are made from their definitions."""
+
+    __slots__ = ("_catalog", "_extractors")
 
     def __init__(self, catalog: Catalog) -> None:
         """Make the table; the definitions of an API are read when it is first met."""
@@ -131,7 +90,8 @@ class Extractors:
         """Return what the bodies of an exchange say; either may be None, when it was not read."""
         facts = Facts()
         if api_key is not None:
-            self._of(api_key).fill(facts, request, response)
+            extractor = self._of(api_key)
+            extractor.fill(facts, request, response)
         return facts
 
     def _of(self, api_key: int) -> _Extractor:
@@ -157,32 +117,16 @@ class Extractors:
                 _set_ids(facts, request_ids, asked)
                 if names_in_request:
                     asked_walk(asked, [], facts.names)
-                parts += map(_named_part, asked_walk.partitions(asked))
+                parts += asked_walk.partitions(asked)
             if answered is not None:
                 _set_ids(facts, response_ids, answered)
                 walk(answered, facts.errors, facts.names)
-                told = list(map(_named_part, walk.partitions(answered)))
+                told = walk.partitions(answered)
                 parts += told
                 facts.delivery = _delivery(api_key, facts, told)
             facts.parts = _each_once(parts, dict(facts.names))
 
         return _Extractor(projection_of(request), projection_of(response), fill)
-
-
-def _named_part(named: NamedPartition) -> Part:
-    records = named.records
-    return Part(
-        named.topic,
-        named.topic_id,
-        named.partition,
-        None if records is None else records.record_count,
-        None if records is None else records.record_bytes,
-        _offset(named.offset) if records is None else records.base_offset,
-        _offset(named.high_watermark),
-        None if records is None else records.codec,
-        named.error_code,
-        None if records is None else records.last_offset,
-    )
 
 
 def _each_once(parts: list[Part], names: dict[bytes, str]) -> list[Part]:
@@ -202,13 +146,24 @@ def _each_once(parts: list[Part], names: dict[bytes, str]) -> list[Part]:
 
 def _joined(first: Part, second: Part) -> Part:
     """Return what two mentions of a partition say together; of both the first code but 0 holds."""
-    pairs = zip(first, second, strict=True)
-    told = Part._make(other if one is None else one for one, other in pairs)
-    return told._replace(
-        topic=first.topic or second.topic,
-        topic_id=second.topic_id if first.topic_id == _NO_ID else first.topic_id,
-        error_code=first.error_code or second.error_code or told.error_code,
+    made = new_part(first.topic or second.topic, first.topic_id, first.partition)
+    if first.topic_id == _NO_ID:
+        made.topic_id = second.topic_id
+    made.record_count = _first(first.record_count, second.record_count)
+    made.record_bytes = _first(first.record_bytes, second.record_bytes)
+    made.base_offset = _first(first.base_offset, second.base_offset)
+    made.high_watermark = _first(first.high_watermark, second.high_watermark)
+    made.codec = _first(first.codec, second.codec)
+    made.error_code = (
+        first.error_code or second.error_code or _first(first.error_code, second.error_code)
     )
+    made.last_offset = _first(first.last_offset, second.last_offset)
+    return made
+
+
+def _first(one: _T | None, other: _T | None) -> _T | None:
+    """Return the first that is known."""
+    return other if one is None else one
 
 
 def _delivery(api_key: int, facts: Facts, told: list[Part]) -> Delivery | None:
@@ -242,7 +197,7 @@ def _set_ids(facts: Facts, places: dict[str, int], values: tuple[Any, ...]) -> N
     for name, index in places.items():
         value = values[index]
         # A member joins with an empty id and learns its own from the response.
-        if value not in (None, ""):
+        if value is not None and value != "":
             setattr(facts, name, value)
 
 
@@ -275,33 +230,35 @@ def _produce(facts: Facts, asked: Any, answered: Any) -> None:
                 results[topic, topic_id, partition] = (code, base_offset)
                 if code:
                     facts.errors.append((topic, topic_id, partition, code))
+    parts = facts.parts
     if asked is None:
-        facts.parts = [
-            Part(topic, topic_id, partition, error_code=code, base_offset=_offset(base))
-            for (topic, topic_id, partition), (code, base) in results.items()
-        ]
+        for place, result in results.items():
+            topic, topic_id, partition = place
+            part = new_part(topic, topic_id, partition)
+            part.error_code, base_offset = result
+            part.base_offset = known_offset(base_offset)
+            parts.append(part)
         return
     facts.transactional_id, facts.acks, topics = asked
     for topic, topic_id, partitions in topics:
         for partition, records in partitions:
-            code, base_offset = results.get((topic, topic_id, partition), (None, None))
-            facts.parts.append(
-                Part(
-                    topic,
-                    topic_id,
-                    partition,
-                    0 if records is None else records.record_count,
-                    0 if records is None else records.record_bytes,
-                    _offset(base_offset),
-                    None,
-                    None if records is None else records.codec,
-                    code,
-                )
-            )
+            part = new_part(topic, topic_id, partition)
+            _count_records(part, records)
+            found = results.get((topic, topic_id, partition))
+            if found is not None:
+                part.error_code, base_offset = found
+                part.base_offset = known_offset(base_offset)
+            parts.append(part)
 
 
-def _offset(offset: int | None) -> int | None:
-    return None if offset == _UNKNOWN_OFFSET else offset
+def _count_records(part: Part, records: RecordsSummary | None) -> None:
+    """Say how many records there are of a partition; none at all where they are null."""
+    if records is None:
+        part.record_count = part.record_bytes = 0
+        return
+    part.record_bytes = records.record_bytes
+    part.record_count = records.record_count
+    part.codec = records.codec
 
 
 # -- Fetch ----------------------------------------------------------------------------------------
@@ -332,6 +289,7 @@ _FETCH_RESPONSE = Projection.of(
 
 
 def _fetch(facts: Facts, asked: Any, answered: Any) -> None:
+    parts = facts.parts
     seen: set[Place] = set()
     answered_id, top_code = None, 0
     if answered is not None:
@@ -343,31 +301,25 @@ def _fetch(facts: Facts, asked: Any, answered: Any) -> None:
                 seen.add((topic, topic_id, partition))
                 if code:
                     facts.errors.append((topic, topic_id, partition, code))
-                facts.parts.append(
-                    Part(
-                        topic,
-                        topic_id,
-                        partition,
-                        0 if records is None else records.record_count,
-                        0 if records is None else records.record_bytes,
-                        None if records is None else records.base_offset,
-                        _offset(high_watermark),
-                        None if records is None else records.codec,
-                        code,
-                        None if records is None else records.last_offset,
-                    )
-                )
+                part = new_part(topic, topic_id, partition)
+                _count_records(part, records)
+                if records is not None:
+                    part.base_offset = records.base_offset
+                    part.last_offset = records.last_offset
+                part.high_watermark = known_offset(high_watermark)
+                part.error_code = code
+                parts.append(part)
     if asked is None:
         return
     facts.max_wait_ms, facts.min_bytes, session_id, epoch, topics, forgotten = asked
     places: list[Place] = []
     for topic, topic_id, partitions in topics:
-        for (partition,) in partitions:
-            place = (topic, topic_id, partition)
+        for one in partitions:
+            place = (topic, topic_id, one[0])
             places.append(place)
             # A fetch session's response leaves out the partitions that have nothing new.
             if place not in seen:
-                facts.parts.append(Part(topic, topic_id, partition))
+                parts.append(new_part(topic, topic_id, one[0]))
     if session_id or epoch >= 0:
         gone = [(topic, topic_id, index) for topic, topic_id, some in forgotten for index in some]
         facts.session = SessionFacts(session_id, epoch, places, gone, answered_id, top_code)
@@ -420,7 +372,7 @@ def _list_offsets(facts: Facts, asked: Any, answered: Any) -> None:
             if old_offsets:
                 offset = old_offsets[0]  # noqa: PLW2901 - version 0 lists offsets, newest first
             facts.parts.append(
-                Part(topic, _NO_ID, partition, base_offset=_offset(offset), error_code=code)
+                Part(topic, _NO_ID, partition, base_offset=known_offset(offset), error_code=code)
             )
 
 
@@ -483,7 +435,7 @@ def _committed(facts: Facts, topics: list[tuple[str, bytes, list[Any]]]) -> None
             if code:
                 facts.errors.append((topic, topic_id, partition, code))
             facts.parts.append(
-                Part(topic, topic_id, partition, base_offset=_offset(offset), error_code=code)
+                Part(topic, topic_id, partition, base_offset=known_offset(offset), error_code=code)
             )
 
 

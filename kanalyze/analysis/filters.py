@@ -1,7 +1,7 @@
 """Which rows are wanted: one filter for every command.
 
-In: what a person asked for, as text; rows. Out: yes or no. This module must not know where rows
-come from.
+In: what a person asked for, as text; rows, or columns of them. Out: yes or no. This module must
+not know where rows come from.
 
 Each kind of condition given must hold; of several values for one kind, any may. A condition on
 something that a row does not have (a null client id, say) does not hold.
@@ -12,8 +12,11 @@ from __future__ import annotations
 from copy import copy
 from fnmatch import fnmatchcase
 from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from kanalyze.analysis.block import Lists, RowBlock
+from kanalyze.analysis.row import COLUMNS
 from kanalyze.analysis.times import (
     NS_PER_DAY,
     format_time,
@@ -25,7 +28,7 @@ from kanalyze.errors import UsageError
 
 if TYPE_CHECKING:
     import ipaddress
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from kanalyze.analysis.anomalies import AnomalyRow
     from kanalyze.analysis.connections import ConnectionRow
@@ -35,7 +38,6 @@ __all__ = ["BrokerAddress", "RowFilter", "parse_broker"]
 
 _Network: TypeAlias = "ipaddress.IPv4Network | ipaddress.IPv6Network"
 _Address: TypeAlias = "ipaddress.IPv4Address | ipaddress.IPv6Address"
-_Check: TypeAlias = "Callable[[RowFilter, Row], bool]"
 _AnyEnds: TypeAlias = "Row | ConnectionRow | AnomalyRow"
 """What tells of a client and a broker."""
 
@@ -158,8 +160,9 @@ class RowFilter:
         self.until_of_day_ns = until_of_day_ns
         self._checks = self._chosen_checks()
 
-    def _chosen_checks(self) -> tuple[_Check, ...]:
-        return tuple(check for is_set, check in _CHECKS if is_set(self))
+    def _chosen_checks(self) -> tuple[int, ...]:
+        """Return the places of the conditions that were given: a filter goes to other processes."""
+        return tuple(place for place, check in enumerate(_CHECKS) if check.is_set(self))
 
     @classmethod
     def parse(
@@ -259,7 +262,18 @@ class RowFilter:
 
     def matches(self, row: Row) -> bool:
         """Return whether a row meets every condition."""
-        return all(check(self, row) for check in self._checks)
+        checks = [_CHECKS[place] for place in self._checks]
+        return all(
+            check.holds(self, *[_of_row(row, name) for name in check.columns]) for check in checks
+        )
+
+    def matching(self, block: RowBlock) -> RowBlock:
+        """Return the rows of a block that meet every condition: the same block when all do."""
+        numbers: Sequence[int] = range(len(block))
+        for check in [_CHECKS[place] for place in self._checks]:
+            columns = [_of_block(block, name) for name in check.columns]
+            numbers = [n for n in numbers if check.holds(self, *[each[n] for each in columns])]
+        return block if len(numbers) == len(block) else block.take(numbers)
 
     def matches_connection(self, row: ConnectionRow) -> bool:
         """Return whether a connection meets the conditions on clients, brokers and times.
@@ -291,9 +305,9 @@ class RowFilter:
 
     def _matches_ends(self, row: _AnyEnds) -> bool:
         return (
-            (not self.client_networks or _client_ip_matches(self, row))
-            and (not self.brokers or _broker_matches(self, row))
-            and (not self.ports or _port_matches(self, row))
+            (not self.client_networks or _client_ip_matches(self, row.client_ip))
+            and (not self.brokers or _broker_matches(self, row.broker_ip, row.broker_port))
+            and (not self.ports or _port_matches(self, row.broker_port))
         )
 
     def select(self, rows: list[Row]) -> list[Row]:
@@ -352,57 +366,100 @@ def _any_glob(text: str | None, globs: Sequence[str]) -> bool:
     return text is not None and any(fnmatchcase(text, glob) for glob in globs)
 
 
-def _api_matches(wanted: RowFilter, row: Row) -> bool:
-    if row.api_key in wanted.api_keys:
+class _Check(NamedTuple):
+    """A condition on requests: whether it was given, what it looks at, and what tests that."""
+
+    is_set: Callable[[RowFilter], bool]
+    columns: tuple[str, ...]
+    """Of the row contract; or ``topics``, all that a row names, or ``has_errors``."""
+    holds: Callable[..., bool]
+    """Given the filter, and the value of each of the columns."""
+
+
+def _of_row(row: Row, name: str) -> Any:
+    """Return what a condition looks at, of a row."""
+    if name == "topics":
+        named = [item.topic or item.topic_id for item in row.partitions]
+        return [*named, *(item.topic for item in row.errors)]
+    return bool(row.errors) if name == "has_errors" else getattr(row, name)
+
+
+def _of_block(block: RowBlock, name: str) -> Sequence[Any]:
+    """Return what a condition looks at, of each row of a block."""
+    if name == "topics":
+        topics, failed = (_of_items(block, lists) for lists in ("partitions", "errors"))
+        return [[*some, *others] for some, others in zip(topics, failed, strict=True)]
+    if name == "has_errors":
+        return [end > first for first, end in pairwise(_lists(block, "errors").offsets)]
+    return block.values([_COLUMNS[name]])[0]
+
+
+def _of_items(block: RowBlock, name: str) -> Iterator[list[str | None]]:
+    """Give the topics of each row's partitions, or of its errors."""
+    lists = _lists(block, name)
+    topics = [field for field in _COLUMNS[name].fields if field.name in ("topic", "topic_id")]
+    columns = RowBlock(lists.offsets[-1], dict(lists.fields)).values(topics)
+    named = [next(filter(None, each), None) for each in zip(*columns, strict=True)]
+    return (named[first:end] for first, end in pairwise(lists.offsets))
+
+
+def _lists(block: RowBlock, name: str) -> Lists:
+    lists = block.columns[name]
+    assert isinstance(lists, Lists)
+    return lists
+
+
+_COLUMNS = {column.name: column for column in COLUMNS}
+
+
+def _api_matches(wanted: RowFilter, api_key: int | None, api_name: str | None) -> bool:
+    if api_key in wanted.api_keys:
         return True
-    return row.api_name is not None and row.api_name.lower() in wanted.api_names
+    return api_name is not None and api_name.lower() in wanted.api_names
 
 
-def _client_id_matches(wanted: RowFilter, row: Row) -> bool:
-    return _any_glob(row.client_id, wanted.client_ids)
+def _client_id_matches(wanted: RowFilter, client_id: str | None) -> bool:
+    return _any_glob(client_id, wanted.client_ids)
 
 
-def _client_ip_matches(wanted: RowFilter, row: _AnyEnds) -> bool:
-    if row.client_ip is None:
+def _client_ip_matches(wanted: RowFilter, client_ip: str | None) -> bool:
+    if client_ip is None:
         return False
-    address = _address(row.client_ip)
+    address = _address(client_ip)
     return any(address in network for network in wanted.client_networks)
 
 
-def _broker_matches(wanted: RowFilter, row: _AnyEnds) -> bool:
+def _broker_matches(wanted: RowFilter, broker_ip: str | None, broker_port: int | None) -> bool:
     return any(
-        row.broker_ip == broker.ip and broker.port in (None, row.broker_port)
-        for broker in wanted.brokers
+        broker_ip == broker.ip and broker.port in (None, broker_port) for broker in wanted.brokers
     )
 
 
-def _port_matches(wanted: RowFilter, row: _AnyEnds) -> bool:
-    return row.broker_port in wanted.ports
+def _port_matches(wanted: RowFilter, broker_port: int | None) -> bool:
+    return broker_port in wanted.ports
 
 
-def _topic_matches(wanted: RowFilter, row: Row) -> bool:
-    named = (item.topic or item.topic_id for item in row.partitions)
-    failed = (item.topic for item in row.errors)
-    return any(_any_glob(topic, wanted.topics) for topics in (named, failed) for topic in topics)
+def _topic_matches(wanted: RowFilter, topics: Sequence[str | None]) -> bool:
+    return any(_any_glob(topic, wanted.topics) for topic in topics)
 
 
-def _group_matches(wanted: RowFilter, row: Row) -> bool:
-    return _any_glob(row.group_id, wanted.groups)
+def _group_matches(wanted: RowFilter, group_id: str | None) -> bool:
+    return _any_glob(group_id, wanted.groups)
 
 
-def _failed(_wanted: RowFilter, row: Row) -> bool:
-    return bool(row.errors) or row.status == "error"
+def _failed(_wanted: RowFilter, has_errors: bool, status: str) -> bool:
+    return has_errors or status == "error"
 
 
-def _is_slower(wanted: RowFilter, row: Row) -> bool:
+def _is_slower(wanted: RowFilter, latency_ns: int | None, waited: bool | None) -> bool:
     limit = wanted.slower_than_ns
-    if limit is None or row.latency_ns is None:
+    if limit is None or latency_ns is None:
         return False
-    return row.latency_ns > limit and not row.waited
+    return latency_ns > limit and not waited
 
 
-def _is_within(wanted: RowFilter, row: Row) -> bool:
-    began = row.request_start_ns if row.request_start_ns is not None else row.response_start_ns
+def _is_within(wanted: RowFilter, asked_ns: int | None, answered_ns: int | None) -> bool:
+    began = asked_ns if asked_ns is not None else answered_ns
     if began is None:
         return False
     if wanted.since_ns is not None and began < wanted.since_ns:
@@ -410,16 +467,24 @@ def _is_within(wanted: RowFilter, row: Row) -> bool:
     return wanted.until_ns is None or began < wanted.until_ns
 
 
-_CHECKS: tuple[tuple[Callable[[RowFilter], bool], _Check], ...] = (
-    (lambda wanted: bool(wanted.api_names or wanted.api_keys), _api_matches),
-    (lambda wanted: wanted.errors_only, _failed),
-    (lambda wanted: wanted.slower_than_ns is not None, _is_slower),
-    (lambda wanted: (wanted.since_ns, wanted.until_ns) != (None, None), _is_within),
-    (lambda wanted: bool(wanted.client_networks), _client_ip_matches),
-    (lambda wanted: bool(wanted.brokers), _broker_matches),
-    (lambda wanted: bool(wanted.ports), _port_matches),
-    (lambda wanted: bool(wanted.client_ids), _client_id_matches),
-    (lambda wanted: bool(wanted.groups), _group_matches),
-    (lambda wanted: bool(wanted.topics), _topic_matches),
+_CHECKS: tuple[_Check, ...] = (
+    _Check(
+        lambda wanted: bool(wanted.api_names or wanted.api_keys),
+        ("api_key", "api_name"),
+        _api_matches,
+    ),
+    _Check(lambda wanted: wanted.errors_only, ("has_errors", "status"), _failed),
+    _Check(lambda wanted: wanted.slower_than_ns is not None, ("latency_ns", "waited"), _is_slower),
+    _Check(
+        lambda wanted: (wanted.since_ns, wanted.until_ns) != (None, None),
+        ("request_start_ns", "response_start_ns"),
+        _is_within,
+    ),
+    _Check(lambda wanted: bool(wanted.client_networks), ("client_ip",), _client_ip_matches),
+    _Check(lambda wanted: bool(wanted.brokers), ("broker_ip", "broker_port"), _broker_matches),
+    _Check(lambda wanted: bool(wanted.ports), ("broker_port",), _port_matches),
+    _Check(lambda wanted: bool(wanted.client_ids), ("client_id",), _client_id_matches),
+    _Check(lambda wanted: bool(wanted.groups), ("group_id",), _group_matches),
+    _Check(lambda wanted: bool(wanted.topics), ("topics",), _topic_matches),
 )
-"""What says whether a condition was given, and what tests it; cheap ones first."""
+"""Cheap ones first."""

@@ -1,6 +1,6 @@
 """Values grouped by keys, all groups at once, by sorting.
 
-In: columns of :mod:`kanalyze.analysis.block`. Out: sums and values per group. This module must not
+In: columns of :mod:`kanalyze.analysis.arrays`. Out: sums and values per group. This module must not
 know what the columns mean.
 """
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kanalyze.analysis.block import Words
+from kanalyze.analysis.arrays import WordArray
 from kanalyze.analysis.sketch import Int64Values
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from kanalyze.analysis.block import Ints
+    from kanalyze.analysis.arrays import IntArray
 
 __all__ = ["Groups", "key_of", "value_at"]
 
@@ -106,9 +106,9 @@ class Groups:
         ]
 
 
-def key_of(column: Ints | Words) -> NDArray[np.int64]:
+def key_of(column: IntArray | WordArray) -> NDArray[np.int64]:
     """Return a column as numbers from 0 on, equal where its values are; null is 0."""
-    if isinstance(column, Words):
+    if isinstance(column, WordArray):
         return column.codes.astype(np.int64) + 1
     values, valid = column
     if not len(values):
@@ -117,9 +117,9 @@ def key_of(column: Ints | Words) -> NDArray[np.int64]:
     return numbers if valid is None else np.where(valid, numbers, 0)
 
 
-def value_at(column: Ints | Words, place: int) -> str | int | None:
+def value_at(column: IntArray | WordArray, place: int) -> str | int | None:
     """Return the value at a place of a column."""
-    if isinstance(column, Words):
+    if isinstance(column, WordArray):
         code = column.codes[place]
         return None if code < 0 else column.words[code]
     values, valid = column

@@ -10,20 +10,31 @@ themselves: every topic that is named, by name or by id, and every partition of 
 of that; every ``...ErrorCode`` with the topic and partition around it, the throttle time, the ids
 that Kafka's definitions mark with an entity type, and every struct that has both the name and the
 id of a topic.
+
+Compiled by Cython, with the types in ``interests.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kanalyze.protocol.projection import Projection
+
+try:
+    import cython
+except ModuleNotFoundError:  # as in extract.py
+    from kanalyze.compiled import cython
+
+if not cython.compiled:
+    from kanalyze.analysis.facts import known_offset, new_part
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from kanalyze.analysis.facts import Part
     from kanalyze.protocol.language import Field, Message
 
-__all__ = ["BodyWalk", "ErrorAt", "NamedPartition", "ids_in", "projection_of"]
+__all__ = ["BodyWalk", "ErrorAt", "ids_in", "projection_of"]
 
 _NO_ID = bytes(16)
 _PARTITION_NAMES = frozenset({"Partition", "PartitionIndex", "PartitionId", "Index"})
@@ -49,22 +60,6 @@ _ROLE_OF_NAME = {
 ErrorAt: TypeAlias = tuple[str | None, bytes, int | None, int]
 """Topic, topic id, partition and error code; the topic is None or empty and the id all zeros
 where the message tells none."""
-
-
-class NamedPartition(NamedTuple):
-    """A topic that a message names, or a partition of one, with what the message says of it."""
-
-    topic: str | None
-    topic_id: bytes
-    """All zeros where the message tells none."""
-    partition: int | None
-    """None where the topic is named as a whole."""
-    error_code: int | None = None
-    """The first that is not 0; None where the message tells none at this level."""
-    offset: int | None = None
-    high_watermark: int | None = None
-    records: Any = None
-    """What the decoder makes of the records field; None without one."""
 
 
 def role_of(definition: Field) -> str | None:
@@ -94,26 +89,45 @@ _PARTITION_ROLES = frozenset({"partition", "partitions"})
 _DETAIL_ROLES = frozenset({"offset", "high_watermark", "records"})
 
 
-class _Level(NamedTuple):
-    """Where things stand in the tuple of one struct."""
+class _Level:
+    """Where things stand in the tuple of one struct; -1 for what it does not have.
 
-    topic: int | None = None
-    topic_id: int | None = None
-    partition: int | None = None
-    steps: tuple[tuple[int, _Level | None, bool], ...] = ()
-    """(index, level below or None for an error code, is an array), in wire order."""
-    tells_names: bool = False
-    """The struct has a topic's name and its id."""
-    topics: tuple[int, ...] = ()
-    """Arrays of topic names."""
-    partitions: tuple[int, ...] = ()
-    """Arrays of partitions of the topic around."""
-    details: tuple[int | None, int | None, int | None] = (None, None, None)
-    """Offset, high watermark and records."""
-    opens_topic: bool = False
-    """The struct names a topic, and no partition of it."""
-    has_partitions: bool = False
-    """A topic or a partition of one is named here or below."""
+    Attributes:
+        topic, topic_id, partition: their places.
+        steps: (place, level below or None for an error code, is an array), in wire order.
+        tells_names: the struct has a topic's name and its id.
+        topics: arrays of topic names.
+        partitions: arrays of partitions of the topic around.
+        offset, high_watermark, records: their places.
+        opens_topic: the struct names a topic, and no partition of it.
+        has_partitions: a topic or a partition of one is named here or below.
+    """
+
+    __slots__ = (
+        *("topic", "topic_id", "partition", "steps", "tells_names", "topics", "partitions"),
+        *("offset", "high_watermark", "records", "opens_topic", "has_partitions"),
+    )
+
+    def __init__(
+        self,
+        places: dict[str, int],
+        lists: dict[str, list[int]],
+        steps: list[tuple[int, _Level | None, bool]],
+        tells_names: bool,
+        opens_topic: bool,
+        has_partitions: bool,
+    ) -> None:
+        self.topic = places.get("topic", -1)
+        self.topic_id = places.get("topic_id", -1)
+        self.partition = places.get("partition", -1)
+        self.offset = places.get("offset", -1)
+        self.high_watermark = places.get("high_watermark", -1)
+        self.records = places.get("records", -1)
+        self.steps = steps
+        self.tells_names = tells_names
+        self.topics, self.partitions = lists["topics"], lists["partitions"]
+        self.opens_topic = opens_topic
+        self.has_partitions = has_partitions
 
 
 def _is_wanted(definition: Field, *, in_topic: bool) -> bool:
@@ -216,6 +230,8 @@ def ids_in(message: Message) -> dict[str, int]:
 class BodyWalk:
     """Collects what the values of ``projection_of(message)`` say of topics, and error codes."""
 
+    __slots__ = ("_level",)
+
     def __init__(self, message: Message) -> None:
         """Find out where they stand in the values of a message."""
         self._level = _level(message.struct.fields, top=True, in_topic=False)
@@ -237,17 +253,17 @@ class BodyWalk:
 
         Both in wire order.
         """
-        _walk(self._level, values, (None, _NO_ID, None), errors, names)
+        _walk(self._level, values, None, _NO_ID, None, errors, names)
 
-    def partitions(self, values: tuple[Any, ...]) -> list[NamedPartition]:
+    def partitions(self, values: tuple[Any, ...]) -> list[Part]:
         """Return the topics and partitions that are named, in wire order.
 
         A topic stands as a whole, before its partitions, where none of them is named or where
         something went wrong with the topic itself.
         """
-        found: list[NamedPartition] = []
+        found: list[Part] = []
         if self._level.has_partitions:
-            _collect(self._level, values, (None, _NO_ID), found)
+            _collect(self._level, values, None, _NO_ID, found)
         return found
 
 
@@ -273,14 +289,10 @@ def _level(fields: tuple[Field, ...], *, top: bool, in_topic: bool) -> _Level:
         elif role is not None:
             places.setdefault(role, index)
     return _Level(
-        places.get("topic"),
-        places.get("topic_id"),
-        places.get("partition"),
-        tuple(steps),
-        _tells_names(fields),
-        tuple(lists["topics"]),
-        tuple(lists["partitions"]),
-        (places.get("offset"), places.get("high_watermark"), places.get("records")),
+        places,
+        lists,
+        steps,
+        tells_names=_tells_names(fields),
         opens_topic=_names_topic(fields) and "partition" not in places,
         has_partitions=bool(lists["topics"])
         or _names_topic(fields)
@@ -292,91 +304,127 @@ def _level(fields: tuple[Field, ...], *, top: bool, in_topic: bool) -> _Level:
 def _walk(
     level: _Level,
     values: tuple[Any, ...],
-    around: tuple[str | None, bytes, int | None],
+    topic: str | None,
+    topic_id: bytes,
+    partition: int | None,
     errors: list[ErrorAt],
     names: list[tuple[bytes, str]],
 ) -> None:
-    around = _place(level, values, around)
-    if level.tells_names:
-        topic, topic_id, _ = around
-        if topic and any(topic_id):
-            names.append((topic_id, topic))
+    topic, topic_id = _topic(level, values, topic), _topic_id(level, values, topic_id)
+    if level.partition >= 0:
+        partition = values[level.partition]
+    if level.tells_names and topic and topic_id != _NO_ID:
+        names.append((topic_id, topic))
     for index, below, is_array in level.steps:
         value = values[index]
         if below is None:
             if value:
-                errors.append((*around, value))
+                errors.append((topic, topic_id, partition, value))
         elif is_array:
             for element in value or ():
-                _walk(below, element, around, errors, names)
+                _walk(below, element, topic, topic_id, partition, errors, names)
         elif value is not None:
-            _walk(below, value, around, errors, names)
+            _walk(below, value, topic, topic_id, partition, errors, names)
 
 
-def _place(
-    level: _Level, values: tuple[Any, ...], around: tuple[str | None, bytes, int | None]
-) -> tuple[str | None, bytes, int | None]:
-    partition = around[2]
-    if level.partition is not None:
-        partition = values[level.partition]
-    return *_topic(level, values, around[0], around[1]), partition
-
-
-def _topic(
-    level: _Level, values: tuple[Any, ...], topic: str | None, topic_id: bytes
-) -> tuple[str | None, bytes]:
+def _topic(level: _Level, values: tuple[Any, ...], around: str | None) -> str | None:
     """Return the topic that a struct names, or the one around it.
 
     A field that the version does not have is empty, and stands for none: some structs have their
     topic in old versions and stand below it in others.
     """
-    if level.topic is not None and (topic is None or values[level.topic]):
-        topic = values[level.topic]
-    if level.topic_id is not None and (not any(topic_id) or any(values[level.topic_id])):
-        topic_id = values[level.topic_id]
-    return topic, topic_id
+    if level.topic >= 0 and (around is None or values[level.topic]):
+        named: str | None = values[level.topic]
+        return named
+    return around
+
+
+def _topic_id(level: _Level, values: tuple[Any, ...], around: bytes) -> bytes:
+    """Return the id of the topic that a struct names, as :func:`_topic`."""
+    if level.topic_id >= 0 and (around == _NO_ID or values[level.topic_id] != _NO_ID):
+        named: bytes = values[level.topic_id]
+        return named
+    return around
 
 
 def _collect(
     level: _Level,
     values: tuple[Any, ...],
-    around: tuple[str | None, bytes],
-    found: list[NamedPartition],
+    topic: str | None,
+    topic_id: bytes,
+    found: list[Part],
 ) -> None:
-    topic, topic_id = around = _topic(level, values, *around)
-    for index in level.topics:
-        found += [NamedPartition(name, _NO_ID, None) for name in values[index] or () if name]
-    is_known = bool(topic) or any(topic_id)
-    if is_known and level.partition is not None:
-        found.append(_partition(level, values, topic, topic_id))
-    before = len(found)
-    if is_known:
-        for index in level.partitions:
-            found += [NamedPartition(topic, topic_id, one) for one in values[index] or ()]
+    topic, topic_id = _topic(level, values, topic), _topic_id(level, values, topic_id)
+    is_known = bool(topic) or topic_id != _NO_ID
+    before = _collect_own(level, values, topic, topic_id, is_known, found)
     for index, below, is_array in level.steps:
-        value = values[index]
-        if below is None or not below.has_partitions or value is None:
+        if below is None or not below.has_partitions:
             continue
-        for element in value if is_array else (value,):
-            _collect(below, element, around, found)
+        value = values[index]
+        if value is None:
+            continue
+        if is_array:
+            for element in value:
+                _collect(below, element, topic, topic_id, found)
+        else:
+            _collect(below, value, topic, topic_id, found)
     if is_known and level.opens_topic:
         code = _code(level, values)
         if code or len(found) == before:
-            found.insert(before, NamedPartition(topic, topic_id, None, code))
+            whole = new_part(topic, topic_id, None)
+            whole.error_code = code
+            found.insert(before, whole)
 
 
-def _partition(
-    level: _Level, values: tuple[Any, ...], topic: str | None, topic_id: bytes
-) -> NamedPartition:
-    offset, high_watermark, records = (
-        None if index is None else values[index] for index in level.details
-    )
-    assert level.partition is not None
-    partition, code = values[level.partition], _code(level, values)
-    return NamedPartition(topic, topic_id, partition, code, offset, high_watermark, records)
+def _collect_own(
+    level: _Level,
+    values: tuple[Any, ...],
+    topic: str | None,
+    topic_id: bytes,
+    is_known: bool,
+    found: list[Part],
+) -> int:
+    """Add what a struct names itself; return where its topic as a whole would stand."""
+    for place in level.topics:
+        for name in values[place] or ():
+            if name:
+                found.append(new_part(name, _NO_ID, None))  # noqa: PERF401 - compiled
+    if is_known and level.partition >= 0:
+        found.append(_partition(level, values, topic, topic_id))
+    before = len(found)
+    if is_known:
+        for place in level.partitions:
+            for one in values[place] or ():
+                found.append(new_part(topic, topic_id, one))  # noqa: PERF401 - as above
+    return before
+
+
+def _partition(level: _Level, values: tuple[Any, ...], topic: str | None, topic_id: bytes) -> Part:
+    """Return what a struct says of its partition; a code is the first that is not 0."""
+    part = new_part(topic, topic_id, values[level.partition])
+    part.error_code = _code(level, values)
+    if level.high_watermark >= 0:
+        part.high_watermark = known_offset(values[level.high_watermark])
+    records = values[level.records] if level.records >= 0 else None
+    if records is None:
+        if level.offset >= 0:
+            part.base_offset = known_offset(values[level.offset])
+        return part
+    part.record_count = records.record_count
+    part.record_bytes = records.record_bytes
+    part.base_offset = records.base_offset
+    part.codec = records.codec
+    part.last_offset = records.last_offset
+    return part
 
 
 def _code(level: _Level, values: tuple[Any, ...]) -> int | None:
     """Return the first error code of a struct that is not 0; None where it has none."""
-    codes = [values[index] for index, below, _ in level.steps if below is None]
-    return next(filter(None, codes), 0) if codes else None
+    found: int | None = None
+    for index, below, _ in level.steps:
+        if below is None:
+            if values[index]:
+                code: int = values[index]
+                return code
+            found = 0
+    return found

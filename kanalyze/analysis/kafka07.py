@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.analysis.extract import FETCH, LIST_OFFSETS, PRODUCE, Facts, Part
+from kanalyze.analysis.extract import FETCH, LIST_OFFSETS, PRODUCE
+from kanalyze.analysis.facts import Facts, Part
 from kanalyze.protocol.kafka07 import FetchPart07, OffsetsPart07, RequestType
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from kanalyze.analysis.block import Ints, Lists, Words, words_in_use
+from kanalyze.analysis.arrays import IntArray, ListArray, WordArray, ints_of, lists_of, words_of
+from kanalyze.analysis.block import Ints
 from kanalyze.analysis.row import COLUMNS
 
 if TYPE_CHECKING:
@@ -89,28 +90,21 @@ class Measures:
     def __len__(self) -> int:
         return len(self.is_orphan)
 
-    def ints(self, name: str) -> Ints:
+    def ints(self, name: str) -> IntArray:
         """Return a column of numbers."""
-        column = self._columns[name]
-        assert isinstance(column, Ints)
-        return column
+        return ints_of(self._columns[name])
 
-    def words(self, name: str) -> Words:
+    def words(self, name: str) -> WordArray:
         """Return a column of texts."""
-        column = self._columns[name]
-        assert isinstance(column, Words)
-        return words_in_use(column)
+        return words_of(self._columns[name])
 
-    def lists(self, name: str) -> Lists:
+    def lists(self, name: str) -> ListArray:
         """Return a column of lists."""
-        column = self._columns[name]
-        assert isinstance(column, Lists)
-        return column
+        return lists_of(self._columns[name])
 
-    def key(self, name: str) -> Ints | Words:
+    def key(self, name: str) -> IntArray | WordArray:
         """Return a column that rows are told apart by."""
-        column = self._columns[name]
-        return column if isinstance(column, Ints) else self.words(name)
+        return self.ints(name) if isinstance(self._columns[name], Ints) else self.words(name)
 
     def known(self, name: str) -> NDArray[np.bool_]:
         """Return where a number is not null."""
@@ -174,8 +168,8 @@ class PartitionMeasures(NamedTuple):
 
     row: NDArray[np.int64]
     """Rising."""
-    topic: Words
-    topic_id: Words
+    topic: WordArray
+    topic_id: WordArray
     record_count: NDArray[np.int64]
     """0 where it is not known, as ``record_bytes``."""
     record_bytes: NDArray[np.int64]
@@ -186,7 +180,7 @@ class PartitionMeasures(NamedTuple):
 
     @classmethod
     def of(
-        cls, lists: Lists, items: NDArray[np.int64], row: NDArray[np.int64], rows: Measures
+        cls, lists: ListArray, items: NDArray[np.int64], row: NDArray[np.int64], rows: Measures
     ) -> PartitionMeasures:
         """Return the measures of some partitions: their places, and the row of each."""
         count, size = _ints_at(lists, "record_count", items), _ints_at(lists, "record_bytes", items)
@@ -205,24 +199,33 @@ class PartitionMeasures(NamedTuple):
         )
 
 
-def rows_of_items(lists: Lists) -> NDArray[np.int64]:
+def rows_of_items(lists: ListArray) -> NDArray[np.int64]:
     """Return the row of each item of lists."""
     return np.repeat(np.arange(len(lists.offsets) - 1), np.diff(lists.offsets))
 
 
-def _ints_at(lists: Lists, name: str, items: NDArray[np.int64]) -> Ints:
+def _ints_at(lists: ListArray, name: str, items: NDArray[np.int64]) -> IntArray:
     field = lists.fields[name]
-    assert isinstance(field, Ints)
-    return Ints(field.values[items], None if field.valid is None else field.valid[items])
+    assert isinstance(field, IntArray)
+    return IntArray(field.values[items], None if field.valid is None else field.valid[items])
 
 
-def _words_at(lists: Lists, name: str, items: NDArray[np.int64]) -> Words:
+def _words_at(lists: ListArray, name: str, items: NDArray[np.int64]) -> WordArray:
     field = lists.fields[name]
-    assert isinstance(field, Words)
-    return words_in_use(Words(field.codes[items], field.words))
+    assert isinstance(field, WordArray)
+    return _in_use(field.codes[items], field.words)
 
 
-def _is_one_of(texts: Words, wanted: frozenset[str] | set[str]) -> NDArray[np.bool_]:
+def _is_one_of(texts: WordArray, wanted: frozenset[str] | set[str]) -> NDArray[np.bool_]:
     # Code -1, null, finds the last one.
     is_wanted = np.array([*(word in wanted for word in texts.words), False], dtype=np.bool_)
     return is_wanted[texts.codes]
+
+
+def _in_use(codes: NDArray[np.int32], words: list[str]) -> WordArray:
+    """Return texts without words that do not occur, if there are many of them."""
+    if len(words) <= len(codes):
+        return WordArray(codes, words)
+    used = np.unique(codes[codes >= 0])
+    places = np.where(codes < 0, -1, np.searchsorted(used, codes)).astype(np.int32)
+    return WordArray(places, [words[code] for code in used.tolist()])

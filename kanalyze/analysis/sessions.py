@@ -7,17 +7,19 @@ A request with epoch 0 asks for a new session, which the response's session id n
 higher epoch names only what changes in its session, and one with epoch -1 ends it. A response names
 only partitions that have something new, and may be empty. Epochs rise by 1: where one was missed,
 or the session began before the capture, its partitions are not known, and nothing is claimed.
+
+Compiled by Cython, with the types in ``sessions.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator
+    from collections.abc import Hashable, Iterator
 
-__all__ = ["MOST_LISTED", "FetchSessions", "Place", "Session", "SessionFacts", "SessionSizes"]
+__all__ = ["MOST_LISTED", "FetchSessions", "Place", "Session", "SessionFacts"]
 
 MOST_LISTED = 1000
 """Partitions that a row lists only because they are in the session."""
@@ -33,30 +35,46 @@ Place: TypeAlias = tuple[str | None, bytes, int]
 """Topic or None, topic id or zeros, partition: as the messages of the session have it."""
 
 
-class SessionFacts(NamedTuple):
-    """What a fetch says of its session."""
+class SessionFacts:
+    """What a fetch says of its session.
 
-    session_id: int
-    epoch: int
-    asked: list[Place]
-    """Partitions that the request names."""
-    forgotten: list[Place]
-    answered_id: int | None
-    """Session id of the response; None without a response that was read."""
-    error_code: int
-    """The response's code at the top."""
+    Attributes:
+        session_id, epoch: of the request.
+        asked: partitions that it names.
+        forgotten: those that it takes out of the session.
+        answered_id: session id of the response; None without a response that was read.
+        error_code: the response's code at the top.
+    """
+
+    __slots__ = ("answered_id", "asked", "epoch", "error_code", "forgotten", "session_id")
+
+    def __init__(
+        self,
+        session_id: int,
+        epoch: int,
+        asked: list[Place],
+        forgotten: list[Place],
+        answered_id: int | None,
+        error_code: int,
+    ) -> None:
+        self.session_id = session_id
+        self.epoch = epoch
+        self.asked = asked
+        self.forgotten = forgotten
+        self.answered_id = answered_id
+        self.error_code = error_code
 
 
 class Session:
     """The partitions of one session, in the order they were added."""
 
-    __slots__ = ("items", "next_epoch", "partitions")
+    __slots__ = ("changes", "next_epoch", "partitions")
 
-    def __init__(self, partitions: Iterable[Place]) -> None:
+    def __init__(self, partitions: list[Place]) -> None:
         self.next_epoch = 1
         self.partitions: dict[Place, None] = dict.fromkeys(partitions)
-        self.items: list[tuple[Place, Any]] | None = None
-        """What the user of the session makes of its partitions; None when they have changed."""
+        self.changes = 0
+        """How many partitions were added or forgotten since."""
 
     def __iter__(self) -> Iterator[Place]:
         return iter(self.partitions)
@@ -64,13 +82,18 @@ class Session:
     def __len__(self) -> int:
         return len(self.partitions)
 
-    def change(self, added: Iterable[Place], forgotten: Iterable[Place]) -> int:
+    def change(self, added: list[Place], forgotten: list[Place]) -> int:
         """Add and forget partitions; return by how many there are more."""
         before = len(self.partitions)
         for place in forgotten:
-            self.partitions.pop(place, None)
-        self.partitions.update(dict.fromkeys(added))
-        self.items = None
+            if place in self.partitions:
+                del self.partitions[place]
+                self.changes += 1
+        # A client names those again whose place in the log has moved.
+        for place in added:
+            if place not in self.partitions:
+                self.partitions[place] = None
+                self.changes += 1
         return len(self.partitions) - before
 
 
@@ -80,6 +103,8 @@ class FetchSessions:
     A broker keeps a session apart from the connection that began it, but a client begins a new one
     when it connects again.
     """
+
+    __slots__ = ("_most_partitions", "_most_sessions", "_partitions", "_sessions")
 
     def __init__(
         self, *, most_sessions: int = _MOST_SESSIONS, most_partitions: int = _MOST_PARTITIONS
@@ -91,11 +116,6 @@ class FetchSessions:
 
     def __len__(self) -> int:
         return len(self._sessions)
-
-    def size(self, connection: Hashable, session_id: int) -> int:
-        """Return how many partitions a session has; 0 for one that is not known."""
-        session = self._sessions.get((connection, session_id))
-        return 0 if session is None else len(session)
 
     def follow(self, connection: Hashable, fetch: SessionFacts) -> Session:
         """Take in a fetch; return its session.
@@ -109,7 +129,7 @@ class FetchSessions:
             self._forget((connection, fetch.session_id))
         if fetch.epoch != _FINAL_EPOCH and fetch.answered_id and not fetch.error_code:
             self._begin((connection, fetch.answered_id), fetch.asked)
-        return Session(())
+        return Session([])
 
     def _begin(self, key: tuple[Hashable, int], asked: list[Place]) -> None:
         self._forget(key)
@@ -122,11 +142,11 @@ class FetchSessions:
     def _incremental(self, key: tuple[Hashable, int], fetch: SessionFacts) -> Session:
         session = self._sessions.get(key)
         if session is None:
-            return Session(())
+            return Session([])
         if fetch.error_code or fetch.epoch != session.next_epoch:
             # Refused by the broker, or an earlier fetch of the session was not seen.
             self._forget(key)
-            return Session(())
+            return Session([])
         session.next_epoch = 1 if fetch.epoch == _HIGHEST_EPOCH else fetch.epoch + 1
         self._sessions.move_to_end(key)
         if fetch.asked or fetch.forgotten:
@@ -142,27 +162,3 @@ class FetchSessions:
     def _bound(self) -> None:
         while len(self._sessions) > self._most_sessions or self._partitions > self._most_partitions:
             self._forget(next(iter(self._sessions)))
-
-
-class SessionSizes:
-    """How many partitions fetches are of at most, told before the sessions are followed.
-
-    To be asked in the order of the responses, while nobody else follows them.
-    """
-
-    def __init__(self, sessions: FetchSessions) -> None:
-        self._sessions = sessions
-        self._sizes: dict[tuple[Hashable, int], int] = {}
-        """Of those that were asked about."""
-
-    def most_listed(self, connection: Hashable, fetch: SessionFacts) -> int:
-        """Return how many partitions a row lists only because they are in the session, at most."""
-        if fetch.epoch > 0:
-            key = (connection, fetch.session_id)
-            before = self._sizes.get(key)
-            size = self._sessions.size(*key) if before is None else before
-            size = self._sizes[key] = size + len(fetch.asked)
-            return min(size, MOST_LISTED)
-        if fetch.epoch != _FINAL_EPOCH and fetch.answered_id:
-            self._sizes[connection, fetch.answered_id] = len(fetch.asked)
-        return 0

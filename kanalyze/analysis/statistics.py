@@ -68,10 +68,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kanalyze.analysis.block import bytes_of_row, columns_of_rows
+from kanalyze.analysis.block import Lists, RowBlock
 from kanalyze.analysis.grouping import Groups, key_of, value_at
 from kanalyze.analysis.keyed import Key, Keyed
-from kanalyze.analysis.measures import MEASURED_COLUMNS, Measures, rows_of_items
+from kanalyze.analysis.measures import Measures, rows_of_items
 from kanalyze.analysis.series import ThroughputSeries
 from kanalyze.analysis.times import format_time
 from kanalyze.analysis.totals import (
@@ -93,7 +93,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from kanalyze.analysis.block import RowBatch, RowBlock, Words
+    from kanalyze.analysis.arrays import WordArray
     from kanalyze.analysis.quality import CaptureQuality
     from kanalyze.analysis.row import Row
     from kanalyze.analysis.sketch import Int64Values
@@ -105,13 +105,14 @@ KEY_LIMIT = 10_000
 
 _STATUSES = ("ok", "error", "one_way", "unanswered", "orphan_response", "malformed")
 
-_BYTES_AT_ONCE = 8 << 20
-"""Rows that are objects are held back until they take so much, which some thousands do: a sum of
-few takes as long."""
+_ROWS_AT_ONCE = 4096
+"""Rows are held back until there are so many: a sum of few takes as long."""
+_ITEMS_AT_ONCE = 20_000
+"""Or until there are so many partitions in them."""
 
 
 class Statistics:
-    """Sums over rows. Blocks of many rows are what makes it fast: thousands, not tens."""
+    """Sums over rows."""
 
     def __init__(self, *, key_limit: int = KEY_LIMIT) -> None:
         self._apis: Keyed[ApiTotals] = Keyed(ApiTotals, key_limit)
@@ -124,27 +125,25 @@ class Statistics:
         self._slowest = SlowestRequests()
         self._produced = RecordTotals()
         self._fetched = RecordTotals()
-        self._held: list[Row] = []
-        self._held_bytes = 0
+        self._held: list[RowBlock] = []
+        self._held_rows = self._held_items = 0
 
     def add(self, rows: Iterable[Row]) -> None:
-        """Add rows, in any order; OverflowError for a number beyond int64 comes now or later."""
-        for row in rows:
-            self._held.append(row)
-            self._held_bytes += bytes_of_row(row)
-            if self._held_bytes >= _BYTES_AT_ONCE:
-                self._add_held()
-
-    def add_batch(self, batch: RowBatch) -> None:
-        """Add the rows of a batch, as ``add`` would."""
-        for block in batch.blocks:
-            self.add_block(block)
-        self.add(batch.objects)
+        """Add rows, in any order; raises OverflowError for a number beyond int64."""
+        made = list(rows)
+        self.add_block(RowBlock.of_rows(made))
 
     def add_block(self, block: RowBlock) -> None:
         """Add the rows of a block, as ``add`` would."""
-        if len(block):
-            self._add(Measures(block.columns), lambda numbers: block.take(numbers).rows())
+        if not len(block):
+            return
+        self._held.append(block)
+        self._held_rows += len(block)
+        partitions = block.columns["partitions"]
+        assert isinstance(partitions, Lists)
+        self._held_items += partitions.offsets[-1]
+        if self._held_rows >= _ROWS_AT_ONCE or self._held_items >= _ITEMS_AT_ONCE:
+            self._add_held()
 
     def merge(self, other: Statistics) -> None:
         """Add the rows that another saw; associative and commutative below the key limit."""
@@ -193,10 +192,11 @@ class Statistics:
         }
 
     def _add_held(self) -> None:
-        held, self._held, self._held_bytes = self._held, [], 0
+        held, self._held = self._held, []
+        self._held_rows = self._held_items = 0
         if held:
-            columns = columns_of_rows(held, MEASURED_COLUMNS)
-            self._add(Measures(columns), lambda numbers: [held[number] for number in numbers])
+            block = RowBlock.joined(held)
+            self._add(Measures(block.columns), lambda numbers: block.take(numbers.tolist()).rows())
 
     def _add(self, rows: Measures, pick: Callable[[NDArray[np.int64]], list[Row]]) -> None:
         """Add rows, at least one; ``pick`` gives those with the given numbers."""
@@ -275,7 +275,9 @@ class Statistics:
             client.party.add(_party(of_client, latency))
         self._add_identities(rows, client_ids, named)
 
-    def _add_identities(self, rows: Measures, client_ids: Words, named: NDArray[np.int64]) -> None:
+    def _add_identities(
+        self, rows: Measures, client_ids: WordArray, named: NDArray[np.int64]
+    ) -> None:
         names = ("client_ip", "client_software_name", "client_software_version", "principal")
         keys = [client_ids, *map(rows.words, names)]
         for first in Groups(*(key_of(key)[named] for key in keys)).firsts:

@@ -108,6 +108,8 @@ class TopicNames:
         self._search = search
         self.unnamed: set[bytes] = set()
         """Ids that were asked for while nobody had named them."""
+        self.changes = 0
+        """How often an id was given another name, or its first one."""
 
     @property
     def told(self) -> dict[bytes, str]:
@@ -116,8 +118,11 @@ class TopicNames:
 
     def learn(self, topic_id: bytes, name: str) -> None:
         """Take in what a topic is called."""
+        if self._names.get(topic_id) == name:
+            return
         if len(self._names) < _MOST_NAMES or topic_id in self._names:
             self._names[topic_id] = name
+            self.changes += 1
 
     def name(self, topic: str | None, topic_id: bytes) -> str | None:
         """Return the topic's name: the one given, or the one its id is known by, or None."""

@@ -40,6 +40,8 @@ room took all there was: what comes next on that connection was made available s
 most of the time since lies within the request, the request waited for it. A heartbeat of the newer
 groups is taken to be held back only where it brings an assignment, and by the same rule: no broker
 is known to hold back one that brings none, and one that is slow is not to be excused.
+
+Compiled by Cython, with the types in ``waits.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -47,7 +49,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable
+    from collections.abc import Hashable
 
 __all__ = [
     "HELD_BACK_APIS",
@@ -82,6 +84,7 @@ _TIMER_NS = _NS_PER_MS
 _KEPT = 4
 _MOST_PARTITIONS = 200_000
 _MOST_CONNECTIONS = 100_000
+_NO_FETCH = (0, -1)
 
 
 class Delivery(NamedTuple):
@@ -122,6 +125,8 @@ def longest_hold_ns(api_key: int, *, max_wait_ms: int | None, leads: bool | None
 class LogEnds:
     """The ends of logs, as fetch responses told them, and when."""
 
+    __slots__ = ("_emptied", "_ends", "_fetches")
+
     def __init__(self) -> None:
         self._emptied: dict[Hashable, int] = {}
         """By connection and API: when an answer brought all there was, -1 when one did not."""
@@ -143,14 +148,13 @@ class LogEnds:
     def waited(
         self,
         connection: Hashable,
-        *,
         asked_ns: int,
         answered_ns: int,
         max_wait_ms: int,
         min_bytes: int,
         record_bytes: int,
         failed: bool,
-        got: Iterable[tuple[Hashable, int]],
+        got: list[tuple[Hashable, int]],
         lost_ns: int | None = None,
     ) -> bool | None:
         """Tell whether a fetch's answer was held back; None when that cannot be told.
@@ -166,10 +170,11 @@ class LogEnds:
             got: partition and base offset of all record data in the response.
             lost_ns: when bytes of the connection were last lost; None for never.
         """
-        held_until, last_ns = self._fetches.get(connection, (0, -1))
-        if asked_ns < held_until:
-            waited, told_ns = True, None
-        else:
+        before = self._fetches.get(connection, _NO_FETCH)
+        held_until, last_ns = before
+        waited: bool = True
+        told_ns: int | None = None
+        if asked_ns >= held_until:
             waited, told_ns = self._waited_itself(
                 asked_ns, answered_ns, max_wait_ms, min_bytes, record_bytes, failed, got
             )
@@ -186,7 +191,6 @@ class LogEnds:
     def waited_for_news(
         self,
         stream: Hashable,
-        *,
         asked_ns: int,
         answered_ns: int,
         delivery: Delivery,
@@ -224,7 +228,7 @@ class LogEnds:
         min_bytes: int,
         record_bytes: int,
         failed: bool,
-        got: Iterable[tuple[Hashable, int]],
+        got: list[tuple[Hashable, int]],
     ) -> tuple[bool, int | None]:
         """Tell as :meth:`waited`, and when what that rests on was told (-1: it never was)."""
         if max_wait_ms <= 0 or min_bytes <= 0 or failed:
@@ -243,7 +247,11 @@ class LogEnds:
         return newest_ns >= 0 and latency_ns > asked_ns - newest_ns, newest_ns
 
     def _before(self, partition: Hashable, time_ns: int) -> tuple[int, int] | None:
-        for told in reversed(self._ends.get(partition, ())):
+        ends = self._ends.get(partition)
+        if ends is None:
+            return None
+        for index in range(len(ends) - 1, -1, -1):
+            told = ends[index]
             if told[0] <= time_ns:
                 return told
         return None

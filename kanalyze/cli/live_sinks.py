@@ -188,4 +188,4 @@ def _output(
     from kanalyze.export.jsonl import JsonLinesWriter
 
     writer = stack.enter_context(JsonLinesWriter(STANDARD_OUTPUT))
-    return RowsSink(writer.write_batch, writer.output.file.flush)
+    return RowsSink(writer.write_block, writer.output.file.flush)

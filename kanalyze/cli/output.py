@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from kanalyze.analysis.block import RowBatch
+    from kanalyze.analysis.block import RowBlock
     from kanalyze.analysis.row import AnyRow, Column
     from kanalyze.pipeline import Analysis
 
@@ -50,8 +50,8 @@ class RowSink(Protocol):
     def write(self, rows: Sequence[AnyRow], /) -> None:
         """Write rows, in this order."""
 
-    def write_batch(self, batch: RowBatch, /) -> None:
-        """Write the rows of a batch, as ``write`` would."""
+    def write_block(self, block: RowBlock, /) -> None:
+        """Write the rows of a block, as ``write`` would."""
 
 
 class CountedSink:
@@ -66,10 +66,10 @@ class CountedSink:
         self.rows += len(rows)
         self._sink.write(rows)
 
-    def write_batch(self, batch: RowBatch, /) -> None:
-        """Write the rows of a batch, as ``write`` would."""
-        self.rows += len(batch)
-        self._sink.write_batch(batch)
+    def write_block(self, block: RowBlock, /) -> None:
+        """Write the rows of a block, as ``write`` would."""
+        self.rows += len(block)
+        self._sink.write_block(block)
 
 
 class Output(NamedTuple):
@@ -139,13 +139,13 @@ def write_rows(
 
 
 def write_requests(arguments: argparse.Namespace, analysis: Analysis) -> None:
-    """Write the rows of requests, as :func:`write_rows`, by columns where they come so."""
+    """Write the rows of requests, as :func:`write_rows`, by column."""
     with closing(analysis):
         # Workers read while the output is opened, which for Parquet takes a while.
         analysis.start()
         with _opened(arguments, analysis) as sink:
-            for batch in analysis.batches():
-                sink.write_batch(batch)
+            for block in analysis.batches():
+                sink.write_block(block)
     tell_if_none(sink.rows, arguments, analysis)
 
 

@@ -63,6 +63,6 @@ def _summary(analysis: Analysis) -> dict[str, Any]:
     with closing(analysis):
         analysis.start()
         with progress_bar(analysis):
-            for batch in analysis.batches():
-                statistics.add_batch(batch)
+            for block in analysis.batches():
+                statistics.add_block(block)
     return statistics.summary(analysis.quality, analysis.row_filter.conditions)

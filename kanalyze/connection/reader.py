@@ -23,6 +23,7 @@ import struct
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from kanalyze.model import AnomalyKind
+from kanalyze.protocol.codec.values import Texts
 from kanalyze.protocol.failures import (
     LEFT_OVER,
     NOT_ALL_THERE,
@@ -77,8 +78,6 @@ _RECORDS_WITHIN_BYTES = 640
 
 Kind = Literal["request", "response"]
 _new = tuple.__new__
-_CLIENT_IDS = 64
-"""As many are known again without being made anew."""
 
 
 class Wanted(Protocol):
@@ -154,26 +153,10 @@ _EXPLAINED_BYTES = 1 << 20
 """Of malformed messages the slow reader, at 5 us a byte, looks into so many bytes in all: of what
 comes beyond it is said what is wrong, not where. A capture may hold nothing else."""
 
+_REMEMBERED_BYTES, _MOST_REMEMBERED = 256, 256
+"""Of messages up to that size so many different ones are looked into but once."""
+
 _UNREAD = Body(None, None, None)
-
-
-class _Text:
-    """A text with the bytes that it was made of."""
-
-    __slots__ = ("data", "text")
-
-    def __init__(self, data: bytes) -> None:
-        self.data = memoryview(data)
-        self.text = str(data, "utf-8", "backslashreplace")
-
-    def is_at(self, data: memoryview, begin: int, end: int) -> bool:
-        """Tell whether the same bytes stand in others."""
-        if end - begin != len(self.data):
-            return False
-        for i in range(end - begin):  # noqa: SIM110 - compiled, this is faster
-            if data[begin + i] != self.data[i]:
-                return False
-        return True
 
 
 class MessageReader:
@@ -185,6 +168,7 @@ class MessageReader:
         "_client_ids",
         "_decoders",
         "_explained_bytes",
+        "_explanations",
         "_field_decoders",
         "_known",
         "_nothing",
@@ -200,11 +184,12 @@ class MessageReader:
         self._wanted = wanted
         self._request_plans: dict[int, _Plan] = {}
         self._response_plans: dict[int, _Plan] = {}
-        self._client_ids: list[_Text | None] = [None] * _CLIENT_IDS
+        self._client_ids = Texts()
         self._tape: Tape | None = None
         self._known: dict[int, bool] = {}
         self._nothing = Projection.of()
         self._explained_bytes = 0
+        self._explanations: dict[tuple[_Plan, int, bytes], str] = {}
         self._checks: dict[tuple[int, int], BodyDecoder | None] = {}
         self._field_decoders: dict[tuple[int, int, Kind, tuple[str, ...]], BodyDecoder] = {}
 
@@ -235,23 +220,12 @@ class MessageReader:
             end += length
             if end > limit:
                 return None
-            client_id = self._client_id(data, _LEAST_HEADER_BYTES, end)
+            client_id = self._client_ids.text(data, _LEAST_HEADER_BYTES, end)
         if plan.header_version == 2:
             if end >= limit or data[end] != 0:
                 return None
             end += 1
         return _new(RequestHeader, (api_key, version, int32_at(data, 8), client_id, end))
-
-    def _client_id(self, data: memoryview, begin: int, end: int) -> str:
-        """Return a client id; most come again and again."""
-        place = 0
-        for i in range(begin, end):
-            place = (place * 31 + data[i]) & 0xFFFFFF
-        place %= _CLIENT_IDS
-        known = self._client_ids[place]
-        if known is None or not known.is_at(data, begin, end):
-            known = self._client_ids[place] = _Text(bytes(data[begin:end]))
-        return known.text
 
     @staticmethod
     def beginning(frame: Frame) -> memoryview:
@@ -622,6 +596,19 @@ class MessageReader:
 
         Positions are those of ``decode``: they count from the first byte of the size prefix.
         """
+        length = frame.length
+        if length <= _REMEMBERED_BYTES and frame.is_together:
+            # One that a client or a broker writes wrong it mostly writes again and again.
+            key = (plan, at, bytes(frame.read(at, length - at)))
+            known = self._explanations.get(key)
+            if known is None:
+                known = self._found_failure(frame, at, plan, reason)
+                if len(self._explanations) < _MOST_REMEMBERED:
+                    self._explanations[key] = known
+            return known
+        return self._found_failure(frame, at, plan, reason)
+
+    def _found_failure(self, frame: Frame, at: int, plan: _Plan, reason: str) -> str:
         length = frame.length
         if length > min(_LARGEST_EXPLAINED_BYTES, _EXPLAINED_BYTES - self._explained_bytes):
             return reason

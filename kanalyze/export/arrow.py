@@ -1,42 +1,42 @@
 """Rows as Arrow record batches and tables, and as pandas frames.
 
-In: rows, or columns of rows. Out: ``pyarrow`` and ``pandas`` values. This module must not know
+In: rows, or columns of them. Out: ``pyarrow`` and ``pandas`` values. This module must not know
 where rows come from or where batches go; pyarrow is imported when the first batch is made.
 
-Rows are turned into columns of NumPy first, and their memory becomes Arrow's, without a Python
-object for each value. Nothing here calls ``pyarrow.array``: it loads pandas wherever that is
+The memory of columns becomes Arrow's, as it is where Arrow has numbers of 64 bits too, without a
+Python object for each value. Nothing here calls ``pyarrow.array``: it loads pandas wherever that is
 installed, which takes half a second and 50 MB.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from array import array
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from kanalyze.analysis.block import Ints, Lists, RowBatch, Words, columns_of_rows, words_in_use
+from kanalyze.analysis.block import Lists, Words, columns_of_rows, words_in_use
+from kanalyze.analysis.column_math import (
+    bits,
+    bits_of_codes,
+    bits_of_longs,
+    first_places,
+    narrowed_ints,
+    narrowed_shorts,
+    sums_up_to,
+)
 from kanalyze.analysis.row import COLUMNS, Column
 from kanalyze.export.row_groups import utf8
 from kanalyze.export.schema import arrow_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     import pandas as pd
     import pyarrow as pa
-    from numpy.typing import NDArray
 
-    from kanalyze.analysis.block import ColumnValues, RowBlock
+    from kanalyze.analysis.block import ColumnValues, Ints, RowBlock
     from kanalyze.analysis.row import AnyRow
 
-__all__ = ["BatchMaker", "RowBatches", "frame_of", "record_batch", "table_of"]
-
-
-class RowBatches(Protocol):
-    """Where rows come from."""
-
-    def batches(self) -> Iterator[Sequence[AnyRow] | RowBatch]:
-        """Give the rows in lists, or by column."""
+__all__ = ["BatchMaker", "frame_of", "record_batch", "table_of"]
 
 
 class BatchMaker:
@@ -81,20 +81,17 @@ def record_batch(rows: Sequence[AnyRow], columns: Sequence[Column] = COLUMNS) ->
     return BatchMaker(columns).of_rows(rows)
 
 
-def table_of(source: RowBatches, columns: Sequence[Column] = COLUMNS) -> pa.Table:
-    """Return all rows of a source as one ``pyarrow.Table``."""
+def table_of(blocks: Iterable[RowBlock], columns: Sequence[Column] = COLUMNS) -> pa.Table:
+    """Return the rows of blocks as one ``pyarrow.Table``."""
     import pyarrow as pa
 
     maker = BatchMaker(columns)
-    made = [
-        maker.of_block(rows.block()) if isinstance(rows, RowBatch) else maker.of_rows(rows)
-        for rows in source.batches()
-    ]
+    made = map(maker.of_block, blocks)
     return pa.Table.from_batches(made, schema=maker.schema)
 
 
-def frame_of(source: RowBatches, columns: Sequence[Column] = COLUMNS) -> pd.DataFrame:
-    """Return all rows of a source as a pandas DataFrame.
+def frame_of(blocks: Iterable[RowBlock], columns: Sequence[Column] = COLUMNS) -> pd.DataFrame:
+    """Return the rows of blocks as a pandas DataFrame.
 
     Integers are ``int64``, or ``Int64`` where they may be null: never floats, which cannot hold a
     time in ns. A bool that may be null is ``boolean``. Raises ImportError without pandas.
@@ -104,7 +101,7 @@ def frame_of(source: RowBatches, columns: Sequence[Column] = COLUMNS) -> pd.Data
 
     dtypes = {pa.bool_(): pd.BooleanDtype()}
     dtypes.update(dict.fromkeys((pa.int16(), pa.int32(), pa.int64()), pd.Int64Dtype()))
-    frame: pd.DataFrame = table_of(source, columns).to_pandas(types_mapper=dtypes.get)
+    frame: pd.DataFrame = table_of(blocks, columns).to_pandas(types_mapper=dtypes.get)
     never_null = [
         column.name for column in columns if column.type.startswith("int") and not column.nullable
     ]
@@ -124,10 +121,13 @@ def _array(kind: Any, values: ColumnValues) -> Any:
 def _numbers(kind: Any, ints: Ints) -> Any:
     import pyarrow as pa
 
-    values = ints.values
+    values: Any = ints.values
     if pa.types.is_boolean(kind):
-        return _from_buffers(kind, len(values), ints.valid, _bits(values != 0))
-    return _from_buffers(kind, len(values), ints.valid, _narrow(values, kind.bit_width))
+        values = bits_of_longs(values)
+    elif kind.bit_width < 64:
+        values = (narrowed_ints if kind.bit_width == 32 else narrowed_shorts)(values)
+    nulls = None if ints.valid is None or 0 not in ints.valid else bits(ints.valid)
+    return _from_buffers(kind, len(ints.values), nulls, values)
 
 
 def _texts(kind: Any, texts: Words) -> Any:
@@ -136,32 +136,23 @@ def _texts(kind: Any, texts: Words) -> Any:
     if pa.types.is_dictionary(kind):
         return _coded_texts(texts)
     codes, words = words_in_use(texts)
-    if not len(codes) or codes.min() == codes.max():
+    if not len(codes) or codes.count(codes[0]) == len(codes):
         return _one_text(kind, Words(codes, words))
     return _dictionary(codes, words).dictionary_decode()
 
 
 def _coded_texts(texts: Words) -> Any:
     """Return texts as a DictionaryArray that depends on nothing but the texts."""
-    codes, words = texts
-    last = len(codes)
-    # Where each word stands first; a null, code -1, comes to the end, where it counts for nothing.
-    first = np.full(len(words) + 1, last, dtype=np.int64)
-    first[codes[::-1]] = np.arange(last - 1, -1, -1)
-    first[-1] = last
-    order = np.argsort(first)[: int((first < last).sum())]
-    places = np.full(len(words) + 1, -1, dtype=np.int32)
-    places[order] = np.arange(len(order))
-    return _dictionary(places[codes], [words[code] for code in order.tolist()])
+    codes, order = first_places(texts.codes, len(texts.words))
+    return _dictionary(codes, [texts.words[code] for code in order])
 
 
-def _dictionary(codes: NDArray[np.int32], words: Sequence[str]) -> Any:
+def _dictionary(codes: array[int], words: Sequence[str]) -> Any:
     import pyarrow as pa
 
     known = _from_buffers(pa.string(), len(words), None, *_text_buffers(map(utf8, words)))
-    nulls = codes < 0
-    places = np.where(nulls, 0, codes).astype(np.int32, copy=False)
-    indices = _from_buffers(pa.int32(), len(codes), ~nulls, places)
+    # What stands under a null is not looked at.
+    indices = _from_buffers(pa.int32(), len(codes), bits_of_codes(codes), codes)
     return pa.DictionaryArray.from_arrays(indices, known)
 
 
@@ -170,14 +161,14 @@ def _one_text(kind: Any, texts: Words) -> Any:
     codes, words = texts
     is_known = len(codes) > 0 and codes[0] >= 0
     word = utf8(words[codes[0]]) if is_known else b""
-    ends = np.arange(len(codes) + 1, dtype=np.int64) * len(word)
-    valid = None if is_known else np.zeros(len(codes), dtype=np.bool_)
-    return _from_buffers(kind, len(codes), valid, _narrow(ends, 32), word * len(codes))
+    ends = narrowed_ints(sums_up_to(array("q", [len(word)]) * len(codes)))
+    nulls = None if is_known else bits_of_codes(codes)
+    return _from_buffers(kind, len(codes), nulls, ends, word * len(codes))
 
 
-def _text_buffers(encoded: Iterable[bytes]) -> tuple[NDArray[Any], bytes]:
+def _text_buffers(encoded: Iterable[bytes]) -> tuple[array[int], bytes]:
     parts = list(encoded)
-    return _narrow(np.cumsum([0, *map(len, parts)]), 32), b"".join(parts)
+    return narrowed_ints(sums_up_to(array("q", map(len, parts)))), b"".join(parts)
 
 
 def _lists(kind: Any, lists: Lists) -> Any:
@@ -186,28 +177,17 @@ def _lists(kind: Any, lists: Lists) -> Any:
     items = kind.value_type
     if pa.types.is_struct(items):
         arrays = [_array(field.type, lists.fields[field.name]) for field in items]
-        array = pa.StructArray.from_arrays(arrays, fields=list(items))
+        made = pa.StructArray.from_arrays(arrays, fields=list(items))
     else:
-        array = _array(items, lists.fields[""])
-    offsets = _numbers(pa.int32(), Ints(lists.offsets, None))
-    return pa.ListArray.from_arrays(offsets, array, type=kind)
+        made = _array(items, lists.fields[""])
+    ends = narrowed_ints(lists.offsets)
+    offsets = _from_buffers(pa.int32(), len(ends), None, ends)
+    return pa.ListArray.from_arrays(offsets, made, type=kind)
 
 
-def _from_buffers(kind: Any, count: int, valid: NDArray[np.bool_] | None, *buffers: Any) -> Any:
-    """Return an array whose values are in buffers; ``valid`` is false where one is null."""
+def _from_buffers(kind: Any, count: int, nulls: bytearray | None, *buffers: Any) -> Any:
+    """Return an array whose values are in buffers; a bit of ``nulls`` is 0 where one is null."""
     import pyarrow as pa
 
-    nulls = None if valid is None or valid.all() else pa.py_buffer(_bits(valid))
-    return pa.Array.from_buffers(kind, count, [nulls, *map(pa.py_buffer, buffers)])
-
-
-def _narrow(values: NDArray[np.int64], bits: int) -> NDArray[Any]:
-    """Return numbers in so many bits, one behind the other in memory."""
-    narrow = np.ascontiguousarray(values, dtype=f"i{bits // 8}")
-    if bits < 64 and not np.array_equal(narrow, values):
-        raise OverflowError(f"a number does not fit {bits} bits")
-    return narrow
-
-
-def _bits(values: NDArray[np.bool_]) -> NDArray[np.uint8]:
-    return np.packbits(values, bitorder="little")
+    known = None if nulls is None else pa.py_buffer(nulls)
+    return pa.Array.from_buffers(kind, count, [known, *map(pa.py_buffer, buffers)])

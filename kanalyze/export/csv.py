@@ -1,6 +1,6 @@
 r"""Rows as CSV: RFC 4180, UTF-8, a header line, ``\r\n`` line ends.
 
-In: rows. Out: bytes. This module must not know where they go.
+In: rows, or columns of them. Out: bytes. This module must not know where they go.
 
 - null is an empty cell; true and false are those words; nested columns are compact JSON text.
 - Text is what somebody sent over a network. In it, a backslash and every character that is not
@@ -16,17 +16,15 @@ In: rows. Out: bytes. This module must not know where they go.
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 import re
-from operator import attrgetter
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from kanalyze.analysis.block import RowBlock, columns_of_rows
 from kanalyze.analysis.row import COLUMNS
 from kanalyze.analysis.text import escape
+from kanalyze.export.column_texts import JsonTexts, WordTexts, number_texts, truth_texts
 from kanalyze.export.files import OutputFile
-from kanalyze.export.jsonl import json_item_maker
 from kanalyze.export.writer import FileWriter
 
 if TYPE_CHECKING:
@@ -39,10 +37,9 @@ __all__ = ["CsvWriter", "csv_text"]
 _FORMULA_SIGNS = "=+\\-@\uff1d\uff0b\uff0d\uff20"
 """As they stand between brackets of a regular expression."""
 _AT_BEGIN = re.compile(f"[{_FORMULA_SIGNS}']")
+_QUOTE = '"'
+_NEEDS_QUOTES = re.compile('[",\r\n]')
 _BEHIND_SEMICOLON = re.compile(rf"""(;[ '"\\]*)([{_FORMULA_SIGNS}])""")
-_MEMORY = 10_000
-
-_to_json = json.JSONEncoder(ensure_ascii=True, check_circular=False, separators=(",", ":")).encode
 
 
 class CsvWriter(FileWriter):
@@ -52,18 +49,26 @@ class CsvWriter(FileWriter):
         self, destination: str, columns: Sequence[Column] = COLUMNS, *, private: bool = False
     ) -> None:
         super().__init__(OutputFile(destination, private=private))
-        self._columns = [_cells_of(column) for column in columns]
-        self._write_lines([tuple(column.name for column in columns)])
+        self._columns = tuple(columns)
+        # A line of nothing at all would be none.
+        null = "" if len(self._columns) > 1 else '""'
+        self._cells = [(column.name, _cells_of(column, null)) for column in columns]
+        self._line = ",".join(["%s"] * len(self._columns)) + "\r\n"
+        self._write_lines([tuple(_cell(column.name) for column in columns)])
 
     def write(self, rows: Sequence[AnyRow]) -> None:
         """Write rows; raises OSError."""
-        if rows:
-            self._write_lines(zip(*[cells(rows) for cells in self._columns], strict=True))
+        self.write_block(RowBlock(len(rows), columns_of_rows(rows, self._columns)))
+
+    def write_block(self, block: RowBlock) -> None:
+        """Write the rows of a block, as ``write`` would."""
+        for piece in block.pieces():
+            cells = [cells_of(piece.columns[name]) for name, cells_of in self._cells]
+            self._write_lines(zip(*cells, strict=True))
 
     def _write_lines(self, lines: Iterable[tuple[Any, ...]]) -> None:
-        text = io.StringIO(newline="")
-        csv.writer(text).writerows(lines)
-        self.output.file.write(text.getvalue().encode("utf-8"))
+        text = "".join(map(self._line.__mod__, lines))
+        self.output.file.write(text.encode("utf-8"))
 
 
 def csv_text(text: str) -> str:
@@ -81,50 +86,16 @@ def _without_formulas(text: str) -> str:
     return _BEHIND_SEMICOLON.sub(lambda found: f"{found[1]}\\u{ord(found[2]):04x}", text)
 
 
-def _cells_of(column: Column) -> Callable[[Sequence[AnyRow]], Sequence[Any]]:
-    """Return what makes a column's cells of rows."""
-    pick = attrgetter(column.name)
-    convert = _converter(column)
-
-    def cells(rows: Sequence[AnyRow]) -> Sequence[Any]:
-        values = map(pick, rows)
-        return list(values if convert is None else map(convert, values))
-
-    return cells
-
-
-def _converter(column: Column) -> Callable[[Any], Any] | None:
+def _cells_of(column: Column, null: str) -> Callable[[Any], Sequence[Any]]:
+    """Return what makes the cells of a column; ``null`` is that of null."""
     if column.type == "string":
-        return _text_converter()
-    if column.type == "bool":
-        return {None: None, True: "true", False: "false"}.get
+        return WordTexts(lambda text: _cell(csv_text(text)), null).of
     if column.type.startswith("list<"):
-        return _json_converter(column)
-    return None
+        texts = JsonTexts(column)
+        return lambda lists: [_cell(_without_formulas(text)) for text in texts.of(lists)]
+    return partial(truth_texts if column.type == "bool" else number_texts, null=null)
 
 
-def _text_converter() -> Callable[[str | None], str | None]:
-    # The same few texts come again and again.
-    known: dict[str | None, str | None] = {None: None}
-
-    def convert(text: str | None) -> str | None:
-        cell = known.get(text)
-        if cell is None and text is not None:
-            if len(known) >= _MEMORY:
-                known.clear()
-                known[None] = None
-            cell = known[text] = csv_text(text)
-        return cell
-
-    return convert
-
-
-def _json_converter(column: Column) -> Callable[[list[Any]], str]:
-    maker = json_item_maker(column)
-
-    def convert(items: list[Any]) -> str:
-        if not items:
-            return "[]"
-        return _without_formulas(_to_json(items if maker is None else maker(items)))
-
-    return convert
+def _cell(text: str) -> str:
+    """Return a text in quotes where it needs them."""
+    return text if _NEEDS_QUOTES.search(text) is None else f'"{text.replace(_QUOTE, 2 * _QUOTE)}"'

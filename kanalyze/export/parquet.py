@@ -23,7 +23,6 @@ from kanalyze.export.writer import FileWriter
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from kanalyze.analysis.block import RowBatch
     from kanalyze.analysis.row import AnyRow, Column
 
 __all__ = ["ParquetWriter"]
@@ -66,12 +65,11 @@ class ParquetWriter(FileWriter):
         """Write rows; raises OSError."""
         for first in range(0, len(rows), ROW_GROUP_ROWS):
             some = rows[first : first + ROW_GROUP_ROWS]
-            block = RowBlock(len(some), columns_of_rows(some, self._columns))
-            self._write_groups(self._groups.add(block))
+            self.write_block(RowBlock(len(some), columns_of_rows(some, self._columns)))
 
-    def write_batch(self, batch: RowBatch) -> None:
-        """Write rows of requests, as ``write`` would; raises OSError."""
-        self._write_groups(self._groups.add(batch.block()))
+    def write_block(self, block: RowBlock) -> None:
+        """Write the rows of a block, as ``write`` would; raises OSError."""
+        self._write_groups(self._groups.add(block))
 
     def close(self) -> None:
         """Write what is held back and finish the file; raises OSError."""

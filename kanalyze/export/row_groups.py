@@ -9,23 +9,20 @@ make the same file.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
-
-import numpy as np
+from array import array
+from bisect import bisect_left
+from typing import TYPE_CHECKING
 
 from kanalyze.analysis.block import Lists, RowBlock, Words, words_in_use
+from kanalyze.analysis.column_math import add_list_sizes, add_word_sizes, sums_up_to
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from numpy.typing import NDArray
+    from collections.abc import Iterator, Mapping, Sequence
 
     from kanalyze.analysis.block import ColumnValues
     from kanalyze.analysis.row import Column
 
 __all__ = ["RowGroups", "sizes_up_to", "utf8"]
-
-_Sizes: TypeAlias = "NDArray[np.int64]"
 
 _MOST_HELD_BLOCKS = 32
 """A block takes some 20 KB for its arrays alone, however few its rows: captures of large messages
@@ -49,20 +46,19 @@ class RowGroups:
 
     def add(self, block: RowBlock) -> Iterator[RowBlock]:
         """Take a block that has at least the columns; yield each row group that is complete."""
-        names = [column.name for column in self._columns]
-        block = RowBlock(len(block), {name: block.columns[name] for name in names})
+        block = block.only(column.name for column in self._columns)
         sizes = sizes_up_to(block, self._columns)
         first = 0
         while first < len(block):
             full = sizes[first] + self._most_bytes - self._held_bytes
-            end = min(first + self._most_rows - self._held_rows, int(np.searchsorted(sizes, full)))
+            end = min(first + self._most_rows - self._held_rows, bisect_left(sizes, full))
             is_complete = end <= len(block)
             end = min(end, len(block))
             self._held.append(block.part(first, end))
             if len(self._held) > _MOST_HELD_BLOCKS:
                 self._held = [RowBlock.joined(self._held)]
             self._held_rows += end - first
-            self._held_bytes += int(sizes[end] - sizes[first])
+            self._held_bytes += sizes[end] - sizes[first]
             first = end
             if is_complete:
                 yield from self.rest()
@@ -76,49 +72,45 @@ class RowGroups:
         yield joined
 
 
-def sizes_up_to(block: RowBlock, columns: Sequence[Column]) -> _Sizes:
+def sizes_up_to(block: RowBlock, columns: Sequence[Column]) -> array[int]:
     """Return how many bytes the rows before each row take, and at last all rows: n + 1 numbers.
 
     Bytes of values, texts and offsets as Arrow holds them, a bool counted as one, without what
     says where nulls are.
     """
-    sizes = np.zeros(len(block), dtype=np.int64)
+    return sums_up_to(_sizes(len(block), block.columns, columns))
+
+
+def _sizes(count: int, values: Mapping[str, ColumnValues], columns: Sequence[Column]) -> array[int]:
+    """Return how many bytes each of so many rows, or items of lists, takes in some columns."""
+    fixed = sum(_WIDTHS.get(column.type, 0) for column in columns)
+    sizes = array("q", [fixed]) * count
     for column in columns:
-        sizes += _sizes(block.columns[column.name], column)
-    return _up_to(sizes)
+        each = values[column.name]
+        if isinstance(each, Words):
+            _add_text_sizes(sizes, each)
+        elif isinstance(each, Lists):
+            items = each.offsets[-1]
+            if column.fields:
+                inner = _sizes(items, each.fields, column.fields)
+            else:
+                texts = each.fields[""]
+                assert isinstance(texts, Words)
+                inner = array("q", bytes(8 * items))
+                _add_text_sizes(inner, texts)
+            add_list_sizes(sizes, each.offsets, sums_up_to(inner), _OFFSET_BYTES)
+    return sizes
 
 
-def _sizes(values: ColumnValues, column: Column) -> _Sizes | int:
-    """Return how many bytes each value takes; one number where all take the same."""
-    if isinstance(values, Words):
-        return _text_sizes(values)
-    if not isinstance(values, Lists):
-        return _WIDTHS[column.type]
-    if not column.fields:
-        items = values.fields[""]
-        assert isinstance(items, Words)
-        inner = _text_sizes(items)
-    else:
-        inner = np.zeros(values.offsets[-1], dtype=np.int64)
-        for field in column.fields:
-            inner += _sizes(values.fields[field.name], field)
-    return np.diff(_up_to(inner)[values.offsets]) + _OFFSET_BYTES
-
-
-def _text_sizes(texts: Words) -> _Sizes:
+def _add_text_sizes(sizes: array[int], texts: Words) -> None:
     codes, words = words_in_use(texts)
-    sizes = [len(word) if word.isascii() else len(utf8(word)) for word in words]
-    # Code -1, null, finds the last one.
-    return np.array([*sizes, 0], dtype=np.int64)[codes] + _OFFSET_BYTES
+    lengths = [len(word) if word.isascii() else len(utf8(word)) for word in words]
+    add_word_sizes(sizes, codes, array("q", lengths), _OFFSET_BYTES)
 
 
 def utf8(text: str) -> bytes:
     """Return a text as files hold it; what is no valid Unicode as escapes."""
     return text.encode("utf-8", "backslashreplace")
-
-
-def _up_to(sizes: _Sizes) -> _Sizes:
-    return np.concatenate(([0], np.cumsum(sizes)))
 
 
 _WIDTHS = {"bool": 1, "int16": 2, "int32": 4, "int64": 8}

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import TracebackType
 
-    from kanalyze.analysis.block import RowBatch
+    from kanalyze.analysis.block import RowBlock
     from kanalyze.analysis.row import AnyRow
     from kanalyze.export.files import OutputFile
 
@@ -28,8 +28,8 @@ class RowWriter(Protocol):
     def write(self, rows: Sequence[AnyRow], /) -> None:
         """Write rows, in this order."""
 
-    def write_batch(self, batch: RowBatch, /) -> None:
-        """Write the rows of a batch, as ``write`` would."""
+    def write_block(self, block: RowBlock, /) -> None:
+        """Write the rows of a block, as ``write`` would."""
 
     def close(self) -> None:
         """Finish; nothing may be written after."""
@@ -48,15 +48,10 @@ class RowWriter(Protocol):
 
 
 class FileWriter:
-    """The part of a writer that closes and aborts its file, and takes batches as rows."""
+    """The part of a writer that closes and aborts its file."""
 
     def __init__(self, output: OutputFile) -> None:
         self.output = output
-
-    def write_batch(self: RowWriter, batch: RowBatch) -> None:
-        """Write the rows of a batch, as ``write`` would."""
-        for rows in batch.pieces():
-            self.write(rows)
 
     def close(self) -> None:
         """Finish the file."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from kanalyze.analysis.block import Words
+from kanalyze.analysis.arrays import WordArray
 from kanalyze.analysis.grouping import Groups, key_of, value_at
 from kanalyze.analysis.measures import rows_of_items
 
@@ -228,7 +228,7 @@ def add_groups(groups: Keyed[GroupTotals], rows: Measures) -> None:
 
 
 def _add_protocols(
-    groups: Keyed[GroupTotals], group_ids: Words, names: Words, places: NDArray[np.int64]
+    groups: Keyed[GroupTotals], group_ids: WordArray, names: WordArray, places: NDArray[np.int64]
 ) -> None:
     pairs = Groups(key_of(group_ids)[places], key_of(names)[places])
     for first in pairs.firsts:
@@ -268,7 +268,7 @@ def _short(member_id: str) -> int:
     return zlib.crc32(member_id.encode("utf-8", "surrogatepass"))
 
 
-def _has_assignment(rows: Measures, names: Words) -> NDArray[np.bool_]:
+def _has_assignment(rows: Measures, names: WordArray) -> NDArray[np.bool_]:
     """Return where the answer to a heartbeat has an assignment."""
     versions = rows.ints("api_version")
     is_known = (versions.values >= 0) & (versions.values <= _ASSIGNING_VERSIONS)
@@ -290,7 +290,7 @@ def _string_bytes(text: str) -> int:
 
 
 def _is_one_of(
-    texts: Words, wanted: Mapping[str, str] | frozenset[str] | set[str]
+    texts: WordArray, wanted: Mapping[str, str] | frozenset[str] | set[str]
 ) -> NDArray[np.bool_]:
     # Code -1, null, finds the last one.
     is_wanted = np.array([*(word in wanted for word in texts.words), False], dtype=np.bool_)
@@ -302,7 +302,7 @@ def _tells(rows: Measures, error_name: str) -> NDArray[np.bool_]:
     """Return where an error of this name is among the errors of a row."""
     lists = rows.lists("errors")
     names = lists.fields["name"]
-    assert isinstance(names, Words)
+    assert isinstance(names, WordArray)
     told = np.zeros(len(rows), dtype=np.bool_)
     told[rows_of_items(lists)[_is_one_of(names, {error_name})]] = True
     return told

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
-from kanalyze.analysis.block import Ints, Lists, Words
+from kanalyze.analysis.arrays import ints_of, lists_of, words_of
 from kanalyze.analysis.text import escape
 from kanalyze.errors import UsageError
 from kanalyze.live.recent_packets import Ends, RecentPackets
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from kanalyze.analysis.block import RowBatch, RowBlock
+    from kanalyze.analysis.block import RowBlock
     from kanalyze.analysis.filters import RowFilter
     from kanalyze.analysis.row import Row
     from kanalyze.live.recent_packets import TakenPackets
@@ -150,12 +150,12 @@ class PacketKeeper:
         """Take where packets hold tokens that somebody logs in with, before rows of the packets."""
         self._recent.hide(tokens)
 
-    def add_rows(self, batch: RowBatch) -> int:
+    def add_rows(self, block: RowBlock) -> int:
         """Take rows, and return how many of them match.
 
         Of each, the packets that are held are going to be written.
         """
-        rows = self._wanted(batch) if len(batch) else []
+        rows = self._wanted(block) if len(block) else []
         self.rows += len(rows)
         for ends, spans in self._spans(rows).items():
             self._mark(ends, spans)
@@ -193,8 +193,7 @@ class PacketKeeper:
         if failure is not None:
             raise failure
 
-    def _wanted(self, batch: RowBatch) -> list[Row]:
-        block = batch.block()
+    def _wanted(self, block: RowBlock) -> list[Row]:
         near = np.zeros(len(block), dtype=np.bool_)
         for each in self._filters:
             near |= _may_match(block, each)
@@ -203,7 +202,7 @@ class PacketKeeper:
         some = np.flatnonzero(near)
         is_wanted = self._rate.take(_row_times(block)[some] // _NS_PER_S)
         self.skipped_rows += len(some) - int(is_wanted.sum())
-        rows = block.take(some[is_wanted]).rows()
+        rows = block.take(some[is_wanted].tolist()).rows()
         return [row for row in rows if any(each.matches(row) for each in self._filters)]
 
     def _spans(self, rows: Sequence[Row]) -> dict[Ends, list[tuple[int, int]]]:
@@ -246,25 +245,20 @@ def _may_match(block: RowBlock, wanted: RowFilter) -> NDArray[np.bool_]:
     """Return which rows are worth a look: made by one, a row costs as much as a hundred here."""
     near = np.ones(len(block), dtype=np.bool_)
     if wanted.errors_only:
-        status, errors = block.columns["status"], block.columns["errors"]
-        assert isinstance(status, Words)
-        assert isinstance(errors, Lists)
+        status, errors = words_of(block.columns["status"]), lists_of(block.columns["errors"])
         # Code -1, null, finds the last one.
         is_error = np.array([*(word == "error" for word in status.words), False], dtype=np.bool_)
         near &= is_error[status.codes] | (np.diff(errors.offsets) > 0)
     if wanted.slower_than_ns is not None:
-        latency, waited = block.columns["latency_ns"], block.columns["waited"]
-        assert isinstance(latency, Ints)
-        assert isinstance(waited, Ints)
+        latency, waited = ints_of(block.columns["latency_ns"]), ints_of(block.columns["waited"])
         near &= (latency.values > wanted.slower_than_ns) & (waited.values == 0)
     return near
 
 
 def _row_times(block: RowBlock) -> NDArray[np.int64]:
     """Return when requests began, or where that is not known their responses."""
-    request, response = block.columns["request_start_ns"], block.columns["response_start_ns"]
-    assert isinstance(request, Ints)
-    assert isinstance(response, Ints)
+    request = ints_of(block.columns["request_start_ns"])
+    response = ints_of(block.columns["response_start_ns"])
     is_known = True if request.valid is None else request.valid
     return np.where(is_known, request.values, response.values)
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from kanalyze.analysis.block import words_in_use
 from kanalyze.analysis.text import escape
 
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from kanalyze.analysis.block import Words
+    from kanalyze.analysis.arrays import WordArray
 
 __all__ = ["OTHER", "CounterTable", "HistogramTable", "LabelValues", "label_text"]
 
@@ -94,10 +93,10 @@ class LabelValues:
         self.texts.append(text)
         return slot
 
-    def slots(self, values: Words) -> NDArray[np.int64]:
+    def slots(self, values: WordArray) -> NDArray[np.int64]:
         """Return the slot of each value."""
-        codes, words = words_in_use(values)
-        # Words that do not occur are not to take a label. Code -1, null, finds the last one.
+        codes, words = values
+        # WordArray that do not occur are not to take a label. Code -1, null, finds the last one.
         slots = np.full(len(words) + 1, _NULL_SLOT)
         counts = np.bincount(codes + 1, minlength=len(words) + 1)[1:]
         for code in np.flatnonzero(counts).tolist():

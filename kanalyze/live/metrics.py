@@ -21,7 +21,7 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import CollectorRegistry
 
-from kanalyze.analysis.block import Words
+from kanalyze.analysis.arrays import WordArray
 from kanalyze.analysis.measures import Measures, rows_of_items
 from kanalyze.errors import UsageError
 from kanalyze.live.groups import are_assignments
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from prometheus_client.core import Metric
 
-    from kanalyze.analysis.block import RowBatch
+    from kanalyze.analysis.block import RowBlock
 
 __all__ = ["Metrics"]
 
@@ -112,11 +112,11 @@ class Metrics:
         """Holds these metrics, and those of others who register there."""
         self.registry.register(self)
 
-    def add(self, batch: RowBatch) -> None:
-        """Count rows; raises OverflowError for a number beyond int64."""
-        if not len(batch):
+    def add(self, block: RowBlock) -> None:
+        """Count rows."""
+        if not len(block):
             return
-        measures = Measures(batch.block().columns)
+        measures = Measures(block.columns)
         with self._lock:
             self._rows.add(measures)
 
@@ -287,7 +287,7 @@ class _RowTables:
     def _add_errors(self, rows: Measures, api: NDArray[np.int64]) -> None:
         errors = rows.lists("errors")
         names = errors.fields["name"]
-        assert isinstance(names, Words)
+        assert isinstance(names, WordArray)
         self.errors.add([api[rows_of_items(errors)], self.error.slots(names)])
 
     def _add_histograms(self, rows: Measures, api: NDArray[np.int64]) -> None:
@@ -303,7 +303,7 @@ class _RowTables:
     def _add_clients(self, rows: Measures) -> None:
         asked = rows.is_request
         clients = rows.words("client_id")
-        client = self.client.slots(Words(clients.codes[asked], clients.words))
+        client = self.client.slots(WordArray(clients.codes[asked], clients.words))
         self.client_requests.add([client])
         self.client_errors.add([client], rows.is_error[asked].astype(np.int64))
         for direction, name in ((_SENT, "request_bytes"), (_RECEIVED, "response_bytes")):
@@ -321,7 +321,7 @@ class _RowTables:
         named = held & (parts.topic.codes >= 0)
         slots = np.zeros(len(held), dtype=np.int64)
         for where, texts in ((named, parts.topic), (held & ~named, parts.topic_id)):
-            slots[where] = self.topic.slots(Words(texts.codes[where], texts.words))
+            slots[where] = self.topic.slots(WordArray(texts.codes[where], texts.words))
         moved = np.where(
             rows.is_produce[parts.row], self.moved.slot(_PRODUCED), self.moved.slot(_FETCHED)
         )
@@ -344,11 +344,11 @@ class _RowTables:
             event = np.array([*of_word, -1], dtype=np.int64)[texts.codes]
             wanted = (event >= 0) & (groups.codes >= 0)
             if wanted.any():
-                group = self.group.slots(Words(groups.codes[wanted], groups.words))
+                group = self.group.slots(WordArray(groups.codes[wanted], groups.words))
                 self.group_events.add([group, event[wanted]])
         assigned = are_assignments(rows) & (groups.codes >= 0)
         if assigned.any():
-            group = self.group.slots(Words(groups.codes[assigned], groups.words))
+            group = self.group.slots(WordArray(groups.codes[assigned], groups.words))
             event = np.full(len(group), self.event.slot(_ASSIGNED))
             self.group_events.add([group, event])
 
@@ -440,10 +440,10 @@ def _counter(name: str, text: str, table: CounterTable, per_unit: int = 1) -> Co
     return family
 
 
-def _brokers(rows: Measures) -> Words:
+def _brokers(rows: Measures) -> WordArray:
     """Return of each row the address of its broker."""
     ips = rows.words("broker_ip")
     keys = ips.codes.astype(np.int64) << 16 | rows.ints("broker_port").values
     found, places = np.unique(keys, return_inverse=True)
     words = [str(Endpoint(ips.words[key >> 16], key & 0xFFFF)) for key in found.tolist()]
-    return Words(places.astype(np.int32), words)
+    return WordArray(places.astype(np.int32), words)

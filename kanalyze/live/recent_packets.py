@@ -13,6 +13,7 @@ from __future__ import annotations
 import ipaddress
 from collections import deque
 from functools import cached_property
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -359,7 +360,10 @@ class _Index:
 
     def __init__(self, packets: PacketArrays) -> None:
         self._packets = packets
-        segments = read_headers(packets.batch(), Notes())
+        found = read_headers(packets.batch(), Notes())
+        segments = SimpleNamespace(
+            **{name: np.asarray(getattr(found, name)) for name in found.__slots__}
+        )
         senders = _mixed(segments.source_high, segments.source_low, segments.source_port)
         receivers = _mixed(
             segments.destination_high, segments.destination_low, segments.destination_port

@@ -1,6 +1,6 @@
 """Rows in Parquet files that follow each other, by time and by size.
 
-In: batches of rows; the time. Out: files in a folder, each whole from the moment it has its name,
+In: rows by column; the time. Out: files in a folder, each whole from the moment it has its name,
 at most so many. This module must not know the clocks, nor where rows come from.
 
 The file that is being written has a hidden name. When the program is killed that one is lost, for
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import TracebackType
 
-    from kanalyze.analysis.block import RowBatch
+    from kanalyze.analysis.block import RowBlock
     from kanalyze.analysis.row import Column
 
 __all__ = ["RollingRows"]
@@ -104,15 +104,15 @@ class RollingRows:
             raise KanalyzeError(f"cannot write to {folder}: {error.strerror or error}") from None
         self._number = files[-1][0] if files else 0
 
-    def add(self, batch: RowBatch, now_ns: int, clock_ns: int) -> None:
+    def add(self, block: RowBlock, now_ns: int, clock_ns: int) -> None:
         """Write rows."""
         self.tick(now_ns, clock_ns)
-        if not len(batch):
+        if not len(block):
             return
-        self._rows += len(batch)
+        self._rows += len(block)
         try:
             writer = self._begun(now_ns, clock_ns) if self._writer is None else self._writer
-            writer.write_batch(batch)
+            writer.write_block(block)
             is_full = writer.output.file.tell() >= self._most_bytes
         except BaseException:
             self._give_up()

@@ -20,7 +20,7 @@ from kanalyze.packet_columns import total
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from kanalyze.analysis.block import RowBatch
+    from kanalyze.analysis.block import RowBlock
     from kanalyze.analysis.in_flight import InFlight
     from kanalyze.model import Anomaly, PacketBatch, TokenBytes
     from kanalyze.pipeline import Analysis
@@ -70,7 +70,7 @@ class Sink(Protocol):
         """Take where packets hold what nobody may keep, before the rows of those packets."""
         ...
 
-    def add(self, rows: RowBatch, now_ns: int) -> None:
+    def add(self, rows: RowBlock, now_ns: int) -> None:
         """Take rows."""
         ...
 
@@ -186,7 +186,7 @@ class LiveRun:
             for sink in reversed(self._sinks):
                 closing.callback(sink.close)
             for rows in analysis.batches():
-                self._statistics.add_batch(rows)
+                self._statistics.add_block(rows)
                 for sink in self._sinks:
                     sink.add(rows, self._now_ns())
         return self._statistics.summary(analysis.quality, self._conditions)

@@ -15,7 +15,7 @@ from kanalyze.packet_columns import total
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from kanalyze.analysis.block import RowBatch
+    from kanalyze.analysis.block import RowBlock
     from kanalyze.live.keep import PacketKeeper
     from kanalyze.live.lines import RateLines
     from kanalyze.live.loop import LiveView
@@ -46,7 +46,7 @@ class _Quiet:
     def hide(self, tokens: Sequence[TokenBytes]) -> None:
         """Take no notice."""
 
-    def add(self, rows: RowBatch, now_ns: int) -> None:
+    def add(self, rows: RowBlock, now_ns: int) -> None:
         """Take no notice."""
 
     def turn(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:  # noqa: ARG002
@@ -65,7 +65,7 @@ class _WindowsSink(_Quiet):
         self._windows = windows
         self._files = files
 
-    def add(self, rows: RowBatch, now_ns: int) -> None:
+    def add(self, rows: RowBlock, now_ns: int) -> None:
         self._windows.add(rows, now_ns)
 
     def turn(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:  # noqa: ARG002
@@ -99,7 +99,7 @@ class LinesSink(_WindowsSink):
         self._lines = lines
         self._now_ns: int | None = None
 
-    def add(self, rows: RowBatch, now_ns: int) -> None:
+    def add(self, rows: RowBlock, now_ns: int) -> None:
         """Count rows."""
         super().add(rows, now_ns)
         self._now_ns = now_ns
@@ -120,12 +120,12 @@ class LinesSink(_WindowsSink):
 class RowsSink(_Quiet):
     """Rows as they come, to whoever writes them."""
 
-    def __init__(self, write: Callable[[RowBatch], None], flush: Callable[[], None]) -> None:
+    def __init__(self, write: Callable[[RowBlock], None], flush: Callable[[], None]) -> None:
         """Hand rows on; what was handed on is to be seen after each turn."""
         self._write = write
         self._flush = flush
 
-    def add(self, rows: RowBatch, now_ns: int) -> None:  # noqa: ARG002 - as in the class above
+    def add(self, rows: RowBlock, now_ns: int) -> None:  # noqa: ARG002 - as in the class above
         """Write rows."""
         self._write(rows)
         self._flush()
@@ -157,7 +157,7 @@ class MetricsSink(_Quiet):
         """Count bytes."""
         self._captured_bytes += total(packets.captured_bytes)
 
-    def add(self, rows: RowBatch, now_ns: int) -> None:  # noqa: ARG002 - as in the class above
+    def add(self, rows: RowBlock, now_ns: int) -> None:  # noqa: ARG002 - as in the class above
         """Count rows."""
         self._metrics.add(rows)
 
@@ -189,7 +189,7 @@ class RollingSink(FilesSink):
         self._files = files
         super().__init__(WriteFailures("rows", files.place, tell, lambda: files.files))
 
-    def add(self, rows: RowBatch, now_ns: int) -> None:
+    def add(self, rows: RowBlock, now_ns: int) -> None:
         """Write rows."""
         # Of two steps, so that a file that cannot be finished costs its own rows alone.
         self._attempt(lambda: self._files.tick(now_ns, self._clock_ns))
@@ -231,7 +231,7 @@ class KeepSink(FilesSink):
         """Hear what packets are to be written without."""
         self._keeper.hide(tokens)
 
-    def add(self, rows: RowBatch, now_ns: int) -> None:  # noqa: ARG002 - as in the class above
+    def add(self, rows: RowBlock, now_ns: int) -> None:  # noqa: ARG002 - as in the class above
         """See which are wanted."""
         self._keeper.add_rows(rows)
 

@@ -187,7 +187,9 @@ class Recent:
         columns = [rows.ints(name).values[known] for name in SlowestRequests.FIRST_BY]
         places = self.slowest.candidates(*columns)
         if len(places):
-            self.slowest.add(block.take(known[places]).rows(), int(columns[0][places].max()))
+            self.slowest.add(
+                block.take(known[places].tolist()).rows(), int(columns[0][places].max())
+            )
 
     def merge(self, other: Recent) -> None:
         """Add the sums of another."""

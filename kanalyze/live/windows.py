@@ -38,9 +38,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from kanalyze.analysis.block import RowBatch
     from kanalyze.analysis.keyed import Key, Keyed, Mergeable
-    from kanalyze.analysis.row import Row
     from kanalyze.live.snapshot import CaptureState
 
 T = TypeVar("T", bound="Mergeable")
@@ -91,12 +89,12 @@ class Windows:
         self._capture: CaptureState | None = None
         self._drop_held()
 
-    def add(self, batch: RowBatch, now_ns: int) -> None:
-        """Add the rows of a batch; OverflowError for a number beyond int64 comes now or later."""
+    def add(self, block: RowBlock, now_ns: int) -> None:
+        """Add the rows of a block."""
         self.tick(now_ns)
-        self._held_blocks += [block for block in batch.blocks if len(block)]
-        self._held_objects += batch.objects
-        self._held_rows += len(batch)
+        if len(block):
+            self._held_blocks.append(block)
+        self._held_rows += len(block)
         if self._held_rows >= _HELD_ROWS:
             self._add_held()
 
@@ -190,15 +188,12 @@ class Windows:
 
     def _drop_held(self) -> None:
         self._held_blocks: list[RowBlock] = []
-        self._held_objects: list[Row] = []
         self._held_rows = 0
 
     def _add_held(self) -> None:
-        blocks, objects = self._held_blocks, self._held_objects
+        blocks = self._held_blocks
         self._drop_held()
         few = [block for block in blocks if len(block) < _MANY_ROWS]
-        if objects:
-            few.append(RowBlock.of_rows(objects))
         if few:
             self._add(RowBlock.joined(few))
         for block in blocks:
@@ -212,7 +207,7 @@ class Windows:
             self._add_to(first, block)
             return
         for number in np.unique(numbers).tolist():
-            self._add_to(number, block.take(np.flatnonzero(numbers == number)))
+            self._add_to(number, block.take(np.flatnonzero(numbers == number).tolist()))
 
     def _add_to(self, number: int, block: RowBlock) -> None:
         rows = Measures(block.columns)

@@ -20,7 +20,7 @@ from kanalyze.render.units import bytes_text, duration_text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from kanalyze.analysis.block import RowBatch
+    from kanalyze.analysis.block import RowBlock
     from kanalyze.analysis.row import AnyRow, Column, Row
 
 __all__ = ["READABLE", "ReadableColumn", "RowTable"]
@@ -83,9 +83,9 @@ class RowTable:
         if lines:
             self._stream.write("\n".join(lines) + "\n")
 
-    def write_batch(self, batch: RowBatch) -> None:
-        """Write the rows of a batch, as ``write`` would."""
-        for rows in batch.pieces():
+    def write_block(self, block: RowBlock) -> None:
+        """Write the rows of a block, as ``write`` would."""
+        for rows in (piece.rows() for piece in block.pieces()):
             self._held_bytes += sum(map(bytes_of_row, rows))
             self.write(rows)
             if self._held and self._held_bytes >= HELD_BYTES:

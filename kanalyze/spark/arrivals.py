@@ -16,7 +16,7 @@ import numpy as np
 
 from kanalyze.capture.places import Places
 from kanalyze.gathers import to_column
-from kanalyze.spark.segments import BlockError, joined_segments, unpack
+from kanalyze.spark.segments import BlockError, joined_segments, taken, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -173,7 +173,7 @@ class ArrivedSegments:
         order = np.argsort(key_ns, kind="stable")
         joined = joined_segments([part.segments for part in parts])
         for rows in _rows_at_once(joined, order):
-            segments = joined.taken(rows)
+            segments = taken(joined, rows)
             segments.number = self._number(capture[rows], within[rows])
             yield segments
 
@@ -234,7 +234,7 @@ def _cut(part: _Part, here: slice) -> _Part:
     copied.
     """
     rows = np.arange(len(part.key_ns))[here]
-    segments = part.segments.taken(rows)
+    segments = taken(part.segments, rows)
     if len(rows) < len(part.key_ns):
         start, captured = segments.payload_start, segments.captured_bytes
         buffer = segments.buffer

@@ -23,7 +23,7 @@ from kanalyze.net.notes import Notes
 from kanalyze.net.share import shares_of
 from kanalyze.packet_columns import earliest_from, rising
 from kanalyze.reading import count_packets
-from kanalyze.spark.segments import lean, lean_together, no_holes, pack
+from kanalyze.spark.segments import as_arrays, lean, lean_together, no_holes, pack, taken
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -114,7 +114,7 @@ class Cutter:
         count_packets(self.quality, batch)
         key_ns = self._keys(batch)
         self._reading = batch, key_ns
-        segments = self._headers.read(batch)
+        segments = as_arrays(self._headers.read(batch))
         self._copy_open()
         self._reading = None
         if not len(segments):
@@ -196,7 +196,7 @@ class Cutter:
 
 def blocks_of(kept: Lean, buckets: int) -> list[Block]:
     """Return segments, at least one, by bucket; the times that they count by never fall."""
-    bucket = shares_of(kept.segments, buckets)
+    bucket = np.asarray(shares_of(kept.segments, buckets))
     order = np.argsort(bucket, kind="stable")
     ends = np.cumsum(np.bincount(bucket, minlength=buckets)).tolist()
     blocks, begin = [], 0
@@ -250,7 +250,7 @@ def join_fragments(captures: Sequence[Sequence[Loose]], buckets: int) -> Joined:
     at = segments.number - 1
     for index in np.unique(owner[at]).tolist():
         rows = np.flatnonzero(owner[at] == index)
-        own = segments.taken(rows)
+        own = taken(segments, rows)
         own.number = packet[at[rows]]
         made = blocks_of(lean(own, key_ns[at[rows]], no_holes()), buckets)
         blocks += [(index, block) for block in made]
@@ -273,4 +273,4 @@ def _read_loose(packets: Sequence[Loose], notes: Notes) -> SegmentColumns:
         wire_bytes=array("q", [packet.wire_bytes for packet in packets]),
         link_type=array("i", [packet.link_type for packet in packets]),
     )
-    return read_headers(batch, notes)
+    return as_arrays(read_headers(batch, notes))

@@ -13,10 +13,10 @@ fewer columns, does. Filters it hands over where :func:`register` was called.
 
 from __future__ import annotations
 
+from array import array
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
 from pyspark.errors import AnalysisException
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
@@ -169,7 +169,7 @@ class CaptureReader(DataSourceReader):
 
     def _may_pass(self, capture: str) -> bool:
         """Tell whether rows of a capture may pass, by its name alone."""
-        block = RowBlock(1, {"capture": Words(np.zeros(1, np.int32), [capture])})
+        block = RowBlock(1, {"capture": Words(array("i", [0]), [capture])})
         on_it = [each for each in self._conditions if column_of(each) == "capture"]
         return len(matching(block, on_it)) > 0
 

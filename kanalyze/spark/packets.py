@@ -8,11 +8,13 @@ bytes are copied out of the reader's buffer in one operation.
 
 # No "from __future__ import annotations": see kanalyze.analysis.row.
 
+from array import array
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from kanalyze.analysis.arrays import ints_of
 from kanalyze.analysis.block import Ints, RowBlock, Words
 from kanalyze.analysis.row import CAPTURE, Meaning, columns_of
 from kanalyze.capture.reader import open_capture
@@ -91,17 +93,16 @@ def packet_batches(
 
 def _block(batch: "PacketBatch", name: str) -> RowBlock:
     count = len(batch)
-    columns = PacketArrays.of(batch)
     return RowBlock(
         count,
         {
-            "capture": Words(np.zeros(count, np.int32), [name]),
-            "packet": Ints(columns.number, None),
-            "time_ns": Ints(columns.time_ns, None),
-            "link_type": Ints(columns.link_type.astype(np.int64), None),
-            "wire_bytes": Ints(columns.wire_bytes, None),
-            "captured_bytes": Ints(columns.captured_bytes, None),
-            _PLACE: Ints(np.arange(count), None),
+            "capture": Words(array("i", bytes(4 * count)), [name]),
+            "packet": Ints(batch.number, None),
+            "time_ns": Ints(batch.time_ns, None),
+            "link_type": Ints(array("q", batch.link_type), None),
+            "wire_bytes": Ints(batch.wire_bytes, None),
+            "captured_bytes": Ints(batch.captured_bytes, None),
+            _PLACE: Ints(array("q", range(count)), None),
         },
     )
 
@@ -111,9 +112,7 @@ def _data(batch: "PacketBatch", block: RowBlock) -> Any:
 
     To Arrow what lies between two packets is an item too: every second one is then taken.
     """
-    place = block.columns[_PLACE]
-    assert isinstance(place, Ints)
-    at = place.values
+    at = ints_of(block.columns[_PLACE]).values
     columns = PacketArrays.of(batch)
     ends = np.empty(2 * len(at), np.int64)
     ends[::2] = columns.offset[at]

@@ -31,7 +31,8 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from kanalyze.analysis.block import Ints, Lists, RowBlock, words_in_use
+from kanalyze.analysis.arrays import IntArray, WordArray, ints_of, words_of
+from kanalyze.analysis.block import Ints, Lists
 from kanalyze.export.row_groups import utf8
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from kanalyze.analysis.block import Words
+    from kanalyze.analysis.block import RowBlock
     from kanalyze.analysis.row import Column
 
 __all__ = ["can_take", "column_of", "matching", "passing"]
@@ -114,7 +115,7 @@ def matching(block: RowBlock, conditions: Sequence[Filter]) -> RowBlock:
     if not conditions or not len(block):
         return block
     passes = np.logical_and.reduce([passing(block, condition) for condition in conditions])
-    return block if passes.all() else block.take(np.flatnonzero(passes))
+    return block if passes.all() else block.take(np.flatnonzero(passes).tolist())
 
 
 def passing(block: RowBlock, condition: Filter) -> _Mask:
@@ -135,15 +136,16 @@ def _truth(block: RowBlock, condition: Filter) -> _Truth:
     if isinstance(condition, Not):
         truth = _truth(block, condition.child)
         return _Truth(~truth.is_true, truth.is_known)
-    values = block.columns[column_of(condition)]
-    assert not isinstance(values, Lists), "no filter on a list is taken"
+    column = block.columns[column_of(condition)]
+    assert not isinstance(column, Lists), "no filter on a list is taken"
+    values = ints_of(column) if isinstance(column, Ints) else words_of(column)
     valid = _valid(values, len(block))
     always = np.ones(len(block), np.bool_)
     if isinstance(condition, IsNull):
         return _Truth(~valid, always)
     if isinstance(condition, IsNotNull):
         return _Truth(valid, always)
-    if isinstance(values, Ints):
+    if isinstance(values, IntArray):
         is_true = _numbers_compared(values.values, condition)
     else:
         is_true = _texts_compared(values, condition)
@@ -152,8 +154,8 @@ def _truth(block: RowBlock, condition: Filter) -> _Truth:
     return _Truth(is_true, valid)
 
 
-def _valid(values: Ints | Words, count: int) -> _Mask:
-    if not isinstance(values, Ints):
+def _valid(values: IntArray | WordArray, count: int) -> _Mask:
+    if not isinstance(values, IntArray):
         return values.codes >= 0
     return np.ones(count, np.bool_) if values.valid is None else values.valid
 
@@ -166,9 +168,9 @@ def _numbers_compared(numbers: NDArray[np.int64], condition: Filter) -> _Mask:
     return found
 
 
-def _texts_compared(texts: Words, condition: Filter) -> _Mask:
+def _texts_compared(texts: WordArray, condition: Filter) -> _Mask:
     """Compare each word once, as what Arrow and so Spark is given of it."""
-    codes, words = words_in_use(texts)
+    codes, words = texts
     values = [utf8(value) for value in _values(condition)]
     if isinstance(condition, In):
         wanted = frozenset(values)

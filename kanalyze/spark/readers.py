@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 import numpy as np
 
 from kanalyze.analysis.anomalies import ANOMALY_COLUMNS, anomaly_row
-from kanalyze.analysis.block import Ints, RowBlock, columns_of_rows
+from kanalyze.analysis.arrays import ints_of
+from kanalyze.analysis.block import RowBlock, columns_of_rows
 from kanalyze.analysis.connections import CONNECTION_COLUMNS
 from kanalyze.analysis.records import RECORD_COLUMNS, VALUE_COLUMNS, RecordReader, has_records
 from kanalyze.analysis.row import COLUMNS
@@ -265,8 +266,7 @@ def _block(rows: Sequence[AnyRow], plan: Plan) -> RowBlock:
 
 def _requests(plan: Plan, part: Part) -> Iterator[RowBlock]:
     if not part.is_empty:
-        for batch in plan.analysis(part).batches():
-            yield batch.block()
+        yield from plan.analysis(part).batches()
 
 
 def _records(plan: Plan, part: Part) -> Iterator[RowBlock]:
@@ -310,14 +310,13 @@ def _packets(plan: Plan, part: Part, choose: _Choose) -> Iterator[pa.RecordBatch
 
 
 def _between(block: RowBlock, since_ns: int | None, until_ns: int | None) -> RowBlock:
-    times = block.columns["time_ns"]
-    assert isinstance(times, Ints)
+    times = ints_of(block.columns["time_ns"])
     is_wanted = np.ones(len(block), np.bool_)
     if since_ns is not None:
         is_wanted &= times.values >= since_ns
     if until_ns is not None:
         is_wanted &= times.values < until_ns
-    return block if is_wanted.all() else block.take(np.flatnonzero(is_wanted))
+    return block if is_wanted.all() else block.take(np.flatnonzero(is_wanted).tolist())
 
 
 TABLES: Final[dict[str, Table]] = {

@@ -172,8 +172,8 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         columns = self._plan.columns
         maker = BatchMaker(columns)
         with told_without_stack():
-            for batch in batches_of(self._plan, task, self._folder()):
-                yield from as_asked(maker.of_block(batch.block()), columns, self._schema)
+            for block in batches_of(self._plan, task, self._folder()):
+                yield from as_asked(maker.of_block(block), columns, self._schema)
 
     # -- the state folder -------------------------------------------------------------------------
 

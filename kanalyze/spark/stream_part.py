@@ -26,7 +26,7 @@ from kanalyze.stages import DEFAULT_MEMORY_BYTES
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from kanalyze.analysis.block import RowBatch
+    from kanalyze.analysis.block import RowBlock
     from kanalyze.capture.inputs import FoundCapture
     from kanalyze.model import Anomaly, PacketBatch
     from kanalyze.net.share import Share
@@ -57,7 +57,7 @@ def states_name(offset: int) -> str:
     return f"states/{offset:0{_DIGITS}}"
 
 
-def batches_of(plan: Plan, task: Assignment, folder: Folder) -> Iterator[RowBatch]:
+def batches_of(plan: Plan, task: Assignment, folder: Folder) -> Iterator[RowBlock]:
     """Give the rows of a task; with the last of them what is left for the next is written.
 
     Raises:
@@ -78,8 +78,8 @@ def batches_of(plan: Plan, task: Assignment, folder: Folder) -> Iterator[RowBatc
         max_memory_bytes=DEFAULT_MEMORY_BYTES if most is None else most,
         share=task.share,
     )
-    for batches, _ in run.found_batches(before.frozen or None, keeps_open=True):
-        yield from batches
+    for blocks, _ in run.found_batches(before.frozen or None, keeps_open=True):
+        yield from blocks
     if task.share.is_first and captures.anomalies:
         lines = [f"{json.dumps([each.kind, each.detail])}\n" for each in captures.anomalies]
         folder.write(f"anomalies/{task.end:0{_DIGITS}}.jsonl", "".join(lines).encode())

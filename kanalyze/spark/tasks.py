@@ -325,11 +325,11 @@ def _requests(
     maker = BatchMaker(columns)
     analysis = job.knowing(topic_ids).analysis(Part((), arrived=source))
     statistics = Statistics() if job.with_statistics else None
-    for row_batches, anomalies in analysis.found_batches(carried, keeps_open=job.carries):
-        for rows in row_batches:
+    for blocks, anomalies in analysis.found_batches(carried, keeps_open=job.carries):
+        for block in blocks:
             if statistics is not None:
-                statistics.add_batch(rows)
-            for batch in as_spark(maker.of_block(rows.block()), columns):
+                statistics.add_block(block)
+            for batch in as_spark(maker.of_block(block), columns):
                 yield rows_found(batch)
         if anomalies and job.with_anomalies:
             yield beside_rows(schema, "anomalies", bucket, _anomaly_stream(anomalies))

@@ -1,22 +1,24 @@
 from __future__ import annotations
 
-import numpy as np
+from array import array
+from unittest.mock import patch
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kanalyze.analysis import block as blocks
 from kanalyze.analysis.block import (
     Ints,
     Lists,
-    RowBatch,
     RowBlock,
     Words,
+    bytes_of_row,
     columns_of_rows,
     words_in_use,
 )
 from kanalyze.analysis.row import COLUMNS, ErrorItem, PartitionItem
-from tests.support.row_batches import batch_of
-from tests.support.rows import failed, fetch, orphan, plain_traffic, row, rows, unanswered
+from tests.support.rows import fetch, orphan, plain_traffic, row, rows
 
 
 @settings(max_examples=50)
@@ -56,7 +58,7 @@ def test_null_is_not_zero():
     assert isinstance(acks, Ints)
     assert acks.values.tolist() == [0, 0]
     assert acks.valid is not None
-    assert acks.valid.tolist() == [True, False]
+    assert acks.valid == bytearray([1, 0])
     assert [made.acks for made in block.rows()] == [0, None]
 
 
@@ -71,7 +73,7 @@ def test_a_text_is_held_once_and_null_is_none_of_them():
 def test_blocks_may_share_words_of_which_not_all_occur():
     words = [f"client-{number}" for number in range(100)]
     plain = RowBlock.of_rows([row(), row()])
-    codes = np.array([99, -1], dtype=np.int32)
+    codes = array("i", [99, -1])
     block = RowBlock(2, {**plain.columns, "client_id": Words(codes, words)})
     assert [made.client_id for made in block.rows()] == ["client-99", None]
 
@@ -81,42 +83,11 @@ def test_a_number_beyond_int64_is_not_cut():
         RowBlock.of_rows([row(latency_ns=2**63)])
 
 
-def test_a_batch_gives_its_rows_in_order():
-    one, two, three, four = row(correlation_id=1), orphan(), unanswered(), failed("a", 6, "X")
-    blocks = (RowBlock.of_rows([two, four]), RowBlock.of_rows([one]))
-    batch = RowBatch([three], blocks, np.array([2, 0, 3, 1]))
-    assert len(batch) == 4
-    assert batch.rows() == [one, two, three, four]
-
-
-def test_without_an_order_blocks_come_first():
-    traffic = plain_traffic(5)
-    batch = RowBatch(traffic[3:], (RowBlock.of_rows(traffic[:3]),))
-    assert batch.rows() == traffic
-
-
-def test_rows_alone_are_a_batch():
-    traffic = plain_traffic(3)
-    batch = RowBatch.of_rows(iter(traffic))
-    assert len(batch) == 3
-    assert batch.objects == traffic
-    assert batch.rows() == traffic
-    assert RowBatch().rows() == []
-
-
-@settings(max_examples=50)
-@given(st.lists(rows(), max_size=8), st.randoms(use_true_random=False))
-def test_a_batch_by_column_has_its_rows_in_order(some, dice):
-    batch = batch_of(some, dice)
-    assert batch.rows() == some
-    assert batch.block().rows() == some
-
-
 @settings(max_examples=50)
 @given(st.lists(rows(), min_size=1, max_size=5), st.data())
 def test_any_rows_of_a_block_can_be_taken_in_any_order(some, data):
     numbers = data.draw(st.lists(st.integers(0, len(some) - 1), max_size=8))
-    taken = RowBlock.of_rows(some).take(np.array(numbers, dtype=np.int64))
+    taken = RowBlock.of_rows(some).take(numbers)
     assert taken.rows() == [some[number] for number in numbers]
 
 
@@ -137,14 +108,39 @@ def test_joined_blocks_need_not_know_the_same_words_or_nulls():
 
 def test_words_that_do_not_occur_are_left_out_when_there_are_many():
     words = [f"client-{number}" for number in range(100)]
-    texts = Words(np.array([70, -1, 3, 70], dtype=np.int32), words)
+    texts = Words(array("i", [70, -1, 3, 70]), words)
     in_use = words_in_use(texts)
-    assert in_use.words == ["client-3", "client-70"]
-    assert in_use.codes.tolist() == [1, -1, 0, 1]
-    assert in_use.codes.dtype == np.int32
+    assert in_use.words == ["client-70", "client-3"]
+    assert in_use.codes == array("i", [0, -1, 1, 0])
     assert words_in_use(in_use) is in_use
 
 
 def test_some_columns_can_be_asked_for():
     made = columns_of_rows(plain_traffic(3), COLUMNS[1:3])
     assert list(made) == ["connection", "connection_number"]
+
+
+def test_blocks_that_share_their_words_go_on_to_when_joined():
+    words = ["a", "b"]
+    plain = RowBlock.of_rows([row()])
+    parts = [
+        RowBlock(1, {**plain.columns, "client_id": Words(array("i", [code]), words)})
+        for code in (1, -1, 0)
+    ]
+    joined = RowBlock.joined(parts)
+    assert [made.client_id for made in joined.rows()] == ["b", None, "a"]
+    clients = joined.columns["client_id"]
+    assert isinstance(clients, Words)
+    assert clients.words is words
+
+
+@settings(max_examples=30)
+@given(st.lists(rows(), max_size=6), st.integers(0, 12_000))
+def test_pieces_of_a_block_are_as_large_as_may_be_held(some, most):
+    block = RowBlock.of_rows(some)
+    with patch.object(blocks, "HELD_BYTES", most):
+        pieces = [piece.rows() for piece in block.pieces()]
+    assert [one for piece in pieces for one in piece] == some
+    for piece in pieces:
+        assert piece
+        assert len(piece) == 1 or sum(map(bytes_of_row, piece)) <= most

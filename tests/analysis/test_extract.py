@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kanalyze.analysis.extract import Extractors, Facts, Part
+from kanalyze.analysis.extract import Extractors
+from kanalyze.analysis.facts import Facts, Part
 from kanalyze.analysis.topics import topic_id_text
 from kanalyze.protocol.catalog import Catalog
 from kanalyze.protocol.compiler import compile_decoder

@@ -4,7 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kanalyze.analysis.block import Ints, Words
+from kanalyze.analysis.arrays import IntArray as Ints
+from kanalyze.analysis.arrays import WordArray as Words
 from kanalyze.analysis.grouping import Groups, key_of, value_at
 
 INT64S = st.integers(-(2**63), 2**63 - 1)

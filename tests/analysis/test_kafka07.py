@@ -6,8 +6,9 @@ import gzip
 from typing import TYPE_CHECKING
 
 from kanalyze.analysis.extract import Extractors
-from kanalyze.analysis.rows import RowMaker
+from kanalyze.analysis.row_builder import RowBuilder
 from tests.support import kafka07 as old
+from tests.support.building import rows_of_exchanges
 from tests.support.talk import Talk
 
 if TYPE_CHECKING:
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def rows_of(talk: Talk) -> list[Row]:
-    maker = RowMaker(talk.catalog, Extractors(talk.catalog), lambda number: ("x.pcap", number))
-    return [maker.row(exchange) for exchange in talk.exchanges]
+    builder = RowBuilder(talk.catalog, Extractors(talk.catalog), lambda number: ("x.pcap", number))
+    return rows_of_exchanges(builder, talk.exchanges)
 
 
 def test_a_fetch_tells_where_it_reads_and_what_it_got() -> None:

@@ -8,12 +8,13 @@ import pytest
 
 from kanalyze.analysis.extract import Extractors
 from kanalyze.analysis.records import RecordReader, RecordRow, has_records
-from kanalyze.analysis.rows import RowMaker
+from kanalyze.analysis.row_builder import RowBuilder
 from kanalyze.connection.reader import MessageReader
 from kanalyze.connection.tracker import ConnectionTracker
 from kanalyze.protocol.catalog import Catalog
 from kanalyze.protocol.compiler import Decoders
 from tests.support import kafka07 as old
+from tests.support.building import rows_of_exchanges
 from tests.support.talk import BROKER, CLIENT, Talk
 
 CATALOG = Catalog()
@@ -28,8 +29,8 @@ def talk() -> Talk:
 
 
 def rows_of(talk: Talk, **options) -> list[RecordRow]:
-    maker = RowMaker(CATALOG, Extractors(CATALOG), lambda number: ("x.pcap", number))
-    pairs = [(exchange, maker.row(exchange)) for exchange in talk.exchanges]
+    builder = RowBuilder(CATALOG, Extractors(CATALOG), lambda number: ("x.pcap", number))
+    pairs = list(zip(talk.exchanges, rows_of_exchanges(builder, talk.exchanges), strict=True))
     reader = RecordReader(CATALOG, DECODERS, values_as="base64", **options)
     return [row for rows in reader.row_batches(pairs) for row in rows]
 

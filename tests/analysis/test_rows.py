@@ -2,20 +2,40 @@
 
 from __future__ import annotations
 
-from kanalyze.analysis.extract import Extractors
-from kanalyze.analysis.rows import RowMaker
+from typing import TYPE_CHECKING, TypeAlias
+
+import pytest
+
 from tests.support import kafka as k
 from tests.support import topic_ids as t
+from tests.support.building import rows_of_exchanges
 from tests.support.streams import TIME_NS
 from tests.support.talk import CLIENT, Talk
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import SimpleNamespace
 
-def rows_of(talk: Talk) -> list:  # type: ignore[type-arg]
-    maker = RowMaker(talk.catalog, Extractors(talk.catalog), lambda number: ("x.pcap", number))
-    return [maker.row(exchange) for exchange in talk.exchanges]
+    from kanalyze.analysis.row import Row
+
+RowsOf: TypeAlias = "Callable[[Talk], list[Row]]"
 
 
-def test_times_are_of_first_and_last_packets() -> None:
+@pytest.fixture
+def rows_of(core: SimpleNamespace) -> RowsOf:
+    """Give what returns the rows of a talk."""
+
+    def rows_of(talk: Talk) -> list[Row]:
+        extractors = core.extract.Extractors(talk.catalog)
+        builder = core.row_builder.RowBuilder(
+            talk.catalog, extractors, lambda number: ("x.pcap", number)
+        )
+        return rows_of_exchanges(builder, talk.exchanges)
+
+    return rows_of
+
+
+def test_times_are_of_first_and_last_packets(rows_of: RowsOf) -> None:
     big = k.produce(1, acks=1, records=k.record_batch(3, size=3000))
     answer = k.produce_answer(1)
     talk = Talk().client(big[:1000], big[1000:2000], big[2000:])
@@ -29,7 +49,7 @@ def test_times_are_of_first_and_last_packets() -> None:
     assert (row.record_count, row.record_bytes) == (3, 3061)
 
 
-def test_a_plain_answer_is_ok_with_code_0_and_name_none() -> None:
+def test_a_plain_answer_is_ok_with_code_0_and_name_none(rows_of: RowsOf) -> None:
     (row,) = rows_of(Talk().client(k.heartbeat(1)).broker(k.heartbeat_answer(1)))
     assert (row.status, row.error_code, row.error_name, row.errors) == ("ok", 0, "NONE", [])
     assert (row.api_name, row.api_key, row.api_version) == ("Heartbeat", 12, 0)
@@ -38,20 +58,20 @@ def test_a_plain_answer_is_ok_with_code_0_and_name_none() -> None:
     assert row.throttle_time_ms is None  # version 0 tells none
 
 
-def test_an_error_is_named() -> None:
+def test_an_error_is_named(rows_of: RowsOf) -> None:
     (row,) = rows_of(Talk().client(k.heartbeat(1)).broker(k.heartbeat_answer(1, 27)))
     assert (row.status, row.error_code, row.error_name) == ("error", 27, "REBALANCE_IN_PROGRESS")
     assert row.errors == [(None, None, 27, "REBALANCE_IN_PROGRESS")]
 
 
-def test_an_error_deep_inside_is_an_error_of_the_request() -> None:
+def test_an_error_deep_inside_is_an_error_of_the_request(rows_of: RowsOf) -> None:
     talk = Talk().client(k.produce(1, acks=1)).broker(k.produce_answer(1, error_code=6))
     (row,) = rows_of(talk)
     assert (row.status, row.error_name) == ("error", "NOT_LEADER_OR_FOLLOWER")
     assert row.errors == [("t", 0, 6, "NOT_LEADER_OR_FOLLOWER")]
 
 
-def test_one_way_and_unanswered_have_no_response_and_claim_no_code() -> None:
+def test_one_way_and_unanswered_have_no_response_and_claim_no_code(rows_of: RowsOf) -> None:
     talk = Talk().client(k.produce(1, acks=0), k.heartbeat(2)).close()
     one_way, unanswered = rows_of(talk)
     assert (one_way.status, unanswered.status) == ("one_way", "unanswered")
@@ -61,7 +81,7 @@ def test_one_way_and_unanswered_have_no_response_and_claim_no_code() -> None:
     assert unanswered.anomalies == ["unanswered_request"]
 
 
-def test_what_wants_no_answer_and_has_one_is_judged_by_it() -> None:
+def test_what_wants_no_answer_and_has_one_is_judged_by_it(rows_of: RowsOf) -> None:
     talk = Talk().client(k.produce(1, acks=0), k.produce(2, acks=0))
     talk.broker(k.produce_answer(1), k.produce_answer(2, error_code=6)).close()
     good, bad = rows_of(talk)
@@ -71,7 +91,7 @@ def test_what_wants_no_answer_and_has_one_is_judged_by_it() -> None:
         assert (row.acks, row.response_packet) == (0, row.request_packet + 2)  # type: ignore[operator]
 
 
-def test_an_orphan_has_no_api() -> None:
+def test_an_orphan_has_no_api(rows_of: RowsOf) -> None:
     talk = Talk().client(k.heartbeat(1)).broker(k.heartbeat_answer(1), k.heartbeat_answer(9))
     row = rows_of(talk.close())[1]
     assert row.status == "orphan_response"
@@ -79,7 +99,7 @@ def test_an_orphan_has_no_api() -> None:
     assert row.correlation_id == 9
 
 
-def test_a_malformed_body_claims_nothing_but_header_times_and_bytes() -> None:
+def test_a_malformed_body_claims_nothing_but_header_times_and_bytes(rows_of: RowsOf) -> None:
     talk = Talk().client(k.heartbeat(1), k.heartbeat(2))
     talk.broker(k.heartbeat_answer(1), k.response(2, b"\0"))
     row = rows_of(talk)[1]
@@ -88,7 +108,7 @@ def test_a_malformed_body_claims_nothing_but_header_times_and_bytes() -> None:
     assert row.anomalies == ["malformed_body"]
 
 
-def test_a_request_whose_end_was_lost_has_no_latency() -> None:
+def test_a_request_whose_end_was_lost_has_no_latency(rows_of: RowsOf) -> None:
     big = k.produce(2, acks=1, records=k.record_batch(3, size=3000))
     talk = Talk().client(k.heartbeat(1)).broker(k.heartbeat_answer(1)).client(big[:2000])
     talk.loses(CLIENT, len(big) - 2000).broker(k.produce_answer(2))
@@ -98,7 +118,7 @@ def test_a_request_whose_end_was_lost_has_no_latency() -> None:
     assert row.record_count == 3
 
 
-def test_records_that_no_header_counts_make_the_sum_unknown() -> None:
+def test_records_that_no_header_counts_make_the_sum_unknown(rows_of: RowsOf) -> None:
     # A compressed message of magic 1 hides how many there are inside.
     message = b"\0\0\0\0" + b"\x01\x01" + bytes(8) + b"\xff\xff\xff\xff" + b"\0\0\0\3abc"
     wrapper = bytes(8) + len(message).to_bytes(4, "big") + message
@@ -108,7 +128,7 @@ def test_records_that_no_header_counts_make_the_sum_unknown() -> None:
     assert row.partitions[0].codec == "gzip"
 
 
-def test_an_unknown_api_is_named_by_its_number() -> None:
+def test_an_unknown_api_is_named_by_its_number(rows_of: RowsOf) -> None:
     talk = Talk().client(k.heartbeat(1), k.request(999, 5, 2, b"what"))
     talk.broker(k.heartbeat_answer(1), k.response(2, b"ever"))
     row = rows_of(talk)[1]
@@ -116,7 +136,9 @@ def test_an_unknown_api_is_named_by_its_number() -> None:
     assert (row.latency_ns, row.error_code) == (2, None)
 
 
-def fetches(*turns: tuple[bytes, bytes]) -> list[list[tuple[str | None, int, int | None]]]:
+def fetches(
+    rows_of: RowsOf, *turns: tuple[bytes, bytes]
+) -> list[list[tuple[str | None, int, int | None]]]:
     """Topic, partition and error code of every partition, by row."""
     talk = Talk()
     for asked, answered in turns:
@@ -124,8 +146,9 @@ def fetches(*turns: tuple[bytes, bytes]) -> list[list[tuple[str | None, int, int
     return [[(p.topic, p.partition, p.error_code) for p in row.partitions] for row in rows_of(talk)]
 
 
-def test_an_incremental_fetch_is_of_all_partitions_of_its_session() -> None:
+def test_an_incremental_fetch_is_of_all_partitions_of_its_session(rows_of: RowsOf) -> None:
     _, changed, empty, fewer = fetches(
+        rows_of,
         (t.fetch(1, 0, 0, {"a": [0, 1]}), t.fetch_answer(1, 77, {"a": [0, 1]})),
         (t.fetch(2, 77, 1, {"b": [5]}), t.fetch_answer(2, 77, {"a": [1]})),
         (t.fetch(3, 77, 2), t.fetch_answer(3, 77)),
@@ -136,20 +159,22 @@ def test_an_incremental_fetch_is_of_all_partitions_of_its_session() -> None:
     assert fewer == [("b", 5, None)]
 
 
-def test_a_session_from_before_the_capture_claims_only_what_is_seen() -> None:
-    (row,) = fetches((t.fetch(1, 77, 30), t.fetch_answer(1, 77, {"a": [3]})))
+def test_a_session_from_before_the_capture_claims_only_what_is_seen(rows_of: RowsOf) -> None:
+    (row,) = fetches(rows_of, (t.fetch(1, 77, 30), t.fetch_answer(1, 77, {"a": [3]})))
     assert row == [("a", 3, 0)]
 
 
-def test_partitions_listed_for_their_session_alone_are_bounded() -> None:
+def test_partitions_listed_for_their_session_alone_are_bounded(rows_of: RowsOf) -> None:
     many = {"a": list(range(1200))}
     first, empty = fetches(
-        (t.fetch(1, 0, 0, many), t.fetch_answer(1, 77)), (t.fetch(2, 77, 1), t.fetch_answer(2, 77))
+        rows_of,
+        (t.fetch(1, 0, 0, many), t.fetch_answer(1, 77)),
+        (t.fetch(2, 77, 1), t.fetch_answer(2, 77)),
     )
     assert (len(first), len(empty)) == (1200, 1000)
 
 
-def test_a_throttled_answer_says_so_and_its_latency_does_not() -> None:
+def test_a_throttled_answer_says_so_and_its_latency_does_not(rows_of: RowsOf) -> None:
     # Since KIP-219 the answer is sent at once and the client has to wait.
     answer = k.produce_answer(1)
     talk = Talk().client(k.produce(1, acks=1)).broker(answer[:-4] + (1500).to_bytes(4, "big"))
@@ -157,7 +182,7 @@ def test_a_throttled_answer_says_so_and_its_latency_does_not() -> None:
     assert (row.throttle_time_ms, row.latency_ns, row.status) == (1500, 1, "ok")
 
 
-def test_every_column_stands_in_its_place() -> None:
+def test_every_column_stands_in_its_place(rows_of: RowsOf) -> None:
     """Rows are made by place: what stands in each is what the contract calls it."""
     talk = Talk().client(k.api_versions(1)).broker(k.api_versions_answer_v0(1, 35))
     talk.client(k.produce(2, acks=1, version=7, records=k.record_batch(2, size=50)))
@@ -214,7 +239,7 @@ def test_every_column_stands_in_its_place() -> None:
     assert row.client_software_name != row.client_software_version
 
 
-def test_what_peers_are_is_told_anew_when_they_change() -> None:
+def test_what_peers_are_is_told_anew_when_they_change(rows_of: RowsOf) -> None:
     talk = Talk().client(k.heartbeat(1)).broker(k.heartbeat_answer(1))
     talk.client(k.api_versions(2)).broker(k.api_versions_answer_v0(2, 35))
     before, after = rows_of(talk)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from array import array
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,7 +13,7 @@ from kanalyze.analysis.block import RowBlock, Words
 from kanalyze.analysis.quality import CaptureQuality
 from kanalyze.analysis.row import ErrorItem
 from kanalyze.analysis.statistics import Statistics
-from tests.support.row_batches import batches_of
+from tests.support.row_blocks import blocks_of
 from tests.support.rows import START_NS, failed, fetch, orphan, partition, plain_traffic, row, rows
 
 
@@ -29,10 +31,10 @@ def summary_of_block(some, key_limit: int = 10_000) -> dict:
 
 @settings(max_examples=60)
 @given(st.lists(rows(), max_size=12), st.randoms(use_true_random=False))
-def test_any_split_into_blocks_and_objects_gives_the_same_summary(some, dice):
+def test_any_split_into_blocks_gives_the_same_summary(some, dice):
     statistics = Statistics()
-    for batch in batches_of(some, dice):
-        statistics.add_batch(batch)
+    for block in blocks_of(some, dice):
+        statistics.add_block(block)
     assert statistics.summary(CaptureQuality()) == summary_of_rows(some)
 
 
@@ -143,7 +145,7 @@ def test_errors_know_when_they_were_seen_where_a_time_is_known():
 def test_words_that_blocks_share_are_counted_only_where_they_occur():
     block = RowBlock.of_rows([row(), row()])
     shared = [f"client-{number}" for number in range(1000)]
-    texts = Words(np.array([999, 999], dtype=np.int32), shared)
+    texts = Words(array("i", [999, 999]), shared)
     statistics = Statistics()
     statistics.add_block(RowBlock(2, {**block.columns, "client_id": texts}))
     clients = statistics.summary(CaptureQuality())["clients"]

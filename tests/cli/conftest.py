@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kanalyze.analysis.block import RowBatch
+from kanalyze.analysis.block import RowBlock
 from kanalyze.cli import analyze
 from tests.support.quality import capture_quality
 from tests.support.rows import START_NS, failed, fetch, row
@@ -45,7 +45,7 @@ class FakeAnalysis:
 
     def batches(self):
         for rows in self.rows:
-            yield RowBatch(self.row_filter.select(rows))
+            yield RowBlock.of_rows(self.row_filter.select(rows))
         if self.error is not None:
             raise self.error
 

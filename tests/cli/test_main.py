@@ -102,7 +102,7 @@ def shell(command: str, **settings) -> subprocess.CompletedProcess[bytes]:
     code = (
         "import sys\n"
         "from kanalyze.cli import analyze\n"
-        "from kanalyze.analysis.block import RowBatch\n"
+        "from kanalyze.analysis.block import RowBlock\n"
         "from kanalyze.analysis.quality import CaptureQuality\n"
         "from tests.support.rows import plain_traffic\n"
         "class Fake:\n"
@@ -111,7 +111,7 @@ def shell(command: str, **settings) -> subprocess.CompletedProcess[bytes]:
         "    def start(self): pass\n"
         "    def close(self): pass\n"
         "    def batches(self):\n"
-        "        for _ in range(20): yield RowBatch(plain_traffic(500))\n"
+        "        for _ in range(20): yield RowBlock.of_rows(plain_traffic(500))\n"
         "analyze.Analysis = Fake\n"
         "from kanalyze.cli.main import run\n"
         "run()\n"

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
+from array import array
 from random import Random
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -13,16 +13,8 @@ from kanalyze.analysis.block import Ints, RowBlock, Words
 from kanalyze.analysis.row import COLUMNS
 from kanalyze.export.arrow import BatchMaker, frame_of, record_batch, table_of
 from kanalyze.export.schema import arrow_schema, choose_columns
-from tests.support.row_batches import batch_of
+from tests.support.row_blocks import blocks_of
 from tests.support.rows import START_NS, failed, orphan, plain_traffic, row, rows
-
-
-class Source:
-    def __init__(self, *batches):
-        self._batches = batches
-
-    def batches(self):
-        return iter(self._batches)
 
 
 def plain(item) -> dict:
@@ -64,37 +56,37 @@ def test_text_that_is_no_unicode_is_written_with_escapes():
 
 
 def test_batches_make_one_table():
-    table = table_of(Source([row()], [], [orphan(), row()]))
+    table = table_of(map(RowBlock.of_rows, [[row()], [], [orphan(), row()]]))
     assert table.column("status").to_pylist() == ["ok", "orphan_response", "ok"]
 
 
 def test_no_batches_make_an_empty_table_with_all_columns():
-    assert table_of(Source()).num_rows == 0
-    assert frame_of(Source()).columns.to_list() == [column.name for column in COLUMNS]
+    assert table_of([]).num_rows == 0
+    assert frame_of([]).columns.to_list() == [column.name for column in COLUMNS]
 
 
 def test_a_frame_keeps_times_exact_beside_nulls():
-    frame = frame_of(Source([row(request_start_ns=START_NS + 1), orphan()]))
+    frame = frame_of(map(RowBlock.of_rows, [[row(request_start_ns=START_NS + 1), orphan()]]))
     assert frame["request_start_ns"].to_list() == [START_NS + 1, pd.NA]
     assert frame["request_start_ns"].dtype == pd.Int64Dtype()
 
 
 def test_columns_that_are_never_null_have_plain_types():
-    frame = frame_of(Source([row()]))
+    frame = frame_of(map(RowBlock.of_rows, [[row()]]))
     assert frame["client_port"].dtype == "int64"
     assert frame["waited"].dtype == pd.BooleanDtype()
 
 
 def test_a_frame_has_the_rows_of_the_source():
     traffic = plain_traffic(200)
-    frame = frame_of(Source(traffic[:50], traffic[50:]))
+    frame = frame_of(map(RowBlock.of_rows, [traffic[:50], traffic[50:]]))
     assert frame["latency_ns"].to_list() == [item.latency_ns for item in traffic]
     assert frame["client_id"].to_list() == [item.client_id for item in traffic]
     assert int(frame["record_count"].sum()) == sum(item.record_count or 0 for item in traffic)
 
 
 def test_nested_columns_are_lists_in_a_frame():
-    frame = frame_of(Source([failed("orders", 6, "NOT_LEADER_OR_FOLLOWER")]))
+    frame = frame_of(map(RowBlock.of_rows, [[failed("orders", 6, "NOT_LEADER_OR_FOLLOWER")]]))
     assert frame["errors"][0][0]["name"] == "NOT_LEADER_OR_FOLLOWER"
 
 
@@ -124,7 +116,7 @@ def test_arrays_are_what_pyarrow_itself_makes_of_the_values(some):
 
 def test_words_of_many_blocks_are_looked_at_only_where_they_occur():
     block = RowBlock.of_rows([row(), row(), row()])
-    codes = np.array([40_000, -1, 2], dtype=np.int32)
+    codes = array("i", [40_000, -1, 2])
     texts = Words(codes, [f"client-{number}" for number in range(50_000)])
     batch = BatchMaker().of_block(RowBlock(3, {**block.columns, "client_id": texts}))
     assert batch.column("client_id").to_pylist() == ["client-40000", None, "client-2"]
@@ -132,7 +124,7 @@ def test_words_of_many_blocks_are_looked_at_only_where_they_occur():
 
 def test_a_number_that_fits_int64_but_not_its_column_is_not_cut_either():
     block = RowBlock.of_rows([row(), row()])
-    ports = Ints(np.array([1, 2**31]), None)
+    ports = Ints(array("q", [1, 2**31]), None)
     with pytest.raises(OverflowError):
         BatchMaker().of_block(RowBlock(2, {**block.columns, "client_port": ports}))
 
@@ -147,7 +139,7 @@ def test_columns_that_are_slices_of_others_are_as_good():
     assert BatchMaker().of_block(part).equals(record_batch(traffic[::3]))
 
 
-def test_a_table_is_made_of_batches_by_column_too():
+def test_a_table_is_made_of_blocks():
     traffic = plain_traffic(50)
-    source = Source(traffic[:10], batch_of(traffic[10:], Random(1)))
-    assert table_of(source).to_pylist() == [plain(item) for item in traffic]
+    blocks = blocks_of(traffic, Random(1))
+    assert table_of(blocks).to_pylist() == [plain(item) for item in traffic]

@@ -14,7 +14,7 @@ from kanalyze.export import parquet
 from kanalyze.export.arrow import record_batch
 from kanalyze.export.parquet import ParquetWriter
 from kanalyze.export.schema import arrow_schema, choose_columns
-from tests.support.row_batches import batches_of
+from tests.support.row_blocks import blocks_of
 from tests.support.rows import failed, fetch, orphan, plain_traffic, row, unanswered
 
 MIXED = [row(), fetch(), orphan(), unanswered(), failed("orders", 6, "X"), row(client_id="")]
@@ -91,11 +91,11 @@ def test_the_same_rows_make_the_same_file_whatever_batches_they_come_in(
     for seed in range(6):
         target = tmp_path / f"{seed}.parquet"
         with ParquetWriter(str(target)) as writer:
-            for batch in batches_of(traffic, Random(seed)):
+            for block in blocks_of(traffic, Random(seed)):
                 if seed % 2:
-                    writer.write(batch.rows())
+                    writer.write(block.rows())
                 else:
-                    writer.write_batch(batch)
+                    writer.write_block(block)
         assert len(row_groups(target)) > 3
         written.add(target.read_bytes())
     assert len(written) == 1

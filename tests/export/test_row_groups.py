@@ -1,8 +1,8 @@
 from __future__ import annotations
 
+from array import array
 from itertools import pairwise
 
-import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,7 +16,7 @@ TEXTS = (Column("text", "string", "", nullable=False, meaning=""),)
 
 
 def texts(*some: str) -> RowBlock:
-    codes = np.arange(len(some), dtype=np.int32)
+    codes = array("i", range(len(some)))
     return RowBlock(len(some), {"text": Words(codes, some)})
 
 

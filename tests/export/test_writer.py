@@ -7,7 +7,7 @@ import pytest
 from kanalyze.export.files import OutputFile
 from kanalyze.export.open import open_writer
 from kanalyze.export.writer import FileWriter
-from tests.support.row_batches import batch_of
+from tests.support.row_blocks import blocks_of
 from tests.support.rows import plain_traffic
 
 
@@ -27,15 +27,16 @@ def test_an_exception_in_the_block_removes_the_file(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_batch_is_written_as_its_rows(tmp_path):
+def test_a_block_is_written_as_its_rows(tmp_path):
     traffic = plain_traffic(40)
-    for name in ("rows.csv", "batch.csv", "rows.jsonl", "batch.jsonl"):
+    for name in ("rows.csv", "blocks.csv", "rows.jsonl", "blocks.jsonl"):
         with open_writer(str(tmp_path / name)) as writer:
             if name.startswith("rows"):
                 writer.write(traffic)
             else:
-                writer.write_batch(batch_of(traffic, Random(1)))
+                for block in blocks_of(traffic, Random(1)):
+                    writer.write_block(block)
     for ending in ("csv", "jsonl"):
         plain = (tmp_path / f"rows.{ending}").read_bytes()
         assert plain
-        assert (tmp_path / f"batch.{ending}").read_bytes() == plain
+        assert (tmp_path / f"blocks.{ending}").read_bytes() == plain

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from kanalyze.analysis.block import RowBatch, RowBlock
+from kanalyze.analysis.block import RowBlock
 from kanalyze.live.loop import LiveView
 from kanalyze.live.snapshot import CaptureState
 from kanalyze.live.terminal import Terminal
@@ -27,10 +27,10 @@ TURN_S = 0.1
 HOSTILE = "\x1b[2Jbad[bold]\u202e\n"
 
 
-def made_up(count: int, end_ns: int, dice: Random) -> RowBatch:
+def made_up(count: int, end_ns: int, dice: Random) -> RowBlock:
     """Return rows of the last tenth of a second."""
     rows = [_row(number, end_ns - dice.randrange(100_000_000), dice) for number in range(count)]
-    return RowBatch(blocks=(RowBlock.of_rows(rows),))
+    return RowBlock.of_rows(rows)
 
 
 def _row(number: int, end_ns: int, dice: Random) -> Row:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from kanalyze.analysis.block import RowBatch
+from kanalyze.analysis.block import RowBlock
 from kanalyze.live.snapshot import CaptureState
 from kanalyze.live.windows import Windows
 from tests.support.rows import START_NS, failed, fetch, orphan, partition, plain_traffic, row
@@ -28,14 +28,14 @@ def usual_windows(**arguments: int) -> tuple[Windows, int]:
         rows = [
             _moved(item, second * SECOND_NS) for item in plain_traffic(200 + 300 * (second % 4))
         ]
-        windows.add(RowBatch.of_rows(rows), time_ns + SECOND_NS - 1)
+        windows.add(RowBlock.of_rows(rows), time_ns + SECOND_NS - 1)
     end_ns = START_NS + 12 * SECOND_NS - 1
     heartbeat = {"api_key": 12, "api_name": "Heartbeat", "group_id": "billing"}
     told = failed(None, 27, "REBALANCE_IN_PROGRESS", **heartbeat)
     waits = {"latency_ns": 2_900_000_000, "waited": True}
     join = row(api_key=11, api_name="JoinGroup", group_id="billing", **waits)
     rows = [_moved(item, 11 * SECOND_NS) for item in (told, join, orphan())]
-    windows.add(RowBatch.of_rows(rows), end_ns)
+    windows.add(RowBlock.of_rows(rows), end_ns)
     windows.add_capture(CAPTURE, end_ns)
     return windows, end_ns
 
@@ -67,7 +67,7 @@ def hostile() -> Snapshot:
         *(row(client_id=f"c{n}", partitions=[partition(f"t{n}")]) for n in range(30)),
         *(row(api_name="SyncGroup", group_id=f"g{n}", client_id="y") for n in range(30)),
     ]
-    windows.add(RowBatch.of_rows(rows), START_NS + SECOND_NS)
+    windows.add(RowBlock.of_rows(rows), START_NS + SECOND_NS)
     capture = CAPTURE._replace(source=HOSTILE, dropped_packets=None)
     windows.add_capture(capture, START_NS + SECOND_NS)
     return windows.snapshot(START_NS + SECOND_NS)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kanalyze.analysis.block import RowBatch
+from kanalyze.analysis.block import RowBlock
 from kanalyze.analysis.in_flight import InFlight, InFlightRequest
 from kanalyze.live.alerts import alerts
 from kanalyze.live.lines import rates
@@ -35,7 +35,7 @@ def after_seconds(seconds: int, *, packets: int, rows=(), source: str = STATE.so
         windows.add_capture(state, START_NS + second * SECOND_NS)
     end_ns = START_NS + seconds * SECOND_NS
     windows.add(
-        RowBatch.of_rows([each._replace(response_start_ns=end_ns) for each in rows]), end_ns
+        RowBlock.of_rows([each._replace(response_start_ns=end_ns) for each in rows]), end_ns
     )
     return windows.snapshot(end_ns)
 
@@ -108,14 +108,14 @@ def test_nothing_comes_any_more():
     windows.add_capture(STATE._replace(packets=5), later_ns)
     assert told(windows.snapshot(later_ns)) == ["no packets for 42 s"]
     windows.add_capture(STATE._replace(packets=6), later_ns)
-    windows.add(RowBatch.of_rows([row(response_start_ns=later_ns)]), later_ns)
+    windows.add(RowBlock.of_rows([row(response_start_ns=later_ns)]), later_ns)
     assert told(windows.snapshot(later_ns + SECOND_NS)) == []
 
 
 def test_nothing_comes_any_more_is_told_while_the_window_still_holds_what_came():
     windows = Windows()
     windows.add_capture(STATE._replace(packets=5), START_NS)
-    windows.add(RowBatch.of_rows([row(response_start_ns=START_NS)]), START_NS)
+    windows.add(RowBlock.of_rows([row(response_start_ns=START_NS)]), START_NS)
     assert told(windows.snapshot(START_NS + 4 * SECOND_NS)) == []
     snapshot = windows.snapshot(START_NS + 6 * SECOND_NS)
     assert snapshot.packets == 5

@@ -19,7 +19,7 @@ from tests.support.packets import START_NS, Packet, make_batch, segment
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kanalyze.analysis.block import RowBatch
+    from kanalyze.analysis.block import RowBlock
     from kanalyze.live.snapshot import CaptureState
     from kanalyze.model import PacketBatch
     from tests.support.netns import Namespace
@@ -136,7 +136,7 @@ class Script:
     def add_packets(self, packets: PacketBatch) -> None:
         """Take no notice."""
 
-    def add(self, rows: RowBatch, now_ns: int) -> None:
+    def add(self, rows: RowBlock, now_ns: int) -> None:
         """Take no notice."""
 
     def roll(self) -> None:

@@ -12,7 +12,7 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 from prometheus_client.process_collector import ProcessCollector
 
-from kanalyze.analysis.block import RowBatch
+from kanalyze.analysis.block import RowBlock
 from kanalyze.live.metrics import Metrics
 from kanalyze.model import AnomalyKind
 from tests.support import rows as made
@@ -31,7 +31,7 @@ def known() -> dict[str, set[str]]:
     metrics = Metrics()
     rejoin = {"errors": [], "error_name": "REBALANCE_IN_PROGRESS", "group_id": "g"}
     metrics.add(
-        RowBatch.of_rows(
+        RowBlock.of_rows(
             [
                 made.row(),
                 made.fetch(waited=True),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import kanalyze
-from kanalyze.analysis.block import RowBatch, RowBlock
+from kanalyze.analysis.block import RowBlock
 from kanalyze.analysis.filters import RowFilter
 from kanalyze.capture.inputs import find_inputs
 from kanalyze.capture.merge import MergedCaptures
@@ -185,7 +185,7 @@ def keeper_of(sink: Sink, packets: list[Packet], **limits: float) -> PacketKeepe
 def test_from_the_lead_to_the_response_and_no_more() -> None:
     sink = Sink()
     keeper = keeper_of(sink, traffic(40), lead_s=0.004)
-    assert keeper.add_rows(RowBatch.of_rows([row_of(20)])) == 1
+    assert keeper.add_rows(RowBlock.of_rows([row_of(20)])) == 1
     keeper.close()
     assert sink.numbers == [17, 18, 19, 20, 21, 22]
     assert list(sink.comments) == [21]
@@ -196,7 +196,7 @@ def test_without_an_end_it_is_all_there_is_so_far(status: str) -> None:
     sink = Sink()
     keeper = keeper_of(sink, traffic(40), lead_s=0)
     changes = {"status": status, "response_end_ns": None}
-    keeper.add_rows(RowBatch.of_rows([row_of(20, **changes)]))
+    keeper.add_rows(RowBlock.of_rows([row_of(20, **changes)]))
     keeper.close()
     assert sink.numbers == list(range(21, 41))
 
@@ -209,18 +209,18 @@ def test_what_is_slow_on_purpose_is_not_slow() -> None:
         made.fetch(latency_ns=1000),
         made.unanswered(),
     ]
-    assert keeper.add_rows(RowBatch.of_rows(rows)) == 1
-    assert keeper.add_rows(RowBatch([], (RowBlock.of_rows(rows),))) == 1
+    assert keeper.add_rows(RowBlock.of_rows(rows)) == 1
+    assert keeper.add_rows(RowBlock.of_rows(rows)) == 1
 
 
 def test_packets_are_held_back_and_then_written() -> None:
     sink = Sink()
     packets = traffic(40)
     keeper = keeper_of(sink, packets, lead_s=0.001)
-    keeper.add_rows(RowBatch.of_rows([row_of(20)]))
+    keeper.add_rows(RowBlock.of_rows([row_of(20)]))
     keeper.tick(packets[21].time_ns)
     assert sink.numbers == []
-    keeper.add_rows(RowBatch.of_rows([row_of(10)]))
+    keeper.add_rows(RowBlock.of_rows([row_of(10)]))
     keeper.tick(packets[21].time_ns + 3 * NS)
     assert sink.numbers == [10, 11, 12, 20, 21, 22]
     assert not sink.closed
@@ -229,7 +229,7 @@ def test_packets_are_held_back_and_then_written() -> None:
 def test_flush_holds_nothing_back() -> None:
     sink = Sink()
     keeper = keeper_of(sink, traffic(40))
-    keeper.add_rows(RowBatch.of_rows([row_of(0)]))
+    keeper.add_rows(RowBlock.of_rows([row_of(0)]))
     keeper.flush()
     assert sink.numbers == [1, 2]
 
@@ -238,7 +238,7 @@ def test_what_is_too_old_is_counted() -> None:
     sink = Sink()
     keeper = keeper_of(sink, traffic(400), limit_bytes=20_000)
     assert keeper.held_bytes <= 20_000
-    assert keeper.add_rows(RowBatch.of_rows([row_of(0), row_of(398)])) == 2
+    assert keeper.add_rows(RowBlock.of_rows([row_of(0), row_of(398)])) == 2
     keeper.close()
     assert keeper.late_rows == 1
     assert set(sink.comments) == {399}
@@ -247,10 +247,10 @@ def test_what_is_too_old_is_counted() -> None:
 def test_a_second_row_of_a_packet_that_was_written_is_said_at_its_response() -> None:
     sink = Sink()
     keeper = keeper_of(sink, traffic(40), lead_s=0)
-    keeper.add_rows(RowBatch.of_rows([row_of(20)]))
+    keeper.add_rows(RowBlock.of_rows([row_of(20)]))
     keeper.flush()
     later = {"response_packet": 24, "response_end_ns": START_NS + 23_000_000}
-    keeper.add_rows(RowBatch.of_rows([row_of(20, **later)]))
+    keeper.add_rows(RowBlock.of_rows([row_of(20, **later)]))
     keeper.close()
     assert list(sink.comments) == [21, 24]
     assert keeper.late_rows == 0
@@ -266,7 +266,7 @@ def failures(second: int, count: int) -> list[Row]:
 def test_where_everything_fails_the_first_of_each_second_are_kept() -> None:
     keeper = PacketKeeper(Sink(), FILTERS, most_rows_per_s=10)
     taken = [
-        keeper.add_rows(RowBatch.of_rows(rows))
+        keeper.add_rows(RowBlock.of_rows(rows))
         for rows in (
             failures(0, 7),
             failures(0, 7),
@@ -283,15 +283,15 @@ def test_where_everything_fails_the_first_of_each_second_are_kept() -> None:
 @pytest.mark.parametrize("jump", [-3600, -365 * 86_400, 3600, 365 * 86_400])
 def test_a_clock_that_jumps_does_not_end_that(jump: int) -> None:
     keeper = PacketKeeper(Sink(), FILTERS, most_rows_per_s=10)
-    assert keeper.add_rows(RowBatch.of_rows(failures(0, 20))) == 10
+    assert keeper.add_rows(RowBlock.of_rows(failures(0, 20))) == 10
     for second in range(3):
-        assert keeper.add_rows(RowBatch.of_rows(failures(jump + second, 20))) == 10
+        assert keeper.add_rows(RowBlock.of_rows(failures(jump + second, 20))) == 10
 
 
 def test_rows_that_do_not_match_are_not_counted_for_that() -> None:
     keeper = PacketKeeper(Sink(), FILTERS, most_rows_per_s=5)
     fine = [made.row() for _ in range(100)]
-    assert keeper.add_rows(RowBatch.of_rows([*fine, *failures(0, 5)])) == 5
+    assert keeper.add_rows(RowBlock.of_rows([*fine, *failures(0, 5)])) == 5
     assert keeper.skipped_rows == 0
 
 
@@ -305,7 +305,7 @@ def test_an_exchange_during_which_the_clock_was_set_back(back_ns: int) -> None:
     keeper = keeper_of(sink, packets, lead_s=0)
     answered_ns = packets[21].time_ns
     times = {"response_start_ns": answered_ns, "response_end_ns": answered_ns}
-    keeper.add_rows(RowBatch.of_rows([row_of(20, **times)]))
+    keeper.add_rows(RowBlock.of_rows([row_of(20, **times)]))
     keeper.close()
     assert {21, 22} <= set(sink.numbers)
 
@@ -313,7 +313,7 @@ def test_an_exchange_during_which_the_clock_was_set_back(back_ns: int) -> None:
 def test_many_requests_that_begin_in_one_packet_leave_some_comments() -> None:
     sink = Sink()
     keeper = keeper_of(sink, traffic(40), lead_s=0)
-    keeper.add_rows(RowBatch.of_rows([row_of(20)] * 400))
+    keeper.add_rows(RowBlock.of_rows([row_of(20)] * 400))
     keeper.close()
     assert keeper.rows == 400
     assert 10 <= len(sink.comments[21]) <= 100
@@ -335,7 +335,7 @@ def test_packets_that_cannot_be_written_are_counted_and_gone() -> None:
     sink = FullSink()
     keeper = keeper_of(sink, traffic(40), lead_s=0)
     for turn, refused in ((10, True), (20, True), (30, False)):
-        keeper.add_rows(RowBatch.of_rows([row_of(turn)]))
+        keeper.add_rows(RowBlock.of_rows([row_of(turn)]))
         if refused:
             with pytest.raises(OSError, match="No space"):
                 keeper.flush()

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from kanalyze.analysis.block import RowBatch
+from kanalyze.analysis.block import RowBlock
 from kanalyze.live import lines
 from kanalyze.live.lines import MOST, RateLines, rates
 from kanalyze.live.windows import Windows
@@ -44,7 +44,7 @@ def test_a_line_can_be_written_at_any_time():
 def test_rates_are_per_second_of_the_window():
     windows = Windows()
     windows.tick(START_NS)
-    windows.add(RowBatch.of_rows([row()] * 6), START_NS + 4 * SECOND_NS)
+    windows.add(RowBlock.of_rows([row()] * 6), START_NS + 4 * SECOND_NS)
     line = rates(windows.snapshot(START_NS + 4 * SECOND_NS))
     assert line["kind"] == "rates"
     assert line["time"] == "2026-01-01T00:00:04.000000000Z"
@@ -85,7 +85,7 @@ def test_tables_have_a_most():
 
 def test_nothing_from_the_wire_is_in_a_line_as_it_is():
     windows = Windows()
-    windows.add(RowBatch.of_rows([row(client_id=HOSTILE)]), START_NS)
+    windows.add(RowBlock.of_rows([row(client_id=HOSTILE)]), START_NS)
     stream = io.BytesIO()
     RateLines(windows, stream, interval_ns=1).write(START_NS)
     text = stream.getvalue()

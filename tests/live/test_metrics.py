@@ -16,14 +16,14 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 import kanalyze
-from kanalyze.analysis.block import RowBatch
+from kanalyze.analysis.block import RowBlock
 from kanalyze.errors import UsageError
 from kanalyze.live.metrics import LATENCY_EDGES_NS, Metrics
 from kanalyze.live.metrics_server import ListenAddress, MetricsServer
 from kanalyze.model import AnomalyKind
 from tests.support import rows as made
 from tests.support.captures import NAMES, path
-from tests.support.row_batches import batches_of
+from tests.support.row_blocks import blocks_of
 from tests.support.waiting import LONG_S
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ Samples = dict[tuple[str, Labels], float]
 
 def counted(rows: Sequence[Row], **limits: int) -> Metrics:
     metrics = Metrics(**limits)
-    for batch in batches_of(rows, random.Random(len(rows))):
+    for batch in blocks_of(rows, random.Random(len(rows))):
         metrics.add(batch)
     return metrics
 
@@ -254,7 +254,7 @@ def test_values_beyond_the_limit_are_other() -> None:
 def test_a_client_called_other_is_not_all_the_others() -> None:
     metrics = Metrics(most_clients=2)
     for name in ("other", "a", "b", "c"):
-        metrics.add(RowBatch.of_rows([made.row(client_id=name)]))
+        metrics.add(RowBlock.of_rows([made.row(client_id=name)]))
     clients = by(samples(metrics), "client_requests_total", "client_id")
     assert clients == {("\\u006fther",): 1, ("a",): 1, ("other",): 2}
 
@@ -273,7 +273,7 @@ def test_a_name_for_each_connection_makes_no_more_series() -> None:
             )
             for n in range(100)
         ]
-        metrics.add(RowBatch.of_rows(rows))
+        metrics.add(RowBlock.of_rows(rows))
         sizes.add(len(generate_latest(metrics.registry).splitlines()))
     assert len(sizes) == 1
 
@@ -291,7 +291,7 @@ def test_any_rows_can_be_scraped_and_nothing_ever_falls(rows: list[Row]) -> None
     metrics = Metrics(most_clients=2)
     before: Samples = {}
     for row in rows:
-        metrics.add(RowBatch.of_rows([row]))
+        metrics.add(RowBlock.of_rows([row]))
         found = samples(metrics)
         assert all(found[key] >= value for key, value in before.items())
         before = found
@@ -362,7 +362,7 @@ def test_files_that_could_not_be_written_are_told() -> None:
 
 def test_labels_of_ones_own_are_on_every_sample() -> None:
     metrics = Metrics(labels={"interface": "eth0"})
-    metrics.add(RowBatch.of_rows(made.plain_traffic(50)))
+    metrics.add(RowBlock.of_rows(made.plain_traffic(50)))
     found = samples(metrics)
     assert len(found) > 50
     assert all(("interface", "eth0") in labels for _, labels in found)
@@ -387,7 +387,7 @@ def test_two_of_them_know_nothing_of_each_other() -> None:
 
 def test_scrapes_while_rows_are_added_never_fall_or_fail() -> None:
     metrics = Metrics()
-    traffic = RowBatch.of_rows(made.plain_traffic(300))
+    traffic = RowBlock.of_rows(made.plain_traffic(300))
     done = threading.Event()
 
     def add() -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from prometheus_client.exposition import generate_latest
 
-from kanalyze.analysis.block import RowBatch
+from kanalyze.analysis.block import RowBlock
 from kanalyze.live.metrics import Metrics
 from kanalyze.model import AnomalyKind
 from tests.support import rows as made
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def test_promtool_finds_nothing_to_say() -> None:
     metrics = Metrics(labels={"interface": "eth0"})
     rows = [*made.plain_traffic(300), made.orphan(), made.fetch(waited=True, throttle_time_ms=9)]
-    metrics.add(RowBatch.of_rows([*rows, made.row(api_name="JoinGroup", group_id="g")]))
+    metrics.add(RowBlock.of_rows([*rows, made.row(api_name="JoinGroup", group_id="g")]))
     metrics.set_capture(
         packets=1,
         captured_bytes=1,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from prometheus_client.registry import CollectorRegistry
 
-from kanalyze.analysis.block import RowBatch
+from kanalyze.analysis.block import RowBlock
 from kanalyze.errors import KanalyzeError, UsageError
 from kanalyze.live import metrics_server
 from kanalyze.live.metrics import Metrics
@@ -237,7 +237,7 @@ def test_who_takes_nothing_keeps_no_thread(
     monkeypatch.setattr(metrics_server._Handler, "do_GET", answered)
     metrics = Metrics(most_clients=20_000)
     rows = [made.row(client_id=f"{n:0100}") for n in range(20_000)]
-    metrics.add(RowBatch.of_rows(rows))
+    metrics.add(RowBlock.of_rows(rows))
     with MetricsServer(metrics.registry, LOOPBACK) as server:
         before = threading.active_count()
         with socket.socket() as connection:
@@ -302,7 +302,7 @@ def test_who_takes_nothing_makes_room_too(
 ) -> None:
     monkeypatch.setattr(metrics_server, "_PATIENCE_S", 0.0)
     metrics = Metrics(most_clients=20_000)
-    metrics.add(RowBatch.of_rows([made.row(client_id=f"{n:0100}") for n in range(20_000)]))
+    metrics.add(RowBlock.of_rows([made.row(client_id=f"{n:0100}") for n in range(20_000)]))
     with MetricsServer(metrics.registry, LOOPBACK) as server, contextlib.ExitStack() as stack:
         for _ in range(8):
             connection = stack.enter_context(socket.socket())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 import pytest
 
-from kanalyze.analysis.block import RowBatch
+from kanalyze.analysis.block import RowBlock
 from kanalyze.errors import KanalyzeError, UsageError
 from kanalyze.export.parquet import ParquetWriter
 from kanalyze.live import rolling as rolling_module
@@ -24,7 +24,7 @@ NS = 1_000_000_000
 NOON_NS = 1_795_262_400 * NS  # 2026-11-21T12:00:00Z
 YEAR_NS = 365 * 86_400 * NS
 TRAFFIC = made.plain_traffic(300)
-BATCH = RowBatch.of_rows(TRAFFIC)
+BATCH = RowBlock.of_rows(TRAFFIC)
 
 
 def names(folder: Path) -> list[str]:
@@ -37,8 +37,8 @@ def hidden(folder: Path) -> list[str]:
 
 def test_what_goes_in_comes_out(tmp_path: Path) -> None:
     with RollingRows(tmp_path) as rolling:
-        rolling.add(RowBatch.of_rows(TRAFFIC[:100]), NOON_NS, 0)
-        rolling.add(RowBatch.of_rows(TRAFFIC[100:]), NOON_NS + NS, 0)
+        rolling.add(RowBlock.of_rows(TRAFFIC[:100]), NOON_NS, 0)
+        rolling.add(RowBlock.of_rows(TRAFFIC[100:]), NOON_NS + NS, 0)
     (path,) = tmp_path.iterdir()
     assert path.name == "kanalyze-20261121T120000Z-000001.parquet"
     with ParquetWriter(str(tmp_path / "at once")) as writer:
@@ -50,7 +50,7 @@ def test_what_goes_in_comes_out(tmp_path: Path) -> None:
 def test_without_rows_there_is_no_file(tmp_path: Path) -> None:
     with RollingRows(tmp_path) as rolling:
         rolling.tick(NOON_NS, 0)
-        rolling.add(RowBatch(), NOON_NS, 0)
+        rolling.add(RowBlock.of_rows([]), NOON_NS, 0)
         rolling.roll()
     assert list(tmp_path.iterdir()) == []
 
@@ -103,7 +103,7 @@ def test_packets_of_two_clocks_make_no_file_each(tmp_path: Path) -> None:
     with RollingRows(tmp_path, every_s=60) as rolling:
         for second in range(240):
             now_ns = NOON_NS + second % 2 * 3600 * NS + second * NS
-            rolling.add(RowBatch.of_rows(TRAFFIC[:1]), now_ns, second * NS)
+            rolling.add(RowBlock.of_rows(TRAFFIC[:1]), now_ns, second * NS)
     assert 4 <= len(names(tmp_path)) <= 9
     assert sum(pq.read_metadata(tmp_path / name).num_rows for name in names(tmp_path)) == 240
 
@@ -118,7 +118,7 @@ def test_the_one_that_was_written_last_is_kept_whatever_its_name_says(tmp_path: 
 
 def test_a_file_ends_with_its_size(tmp_path: Path) -> None:
     # A row group is written every 20,000 rows: until then a file has no size.
-    many = RowBatch.of_rows(TRAFFIC * 70)
+    many = RowBlock.of_rows(TRAFFIC * 70)
     with RollingRows(tmp_path, most_bytes=10_000) as rolling:
         for _ in range(3):
             rolling.add(many, NOON_NS, 0)
@@ -153,12 +153,12 @@ def test_the_next_run_goes_on_with_the_numbers(tmp_path: Path) -> None:
 
 KILLED = """
     import os, sys
-    from kanalyze.analysis.block import RowBatch
+    from kanalyze.analysis.block import RowBlock
     from kanalyze.live.rolling import RollingRows
     from tests.support import rows as made
 
     rolling = RollingRows(sys.argv[1])
-    batch = RowBatch.of_rows(made.plain_traffic(100))
+    batch = RowBlock.of_rows(made.plain_traffic(100))
     rolling.add(batch, 10**18, 0)
     rolling.roll()
     rolling.add(batch, 10**18, 0)

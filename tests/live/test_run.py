@@ -26,7 +26,7 @@ from tests.support.watched import part_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from kanalyze.analysis.block import RowBatch
+    from kanalyze.analysis.block import RowBlock
     from kanalyze.analysis.row import Row
     from kanalyze.live.snapshot import CaptureState
     from kanalyze.model import PacketBatch
@@ -94,7 +94,7 @@ class Sink:
         self.log.append((self.name, "packets"))
         self.packets += len(packets)
 
-    def add(self, rows: RowBatch, now_ns: int) -> None:
+    def add(self, rows: RowBlock, now_ns: int) -> None:
         self.log.append((self.name, "rows"))
         self.rows += rows.rows()
         self.row_times.append(now_ns)

@@ -14,7 +14,7 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 import kanalyze
-from kanalyze.analysis.block import RowBatch
+from kanalyze.analysis.block import RowBlock
 from kanalyze.analysis.filters import RowFilter
 from kanalyze.live.keep import PacketKeeper
 from kanalyze.live.lines import RateLines
@@ -51,8 +51,8 @@ def state(**changes: int | None) -> CaptureState:
     return told._replace(**changes)
 
 
-def rows(count: int = 3) -> RowBatch:
-    return RowBatch.of_rows([row()] * count)
+def rows(count: int = 3) -> RowBlock:
+    return RowBlock.of_rows([row()] * count)
 
 
 def batch():

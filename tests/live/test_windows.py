@@ -11,14 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kanalyze.analysis.block import Ints, RowBatch, RowBlock, Words
+from kanalyze.analysis.block import Ints, RowBlock, Words
+from kanalyze.analysis.column_math import shifted
 from kanalyze.analysis.row import ErrorItem
 from kanalyze.analysis.sketch import EXACT_LIMIT, RELATIVE_ERROR
 from kanalyze.errors import UsageError
 from kanalyze.live.snapshot import CaptureState, Snapshot
 from kanalyze.live.sums import API_LIMIT, MOST_SLOWEST, Amounts
 from kanalyze.live.windows import HISTORY_STEPS, Windows
-from tests.support.row_batches import batch_of
+from tests.support.row_blocks import blocks_of
 from tests.support.rows import (
     START_NS,
     failed,
@@ -46,7 +47,7 @@ def now(second: float) -> int:
 
 def seen(made, second: float, **arguments) -> Snapshot:
     windows = Windows(**arguments)
-    windows.add(RowBatch.of_rows(made), now(second))
+    windows.add(RowBlock.of_rows(made), now(second))
     return windows.snapshot(now(second))
 
 
@@ -155,7 +156,8 @@ def test_a_window_is_what_a_plain_count_says(made, advances, span, seed):
             step = time_of(item, newest) // SECOND
             late += step <= number - span
             timed.append((item, min(max(step, number - span + 1), number)))
-        windows.add(batch_of(made[first:last], dice), clock)
+        for block in blocks_of(made[first:last], dice):
+            windows.add(block, clock)
         snapshot = windows.snapshot(clock)
         check(snapshot, in_window(timed, number, span))
         assert snapshot.rows == last
@@ -169,9 +171,9 @@ def test_how_rows_are_cut_into_batches_makes_no_difference(cut, seed):
     made = plain_traffic(120)
     end = now(1)
     whole, parts = Windows(), Windows()
-    whole.add(RowBatch.of_rows(made), end)
-    parts.add(batch_of(made[:cut], dice), end)
-    parts.add(batch_of(made[cut:], dice), end)
+    whole.add(RowBlock.of_rows(made), end)
+    for block in [*blocks_of(made[:cut], dice), *blocks_of(made[cut:], dice)]:
+        parts.add(block, end)
     assert parts.snapshot(end) == whole.snapshot(end)
 
 
@@ -179,17 +181,17 @@ def test_how_rows_are_cut_into_batches_makes_no_difference(cut, seed):
 def test_nor_how_large_they_are(size):
     made = plain_traffic(3000)
     whole, parts = Windows(), Windows()
-    whole.add(RowBatch.of_rows(made), now(1))
+    whole.add(RowBlock.of_rows(made), now(1))
     for first in range(0, 3000, size):
         block = RowBlock.of_rows(made[first : first + size])
-        parts.add(RowBatch(blocks=(block,)), now(1))
+        parts.add(block, now(1))
     assert parts.snapshot(now(1)) == whole.snapshot(now(1))
 
 
 def test_rows_belong_to_the_time_at_which_they_came_whenever_they_are_summed_up():
     windows = Windows(span_s=3)
-    windows.add(RowBatch.of_rows([at(10)]), now(10))
-    windows.add(RowBatch.of_rows([at(8), at(7)]), now(10))
+    windows.add(RowBlock.of_rows([at(10)]), now(10))
+    windows.add(RowBlock.of_rows([at(8), at(7)]), now(10))
     windows.tick(now(12))
     snapshot = windows.snapshot(now(12))
     assert (snapshot.rows, snapshot.late_rows, snapshot.traffic.requests) == (3, 1, 1)
@@ -200,7 +202,7 @@ def test_the_steps_of_history_sum_up_to_all_rows():
     windows = Windows(step_s=0.05, span_s=1)
     for first in range(0, 2000, 100):
         some = made[first : first + 100]
-        windows.add(RowBatch.of_rows(some), max(item.response_start_ns for item in some))
+        windows.add(RowBlock.of_rows(some), max(item.response_start_ns for item in some))
     snapshot = windows.snapshot(now(1))
     sums = [sum(column) for column in zip(*snapshot.history, strict=True)]
     assert Amounts(*sums) == amounts_of(made)
@@ -213,7 +215,7 @@ def test_the_steps_of_history_sum_up_to_all_rows():
 def test_rates_are_over_the_time_since_the_beginning_at_first():
     windows = Windows()
     windows.tick(now(0))
-    windows.add(RowBatch.of_rows([at(1), at(2), at(3.5)]), now(4))
+    windows.add(RowBlock.of_rows([at(1), at(2), at(3.5)]), now(4))
     snapshot = windows.snapshot(now(4))
     assert snapshot.window_ns == 4 * SECOND
     assert snapshot.per_second(snapshot.traffic.requests) == 0.75
@@ -222,9 +224,9 @@ def test_rates_are_over_the_time_since_the_beginning_at_first():
 def test_and_over_the_window_later_on():
     windows = Windows()
     windows.tick(now(0))
-    windows.add(RowBatch.of_rows([at(second) for second in range(100)]), now(99.5))
+    windows.add(RowBlock.of_rows([at(second) for second in range(100)]), now(99.5))
     windows.tick(now(120.25))
-    windows.add(RowBatch.of_rows([at(115), at(116)]), now(120.5))
+    windows.add(RowBlock.of_rows([at(115), at(116)]), now(120.5))
     snapshot = windows.snapshot(now(120.5))
     assert snapshot.window_ns == 9.5 * SECOND
     assert snapshot.traffic.requests == 2
@@ -242,15 +244,15 @@ def test_rows_from_before_the_first_time_handed_in_lengthen_the_window():
 
 def test_old_steps_are_dropped():
     windows = Windows(span_s=3)
-    windows.add(RowBatch.of_rows([at(0), at(1), at(2)]), now(2))
+    windows.add(RowBlock.of_rows([at(0), at(1), at(2)]), now(2))
     counts = [windows.snapshot(now(second)).traffic.requests for second in (2, 3, 4, 5)]
     assert counts == [3, 2, 1, 0]
 
 
 def test_late_rows_count_in_the_oldest_step():
     windows = Windows(span_s=3)
-    windows.add(RowBatch.of_rows([at(10)]), now(10))
-    windows.add(RowBatch.of_rows([at(1), unanswered(request_start_ns=now(2))]), now(10))
+    windows.add(RowBlock.of_rows([at(10)]), now(10))
+    windows.add(RowBlock.of_rows([at(1), unanswered(request_start_ns=now(2))]), now(10))
     snapshot = windows.snapshot(now(10))
     assert snapshot.late_rows == 2
     assert snapshot.traffic.requests == 3
@@ -266,7 +268,7 @@ def test_rows_ahead_of_the_clock_count_now():
 @pytest.mark.parametrize("hours", [1, 24, 100_000])
 def test_a_clock_that_jumps_ahead_drops_all_steps(hours):
     windows = Windows()
-    windows.add(RowBatch.of_rows([at(1), failed("t", 6, "SIX")]), now(1))
+    windows.add(RowBlock.of_rows([at(1), failed("t", 6, "SIX")]), now(1))
     snapshot = windows.snapshot(now(3600 * hours))
     assert snapshot.traffic == (0, 0, 0, 0)
     assert (snapshot.apis, snapshot.clients, snapshot.topics, snapshot.errors) == ((), (), (), ())
@@ -276,8 +278,8 @@ def test_a_clock_that_jumps_ahead_drops_all_steps(hours):
 
 def test_a_clock_set_back_a_little_stands_still():
     windows = Windows()
-    windows.add(RowBatch.of_rows([at(20)]), now(20))
-    windows.add(RowBatch.of_rows([at(15)]), now(15))
+    windows.add(RowBlock.of_rows([at(20)]), now(20))
+    windows.add(RowBlock.of_rows([at(15)]), now(15))
     snapshot = windows.snapshot(now(15))
     assert snapshot.traffic.requests == 2
     assert snapshot.late_rows == 0
@@ -287,10 +289,10 @@ def test_a_clock_set_back_a_little_stands_still():
 @pytest.mark.parametrize("back_s", [10, 3600, 10**9])
 def test_a_clock_set_back_further_begins_anew(back_s):
     windows = Windows()
-    windows.add(RowBatch.of_rows([at(0)]), now(0))
-    windows.add(RowBatch.of_rows([at(-back_s), at(-back_s)]), now(-back_s))
+    windows.add(RowBlock.of_rows([at(0)]), now(0))
+    windows.add(RowBlock.of_rows([at(-back_s), at(-back_s)]), now(-back_s))
     for second in range(20):
-        windows.add(RowBatch.of_rows([at(second - back_s)]), now(second - back_s))
+        windows.add(RowBlock.of_rows([at(second - back_s)]), now(second - back_s))
     snapshot = windows.snapshot(now(19 - back_s))
     assert snapshot.rows == 23
     assert snapshot.traffic.requests == 10
@@ -307,7 +309,7 @@ def test_nothing_is_known_before_anything_came():
 def test_clear_forgets_rows_but_not_the_capture():
     windows = Windows()
     windows.add_capture(state(packets=5), now(1))
-    windows.add(RowBatch.of_rows([at(1), failed("t", 6, "SIX", group_id="g")]), now(1))
+    windows.add(RowBlock.of_rows([at(1), failed("t", 6, "SIX", group_id="g")]), now(1))
     windows.clear()
     snapshot = windows.snapshot(now(2))
     assert (snapshot.rows, snapshot.traffic.requests, snapshot.slowest) == (0, 0, ())
@@ -362,7 +364,7 @@ def test_the_slowest_of_the_last_minute():
     for second in range(100):
         made = [at(second, latency_ns=second * 1000 + n, client_id=f"c{n}") for n in range(3)]
         made.append(at(second, api_name="Fetch", waited=True, latency_ns=10**12))
-        windows.add(RowBatch.of_rows(made), now(second))
+        windows.add(RowBlock.of_rows(made), now(second))
     slowest = windows.snapshot(now(99)).slowest
     assert len(slowest) == MOST_SLOWEST
     assert [entry["latency_ns"] for entry in slowest[:4]] == [99_002, 99_001, 99_000, 98_002]
@@ -397,7 +399,7 @@ def test_groups_that_rebalance():
 
 def test_a_group_is_remembered_for_a_minute():
     windows = Windows()
-    windows.add(RowBatch.of_rows([at(1, api_name="JoinGroup", group_id="g")]), now(1))
+    windows.add(RowBlock.of_rows([at(1, api_name="JoinGroup", group_id="g")]), now(1))
     assert windows.snapshot(now(50)).groups[0].joins == 1
     assert windows.snapshot(now(70)).groups == ()
 
@@ -444,7 +446,7 @@ def test_latency_over_all_apis_and_by_step():
     windows = Windows()
     for second in range(20):
         some = [r for r in made if r.response_start_ns // SECOND == now(second) // SECOND]
-        windows.add(RowBatch.of_rows(some), now(second + 0.9))
+        windows.add(RowBlock.of_rows(some), now(second + 0.9))
         windows.snapshot(now(second + 0.95))
     snapshot = windows.snapshot(now(19.95))
     # Also of steps that are in the window no more.
@@ -502,7 +504,7 @@ def test_a_clock_that_jumps_makes_no_rate_that_cannot_be(jump_s):
         # And back again: one packet had a time of its own.
         clock_s -= jump_s if turn == 40 else 0
         windows.add_capture(state(packets=100 * turn, wire_bytes=turn), now(clock_s))
-        windows.add(RowBatch.of_rows([at(clock_s)] * 10), now(clock_s))
+        windows.add(RowBlock.of_rows([at(clock_s)] * 10), now(clock_s))
         snapshot = windows.snapshot(now(clock_s))
         assert SECOND <= snapshot.window_ns <= 10 * SECOND
         assert 0 < snapshot.per_second(snapshot.traffic.requests) <= 60
@@ -549,12 +551,12 @@ def random_keys(block: RowBlock, second: int, dice: Random) -> RowBlock:
     columns = dict(block.columns)
     for name in ("request_start_ns", "response_start_ns"):
         times = columns[name]
-        columns[name] = Ints(times.values + second * SECOND, times.valid)
+        columns[name] = Ints(shifted(times.values, second * SECOND), times.valid)
     for name in ("client_id", "group_id"):
         texts = columns[name]
         columns[name] = Words(texts.codes, [dice.randbytes(4).hex() for _ in texts.words])
     latency = columns["latency_ns"]
-    columns["latency_ns"] = Ints(latency.values + dice.randrange(10**9), latency.valid)
+    columns["latency_ns"] = Ints(shifted(latency.values, dice.randrange(10**9)), latency.valid)
     return RowBlock(len(block), columns)
 
 
@@ -571,7 +573,7 @@ def test_memory_does_not_grow_with_time(steps):
     tracemalloc.start()
     try:
         for second in range(HISTORY_STEPS + steps):
-            batch = RowBatch(blocks=(random_keys(block, second, dice),))
+            batch = random_keys(block, second, dice)
             windows.add(batch, now(second))
             if second >= HISTORY_STEPS and second % (steps // 5) == 0:
                 windows.snapshot(now(second))

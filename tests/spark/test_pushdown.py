@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from array import array
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.sql.datasource import (
@@ -85,15 +85,15 @@ FILTERS: list[tuple[str, Filter]] = [
 
 def numbers(values: list[int | None]) -> Ints:
     return Ints(
-        np.array([value or 0 for value in values], np.int64),
-        np.array([value is not None for value in values]),
+        array("q", [value or 0 for value in values]),
+        bytearray(value is not None for value in values),
     )
 
 
 def texts(values: list[str | None]) -> Words:
     words = sorted({value for value in values if value is not None})
     codes = [-1 if value is None else words.index(value) for value in values]
-    return Words(np.array(codes, np.int32), [*words, "never used"])
+    return Words(array("i", codes), [*words, "never used"])
 
 
 BLOCK = RowBlock(
@@ -159,7 +159,7 @@ def test_all_of_several_filters_must_hold():
 def test_a_block_of_which_all_rows_pass_is_the_same_block():
     assert matching(BLOCK, []) is BLOCK
     assert matching(BLOCK, [Not(EqualTo(TEXT, "x"))]) is not BLOCK
-    some = BLOCK.take(np.array([1, 2]))
+    some = BLOCK.take([1, 2])
     assert matching(some, [IsNotNull(TEXT)]) is some
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kanalyze import pipeline
 from kanalyze.analysis.extract import Extractors
 from kanalyze.analysis.quality import CaptureQuality
-from kanalyze.analysis.rows import RowMaker
+from kanalyze.analysis.row_builder import RowBuilder
 from kanalyze.analysis.topics import TopicNames
 from kanalyze.connection.reader import MessageReader
 from kanalyze.frozen import freeze, thaw
@@ -42,7 +42,7 @@ class Outcome(NamedTuple):
 
 
 class Run:
-    """One process's part of a run: stages, a row maker, and what they gave."""
+    """One process's part of a run: stages, a row builder, and what they gave."""
 
     def __init__(
         self,
@@ -63,13 +63,13 @@ class Run:
         self._anomalies: list[tuple[Any, ...]] = []
         self._connections: list[ConnectionRow] = []
 
-    def _new(self) -> tuple[Stages, RowMaker]:
-        """Make stages and a row maker that share nothing with those before but names."""
+    def _new(self) -> tuple[Stages, RowBuilder]:
+        """Make stages and a row builder that share nothing with those before but names."""
         catalog = Catalog()
         extractors = Extractors(catalog)
         reader = MessageReader(catalog, Decoders(catalog), extractors.wanted)
         stages = Stages(reader, catalog, **self._settings)
-        return stages, RowMaker(catalog, extractors, self.captures.place, self._names)
+        return stages, RowBuilder(catalog, extractors, self.captures.place, self._names)
 
     def take(self, batch: PacketBatch | None) -> None:
         """Feed a batch; None ends the capture."""
@@ -78,7 +78,8 @@ class Run:
 
     def _note(self, step: Step) -> None:
         if self._is_asked:
-            self._rows += map(self.maker.row, step.exchanges)
+            for block in Analysis._blocks(step, self.maker):
+                self._rows += block.rows()
         self._anomalies += [self._described(anomaly) for anomaly in step.anomalies]
         self._connections += [
             Analysis._connection_row(ended, self.captures) for ended in step.ended

@@ -1,7 +1,7 @@
-"""The slow path that all others are held against: packet by packet, message by message.
+"""Readings of captures in any batches of packets; the reference is packet by packet.
 
-In: captures. Out: their rows, and what is said of the capture. This module must not know what the
-fast path does; it is given its packets in other batches here, and nothing else.
+In: captures. Out: their rows, and what is said of the capture. This module must not know how they
+are read; packets are given in other batches here, and nothing else.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kanalyze.pipeline import Analysis
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from kanalyze.analysis.block import RowBatch
+    from kanalyze.analysis.block import RowBlock
     from kanalyze.analysis.quality import CaptureQuality
     from kanalyze.analysis.row import Row
     from kanalyze.model import PacketBatch
@@ -37,7 +37,7 @@ class Reading(NamedTuple):
 
     rows: list[Row]
     quality: CaptureQuality
-    batches: list[RowBatch]
+    blocks: list[RowBlock]
     """Those that the rows came in."""
 
 
@@ -58,15 +58,15 @@ def read(
         captures: as :class:`~kanalyze.pipeline.Analysis` takes them.
         most_packets: gives, for each batch, how many packets it may have; None leaves batches as
             they are.
-        arguments: others of it.
+        arguments: others of :class:`~kanalyze.pipeline.Analysis`.
     """
     run = Analysis(captures, **arguments)  # type: ignore[arg-type]
     if most_packets is None:
-        batches = list(run.batches())
+        blocks = list(run.batches())
     else:
         with batches_of(most_packets):
-            batches = list(run.batches())
-    return Reading([row for batch in batches for row in batch.rows()], run.quality, batches)
+            blocks = list(run.batches())
+    return Reading([row for block in blocks for row in block.rows()], run.quality, blocks)
 
 
 @contextmanager

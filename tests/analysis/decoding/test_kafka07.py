@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kanalyze.analysis.extract import Extractors
-from kanalyze.analysis.rows import RowMaker
+from kanalyze.analysis.row_builder import RowBuilder
 from kanalyze.connection.reader import MessageReader
 from kanalyze.connection.tracker import ConnectionTracker
 from kanalyze.export.kip673 import LogForms, json_line
 from kanalyze.protocol.compiler import Decoders
 from kanalyze.render.tree import TreeText
 from tests.support import kafka07 as old
+from tests.support.building import rows_of_exchanges
 from tests.support.decoding import CATALOG, READER
 from tests.support.talk import Talk
 
@@ -30,19 +31,24 @@ def talk(keep: Keep = lambda _: True, **options: Any) -> Talk:
 
 
 def made(spoken: Talk) -> list[dict[str, Any]]:
-    maker = RowMaker(CATALOG, EXTRACTORS, lambda number: ("x.pcap", number))
-    found = [FORMS.exchange(e, maker.row(e), READER.exchange(e)) for e in spoken.exchanges]
+    builder = RowBuilder(CATALOG, EXTRACTORS, lambda number: ("x.pcap", number))
+    rows = rows_of_exchanges(builder, spoken.exchanges)
+    found = [
+        FORMS.exchange(e, row, READER.exchange(e))
+        for e, row in zip(spoken.exchanges, rows, strict=True)
+    ]
     assert all(json_line(entry) for entry in found)
     return found
 
 
 def shown(spoken: Talk, *, everything: bool = False) -> list[str]:
-    maker = RowMaker(CATALOG, EXTRACTORS, lambda number: ("x.pcap", number))
+    builder = RowBuilder(CATALOG, EXTRACTORS, lambda number: ("x.pcap", number))
     tree = TreeText(READER, everything=everything)
+    rows = rows_of_exchanges(builder, spoken.exchanges)
     return [
         line.strip()
-        for e in spoken.exchanges
-        for line in tree.lines(e, maker.row(e), READER.exchange(e))
+        for e, row in zip(spoken.exchanges, rows, strict=True)
+        for line in tree.lines(e, row, READER.exchange(e))
     ]
 
 

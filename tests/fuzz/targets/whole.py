@@ -71,7 +71,7 @@ def _read_in_pieces(data: bytes, rows: list[Row], quality: CaptureQuality) -> No
     """Read a capture once more, a few packets at a time: it says the same."""
     run = Analysis([io.BytesIO(data)], catalog=CATALOG)
     with decoders_made_before(), batches_of(lambda: 3):
-        found = [row for batch in run.batches() for row in batch.rows()]
+        found = [row for block in run.batches() for row in block.rows()]
     holds(found == rows, "other rows in small batches")
     holds(run.quality.to_dict() == quality.to_dict(), "another quality in small batches")
 

@@ -1,9 +1,8 @@
-"""Rows read by columns are those of the slow path, byte for byte, on whatever comes.
+"""Rows do not depend on the batches that their packets come in.
 
-The slow path (:mod:`tests.support.reference`) takes message by message, in batches of one packet.
-Where a capture holds all that was sent, its rows come in the same order too. Where bytes are
-missing or out of order, what is found again after a loss depends on how much was there to look at,
-and so on the batches; there the columns are held against message by message in the same batches.
+The reference (:mod:`tests.support.reference`) takes packet by packet. Where a capture holds all
+that was sent, its rows come in the same order too. Where bytes are missing or out of order, what is
+found again after a loss depends on how much was there to look at, and so on the batches.
 """
 
 from __future__ import annotations
@@ -21,9 +20,8 @@ from hypothesis import strategies as st
 from kanalyze.export.open import FORMATS, open_writer
 from tests.support import kafka as k
 from tests.support.captures import NAMES, path
-from tests.support.columnar import ALWAYS_JOINED, NEVER_JOINED, by_columns_at_once
 from tests.support.conversations import conversations
-from tests.support.disorder import BEYOND, TRANSFORMATIONS, altered
+from tests.support.disorder import TRANSFORMATIONS, altered
 from tests.support.disorder.compare import write
 from tests.support.packets import segment
 from tests.support.reference import Reading, read, reference
@@ -41,16 +39,12 @@ from tests.support.traffic import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from pathlib import Path
-
-    from kanalyze.analysis.row import Row
 
 MOST_AT_ONCE = 1 << 30
 MOST_SEGMENT = 60_000
-FEW_FRAMES = (ALWAYS_JOINED, 8, NEVER_JOINED)
-WITH_COLUMNS = ("mock", "waits", "basics", "codecs", "old-2-8-2", "sasl", "transactions")
-SMALL_WITH_COLUMNS = ("loopback", "kraft-3-9", "old-1-1-1", "old-2-8-2", "waits")
+SMALL = ("loopback", "kraft-3-9", "old-1-1-1", "old-2-8-2", "waits")
 KINDS = [
     (api.key, version)
     for api in map(CATALOG.api, (k.PRODUCE, k.FETCH))
@@ -77,107 +71,59 @@ def at_random(seed: int, *sizes: int) -> Callable[[], int]:
     return lambda: dice.choice(sizes)
 
 
-# -- the slow path itself -------------------------------------------------------------------------
-
-
-def test_the_slow_path_takes_packet_by_packet_and_no_columns() -> None:
+def test_the_reference_takes_packet_by_packet() -> None:
     sizes: list[int] = []
 
     def one() -> int:
         sizes.append(1)
         return 1
 
-    reading = read([str(path("mock"))], most_packets=one, by_columns=False)
+    reading = read([str(path("mock"))], most_packets=one)
     assert len(sizes) == reading.quality.packets
-    assert reading.column_rows == slow("mock").column_rows == {}
-    assert len(slow("mock").batches) > len(read([str(path("mock"))], by_columns=False).batches)
+    assert len(slow("mock").blocks) > len(read([str(path("mock"))]).blocks)
 
 
 # -- the captures of the repository ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_rows_of_a_capture_are_those_of_the_slow_path(name: str) -> None:
+def test_rows_of_a_capture_are_those_of_packet_by_packet(name: str) -> None:
     assert_same(read([str(path(name))]), slow(name))
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_so_they_are_where_even_one_pair_is_read_by_columns(name: str) -> None:
-    with by_columns_at_once(NEVER_JOINED):
-        fast = read([str(path(name))])
-    assert_same(fast, slow(name))
-    if name in WITH_COLUMNS:
-        assert sum(fast.column_rows.values()) > 10
-
-
-@pytest.mark.parametrize("name", NAMES)
 def test_so_they_are_in_other_batches_of_packets(name: str) -> None:
-    with by_columns_at_once(most_joined_bytes=600):
-        fast = read([str(path(name))], most_packets=at_random(1, 1, 2, 40, 300))
+    fast = read([str(path(name))], most_packets=at_random(1, 1, 2, 40, 300))
     assert_same(fast, slow(name))
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_files_are_the_same_byte_for_byte(name: str, tmp_path: Path) -> None:
-    with by_columns_at_once(ALWAYS_JOINED):
-        fast = read([str(path(name))])
+    fast = read([str(path(name))])
     for row_format in FORMATS:
-        by_columns, by_rows = tmp_path / f"columns.{row_format}", tmp_path / f"rows.{row_format}"
-        with open_writer(str(by_columns), row_format) as writer:
-            for batch in fast.batches:
-                writer.write_batch(batch)
+        by_block, by_rows = tmp_path / f"blocks.{row_format}", tmp_path / f"rows.{row_format}"
+        with open_writer(str(by_block), row_format) as writer:
+            for block in fast.blocks:
+                writer.write_block(block)
         with open_writer(str(by_rows), row_format) as writer:
             writer.write(slow(name).rows)
-        assert by_columns.read_bytes() == by_rows.read_bytes()
+        assert by_block.read_bytes() == by_rows.read_bytes()
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("most", [2, 3, 5, 10, 30, 100, 700])
-@pytest.mark.parametrize("few_frames", FEW_FRAMES)
-def test_so_they_are_in_batches_of_every_size(name: str, most: int, few_frames: int) -> None:
-    with by_columns_at_once(few_frames, most_held_bytes=100 * most):
-        fast = read([str(path(name))], most_packets=lambda: most)
-    assert_same(fast, slow(name))
+def test_so_they_are_in_batches_of_every_size(name: str, most: int) -> None:
+    assert_same(read([str(path(name))], most_packets=lambda: most), slow(name))
 
 
 # -- disorder -------------------------------------------------------------------------------------
 
 
-def assert_same_after(name: str, labels: Sequence[str], folder: Path) -> None:
-    """Columns and single messages say the same of a transformed capture, in the same batches."""
-    write(altered(name, *labels), folder, name)
-    with by_columns_at_once():
-        fast = read([str(folder)])
-    assert_same(fast, read([str(folder)], by_columns=False))
-
-
-@pytest.mark.parametrize("label", [*TRANSFORMATIONS, *BEYOND])
-def test_a_transformed_capture_gives_the_rows_of_single_messages(
-    label: str, tmp_path: Path
-) -> None:
-    assert_same_after(Random(label).choice(SMALL_WITH_COLUMNS), [label], tmp_path)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("label", [*TRANSFORMATIONS, *BEYOND])
-@pytest.mark.parametrize("name", NAMES)
-def test_every_transformed_capture_gives_the_rows_of_single_messages(
-    name: str, label: str, tmp_path: Path
-) -> None:
-    assert_same_after(name, [label], tmp_path)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("label", TRANSFORMATIONS)
-@pytest.mark.parametrize("name", NAMES)
-def test_every_transformed_capture_gives_the_rows_of_the_slow_path(
-    name: str, label: str, tmp_path: Path
-) -> None:
-    write(altered(name, label), tmp_path, name)
-    with by_columns_at_once():
-        fast = read([str(tmp_path)])
-    expected = reference([str(tmp_path)])
+def assert_same_after(name: str, label: str, folder: Path) -> None:
+    """A transformed capture has the same rows in batches as packet by packet."""
+    write(altered(name, label), folder, name)
+    fast, expected = read([str(folder)]), reference([str(folder)])
     ours, theirs = Counter(map(repr, fast.rows)), Counter(map(repr, expected.rows))
     if "shuffled" in label:
         # The end of a connection may come before its data: looking at one packet at a time, less
@@ -188,6 +134,18 @@ def test_every_transformed_capture_gives_the_rows_of_the_slow_path(
     assert fast.quality.to_dict() == expected.quality.to_dict()
 
 
+@pytest.mark.parametrize("label", TRANSFORMATIONS)
+def test_a_transformed_capture_has_the_rows_of_packet_by_packet(label: str, tmp_path: Path) -> None:
+    assert_same_after(Random(label).choice(SMALL), label, tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("label", TRANSFORMATIONS)
+@pytest.mark.parametrize("name", NAMES)
+def test_every_transformed_capture_has_them(name: str, label: str, tmp_path: Path) -> None:
+    assert_same_after(name, label, tmp_path)
+
+
 # -- by hand --------------------------------------------------------------------------------------
 
 
@@ -196,7 +154,7 @@ def streams_of(data: bytes) -> list[io.BytesIO]:
 
 
 def assert_same_in_batches(data: bytes, *most: Callable[[], int]) -> Reading:
-    """Columns give the rows of the slow path in all these batches; returns the last reading."""
+    """Rows are those of packet by packet in all these batches; returns the last reading."""
     expected = reference(streams_of(data))
     for most_packets in most or (lambda: MOST_AT_ONCE,):
         fast = read(streams_of(data), most_packets=most_packets)
@@ -213,14 +171,14 @@ def message_pair(key: int, version: int, number: int, *parts: Part) -> tuple[byt
 
 
 @pytest.mark.parametrize(("key", "version"), KINDS)
-def test_every_version_is_read_by_columns(key: int, version: int) -> None:
+def test_every_version(key: int, version: int) -> None:
     packets: list[bytes] = []
     line = Line(packets).open()
     for number in range(20):
         request, response = message_pair(key, version, number)
         line.client(request).broker(response)
     fast = assert_same_in_batches(capture_of(packets))
-    assert fast.column_rows == {(key, version): 20}
+    assert [(row.api_key, row.api_version) for row in fast.rows] == 20 * [(key, version)]
 
 
 def pipelined(count: int, window: int) -> bytes:
@@ -237,12 +195,9 @@ def pipelined(count: int, window: int) -> bytes:
     return capture_of(packets)
 
 
-@pytest.mark.parametrize("limits", [{}, {"most_held_bytes": 4000}, {"most_held_bytes": 0}], ids=str)
-def test_requests_wait_for_answers_of_later_batches(limits: dict[str, int]) -> None:
-    data = pipelined(400, 150)
-    with by_columns_at_once(**limits):
-        fast = assert_same_in_batches(data, at_random(1, 50, 200), lambda: 300)
-    assert fast.column_rows[k.PRODUCE, 9] > (350 if not limits else 50)
+def test_requests_wait_for_answers_of_later_batches() -> None:
+    fast = assert_same_in_batches(pipelined(400, 150), at_random(1, 50, 200), lambda: 300)
+    assert len(fast.rows) == 400
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 13])
@@ -253,11 +208,10 @@ def test_messages_are_cut_at_every_byte(size: int) -> None:
     for side in (0, 1):
         stream = b"".join(pair[side] for pair in pairs)
         line.says(side, *(stream[at : at + size] for at in range(0, len(stream), size)))
-    with by_columns_at_once():
-        fast = assert_same_in_batches(
-            capture_of(packets), at_random(size, 1, 7, 50), lambda: MOST_AT_ONCE
-        )
-    assert sum(fast.column_rows.values()) == 8
+    fast = assert_same_in_batches(
+        capture_of(packets), at_random(size, 1, 7, 50), lambda: MOST_AT_ONCE
+    )
+    assert len(fast.rows) == 8
 
 
 def test_a_capture_that_begins_in_the_middle_of_messages() -> None:
@@ -267,27 +221,21 @@ def test_a_capture_that_begins_in_the_middle_of_messages() -> None:
         line = Line(packets).client(pairs[0][0][skipped:]).broker(pairs[0][1][skipped:])
         for request, response in pairs[1:]:
             line.client(request).broker(response)
-        data = capture_of(packets)
-        with by_columns_at_once():
-            fast = read(streams_of(data), most_packets=lambda: 20)
-        expected = read(streams_of(data), most_packets=lambda: 20, by_columns=False)
-        assert_same(fast, expected)
-        assert sum(fast.column_rows.values()) > 5
+        fast = read(streams_of(capture_of(packets)), most_packets=lambda: 20)
+        found = [row.correlation_id for row in fast.rows if row.status in ("ok", "error")]
+        assert found == list(range(1, 20))
 
 
 @pytest.mark.parametrize("lost", [slice(300, 340), slice(301, 340), slice(300, 301)], ids=str)
-def test_what_comes_before_and_after_a_loss_is_read_by_columns(lost: slice) -> None:
+def test_what_comes_before_and_after_a_loss_is_read(lost: slice) -> None:
     packets: list[bytes] = []
     line = Line(packets).open()
     for number in range(400):
         request, response = message_pair(k.FETCH, 11, number)
         line.client(request).broker(response)
     del packets[lost]
-    data = capture_of(packets)
-    fast = read(streams_of(data), most_packets=lambda: MOST_AT_ONCE)
-    expected = read(streams_of(data), most_packets=lambda: MOST_AT_ONCE, by_columns=False)
-    assert_same(fast, expected)
-    assert sum(fast.column_rows.values()) > 300
+    fast = read(streams_of(capture_of(packets)), most_packets=lambda: MOST_AT_ONCE)
+    assert sum(row.status in ("ok", "error") for row in fast.rows) > 370
 
 
 def segments(message: bytes) -> list[bytes]:
@@ -348,14 +296,11 @@ ODD_TURNS = {
 @pytest.mark.parametrize("what", ODD_TURNS)
 def test_what_is_odd_stands_between_what_is_not(what: str) -> None:
     data = talk_with(ODD_TURNS[what])
-    used = 0
-    with by_columns_at_once():
-        for most in (MOST_AT_ONCE, 64, 63, 7):
-            fast = read(streams_of(data), most_packets=at_random(1, most))
-            expected = read(streams_of(data), most_packets=at_random(1, most), by_columns=False)
-            assert_same(fast, expected)
-            used = max(used, *fast.column_rows.values(), 0)
-    assert used > 25
+    readings = [
+        read(streams_of(data), most_packets=at_random(1, most)) for most in (MOST_AT_ONCE, 64, 63)
+    ]
+    for reading in readings:
+        assert sum(row.status in ("ok", "error") for row in reading.rows) > 55
 
 
 def test_a_request_without_an_answer_in_the_midst_of_others() -> None:
@@ -396,7 +341,7 @@ def test_ids_that_were_all_used_in_an_earlier_batch() -> None:
         request, response = message_pair(k.PRODUCE, 9, number)
         line.client(request).broker(response)
     fast = assert_same_in_batches(capture_of(packets), lambda: 3 + 40)
-    assert fast.column_rows == {(k.PRODUCE, 9): 20}
+    assert len(fast.rows) == 40
 
 
 def test_messages_that_were_captured_out_of_order() -> None:
@@ -408,34 +353,8 @@ def test_messages_that_were_captured_out_of_order() -> None:
     line.broker(k.api_versions_answer_v0(1, 35), *(response for _, response in pairs))
     sent = packets[3:]
     packets[3:] = [sent[place] for place in (1, 4, 0, 5, 2, 3)]
-    with by_columns_at_once():
-        fast = read(streams_of(capture_of(packets)))
-    assert_same(fast, read(streams_of(capture_of(packets)), by_columns=False))
+    fast = read(streams_of(capture_of(packets)))
     assert [row.anomalies for row in fast.rows] == [[], [], ["response_before_request"]]
-
-
-def test_an_id_that_comes_again_behind_requests_that_wait() -> None:
-    # Requests may have been lost before the capture: of an id that is used again, nobody can tell
-    # which request an answer is to. It is known before the last answers come that there is one.
-    packets: list[bytes] = []
-    line = Line(packets)
-    for number in (1, 2, 3):
-        request, response = message_pair(k.FETCH, 11, number)
-        line.client(request).broker(response)
-    waiting = [message_pair(k.FETCH, 11, number) for number in (4, 5, 6, 7)]
-    line.client(*(request for request, _ in waiting))
-    first = len(packets)
-    eight, nine = (message_pair(k.FETCH, 11, number) for number in (8, 9))
-    line.client(eight[0]).broker(waiting[0][1] + waiting[1][1])
-    line.client(nine[0]).broker(waiting[2][1]).client(nine[0]).broker(waiting[3][1] + eight[1])
-    line.broker(nine[1]).close()
-    data = capture_of(packets)
-    with by_columns_at_once():
-        for most in (first, first + 5, 5):
-            fast = read(streams_of(data), most_packets=at_random(1, most))
-            assert_same(
-                fast, read(streams_of(data), most_packets=at_random(1, most), by_columns=False)
-            )
 
 
 # -- names of topics ------------------------------------------------------------------------------
@@ -481,68 +400,42 @@ def test_names_of_topics(told: str, is_file: bool, tmp_path: Path) -> None:
     def inputs() -> list[str | io.BytesIO]:
         return [str(file)] if is_file else [io.BytesIO(file.read_bytes())]
 
-    with by_columns_at_once():
-        fast = read(inputs())
-    expected = reference(inputs())
+    fast, expected = read(inputs()), reference(inputs())
     expected.quality.captures[:] = fast.quality.captures
     assert_same(fast, expected)
-    assert sum(fast.column_rows.values()) >= 4
 
 
 # -- by chance ------------------------------------------------------------------------------------
 
-LIMITS = st.fixed_dictionaries(
-    {
-        "few_frames": st.sampled_from(FEW_FRAMES),
-        "most_held_bytes": st.sampled_from([1 << 20, 1000, 100]),
-        "most_joined_bytes": st.sampled_from([16 * 1024, 600]),
-    }
-)
 BATCHES = st.sampled_from([(MOST_AT_ONCE,), (1, 3, 10), (1, 3, 20, 100, 300)])
 
 
-@settings(max_examples=12)
-@given(st.randoms(use_true_random=False), BATCHES, LIMITS)
-def test_calm_conversations_in_any_batches(
-    dice: Random, sizes: tuple[int, ...], limits: dict[str, int]
-) -> None:
+@settings(max_examples=20)
+@given(st.randoms(use_true_random=False), BATCHES)
+def test_calm_conversations_in_any_batches(dice: Random, sizes: tuple[int, ...]) -> None:
     data = conversations(dice, is_calm=True)
-    with by_columns_at_once(**limits):
-        fast = read(streams_of(data), most_packets=at_random(1, *sizes))
+    fast = read(streams_of(data), most_packets=at_random(1, *sizes))
     assert_same(fast, reference(streams_of(data)))
 
 
-@settings(max_examples=30)
-@given(st.randoms(use_true_random=False), BATCHES, LIMITS)
-def test_wild_conversations_in_the_same_batches(
-    dice: Random, sizes: tuple[int, ...], limits: dict[str, int]
-) -> None:
+@settings(max_examples=20)
+@given(st.randoms(use_true_random=False), BATCHES)
+def test_wild_conversations_are_the_same_each_time(dice: Random, sizes: tuple[int, ...]) -> None:
     data = conversations(dice, is_calm=False)
-    with by_columns_at_once(**limits):
-        fast = read(streams_of(data), most_packets=at_random(1, *sizes))
-    expected = read(streams_of(data), most_packets=at_random(1, *sizes), by_columns=False)
-    assert_same(fast, expected)
+    readings = [read(streams_of(data), most_packets=at_random(1, *sizes)) for _ in range(2)]
+    assert_same(*readings)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(600))
+@pytest.mark.parametrize("seed", range(200))
 def test_many_conversations(seed: int) -> None:
-    is_calm = seed % 3 == 0
-    data = conversations(Random(seed), is_calm=is_calm)
-    sizes = ((MOST_AT_ONCE,), (1, 3, 10), (1, 3, 20, 100, 300))[seed % 4 % 3]
-    with by_columns_at_once(FEW_FRAMES[seed % 3], most_held_bytes=(1 << 20, 1000)[seed % 2]):
-        fast = read(streams_of(data), most_packets=at_random(seed, *sizes))
-    if is_calm:
-        assert_same(fast, reference(streams_of(data)))
-    most_packets = at_random(seed, *sizes)
-    assert_same(fast, read(streams_of(data), most_packets=most_packets, by_columns=False))
+    data = conversations(Random(seed), is_calm=True)
+    sizes = ((MOST_AT_ONCE,), (1, 3, 10), (1, 3, 20, 100, 300))[seed % 3]
+    fast = read(streams_of(data), most_packets=at_random(seed, *sizes))
+    assert_same(fast, reference(streams_of(data)))
 
 
-def test_conversations_by_chance_are_read_by_columns() -> None:
-    with by_columns_at_once():
-        readings = [
-            read(streams_of(conversations(Random(seed), is_calm=True))) for seed in range(20)
-        ]
-    found: list[Row] = [row for reading in readings for row in reading.rows]
-    assert sum(sum(reading.column_rows.values()) for reading in readings) > len(found) // 4
+def test_conversations_by_chance_have_rows_of_every_kind() -> None:
+    readings = [read(streams_of(conversations(Random(seed), is_calm=True))) for seed in range(20)]
+    found = [row for reading in readings for row in reading.rows]
     assert {row.status for row in found} >= {"ok", "error", "one_way", "malformed"}

@@ -1,0 +1,240 @@
+"""Loops over the numbers of columns: what is taken, joined, narrowed, counted.
+
+In: arrays of :mod:`array`, or whatever lends such memory. Out: new arrays. This module must not
+know what the columns mean.
+
+Compiled by Cython, with the types in ``column_math.pxd``; uncompiled it does the same, slowly.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    Longs = Sequence[int] | memoryview
+    """64 bits each, in memory one behind the other."""
+
+__all__ = [
+    "add_list_sizes",
+    "add_word_sizes",
+    "bits",
+    "bits_of_codes",
+    "bits_of_longs",
+    "differences",
+    "first_places",
+    "items_of_lists",
+    "narrowed_ints",
+    "narrowed_shorts",
+    "recoded",
+    "shifted",
+    "sums_up_to",
+    "taken_bytes",
+    "taken_ints",
+    "taken_longs",
+]
+
+
+def taken_longs(values: Longs, numbers: Longs) -> array[int]:
+    """Return the values with these numbers, counted from 0."""
+    count = len(numbers)
+    made = array("q", bytes(8 * count))
+    out = memoryview(made)
+    for i in range(count):
+        out[i] = values[numbers[i]]
+    return made
+
+
+def taken_ints(values: Longs, numbers: Longs) -> array[int]:
+    """Return the values of 32 bits with these numbers, counted from 0."""
+    count = len(numbers)
+    made = array("i", bytes(4 * count))
+    out = memoryview(made)
+    for i in range(count):
+        out[i] = values[numbers[i]]
+    return made
+
+
+def taken_bytes(values: bytes | bytearray, numbers: Longs) -> bytearray:
+    """Return the bytes with these numbers, counted from 0."""
+    count = len(numbers)
+    made = bytearray(count)
+    out = memoryview(made)
+    for i in range(count):
+        out[i] = values[numbers[i]]
+    return made
+
+
+def items_of_lists(offsets: Longs, numbers: Longs) -> tuple[array[int], array[int]]:
+    """Return the offsets of the lists with these numbers, and the numbers of their items."""
+    count = len(numbers)
+    made = array("q", bytes(8 * (count + 1)))
+    ends = memoryview(made)
+    total = 0
+    for i in range(count):
+        n = numbers[i]
+        total += offsets[n + 1] - offsets[n]
+        ends[i + 1] = total
+    items = array("q", bytes(8 * total))
+    out = memoryview(items)
+    at = 0
+    for i in range(count):
+        n = numbers[i]
+        for item in range(offsets[n], offsets[n + 1]):
+            out[at] = item
+            at += 1
+    return made, items
+
+
+def shifted(values: Longs, shift: int) -> array[int]:
+    """Return the values, each larger by ``shift``."""
+    count = len(values)
+    made = array("q", bytes(8 * count))
+    out = memoryview(made)
+    for i in range(count):
+        out[i] = values[i] + shift
+    return made
+
+
+def recoded(codes: Longs, places: Longs) -> array[int]:
+    """Return ``places[code]`` for each code of 32 bits; -1 stays."""
+    count = len(codes)
+    made = array("i", bytes(4 * count))
+    out = memoryview(made)
+    for i in range(count):
+        code = codes[i]
+        out[i] = places[code] if code >= 0 else -1
+    return made
+
+
+def first_places(codes: Longs, words: int) -> tuple[array[int], array[int]]:
+    """Return the codes counted anew in the order in which they first come, and which they were."""
+    places = array("i", bytes(4 * words))
+    place = memoryview(places)  # one more than the new code; 0 for one that did not come
+    count = len(codes)
+    made = array("i", bytes(4 * count))
+    out = memoryview(made)
+    order = array("i", bytes(4 * min(words, count)))
+    old = memoryview(order)
+    known = 0
+    for i in range(count):
+        code = codes[i]
+        if code < 0:
+            out[i] = -1
+            continue
+        if place[code] == 0:
+            old[known] = code
+            known += 1
+            place[code] = known
+        out[i] = place[code] - 1
+    return made, order[:known]
+
+
+# -- what Arrow's arrays are made of --------------------------------------------------------------
+
+
+def narrowed_ints(values: Longs) -> array[int]:
+    """Return the values in 32 bits; raises OverflowError for one that needs more."""
+    count = len(values)
+    made = array("i", bytes(4 * count))
+    out = memoryview(made)
+    for i in range(count):
+        value = values[i]
+        if value < -0x80000000 or value > 0x7FFFFFFF:
+            raise OverflowError(f"a number does not fit 32 bits: {value}")
+        out[i] = value
+    return made
+
+
+def narrowed_shorts(values: Longs) -> array[int]:
+    """Return the values in 16 bits; raises OverflowError for one that needs more."""
+    count = len(values)
+    made = array("h", bytes(2 * count))
+    out = memoryview(made)
+    for i in range(count):
+        value = values[i]
+        if value < -0x8000 or value > 0x7FFF:
+            raise OverflowError(f"a number does not fit 16 bits: {value}")
+        out[i] = value
+    return made
+
+
+def bits(flags: bytes | bytearray) -> bytearray:
+    """Return a bit for each byte: whether it is not 0. The first is the lowest of its byte."""
+    count = len(flags)
+    made = bytearray((count + 7) // 8)
+    out = memoryview(made)
+    for i in range(count):
+        if flags[i] != 0:
+            out[i >> 3] |= 1 << (i & 7)
+    return made
+
+
+def bits_of_longs(values: Longs) -> bytearray:
+    """Return a bit for each value: whether it is not 0; otherwise as :func:`bits`."""
+    count = len(values)
+    made = bytearray((count + 7) // 8)
+    out = memoryview(made)
+    for i in range(count):
+        if values[i] != 0:
+            out[i >> 3] |= 1 << (i & 7)
+    return made
+
+
+def bits_of_codes(codes: Longs) -> bytearray | None:
+    """Return a bit for each code of 32 bits: whether it is not null, -1. None where none is."""
+    count = len(codes)
+    made = bytearray((count + 7) // 8)
+    out = memoryview(made)
+    nulls = 0
+    for i in range(count):
+        if codes[i] >= 0:
+            out[i >> 3] |= 1 << (i & 7)
+        else:
+            nulls += 1
+    return made if nulls else None
+
+
+# -- sizes ----------------------------------------------------------------------------------------
+
+
+def differences(offsets: Longs) -> array[int]:
+    """Return how many items each list has."""
+    count = len(offsets) - 1
+    made = array("q", bytes(8 * max(count, 0)))
+    out = memoryview(made)
+    for i in range(count):
+        out[i] = offsets[i + 1] - offsets[i]
+    return made
+
+
+def sums_up_to(values: Longs) -> array[int]:
+    """Return the sum of all before each value, and at last of all: n + 1 numbers."""
+    count = len(values)
+    made = array("q", bytes(8 * (count + 1)))
+    out = memoryview(made)
+    total = 0
+    for i in range(count):
+        total += values[i]
+        out[i + 1] = total
+    return made
+
+
+def add_word_sizes(sizes: array[int], codes: Longs, word_sizes: Longs, each: int) -> None:
+    """Add to each of ``sizes`` that of the word with its code, none for -1, and ``each``."""
+    out = memoryview(sizes)
+    for i in range(len(codes)):
+        code = codes[i]
+        out[i] += (word_sizes[code] if code >= 0 else 0) + each
+
+
+def add_list_sizes(sizes: array[int], offsets: Longs, up_to: Longs, each: int) -> None:
+    """Add to each of ``sizes`` that of the items of its list, and ``each``.
+
+    ``up_to`` has the size of all items before each item.
+    """
+    out = memoryview(sizes)
+    for i in range(len(offsets) - 1):
+        out[i] += up_to[offsets[i + 1]] - up_to[offsets[i]] + each

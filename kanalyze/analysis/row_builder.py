@@ -1,0 +1,726 @@
+"""Makes rows of exchanges, by column.
+
+In: :class:`~kanalyze.connection.exchange.Exchange`, in the order in which they ended. Out:
+:class:`~kanalyze.analysis.block.RowBlock`. This module must not know of packets or bytes, nor where
+rows go.
+
+An exchange is written straight into columns that grow: no object is made for a row, nor for a
+partition of it but the one that its body was read into.
+
+Compiled by Cython, with the types in ``row_builder.pxd``; uncompiled it does the same, slowly.
+"""
+
+from __future__ import annotations
+
+from array import array
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from kanalyze.analysis.block import HELD_BYTES, Lists, RowBlock
+from kanalyze.analysis.column_buffers import IntBuffer, WordBuffer
+from kanalyze.analysis.extract import FETCH, PRODUCE, SHARE_FETCH, Extractors
+from kanalyze.analysis.row import COLUMNS
+from kanalyze.analysis.sessions import MOST_LISTED, FetchSessions, Session, SessionFacts
+from kanalyze.analysis.topics import TopicNames
+from kanalyze.analysis.waits import MEMBER_APIS, LogEnds, waited_for_members
+from kanalyze.protocol.error_codes import error_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from kanalyze.analysis.block import ColumnValues, Ints, Words
+    from kanalyze.analysis.facts import Facts, Part
+    from kanalyze.connection.exchange import Exchange, Message, Peers
+    from kanalyze.protocol.catalog import Catalog
+
+__all__ = ["RowBuilder"]
+
+_ROW_BYTES = 330
+_ITEM_BYTES = 70
+"""What a row takes by column, and each item of its lists, without its texts."""
+_MOST_BYTES = HELD_BYTES // 4
+"""What rows take before they are to be taken: whoever has a block makes more of it."""
+_LEAST_ROOM = 64
+_MOST_PEERS = 256
+"""Exchanges of as many connections come mixed; each entry keeps its connection."""
+_MOST_WORDS = 50_000
+_MOST_CHARACTERS = 4 << 20
+"""Of all columns together: beyond that, blocks begin with words of their own."""
+
+_FINAL_EPOCH = -1  # KIP-227
+_HAVE_RECORDS = frozenset({PRODUCE, FETCH, SHARE_FETCH})
+_LEAST_INT64, _LARGEST_INT64 = -(2**63), 2**63 - 1
+
+
+class _Api:
+    """What rows say of an API, and what it says of them.
+
+    Attributes:
+        wire: number of the wire's name; ``name``: of its own.
+        like: key of the API of later versions that it is, or is like.
+        error_name: names its error codes.
+        error_codes: number of the name of each code that came.
+        throttles: by version whether responses tell a throttle time.
+    """
+
+    __slots__ = ("error_codes", "error_name", "has_records", "like", "name", "throttles", "wire")
+
+    def __init__(
+        self, wire: int, name: int, like: int | None, error_name: Callable[[int], str]
+    ) -> None:
+        self.wire = wire
+        self.name = name
+        self.like = like
+        self.has_records = like in _HAVE_RECORDS
+        self.error_name = error_name
+        self.error_codes: dict[int, int] = {}
+        self.throttles: dict[int, bool] = {}
+
+
+class _PeersColumns:
+    """The columns that say who spoke with whom, as numbers."""
+
+    __slots__ = (
+        *("connection", "connection_number", "client_ip", "broker_ip", "client_port"),
+        *("broker_port", "software_name", "software_version", "principal", "serial"),
+    )
+
+    def __init__(self, serial: int, numbers: tuple[int, int, int], words: list[int]) -> None:
+        self.serial = serial
+        self.connection_number, self.client_port, self.broker_port = numbers
+        self.connection, self.client_ip, self.broker_ip = words[:3]
+        self.software_name, self.software_version, self.principal = words[3:]
+
+
+class _Listed:
+    """The partitions of a fetch session as they are listed, by column.
+
+    Attributes:
+        session, changes: whose they are, and when.
+    """
+
+    __slots__ = ("changes", "count", "partitions", "session", "topic_ids", "topics")
+
+    def __init__(self, session: Session, count: int) -> None:
+        self.session = session
+        self.changes = session.changes
+        self.count = count
+        self.topics = memoryview(array("i", bytes(4 * count)))
+        self.topic_ids = memoryview(array("i", bytes(4 * count)))
+        self.partitions = memoryview(array("q", bytes(8 * count)))
+
+
+class RowBuilder:
+    """Turns exchanges into rows, in the order in which they come.
+
+    Holds what rows need to know of earlier ones: topic names, log ends and fetch sessions, all
+    bounded.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        extractors: Extractors,
+        place: Callable[[int], tuple[str, int | None]],
+        names: TopicNames | None = None,
+    ) -> None:
+        """Make a builder.
+
+        Args:
+            catalog: names of APIs.
+            extractors: reads facts out of decoded values.
+            place: gives, for a packet number over the whole input, the capture it is in and its
+                number there.
+            names: what is known of topic ids already; None begins with nothing.
+        """
+        self._catalog = catalog
+        self._extractors = extractors
+        self._place = place
+        self.names = TopicNames() if names is None else names
+        """What topic ids are called."""
+        self.log_ends = LogEnds()
+        """Where logs ended."""
+        self._sessions = FetchSessions()
+        self._rows = self._room = 0
+        self._make_columns()
+        self._known_names = 0
+        self._forget_words()
+
+    def _make_columns(self) -> None:
+        """Make a buffer for each column and each field of lists, and call the hot ones by name."""
+        columns: dict[str, IntBuffer | WordBuffer] = {}
+        for column in COLUMNS:
+            if column.type == "list<string>":
+                columns[column.name] = WordBuffer()
+            for field in column.fields or (column,):
+                name = field.name if field is column else f"{column.name}.{field.name}"
+                if not field.type.startswith("list<"):
+                    columns[name] = WordBuffer() if field.type == "string" else IntBuffer()
+        self._columns = columns
+        lists = {
+            column.name: [name for name in columns if name.partition(".")[0] == column.name]
+            for column in COLUMNS
+            if column.type.startswith("list<")
+        }
+        self._of_rows = [name for name in columns if not any(name in of for of in lists.values())]
+        self._of_errors, self._of_parts = lists["errors"], lists["partitions"]
+        self._connection: WordBuffer = self._words("connection")
+        self._connection_number: IntBuffer = self._ints("connection_number")
+        self._client_ip: WordBuffer = self._words("client_ip")
+        self._broker_ip: WordBuffer = self._words("broker_ip")
+        self._client_port: IntBuffer = self._ints("client_port")
+        self._broker_port: IntBuffer = self._ints("broker_port")
+        self._software_name: WordBuffer = self._words("client_software_name")
+        self._software_version: WordBuffer = self._words("client_software_version")
+        self._principal: WordBuffer = self._words("principal")
+        self._capture: WordBuffer = self._words("capture")
+        self._wire: WordBuffer = self._words("wire")
+        self._api_key: IntBuffer = self._ints("api_key")
+        self._api_version: IntBuffer = self._ints("api_version")
+        self._api_name: WordBuffer = self._words("api_name")
+        self._correlation_id: IntBuffer = self._ints("correlation_id")
+        self._client_id: WordBuffer = self._words("client_id")
+        self._request_start_ns: IntBuffer = self._ints("request_start_ns")
+        self._request_end_ns: IntBuffer = self._ints("request_end_ns")
+        self._response_start_ns: IntBuffer = self._ints("response_start_ns")
+        self._response_end_ns: IntBuffer = self._ints("response_end_ns")
+        self._latency_ns: IntBuffer = self._ints("latency_ns")
+        self._total_time_ns: IntBuffer = self._ints("total_time_ns")
+        self._request_bytes: IntBuffer = self._ints("request_bytes")
+        self._response_bytes: IntBuffer = self._ints("response_bytes")
+        self._request_packet: IntBuffer = self._ints("request_packet")
+        self._response_packet: IntBuffer = self._ints("response_packet")
+        self._status: WordBuffer = self._words("status")
+        self._error_code: IntBuffer = self._ints("error_code")
+        self._error_name: WordBuffer = self._words("error_name")
+        self._throttle_time_ms: IntBuffer = self._ints("throttle_time_ms")
+        self._record_count: IntBuffer = self._ints("record_count")
+        self._record_bytes: IntBuffer = self._ints("record_bytes")
+        self._acks: IntBuffer = self._ints("acks")
+        self._max_wait_ms: IntBuffer = self._ints("max_wait_ms")
+        self._min_bytes: IntBuffer = self._ints("min_bytes")
+        self._waited: IntBuffer = self._ints("waited")
+        self._group_id: WordBuffer = self._words("group_id")
+        self._member_id: WordBuffer = self._words("member_id")
+        self._transactional_id: WordBuffer = self._words("transactional_id")
+        self._part_topic: WordBuffer = self._words("partitions.topic")
+        self._part_topic_id: WordBuffer = self._words("partitions.topic_id")
+        self._part_partition: IntBuffer = self._ints("partitions.partition")
+        self._part_record_count: IntBuffer = self._ints("partitions.record_count")
+        self._part_record_bytes: IntBuffer = self._ints("partitions.record_bytes")
+        self._part_base_offset: IntBuffer = self._ints("partitions.base_offset")
+        self._part_high_watermark: IntBuffer = self._ints("partitions.high_watermark")
+        self._part_codec: WordBuffer = self._words("partitions.codec")
+        self._part_error_code: IntBuffer = self._ints("partitions.error_code")
+        self._error_topic: WordBuffer = self._words("errors.topic")
+        self._error_partition: IntBuffer = self._ints("errors.partition")
+        self._error_item_code: IntBuffer = self._ints("errors.code")
+        self._error_item_name: WordBuffer = self._words("errors.name")
+        self._anomaly: WordBuffer = self._words("anomalies")
+        self._part_ends, self._error_ends, self._anomaly_ends = (IntBuffer() for _ in range(3))
+        self._parts = self._part_room = 0
+        self._errors = self._error_room = 0
+        self._anomalies = self._anomaly_room = 0
+
+    def _ints(self, name: str) -> IntBuffer:
+        found = self._columns[name]
+        assert isinstance(found, IntBuffer)
+        return found
+
+    def _words(self, name: str) -> WordBuffer:
+        found = self._columns[name]
+        assert isinstance(found, WordBuffer)
+        return found
+
+    def __len__(self) -> int:
+        """Return how many rows there are to be taken."""
+        return self._rows
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the rows take as much memory as may be held."""
+        items = self._parts + self._errors + self._anomalies
+        return self._rows * _ROW_BYTES + items * _ITEM_BYTES >= _MOST_BYTES
+
+    # -- one row ----------------------------------------------------------------------------------
+
+    def add(self, exchange: Exchange) -> None:
+        """Write the row of an exchange."""
+        if self._rows == self._room:
+            self._make_row_room()
+        at = self._rows
+        peers, request, response = exchange.peers, exchange.request, exchange.response
+        api = self._api_of(exchange.wire, exchange.api_key)
+        facts: Facts = self.facts(exchange)
+        if facts.names:
+            for topic_id, name in facts.names:
+                self.names.learn(topic_id, name)
+        peers_columns = self._put_peers(at, peers)
+        self._wire.put_code(at, api.wire)
+        self._api_key.put_any(at, exchange.api_key)
+        self._api_version.put_any(at, exchange.api_version)
+        self._api_name.put_code(at, api.name)
+        self._correlation_id.put_any(at, exchange.correlation_id)
+        self._client_id.put(at, exchange.client_id)
+        self._put_messages(at, request, response)
+        self._put_errors(at, api, facts, exchange)
+        if facts.parts:
+            self._put_parts(facts.parts)
+        if facts.session is not None:
+            self._put_quiet(peers_columns, facts, facts.session)
+        self._part_ends.put(at, self._parts)
+        if api.has_records:
+            self._put_sums(at, api, facts)
+        self._acks.put_any(at, facts.acks)
+        self._max_wait_ms.put_any(at, facts.max_wait_ms)
+        self._min_bytes.put_any(at, facts.min_bytes)
+        if request is not None and response is not None and request.end_ns is not None:
+            waited = self._waited_on_purpose(
+                exchange, peers_columns, api, facts, request, response, request.end_ns
+            )
+            self._waited.put_any(at, waited)
+        self._group_id.put(at, facts.group_id)
+        self._member_id.put(at, facts.member_id)
+        self._transactional_id.put(at, facts.transactional_id)
+        if exchange.anomalies:
+            for kind in exchange.anomalies:
+                self._put_anomaly(kind.value)
+        self._anomaly_ends.put(at, self._anomalies)
+        self._rows = at + 1
+
+    def facts(self, exchange: Exchange) -> Facts:
+        """Return what the bodies of an exchange say."""
+        request, response = exchange.request, exchange.response
+        asked = None if request is None else _values_once(request)
+        answered = None if response is None else _values_once(response)
+        if exchange.wire != "kafka":
+            from kanalyze.analysis.kafka07 import facts_07  # a protocol long gone
+
+            return facts_07(asked, answered)
+        return self._extractors.facts(exchange.api_key, asked, answered)
+
+    def _put_peers(self, at: int, peers: Peers) -> _PeersColumns:
+        """Put what all rows of the same peers have in common, which was looked up once."""
+        found: _PeersColumns | None = self._peers.get(peers)
+        if found is None:
+            found = self._new_peers(peers)
+        self._connection.put_code(at, found.connection)
+        self._connection_number.put(at, found.connection_number)
+        self._client_ip.put_code(at, found.client_ip)
+        self._broker_ip.put_code(at, found.broker_ip)
+        self._client_port.put(at, found.client_port)
+        self._broker_port.put(at, found.broker_port)
+        self._software_name.put_code(at, found.software_name)
+        self._software_version.put_code(at, found.software_version)
+        self._principal.put_code(at, found.principal)
+        return found
+
+    def _new_peers(self, peers: Peers) -> _PeersColumns:
+        if len(self._peers) >= _MOST_PEERS:
+            self._peers.clear()
+        client, broker, tcp = peers.client, peers.broker, peers.tcp
+        found = self._peers[peers] = _PeersColumns(
+            tcp.serial,
+            (tcp.connection_number, client.port, broker.port),
+            [
+                self._connection.code(f"{client}>{broker}"),
+                self._client_ip.code(client.ip),
+                self._broker_ip.code(broker.ip),
+                self._software_name.code(peers.software_name),
+                self._software_version.code(peers.software_version),
+                self._principal.code(peers.principal),
+            ],
+        )
+        return found
+
+    def _put_messages(self, at: int, request: Message | None, response: Message | None) -> None:
+        """Put times, sizes and packets: for now their numbers over all captures."""
+        if request is not None:
+            self._request_start_ns.put(at, request.start_ns)
+            self._request_end_ns.put_any(at, request.end_ns)
+            self._request_bytes.put(at, request.length)
+            self._request_packet.put(at, request.start_packet)
+        if response is None:
+            return
+        self._response_start_ns.put(at, response.start_ns)
+        self._response_end_ns.put_any(at, response.end_ns)
+        self._response_bytes.put(at, response.length)
+        self._response_packet.put(at, response.start_packet)
+        if request is None:
+            return
+        if request.end_ns is not None:
+            self._latency_ns.put_any(at, _nearest(response.start_ns - request.end_ns))
+        if response.end_ns is not None:
+            self._total_time_ns.put_any(at, _nearest(response.end_ns - request.start_ns))
+
+    def _put_errors(self, at: int, api: _Api, facts: Facts, exchange: Exchange) -> None:
+        """Put how it ended, every error code, the first of them, and the throttle time."""
+        response = exchange.response
+        if facts.errors:
+            for topic, topic_id, partition, code in facts.errors:
+                self._put_error(api, topic, topic_id, partition, code)
+        self._error_ends.put(at, self._errors)
+        self._status.put(at, _status(exchange, bool(facts.errors)))
+        # Without a response that was read nothing is known of errors; 0 would be a claim.
+        if response is None or response.version is None:
+            return
+        first = facts.errors[0][3] if facts.errors else 0
+        self._error_code.put_any(at, first)
+        self._error_name.put_code(at, self._error_name_code(api, first))
+        told = facts.throttle_time_ms
+        if told is not None and exchange.api_key is not None:
+            version = response.version
+            tells = api.throttles.get(version)
+            if tells is None:
+                tells = api.throttles[version] = self._tells_throttle(exchange.api_key, version)
+            if tells:
+                self._throttle_time_ms.put_any(at, told)
+
+    def _put_error(
+        self, api: _Api, topic: str | None, topic_id: bytes, partition: int | None, code: int
+    ) -> None:
+        at = self._errors
+        if at == self._error_room:
+            self._error_room = self._made_room(self._of_errors, at)
+        self._error_topic.put(at, topic or self._name_of(topic, topic_id))
+        self._error_partition.put_any(at, partition)
+        self._error_item_code.put_any(at, code)
+        self._error_item_name.put(at, api.error_name(code))
+        self._errors = at + 1
+
+    def _error_name_code(self, api: _Api, code: int) -> int:
+        """Return the number of the name of an error code, of which there are at most 2^16."""
+        found = api.error_codes.get(code)
+        if found is None:
+            found = api.error_codes[code] = self._error_name.code(api.error_name(code))
+        return found
+
+    def _put_anomaly(self, kind: str) -> None:
+        at = self._anomalies
+        if at == self._anomaly_room:
+            self._anomaly_room = self._made_room(["anomalies"], at)
+        self._anomaly.put(at, kind)
+        self._anomalies = at + 1
+
+    # -- partitions -------------------------------------------------------------------------------
+
+    def _put_parts(self, parts: list[Part]) -> None:
+        for part in parts:
+            at = self._parts
+            if at == self._part_room:
+                self._part_room = self._made_room(self._of_parts, at)
+            self._part_topic.put(at, part.topic or self._name_of(part.topic, part.topic_id))
+            self._part_topic_id.put_code(at, self._topic_id_code(part.topic_id))
+            self._part_partition.put_any(at, part.partition)
+            self._part_record_count.put_any(at, part.record_count)
+            self._part_record_bytes.put_any(at, part.record_bytes)
+            self._part_base_offset.put_any(at, part.base_offset)
+            self._part_high_watermark.put_any(at, part.high_watermark)
+            self._part_codec.put(at, part.codec)
+            self._part_error_code.put_any(at, part.error_code)
+            self._parts = at + 1
+
+    def _name_of(self, topic: str | None, topic_id: bytes) -> str | None:
+        """Return the name of a topic that is named by its id alone, if at all."""
+        if self._known_names != self.names.changes:
+            self._known_names = self.names.changes
+            self._names_by_id.clear()
+        found: str | None = self._names_by_id.get(topic_id)
+        if found is None:
+            found = self.names.name(topic, topic_id)
+            if found is not None:
+                self._names_by_id[topic_id] = found
+        return found
+
+    def _topic_id_code(self, topic_id: bytes) -> int:
+        found = self._topic_id_codes.get(topic_id)
+        if found is None:
+            made = self._part_topic_id.code(self.names.text(topic_id))
+            self._topic_id_codes[topic_id] = made
+            return made
+        return found
+
+    def _put_quiet(self, peers: _PeersColumns, facts: Facts, said: SessionFacts) -> None:
+        """Put the partitions of a fetch session that neither request nor response names."""
+        session = self._sessions.follow(peers.serial, said)
+        if not session.partitions:
+            return
+        listed = self._listed_of((peers.serial, said.session_id), session)
+        if not facts.parts:
+            for index in range(listed.count):
+                self._put_listed(listed, index)
+            return
+        named = {(part.topic, part.topic_id, part.partition) for part in facts.parts}
+        left = MOST_LISTED - len(named)
+        for index, place in enumerate(session.partitions):
+            if index == listed.count or left <= 0:
+                break
+            if place not in named:
+                self._put_listed(listed, index)
+                left -= 1
+
+    def _listed_of(self, key: tuple[int, int], session: Session) -> _Listed:
+        found = self._listed.get(key)
+        if found is not None and found.session is session and found.changes == session.changes:
+            return found
+        made = _Listed(session, min(MOST_LISTED, len(session.partitions)))
+        are_named = True
+        for index, place in enumerate(islice(session.partitions, MOST_LISTED)):
+            topic, topic_id, partition = place
+            name = topic or self._name_of(topic, topic_id)
+            are_named = are_named and name is not None
+            made.topics[index] = self._part_topic.code(name)
+            made.topic_ids[index] = self._topic_id_code(topic_id)
+            made.partitions[index] = partition
+        if len(self._listed) > 2 * len(self._sessions) + _LEAST_ROOM:
+            self._listed.clear()  # most of them are of sessions that have ended
+        # A name that is not known yet may be told before the next fetch.
+        if are_named:
+            self._listed[key] = made
+        return made
+
+    def _put_listed(self, listed: _Listed, index: int) -> None:
+        at = self._parts
+        if at == self._part_room:
+            self._part_room = self._made_room(self._of_parts, at)
+        self._part_topic.put_code(at, listed.topics[index])
+        self._part_topic_id.put_code(at, listed.topic_ids[index])
+        self._part_partition.put(at, listed.partitions[index])
+        self._parts = at + 1
+
+    def _put_sums(self, at: int, api: _Api, facts: Facts) -> None:
+        """Put the sums over partitions; none where there are none, or one is not known."""
+        known = count = size = 0
+        is_counted = True
+        for part in facts.parts:
+            if part.record_bytes is None:
+                continue
+            known += 1
+            size += part.record_bytes
+            if part.record_count is None:
+                is_counted = False
+            else:
+                count += part.record_count
+        # A fetch that was answered brought something, if only nothing.
+        if known == 0 and (api.like == PRODUCE or facts.throttle_time_ms is None):
+            return
+        self._record_bytes.put(at, size)
+        if is_counted:
+            self._record_count.put(at, count)
+
+    # -- waiting ----------------------------------------------------------------------------------
+
+    def _waited_on_purpose(
+        self,
+        exchange: Exchange,
+        peers: _PeersColumns,
+        api: _Api,
+        facts: Facts,
+        request: Message,
+        response: Message,
+        asked_ns: int,
+    ) -> bool | None:
+        """Tell whether an answer was held back; None where that is not known, or never is done."""
+        if api.like == FETCH:
+            if response.version is None:
+                return None
+            return self._waited_for_data(
+                facts, peers.serial, asked_ns, response.start_ns, exchange.lost_ns
+            )
+        if facts.leads is None and facts.delivery is None and api.like not in MEMBER_APIS:
+            return None
+        if api.like in MEMBER_APIS and request.version is not None and response.version is not None:
+            code = facts.errors[0][3] if facts.errors else 0
+            return waited_for_members(code, leads=facts.leads)
+        if facts.delivery is None:
+            return None
+        return self.log_ends.waited_for_news(
+            (peers.serial, api.like), asked_ns, response.start_ns, facts.delivery, exchange.lost_ns
+        )
+
+    def _waited_for_data(
+        self, facts: Facts, serial: int, asked_ns: int, answered_ns: int, lost_ns: int | None
+    ) -> bool | None:
+        max_wait_ms, min_bytes = facts.max_wait_ms, facts.min_bytes
+        if max_wait_ms is None or min_bytes is None:
+            return None
+        record_bytes = 0
+        got: list[tuple[Hashable, int]] = []
+        learned: list[tuple[Hashable, int]] = []
+        for part in facts.parts:
+            if part.error_code is None:
+                continue
+            if part.record_bytes is not None:
+                record_bytes += part.record_bytes
+            # A log ends before a batch or after it, never within.
+            offset = part.last_offset if part.base_offset is None else part.base_offset
+            if offset is None and part.high_watermark is None:
+                continue
+            log = (serial, part.topic, part.topic_id, part.partition)
+            if offset is not None:
+                got.append((log, offset))
+            if part.high_watermark is not None:
+                learned.append((log, part.high_watermark))
+        waited = self.log_ends.waited(
+            serial,
+            asked_ns,
+            answered_ns,
+            max_wait_ms,
+            0 if _only_ends_session(facts) else min_bytes,
+            record_bytes,
+            bool(facts.errors),
+            got,
+            lost_ns,
+        )
+        for one, high_watermark in learned:
+            self.log_ends.learn(one, high_watermark, answered_ns)
+        return waited
+
+    # -- APIs -------------------------------------------------------------------------------------
+
+    def _api_of(self, wire: str, api_key: int | None) -> _Api:
+        apis = self._apis if wire == "kafka" else self._apis_07
+        found: _Api | None = apis.get(api_key)
+        if found is None:
+            found = apis[api_key] = self._new_api(wire, api_key)
+        return found
+
+    def _new_api(self, wire: str, api_key: int | None) -> _Api:
+        """Return what is known of an API; there are at most 2^16 keys."""
+        like = api_key
+        name: str | None = None
+        name_of = error_name
+        if wire != "kafka":
+            from kanalyze.analysis.kafka07 import api_name_07, like_07  # as above
+            from kanalyze.protocol.kafka07 import error_name_07
+
+            name, like, name_of = api_name_07(api_key), like_07(api_key), error_name_07
+        elif api_key is not None:
+            api = self._catalog.api(api_key)
+            name = f"Unknown{api_key}" if api is None else api.name
+        return _Api(self._wire.code(wire), self._api_name.code(name), like, name_of)
+
+    def _tells_throttle(self, api_key: int, version: int) -> bool:
+        """Tell whether an API's responses in a version have a throttle time."""
+        field = self._catalog.message(api_key, "response").struct.field("ThrottleTimeMs")
+        return field is not None and field.is_present(version)
+
+    # -- blocks -----------------------------------------------------------------------------------
+
+    def take(self) -> RowBlock:
+        """Return the rows written since the last time, none maybe, and begin with none."""
+        count = self._rows
+        self._find_places(count)
+        made: dict[str, ColumnValues] = {}
+        for column in COLUMNS:
+            if column.name == "partitions":
+                made["partitions"] = self._lists(self._of_parts, self._part_ends, self._parts)
+            elif column.name == "errors":
+                made["errors"] = self._lists(self._of_errors, self._error_ends, self._errors)
+            elif column.name == "anomalies":
+                ends = self._anomaly_ends
+                made["anomalies"] = self._lists(["anomalies"], ends, self._anomalies)
+            else:
+                made[column.name] = self._columns[column.name].taken(count)
+        self._rows = self._room = 0
+        self._parts = self._part_room = self._errors = self._error_room = 0
+        self._anomalies = self._anomaly_room = 0
+        if self._has_many_words():
+            self._forget_words()
+        return RowBlock(count, made)
+
+    def _lists(self, names: list[str], ends: IntBuffer, items: int) -> Lists:
+        fields: dict[str, Ints | Words] = {
+            name.partition(".")[2]: self._columns[name].taken(items) for name in names
+        }
+        return Lists(array("q", [0]) + ends.taken(self._rows).values, fields)
+
+    def _find_places(self, count: int) -> None:
+        """Turn packet numbers over all captures into captures and numbers in them."""
+        asked, answered = self._request_packet, self._response_packet
+        low, high = _LARGEST_INT64, -1
+        for buffer in (asked, answered):
+            low, high = min(low, buffer.least(count)), max(high, buffer.largest(count))
+        if high < 0:
+            self._capture.fill(count, self._capture.code(""))
+            return
+        capture, number = self._place(low)
+        other, last_number = self._place(high)
+        # A packet of another capture between the two would have taken a number.
+        if capture == other and number is not None and last_number == number + high - low:
+            asked.shift(count, number - low)
+            answered.shift(count, number - low)
+            self._capture.fill(count, self._capture.code(capture))
+            return
+        for at in range(count):
+            capture = ""
+            for buffer in (answered, asked):
+                packet = buffer.get(at)
+                if packet is not None:
+                    capture, number = self._place(packet)
+                    buffer.change(at, number)
+            self._capture.put(at, capture)
+
+    def _make_row_room(self) -> None:
+        self._room = self._made_room(self._of_rows, self._room)
+        for ends in (self._part_ends, self._error_ends, self._anomaly_ends):
+            ends.make_room(self._room)
+
+    def _made_room(self, names: list[str], before: int) -> int:
+        """Make room in some columns, twice as much as before; return how much there is then."""
+        room = max(_LEAST_ROOM, 2 * before)
+        for name in names:
+            self._columns[name].make_room(room)
+        return room
+
+    def _has_many_words(self) -> bool:
+        words = characters = 0
+        for column in self._columns.values():
+            if isinstance(column, WordBuffer):
+                words += len(column.words)
+                characters += column.characters
+        return words > _MOST_WORDS or characters > _MOST_CHARACTERS
+
+    def _forget_words(self) -> None:
+        """Begin with no words, and with nothing that holds their numbers."""
+        for column in self._columns.values():
+            if isinstance(column, WordBuffer):
+                column.forget()
+        self._apis: dict[int | None, _Api] = {}
+        self._apis_07: dict[int | None, _Api] = {}
+        self._peers: dict[Peers, _PeersColumns] = {}
+        self._topic_id_codes: dict[bytes, int] = {}
+        self._names_by_id: dict[bytes, str] = {}
+        self._listed: dict[tuple[int, int], _Listed] = {}
+
+
+def _values_once(message: Message) -> Any:
+    """Return what was read of a message; the message itself does not hold on to it.
+
+    So what is made for one row is gone before the next, and nobody looks through it for garbage.
+    """
+    return message.values if message.taped is None else message.taped.values()
+
+
+def _nearest(difference: int) -> int:
+    """Return a difference of two times, which may be more than 64 bits hold, as near as they go."""
+    return max(_LEAST_INT64, min(_LARGEST_INT64, difference))
+
+
+def _only_ends_session(facts: Facts) -> bool:
+    """Whether a fetch asks for nothing but the end of its session, which is given at once."""
+    said = facts.session
+    return said is not None and said.epoch == _FINAL_EPOCH and not said.asked
+
+
+def _status(exchange: Exchange, failed: bool) -> str:
+    if exchange.request is None:
+        return "orphan_response"
+    if failed:
+        # Its request may not be all there: that the answer has an error code is known.
+        return "error"
+    if exchange.malformed:
+        return "malformed"
+    if exchange.response is None:
+        return "one_way" if exchange.one_way else "unanswered"
+    return "ok"

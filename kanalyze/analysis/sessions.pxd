@@ -1,0 +1,35 @@
+# The C types of sessions.py.
+cimport cython
+
+
+cdef class SessionFacts:
+    cdef public object session_id
+    cdef public long long epoch
+    cdef public list asked
+    cdef public list forgotten
+    cdef public object answered_id
+    cdef public long long error_code
+
+
+cdef class Session:
+    cdef public long long next_epoch
+    cdef public dict partitions
+    cdef public long long changes
+
+    cpdef Py_ssize_t change(self, list added, list forgotten) except? -1
+
+
+cdef class FetchSessions:
+    cdef public object _sessions
+    cdef public Py_ssize_t _most_sessions
+    cdef public Py_ssize_t _most_partitions
+    cdef public Py_ssize_t _partitions
+
+    cpdef Session follow(self, connection, SessionFacts fetch)
+    @cython.locals(session=Session)
+    cdef _begin(self, tuple key, list asked)
+    @cython.locals(session=Session)
+    cdef Session _incremental(self, tuple key, SessionFacts fetch)
+    @cython.locals(session=Session)
+    cdef _forget(self, tuple key)
+    cdef _bound(self)

@@ -1,0 +1,20 @@
+"""Rows cut into blocks, for tests of what takes blocks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kanalyze.analysis.block import RowBlock
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from random import Random
+
+    from kanalyze.analysis.row import Row
+
+
+def blocks_of(rows: Sequence[Row], dice: Random) -> list[RowBlock]:
+    """Return rows in blocks that together give them in order; some may be empty."""
+    cuts = sorted(dice.choices(range(len(rows) + 1), k=dice.randrange(8)))
+    ends = zip([0, *cuts], [*cuts, len(rows)], strict=True)
+    return [RowBlock.of_rows(rows[first:last]) for first, last in ends]
