@@ -15,8 +15,6 @@ from __future__ import annotations
 
 import gc
 import os
-import pickle
-import signal
 import warnings
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -172,6 +170,8 @@ class Workers:
     @staticmethod
     def _receive(pipe: Connection) -> _Part | CaptureQuality:
         try:
+            import pickle  # not for one process
+
             found = pickle.loads(pipe.recv_bytes())  # noqa: S301 - our own worker wrote it
         except EOFError as error:
             raise KanalyzeError("a worker came to an end by itself; try --jobs 1") from error
@@ -220,6 +220,8 @@ class _ToldPlaces(Places):
 
 def _work(task: Task, share: Share, pipe: Connection, others: list[Connection]) -> None:
     """Be a worker: read everything, tell of one share."""
+    import signal  # not for one process
+
     # An interrupt is for the one who started us: it ends us.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for other in others:
@@ -247,6 +249,8 @@ def _tell_all(task: Task, share: Share, pipe: Connection) -> None:
 
 
 def _send(pipe: Connection, value: object) -> None:
+    import pickle  # not for one process
+
     pipe.send_bytes(pickle.dumps(value, pickle.HIGHEST_PROTOCOL))
 
 

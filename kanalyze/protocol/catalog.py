@@ -8,6 +8,7 @@ first use.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 
 from kanalyze.errors import DefinitionError
@@ -80,8 +81,6 @@ class Catalog:
         Raises:
             DefinitionError: the folder cannot be read, or a definition in it breaks a rule.
         """
-        rows = [_api(row) for row in APIS.splitlines()]
-        self._apis = {api.key: api for api in rows}
         self._messages: dict[str, dict[str, Message]] = {}
         self._superseded: dict[tuple[int, Kind], Message] = {}
         self._own: dict[tuple[int, Kind], Message] = {}
@@ -90,7 +89,15 @@ class Catalog:
             from kanalyze.protocol.user_definitions import read_definitions
 
             self._add(read_definitions(definitions))
-        self._by_name = {api.name: api for api in self._apis.values()}
+
+    @cached_property
+    def _apis(self) -> dict[int, Api]:
+        rows = [_api(row) for row in APIS.splitlines()]
+        return {api.key: api for api in rows}
+
+    @cached_property
+    def _by_name(self) -> dict[str, Api]:
+        return {api.name: api for api in self._apis.values()}
 
     @property
     def apis(self) -> tuple[Api, ...]:
