@@ -29,6 +29,7 @@ from kanalyze.net.headers import read_headers
 from kanalyze.net.notes import Notes
 from kanalyze.protocol.catalog import Catalog
 from kanalyze.protocol.compiler import Decoders
+from kanalyze.spark.segments import as_arrays
 from kanalyze.spark.trim import Trimmer
 
 _LINK_TYPE_AT = 20
@@ -44,7 +45,7 @@ def randomize(source: Path, target: Path) -> int:
     check_room(target, source.stat().st_size)
     data = np.fromfile(source, np.uint8)
     starts = record_starts(data, source.name)
-    segments = read_headers(_packets(data, starts), Notes())
+    segments = as_arrays(read_headers(_packets(data, starts), Notes()))
     catalog = Catalog()
     trimmer = Trimmer(catalog, Decoders(catalog), Extractors(catalog).wanted)
     holes = trimmer.holes(segments)

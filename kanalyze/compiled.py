@@ -11,7 +11,6 @@ results, some fifty times as slowly.
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import sys
 from contextlib import nullcontext
@@ -49,7 +48,8 @@ class _Sources:
         """Return where the source is; None for modules that are never compiled."""
         if path is None or not name.startswith("kanalyze."):
             return None
-        from pathlib import Path  # not where compiled modules run
+        import importlib.util  # not where compiled modules run
+        from pathlib import Path
 
         for folder in path:
             types = Path(folder, name.rpartition(".")[2] + ".pxd")
@@ -70,5 +70,6 @@ def is_pure_wanted() -> bool:
 
 def is_compiled() -> bool:
     """Tell whether the compiled modules run."""
-    found = importlib.util.find_spec("kanalyze.protocol.codec.machine")
-    return found is not None and not (found.origin or "").endswith(".py")
+    import kanalyze.packet_columns  # noqa: F401 - all are compiled, or none; most commands need it
+
+    return not (sys.modules["kanalyze.packet_columns"].__file__ or "").endswith(".py")

@@ -31,8 +31,8 @@ from kanalyze.net.closed_pairs import ClosedPairs, _Closed
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from kanalyze.net.grouping import Pair
     from kanalyze.net.limits import ReassemblyLimits
+    from kanalyze.net.pairs import Pair
 
 __all__ = ["BadBytesError", "from_bytes", "to_bytes"]
 
@@ -45,7 +45,7 @@ _KINDS: Final[Mapping[str, tuple[str, ...]]] = {
     "net.half_open": ("HalfOpen",),
     "net.datagram": ("Datagram", "_Piece"),
     "net.direction": ("Direction",),
-    "net.duplicates": ("Duplicates", "_Identity"),
+    "net.duplicates": ("Duplicates",),
     "net.findings": ("Findings", "_Cut"),
     "net.fragments": ("FragmentLimits", "Fragments"),
     "net.headers": ("HeaderReader",),

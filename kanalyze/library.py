@@ -6,10 +6,11 @@ it puts the pipeline and the exports together for people who call them from Pyth
 
 from __future__ import annotations
 
+import io
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from kanalyze import paths
 from kanalyze.analysis.block import RowBlock, columns_of_rows
 from kanalyze.analysis.filters import RowFilter
 from kanalyze.analysis.given import (
@@ -22,13 +23,13 @@ from kanalyze.analysis.given import (
     truth,
 )
 from kanalyze.analysis.row import COLUMNS
-from kanalyze.analysis.topics import parse_topic_ids
 from kanalyze.errors import UsageError
 from kanalyze.pipeline import Analysis
 from kanalyze.protocol.catalog import Catalog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from pathlib import Path
 
     import pandas as pd
     import pyarrow as pa
@@ -326,12 +327,14 @@ def read_topic_ids(path: str | Path) -> dict[bytes, str]:
         UsageError: the file cannot be read, or makes no sense; the text names it.
     """
     try:
-        with Path(path).open(encoding="utf-8") as file:
+        with io.TextIOWrapper(paths.opened(path), encoding="utf-8") as file:
             text = file.read(_LARGEST_TOPIC_IDS_BYTES)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise UsageError(f"{path}: is not UTF-8 text") from error
+    from kanalyze.analysis.topics import parse_topic_ids  # only for those who have some
+
     try:
         return parse_topic_ids(text)
     except UsageError as error:

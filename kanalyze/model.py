@@ -5,7 +5,7 @@ them is made: it imports no stage, no I/O, no clock.
 
     bytes -> PacketBatch -> StreamUpdate (Chunk | Gap) -> Frame -> Exchange -> row
 
-Units are in the names. Times are Unix times in nanoseconds as Python or NumPy 64-bit integers,
+Units are in the names. Times are Unix times in nanoseconds as 64-bit integers,
 never floats: a double holds no nanosecond of this century. Packet numbers count from 1 over the
 whole input, as Wireshark counts within a file.
 """
@@ -15,9 +15,11 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
+from kanalyze.packet_columns import picked, picked_types
+
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from array import array
+    from collections.abc import Sequence
 
     from kanalyze.segments import Segments
 
@@ -42,7 +44,9 @@ __all__ = [
 class PacketBatch:
     """A run of captured packets, as columns over one buffer.
 
-    All columns have the same length, one entry a packet, in the order of the capture.
+    All columns have the same length, one entry a packet, in the order of the capture. They are
+    arrays of 64-bit integers, ``link_type`` of 32-bit ones; whoever works with NumPy looks at them
+    through :class:`kanalyze.gathers.PacketArrays`.
 
     ``buffer`` holds the packets' bytes (and whatever lies between them in the file). **It is valid
     until the next batch is asked for**: readers use it again, because reading into a warm buffer
@@ -62,12 +66,12 @@ class PacketBatch:
     def __init__(
         self,
         buffer: memoryview,
-        number: NDArray[np.int64],
-        time_ns: NDArray[np.int64],
-        offset: NDArray[np.int64],
-        captured_bytes: NDArray[np.int64],
-        wire_bytes: NDArray[np.int64],
-        link_type: NDArray[np.int32],
+        number: array[int],
+        time_ns: array[int],
+        offset: array[int],
+        captured_bytes: array[int],
+        wire_bytes: array[int],
+        link_type: array[int],
     ) -> None:
         self.buffer = buffer
         """The bytes, format ``B``."""
@@ -88,16 +92,19 @@ class PacketBatch:
     def __len__(self) -> int:
         return len(self.number)
 
-    def taken(self, rows: NDArray[np.int64]) -> PacketBatch:
-        """Return the packets at some indices, over the same buffer."""
+    def taken(self, rows: Sequence[int]) -> PacketBatch:
+        """Return the packets at some indices, over the same buffer.
+
+        ``rows`` is an array of 64-bit integers.
+        """
         return PacketBatch(
             self.buffer,
-            self.number[rows],
-            self.time_ns[rows],
-            self.offset[rows],
-            self.captured_bytes[rows],
-            self.wire_bytes[rows],
-            self.link_type[rows],
+            picked(self.number, rows),
+            picked(self.time_ns, rows),
+            picked(self.offset, rows),
+            picked(self.captured_bytes, rows),
+            picked(self.wire_bytes, rows),
+            picked_types(self.link_type, rows),
         )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from kanalyze.analysis.quality import CaptureQuality
 from kanalyze.model import NET_ANOMALIES, PacketBatch
+from kanalyze.packet_columns import bounds, total
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,9 +65,9 @@ def quality_of_end(stages: Stages) -> CaptureQuality:
 def count_packets(quality: CaptureQuality, batch: PacketBatch) -> None:
     """Count the packets of a batch, at least one."""
     quality.packets += len(batch)
-    quality.captured_bytes += int(batch.captured_bytes.sum())
-    quality.wire_bytes += int(batch.wire_bytes.sum())
-    quality.count_times(int(batch.time_ns.min()), int(batch.time_ns.max()))
+    quality.captured_bytes += total(batch.captured_bytes)
+    quality.wire_bytes += total(batch.wire_bytes)
+    quality.count_times(*bounds(batch.time_ns))
 
 
 def _count_captures(quality: CaptureQuality, captures: Captures) -> None:

@@ -29,12 +29,10 @@ from kanalyze.reading import read_steps
 from kanalyze.stages import Step
 
 if TYPE_CHECKING:
+    from array import array
     from collections.abc import Callable, Iterator, Sequence
     from multiprocessing.connection import Connection
     from multiprocessing.process import BaseProcess
-
-    import numpy as np
-    from numpy.typing import NDArray
 
     from kanalyze.capture.merge import MergeInput
     from kanalyze.capture.stores import Stores
@@ -208,9 +206,9 @@ class _ToldPlaces(Places):
 
     def add_runs(
         self,
-        starts: NDArray[np.int64],
-        captures: NDArray[np.int64],
-        within: NDArray[np.int64],
+        starts: array[int],
+        captures: array[int],
+        within: array[int],
         count: int,
     ) -> None:
         self.told.append(("add_runs", (starts, captures, within, count)))

@@ -72,7 +72,7 @@ FILTERS = {
 
 def options_of(name: str) -> set[str]:
     [commands] = [a for a in parser()._actions if isinstance(a, argparse._SubParsersAction)]
-    return {action.dest for action in commands.choices[name]._actions}
+    return {action.dest for action in commands.choices[name].parser._actions}
 
 
 def test_the_commands_have_the_filters_that_are_told() -> None:

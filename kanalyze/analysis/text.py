@@ -5,8 +5,6 @@ In: any text. Out: text that can be shown. This module must not know where.
 
 from __future__ import annotations
 
-import json
-
 __all__ = ["escape"]
 
 
@@ -20,6 +18,8 @@ def escape(text: str) -> str:
     """
     if text.isprintable() and "\\" not in text:
         return text
+    import json  # for few texts
+
     return "".join(
         char if char.isprintable() and char != "\\" else json.dumps(char)[1:-1] for char in text
     )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 import re
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -54,6 +53,8 @@ def parse_topic_ids(text: str) -> dict[bytes, str]:
 
 
 def _json_pairs(text: str) -> Iterator[tuple[str, str, str]]:
+    import json  # only for who writes them so
+
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -19,12 +19,14 @@ import sys
 import zlib
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
+from kanalyze.capture.source import DamagedDataError
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kanalyze.capture.source import ByteSource
 
-__all__ = ["DamagedDataError", "DecompressedSource", "compression_name"]
+__all__ = ["DecompressedSource", "compression_name"]
 
 _GZIP_WINDOW: Final = 31
 """zlib's way to say: a gzip header and trailer around a window of 32 KiB."""
@@ -36,14 +38,6 @@ _INPUT_BYTES: Final = 32 << 10
 """Decoders copy what is left of their input after each piece: many tiny ones must not cost much."""
 _MAGIC_BYTES: Final = 4
 _SKIPPABLE_HEADER_BYTES: Final = 8
-
-
-class DamagedDataError(Exception):
-    """The compressed data is cut or wrong; what came before it has been delivered."""
-
-    def __init__(self, detail: str, *, cut: bool) -> None:
-        super().__init__(detail)
-        self.cut = cut
 
 
 class _Decoder(Protocol):

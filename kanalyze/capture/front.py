@@ -6,16 +6,16 @@ captures there are beside, nor when they are opened.
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_left, bisect_right
+from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
 from kanalyze.model import PacketBatch
+from kanalyze.packet_columns import earliest_from, picked, rising, shifted, take_turns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from numpy.typing import NDArray
 
     from kanalyze.capture.reader import CaptureReader
 
@@ -33,7 +33,7 @@ class OpenCapture:
         self.reader = reader
         self.batches = batches
         self.batch: PacketBatch | None = None
-        self.keys: NDArray[np.int64] = np.empty(0, np.int64)
+        self.keys = array("q")
         """Of each packet of ``batch``: the earliest time from it on. Within a batch they never
         fall."""
         self.at = 0
@@ -44,21 +44,20 @@ class OpenCapture:
     @property
     def head(self) -> tuple[int, int]:
         """When the next packet comes; captures compare by it."""
-        return int(self.keys[self.at]), self.index
+        return self.keys[self.at], self.index
 
     @property
     def tail(self) -> tuple[int, int]:
         """When the last packet held comes: what is not read yet comes later, as a rule."""
-        return int(self.keys[-1]), self.index
+        return self.keys[-1], self.index
 
     def before(self, limit: tuple[int, int]) -> int:
         """Count the packets held that come no later than what has ``limit`` as its head or tail.
 
         Not above 0 when there is none.
         """
-        if self.index <= limit[1]:
-            return int(np.searchsorted(self.keys, limit[0], "right")) - self.at
-        return int(np.searchsorted(self.keys, limit[0], "left")) - self.at
+        find = bisect_right if self.index <= limit[1] else bisect_left
+        return find(self.keys, limit[0]) - self.at
 
     def give(self, count: int) -> None:
         """Note that the next packets were given out."""
@@ -73,11 +72,11 @@ class OpenCapture:
             return False
         # The earliest of its own time and of all after it: a packet with a time far in the future
         # must not hold back all that follows it in its file.
-        self.keys = np.minimum.accumulate(self.batch.time_ns[::-1])[::-1]
+        self.keys = earliest_from(self.batch.time_ns)
         return True
 
 
-def cut(batch: PacketBatch, here: slice, number: NDArray[np.int64]) -> PacketBatch:
+def cut(batch: PacketBatch, here: slice, number: array[int]) -> PacketBatch:
     """Return a part of a batch, over the same buffer, with other numbers."""
     return PacketBatch(
         buffer=batch.buffer,
@@ -95,11 +94,11 @@ class Joined(NamedTuple):
 
     batch: PacketBatch
     """Its numbers are still to be given: they are indices."""
-    starts: NDArray[np.int64]
+    starts: array[int]
     """Indices at which a run of consecutive packets of one capture begins."""
-    captures: NDArray[np.int64]
+    captures: array[int]
     """Of each run: index of the capture."""
-    within: NDArray[np.int64]
+    within: array[int]
     """Of each run: number in its capture of the first packet, from 1."""
 
 
@@ -115,47 +114,50 @@ class Joiner:
         What a capture gives is one span of its buffer, packets and what lies between them: copying
         that costs less than picking packets.
         """
-        pieces = []
-        spans = []
-        needed = 0
-        for each, count in parts:
-            assert each.batch is not None
-            index = np.arange(each.at, each.at + count, dtype=np.int64)
-            piece = cut(each.batch, slice(each.at, each.at + count), index)
-            first = int(piece.offset.min())
-            last = int((piece.offset + piece.captured_bytes).max())
-            pieces.append((piece, piece.offset + (needed - first)))
-            spans.append((piece.buffer[first:last], needed))
-            needed += last - first
-        if needed > len(self.buffer):
-            self.buffer = bytearray(needed)
+        pieces = [_piece(each, count) for each, count in parts]
+        spans = [_span(piece) for piece in pieces]
+        begins = list(accumulate((len(span) for _, span in spans), initial=0))
+        if begins[-1] > len(self.buffer):
+            self.buffer = bytearray(begins[-1])
         buffer = memoryview(self.buffer)
-        for span, start in spans:
-            buffer[start : start + len(span)] = span
-        keys = np.concatenate([each.keys[each.at : each.at + count] for each, count in parts])
-        # A stable sort keeps the order of the captures where times are equal.
-        order = np.argsort(keys, kind="stable")
+        offset = array("q")
+        for piece, (first, span), begin in zip(pieces, spans, begins, strict=False):
+            buffer[begin : begin + len(span)] = span
+            offset += shifted(piece.offset, begin - first)
+        counts = list(accumulate((count for _, count in parts), initial=0))
+        keys = _together([each.keys[each.at : each.at + count] for each, count in parts])
+        order, starts, owners = take_turns(keys, counts)
         batch = PacketBatch(
             buffer=buffer,
-            number=np.arange(len(order), dtype=np.int64),
-            time_ns=np.concatenate([piece.time_ns for piece, _ in pieces])[order],
-            offset=np.concatenate([offset for _, offset in pieces])[order],
-            captured_bytes=np.concatenate([piece.captured_bytes for piece, _ in pieces])[order],
-            wire_bytes=np.concatenate([piece.wire_bytes for piece, _ in pieces])[order],
-            link_type=np.concatenate([piece.link_type for piece, _ in pieces])[order],
-        )
-        return Joined(batch, *_runs(parts, order))
+            number=_together([piece.number for piece in pieces]),
+            time_ns=_together([piece.time_ns for piece in pieces]),
+            offset=offset,
+            captured_bytes=_together([piece.captured_bytes for piece in pieces]),
+            wire_bytes=_together([piece.wire_bytes for piece in pieces]),
+            link_type=_together([piece.link_type for piece in pieces]),
+        ).taken(order)
+        captures = picked(array("q", [each.index for each, _ in parts]), owners)
+        numbers = _together([rising(each.given + 1, count) for each, count in parts])
+        return Joined(batch, starts, captures, picked(numbers, picked(order, starts)))
 
 
-def _runs(
-    parts: list[tuple[OpenCapture, int]], order: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Return where runs begin, of which capture they are, and the number of their first packet."""
-    counts = [count for _, count in parts]
-    owners = np.repeat(np.array([each.index for each, _ in parts], np.int64), counts)[order]
-    numbers = [
-        np.arange(each.given + 1, each.given + 1 + count, dtype=np.int64) for each, count in parts
-    ]
-    within = np.concatenate(numbers)[order]
-    starts = np.flatnonzero(np.concatenate(([True], owners[1:] != owners[:-1]))).astype(np.int64)
-    return starts, owners[starts], within[starts]
+def _piece(each: OpenCapture, count: int) -> PacketBatch:
+    """Return the next packets of a capture."""
+    assert each.batch is not None
+    here = slice(each.at, each.at + count)
+    return cut(each.batch, here, each.batch.number[here])
+
+
+def _span(piece: PacketBatch) -> tuple[int, memoryview]:
+    """Return where in its buffer the packets of a piece begin, and the bytes of all of them."""
+    # In a file they follow each other.
+    first, last = piece.offset[0], piece.offset[-1] + piece.captured_bytes[-1]
+    return first, piece.buffer[first:last]
+
+
+def _together(columns: list[array[int]]) -> array[int]:
+    """Return one column after another, of at least one."""
+    together = array(columns[0].typecode)
+    for column in columns:
+        together += column
+    return together

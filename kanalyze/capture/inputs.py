@@ -6,13 +6,11 @@ In: paths, folders, globs, URLs, ``-``. Out: paths and URLs for
 
 from __future__ import annotations
 
-import glob
 import os
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
-from urllib.parse import unquote
 
+from kanalyze import paths
 from kanalyze.capture.reader import (
     CaptureReader,
     DamagedCaptureError,
@@ -50,6 +48,9 @@ _CAPTURE_NAME: Final = re.compile(
     r"\.(pcap|pcapng|cap|ntar|dmp)\d*(\.\d+)?(\.(gz|bz2|xz|zst|lz4))*$", re.IGNORECASE
 )
 """With a number behind it where ``tcpdump -C`` or a rotation of logs wrote it."""
+
+_MAGIC: Final = re.compile(r"[*?[]")
+"""What makes a pattern, as for :mod:`glob`."""
 
 _LeaveOut: TypeAlias = "Callable[[Anomaly], object]"
 
@@ -162,11 +163,12 @@ def local_files(argument: PathLike) -> list[str]:
         parts = split_url(text)
         if parts.scheme.lower() != "file":
             return []
+        from urllib.parse import unquote  # not for paths
+
         text = unquote(parts.path)
-    path = Path(text)
-    if path.is_dir():
-        return _inside(path)
-    return _fitting(text) if _is_pattern(path) else [text]
+    if paths.is_folder(text):
+        return _inside(text)
+    return _fitting(text) if _is_pattern(text) else [text]
 
 
 def first_packet_time_ns(path: PathLike) -> int | None:
@@ -193,7 +195,7 @@ def can_be_read_twice(path: str) -> bool:
     """Files can; what does not exist is left for opening it to complain of."""
     if is_url(path):
         return True
-    return path != STDIN and (Path(path).is_file() or not Path(path).exists())
+    return path != STDIN and (paths.is_file(path) or not paths.exists(path))
 
 
 def _first_time(reader: CaptureReader) -> int | None:
@@ -228,10 +230,9 @@ def named_files(argument: PathLike, stores: Stores) -> NamedFiles:
     if is_url(text):
         return NamedFiles(*stores.expand(text))
     try:
-        path = Path(text)
-        if path.is_dir():
-            return NamedFiles(_inside(path), is_folder=True)
-        return NamedFiles(_fitting(text) if _is_pattern(path) else [text], is_folder=False)
+        if paths.is_folder(text):
+            return NamedFiles(_inside(text), is_folder=True)
+        return NamedFiles(_fitting(text) if _is_pattern(text) else [text], is_folder=False)
     except OSError as error:
         raise CaptureError(f"{text}: {(error.strerror or str(error)).lower()}") from error
 
@@ -248,22 +249,26 @@ def _expand(argument: PathLike, stores: Stores, leave_out: _LeaveOut) -> list[Fo
     return [FoundCapture(each) for each in named.paths]
 
 
-def _inside(folder: Path) -> list[str]:
+def _inside(folder: str) -> list[str]:
     """Return the files directly in a folder, and links to what is not there."""
+    from pathlib import Path  # not for files
+
     return [
         str(each)
-        for each in sorted(folder.iterdir())
+        for each in sorted(Path(folder).iterdir())
         if each.is_file() or (each.is_symlink() and not each.exists())
     ]
 
 
-def _is_pattern(path: Path) -> bool:
-    return not path.exists() and glob.has_magic(str(path))
+def _is_pattern(text: str) -> bool:
+    return not paths.exists(text) and _MAGIC.search(text) is not None
 
 
 def _fitting(pattern: str) -> list[str]:
+    import glob  # not for files
+
     names = sorted(glob.glob(pattern))  # noqa: PTH207 - Path.glob takes no absolute pattern
-    return [name for name in names if not Path(name).is_dir()]
+    return [name for name in names if not paths.is_folder(name)]
 
 
 def _captures_of(

@@ -19,7 +19,8 @@ import numpy as np
 from kanalyze.capture.live_socket import InterfaceState
 from kanalyze.capture.records import Columns
 from kanalyze.errors import CaptureError
-from kanalyze.gathers import gather, overlapping
+from kanalyze.gathers import gather, overlapping, to_column
+from kanalyze.packet_columns import repeated
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -135,11 +136,11 @@ def bpf_columns(buffer: memoryview, link_type: int, snap_bytes: int) -> Columns:
     time_ns += headers["microseconds"].astype(np.int64) * _NS_PER_MICROSECOND
     captured = headers["captured"].astype(np.int64)
     return Columns(
-        time_ns=time_ns,
-        offset=places + headers["header_bytes"],
-        captured_bytes=np.minimum(captured, snap_bytes),
-        wire_bytes=headers["wire"].astype(np.int64),
-        link_type=np.full(len(places), link_type, np.int32),
+        time_ns=to_column(time_ns),
+        offset=to_column(places + headers["header_bytes"]),
+        captured_bytes=to_column(np.minimum(captured, snap_bytes)),
+        wire_bytes=to_column(headers["wire"].astype(np.int64)),
+        link_type=repeated(link_type, len(places)),
     )
 
 

@@ -16,7 +16,8 @@ import numpy as np
 
 from kanalyze.capture.interfaces import COOKED, ETHERNET
 from kanalyze.capture.records import Columns
-from kanalyze.gathers import overlapping
+from kanalyze.gathers import overlapping, to_column
+from kanalyze.packet_columns import repeated
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -92,11 +93,11 @@ def as_on_wire(
         added_bytes = _COOKED_HEADER.itemsize
         offset, captured, wire = offset - added_bytes, captured + added_bytes, wire + added_bytes
     return Columns(
-        time_ns=packets.time_ns,
-        offset=offset,
-        captured_bytes=np.minimum(captured, snap_bytes),
-        wire_bytes=wire,
-        link_type=np.full(len(offset), link_type, np.int32),
+        time_ns=to_column(packets.time_ns),
+        offset=to_column(offset),
+        captured_bytes=to_column(np.minimum(captured, snap_bytes)),
+        wire_bytes=to_column(wire),
+        link_type=repeated(link_type, len(offset)),
     )
 
 

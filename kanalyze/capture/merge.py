@@ -15,11 +15,9 @@ the earliest time from there on, as far as the batch goes.
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
-import numpy as np
-
+from kanalyze import paths
 from kanalyze.capture.description import Description
 from kanalyze.capture.front import Joiner, OpenCapture, cut
 from kanalyze.capture.inputs import FoundCapture, can_be_read_twice, look_at
@@ -29,12 +27,12 @@ from kanalyze.capture.source import BinaryFile, PathLike, capture_name
 from kanalyze.capture.stores import Stores
 from kanalyze.capture.urls import is_url
 from kanalyze.model import Anomaly, AnomalyKind
+from kanalyze.packet_columns import rising
 
 if TYPE_CHECKING:
+    from array import array
     from collections.abc import Iterator, Sequence
     from types import TracebackType
-
-    from numpy.typing import NDArray
 
     from kanalyze.model import PacketBatch
 
@@ -257,7 +255,10 @@ class MergedCaptures:
         here = slice(each.at, each.at + count)
         self._places.add(each.index, each.given + 1, count)
         each.give(count)
-        return cut(batch, here, self._numbers(count))
+        if count < len(batch):
+            return cut(batch, here, self._numbers(count))
+        batch.number = self._numbers(count)
+        return batch
 
     def _together(self, parts: list[tuple[OpenCapture, int]]) -> PacketBatch:
         """Give the next packets of several captures, by time."""
@@ -269,10 +270,10 @@ class MergedCaptures:
         joined.batch.number = self._numbers(count)
         return joined.batch
 
-    def _numbers(self, count: int) -> NDArray[np.int64]:
+    def _numbers(self, count: int) -> array[int]:
         first = self.packets + 1
         self.packets += count
-        return np.arange(first, first + count, dtype=np.int64)
+        return rising(first, count)
 
 
 _NEVER: Final = 1 << 63
@@ -305,8 +306,8 @@ def _total_bytes(found: Sequence[FoundCapture]) -> int | None:
     total = 0
     for each in found:
         size = each.total_bytes
-        if size is None and not is_url(each.path) and Path(each.path).is_file():
-            size = Path(each.path).stat().st_size
+        if size is None and not is_url(each.path):
+            size = paths.regular_bytes(each.path)
         if size is None:
             return None
         total += size

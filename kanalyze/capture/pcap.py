@@ -17,21 +17,19 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-import numpy as np
-
 from kanalyze.capture.description import CaptureInterface, Description
 from kanalyze.capture.records import (
     MAX_RECORD_BYTES,
+    MOST_PACKETS,
     STANDARD_SNAP_BYTES,
-    Columns,
     Parsed,
     corrupt,
 )
+from kanalyze.capture.scan import ColumnMaker, PcapRecords
 from kanalyze.errors import CaptureError
-from kanalyze.gathers import gather, overlapping
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from array import array
 
 __all__ = ["PCAP_MAGICS", "PcapParser"]
 
@@ -68,12 +66,10 @@ such a sequence: it lies behind the length that the IP header tells, and nobody 
 _AIX_LINK_TYPES: Final = {6: 1, 9: 6, 15: 10, 24: 0}
 """By kind of interface: Ethernet, token ring, FDDI, loopback."""
 _AIX_VERSION: Final = (2, 2)
-_FIELDS: Final = ("seconds", "fraction", "captured", "wire")
-_FIELDS_BEFORE_2_3: Final = ("seconds", "fraction", "wire", "captured")
+_LENGTHS_AT: Final = (8, 12)
+"""Where in a record's header it stands how much was captured, and how much there was."""
+_LENGTHS_BEFORE_2_3_AT: Final = (12, 8)
 _NS_PER_SECOND: Final = 1_000_000_000
-_LIKELY_BEFORE_S: Final = 86_400
-_LIKELY_AFTER_S: Final = 366 * 86_400
-"""How far from a file's first packet the others are expected, where that is a hint."""
 
 
 class PcapParser:
@@ -84,11 +80,9 @@ class PcapParser:
     def __init__(self, name: str, description: Description | None = None) -> None:
         self._name = name
         self._description = Description() if description is None else description
-        self._order = "<"
-        self._ns_per_unit = 1
-        self._header_bytes = 16
-        self._fields = _FIELDS
-        self._link_type = 0
+        self._maker = ColumnMaker()
+        self._records = PcapRecords(False, 16, *_LENGTHS_AT, 1, 0, 0)
+        """As the file's header says, once that was read."""
         self._max_captured_bytes = STANDARD_SNAP_BYTES
 
     def start(self, buffer: memoryview, end: int) -> Parsed | None:
@@ -96,64 +90,54 @@ class PcapParser:
         variant = PCAP_MAGICS[bytes(buffer[:4])]
         if end < variant.file_header_bytes:
             return None
-        self._order, self._ns_per_unit = variant.order, variant.ns_per_unit
-        self._header_bytes = variant.record_header_bytes
         major, minor, _zone, _sigfigs, snap_bytes, link_type = struct.unpack_from(
-            f"{self._order}HHiIII", buffer, 4
+            f"{variant.order}HHiIII", buffer, 4
         )
         if major != 2:
             raise CaptureError(f"{self._name}: pcap version {major} is not known (2 is)")
-        self._fields = _FIELDS_BEFORE_2_3 if minor < 3 else _FIELDS
+        ns_per_unit = variant.ns_per_unit
         if (major, minor) == _AIX_VERSION and link_type in _AIX_LINK_TYPES:
             link_type = _AIX_LINK_TYPES[link_type]
-            self._ns_per_unit = 1
-        self._link_type = link_type & _LINK_TYPE_MASK
+            ns_per_unit = 1
+        link_type &= _LINK_TYPE_MASK
         self._max_captured_bytes = min(max(snap_bytes, STANDARD_SNAP_BYTES), MAX_RECORD_BYTES)
-        self._description.add_interface(CaptureInterface(self._name, self._link_type, snap_bytes))
+        self._records = PcapRecords(
+            variant.order == ">",
+            variant.record_header_bytes,
+            *(_LENGTHS_BEFORE_2_3_AT if minor < 3 else _LENGTHS_AT),
+            ns_per_unit,
+            link_type,
+            self._max_captured_bytes,
+        )
+        self._description.add_interface(CaptureInterface(self._name, link_type, snap_bytes))
         return Parsed(None, variant.file_header_bytes)
 
-    def parse(self, buffer: memoryview, start: int, end: int) -> Parsed:
+    def parse(self, buffer: memoryview, start: int, end: int, most: int = MOST_PACKETS) -> Parsed:
         """Read records: see :class:`kanalyze.capture.records.CaptureParser`."""
-        starts, position = self._walk(buffer, start, end)
-        length_at = self._length_at
-        record_bytes = 0
-        if position > end:
-            position = starts.pop() - length_at
-            record_bytes = self._header_bytes + self._length(buffer, position)
-        if not starts:
-            return self._checked(None, position, record_bytes)
-        at = np.array(starts, np.int64) - length_at
-        headers = gather(buffer, self._header(), at)
-        captured = headers["captured"].astype(np.int64)
-        if int(captured.max()) > self._max_captured_bytes:
-            good = int(np.argmax(captured > self._max_captured_bytes))
-            position = int(at[good])
-            headers, captured, at = headers[:good], captured[:good], at[:good]
-            record_bytes = self._header_bytes + self._length(buffer, position)
-        columns = Columns(
-            time_ns=self._times_ns(headers),
-            offset=at + self._header_bytes,
-            captured_bytes=captured,
-            wire_bytes=np.maximum(headers["wire"].astype(np.int64), captured),
-            link_type=np.full(len(captured), self._link_type, np.int32),
-        )
-        return self._checked(columns, position, record_bytes)
+        position = self._records.scan(buffer, start, end, self._maker, most)
+        columns = self._maker.take()
+        if end - position < self.header_bytes:
+            return Parsed(columns, position)
+        captured = self._records.captured_bytes(buffer, position)
+        if captured > self._max_captured_bytes:
+            anomaly = corrupt(
+                f"a packet of {captured} bytes, where {self._max_captured_bytes} is the most"
+            )
+            return Parsed(columns, position, 0, anomaly)
+        return Parsed(columns, position, self.header_bytes + captured)
 
     @property
     def header_bytes(self) -> int:
         """Size of a record's header; known when the file's header was read."""
-        return self._header_bytes
+        return self._records.header_bytes
 
     def time_ns(self, buffer: memoryview, start: int, end: int) -> int | None:
         """Return the Unix time in ns of the record at ``start``; None where its header is cut."""
-        if end - start < self._header_bytes:
-            return None
-        headers = gather(buffer, self._header(), np.array([start], np.int64))
-        return int(self._times_ns(headers)[0])
+        return self._records.time_ns(buffer, start) if end - start >= self.header_bytes else None
 
     def likely_records(
         self, buffer: memoryview, start: int, end: int, near_ns: int | None
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    ) -> tuple[array[int], array[int]]:
         """Return where in ``buffer[start:end]`` records may begin, and where these would end.
 
         What stands there could be a whole header as capturing programs write it: a fraction of a
@@ -161,69 +145,5 @@ class PcapParser:
         that is likely for a file whose first packet has the Unix time ``near_ns`` (None: any).
         A hint: packets may hold such bytes too, and odd files hold other headers.
         """
-        count = end - self._header_bytes + 1 - start
-        if count <= 0:
-            nowhere = np.empty(0, np.int64)
-            return nowhere, nowhere
-        unit = np.dtype(f"{self._order}u4")
-        first = start + self._length_at
-        lengths = overlapping(buffer[first : first + count - 1 + unit.itemsize], unit)
-        # 0 less 1 is the largest number there is: one comparison for both bounds.
-        places = start + np.flatnonzero(lengths - np.uint32(1) < STANDARD_SNAP_BYTES)
-        headers = gather(buffer, self._header(), places)
-        captured = headers["captured"].astype(np.int64)
-        likely = (captured <= headers["wire"]) & (headers["wire"] <= MAX_RECORD_BYTES)
-        likely &= headers["fraction"] < _NS_PER_SECOND // self._ns_per_unit
-        if near_ns is not None:
-            after_s = headers["seconds"].astype(np.int64) - near_ns // _NS_PER_SECOND
-            likely &= (after_s >= -_LIKELY_BEFORE_S) & (after_s <= _LIKELY_AFTER_S)
-        places = places[likely]
-        return places, places + self._header_bytes + captured[likely]
-
-    def _walk(self, buffer: memoryview, start: int, end: int) -> tuple[list[int], int]:
-        """Find the records: places of their length fields, and where the last one ends.
-
-        The last one may end after ``end``. Lengths are not judged here: each step is at least
-        a record header, so that the loop ends, and wrong ones are found afterwards for all
-        records at once.
-        """
-        places: list[int] = []
-        add = places.append
-        # One bound method call a packet: an item of the overlapping view costs less than half
-        # of struct.unpack_from or int.from_bytes.
-        length = overlapping(buffer, f"{self._order}u4").item
-        length_at, header_bytes = self._length_at, self._header_bytes
-        at = start + length_at
-        last = end - (header_bytes - length_at)
-        while at <= last:
-            add(at)
-            at += header_bytes + length(at)
-        return places, at - length_at
-
-    def _times_ns(self, headers: NDArray[np.void]) -> NDArray[np.int64]:
-        time_ns = headers["seconds"].astype(np.int64) * _NS_PER_SECOND
-        time_ns += headers["fraction"].astype(np.int64) * self._ns_per_unit
-        return time_ns
-
-    @property
-    def _length_at(self) -> int:
-        """Where in a record's header the length of what was captured stands."""
-        return 4 * self._fields.index("captured")
-
-    def _header(self) -> np.dtype[np.void]:
-        unit = f"{self._order}u4"
-        return np.dtype([(name, unit) for name in self._fields])
-
-    def _length(self, buffer: memoryview, position: int) -> int:
-        place = position + self._length_at
-        length: int = struct.unpack_from(f"{self._order}I", buffer, place)[0]
-        return length
-
-    def _checked(self, columns: Columns | None, position: int, record_bytes: int) -> Parsed:
-        captured = record_bytes - self._header_bytes
-        if captured > self._max_captured_bytes:
-            anomaly = corrupt(
-                f"a packet of {captured} bytes, where {self._max_captured_bytes} is the most"
-            )
-            return Parsed(columns, position, 0, anomaly)
-        return Parsed(columns, position, record_bytes)
+        near_s = -1 if near_ns is None else near_ns // _NS_PER_SECOND
+        return self._records.likely(buffer, start, end, near_s)

@@ -14,23 +14,18 @@ import struct
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import numpy as np
-
 from kanalyze.capture.description import CaptureInterface, Description, readable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
-__all__ = ["DESCRIPTIVE_BLOCKS", "INTERFACE", "Clock", "SectionNotes"]
+__all__ = ["INTERFACE", "Clock", "SectionNotes"]
 
 INTERFACE: Final = 1
 NAMES: Final = 4
 STATISTICS: Final = 5
 SECRETS: Final = 10
-DESCRIPTIVE_BLOCKS: Final = (INTERFACE, NAMES, STATISTICS, SECRETS)
-"""Types of the blocks that :meth:`SectionNotes.note` takes."""
+"""Types of the blocks that :meth:`SectionNotes.note` takes, as in :mod:`kanalyze.capture.scan`."""
 
 _MAX_INTERFACES: Final = 65_536
 _MAX_RECORDS: Final = 1 << 20
@@ -54,6 +49,10 @@ _ADDRESS_BYTES: Final = {1: 4, 2: 16}
 
 _NS_PER_S: Final = 1_000_000_000
 _INT64_MAX: Final = (1 << 63) - 1
+_SAFE_NS: Final = 1 << 62
+"""Two such times can be added in 64 bits."""
+_NANOSECONDS: Final = 9
+"""As a resolution."""
 
 
 class Clock(NamedTuple):
@@ -67,16 +66,23 @@ class Clock(NamedTuple):
     offset_ns: int = 0
     """``if_tsoffset`` and ``if_tsoffset_ns``: to be added."""
 
-    def times(self, ticks: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Turn timestamps into Unix times in ns, rounded down; out of range ones are clipped."""
-        if self.resolution <= 9 and not self.offset_ns:
-            scale = 10 ** (9 - self.resolution)
-            if not len(ticks) or int(ticks.max()) <= _INT64_MAX // scale:
-                return ticks.astype(np.int64) * np.int64(scale)
+    @property
+    def factor(self) -> int:
+        """Nanoseconds in a unit; 0 where it is less than one, or :meth:`time_ns` is to be asked."""
+        is_simple = self.resolution <= _NANOSECONDS and abs(self.offset_ns) < _SAFE_NS
+        return 10 ** (_NANOSECONDS - self.resolution) if is_simple else 0
+
+    @property
+    def limit(self) -> int:
+        """Up to how many units :attr:`factor` is all that is needed, beside the offset."""
+        return _SAFE_NS // self.factor if self.factor else -1
+
+    def time_ns(self, high: int, low: int) -> int:
+        """Turn a timestamp into a Unix time in ns, rounded down; one out of range is clipped."""
         power = self.resolution & 0x7F
         per_s = 1 << power if self.resolution & 0x80 else 10**power
-        exact = (tick * _NS_PER_S // per_s + self.offset_ns for tick in ticks.tolist())
-        return np.fromiter((min(max(t, 0), _INT64_MAX) for t in exact), np.int64, len(ticks))
+        exact = (high << 32 | low) * _NS_PER_S // per_s + self.offset_ns
+        return min(max(exact, 0), _INT64_MAX)
 
 
 class SectionNotes:
@@ -125,7 +131,7 @@ class SectionNotes:
         self._counted_drops[interface] = self._counted_drops.get(interface, 0) + drops
 
     def note(self, kind: int, body: memoryview) -> bool:
-        """Note a block of one of ``DESCRIPTIVE_BLOCKS``; false when it contradicts itself.
+        """Note a block of one of these types; false when it contradicts itself.
 
         Only what packets depend on can: names and secrets that make no sense are left out.
         """
@@ -215,14 +221,12 @@ class SectionNotes:
         """Note a comment."""
         self._description.add_comment(self._name, about, number, readable(text))
 
-    @property
-    def takes_comments(self) -> bool:
-        """Whether there is room for another comment."""
-        return self._description.takes_comments
-
-    def leave_out(self, count: int) -> None:
-        """Count descriptions for which there was no room."""
-        self._description.left_out += count
+    def note_packet_comment(self, number: int, text: memoryview) -> None:
+        """Note a comment to a packet, as long as there is room."""
+        if self._description.takes_comments:
+            self.note_comment("packet", number, text)
+        else:
+            self._description.left_out += 1
 
     def _note_comments(
         self,

@@ -10,11 +10,10 @@ from array import array
 from bisect import bisect_right
 from typing import TYPE_CHECKING, Final
 
+from kanalyze.packet_columns import shifted
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    import numpy as np
-    from numpy.typing import NDArray
 
 __all__ = ["UNKNOWN_CAPTURE", "Places"]
 
@@ -69,19 +68,19 @@ class Places:
 
     def add_runs(
         self,
-        starts: NDArray[np.int64],
-        captures: NDArray[np.int64],
-        within: NDArray[np.int64],
+        starts: array[int],
+        captures: array[int],
+        within: array[int],
         count: int,
     ) -> None:
         """Note the next ``count`` packets, whose runs begin at the indices ``starts``.
 
         ``captures`` and ``within`` have an entry a run.
         """
-        skip = int(len(starts) > 0 and self._goes_on(int(captures[0]), int(within[0])))
-        self._first.frombytes((starts[skip:] + self._end).tobytes())
-        self._capture.frombytes(captures[skip:].tobytes())
-        self._within.frombytes(within[skip:].tobytes())
+        skip = int(len(starts) > 0 and self._goes_on(captures[0], within[0]))
+        self._first += shifted(starts[skip:], self._end)
+        self._capture += captures[skip:]
+        self._within += within[skip:]
         self._end += count
         self._forget()
 

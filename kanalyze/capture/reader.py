@@ -8,13 +8,13 @@ The content decides the format: pcap or pcapng, either of them compressed, once.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
-from kanalyze.capture.compressed import DamagedDataError, DecompressedSource, compression_name
+from kanalyze import paths
 from kanalyze.capture.description import Description
 from kanalyze.capture.pcap import PCAP_MAGICS, PcapParser
-from kanalyze.capture.source import FileSource, open_source
+from kanalyze.capture.records import MOST_PACKETS
+from kanalyze.capture.source import DamagedDataError, FileSource, open_source
 from kanalyze.errors import CaptureError
 from kanalyze.model import Anomaly, AnomalyKind
 
@@ -41,8 +41,6 @@ DEFAULT_BUFFER_BYTES: Final = 8 << 20
 MIN_BUFFER_BYTES: Final = 64
 """The least that a buffer is made with: the headers that begin a file fit."""
 _LOOK_BYTES: Final = 4 << 10
-_MOST_PACKETS: Final = 32_768
-"""Of a batch. Each may be a connection of its own, and what is made of a batch is held at once."""
 _MAGIC_BYTES: Final = 4
 _PCAPNG_MAGIC: Final = b"\x0a\x0d\x0d\x0a"
 
@@ -85,7 +83,7 @@ def is_capture(path: PathLike) -> bool:
 
     Raises OSError where it cannot be opened.
     """
-    with Path(path).open("rb", buffering=0) as file:
+    with paths.opened(path) as file:
         try:
             CaptureReader(FileSource(file, str(path), owned=False), _LOOK_BYTES)
         except NotACaptureError:
@@ -113,7 +111,10 @@ class CaptureReader:
         """What is wrong with the file: at most a few, known when the last batch was read."""
         self._file = source
         self._source: ByteSource = source
-        self._buffer = memoryview(bytearray(max(buffer_bytes, MIN_BUFFER_BYTES)))
+        self._buffer_bytes = max(buffer_bytes, MIN_BUFFER_BYTES)
+        # All of a small file fits, and to make the whole buffer takes some milliseconds.
+        needed = self._buffer_bytes if source.total_bytes is None else source.total_bytes
+        self._buffer = memoryview(bytearray(max(min(needed, self._buffer_bytes), MIN_BUFFER_BYTES)))
         self._start = 0
         self._end = 0
         self._at_end = False
@@ -178,13 +179,12 @@ class CaptureReader:
         """
         while True:
             before = self._start
-            parsed = self._parser.parse(self._buffer, before, self._end)
+            parsed = self._parser.parse(self._buffer, before, self._end, MOST_PACKETS)
             self._start = parsed.position
             if parsed.columns is not None:
-                for columns in parsed.columns.parts(_MOST_PACKETS):
-                    number = first_number + self.packets
-                    self.packets += len(columns)
-                    yield columns.batch(self._buffer, number)
+                number = first_number + self.packets
+                self.packets += len(parsed.columns)
+                yield parsed.columns.batch(self._buffer, number)
             if parsed.anomaly is not None:
                 self.anomalies.append(parsed.anomaly)
                 return
@@ -197,19 +197,9 @@ class CaptureReader:
     def _begin(self) -> CaptureParser:
         """Find out the format and read the header."""
         self._fill(_MAGIC_BYTES)
-        outer = compression_name(bytes(self._buffer[: self._end]))
-        if outer is not None:
-            self._source = DecompressedSource(_Rest(bytes(self._buffer[: self._end]), self._source))
-            self._end = 0
-            self._at_end = False
-            self._fill(_MAGIC_BYTES)
-        magic = bytes(self._buffer[: min(self._end, _MAGIC_BYTES)])
-        inner = compression_name(magic)
-        if outer is not None and inner is not None:
-            raise NotACaptureError(
-                f"{self.name}: is compressed twice ({inner} data in {outer} data);"
-                " decompress it once before"
-            )
+        magic = self._magic()
+        if not _is_magic(magic):
+            magic = self._decompressed(magic)
         parser = self._choose(magic)
         parsed = parser.start(self._buffer, self._end)
         while parsed is None:
@@ -220,6 +210,29 @@ class CaptureReader:
             parsed = parser.start(self._buffer, self._end)
         self._start = parsed.position
         return parser
+
+    def _magic(self) -> bytes:
+        return bytes(self._buffer[: min(self._end, _MAGIC_BYTES)])
+
+    def _decompressed(self, magic: bytes) -> bytes:
+        """Decompress what follows, if it is compressed; return how it begins then."""
+        from kanalyze.capture.compressed import DecompressedSource, compression_name
+
+        outer = compression_name(magic)
+        if outer is None:
+            return magic
+        self._source = DecompressedSource(_Rest(bytes(self._buffer[: self._end]), self._source))
+        self._buffer = memoryview(bytearray(self._buffer_bytes))
+        self._end = 0
+        self._at_end = False
+        self._fill(_MAGIC_BYTES)
+        inner = compression_name(self._magic())
+        if inner is not None:
+            raise NotACaptureError(
+                f"{self.name}: is compressed twice ({inner} data in {outer} data);"
+                " decompress it once before"
+            )
+        return self._magic()
 
     def _choose(self, magic: bytes) -> CaptureParser:
         if magic in PCAP_MAGICS:
@@ -280,6 +293,10 @@ class CaptureReader:
             self.anomalies.append(
                 Anomaly(AnomalyKind.CAPTURE_TRUNCATED, length=left, detail=detail)
             )
+
+
+def _is_magic(start: bytes) -> bool:
+    return start in PCAP_MAGICS or start == _PCAPNG_MAGIC
 
 
 class _Rest:

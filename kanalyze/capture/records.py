@@ -8,17 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-import numpy as np
-
 from kanalyze.model import Anomaly, AnomalyKind, PacketBatch
+from kanalyze.packet_columns import rising
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
+    from array import array
 
 __all__ = [
     "MAX_RECORD_BYTES",
+    "MOST_PACKETS",
     "STANDARD_SNAP_BYTES",
     "CaptureParser",
     "Columns",
@@ -30,6 +28,8 @@ MAX_RECORD_BYTES = 256 << 20
 """A record or block that says it is larger is taken for corruption."""
 STANDARD_SNAP_BYTES = 262_144
 """The largest packet that tcpdump and Wireshark write, whatever the snap length says."""
+MOST_PACKETS = 32_768
+"""Of a batch. Each may be a connection of its own, and what is made of a batch is held at once."""
 
 
 class Columns:
@@ -39,11 +39,11 @@ class Columns:
 
     def __init__(
         self,
-        time_ns: NDArray[np.int64],
-        offset: NDArray[np.int64],
-        captured_bytes: NDArray[np.int64],
-        wire_bytes: NDArray[np.int64],
-        link_type: NDArray[np.int32],
+        time_ns: array[int],
+        offset: array[int],
+        captured_bytes: array[int],
+        wire_bytes: array[int],
+        link_type: array[int],
     ) -> None:
         self.time_ns = time_ns
         self.offset = offset
@@ -54,42 +54,21 @@ class Columns:
     def __len__(self) -> int:
         return len(self.time_ns)
 
-    @classmethod
-    def joined(cls, parts: list[Columns]) -> Columns | None:
-        """Put packets over the same bytes one after another; None for none."""
-        if len(parts) < 2:
-            return parts[0] if parts else None
-        return cls(
-            time_ns=np.concatenate([part.time_ns for part in parts]),
-            offset=np.concatenate([part.offset for part in parts]),
-            captured_bytes=np.concatenate([part.captured_bytes for part in parts]),
-            wire_bytes=np.concatenate([part.wire_bytes for part in parts]),
-            link_type=np.concatenate([part.link_type for part in parts]),
-        )
-
     def first(self, count: int) -> Columns:
         """Return the first packets alone; all of them where there are no more than ``count``."""
-        return self._cut(slice(count))
-
-    def parts(self, count: int) -> Iterator[Columns]:
-        """Give the packets in parts of at most ``count``."""
-        for start in range(0, len(self), count):
-            yield self._cut(slice(start, start + count))
-
-    def _cut(self, here: slice) -> Columns:
         return Columns(
-            time_ns=self.time_ns[here],
-            offset=self.offset[here],
-            captured_bytes=self.captured_bytes[here],
-            wire_bytes=self.wire_bytes[here],
-            link_type=self.link_type[here],
+            time_ns=self.time_ns[:count],
+            offset=self.offset[:count],
+            captured_bytes=self.captured_bytes[:count],
+            wire_bytes=self.wire_bytes[:count],
+            link_type=self.link_type[:count],
         )
 
     def batch(self, buffer: memoryview, first_number: int) -> PacketBatch:
         """Make a batch over ``buffer``, numbered from ``first_number`` on."""
         return PacketBatch(
             buffer=buffer,
-            number=np.arange(first_number, first_number + len(self), dtype=np.int64),
+            number=rising(first_number, len(self)),
             time_ns=self.time_ns,
             offset=self.offset,
             captured_bytes=self.captured_bytes,
@@ -126,11 +105,11 @@ class CaptureParser(Protocol):
         Raises :class:`kanalyze.errors.CaptureError` when it is of a kind that cannot be read.
         """
 
-    def parse(self, buffer: memoryview, start: int, end: int) -> Parsed:
+    def parse(self, buffer: memoryview, start: int, end: int, most: int = MOST_PACKETS) -> Parsed:
         """Read the records in ``buffer[start:end]``; ``start`` is where a record begins.
 
         Always uses at least one record when one is complete; may stop before the last complete
-        one (at a change of byte order), so it is to be called until it uses nothing.
+        one (there are ``most`` packets), so it is to be called until it uses nothing.
         """
 
 

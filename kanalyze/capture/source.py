@@ -8,17 +8,20 @@ from __future__ import annotations
 import io
 import os
 import stat
-from pathlib import Path
-from typing import IO, Protocol, TypeAlias
+from typing import IO, TYPE_CHECKING, Protocol, TypeAlias
 
-from kanalyze.capture.stores import Stores
+from kanalyze import paths
 from kanalyze.capture.urls import is_url, shown_url
 from kanalyze.errors import CaptureError
+
+if TYPE_CHECKING:
+    from kanalyze.capture.stores import Stores
 
 __all__ = [
     "STDIN",
     "BinaryFile",
     "ByteSource",
+    "DamagedDataError",
     "FileSource",
     "PathLike",
     "capture_name",
@@ -32,6 +35,14 @@ _STDIN_DESCRIPTOR = 0
 
 PathLike: TypeAlias = str | os.PathLike[str]
 BinaryFile: TypeAlias = IO[bytes] | io.RawIOBase | io.BufferedIOBase
+
+
+class DamagedDataError(Exception):
+    """The compressed data is cut or wrong; what came before it has been delivered."""
+
+    def __init__(self, detail: str, *, cut: bool) -> None:
+        super().__init__(detail)
+        self.cut = cut
 
 
 class ByteSource(Protocol):
@@ -122,10 +133,14 @@ def open_source(
         return FileSource(standard_input, name or _STDIN_NAME, owned=True)
     label = name or capture_name(path)
     if isinstance(path, str) and is_url(path):
-        stored, total_bytes = (stores or Stores()).open(path)
+        if stores is None:
+            from kanalyze.capture.stores import Stores  # not for files
+
+            stores = Stores()
+        stored, total_bytes = stores.open(path)
         return FileSource(stored, label, owned=True, total_bytes=total_bytes)
     try:
-        return FileSource(Path(path).open("rb", buffering=0), label, owned=True)
+        return FileSource(paths.opened(path), label, owned=True)
     except (OSError, ValueError) as error:
         # ValueError: a null byte in the path.
         raise CaptureError(f"{label!s}: {_reason(error)}") from error

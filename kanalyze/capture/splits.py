@@ -19,13 +19,14 @@ each against the beginning of the next::
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kanalyze.capture.boundary import CHAIN_BYTES, find_boundary
 from kanalyze.capture.inputs import can_be_read_twice
 from kanalyze.capture.pcap import PCAP_MAGICS, PcapParser
 from kanalyze.capture.reader import DEFAULT_BUFFER_BYTES, CaptureReader
-from kanalyze.capture.records import Parsed
+from kanalyze.capture.records import MOST_PACKETS, Parsed
 from kanalyze.capture.source import open_source
 from kanalyze.errors import CaptureError, UsageError
 
@@ -264,12 +265,12 @@ class _PartParser:
         """Read the file's header, which was not skipped then."""
         return self._parser.start(buffer, end)
 
-    def parse(self, buffer: memoryview, start: int, end: int) -> Parsed:
+    def parse(self, buffer: memoryview, start: int, end: int, most: int = MOST_PACKETS) -> Parsed:
         """Read records: see :class:`kanalyze.capture.records.CaptureParser`."""
         if self._is_at_limit():
             return Parsed(None, start, is_last=True)
         if self._is_at_record:
-            return self._records(buffer, start, end)
+            return self._records(buffer, start, end, most)
         is_end = self._offset + (end - start) == self._file_bytes
         place, is_found = find_boundary(
             self._parser, buffer, start, end, is_end=is_end, near_ns=self._near_ns
@@ -277,22 +278,23 @@ class _PartParser:
         self._offset += place - start
         if is_found and not self._is_at_limit():
             self._is_at_record = True
-            return self._records(buffer, place, end)
+            return self._records(buffer, place, end, most)
         return Parsed(None, place, CHAIN_BYTES + self._parser.header_bytes)
 
-    def _records(self, buffer: memoryview, start: int, end: int) -> Parsed:
+    def _records(self, buffer: memoryview, start: int, end: int, most: int) -> Parsed:
         """Read the records of the range, the first of them at ``start``."""
-        parsed = self._parser.parse(buffer, start, end)
+        parsed = self._parser.parse(buffer, start, end, most)
         columns, position = parsed.columns, parsed.position
         if columns is not None and len(columns):
             if self.first_offset is None:
                 self.first_offset = self._offset
             if self._limit is not None:
-                ends = columns.offset + columns.captured_bytes
-                # Where one ends the next begins, and the first one begins within the range.
-                count = 1 + int(ends.searchsorted(start + (self._limit - self._offset)))
+                # The first one begins within the range.
+                limit = start + (self._limit - self._offset) + self._parser.header_bytes
+                count = bisect_left(columns.offset, limit)
                 if count < len(columns):
-                    columns, position = columns.first(count), int(ends[count - 1])
+                    columns = columns.first(count)
+                    position = columns.offset[-1] + columns.captured_bytes[-1]
         self._offset += position - start
         # What is wrong beyond the range is not for this split to say.
         return Parsed(columns, position) if self._is_at_limit() else parsed

@@ -12,12 +12,10 @@ They are used and never shown: not in names, not in messages.
 
 from __future__ import annotations
 
-import fnmatch
 import importlib
 import io
 import sys
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
-from urllib.parse import quote, unquote
 
 from kanalyze.capture.urls import UrlParts, is_url, scrubbed, shown_url, split_url
 from kanalyze.errors import CaptureError
@@ -169,7 +167,7 @@ class Stores:
             url
             for folder in folders
             for url in self._files(folder)
-            if fnmatch.fnmatchcase(self._name_of(url), last)
+            if _fits(self._name_of(url), last)
         ]
 
     def _folders(self, parent: UrlParts, pattern: str) -> Iterator[UrlParts]:
@@ -178,7 +176,7 @@ class Stores:
             return
         for entry in self._entries(parent):
             url = self._child(parent, entry).rstrip("/")
-            if entry.is_folder and fnmatch.fnmatchcase(self._name_of(url), pattern):
+            if entry.is_folder and _fits(self._name_of(url), pattern):
                 yield split_url(url)
 
     def _files(self, folder: UrlParts) -> list[str]:
@@ -196,14 +194,14 @@ class Stores:
         if is_url(entry.name):
             return entry.name
         store, _ = self._store(folder)
-        name = quote(entry.name) if store.has_quoted_urls else entry.name
+        name = _quote(entry.name) if store.has_quoted_urls else entry.name
         return folder.with_path(f"{folder.path.rstrip('/')}/{name}")
 
     def _name_of(self, url: str) -> str:
         """Return the last part of a URL's path, as patterns see it."""
         parts = split_url(url)
         name = parts.path.rstrip("/").rpartition("/")[2]
-        return unquote(name) if self._store(parts)[0].has_quoted_urls else name
+        return _unquote(name) if self._store(parts)[0].has_quoted_urls else name
 
     def _store(self, parts: UrlParts) -> tuple[_Store, str]:
         """Return the file system of a URL, and the file's name in it."""
@@ -218,15 +216,36 @@ class Stores:
         return store, named
 
 
+# What only URLs need is not imported for files.
+
+
+def _fits(name: str, pattern: str) -> bool:
+    from fnmatch import fnmatchcase
+
+    return fnmatchcase(name, pattern)
+
+
+def _quote(text: str, safe: str = "/") -> str:
+    from urllib.parse import quote
+
+    return quote(text, safe=safe)
+
+
+def _unquote(text: str) -> str:
+    from urllib.parse import unquote
+
+    return unquote(text)
+
+
 def _path(store: _Store, parts: UrlParts) -> str:
-    return unquote(parts.path) if isinstance(store, _ArrowStore) else parts.path
+    return _unquote(parts.path) if isinstance(store, _ArrowStore) else parts.path
 
 
 def _connect(parts: UrlParts) -> tuple[_Store, str]:
     url = parts.with_path(parts.path)
     # What the user need not quote, pyarrow must see quoted: spaces, and "#" in an object's name.
     known = parts._replace(scheme=_ARROW_SCHEMES.get(parts.scheme.lower(), parts.scheme))
-    strict = known.with_path(quote(parts.path, safe=_SAFE))
+    strict = known.with_path(_quote(parts.path, _SAFE))
     if parts.scheme.lower() not in _WEB:
         arrow = importlib.import_module("pyarrow")
         try:

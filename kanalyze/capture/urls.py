@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from typing import Final, NamedTuple
-from urllib.parse import unquote
 
 __all__ = ["UrlParts", "is_url", "scrubbed", "shown_url", "split_url"]
 
@@ -72,6 +71,8 @@ def split_url(url: str) -> UrlParts:
 
 def scrubbed(text: str, url: str) -> str:
     """Take out of a message whatever the URL holds that is secret."""
+    from urllib.parse import unquote  # not for paths
+
     parts = split_url(url)
     user, query = parts.user.rstrip("@"), parts.query.lstrip("?")
     secrets = [query, user, *user.split(":")[1:]]

@@ -7,12 +7,16 @@ answers at once.
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 import kanalyze
 from kanalyze.analysis.sizes import parse_size
-from kanalyze.cli.hints import HintingParser
+from kanalyze.cli.hints import HintingParser, LaterCommand
 from kanalyze.compiled import is_compiled
 from kanalyze.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = ["parser"]
 
@@ -111,6 +115,7 @@ the order in which they were made, and what is open goes on in the next run, unt
 --finish ends it. One run at a time.
 """
 
+_PROGRAM = "kanalyze"
 _MOST_JOBS = 256
 _MOST_COUNTED = 65536
 _MOST_RECORDS = 2**31 - 1
@@ -121,7 +126,7 @@ _FORMATS = ("table", "csv", "jsonl", "parquet")
 def parser() -> argparse.ArgumentParser:
     """Return the parser; the chosen command's name is in ``command``."""
     made = HintingParser(
-        prog="kanalyze",
+        prog=_PROGRAM,
         description=_DESCRIPTION,
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -130,21 +135,53 @@ def parser() -> argparse.ArgumentParser:
     kind = "compiled" if is_compiled() else "not compiled"
     version = f"kanalyze {kanalyze.__version__} ({kind})"
     made.add_argument("--version", action="version", version=version)
-    commands = made.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    _add_report(commands)
-    _add_requests(commands)
-    _add_records(commands)
-    _add_decode(commands)
-    _add_connections(commands)
-    _add_anomalies(commands)
-    _add_protocol(commands)
-    _add_live(commands)
-    _add_batch(commands)
+    commands = made.add_subparsers(
+        dest="command", metavar="COMMAND", required=True, prog=_PROGRAM, parser_class=LaterCommand
+    )
+    for name, (text, epilog, fill) in _commands().items():
+        commands.add_parser(
+            name,
+            help=text,
+            description=f"{text[0].upper()}{text[1:]}.",
+            epilog=epilog,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        ).fill = fill
     return made
 
 
-def _add_report(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    made = _command(commands, "report", "summarize captures on the terminal", _REPORT_EPILOG)
+def _commands() -> dict[str, tuple[str, str, Callable[[argparse.ArgumentParser], None]]]:
+    """Return what each command does, in words and by examples, and what adds its arguments."""
+    return {
+        "report": ("summarize captures on the terminal", _REPORT_EPILOG, _add_report),
+        "requests": ("write one row per request", _REQUESTS_EPILOG, _add_requests),
+        "records": (
+            "write one row per record produced or fetched",
+            _RECORDS_EPILOG,
+            _add_records,
+        ),
+        "decode": ("write every field of every message", _DECODE_EPILOG, _add_decode),
+        "connections": (
+            "write one row per TCP connection",
+            _CONNECTIONS_EPILOG,
+            _add_connections,
+        ),
+        "anomalies": (
+            "write one row per anomaly: what is missing or wrong, and where",
+            _ANOMALIES_EPILOG,
+            _add_anomalies,
+        ),
+        "protocol": ("show what is known of the protocol", _PROTOCOL_EPILOG, _add_protocol),
+        "live": ("show what goes over an interface now", _LIVE_EPILOG, _add_live),
+        "batch": (
+            "turn many captures into tables and a report, with Spark",
+            _BATCH_EPILOG,
+            _add_batch,
+        ),
+    }
+
+
+def _add_report(made: argparse.ArgumentParser) -> None:
     made.add_argument(
         "--json",
         metavar="FILE",
@@ -154,17 +191,13 @@ def _add_report(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     _add_jobs(made)
 
 
-def _add_requests(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    made = _command(commands, "requests", "write one row per request", _REQUESTS_EPILOG)
+def _add_requests(made: argparse.ArgumentParser) -> None:
     _add_output(made)
     _add_input(made)
     _add_jobs(made)
 
 
-def _add_records(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    made = _command(
-        commands, "records", "write one row per record produced or fetched", _RECORDS_EPILOG
-    )
+def _add_records(made: argparse.ArgumentParser) -> None:
     made.add_argument(
         "--values",
         action="store_true",
@@ -182,23 +215,14 @@ def _add_records(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     _add_input(made)
 
 
-def _add_connections(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    made = _command(
-        commands, "connections", "write one row per TCP connection", _CONNECTIONS_EPILOG
-    )
+def _add_connections(made: argparse.ArgumentParser) -> None:
     _add_output(made)
     filters = _add_captures(made)
     _repeated(filters, "--client-id", "GLOB", "first client id, such as 'billing-*'")
     _add_end_filters(filters, "connections open")
 
 
-def _add_anomalies(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    made = _command(
-        commands,
-        "anomalies",
-        "write one row per anomaly: what is missing or wrong, and where",
-        _ANOMALIES_EPILOG,
-    )
+def _add_anomalies(made: argparse.ArgumentParser) -> None:
     _add_output(made)
     filters = _add_captures(made)
     _repeated(filters, "--kind", "NAME", "kind, such as lost_bytes")
@@ -219,8 +243,7 @@ def _add_output(made: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_decode(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    made = _command(commands, "decode", "write every field of every message", _DECODE_EPILOG)
+def _add_decode(made: argparse.ArgumentParser) -> None:
     made.add_argument(
         "-o", "--output", metavar="FILE", default="-", help="where to (default: standard output)"
     )
@@ -237,8 +260,7 @@ def _add_decode(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     _add_input(made)
 
 
-def _add_protocol(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    made = _command(commands, "protocol", "show what is known of the protocol", _PROTOCOL_EPILOG)
+def _add_protocol(made: argparse.ArgumentParser) -> None:
     made.add_argument(
         "api",
         nargs="?",
@@ -250,8 +272,7 @@ def _add_protocol(commands: argparse._SubParsersAction[argparse.ArgumentParser])
     _add_definitions(made)
 
 
-def _add_live(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    made = _command(commands, "live", "show what goes over an interface now", _LIVE_EPILOG)
+def _add_live(made: argparse.ArgumentParser) -> None:
     source = made.add_mutually_exclusive_group(required=True)
     source.add_argument("-i", "--interface", metavar="IFACE", help="listen there; Linux: also any")
     source.add_argument("--list", action="store_true", help="list the interfaces")
@@ -378,10 +399,7 @@ def _add_live_files(group: argparse._ArgumentGroup) -> None:
     )
 
 
-def _add_batch(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    made = _command(
-        commands, "batch", "turn many captures into tables and a report, with Spark", _BATCH_EPILOG
-    )
+def _add_batch(made: argparse.ArgumentParser) -> None:
     made.add_argument(
         "--out",
         metavar="PATH",
@@ -453,19 +471,6 @@ def _add_spark(group: argparse._ArgumentGroup) -> None:
         metavar="SIZE",
         help="read larger pcap files in parts of about this size, which tasks share out "
         "(default: 64M)",
-    )
-
-
-def _command(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, text: str, epilog: str
-) -> argparse.ArgumentParser:
-    return commands.add_parser(
-        name,
-        help=text,
-        description=f"{text[0].upper()}{text[1:]}.",
-        epilog=epilog,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
 
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-__all__ = ["HintingParser"]
+__all__ = ["HintingParser", "LaterCommand"]
 
 _CAPTURE: Final = re.compile(r"\.(pcap|pcapng|cap)\w*(\.\w+)*$", re.IGNORECASE)
 _STANDARD_INPUT: Final = "-"
@@ -27,9 +28,9 @@ class HintingParser(argparse.ArgumentParser):
     commands' names and nothing else, and has no hints.
     """
 
-    _commands: Mapping[str, argparse.ArgumentParser] | None = None
+    _commands: Mapping[str, LaterCommand] | None = None
     """Of the program: its commands."""
-    _siblings: Mapping[str, argparse.ArgumentParser] | None = None
+    siblings: Mapping[str, LaterCommand] | None = None
     """Of a command: all commands of the program."""
 
     def add_subparsers(self, **given: Any) -> argparse._SubParsersAction[Any]:
@@ -47,8 +48,7 @@ class HintingParser(argparse.ArgumentParser):
         if self._commands is not None:
             self._check_command(given)
             for command in self._commands.values():
-                if isinstance(command, HintingParser):
-                    command._siblings = self._commands
+                command.siblings = self._commands
         found, rest = super().parse_known_args(given, namespace)
         if rest:
             self.error(f"unrecognized arguments: {' '.join(rest)}")
@@ -62,17 +62,18 @@ class HintingParser(argparse.ArgumentParser):
                 return
             name = text.partition("=")[0]
             # With a space in it it is a text, as for argparse.
-            if text.startswith("--") and " " not in text and not self._has(name):
+            if text.startswith("--") and " " not in text and not self.has(name):
                 self._fail_for_option(name)
 
-    def _has(self, option: str) -> bool:
+    def has(self, option: str) -> bool:
+        """Tell whether there is such an option."""
         return option in self._option_string_actions
 
     def _fail_for_option(self, name: str) -> NoReturn:
         others = [
             command
-            for command, sibling in (self._siblings or {}).items()
-            if isinstance(sibling, HintingParser) and sibling._has(name)
+            for command, sibling in (self.siblings or {}).items()
+            if sibling.parser.has(name)
         ]
         options = [option for option in self._option_string_actions if option.startswith("--")]
         hint = ""
@@ -99,6 +100,32 @@ class HintingParser(argparse.ArgumentParser):
             return f"did you mean {near}?"
         hint = f"{self.prog} --help lists those there are"
         return f"{hint}, {self.prog} COMMAND --help says more of one" if text == "help" else hint
+
+
+class LaterCommand:
+    """A command, of which the parser is made when it is needed: a run needs one."""
+
+    fill: Callable[[argparse.ArgumentParser], None] | None = None
+    """Adds the command's arguments."""
+    siblings: Mapping[str, LaterCommand] | None = None
+    """All commands of the program."""
+
+    def __init__(self, **given: Any) -> None:
+        """Keep what argparse makes a parser of."""
+        self._given = given
+
+    @cached_property
+    def parser(self) -> HintingParser:
+        """The command's parser."""
+        made = HintingParser(**self._given)
+        made.siblings = self.siblings
+        if self.fill is not None:
+            self.fill(made)
+        return made
+
+    def parse_known_args(self, args: Sequence[str], namespace: Any) -> tuple[Any, list[str]]:
+        """Parse the command's arguments, as argparse asks for it."""
+        return self.parser.parse_known_args(args, namespace)
 
 
 def _may_be_a_file(text: str) -> bool:

@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 import stat
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from kanalyze import paths
 from kanalyze.errors import UsageError
 
 if TYPE_CHECKING:
@@ -58,15 +58,19 @@ def _places(option: str, arguments: argparse.Namespace) -> list[tuple[str, str]]
     # Of ``protocol`` one is a flag.
     if not isinstance(given, str) or given == _STANDARD:
         return []
-    paths = [given, str(Path(given) / _REPORT_OF_BATCH)] if option == "out" else [given]
-    return [(f"--{option}", path) for path in paths]
+    written = [given]
+    if option == "out":
+        from pathlib import Path  # not for most commands
+
+        written.append(str(Path(given) / _REPORT_OF_BATCH))
+    return [(f"--{option}", path) for path in written]
 
 
 def _check_apart(places: Sequence[tuple[str, str]]) -> None:
-    seen: dict[str, str] = {}
+    seen: dict[tuple[str, str], str] = {}
     for option, path in places:
         folder, name = os.path.split(path)
-        place = str(Path(os.path.realpath(folder)) / name)
+        place = (os.path.realpath(folder), name)
         before = seen.setdefault(place, option)
         if before != option and _is_replaced(path):
             raise UsageError(f"{before} and {option} would both write {path}")
@@ -89,10 +93,8 @@ def _inputs(arguments: argparse.Namespace) -> Iterator[_File]:
 
 def _file(path: str) -> _File | None:
     """Return which file it is; None where there is none, or none that could be lost."""
-    try:
-        return _identity(Path(path).stat())
-    except (OSError, ValueError):
-        return None
+    found = paths.stat_of(path)
+    return None if found is None else _identity(found)
 
 
 def _descriptor(number: int) -> _File | None:
@@ -109,4 +111,4 @@ def _identity(found: os.stat_result) -> _File | None:
 
 def _is_replaced(path: str) -> bool:
     """Tell whether whoever writes there takes the place of what is there, or makes it."""
-    return _file(path) is not None or not Path(path).exists()
+    return _file(path) is not None or not paths.exists(path)

@@ -10,7 +10,6 @@ from kanalyze.analysis.statistics import Statistics
 from kanalyze.cli.analyze import analysis_of, progress_bar
 from kanalyze.cli.screen import is_plain, plain_width
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
-from kanalyze.render.json import summary_json
 from kanalyze.render.terminal import render_report, report_lines
 
 if TYPE_CHECKING:
@@ -39,6 +38,8 @@ def write_report(json_file: str | None, summarize: Callable[[], dict[str, Any]])
     if json_file is None:
         _show(summarize())
         return
+    from kanalyze.render.json import summary_json
+
     # Opened first: that it cannot be written is known before the work is done.
     with OutputFile(json_file) as output:
         summary = summarize()

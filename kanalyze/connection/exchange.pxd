@@ -1,4 +1,6 @@
 # The C types of exchange.py.
+cimport cython
+
 from kanalyze.protocol.codec.values cimport Taped
 from kanalyze.protocol.frame cimport Frame
 
@@ -24,7 +26,6 @@ cdef class Message:
     cdef public object data
 
     cdef _of_frame(self, Frame frame)
-    cpdef settle(self)
 
 
 cdef class Exchange:
@@ -41,3 +42,15 @@ cdef class Exchange:
     cdef public object lost_ns
     cdef public object settled_packet
     cdef public object wire
+
+    cdef _begin(
+        self, Peers peers, Message request, api_key, api_version, correlation_id, client_id
+    )
+
+
+@cython.locals(made=Message)
+cdef Message message_of(Frame frame)
+@cython.locals(made=Exchange)
+cdef Exchange exchange_of(
+    Peers peers, Message request, api_key, api_version, correlation_id, client_id
+)

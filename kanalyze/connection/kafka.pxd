@@ -1,11 +1,12 @@
 # The C types of kafka.py.
 cimport cython
 
-from kanalyze.connection.exchange cimport Exchange, Message, Peers
+from kanalyze.connection.exchange cimport Exchange, Message, Peers, exchange_of, message_of
 from kanalyze.connection.findings cimport Findings
 from kanalyze.connection.one_way cimport OneWayRequests
 from kanalyze.connection.pairing cimport Pairing
 from kanalyze.connection.reader cimport Body, MessageReader
+from kanalyze.protocol.codec.values cimport Tape
 from kanalyze.protocol.frame cimport Frame
 from kanalyze.protocol.framing cimport FrameCutter
 
@@ -48,7 +49,9 @@ cdef class KafkaConnection:
     cdef _take_given_up(self)
     cdef bint _is_too_large(self, Frame frame, api_key) except -1
     cdef _take_body(self, Frame frame, Exchange exchange, Message message, Body body, int side)
-    @cython.locals(exchange=Exchange, request=Message)
+    @cython.locals(
+        exchange=Exchange, request=Message, cells=cython.longlong, arena_bytes=cython.longlong
+    )
     cdef _settle(self)
     cdef _hide_in_request(self, Frame frame, header)
     cdef _hide_in_response(self, Frame frame, Exchange exchange)

@@ -29,8 +29,17 @@ from kanalyze.connection.reader import (
 )
 from kanalyze.connection.sasl import RawLogin, principal_of
 from kanalyze.model import AnomalyKind
+from kanalyze.protocol.codec.values import Tape
 from kanalyze.protocol.framing import FrameCutter
 from kanalyze.protocol.wire import WireError
+
+try:
+    import cython
+except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+    from kanalyze.compiled import cython
+
+if not cython.compiled:
+    from kanalyze.connection.exchange import exchange_of, message_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -361,16 +370,25 @@ class KafkaConnection:
             self._wait(exchange)
 
     def _settle(self) -> None:
-        """Let requests of this feed that wait on go of the tape that is being written."""
+        """Let requests of this feed that wait on go of the tape that many connections share."""
+        waiting: list[Message] = []
+        cells = arena_bytes = 0
         for exchange in self._begun:
             request = exchange.request
-            if exchange.response is None and request is not None:
-                request.settle()
+            if exchange.response is None and request is not None and request.taped is not None:
+                waiting.append(request)
+                cells += request.taped.cells
+                arena_bytes += request.taped.arena_bytes
+        if waiting:
+            tape = Tape(cells, arena_bytes)
+            for request in waiting:
+                if request.taped is not None:
+                    request.taped = request.taped.moved(tape)
         self._begun = []
 
     def _begin_exchange(self, frame: Frame, header: RequestHeader) -> Exchange:
         """Begin an exchange with a request that is read."""
-        message = Message(frame)
+        message = message_of(frame)
         exchange = self._exchange(message, header)
         self._begun.append(exchange)
         if self._is_too_large(frame, header.api_key):
@@ -381,10 +399,9 @@ class KafkaConnection:
         return exchange
 
     def _exchange(self, request: Message, header: RequestHeader) -> Exchange:
-        return Exchange(
+        return exchange_of(
             self.peers,
             request,
-            None,
             header.api_key,
             header.api_version,
             header.correlation_id,
@@ -681,7 +698,7 @@ class KafkaConnection:
         return False
 
     def _answer(self, exchange: Exchange, frame: Frame) -> None:
-        message = Message(frame)
+        message = message_of(frame)
         exchange.response = message
         self._hide_in_response(frame, exchange)
         request = exchange.request

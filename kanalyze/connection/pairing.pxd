@@ -1,4 +1,6 @@
 # The C types of pairing.py.
+cimport cython
+
 from kanalyze.connection.exchange cimport Exchange
 from kanalyze.connection.pending cimport Pending
 
@@ -27,6 +29,8 @@ cdef class _UsedIds:
     cdef public long long _limit
 
     cpdef bint add(self, long long correlation_id) except -1
+    @cython.locals(firsts=list, lasts=list, index=cython.Py_ssize_t)
+    cdef bint _begin_run(self, long long correlation_id) except -1
 
 
 cdef long long _began(Exchange exchange) except? -1

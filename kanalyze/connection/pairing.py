@@ -209,13 +209,10 @@ class _UsedIds:
             return False
         return self._begin_run(correlation_id)
 
-    def _note_last(self) -> None:
-        if self._firsts:
-            self._lasts[bisect_right(self._firsts, self._last) - 1] = self._last
-
     def _begin_run(self, correlation_id: int) -> bool:
         firsts, lasts = self._firsts, self._lasts
-        self._note_last()
+        if firsts:
+            lasts[bisect_right(firsts, self._last) - 1] = self._last
         index = bisect_right(firsts, correlation_id)
         if index and correlation_id <= lasts[index - 1]:
             return True

@@ -2,7 +2,7 @@
 cimport cython
 
 from kanalyze.protocol.codec.decoder cimport BodyDecoder
-from kanalyze.protocol.codec.machine cimport int16_at, int32_at
+from kanalyze.protocol.codec.machine cimport int16_at, int32_at, varint_at, varint_width
 from kanalyze.protocol.codec.values cimport Tape, Taped
 from kanalyze.protocol.frame cimport Frame
 
@@ -39,8 +39,10 @@ cdef class MessageReader:
     cdef dict _response_plans
     cdef list _client_ids
     cdef Tape _tape
+    cdef dict _known
     cdef object _nothing
     cdef long long _explained_bytes
+    cdef dict _explanations
     cdef dict _checks
     cdef dict _field_decoders
 
@@ -58,6 +60,7 @@ cdef class MessageReader:
     @cython.locals(place=cython.longlong, i=cython.longlong, known=_Text)
     cdef str _client_id(self, const unsigned char[::1] data, long long begin, long long end)
     cpdef request_body(self, Frame frame, header)
+    cpdef bint knows(self, int api_key) except -1
     cpdef acks(self, Frame frame, header)
     cpdef long long correlation_id(self, Frame frame) except? -1
     @cython.locals(plan=_Plan, at=cython.longlong)
@@ -68,11 +71,19 @@ cdef class MessageReader:
     cdef _Plan _response_plan(self, int api_key, int version)
     @cython.locals(decode=BodyDecoder, end=cython.longlong)
     cdef _body(self, Frame frame, long long at, _Plan plan)
+    @cython.locals(length=cython.longlong)
+    cdef str _explained(self, Frame frame, long long at, _Plan plan, str reason)
     @cython.locals(taped=Taped)
     cdef Taped _take(self, BodyDecoder decode)
     @cython.locals(decode=BodyDecoder)
     cdef _by_superseded(self, _Plan plan, Frame frame, long long at)
 
 
-@cython.locals(data="const unsigned char[::1]", length=cython.longlong)
+@cython.locals(part="const unsigned char[::1]")
+cdef bint _has_no_tags(Frame frame) except -1
+@cython.locals(data="const unsigned char[::1]", begin=cython.longlong, end=cython.longlong)
 cdef long long _acks(Frame frame, long long at, long long version) except? -7
+@cython.locals(width=cython.longlong)
+cdef long long _acks_at(
+    const unsigned char[::1] data, long long at, long long version
+) except? -7

@@ -32,11 +32,10 @@ from kanalyze.protocol.failures import (
 )
 from kanalyze.protocol.first_records import first_records
 from kanalyze.protocol.headers import RequestHeader, parse_request_header, parse_response_header
-from kanalyze.protocol.primitives import read_unsigned_varint
 from kanalyze.protocol.projection import Projection
 from kanalyze.protocol.skim import needed, skim
 from kanalyze.protocol.trace import trace_message
-from kanalyze.protocol.wire import MissingBytes, Truncated, WireError
+from kanalyze.protocol.wire import Malformed, MissingBytes, Truncated, WireError
 
 try:
     import cython
@@ -44,7 +43,7 @@ except ModuleNotFoundError:  # what it is needed for here, where nothing is comp
     from kanalyze.compiled import cython
 
 if not cython.compiled:
-    from kanalyze.protocol.codec.machine import int16_at, int32_at
+    from kanalyze.protocol.codec.machine import int16_at, int32_at, varint_at, varint_width
 
 if TYPE_CHECKING:
     from kanalyze.protocol.catalog import Api, Catalog
@@ -70,6 +69,7 @@ _LEAST_HEADER_BYTES = 14
 _MOST_TOKEN_BYTES = 1 << 16
 """Of a message of SaslAuthenticate in which the token is looked for: one that is larger is hidden
 as a whole. A ticket of Kerberos takes some kilobytes."""
+_LONGEST_VARINT_BYTES = 5
 _PADDING_BYTES = 4
 """librdkafka's ApiVersions v0 requests carry four zero bytes after the body."""
 _RECORDS_WITHIN_BYTES = 640
@@ -154,6 +154,9 @@ _EXPLAINED_BYTES = 1 << 20
 """Of malformed messages the slow reader, at 5 us a byte, looks into so many bytes in all: of what
 comes beyond it is said what is wrong, not where. A capture may hold nothing else."""
 
+_REMEMBERED_BYTES, _MOST_REMEMBERED = 256, 256
+"""Of messages up to that size so many different ones are looked into but once."""
+
 _UNREAD = Body(None, None, None)
 
 
@@ -185,7 +188,9 @@ class MessageReader:
         "_client_ids",
         "_decoders",
         "_explained_bytes",
+        "_explanations",
         "_field_decoders",
+        "_known",
         "_nothing",
         "_request_plans",
         "_response_plans",
@@ -201,8 +206,10 @@ class MessageReader:
         self._response_plans: dict[int, _Plan] = {}
         self._client_ids: list[_Text | None] = [None] * _CLIENT_IDS
         self._tape: Tape | None = None
+        self._known: dict[int, bool] = {}
         self._nothing = Projection.of()
         self._explained_bytes = 0
+        self._explanations: dict[tuple[_Plan, int, bytes], str] = {}
         self._checks: dict[tuple[int, int], BodyDecoder | None] = {}
         self._field_decoders: dict[tuple[int, int, Kind, tuple[str, ...]], BodyDecoder] = {}
 
@@ -366,7 +373,7 @@ class MessageReader:
         """Read the wanted fields of the response to a request of that key and version."""
         plan = self._response_plan(api_key, api_version)
         at = 8
-        if plan.header_version > 0 and frame.is_together and frame.size > 4 and frame.data[8] == 0:
+        if plan.header_version > 0 and _has_no_tags(frame):
             return self._body(frame, 9, plan)
         try:
             if plan.header_version > 0:
@@ -437,7 +444,9 @@ class MessageReader:
 
     def knows(self, api_key: int) -> bool:
         """Tell whether there is such an API."""
-        return self._catalog.api(api_key) is not None
+        if api_key not in self._known:
+            self._known[api_key] = self._catalog.api(api_key) is not None
+        return self._known[api_key]
 
     # -- is this a message at all? ----------------------------------------------------------------
 
@@ -619,6 +628,19 @@ class MessageReader:
         Positions are those of ``decode``: they count from the first byte of the size prefix.
         """
         length = frame.length
+        if length <= _REMEMBERED_BYTES and frame.is_together:
+            # One that a client or a broker writes wrong it mostly writes again and again.
+            key = (plan, at, bytes(frame.read(at, length - at)))
+            known = self._explanations.get(key)
+            if known is None:
+                known = self._found_failure(frame, at, plan, reason)
+                if len(self._explanations) < _MOST_REMEMBERED:
+                    self._explanations[key] = known
+            return known
+        return self._found_failure(frame, at, plan, reason)
+
+    def _found_failure(self, frame: Frame, at: int, plan: _Plan, reason: str) -> str:
+        length = frame.length
         if length > min(_LARGEST_EXPLAINED_BYTES, _EXPLAINED_BYTES - self._explained_bytes):
             return reason
         try:
@@ -638,6 +660,17 @@ def _of_unknown_version(plan: _Plan, taped: Taped | None) -> Body:
     version = None if taped is None else plan.version
     detail = unknown_version(plan.definition)
     return Body(taped, version, AnomalyKind.UNKNOWN_API_VERSION, detail)
+
+
+def _has_no_tags(frame: Frame) -> bool:
+    """Tell of a response with a header of version 1 whether that ends as nearly all do."""
+    if frame.is_together:
+        return frame.size > 4 and frame.data[8] == 0
+    part = frame.part(0) if frame.size > 4 and not frame.missing_bytes else _NO_BYTES
+    return len(part) > 8 and part[8] == 0
+
+
+_NO_BYTES = memoryview(b"")
 
 
 def _knows(api: Api, version: int) -> bool:
@@ -700,12 +733,24 @@ def _fills(decode: BodyDecoder | None, frame: Frame, at: int) -> bool:
 
 
 def _acks(frame: Frame, at: int, version: int) -> int:
-    data = frame.data if frame.is_together else frame.window(at)
-    if not frame.is_together:
-        at = 0
-    if version >= 9:
-        length, at = read_unsigned_varint(data, at)
-        at += max(length - 1, 0)
-    elif version >= 3:
-        at += 2 + max(int16_at(data, at), 0)
-    return int16_at(data, at)
+    """Return ``acks``; only a transactional id stands before it."""
+    data, begin = (frame.data, at) if frame.is_together else (frame.part(at), 0)
+    end = _acks_at(data, begin, version)
+    if end + 2 > len(data):
+        data = frame.read(at, end - begin + 2)
+        end = _acks_at(data, 0, version)
+    return int16_at(data, end)
+
+
+def _acks_at(data: memoryview, at: int, version: int) -> int:
+    """Return where ``acks`` is in a body that begins at ``at``, as far as its bytes are there."""
+    if version < 3:
+        return at
+    if version < 9:
+        return at + 2 + (max(int16_at(data, at), 0) if at + 2 <= len(data) else 0)
+    width = varint_width(data, at, len(data))
+    if width < 0:
+        raise Malformed("a varint of more than 5 bytes")
+    if width == 0:
+        return at + _LONGEST_VARINT_BYTES
+    return at + width + max(varint_at(data, at) - 1, 0)

@@ -12,13 +12,13 @@ import os
 import stat
 import sys
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from kanalyze.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
     from types import TracebackType
 
     from _typeshed import ReadableBuffer
@@ -65,6 +65,8 @@ class OutputFile:
             self.file: BinaryIO = _standard_output()
             """What is written to."""
             return
+        from pathlib import Path  # not for standard output
+
         target = Path(destination)
         descriptor = _own_descriptor(destination)
         if descriptor is not None:

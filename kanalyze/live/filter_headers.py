@@ -14,19 +14,16 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from kanalyze.gathers import overlapping
-from kanalyze.net.columns import Headers, Packets, Places
+from kanalyze.net.cursor import Cursor
 from kanalyze.net.ip import read_ipv4, read_ipv6
-from kanalyze.net.kinds import IP_PROTOCOL, IPV4, IPV6
+from kanalyze.net.kinds import DROPPED, IP_PROTOCOL, IPV4, IPV6
 from kanalyze.net.layers import find_tcp
 from kanalyze.net.notes import Notes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
     from kanalyze.model import PacketBatch
-    from kanalyze.net.ip import FragmentColumns
 
 __all__ = ["TCP", "UDP", "Addresses", "Fragment", "PacketHeaders"]
 
@@ -36,6 +33,7 @@ _NONE: Final = -1
 _PORTS_BYTES: Final = 4
 _ADDRESSES_AT: Final = {IPV4: 12, IPV6: 8}
 """RFC 791, section 3.1; RFC 8200, section 3."""
+_READERS: Final = {IPV4: read_ipv4, IPV6: read_ipv6}
 
 
 class Addresses(NamedTuple):
@@ -56,6 +54,20 @@ class Fragment(NamedTuple):
     """It has the ports."""
 
 
+class _Part:
+    """What a packet is a part of, where it is one: nothing is put together here."""
+
+    def __init__(self) -> None:
+        self.key: tuple[int, ...] | None = None
+        """None where it is whole."""
+        self.is_tcp = False
+
+    def leave(self, cursor: Cursor) -> int:
+        """Go no further than to a fragment."""
+        self.key, self.is_tcp = cursor.part_key, cursor.part_protocol == TCP
+        return DROPPED
+
+
 class PacketHeaders:
     """Headers of the packets of a batch, as columns with an entry for each.
 
@@ -64,7 +76,7 @@ class PacketHeaders:
 
     def __init__(self, batch: PacketBatch) -> None:
         count = len(batch)
-        self.wire_bytes = batch.wire_bytes
+        self.wire_bytes = np.frombuffer(batch.wire_bytes, np.int64)
         self._batch = batch
         self._kind = np.full(count, _NONE, np.int64)
         """What the innermost header is; beyond IP, what it is of."""
@@ -73,7 +85,8 @@ class PacketHeaders:
         self._limit = np.zeros(count, np.int64)
         self._transport_at = np.full(count, _NONE, np.int64)
         """Index in the buffer of what IP carries."""
-        self._fragments: list[FragmentColumns] = []
+        self.fragments: list[Fragment] = []
+        """The fragments of TCP segments, those that are known for it."""
         self.protocol = np.full(count, _NONE, np.int64)
         """What IP carries; -1 where that is not known, or there is no IP."""
         self.is_known = np.zeros(count, np.bool_)
@@ -118,67 +131,50 @@ class PacketHeaders:
         """-1 where there is none."""
         return self._ports(2)
 
-    @property
-    def fragments(self) -> Iterator[Fragment]:
-        """The fragments of TCP segments, those that are known for it."""
-        for columns in self._fragments:
-            rows, firsts = columns.places.row.tolist(), (columns.offset == 0).tolist()
-            for row, key, is_first in zip(rows, columns.key, firsts, strict=True):
-                if self.is_known[row]:
-                    yield Fragment(row, key, is_first)
-
     # -- reading ----------------------------------------------------------------------------------
 
     def _read(self) -> None:
-        packets = Packets(self._batch, Notes())
-        for inside in find_tcp(packets, self._leave, self._notice):
-            self._take(inside.places, TCP)
-        left = ~self.is_known
-        for columns in self._fragments:
-            left[columns.places.row] = False
-            self._take_fragments(columns)
-        if left.any():
-            self._read_others(packets, left)
+        cursor = Cursor(self._batch, Notes())
+        for row in range(len(self._batch)):
+            part = _Part()
+            is_tcp = find_tcp(cursor, cursor.begin(row), part.leave)
+            if is_tcp or part.is_tcp:
+                self._take(cursor, TCP)
+                if part.key is not None:
+                    is_first = cursor.part_offset == 0
+                    self.fragments.append(Fragment(row, part.key, is_first))
+                    if not is_first:
+                        self._transport_at[row] = _NONE
+            elif part.key is None and cursor.kind >= 0:
+                self._read_other(cursor)
 
-    def _notice(self, headers: Headers) -> None:
-        rows = headers.places.row
-        self._kind[rows] = headers.kind
-        self._at[rows] = headers.places.at
-        self._limit[rows] = headers.places.limit
+    def _take(self, cursor: Cursor, protocol: int) -> None:
+        """Note what a cursor that stands at what IP carries has read."""
+        row = cursor.row
+        self._note(cursor)
+        self.protocol[row] = protocol
+        if protocol in (TCP, UDP):
+            self._transport_at[row] = cursor.at
+        self._limit[row] = cursor.limit
 
-    def _leave(self, packets: Packets, columns: FragmentColumns) -> Headers:  # noqa: ARG002
-        """Put nothing together, and go no further."""
-        self._fragments.append(columns)
-        none = np.empty(0, np.int64)
-        return Headers(Places(none, none, none), none)
+    def _note(self, cursor: Cursor) -> None:
+        """Note the last header that a cursor was at."""
+        row = cursor.row
+        self.is_known[row] = True
+        self._kind[row] = cursor.kind
+        self._at[row] = cursor.kind_at
 
-    def _take(self, places: Places, protocol: int | NDArray[np.int64]) -> None:
-        self.is_known[places.row] = True
-        self.protocol[places.row] = protocol
-        self._transport_at[places.row] = places.at
-        self._limit[places.row] = places.limit
-
-    def _take_fragments(self, columns: FragmentColumns) -> None:
-        is_tcp = columns.protocol == TCP
-        self._take(columns.places.pick(is_tcp), TCP)
-        self._transport_at[columns.places.row[columns.offset > 0]] = _NONE
-        self._kind[columns.places.row[~is_tcp]] = _NONE
-
-    def _read_others(self, packets: Packets, left: NDArray[np.bool_]) -> None:
-        """Read once more the last IP header of packets that are no TCP, for what it carries."""
-        for kind, read in ((IPV4, read_ipv4), (IPV6, read_ipv6)):
-            rows = np.flatnonzero(left & (self._kind == kind))
-            if not len(rows):
-                continue
-            other = read(packets, Places(rows, self._at[rows], self._limit[rows])).other
-            if other is not None:
-                protocol = other.kind - IP_PROTOCOL
-                self._take(other.places, protocol)
-                has_none = ~np.isin(protocol, (TCP, UDP))
-                self._transport_at[other.places.row[has_none]] = _NONE
-            self._kind[rows[~self.is_known[rows]]] = _NONE
-        # What still has a kind is something else than IP, such as ARP.
-        self.is_known |= self._kind != _NONE
+    def _read_other(self, cursor: Cursor) -> None:
+        """Read once more the last IP header of a packet that is no TCP, for what it carries."""
+        read = _READERS.get(cursor.kind)
+        if read is None:
+            # Something else than IP, such as ARP.
+            self._note(cursor)
+            return
+        cursor.at, cursor.limit = cursor.kind_at, cursor.kind_limit
+        kind = read(cursor)
+        if kind >= 0:
+            self._take(cursor, kind - IP_PROTOCOL)
 
     # -- columns ----------------------------------------------------------------------------------
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kanalyze.gathers import to_column
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -53,5 +55,5 @@ class FilteredFeed:
         taken = self._wanted.taken(packets)
         if taken.all():
             return packets
-        rows = np.flatnonzero(taken)
+        rows = to_column(np.flatnonzero(taken))
         return packets.taken(rows) if len(rows) else None

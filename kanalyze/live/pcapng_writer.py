@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final, Self
 import numpy as np
 
 from kanalyze.errors import KanalyzeError, UsageError
-from kanalyze.gathers import overlapping
+from kanalyze.gathers import PacketArrays, overlapping
 from kanalyze.live.numbered_files import numbered_files, remove_oldest
 from kanalyze.version import __version__
 
@@ -137,14 +137,15 @@ class PcapngWriter:
         """
         if not len(packets):
             return
+        columns = PacketArrays.of(packets)
         options = {row: _comment_options(texts) for row, texts in (comments or {}).items()}
-        places = _places(packets, options)
+        places = _places(columns, options)
         if self._size + places[-1] > self._most_bytes:
             self.roll()
         file = self._begun() if self._file is None else self._file
         head = b"" if self._size else _SECTION_BLOCK
-        interfaces = self._numbered(packets)
-        data = self._encoded(packets, places, options, interfaces)
+        interfaces = self._numbered(columns)
+        data = self._encoded(columns, places, options, interfaces)
         self._put(file, head + self._described(interfaces), data)
         self._interfaces = interfaces
         self.packets += len(packets)
@@ -213,7 +214,7 @@ class PcapngWriter:
                 self._path.unlink()  # of a run that was killed, or had no room
         remove_oldest(folder, self._rolled, self._most_files - 1)
 
-    def _numbered(self, packets: PacketBatch) -> dict[int, int]:
+    def _numbered(self, packets: PacketArrays) -> dict[int, int]:
         """Return the numbers of interfaces, with those that packets need besides."""
         numbers = dict(self._interfaces)
         for link_type in np.unique(packets.link_type).tolist():
@@ -233,7 +234,7 @@ class PcapngWriter:
 
     @staticmethod
     def _encoded(
-        packets: PacketBatch,
+        packets: PacketArrays,
         places: NDArray[np.int64],
         options: Mapping[int, bytes],
         interfaces: Mapping[int, int],
@@ -262,7 +263,7 @@ class PcapngWriter:
         return data
 
 
-def _places(packets: PacketBatch, options: Mapping[int, bytes]) -> NDArray[np.int64]:
+def _places(packets: PacketArrays, options: Mapping[int, bytes]) -> NDArray[np.int64]:
     """Return where the block of each packet begins, and at last where the last one ends."""
     lengths = (packets.captured_bytes + 3 & ~3) + _PACKET_FRAME_BYTES
     for row, option in options.items():

@@ -13,12 +13,13 @@ from __future__ import annotations
 import ipaddress
 from collections import deque
 from functools import cached_property
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from kanalyze.gathers import PacketArrays
 from kanalyze.live.hidden_bytes import HiddenBytes, SentBytes
-from kanalyze.model import PacketBatch
 from kanalyze.net.headers import ACK, FIN, SYN, read_headers
 from kanalyze.net.notes import Notes
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from kanalyze.model import Endpoint, TokenBytes
+    from kanalyze.model import Endpoint, PacketBatch, TokenBytes
 
 __all__ = ["Ends", "RecentPackets", "TakenPackets"]
 
@@ -106,7 +107,8 @@ class RecentPackets:
         """
         left = []
         piece_bytes = self._limit_bytes // _PIECES
-        for piece in _pieces_of(batch, self._ages(batch.time_ns), piece_bytes):
+        columns = PacketArrays.of(batch)
+        for piece in _pieces_of(columns, self._ages(columns.time_ns), piece_bytes):
             self._append(piece, piece_bytes)
             self.held_bytes += piece.held_bytes
             while self.held_bytes > self._limit_bytes and len(self._pieces) > 1:
@@ -247,7 +249,7 @@ class _Found(NamedTuple):
 class _Piece:
     """A run of packets, in a buffer of its own."""
 
-    def __init__(self, packets: PacketBatch, age_ns: NDArray[np.int64]) -> None:
+    def __init__(self, packets: PacketArrays, age_ns: NDArray[np.int64]) -> None:
         self.packets = packets
         self._age_ns = age_ns
         self.first_age_ns = int(age_ns[0])
@@ -335,7 +337,7 @@ class _Piece:
         packets = self.packets.taken(rows)
         if hidden:
             packets = self._index.without_hidden(packets, rows, hidden)
-        return TakenPackets(packets, comments)
+        return TakenPackets(packets.batch(), comments)
 
     def _without_fragments(self, rows: NDArray[np.int64], hidden: HiddenBytes) -> NDArray[np.int64]:
         """Leave out packets in which what is hidden may be anywhere."""
@@ -356,9 +358,12 @@ class _Piece:
 class _Index:
     """Where the packets of a connection are in a piece: its segments, sorted by connection."""
 
-    def __init__(self, packets: PacketBatch) -> None:
+    def __init__(self, packets: PacketArrays) -> None:
         self._packets = packets
-        segments = read_headers(packets, Notes())
+        found = read_headers(packets.batch(), Notes())
+        segments = SimpleNamespace(
+            **{name: np.asarray(getattr(found, name)) for name in found.__slots__}
+        )
         senders = _mixed(segments.source_high, segments.source_low, segments.source_port)
         receivers = _mixed(
             segments.destination_high, segments.destination_low, segments.destination_port
@@ -414,8 +419,8 @@ class _Index:
         return ~np.isin(rows, self._segments.row[self._is_whole])
 
     def without_hidden(
-        self, packets: PacketBatch, rows: NDArray[np.int64], hidden: HiddenBytes
-    ) -> PacketBatch:
+        self, packets: PacketArrays, rows: NDArray[np.int64], hidden: HiddenBytes
+    ) -> PacketArrays:
         """Return packets, which are those at ``rows`` here, with zeros for what is hidden.
 
         They are not changed here: of what cannot be read yet more may be known when others go out.
@@ -486,7 +491,7 @@ def _columns(end: Endpoint) -> tuple[NDArray[np.uint64], ...]:
     return tuple(np.array([number], np.uint64) for number in numbers)
 
 
-def _pieces_of(batch: PacketBatch, ages: NDArray[np.int64], piece_bytes: int) -> Iterator[_Piece]:
+def _pieces_of(batch: PacketArrays, ages: NDArray[np.int64], piece_bytes: int) -> Iterator[_Piece]:
     """Copy the packets of a batch, in pieces of about a size."""
     if not len(batch):
         return
@@ -497,7 +502,7 @@ def _pieces_of(batch: PacketBatch, ages: NDArray[np.int64], piece_bytes: int) ->
         yield _Piece(_copied(batch.taken(rows)), ages[rows])
 
 
-def _copied(packets: PacketBatch) -> PacketBatch:
+def _copied(packets: PacketArrays) -> PacketArrays:
     """Return packets in a buffer of their own, which can be written to, and otherwise the same."""
     first = int(packets.offset.min())
     end = int((packets.offset + packets.captured_bytes).max())
@@ -509,7 +514,7 @@ def _copied(packets: PacketBatch) -> PacketBatch:
         places = zip(packets.offset.tolist(), packets.captured_bytes.tolist(), strict=True)
         buffer = bytearray().join(packets.buffer[at : at + length] for at, length in places)
         offset = np.cumsum(packets.captured_bytes) - packets.captured_bytes
-    return PacketBatch(
+    return PacketArrays(
         memoryview(buffer),
         packets.number,
         packets.time_ns,
@@ -520,10 +525,10 @@ def _copied(packets: PacketBatch) -> PacketBatch:
     )
 
 
-def _joined(first: PacketBatch, second: PacketBatch) -> PacketBatch:
+def _joined(first: PacketArrays, second: PacketArrays) -> PacketArrays:
     """Return the packets of two batches in a buffer of their own."""
     shift = len(first.buffer)
-    return PacketBatch(
+    return PacketArrays(
         memoryview(bytearray().join([first.buffer, second.buffer])),
         np.concatenate([first.number, second.number]),
         np.concatenate([first.time_ns, second.time_ns]),

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from kanalyze.analysis.statistics import Statistics
 from kanalyze.live.snapshot import CaptureState
+from kanalyze.packet_columns import total
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -197,10 +198,10 @@ class LiveRun:
 
     def _turn(self, packets: PacketBatch | None) -> bool:
         if packets is not None:
-            self._packet_ns = int(packets.time_ns.max())
+            self._packet_ns = max(packets.time_ns)
             self._told_ns = self._clock_ns()
             self._packets += len(packets)
-            self._wire_bytes += int(packets.wire_bytes.sum())
+            self._wire_bytes += total(packets.wire_bytes)
         if self._wants_roll():
             for sink in self._sinks:
                 sink.roll()

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kanalyze.live.write_failures import WriteFailures
+from kanalyze.packet_columns import total
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -154,7 +155,7 @@ class MetricsSink(_Quiet):
 
     def add_packets(self, packets: PacketBatch) -> None:
         """Count bytes."""
-        self._captured_bytes += int(packets.captured_bytes.sum())
+        self._captured_bytes += total(packets.captured_bytes)
 
     def add(self, rows: RowBlock, now_ns: int) -> None:  # noqa: ARG002 - as in the class above
         """Count rows."""

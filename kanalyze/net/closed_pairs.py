@@ -15,9 +15,9 @@ from kanalyze.net.headers import SYN
 if TYPE_CHECKING:
     from kanalyze.net.connection_state import ConnectionState
     from kanalyze.net.direction import Direction
-    from kanalyze.net.grouping import Pair
     from kanalyze.net.limits import ReassemblyLimits
     from kanalyze.net.output import Segment
+    from kanalyze.net.pairs import Pair
 
 __all__ = ["ClosedPairs"]
 

@@ -12,33 +12,46 @@ What belongs to the connection and what begins another (RFC 9293, section 3.5):
   connection is over and what is missing will not come.
 - Payload far outside of any window is dropped. When nothing else comes, it is a new connection
   on the same ports, of which the SYN was not captured.
+
+Compiled by Cython, with the types in ``connection_state.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from kanalyze.model import StreamUpdate, TcpConnection, TcpMeasures
-from kanalyze.net.direction import Direction, distance
-from kanalyze.net.grouping import key_endpoint
-from kanalyze.net.headers import ACK, FIN, RST, SYN
+from kanalyze.net.direction import Direction
 from kanalyze.net.limits import HELD_PIECE_BYTES
 from kanalyze.net.meter import Meter
-from kanalyze.net.output import DUPLICATE, StreamWriter
+from kanalyze.net.output import StreamWriter
+from kanalyze.net.pairs import key_endpoint
+
+try:
+    import cython
+except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+    from kanalyze.compiled import cython
+
+if not cython.compiled:
+    from kanalyze.net.direction import distance
+
+    FIN, SYN, RST, ACK = 1, 2, 4, 16
+    CONTROL = FIN | SYN | RST
+    IS_COPY = 1
 
 if TYPE_CHECKING:
     from kanalyze.model import ConnectionEnd, StreamItem
-    from kanalyze.net.grouping import Pair
     from kanalyze.net.limits import ReassemblyLimits
     from kanalyze.net.notes import Notes
     from kanalyze.net.output import Segment
+    from kanalyze.net.pairs import Pair
     from kanalyze.net.round_trips import TimedSegments
+    from kanalyze.net.walk import Walk
     from kanalyze.segments import Segments
 
 __all__ = ["ConnectionState"]
 
-
-_CONTROL: Final = SYN | FIN | RST
+SEQUENCE_MASK = 0xFFFF_FFFF
 
 
 class ConnectionState:
@@ -48,7 +61,8 @@ class ConnectionState:
         "_limits",
         "_notes",
         "_writers",
-        "directions",
+        "higher",
+        "lower",
         "meter",
         "pair",
         "seen",
@@ -78,11 +92,9 @@ class ConnectionState:
             last_time_ns=first.time_ns,
             first_packet=first.packet,
         )
-        self.directions = (
-            Direction(self.tcp, int(from_higher), limits, notes),
-            Direction(self.tcp, int(not from_higher), limits, notes),
-        )
-        """What the lower end of the pair sent, and what the higher one did."""
+        self.lower = Direction(self.tcp, int(from_higher), limits, notes)
+        """What the lower end of the pair sent."""
+        self.higher = Direction(self.tcp, int(not from_higher), limits, notes)
         self.meter: Meter | None = None
         if all_timed is not None:
             self.tcp.measures = TcpMeasures()
@@ -111,26 +123,30 @@ class ConnectionState:
         return self.tcp.last_time_ns
 
     @property
+    def directions(self) -> tuple[Direction, Direction]:
+        """What the lower end of the pair sent, and what the higher one did."""
+        return self.lower, self.higher
+
+    @property
     def is_plain(self) -> bool:
         """Payload in order may pass at once."""
-        lower, higher = self.directions
-        return lower.is_plain and higher.is_plain
+        return self.lower.can_pass() and self.higher.can_pass()
 
     @property
     def is_over(self) -> bool:
         """No more payload can come."""
-        lower, higher = self.directions
-        return self.tcp.reset or (lower.fin_acknowledged and higher.fin_acknowledged)
+        both_ended = self.lower.fin_acknowledged and self.higher.fin_acknowledged
+        return self.tcp.reset or both_ended
 
     @property
     def held_bytes(self) -> int:
         """Bytes held back in both directions."""
-        return self.directions[0].held_bytes + self.directions[1].held_bytes
+        return self.lower.held_bytes + self.higher.held_bytes
 
     @property
     def held_memory_bytes(self) -> int:
         """Bytes of memory that these take, about."""
-        pieces = len(self.directions[0].held) + len(self.directions[1].held)
+        pieces = len(self.lower.held) + len(self.higher.held)
         return self.held_bytes + pieces * HELD_PIECE_BYTES
 
     def begin_update(self) -> StreamUpdate:
@@ -144,18 +160,16 @@ class ConnectionState:
         """Return the writers of the present update, by direction as in ``directions``."""
         if self._writers is None:
             items = self.begin_update().items
-            lower, higher = self.directions
-            self._writers = (
-                StreamWriter(items[lower.index], shared),
-                StreamWriter(items[higher.index], shared),
-            )
+            for_lower = StreamWriter(items[self.lower.index], shared)
+            self._writers = for_lower, StreamWriter(items[self.higher.index], shared)
         return self._writers
 
     def end_writing(self) -> None:
         """Complete the present update's items."""
         if self._writers is not None:
-            for writer in self._writers:
-                writer.flush()
+            for_lower, for_higher = self._writers
+            for_lower.flush()
+            for_higher.flush()
             self._writers = None
 
     def close(self, shared: Segments, end: ConnectionEnd) -> StreamUpdate:
@@ -176,51 +190,138 @@ class ConnectionState:
         update.closed = True
         return update
 
+    def pass_in_order(self, walk: Walk) -> None:
+        """Take what comes next in a walk, up to a segment that needs a closer look.
+
+        That is one with a SYN, FIN or RST, or with payload that does not come next. The walk is
+        left there, or at its end.
+        """
+        lower, higher = self.lower, self.higher
+        if not (lower.can_pass() and higher.can_pass()):
+            return
+        for_lower, for_higher = self.writers(walk.shared)
+        if self.meter is not None:
+            self._pass_metered(walk)
+            return
+        last_time_ns = self.tcp.last_time_ns
+        lower_packets = higher_packets = lower_bytes = higher_bytes = 0
+        while not walk.at_end:
+            row = walk.row
+            flags, length = walk.flags[row], walk.lengths[row]
+            from_higher = walk.from_higher
+            mine = higher if from_higher else lower
+            if flags & CONTROL:
+                break
+            if length:
+                if walk.sequences[row] != mine.next_sequence or not mine.started:
+                    break
+                writer = for_higher if from_higher else for_lower
+                writer.run(mine.position, walk.rank, walk.rank + 1)
+                if walk.captured[row] < length:
+                    mine.findings.snapped(
+                        mine.position,
+                        length,
+                        walk.captured[row],
+                        walk.times[row],
+                        walk.numbers[row],
+                    )
+                mine.position += length
+                mine.next_sequence = (mine.next_sequence + length) & SEQUENCE_MASK
+            if flags & ACK:
+                other = lower if from_higher else higher
+                other.has_told = True
+                other.told_acknowledgment = walk.acknowledgments[row]
+                other.told_time_ns = walk.times[row]
+                other.told_packet = walk.numbers[row]
+            if from_higher:
+                higher_packets += 1
+                higher_bytes += length
+            else:
+                lower_packets += 1
+                lower_bytes += length
+            last_time_ns = max(last_time_ns, walk.times[row])
+            walk.advance()
+        if lower_packets or higher_packets:
+            self._count_passed(lower, lower_packets, lower_bytes)
+            self._count_passed(higher, higher_packets, higher_bytes)
+            self.tcp.last_time_ns = last_time_ns
+
+    def _count_passed(self, direction: Direction, packets: int, payload_bytes: int) -> None:
+        """Count packets of one end that came next."""
+        if packets:
+            self.tcp.packets[direction.index] += packets
+            self.tcp.payload_bytes[direction.index] += payload_bytes
+
+    def _pass_metered(self, walk: Walk) -> None:
+        """Take what comes next, segment by segment, for each is measured."""
+        while not walk.at_end:
+            row = walk.row
+            mine = self.higher if walk.from_higher else self.lower
+            if walk.flags[row] & CONTROL:
+                break
+            if walk.lengths[row] and not (
+                mine.started and walk.sequences[row] == mine.next_sequence
+            ):
+                break
+            self.receive(walk.segment(), walk.shared)
+            walk.advance()
+
+    def may_repeat(self, walk: Walk) -> bool:
+        """Tell whether the segment that a walk is at may hold bytes that were seen before."""
+        row = walk.row
+        mine = self.higher if walk.from_higher else self.lower
+        if not walk.lengths[row] or not mine.started:
+            return False
+        return walk.sequences[row] != mine.next_sequence or bool(mine.held)
+
     def receive(self, segment: Segment, shared: Segments) -> bool:
         """Take a segment; false, and not taken, when it begins another connection."""
         flags = segment.flags
-        mine = self.directions[segment.from_higher]
-        other = self.directions[1 - segment.from_higher]
-        writers = self.writers(shared)
+        mine = self.higher if segment.from_higher else self.lower
+        other = self.lower if segment.from_higher else self.higher
+        for_lower, for_higher = self.writers(shared)
+        writer = for_higher if segment.from_higher else for_lower
         if flags & ACK and not flags & RST:
-            other.told = (segment.acknowledgment, segment.time_ns, segment.packet)
-        if not flags & _CONTROL and mine.is_plain and other.is_plain:
+            other.tell(segment.acknowledgment, segment.time_ns, segment.packet)
+        if not flags & CONTROL and mine.can_pass() and other.can_pass():
             if not segment.length:
-                self._count(segment, mine)
+                self._count(segment, mine, False)
                 return True
             if segment.sequence == mine.next_sequence and mine.started:
-                mine.add(segment, mine.position, writers[segment.from_higher])
-                self._count(segment, mine)
+                mine.add(segment, mine.position, writer)
+                self._count(segment, mine, False)
                 return True
-        return self._receive_odd(segment, mine, other, writers)
+        return self._receive_odd(segment, mine, other, for_lower, for_higher)
 
     def _receive_odd(
         self,
         segment: Segment,
         mine: Direction,
         other: Direction,
-        writers: tuple[StreamWriter, StreamWriter],
+        for_lower: StreamWriter,
+        for_higher: StreamWriter,
     ) -> bool:
         """Take a segment that opens or closes, or is not what comes next, or while one waits."""
         flags = segment.flags
         if mine.held or other.held:
-            for direction, writer in zip(self.directions, writers, strict=True):
-                direction.age(segment.time_ns, writer)
+            self.lower.age(segment.time_ns, for_lower)
+            self.higher.age(segment.time_ns, for_higher)
         if flags & SYN:
             if self._is_another(segment, mine, other):
                 return False
             self._open(segment, mine, other)
         is_stray = False
         if (segment.length or flags & FIN) and not flags & RST:
-            is_stray = not self._take_bytes(segment, mine, writers[segment.from_higher])
+            writer = for_higher if segment.from_higher else for_lower
+            is_stray = not self._take_bytes(segment, mine, writer)
             if mine.strays > self._limits.stray_segments:
                 return False
         if mine.held or other.held:
-            for direction, writer in zip(self.directions, writers, strict=True):
-                direction.count_segment(segment.time_ns, writer)
+            self.lower.count_segment(segment.time_ns, for_lower)
+            self.higher.count_segment(segment.time_ns, for_higher)
         if flags & ACK:
             other.acknowledge(segment.acknowledgment, segment.time_ns)
-        self._count(segment, mine, is_stray=is_stray)
+        self._count(segment, mine, is_stray)
         return True
 
     def _take_bytes(self, segment: Segment, mine: Direction, out: StreamWriter) -> bool:
@@ -241,11 +342,13 @@ class ConnectionState:
             mine.finish_at(end)
         return True
 
-    def _count(self, segment: Segment, mine: Direction, *, is_stray: bool = False) -> None:
+    def _count(self, segment: Segment, mine: Direction, is_stray: bool) -> None:
         tcp, index = self.tcp, mine.index
         tcp.packets[index] += 1
-        tcp.payload_bytes[index] += segment.length
-        tcp.last_time_ns = max(tcp.last_time_ns, segment.time_ns)
+        if segment.length:
+            tcp.payload_bytes[index] += segment.length
+        if segment.time_ns > tcp.last_time_ns:
+            tcp.last_time_ns = segment.time_ns
         if segment.flags & RST:
             tcp.reset = True
         if segment.flags & (FIN | RST) and tcp.closed_by is None:
@@ -254,10 +357,10 @@ class ConnectionState:
             is_empty_probe = not segment.length and mine.is_probe(
                 segment, mine.place(segment.sequence)
             )
-            if is_empty_probe and not segment.marks & DUPLICATE:
+            if is_empty_probe and not segment.marks & IS_COPY:
                 tcp.measures.keep_alive_packets[index] += 1
             is_last = bool(segment.flags & FIN) and mine.fin_position is not None
-            self.meter.take(segment, is_stray=is_stray, is_last=is_last)
+            self.meter.take(segment, is_stray, is_last)
 
     def _is_another(self, segment: Segment, mine: Direction, other: Direction) -> bool:
         """Tell whether a SYN is that of a later connection."""

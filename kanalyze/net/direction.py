@@ -5,17 +5,26 @@ the other direction, other connections, the clock (times are the packets').
 
 Sequence numbers (RFC 9293, section 3.4) are of 32 bits and wrap; positions in the stream are of
 64 bits and do not. The first copy of a byte is the one that counts.
+
+Compiled by Cython, with the types in ``direction.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from kanalyze.net.findings import Findings
-from kanalyze.net.headers import FIN, RST, SYN
 from kanalyze.net.output import Held
+
+try:
+    import cython
+except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+    from kanalyze.compiled import cython
+
+if not cython.compiled:
+    CONTROL = 1 | 2 | 4  # FIN, SYN, RST
+    FUTURE_BYTES = 1 << 30  # the largest window that TCP can announce (RFC 7323, section 2.3)
+    PAST_BYTES = 64 << 20
 
 if TYPE_CHECKING:
     from kanalyze.model import TcpConnection
@@ -25,20 +34,16 @@ if TYPE_CHECKING:
 
 __all__ = ["PAST_WINDOW_BYTES", "Direction", "distance"]
 
-_SEQUENCE_MASK: Final = 0xFFFF_FFFF
-_HALF: Final = 1 << 31
-_FUTURE_WINDOW_BYTES: Final = 1 << 30
-"""The largest window that TCP can announce (RFC 7323, section 2.3)."""
 PAST_WINDOW_BYTES: Final = 64 << 20
 """How far back a retransmission may reach: no further than the window, which is this in the
 largest settings in use, not in the largest possible."""
-_BY_POSITION: Final = attrgetter("position")
-_CONTROL: Final = SYN | FIN | RST
+SEQUENCE_MASK = 0xFFFF_FFFF
+HALF = 1 << 31
 
 
 def distance(later: int, earlier: int) -> int:
     """Bytes from one sequence number to another; negative when ``later`` is the earlier one."""
-    return ((later - earlier + _HALF) & _SEQUENCE_MASK) - _HALF
+    return ((later - earlier + HALF) & SEQUENCE_MASK) - HALF
 
 
 class Direction:
@@ -54,6 +59,7 @@ class Direction:
         "findings",
         "first_sequence",
         "has_syn",
+        "has_told",
         "held",
         "held_bytes",
         "hole_since_ns",
@@ -63,7 +69,9 @@ class Direction:
         "position",
         "started",
         "strays",
-        "told",
+        "told_acknowledgment",
+        "told_packet",
+        "told_time_ns",
     )
 
     def __init__(
@@ -96,20 +104,33 @@ class Direction:
         """Segments of the connection from the acknowledgment on; 0 when there was none."""
         self.strays = 0
         """Segments out of the window, in a row."""
-        self.told: tuple[int, int, int] | None = None
-        """The receiver's last acknowledgment, its time and its packet."""
+        self.has_told = False
+        """Whether the receiver has acknowledged anything; what it said last, when, and in which
+        packet:"""
+        self.told_acknowledgment = self.told_time_ns = self.told_packet = 0
 
     @property
     def is_plain(self) -> bool:
         """Nothing is held back, nothing is about to end: segments in order may pass at once."""
+        return self.can_pass()
+
+    def can_pass(self) -> bool:
+        """Tell the same, fast."""
         return not self.held and self.fin_position is None and not self.strays
+
+    def tell(self, acknowledgment: int, time_ns: int, packet: int) -> None:
+        """Note the receiver's last acknowledgment."""
+        self.has_told = True
+        self.told_acknowledgment = acknowledgment
+        self.told_time_ns = time_ns
+        self.told_packet = packet
 
     def start(self, sequence: int, *, has_syn: bool) -> None:
         """Set the sequence number of the first byte of the stream."""
         self.started = True
         self.has_syn = has_syn
         self.connection.start_seen[self.index] = has_syn
-        self.first_sequence = self.next_sequence = sequence & _SEQUENCE_MASK
+        self.first_sequence = self.next_sequence = sequence & SEQUENCE_MASK
         self.connection.first_sequence[self.index] = self.first_sequence
 
     def note_syn(self, first_sequence: int) -> None:
@@ -125,7 +146,7 @@ class Direction:
     def is_stray(self, position: int, end: int) -> bool:
         """Tell whether bytes cannot be of this stream: beyond any window, or after its end."""
         ahead = position - self.position
-        if ahead > _FUTURE_WINDOW_BYTES or ahead < -PAST_WINDOW_BYTES:
+        if ahead > FUTURE_BYTES or ahead < -PAST_BYTES:
             return True
         if self.has_syn and position < -1:  # -1: a probe sends the byte before the first.
             return True
@@ -142,7 +163,7 @@ class Direction:
             )
             return
         is_probe = self.is_probe(segment, position)
-        is_behind = bool(self.held) and position < self.held[-1].position
+        is_behind = bool(self.held) and position < self._last().position
         repeated = self._add_odd(segment, position, end, out)
         if repeated:
             self.findings.repeated(segment, repeated, is_probe=is_probe)
@@ -163,7 +184,7 @@ class Direction:
         return (
             segment.length <= 1
             and position == self._furthest() - 1
-            and not segment.flags & _CONTROL
+            and not segment.flags & CONTROL
             and self.started
         )
 
@@ -253,17 +274,16 @@ class Direction:
         The sender's FIN says where the stream ends. Without it, the receiver's last
         acknowledgment says how far it went; one more than was seen may be a FIN.
         """
-        if not self.started or self.told is None:
+        if not self.started or not self.has_told:
             return
-        acknowledgment, time_ns, packet = self.told
-        end = self.place(acknowledgment)
+        end = self.place(self.told_acknowledgment)
         if self.fin_position is not None:
             end = self.fin_position
         elif end == self.position + 1:
             return
         length = end - self.position
-        if 0 < length <= PAST_WINDOW_BYTES:
-            after = Held(end, 0, b"", time_ns, packet)
+        if 0 < length <= PAST_BYTES:
+            after = Held(end, 0, b"", self.told_time_ns, self.told_packet)
             self.findings.lost(self.position, length, after)
             out.gap(self.position, length, after)
             self._pass(length)
@@ -274,11 +294,18 @@ class Direction:
             self.give_up(now_ns, out)
 
     def _furthest(self) -> int:
-        return self.held[-1].end if self.held else self.position
+        if not self.held:
+            return self.position
+        last = self._last()
+        return last.position + last.length
+
+    def _last(self) -> Held:
+        """Return the piece that is furthest on, of at least one."""
+        return self.held[len(self.held) - 1]
 
     def _pass(self, length: int) -> None:
         self.position += length
-        self.next_sequence = (self.next_sequence + length) & _SEQUENCE_MASK
+        self.next_sequence = (self.next_sequence + length) & SEQUENCE_MASK
 
     def _drain(self, now_ns: int, out: StreamWriter) -> None:
         """Deliver what is held back and comes next; what is behind it waits at a new hole."""
@@ -293,7 +320,8 @@ class Direction:
             return
         pieces = self.held[:count]
         del self.held[:count]
-        self.held_bytes -= sum(len(piece.data) for piece in pieces)
+        for piece in pieces:
+            self.held_bytes -= len(piece.data)
         out.held(pieces)
         for piece in pieces:
             self.findings.snapped(
@@ -311,18 +339,20 @@ class Direction:
         if not self.held:
             self.hole_since_ns = segment.time_ns
             self.acknowledged = self.acknowledged_segments = 0
-        index = bisect_right(self.held, at, key=_BY_POSITION)
-        if index and self.held[index - 1].end > at:
-            index -= 1
+        index = self._count_up_to(at)
+        if index:
+            before = self.held[index - 1]
+            if before.position + before.length > at:
+                index -= 1
         while at < end:
-            if index < len(self.held) and self.held[index].position <= at:
-                earlier = self.held[index]
-                stop = min(end, earlier.end)
+            earlier = self.held[index] if index < len(self.held) else None
+            if earlier is not None and earlier.position <= at:
+                stop = min(end, earlier.position + earlier.length)
                 self._compare(earlier, segment, position, at, stop, out)
                 repeated += stop - at
-                at = earlier.end
+                at = earlier.position + earlier.length
             else:
-                stop = min(end, self.held[index].position) if index < len(self.held) else end
+                stop = end if earlier is None else min(end, earlier.position)
                 first = segment.start + min(at - position, segment.captured)
                 last = segment.start + min(stop - position, segment.captured)
                 data = bytes(out.buffer[first:last])
@@ -332,6 +362,20 @@ class Direction:
                 at = stop
             index += 1
         return repeated
+
+    def _count_up_to(self, position: int) -> int:
+        """Return how many of the held pieces begin at a position or before."""
+        low, high = 0, len(self.held)
+        if high and self._last().position <= position:
+            return high
+        while low < high:
+            middle = (low + high) // 2
+            piece = self.held[middle]
+            if piece.position <= position:
+                low = middle + 1
+            else:
+                high = middle
+        return low
 
     def _compare(
         self,
@@ -352,7 +396,9 @@ class Direction:
 
     def _count_old(self, position: int, end: int) -> int:
         """Return how many bytes, all before what comes next, had been seen; count the others."""
-        before_start = 0 if self.has_syn else max(min(end, 0) - position, 0)
+        if self.has_syn:
+            return end - position
+        before_start = max(min(end, 0) - position, 0)
         self.findings.notes.counters.before_start_bytes += before_start
         return end - position - before_start
 

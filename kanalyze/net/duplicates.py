@@ -12,17 +12,27 @@ apart. IPv6 has no identification, and some hosts leave it 0: then the checksum,
 timestamps where it was filled in, and the time must do. Senders wait for a round trip before they
 repeat, 200 ms where nothing tells them of the loss, so what comes within less is a copy, but for
 very short round trips, where a repetition may be taken for a copy.
+
+Compiled by Cython, with the types in ``duplicates.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from array import array
+from typing import TYPE_CHECKING, Final
 
-import numpy as np
+try:
+    import cython
+except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+    from kanalyze.compiled import cython
+
+if not cython.compiled:
+    IS_COPY = 1
+    IDENTIFIED, UNIDENTIFIED = 20_000_000, 1_000_000
+    WITHIN = 2048
+    LEAST_TABLE = 16
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from kanalyze.net.headers import SegmentColumns
 
 __all__ = ["Duplicates"]
@@ -35,43 +45,18 @@ UNIDENTIFIED_NS: Final = 1_000_000
 WITHIN_PACKETS: Final = 2048
 """How many packets of the capture apart: what is remembered. Interfaces of one host are some tens
 of packets apart at most."""
-_MIX: Final = tuple(
-    np.uint64(odd)
-    for odd in (
-        0x9E3779B97F4A7C15,
-        0xC2B2AE3D27D4EB4F,
-        0xD6E8FEB86659FD93,
-        0xA0761D6478BD642F,
-        0xE7037ED1A0B428DB,
-    )
+_COLUMNS: Final = (
+    *("number", "time_ns", "sequence", "acknowledgment", "flags", "payload_bytes", "window"),
+    *("checksum", "identification", "source_high", "source_low", "destination_high"),
+    *("destination_low", "source_port", "destination_port"),
 )
-"""Odd multipliers with irregular bits; which ones does not matter, equality is checked."""
-_SHIFT: Final = np.uint64(32)
-_COPIED_HASH: Final = np.uint64(29)
+"""What two copies have in common; and when they came, by number and by time."""
 
-
-class _Identity(NamedTuple):
-    """What two copies have in common, in a few numbers a segment; and when they came."""
-
-    number: NDArray[np.int64]
-    time_ns: NDArray[np.int64]
-    sequence: NDArray[np.int64]
-    acknowledgment: NDArray[np.int64]
-    flags: NDArray[np.int64]
-    payload_bytes: NDArray[np.int64]
-    window: NDArray[np.uint16]
-    checksum: NDArray[np.uint16]
-    identification: NDArray[np.int32]
-    source_high: NDArray[np.uint64]
-    source_low: NDArray[np.uint64]
-    destination_high: NDArray[np.uint64]
-    destination_low: NDArray[np.uint64]
-    source_port: NDArray[np.int64]
-    destination_port: NDArray[np.int64]
-
-
-_COLUMNS: Final = _Identity._fields
-_COMPARED: Final = tuple(name for name in _COLUMNS if name not in ("number", "time_ns"))
+# Odd multipliers with irregular bits, and a number that nobody outside the process knows, so that
+# collisions cannot be made up; which ones does not matter.
+MIX_ONE, MIX_OTHER = 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F
+LOW_64_BITS = 0xFFFF_FFFF_FFFF_FFFF
+SEED = hash("another number that differs from process to process") & LOW_64_BITS
 
 
 class Duplicates:
@@ -82,33 +67,26 @@ class Duplicates:
     """
 
     def __init__(self) -> None:
-        self._before: _Identity | None = None
-        """The last segments, at most :data:`WITHIN_PACKETS`."""
+        self._before: tuple[bytes, ...] | None = None
+        """The last segments, at most :data:`WITHIN_PACKETS`: each of their columns as bytes."""
 
-    def find(self, segments: SegmentColumns) -> NDArray[np.bool_]:
-        """Tell of each segment (at least one) of the present batch whether it is a copy.
+    def find(self, segments: SegmentColumns) -> bytearray:
+        """Tell of each segment of the present batch whether it is a copy: 1, or 0.
 
         A copy equals an earlier segment, no more than :data:`WITHIN_PACKETS` packets and
         :data:`IDENTIFIED_NS` or :data:`UNIDENTIFIED_NS` before; the first is none.
         """
-        seen = _identity(segments)
-        before = 0
-        if self._before is not None:
-            near = self._before.number > int(segments.number[0]) - WITHIN_PACKETS - 1
-            before = int(near.sum())
-            seen = _joined(self._before, seen, len(self._before.number) - before)
-        later, earlier = _neighbours(_hashed(seen))
-        same = np.ones(len(later), np.bool_)
-        for name in _COMPARED:
-            column = getattr(seen, name)
-            same &= column[later] == column[earlier]
-        later, earlier = later[same], earlier[same]
-        allowed_ns = np.where(seen.identification[later] > 0, IDENTIFIED_NS, UNIDENTIFIED_NS)
-        near_in_time = np.abs(seen.time_ns[later] - seen.time_ns[earlier]) <= allowed_ns
-        near = seen.number[later] - seen.number[earlier] <= WITHIN_PACKETS
-        copies = np.zeros(len(seen.number), np.bool_)
-        copies[later[near & near_in_time]] = True
-        return copies[before:]
+        before = [b""] * len(_COLUMNS) if self._before is None else self._before
+        columns = [
+            memoryview(b"".join((old, memoryview(getattr(segments, name))))).cast(
+                "Q" if name.endswith(("_high", "_low")) else "q"
+            )
+            for old, name in zip(before, _COLUMNS, strict=True)
+        ]
+        known = len(before[0]) // 8
+        found = bytearray(known + len(segments))
+        Identities(*columns).mark(found)
+        return found[known:]
 
     def remember(self, segments: SegmentColumns) -> None:
         """Keep the last segments of a batch, to find their copies in the next one.
@@ -117,50 +95,119 @@ class Duplicates:
         the next one's are made.
         """
         count = len(segments)
-        if count >= WITHIN_PACKETS or self._before is None:
-            first = max(count - WITHIN_PACKETS, 0)
-            self._before = _Identity(*[getattr(segments, name)[first:].copy() for name in _COLUMNS])
-            return
-        kept = min(len(self._before.number), WITHIN_PACKETS - count)
-        self._before = _joined(self._before, _identity(segments), len(self._before.number) - kept)
+        first = max(count - WITHIN_PACKETS, 0)
+        parts = [bytes(memoryview(getattr(segments, name))[first:]) for name in _COLUMNS]
+        if count < WITHIN_PACKETS and self._before is not None:
+            kept = 8 * (WITHIN_PACKETS - count)
+            parts = [old[-kept:] + new for old, new in zip(self._before, parts, strict=True)]
+        self._before = tuple(parts)
 
 
-def _identity(segments: SegmentColumns) -> _Identity:
-    return _Identity(*[getattr(segments, name) for name in _COLUMNS])
+class Identities:
+    """What segments have in common with their copies, as columns."""
 
-
-def _joined(before: _Identity, after: _Identity, skip: int) -> _Identity:
-    return _Identity(
-        *[np.concatenate([getattr(before, name)[skip:], getattr(after, name)]) for name in _COLUMNS]
+    __slots__ = (
+        *("acknowledgments", "checksums", "destination_highs", "destination_lows"),
+        *("destination_ports", "flags", "identifications", "lengths", "numbers", "sequences"),
+        *("source_highs", "source_lows", "source_ports", "times", "windows"),
     )
 
+    def __init__(
+        self,
+        numbers: memoryview,
+        times: memoryview,
+        sequences: memoryview,
+        acknowledgments: memoryview,
+        flags: memoryview,
+        lengths: memoryview,
+        windows: memoryview,
+        checksums: memoryview,
+        identifications: memoryview,
+        source_highs: memoryview,
+        source_lows: memoryview,
+        destination_highs: memoryview,
+        destination_lows: memoryview,
+        source_ports: memoryview,
+        destination_ports: memoryview,
+    ) -> None:
+        self.numbers = numbers
+        self.times = times
+        self.sequences = sequences
+        self.acknowledgments = acknowledgments
+        self.flags = flags
+        self.lengths = lengths
+        self.windows = windows
+        self.checksums = checksums
+        self.identifications = identifications
+        self.source_highs = source_highs
+        self.source_lows = source_lows
+        self.destination_highs = destination_highs
+        self.destination_lows = destination_lows
+        self.source_ports = source_ports
+        self.destination_ports = destination_ports
 
-def _hashed(seen: _Identity) -> NDArray[np.uint64]:
-    """Mix what copies have in common into one number."""
-    numbers = seen.sequence.astype(np.uint64) << _SHIFT | seen.acknowledgment.astype(np.uint64)
-    hashed = numbers * _MIX[0]
-    hashed ^= hashed >> _COPIED_HASH
-    ports = seen.source_port << 16 | seen.destination_port
-    sizes = seen.payload_bytes << 40 | seen.flags << 32
-    sizes |= seen.checksum.astype(np.int64) << 16 | seen.window
-    hashed += sizes.astype(np.uint64) * _MIX[1]
-    hashed ^= hashed >> _SHIFT
-    hashed += (ports << 32 | seen.identification).astype(np.uint64) * _MIX[2]
-    hashed ^= hashed >> _COPIED_HASH
-    hashed += (seen.source_low + seen.source_high) * _MIX[3]
-    hashed += (seen.destination_low + seen.destination_high) * _MIX[4]
-    hashed ^= hashed >> _SHIFT
-    hashed *= _MIX[0]
-    return hashed
+    def mark(self, found: bytearray) -> None:
+        """Write 1 for each segment that is a copy of the last one with its identity."""
+        copies = memoryview(found)
+        rows = len(copies)
+        size = LEAST_TABLE
+        while size < 2 * rows:
+            size *= 2
+        # By hash: one more than the index of the last segment with an identity.
+        table = memoryview(array("i", bytes(4 * size)))
+        for row in range(rows):
+            place = self._hash(row) & (size - 1)
+            earlier = table[place] - 1
+            while earlier >= 0 and not self._is_same(row, earlier):
+                place = (place + 1) & (size - 1)
+                earlier = table[place] - 1
+            table[place] = row + 1
+            if earlier >= 0 and self._is_near(row, earlier):
+                copies[row] = IS_COPY
+
+    def _is_near(self, row: int, earlier: int) -> bool:
+        """Tell whether two segments came soon after one another."""
+        allowed_ns = IDENTIFIED if self.identifications[row] > 0 else UNIDENTIFIED
+        apart_ns = self.times[row] - self.times[earlier]
+        if apart_ns > allowed_ns or -apart_ns > allowed_ns:
+            return False
+        return self.numbers[row] - self.numbers[earlier] <= WITHIN
+
+    def _is_same(self, row: int, earlier: int) -> bool:
+        """Tell whether two segments have the same identity."""
+        return (
+            self.sequences[row] == self.sequences[earlier]
+            and self.acknowledgments[row] == self.acknowledgments[earlier]
+            and self.flags[row] == self.flags[earlier]
+            and self.lengths[row] == self.lengths[earlier]
+            and self.windows[row] == self.windows[earlier]
+            and self.checksums[row] == self.checksums[earlier]
+            and self.identifications[row] == self.identifications[earlier]
+            and self.source_ports[row] == self.source_ports[earlier]
+            and self.destination_ports[row] == self.destination_ports[earlier]
+            and self.source_lows[row] == self.source_lows[earlier]
+            and self.destination_lows[row] == self.destination_lows[earlier]
+            and self.source_highs[row] == self.source_highs[earlier]
+            and self.destination_highs[row] == self.destination_highs[earlier]
+        )
+
+    def _hash(self, row: int) -> int:
+        sequence = self.sequences[row]
+        sum_and_place = self.checksums[row] << 16 | (self.identifications[row] & 0xFFFF)
+        ports = self.source_ports[row] << 16 | self.destination_ports[row]
+        mixed = mix(SEED, sequence << 32 | self.acknowledgments[row])
+        mixed = mix(mixed, sum_and_place << 32 | ports)
+        mixed = mix(mixed, self.lengths[row] << 24 | self.windows[row] << 8 | self.flags[row])
+        mixed = mix(mixed, self.source_lows[row])
+        mixed = mix(mixed, self.destination_lows[row])
+        if self.identifications[row] < 0:
+            mixed = mix(mixed, self.source_highs[row])
+            mixed = mix(mixed, self.destination_highs[row])
+        return mixed >> 33
 
 
-def _neighbours(hashed: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the indices of those whose hash came before, and of the last one with it."""
-    index_bits = np.uint64(max((len(hashed) - 1).bit_length(), 1))
-    keys = hashed >> index_bits << index_bits
-    keys |= np.arange(len(hashed), dtype=np.uint64)
-    keys.sort()
-    order = (keys & np.uint64((1 << int(index_bits)) - 1)).astype(np.int64)
-    keys >>= index_bits
-    again = np.flatnonzero(keys[1:] == keys[:-1])
-    return order[again + 1], order[again]
+def mix(mixed: int, number: int) -> int:
+    """Mix one more number into a hash."""
+    mixed = (mixed ^ number & LOW_64_BITS) * MIX_ONE & LOW_64_BITS
+    mixed = (mixed ^ mixed >> 29) * MIX_OTHER & LOW_64_BITS
+    return mixed ^ mixed >> 32

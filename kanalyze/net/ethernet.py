@@ -1,23 +1,39 @@
 """Ethernet frames: tags, IEEE 802.2, and what a frame must look like to be believed.
 
-In: places of Ethernet headers. Out: places of what they carry. Must not know: what is around.
+In: a cursor at an Ethernet header. Out: the kind of what it carries, the cursor there. Must not
+know: what is around.
 
 Ethernet and its tags: IEEE 802.3, 802.1Q; SNAP: RFC 1042.
+
+Compiled by Cython, with the types in ``ethernet.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
+try:
+    import cython
+except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+    from kanalyze.compiled import cython
 
-from kanalyze.net.columns import Headers, Places
-from kanalyze.net.kinds import ARP, IPV4, IPV6, LLC, LLC_FRAME, MPLS, PPPOE, TAGS
+if not cython.compiled:
+    from kanalyze.net.kinds import ARP, DROPPED, IPV4, IPV6, LLC, LLC_FRAME, MPLS, PPPOE
+
+    ETHERNET_BYTES = 14
+    TYPE_AT = 12
+    MAX_TAGS = 8
+    MAX_LENGTH = 1500  # up to here the two bytes of the ethertype are the length of an 802.3 frame
+    SNAP = 0xAAAA03
+    SNAP_BYTES = 8
+    LLC_IP = 0x060603  # IP in LLC without SNAP
+    LLC_BYTES = 3
+    LLDP = 0x88CC
+    # 802.1Q, 802.1ad, and what came before 802.1ad.
+    TAG_Q, TAG_AD, TAG_OLD, TAG_OLDER = 0x8100, 0x88A8, 0x9100, 0x9200
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from kanalyze.net.columns import Packets
+    from kanalyze.net.cursor import Cursor
 
 __all__ = [
     "BEFORE_IP",
@@ -29,91 +45,76 @@ __all__ = [
 ]
 
 BEFORE_IP: Final = "before the IP header"
-_ETHERNET_BYTES: Final = 14
-_TYPE_AT: Final = 12
-_MAX_TAGS: Final = 8
-_CUT: Final = -1
-_MAX_LENGTH: Final = 1500
-"""Up to here the two bytes of the ethertype are the length of an 802.3 frame."""
-_SNAP: Final = 0xAAAA03
-_SNAP_BYTES: Final = 8
-_SNAP_ORGANIZATIONS: Final = (0x000000, 0x0000F8)
-"""An ethertype follows: RFC 1042, and IEEE 802.1H."""
-_LLC_IP: Final = 0x060603
-"""IP in LLC without SNAP."""
-_LLC_BYTES: Final = 3
-_SEEN_INSIDE: Final = (*TAGS, ARP, MPLS, PPPOE, 0x88CC)
 
 
-def read_ethernet(packets: Packets, places: Places) -> Headers:
-    """Step over Ethernet headers and the tags behind."""
-    places = packets.long_enough(places, _ETHERNET_BYTES, BEFORE_IP)
-    kind = packets.u16(places.at + _TYPE_AT)
-    headers = without_tags(packets, Headers(places.after(_ETHERNET_BYTES), kind))
-    kind = headers.kind
-    if len(kind) and kind.min() <= _MAX_LENGTH:
-        kind = np.where(kind <= _MAX_LENGTH, LLC_FRAME, kind)
-    return Headers(headers.places, kind)
+def read_ethernet(cursor: Cursor) -> int:
+    """Step over an Ethernet header and the tags behind."""
+    if not cursor.fits(ETHERNET_BYTES, BEFORE_IP):
+        return DROPPED
+    kind = cursor.u16(cursor.at + TYPE_AT)
+    cursor.at += ETHERNET_BYTES
+    if kind == IPV4:
+        return kind
+    kind = without_tags(cursor, kind)
+    return LLC_FRAME if 0 <= kind <= MAX_LENGTH else kind
 
 
-def without_tags(packets: Packets, headers: Headers) -> Headers:
+def without_tags(cursor: Cursor, kind: int) -> int:
     """Step over VLAN tags: 2 bytes of tag, then the ethertype of what follows."""
-    places, kind = headers.places, headers.kind
-    for _ in range(_MAX_TAGS):
-        if (kind == IPV4).all():
+    for _i in range(MAX_TAGS):
+        if not is_tag(kind):
             break
-        tagged = np.flatnonzero(np.isin(kind, TAGS))
-        if not len(tagged):
-            break
-        at = places.at.copy()
-        kind = kind.copy()
-        fits = at[tagged] + 4 <= places.limit[tagged]
-        packets.note_cut(places.row[tagged[~fits]], BEFORE_IP)
-        kind[tagged[~fits]] = _CUT
-        tagged = tagged[fits]
-        kind[tagged] = packets.u16(at[tagged] + 2)
-        at[tagged] += 4
-        places = Places(places.row, at, places.limit)
-    return Headers(places, kind).pick(kind != _CUT)
+        if not cursor.fits(4, BEFORE_IP):
+            return DROPPED
+        kind = cursor.u16(cursor.at + 2)
+        cursor.at += 4
+    return kind
 
 
-def read_llc(packets: Packets, places: Places) -> Headers:
-    """Step over IEEE 802.2 headers, with SNAP or without."""
-    places = packets.long_enough(places, _LLC_BYTES, BEFORE_IP)
-    start = packets.u16(places.at) << 8 | packets.u8(places.at + 2)
+def is_tag(kind: int) -> bool:
+    """Tell whether an ethertype is that of a VLAN tag."""
+    return kind in (TAG_Q, TAG_AD, TAG_OLD, TAG_OLDER)
+
+
+def read_llc(cursor: Cursor) -> int:
+    """Step over an IEEE 802.2 header, with SNAP or without."""
+    if not cursor.fits(LLC_BYTES, BEFORE_IP):
+        return DROPPED
+    start = cursor.u16(cursor.at) << 8 | cursor.u8(cursor.at + 2)
     kind = LLC | (start >> 16)
-    size = np.zeros(len(places), np.int64)
-    kind[start == _LLC_IP] = IPV4
-    size[start == _LLC_IP] = _LLC_BYTES
-    organization = packets.peek(places, 2, ">u4") & 0xFFFFFF
-    ethertype = packets.peek(places, 6, ">u2")
-    snap = (start == _SNAP) & np.isin(organization, _SNAP_ORGANIZATIONS) & (ethertype >= 0)
-    kind[snap] = ethertype[snap]
-    size[snap] = _SNAP_BYTES
-    return without_tags(packets, Headers(places.after(size), kind))
+    if start == LLC_IP:
+        cursor.at += LLC_BYTES
+        return IPV4
+    if start == SNAP:
+        # An ethertype follows: RFC 1042, and IEEE 802.1H.
+        organization, ethertype = cursor.peek32(2) & 0xFFFFFF, cursor.peek16(6)
+        if organization in (0x000000, 0x0000F8) and ethertype >= 0:
+            cursor.at += SNAP_BYTES
+            kind = ethertype
+    return without_tags(cursor, kind)
 
 
-def looks_like_ip(packets: Packets, places: Places, kind: int) -> NDArray[np.bool_]:
-    """Tell where an IP header may begin: the version is right, and IPv4 has sane lengths."""
-    first = packets.peek(places, 0, "u1")
-    looks: NDArray[np.bool_] = first >> 4 == (6 if kind == IPV6 else 4)
+def looks_like_ip(cursor: Cursor, skip: int, kind: int) -> bool:
+    """Tell whether an IP header may begin there: its version is right, and IPv4 has sane lengths.
+
+    Of IPv4 and IPv6, ``kind`` is the one.
+    """
+    first = cursor.peek8(skip)
     if kind == IPV6:
-        return looks
-    total_bytes = packets.peek(places, 2, ">u2")
+        return first >> 4 == 6
+    total_bytes = cursor.peek16(skip + 2)
     header_bytes = (first & 15) * 4
-    unknown = total_bytes <= 0
-    looks &= (header_bytes >= 20) & (unknown | (total_bytes >= header_bytes))
-    return looks
+    return (
+        first >> 4 == 4 and header_bytes >= 20 and (total_bytes <= 0 or total_bytes >= header_bytes)
+    )
 
 
-def looks_like_ethernet(packets: Packets, places: Places) -> NDArray[np.bool_]:
-    """Tell where an Ethernet header may begin, by what its ethertype promises.
+def looks_like_ethernet(cursor: Cursor, skip: int) -> bool:
+    """Tell whether an Ethernet header may begin there, by what its ethertype promises.
 
     False where the packet ends before what has to be seen.
     """
-    ethertype = packets.peek(places, _TYPE_AT, ">u2")
-    inner = places.after(_ETHERNET_BYTES)
-    looks = np.isin(ethertype, _SEEN_INSIDE)
-    looks |= (ethertype == IPV4) & looks_like_ip(packets, inner, IPV4)
-    looks |= (ethertype == IPV6) & looks_like_ip(packets, inner, IPV6)
-    return looks
+    ethertype = cursor.peek16(skip + TYPE_AT)
+    if ethertype in (IPV4, IPV6):
+        return looks_like_ip(cursor, skip + ETHERNET_BYTES, ethertype)
+    return is_tag(ethertype) or ethertype in (ARP, MPLS, PPPOE, LLDP)

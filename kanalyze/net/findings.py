@@ -2,38 +2,48 @@
 
 In: findings. Out: counts in the connection, counters and anomalies of the layer. Must not know: how
 anything is found.
+
+Compiled by Cython, with the types in ``findings.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
 
-from operator import ne
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kanalyze.model import Anomaly, AnomalyKind
-from kanalyze.net.output import DUPLICATE
+
+try:
+    import cython
+except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+    from kanalyze.compiled import cython
+
+if not cython.compiled:
+    IS_COPY = 1
 
 if TYPE_CHECKING:
     from kanalyze.model import TcpConnection
     from kanalyze.net.notes import Notes
     from kanalyze.net.output import Held, Segment
-    from kanalyze.segments import Segments
 
 __all__ = ["Findings"]
 
 
-class _Cut(NamedTuple):
-    """What a snap length cut off, from a packet on."""
+class _Cut:
+    """What a snap length cut off, from a packet on.
 
-    position: int
-    """In the stream, of the first byte."""
-    missing: int
-    time_ns: int
-    packet: int
-    packets: int
+    Attributes:
+        position: in the stream, of the first byte.
+        missing: bytes. ``packets``: that they are missing from.
+    """
 
-    def and_more(self, missing: int, packets: int) -> _Cut:
-        """Return it with bytes of other packets."""
-        return self._replace(missing=self.missing + missing, packets=self.packets + packets)
+    __slots__ = ("missing", "packet", "packets", "position", "time_ns")
+
+    def __init__(self, position: int, missing: int, time_ns: int, packet: int) -> None:
+        self.position = position
+        self.missing = missing
+        self.time_ns = time_ns
+        self.packet = packet
+        self.packets = 1
 
 
 class Findings:
@@ -49,8 +59,8 @@ class Findings:
         self.connection = connection
         self.index = index
         self.notes = notes
+        # Whether a cut was told.
         self._is_cut = False
-        """Whether a cut was told."""
         self._more_cut: _Cut | None = None
 
     def lost(self, position: int, length: int, after: Held) -> None:
@@ -70,27 +80,15 @@ class Findings:
             self._is_cut = True
             self._tell(AnomalyKind.SNAPPED_BYTES, position + captured, missing, time_ns, packet)
         elif self._more_cut is None:
-            self._more_cut = _Cut(position + captured, missing, time_ns, packet, 1)
+            self._more_cut = _Cut(position + captured, missing, time_ns, packet)
         else:
-            self._more_cut = self._more_cut.and_more(missing, 1)
-
-    def snapped_run(self, position: int, shared: Segments, first: int, last: int) -> None:
-        """Count as :meth:`snapped` for ``shared[first:last]``, which begin at ``position``."""
-        while first < last and self._more_cut is None:
-            length = shared.length[first]
-            place = shared.time_ns[first], shared.packet[first]
-            self.snapped(position, length, shared.captured[first], *place)
-            position += length
-            first += 1
-        lengths, captured = shared.length[first:last], shared.captured[first:last]
-        missing = sum(lengths) - sum(captured)
-        if missing and self._more_cut is not None:
-            self._count_cut(missing)
-            self._more_cut = self._more_cut.and_more(missing, sum(map(ne, lengths, captured)))
+            self._more_cut.missing += missing
+            self._more_cut.packets += 1
 
     def end(self) -> None:
         """Tell what was kept to the end."""
-        cut, self._more_cut = self._more_cut, None
+        cut = self._more_cut
+        self._more_cut = None
         if cut is not None:
             detail = f"in {cut.packets} more packets" if cut.packets > 1 else "in one more packet"
             place = cut.position, cut.missing, cut.time_ns, cut.packet
@@ -117,7 +115,7 @@ class Findings:
     def repeated(self, segment: Segment, length: int, *, is_probe: bool) -> None:
         """Count bytes of a segment that had been seen before, by why they come again."""
         tcp, index = self.connection, self.index
-        if segment.marks & DUPLICATE:
+        if segment.marks & IS_COPY:
             tcp.duplicate_bytes[index] += length
         elif is_probe:
             tcp.keep_alive_bytes[index] += length

@@ -11,19 +11,15 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-import numpy as np
-
 from kanalyze.model import Anomaly, AnomalyKind
-from kanalyze.net.columns import Headers, Places
 from kanalyze.net.datagram import Datagram
-from kanalyze.net.kinds import IPV4, IPV6
+from kanalyze.net.kinds import DROPPED, IPV4, IPV6
 from kanalyze.net.udp_tunnels import UDP_TUNNEL_PORTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from kanalyze.net.columns import Packets
-    from kanalyze.net.ip import FragmentColumns
+    from kanalyze.net.cursor import Cursor
     from kanalyze.net.notes import Notes
 
 __all__ = ["FragmentLimits", "Fragments", "PassOn"]
@@ -68,15 +64,6 @@ class _Fragment(NamedTuple):
     packet: int
 
 
-class _Joined(NamedTuple):
-    """A datagram as a packet."""
-
-    row: int
-    data: bytes
-    """As far as there are no bytes missing."""
-    wire_bytes: int
-
-
 class Fragments:
     """Keeps the datagrams of which fragments are missing."""
 
@@ -92,41 +79,36 @@ class Fragments:
         self._held_bytes = 0
         self._done_bytes = 0
 
-    def add(self, packets: Packets, columns: FragmentColumns) -> Headers:
-        """Take fragments; return the places of the datagrams that they complete.
+    def add(self, cursor: Cursor) -> int:
+        """Take the fragment that a cursor stands behind the headers of.
 
-        A datagram stands where the packet that completed it has its row. The packets' buffer
-        becomes another one if there are any.
+        Where it completes a datagram the cursor goes there, and the kind of the datagram's header
+        is returned; otherwise :data:`~kanalyze.net.kinds.DROPPED`.
         """
-        batch = packets.batch
-        places = columns.places
-        lists = (
-            places.row.tolist(),
-            columns.start.tolist(),
-            places.at.tolist(),
-            np.minimum(places.limit, columns.end).tolist(),
-            columns.key,
-            columns.protocol.tolist(),
-            columns.offset.tolist(),
-            (columns.offset + columns.end - places.at).tolist(),
-            columns.has_more.tolist(),
-            batch.time_ns[places.row].tolist(),
-            batch.number[places.row].tolist(),
+        is_ipv6 = cursor.is_ipv6
+        batch, row, at = cursor.batch, cursor.row, cursor.at
+        fragment = _Fragment(
+            is_ipv6,
+            cursor.part_key,
+            cursor.part_protocol,
+            cursor.part_offset,
+            cursor.part_offset + cursor.ip_end - at,
+            cursor.has_more,
+            int(batch.time_ns[row]),
+            int(batch.number[row]),
         )
-        header_bytes = _IPV6_BYTES if columns.is_ipv6 else _IPV4_BYTES
-        joined: list[_Joined] = []
-        for row, start, at, limit, *values in zip(*lists, strict=True):
-            fragment = _Fragment(columns.is_ipv6, *values)
-            header = bytes(packets.buffer[start : start + header_bytes])
-            datagram = self._take(fragment, header, bytes(packets.buffer[at : max(limit, at)]))
-            if datagram is not None:
-                joined.append(_as_packet(datagram, row, is_ipv6=columns.is_ipv6))
-                datagram.let_go()
-                self._keep_done(fragment.key, datagram)
-        counters = self._notes.counters
-        counters.ip_fragments += len(places)
-        counters.reassembled_datagrams += len(joined)
-        return _behind(packets, joined, IPV6 if columns.is_ipv6 else IPV4)
+        self._notes.counters.ip_fragments += 1
+        data = cursor.rest(max(cursor.ip_end - at, 0))
+        cursor.at = cursor.ip_at
+        header = cursor.rest(_IPV6_BYTES if is_ipv6 else _IPV4_BYTES)
+        datagram = self._take(fragment, header, data)
+        if datagram is None:
+            return DROPPED
+        self._notes.counters.reassembled_datagrams += 1
+        cursor.enter_joined(*_as_packet(datagram, is_ipv6=is_ipv6))
+        datagram.let_go()
+        self._keep_done(fragment.key, datagram)
+        return IPV6 if is_ipv6 else IPV4
 
     @property
     def open_packets(self) -> Iterator[int]:
@@ -282,8 +264,11 @@ def _may_hold_tcp(datagram: Datagram) -> bool:
     return int.from_bytes(start[2:]) in UDP_TUNNEL_PORTS
 
 
-def _as_packet(datagram: Datagram, row: int, *, is_ipv6: bool) -> _Joined:
-    """Give a datagram the header of its first fragment, as if it had never been cut up."""
+def _as_packet(datagram: Datagram, *, is_ipv6: bool) -> tuple[bytes, int]:
+    """Give a datagram the header of its first fragment, as if it had never been cut up.
+
+    Returned are the bytes, as far as none are missing, and how many it had on the wire.
+    """
     header = bytearray(datagram.header or b"")
     total = datagram.total or 0
     if is_ipv6:
@@ -296,20 +281,4 @@ def _as_packet(datagram: Datagram, row: int, *, is_ipv6: bool) -> _Joined:
         # That it must not be cut up may stay; that it was cut up not.
         header[6:8] = bytes([header[6] & 0xC0, 0])
     wire_bytes = total + (_IPV6_BYTES if is_ipv6 else 0)
-    return _Joined(row, bytes(header) + datagram.data(), wire_bytes)
-
-
-def _behind(packets: Packets, joined: list[_Joined], kind: int) -> Headers:
-    """Put datagrams behind the bytes of the batch, in a buffer of their own."""
-    sizes = np.array([len(one.data) for one in joined], np.int64)
-    wire_bytes = np.array([one.wire_bytes for one in joined], np.int64)
-    row = np.array([one.row for one in joined], np.int64)
-    order = np.argsort(row)
-    first = len(packets.buffer)
-    if joined:
-        first = packets.used_bytes
-        parts = [bytes(packets.buffer[:first]), *(one.data for one in joined)]
-        packets.buffer = memoryview(b"".join(parts))
-    at = first + np.cumsum(sizes) - sizes
-    packets.end[row] = at + wire_bytes
-    return Headers.of(Places(row[order], at[order], (at + sizes)[order]), kind)
+    return bytes(header) + datagram.data(), wire_bytes

@@ -4,6 +4,8 @@ In: the SYN. Out: the connection, once more comes or when it ends. Must not know
 
 There may be a hundred thousand of them in a second. Each is a record of a few numbers until its
 next segment comes; most never see one.
+
+Compiled by Cython, with the types in ``half_open.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -11,14 +13,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kanalyze.model import StreamUpdate, TcpConnection, TcpMeasures
-from kanalyze.net.grouping import key_endpoint
 from kanalyze.net.meter import Meter
 from kanalyze.net.output import Segment
+from kanalyze.net.pairs import key_endpoint
 from kanalyze.net.round_trips import TimedSegments
 
 if TYPE_CHECKING:
     from kanalyze.model import ConnectionEnd
-    from kanalyze.net.grouping import Pair
+    from kanalyze.net.pairs import Pair
 
 __all__ = ["HalfOpen"]
 
@@ -66,14 +68,14 @@ class HalfOpen:
             self.sequence,
             self.acknowledgment,
             self.flags,
-            start=0,
-            length=0,
-            captured=0,
-            time_ns=self.time_ns,
-            packet=self.packet,
-            rank=0,
-            from_higher=self.from_higher,
-            marks=self.marks,
+            0,
+            0,
+            0,
+            self.time_ns,
+            self.packet,
+            0,
+            self.from_higher,
+            self.marks,
         )
 
     def close(self, end: ConnectionEnd, *, measure: bool) -> StreamUpdate:
@@ -97,5 +99,5 @@ class HalfOpen:
     def _measures(self) -> TcpMeasures:
         measures = TcpMeasures()
         indices = (int(self.from_higher), 1 - self.from_higher)
-        Meter(measures, indices, TimedSegments()).take(self.syn, is_stray=False, is_last=False)
+        Meter(measures, indices, TimedSegments()).take(self.syn, False, False)
         return measures

@@ -1,32 +1,41 @@
-"""Packets to TCP segments: all headers of a batch, read as columns.
+"""Packets to TCP segments: all headers of a batch, packet by packet.
 
 In: a packet batch. Out: :class:`SegmentColumns`. Must not know: connections.
 
 Nothing here raises for what a packet holds: what is no whole TCP segment in a known wrapping is
 counted by its reason, with a few anomalies as examples.
+
+Compiled by Cython, with the types in ``headers.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from array import array
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-import numpy as np
-
-from kanalyze.gathers import gather
 from kanalyze.model import AnomalyKind
-from kanalyze.net.columns import Packets, Places
-from kanalyze.net.ip import TcpInIp
-from kanalyze.net.layers import find_tcp
+from kanalyze.net.cursor import Cursor, as_numbers
 from kanalyze.net.names import TUNNELS
+from kanalyze.net.share import EVERYTHING
+
+try:
+    import cython
+except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+    from kanalyze.compiled import cython
+
+if not cython.compiled:
+    from kanalyze.net.layers import find_tcp
+    from kanalyze.net.share import share_of
+
+    TCP_BYTES = 20
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from collections.abc import Callable
 
     from kanalyze.model import PacketBatch
-    from kanalyze.net.columns import Headers
     from kanalyze.net.fragments import FragmentLimits, Fragments, PassOn
-    from kanalyze.net.ip import FragmentColumns
     from kanalyze.net.notes import Notes
+    from kanalyze.net.share import Share
 
 __all__ = ["ACK", "FIN", "RST", "SYN", "HeaderReader", "SegmentColumns", "read_headers"]
 
@@ -35,27 +44,31 @@ SYN: Final = 0x02
 RST: Final = 0x04
 ACK: Final = 0x10
 
-_TCP_HEADER: Final = np.dtype(
-    [
-        ("source_port", ">u2"),
-        ("destination_port", ">u2"),
-        ("sequence", ">u4"),
-        ("acknowledgment", ">u4"),
-        ("header_words", "u1"),
-        ("flags", "u1"),
-        ("window", ">u2"),
-        ("checksum", ">u2"),
-        ("urgent", ">u2"),
-    ]
-)
-"""RFC 9293, section 3.1."""
+Column: TypeAlias = Any
+"""What has a buffer of 64-bit integers: ``array("q")``, or ``array("Q")`` for addresses. Who has
+arrays of NumPy may put these there, and get them back."""
 
 
 class SegmentColumns:
     """TCP segments as columns over one buffer, in the order of the capture.
 
     The buffer is that of the batch, or a copy of it with datagrams that came in fragments behind.
-    IPv4 addresses stand in ``low``, with ``high`` 0.
+
+    Attributes:
+        number: packet number.
+        time_ns: Unix time of the packet.
+        is_ipv6: 1 or 0.
+        source_high, source_low, destination_high, destination_low: addresses. Those of IPv4 stand
+            in ``low``, with ``high`` 0.
+        sequence: 0 to 2^32 - 1.
+        acknowledgment: 0 to 2^32 - 1; means something where :data:`ACK` is set.
+        window: as written in the header, not scaled.
+        checksum: as written in the header; not verified, for network cards fill it in after the
+            capture.
+        identification: of the IPv4 header, 0 to 65,535; -1 for IPv6.
+        payload_start: index in the buffer; past the packet's end where even the header was cut.
+        payload_bytes: on the wire, by the IP header; 0 and above.
+        captured_bytes: payload in the buffer; at most ``payload_bytes``.
     """
 
     __slots__ = (
@@ -83,28 +96,27 @@ class SegmentColumns:
     def __init__(
         self,
         buffer: memoryview,
-        number: NDArray[np.int64],
-        time_ns: NDArray[np.int64],
-        is_ipv6: NDArray[np.bool_],
-        source_high: NDArray[np.uint64],
-        source_low: NDArray[np.uint64],
-        destination_high: NDArray[np.uint64],
-        destination_low: NDArray[np.uint64],
-        source_port: NDArray[np.int64],
-        destination_port: NDArray[np.int64],
-        sequence: NDArray[np.int64],
-        acknowledgment: NDArray[np.int64],
-        flags: NDArray[np.int64],
-        window: NDArray[np.uint16],
-        checksum: NDArray[np.uint16],
-        identification: NDArray[np.int32],
-        payload_start: NDArray[np.int64],
-        payload_bytes: NDArray[np.int64],
-        captured_bytes: NDArray[np.int64],
+        number: Column,
+        time_ns: Column,
+        is_ipv6: Column,
+        source_high: Column,
+        source_low: Column,
+        destination_high: Column,
+        destination_low: Column,
+        source_port: Column,
+        destination_port: Column,
+        sequence: Column,
+        acknowledgment: Column,
+        flags: Column,
+        window: Column,
+        checksum: Column,
+        identification: Column,
+        payload_start: Column,
+        payload_bytes: Column,
+        captured_bytes: Column,
     ) -> None:
         self.buffer = buffer
         self.number = number
-        """Packet number."""
         self.time_ns = time_ns
         self.is_ipv6 = is_ipv6
         self.source_high = source_high
@@ -114,34 +126,17 @@ class SegmentColumns:
         self.source_port = source_port
         self.destination_port = destination_port
         self.sequence = sequence
-        """0 to 2^32 - 1."""
         self.acknowledgment = acknowledgment
-        """0 to 2^32 - 1; means something where :data:`ACK` is set."""
         self.flags = flags
         self.window = window
-        """As written in the header, not scaled."""
         self.checksum = checksum
-        """As written in the header; not verified, for network cards fill it in after the
-        capture."""
         self.identification = identification
-        """Of the IPv4 header, 0 to 65,535; -1 for IPv6."""
         self.payload_start = payload_start
-        """Index in the buffer; past the packet's end where even the header was cut."""
         self.payload_bytes = payload_bytes
-        """On the wire, by the IP header; 0 and above."""
         self.captured_bytes = captured_bytes
-        """Payload in the buffer; at most ``payload_bytes``."""
 
     def __len__(self) -> int:
         return len(self.number)
-
-    def taken(self, rows: NDArray[np.int64]) -> SegmentColumns:
-        """Return some of them, in the order of ``rows``."""
-        columns = {name: getattr(self, name)[rows] for name in _COLUMNS}
-        return SegmentColumns(self.buffer, **columns)
-
-
-_COLUMNS = tuple(name for name in SegmentColumns.__slots__ if name != "buffer")
 
 
 class HeaderReader:
@@ -171,18 +166,20 @@ class HeaderReader:
         self._fragments: Fragments | None = None
         """None before the first one."""
 
-    def read(self, batch: PacketBatch) -> SegmentColumns:
+    def read(self, batch: PacketBatch, share: Share = EVERYTHING) -> SegmentColumns:
         """Read the link, IP and TCP headers of a batch, and those of tunnels.
 
         What is no segment is counted in the notes. The columns' buffer is the batch's, or, where
-        datagrams were put together, a copy with them behind.
+        datagrams were put together, a copy with them behind. They are those of the connections of
+        a share; counted are all.
         """
         self._notes.counters.packets += len(batch)
-        packets = Packets(batch, self._notes)
-        found = find_tcp(packets, self._put_together)
+        cursor = Cursor(batch, self._notes)
+        table = Table(len(batch))
+        table.read_all(cursor, self._put_together, share.index, share.count)
         if self._fragments is not None and len(batch):
-            self._fragments.expire(int(batch.time_ns.max()))
-        return _read_tcp(packets, _in_order(found))
+            self._fragments.expire(int(max(batch.time_ns)))
+        return table.columns(cursor.buffer)
 
     @property
     def open_fragments(self) -> list[int]:
@@ -194,14 +191,14 @@ class HeaderReader:
         if self._fragments is not None:
             self._fragments.finish()
 
-    def _put_together(self, packets: Packets, columns: FragmentColumns) -> Headers:
+    def _put_together(self, cursor: Cursor) -> int:
         if self._fragments is None:
             # Most captures have none.
             from kanalyze.net.fragments import FragmentLimits, Fragments
 
             limits = self._limits or FragmentLimits()
             self._fragments = Fragments(limits, self._notes, self._pass_on)
-        return self._fragments.add(packets, columns)
+        return self._fragments.add(cursor)
 
 
 def read_headers(batch: PacketBatch, notes: Notes) -> SegmentColumns:
@@ -212,102 +209,141 @@ def read_headers(batch: PacketBatch, notes: Notes) -> SegmentColumns:
     return segments
 
 
-def _read_tcp(packets: Packets, found: TcpInIp) -> SegmentColumns:
-    batch, notes = packets.batch, packets.notes
-    fits = found.places.at + _TCP_HEADER.itemsize <= found.places.limit
-    if not fits.all():
-        cut = found.places.row[~fits]
-        notes.counters.cut_headers += len(cut)
-        notes.add_packets(AnomalyKind.BAD_TCP_HEADER, batch, cut, "cut within the TCP header")
-        found = _pick(found, fits)
-    header = gather(packets.buffer, _TCP_HEADER, found.places.at)
-    header_bytes = (header["header_words"] >> 4).astype(np.int64) * 4
-    payload_start = found.places.at + header_bytes
-    payload_bytes = found.end - payload_start
-    good = (header_bytes >= _TCP_HEADER.itemsize) & (payload_bytes >= 0)
-    if not good.all():
-        rows = found.places.row[~good]
-        notes.counters.bad_tcp_headers += len(rows)
-        notes.add_packets(AnomalyKind.BAD_TCP_HEADER, batch, rows, "wrong header length")
-        found, header = _pick(found, good), header[good]
-        payload_start, payload_bytes = payload_start[good], payload_bytes[good]
-    captured = np.minimum(np.maximum(found.places.limit - payload_start, 0), payload_bytes)
-    row = found.places.row
-    whole = len(row) == len(batch)
-    notes.counters.tcp_segments += len(row)
-    notes.counters.payload_bytes += int(payload_bytes.sum())
-    if packets.has_tunnels:
-        _count_tunnels(packets, row)
-    return SegmentColumns(
-        buffer=packets.buffer,
-        number=batch.number if whole else batch.number[row],
-        time_ns=batch.time_ns if whole else batch.time_ns[row],
-        is_ipv6=found.is_ipv6,
-        source_high=found.source_high,
-        source_low=found.source_low,
-        destination_high=found.destination_high,
-        destination_low=found.destination_low,
-        source_port=header["source_port"].astype(np.int64),
-        destination_port=header["destination_port"].astype(np.int64),
-        sequence=header["sequence"].astype(np.int64),
-        acknowledgment=header["acknowledgment"].astype(np.int64),
-        flags=header["flags"].astype(np.int64),
-        window=header["window"],
-        checksum=header["checksum"],
-        identification=found.identification,
-        payload_start=payload_start,
-        payload_bytes=payload_bytes,
-        captured_bytes=captured,
+class Table:
+    """The columns while they are filled, with room for so many segments."""
+
+    __slots__ = (
+        *("_arrays", "_payload_total", "_segments", "_used"),
+        *("_number", "_time_ns", "_is_ipv6", "_source_high", "_source_low", "_destination_high"),
+        *("_destination_low", "_source_port", "_destination_port", "_sequence", "_acknowledgment"),
+        *("_flags", "_window", "_checksum", "_identification", "_payload_start", "_payload_bytes"),
+        "_captured_bytes",
     )
 
+    def __init__(self, room: int) -> None:
+        none = bytes(8 * room)
+        names = SegmentColumns.__slots__
+        arrays = {name: array("Q" if name in _ADDRESSES else "q", none) for name in names}
+        del arrays["buffer"]
+        self._arrays = arrays
+        self._used = 0
+        self._segments = 0
+        self._payload_total = 0
+        self._number = memoryview(arrays["number"])
+        self._time_ns = memoryview(arrays["time_ns"])
+        self._is_ipv6 = memoryview(arrays["is_ipv6"])
+        self._source_high = memoryview(arrays["source_high"])
+        self._source_low = memoryview(arrays["source_low"])
+        self._destination_high = memoryview(arrays["destination_high"])
+        self._destination_low = memoryview(arrays["destination_low"])
+        self._source_port = memoryview(arrays["source_port"])
+        self._destination_port = memoryview(arrays["destination_port"])
+        self._sequence = memoryview(arrays["sequence"])
+        self._acknowledgment = memoryview(arrays["acknowledgment"])
+        self._flags = memoryview(arrays["flags"])
+        self._window = memoryview(arrays["window"])
+        self._checksum = memoryview(arrays["checksum"])
+        self._identification = memoryview(arrays["identification"])
+        self._payload_start = memoryview(arrays["payload_start"])
+        self._payload_bytes = memoryview(arrays["payload_bytes"])
+        self._captured_bytes = memoryview(arrays["captured_bytes"])
 
-def _count_tunnels(packets: Packets, rows: NDArray[np.int64]) -> None:
-    """Count the segments that came through each kind of tunnel."""
-    through = packets.tunnels[rows]
-    counts = packets.notes.counters.tunnels
+    def read_all(
+        self,
+        cursor: Cursor,
+        put_together: Callable[[Cursor], int],
+        share_index: int,
+        share_count: int,
+    ) -> None:
+        """Read the headers of all packets of a cursor's batch."""
+        numbers = as_numbers(cursor.batch.number)
+        times = as_numbers(cursor.batch.time_ns)
+        for row in range(len(numbers)):
+            link = cursor.begin(row)
+            if find_tcp(cursor, link, put_together) and self._take(
+                cursor, share_index, share_count
+            ):
+                self._number[self._used] = numbers[row]
+                self._time_ns[self._used] = times[row]
+                self._used += 1
+        counters = cursor.notes.counters
+        counters.tcp_segments += self._segments
+        counters.payload_bytes += self._payload_total
+
+    def _take(self, cursor: Cursor, share_index: int, share_count: int) -> bool:
+        """Read a TCP header; tell whether it is good, and of a connection of the share."""
+        at = cursor.at
+        if at + TCP_BYTES > cursor.limit:
+            return drop_cut(cursor)
+        header_bytes = (cursor.u8(at + 12) >> 4) * 4
+        payload_start = at + header_bytes
+        payload_bytes = cursor.ip_end - payload_start
+        if header_bytes < TCP_BYTES or payload_bytes < 0:
+            return drop_bad(cursor)
+        self._segments += 1
+        self._payload_total += payload_bytes
+        if cursor.tunnels:
+            count_tunnels(cursor)
+        source_port = cursor.u16(at)
+        destination_port = cursor.u16(at + 2)
+        if share_count > 1 and share_index != share_of(
+            cursor.source_high,
+            cursor.source_low,
+            source_port,
+            cursor.destination_high,
+            cursor.destination_low,
+            destination_port,
+            share_count,
+        ):
+            return False
+        captured_bytes = min(max(cursor.limit - payload_start, 0), payload_bytes)
+        row = self._used
+        self._is_ipv6[row] = cursor.is_ipv6
+        self._source_high[row] = cursor.source_high
+        self._source_low[row] = cursor.source_low
+        self._destination_high[row] = cursor.destination_high
+        self._destination_low[row] = cursor.destination_low
+        self._source_port[row] = source_port
+        self._destination_port[row] = destination_port
+        self._sequence[row] = cursor.u32(at + 4)
+        self._acknowledgment[row] = cursor.u32(at + 8)
+        self._flags[row] = cursor.u8(at + 13)
+        self._window[row] = cursor.u16(at + 14)
+        self._checksum[row] = cursor.u16(at + 16)
+        self._identification[row] = cursor.identification
+        self._payload_start[row] = cursor.base + payload_start
+        self._payload_bytes[row] = payload_bytes
+        self._captured_bytes[row] = captured_bytes
+        return True
+
+    def columns(self, buffer: memoryview) -> SegmentColumns:
+        """Return what was filled, over a buffer; the table is not to be used again."""
+        arrays = self._arrays
+        if self._used < len(arrays["number"]):
+            arrays = {name: column[: self._used] for name, column in arrays.items()}
+        return SegmentColumns(buffer, **arrays)
+
+
+_ADDRESSES: Final = ("source_high", "source_low", "destination_high", "destination_low")
+
+
+def drop_cut(cursor: Cursor) -> bool:
+    """Count a packet that the capture cut within the TCP header."""
+    cursor.notes.counters.cut_headers += 1
+    cursor.note(AnomalyKind.BAD_TCP_HEADER, "cut within the TCP header")
+    return False
+
+
+def drop_bad(cursor: Cursor) -> bool:
+    """Count a packet whose TCP header has a length that cannot be."""
+    cursor.notes.counters.bad_tcp_headers += 1
+    cursor.note(AnomalyKind.BAD_TCP_HEADER, "wrong header length")
+    return False
+
+
+def count_tunnels(cursor: Cursor) -> None:
+    """Count a segment for each kind of tunnel that it came through."""
+    counts = cursor.notes.counters.tunnels
     for bit, name in enumerate(TUNNELS):
-        count = int((through >> bit & 1).sum())
-        if count:
-            counts[name] = counts.get(name, 0) + count
-
-
-def _pick(found: TcpInIp, wanted: NDArray[Any]) -> TcpInIp:
-    """Keep some, by flags or by indices."""
-    places = found.places
-    return TcpInIp(
-        Places(places.row[wanted], places.at[wanted], places.limit[wanted]),
-        found.end[wanted],
-        found.source_high[wanted],
-        found.source_low[wanted],
-        found.destination_high[wanted],
-        found.destination_low[wanted],
-        found.is_ipv6[wanted],
-        found.identification[wanted],
-    )
-
-
-def _in_order(parts: list[TcpInIp]) -> TcpInIp:
-    """Put parts together, in the order of the packets."""
-    parts = [part for part in parts if len(part.places)] or parts[:1]
-    if len(parts) == 1:
-        return parts[0]
-    places = [part.places for part in parts]
-    both = TcpInIp(
-        Places(
-            _joined([each.row for each in places], np.int64),
-            _joined([each.at for each in places], np.int64),
-            _joined([each.limit for each in places], np.int64),
-        ),
-        _joined([part.end for part in parts], np.int64),
-        _joined([part.source_high for part in parts], np.uint64),
-        _joined([part.source_low for part in parts], np.uint64),
-        _joined([part.destination_high for part in parts], np.uint64),
-        _joined([part.destination_low for part in parts], np.uint64),
-        _joined([part.is_ipv6 for part in parts], np.bool_),
-        _joined([part.identification for part in parts], np.int32),
-    )
-    return _pick(both, np.argsort(both.places.row))
-
-
-def _joined(columns: list[NDArray[Any]], kind: type[np.generic]) -> NDArray[Any]:
-    return np.concatenate([np.empty(0, kind), *columns])
+        if cursor.tunnels >> bit & 1:
+            counts[name] = counts.get(name, 0) + 1

@@ -1,327 +1,177 @@
-"""IPv4 and IPv6 headers, for many packets at once.
+"""IPv4 and IPv6 headers.
 
-In: places of IP headers. Out: places of TCP headers, and the addresses; places of whatever else
-is carried; fragments. Must not know: what lies around IP.
+In: a cursor at an IP header. Out: what the packet carries, the cursor there, and in it the
+addresses; or what there is to know of a fragment. Must not know: what lies around IP.
 
 IPv4: RFC 791. IPv6 and its extension headers: RFC 8200, RFC 4302 (AH), RFC 7401 (HIP), RFC 5533
 (shim6). Lengths are those of the IP header: what a link layer added behind (Ethernet pads to 60
 bytes) is no payload. A length of 0 is written where segmentation is left to the network card, and
 in jumbograms (RFC 2675): then the packet's size tells, or what is around it.
+
+Compiled by Cython, with the types in ``ip.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
-from kanalyze.gathers import gather, overlapping
 from kanalyze.model import AnomalyKind
-from kanalyze.net.columns import Headers, Places
-from kanalyze.net.kinds import IP_PROTOCOL
-from kanalyze.net.tunnels import TUNNEL_PROTOCOLS
+
+try:
+    import cython
+except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+    from kanalyze.compiled import cython
+
+if not cython.compiled:
+    from kanalyze.net.kinds import DROPPED, FRAGMENT, IP_PROTOCOL
+
+    TCP_PROTOCOL = 6
+    IPV4_BYTES = 20
+    IPV6_BYTES = 40
+    FRAGMENT_BITS = 0x3FFF  # more fragments, or not at offset 0
+    MORE_FRAGMENTS = 0x2000
+    FRAGMENT_PLACE = 0x1FFF
+    FRAGMENT_HEADER = 44
+    FRAGMENT_HEADER_BYTES = 8
+    AUTHENTICATION = 51
+    MAX_EXTENSIONS = 16
+    LARGEST_UNSTATED_BYTES = 1 << 20  # Linux joins segments up to 512 KiB (BIG TCP)
 
 if TYPE_CHECKING:
-    from typing import Any
+    from kanalyze.net.cursor import Cursor
 
-    from numpy.typing import NDArray
+__all__ = ["TUNNEL_PROTOCOLS", "read_ipv4", "read_ipv6"]
 
-    from kanalyze.net.columns import Packets
-
-__all__ = ["FragmentColumns", "InIp", "TcpInIp", "read_ipv4", "read_ipv6"]
-
-_TCP: Final = 6
-_FRAGMENT_BITS: Final = 0x3FFF
-"""More fragments, or not at offset 0."""
-_MORE_FRAGMENTS: Final = 0x2000
-_FRAGMENT_PLACE: Final = 0x1FFF
+TUNNEL_PROTOCOLS: Final = (4, 17, 41, 47, 97, 137)
+"""Protocols that hold TCP or may: IP in IP, UDP, GRE, EtherIP, MPLS in IP."""
+_JOINED: Final = frozenset((6, *TUNNEL_PROTOCOLS))
+"""Protocols whose fragments are put together."""
 _WITHIN: Final = "within the IP header"
-_IPV4_HEADER: Final = np.dtype(
-    [
-        ("version", "u1"),
-        ("service", "u1"),
-        ("total_bytes", ">u2"),
-        ("identification", ">u2"),
-        ("fragment", ">u2"),
-        ("ttl", "u1"),
-        ("protocol", "u1"),
-        ("checksum", ">u2"),
-        ("source", ">u4"),
-        ("destination", ">u4"),
-    ]
-)
-_IPV6_HEADER: Final = np.dtype(
-    [
-        ("version", "u1"),
-        ("flow", "V3"),
-        ("payload_bytes", ">u2"),
-        ("next", "u1"),
-        ("hops", "u1"),
-        ("source_high", ">u8"),
-        ("source_low", ">u8"),
-        ("destination_high", ">u8"),
-        ("destination_low", ">u8"),
-    ]
-)
-_FRAGMENT_HEADER: Final = 44
-_FRAGMENT_HEADER_BYTES: Final = 8
-_AUTHENTICATION: Final = 51
-_OPTIONS: Final = (0, 43, 60, 135, 139, 140, _AUTHENTICATION)
-_EXTENSIONS: Final = (*_OPTIONS, _FRAGMENT_HEADER)
-"""Hop-by-hop, routing and destination options, mobility, HIP, shim6: 8 bytes and 8 for each that
-they say; and two of other forms."""
-_MAX_EXTENSIONS: Final = 16
-_LARGEST_UNSTATED_BYTES: Final = 1 << 20
-"""Linux joins segments up to 512 KiB before they leave or after they come (BIG TCP)."""
-_DROPPED: Final = -1
-"""In place of a protocol: counted as bad or cut."""
-_JOINED: Final = (_TCP, *TUNNEL_PROTOCOLS)
-"""Protocols whose fragments are put together: they hold TCP or may."""
 
 
-class TcpInIp(NamedTuple):
-    """Places of TCP headers, and what the IP headers before them say. IPv4 has ``high`` 0."""
-
-    places: Places
-    end: NDArray[np.int64]
-    """Index in the buffer of the end of the IP packet, captured or not."""
-    source_high: NDArray[np.uint64]
-    source_low: NDArray[np.uint64]
-    destination_high: NDArray[np.uint64]
-    destination_low: NDArray[np.uint64]
-    is_ipv6: NDArray[np.bool_]
-    identification: NDArray[np.int32]
-    """Of the IPv4 header; -1 for IPv6."""
-
-
-class FragmentColumns(NamedTuple):
-    """Fragments of IP packets, by the places of what they carry of the datagram."""
-
-    places: Places
-    is_ipv6: bool
-    start: NDArray[np.int64]
-    """Index in the buffer of the IP header."""
-    end: NDArray[np.int64]
-    """Index in the buffer of the end of the fragment, captured or not."""
-    offset: NDArray[np.int64]
-    """Place in the datagram, in bytes."""
-    has_more: NDArray[np.bool_]
-    """It is not the last one of its datagram."""
-    protocol: NDArray[np.int64]
-    """Of what the datagram carries, or the next extension header in it."""
-    key: list[tuple[int, ...]]
-    """The same for all fragments of a datagram, and for no other one at the time."""
-
-
-class InIp(NamedTuple):
-    """What is in the IP packets of a batch; each packet is at most in one of the three."""
-
-    tcp: TcpInIp
-    other: Headers | None = None
-    """Kinds are ``IP_PROTOCOL | protocol``; the packets' ends are noted."""
-    fragments: FragmentColumns | None = None
+def read_ipv4(cursor: Cursor) -> int:
+    """Step over an IPv4 header; return ``IP_PROTOCOL | protocol``, or that it is a fragment."""
+    if not cursor.fits(IPV4_BYTES, _WITHIN):
+        return DROPPED
+    at = cursor.at
+    version = cursor.u8(at)
+    header_bytes = (version & 15) * 4
+    total_bytes = cursor.u16(at + 2)
+    if not total_bytes:
+        total_bytes = unstated_bytes(cursor)
+    if version >> 4 != 4 or header_bytes < IPV4_BYTES or total_bytes < header_bytes:
+        return drop_bad(cursor)
+    place = cursor.u16(at + 6)
+    protocol = cursor.u8(at + 9)
+    cursor.ip_at = at
+    cursor.ip_end = at + total_bytes
+    cursor.at = at + header_bytes
+    cursor.is_ipv6 = False
+    cursor.source_high = cursor.destination_high = 0
+    cursor.source_low = cursor.u32(at + 12)
+    cursor.destination_low = cursor.u32(at + 16)
+    cursor.identification = cursor.u16(at + 4)
+    if place & FRAGMENT_BITS and protocol in _JOINED:
+        ends = cursor.source_low, cursor.destination_low
+        cursor.part_key = (*ends, cursor.identification, protocol)
+        cursor.part_protocol = protocol
+        cursor.part_offset = (place & FRAGMENT_PLACE) * 8
+        cursor.has_more = place & MORE_FRAGMENTS != 0
+        return FRAGMENT
+    if protocol != TCP_PROTOCOL:
+        cursor.shorten(cursor.ip_end)
+    return IP_PROTOCOL | protocol
 
 
-def read_ipv4(packets: Packets, places: Places) -> InIp:
-    """Read IPv4 headers; what is bad or cut is counted and left out."""
-    places = packets.long_enough(places, _IPV4_HEADER.itemsize, _WITHIN)
-    header = gather(packets.buffer, _IPV4_HEADER, places.at)
-    header_bytes = (header["version"] & 15).astype(np.int64) * 4
-    total_bytes = header["total_bytes"].astype(np.int64)
-    total_bytes = _or_wire_size(packets, places, total_bytes, total_bytes)
-    good = header["version"] >> 4 == 4
-    good &= (header_bytes >= _IPV4_HEADER.itemsize) & (total_bytes >= header_bytes)
-    _note_bad(packets, places, good)
-    is_fragment = header["fragment"] & _FRAGMENT_BITS != 0
-    wanted = good & (header["protocol"] == _TCP) & ~is_fragment
-    end = places.at + total_bytes
-    inner = Places(places.row, places.at + header_bytes, places.limit)
-    other, fragments = None, None
-    if not wanted.all():
-        rest = good & ~wanted
-        if rest.any():
-            start = places.at[rest]
-            other, fragments = _rest_of_ipv4(
-                packets, inner.pick(rest), start, end[rest], header[rest]
-            )
-        inner, end, header = inner.pick(wanted), end[wanted], header[wanted]
-    none = np.zeros(len(inner), np.uint64)
-    tcp = TcpInIp(
-        places=inner,
-        end=end,
-        source_high=none,
-        source_low=header["source"].astype(np.uint64),
-        destination_high=none,
-        destination_low=header["destination"].astype(np.uint64),
-        is_ipv6=np.zeros(len(inner), np.bool_),
-        identification=header["identification"].astype(np.int32),
-    )
-    return InIp(tcp, other, fragments)
+def read_ipv6(cursor: Cursor) -> int:
+    """Step over an IPv6 header and its extensions; return as :func:`read_ipv4` does."""
+    if not cursor.fits(IPV6_BYTES, _WITHIN):
+        return DROPPED
+    at = cursor.at
+    if cursor.u8(at) >> 4 != 6:
+        return drop_bad(cursor)
+    total_bytes = cursor.u16(at + 4)
+    total_bytes = total_bytes + IPV6_BYTES if total_bytes else unstated_bytes(cursor)
+    cursor.ip_at = at
+    cursor.ip_end = at + total_bytes
+    cursor.is_ipv6 = True
+    cursor.source_high = cursor.u64(at + 8)
+    cursor.source_low = cursor.u64(at + 16)
+    cursor.destination_high = cursor.u64(at + 24)
+    cursor.destination_low = cursor.u64(at + 32)
+    cursor.identification = -1
+    protocol = cursor.u8(at + 6)
+    cursor.at = at + IPV6_BYTES
+    if protocol != TCP_PROTOCOL:
+        return without_extensions(cursor, protocol)
+    return IP_PROTOCOL | protocol
 
 
-def read_ipv6(packets: Packets, places: Places) -> InIp:
-    """Read IPv6 headers and their extensions; what is bad or cut is counted and left out."""
-    places = packets.long_enough(places, _IPV6_HEADER.itemsize, _WITHIN)
-    header = gather(packets.buffer, _IPV6_HEADER, places.at)
-    good = header["version"] >> 4 == 6
-    _note_bad(packets, places, good)
-    total_bytes = header["payload_bytes"].astype(np.int64)
-    total_bytes = _or_wire_size(packets, places, total_bytes, total_bytes + _IPV6_HEADER.itemsize)
-    protocol = np.where(good, header["next"].astype(np.int64), _DROPPED)
-    inner = Places(places.row, places.at + _IPV6_HEADER.itemsize, places.limit)
-    end = places.at + total_bytes
-    other, fragments = None, None
-    if (protocol != _TCP).any():
-        inner, protocol, is_fragment = _without_extensions(packets, inner, protocol)
-        wanted = (protocol == _TCP) & ~is_fragment
-        rest = (protocol >= 0) & ~wanted & ~is_fragment
-        other = _other(packets, inner, end, protocol, rest)
-        fragments = _ipv6_fragments(packets, inner, places.at, end, header, is_fragment)
-        inner, end, header = inner.pick(wanted), end[wanted], header[wanted]
-    tcp = TcpInIp(
-        places=inner,
-        end=end,
-        source_high=header["source_high"].astype(np.uint64),
-        source_low=header["source_low"].astype(np.uint64),
-        destination_high=header["destination_high"].astype(np.uint64),
-        destination_low=header["destination_low"].astype(np.uint64),
-        is_ipv6=np.ones(len(inner), np.bool_),
-        identification=np.full(len(inner), -1, np.int32),
-    )
-    return InIp(tcp, other, fragments)
-
-
-def _without_extensions(
-    packets: Packets, inner: Places, protocol: NDArray[np.int64]
-) -> tuple[Places, NDArray[np.int64], NDArray[np.bool_]]:
-    """Step over extension headers, up to that of a fragment.
-
-    Returns the places of what follows, its protocols, and which are in fragments.
-    """
-    at, protocol = inner.at.copy(), protocol.copy()
-    is_fragment = np.zeros(len(at), np.bool_)
-    buffer_bytes = overlapping(packets.buffer, "u1")
-    for _ in range(_MAX_EXTENSIONS):
-        pending = np.flatnonzero(np.isin(protocol, _EXTENSIONS) & ~is_fragment)
-        if not len(pending):
+def without_extensions(cursor: Cursor, protocol: int) -> int:
+    """Step over extension headers, up to that of a fragment; return as :func:`read_ipv4` does."""
+    for _i in range(MAX_EXTENSIONS):
+        if not (protocol == FRAGMENT_HEADER or is_option(protocol)):
             break
-        fits = at[pending] + 8 <= inner.limit[pending]
-        packets.note_cut(inner.row[pending[~fits]], _WITHIN)
-        protocol[pending[~fits]] = _DROPPED
-        pending = pending[fits]
-        kind = protocol[pending]
-        start = at[pending]
-        length = buffer_bytes[start + 1].astype(np.int64)
-        size = np.where(kind == _AUTHENTICATION, (length + 2) * 4, (length + 1) * 8)
-        size[kind == _FRAGMENT_HEADER] = _FRAGMENT_HEADER_BYTES
-        protocol[pending] = buffer_bytes[start]
-        at[pending] += size
+        if not cursor.fits(8, _WITHIN):
+            return DROPPED
+        at = cursor.at
+        following = cursor.u8(at)
+        if protocol != FRAGMENT_HEADER:
+            length = cursor.u8(at + 1)
+            cursor.at += (length + 2) * 4 if protocol == AUTHENTICATION else (length + 1) * 8
+            protocol = following
+            continue
+        cursor.at += FRAGMENT_HEADER_BYTES
+        protocol = following
         # Offset 0 and no more to come: a fragment that is the whole datagram (RFC 6946).
-        place = packets.u16(start + 2)
-        in_parts = (kind == _FRAGMENT_HEADER) & (place & 0xFFF9 != 0)
-        is_fragment[pending] = in_parts & np.isin(protocol[pending], (*_JOINED, *_OPTIONS))
+        place = cursor.u16(at + 2)
+        if place & 0xFFF9 == 0:
+            continue
+        if protocol in _JOINED or is_option(protocol):
+            note_part(cursor, at, protocol)
+            return FRAGMENT
         # Of other fragments nothing but the kind is told.
-        ends_here = in_parts & ~is_fragment[pending] & (protocol[pending] == _FRAGMENT_HEADER)
-        protocol[pending[ends_here]] = _DROPPED
-        _note_bad(packets, Places(inner.row[pending], start, start), ~ends_here)
-    return Places(inner.row, at, inner.limit), protocol, is_fragment
+        if protocol == FRAGMENT_HEADER:
+            return drop_bad(cursor)
+    if protocol != TCP_PROTOCOL:
+        cursor.shorten(cursor.ip_end)
+    return IP_PROTOCOL | protocol
 
 
-def _other(
-    packets: Packets,
-    inner: Places,
-    end: NDArray[np.int64],
-    protocol: NDArray[np.int64],
-    wanted: NDArray[np.bool_],
-) -> Headers | None:
-    if not wanted.any():
-        return None
-    places = packets.shorten(inner.pick(wanted), end[wanted])
-    return Headers(places, IP_PROTOCOL | protocol[wanted])
+def is_option(protocol: int) -> bool:
+    """Tell an extension header whose length stands in it.
+
+    Hop-by-hop, routing and destination options, mobility, HIP, shim6: 8 bytes and 8 for each that
+    they say; authentication is of another form.
+    """
+    return protocol in (0, 43, 60, 135, 139, 140, AUTHENTICATION)
 
 
-def _rest_of_ipv4(
-    packets: Packets,
-    inner: Places,
-    start: NDArray[np.int64],
-    end: NDArray[np.int64],
-    header: NDArray[np.void],
-) -> tuple[Headers | None, FragmentColumns | None]:
-    """Part what is no whole TCP packet into fragments that may be one, and other packets."""
-    protocol = header["protocol"].astype(np.int64)
-    is_fragment = (header["fragment"] & _FRAGMENT_BITS != 0) & np.isin(protocol, _JOINED)
-    other = _other(packets, inner, end, protocol, ~is_fragment)
-    if not is_fragment.any():
-        return other, None
-    header, protocol = header[is_fragment], protocol[is_fragment]
-    columns = (header["source"], header["destination"], header["identification"], protocol)
-    fragments = FragmentColumns(
-        places=inner.pick(is_fragment),
-        is_ipv6=False,
-        start=start[is_fragment],
-        end=end[is_fragment],
-        offset=(header["fragment"] & _FRAGMENT_PLACE).astype(np.int64) * 8,
-        has_more=header["fragment"] & _MORE_FRAGMENTS != 0,
-        protocol=protocol,
-        key=_rows(columns),
+def note_part(cursor: Cursor, at: int, protocol: int) -> None:
+    """Note what a fragment is of, by the header of IPv6 at a place that says it."""
+    place = cursor.u16(at + 2)
+    cursor.part_key = (
+        *(cursor.source_high, cursor.source_low),
+        *(cursor.destination_high, cursor.destination_low),
+        cursor.u32(at + 4),
     )
-    return other, fragments
+    cursor.part_protocol = protocol
+    cursor.part_offset = place & 0xFFF8
+    cursor.has_more = place & 1 != 0
 
 
-def _ipv6_fragments(
-    packets: Packets,
-    inner: Places,
-    start: NDArray[np.int64],
-    end: NDArray[np.int64],
-    header: NDArray[np.void],
-    wanted: NDArray[np.bool_],
-) -> FragmentColumns | None:
-    if not wanted.any():
-        return None
-    header, inner = header[wanted], inner.pick(wanted)
-    extension = inner.at - _FRAGMENT_HEADER_BYTES
-    place = packets.u16(extension + 2)
-    identification = packets.u16(extension + 4) << 16 | packets.u16(extension + 6)
-    names = ("source_high", "source_low", "destination_high", "destination_low")
-    return FragmentColumns(
-        places=inner,
-        is_ipv6=True,
-        start=start[wanted],
-        end=end[wanted],
-        offset=place & 0xFFF8,
-        has_more=place & 1 != 0,
-        protocol=packets.u8(extension),
-        key=_rows((*(header[name] for name in names), identification)),
-    )
+def unstated_bytes(cursor: Cursor) -> int:
+    """Return what a packet had on the wire from its IP header on, which says 0.
 
-
-def _rows(columns: tuple[NDArray[Any], ...]) -> list[tuple[int, ...]]:
-    return list(zip(*(column.tolist() for column in columns), strict=True))
-
-
-def _or_wire_size(
-    packets: Packets,
-    places: Places,
-    stated: NDArray[np.int64],
-    total_bytes: NDArray[np.int64],
-) -> NDArray[np.int64]:
-    """Replace sizes where 0 is stated by what the packet had on the wire from IP on.
-
-    What the capture says of that is believed up to :data:`_LARGEST_UNSTATED_BYTES`; beyond, only
+    What the capture says of that is believed up to :data:`LARGEST_UNSTATED_BYTES`; beyond, only
     the bytes that are there are.
     """
-    if stated.all():
-        return total_bytes
-    on_wire = packets.end[places.row] - places.at
-    believed = on_wire <= _LARGEST_UNSTATED_BYTES
-    on_wire = np.where(believed, on_wire, places.limit - places.at)
-    return np.where(stated == 0, on_wire, total_bytes)
+    on_wire = cursor.end - cursor.at
+    return on_wire if on_wire <= LARGEST_UNSTATED_BYTES else cursor.limit - cursor.at
 
 
-def _note_bad(packets: Packets, places: Places, good: NDArray[np.bool_]) -> None:
-    if not good.all():
-        rows = places.row[~good]
-        notes = packets.notes
-        notes.counters.bad_ip_headers += len(rows)
-        detail = "wrong version or length"
-        notes.add_packets(AnomalyKind.BAD_IP_HEADER, packets.batch, rows, detail)
+def drop_bad(cursor: Cursor) -> int:
+    """Count a packet whose IP header contradicts itself."""
+    cursor.notes.counters.bad_ip_headers += 1
+    cursor.note(AnomalyKind.BAD_IP_HEADER, "wrong version or length")
+    return DROPPED

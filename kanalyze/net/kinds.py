@@ -14,8 +14,10 @@ from typing import Final
 __all__ = [
     "ANY_IP",
     "ARP",
+    "DROPPED",
     "ETHERNET",
     "FAMILY",
+    "FRAGMENT",
     "GRE",
     "IPV4",
     "IPV6",
@@ -30,6 +32,7 @@ __all__ = [
     "PPPOE",
     "PPP_PROTOCOL",
     "TAGS",
+    "TCP",
     "TOO_DEEP",
     "TRANSPORT",
     "UNREADABLE_MPLS",
@@ -61,6 +64,7 @@ IP_VERSION: Final = 4 << 16
 TRANSPORT: Final = 5 << 16
 """This and what is above stands in an IP packet."""
 IP_PROTOCOL: Final = 5 << 16
+TCP: Final = IP_PROTOCOL | 6
 GRE: Final = 6 << 16
 """Protocol types of GRE that are not read."""
 
@@ -71,3 +75,9 @@ ANY_IP: Final = (7 << 16) | 2
 UNREADABLE_MPLS: Final = (7 << 16) | 3
 TOO_DEEP: Final = (7 << 16) | 4
 """More headers in one another than are read."""
+
+# What is no header.
+DROPPED: Final = -1
+"""Counted, and read no further."""
+FRAGMENT: Final = (7 << 16) | 5
+"""A part of an IP packet, which is put together with the others."""

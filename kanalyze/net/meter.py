@@ -2,15 +2,26 @@
 
 In: segments of a connection in the order of the capture. Out: figures in a
 :class:`kanalyze.model.TcpMeasures`, where their meaning stands. Must not know: streams, batches.
+
+Compiled by Cython, with the types in ``meter.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from kanalyze.net.headers import ACK, FIN, RST, SYN
-from kanalyze.net.output import DUPLICATE, ZERO_WINDOW
 from kanalyze.net.round_trips import RoundTripTimer
+
+try:
+    import cython
+except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+    from kanalyze.compiled import cython
+
+if not cython.compiled:
+    FIN, SYN, RST, ACK = 1, 2, 4, 16
+    CONTROL = FIN | SYN | RST
+    IS_COPY = 1
+    IS_ZERO_WINDOW = 2
 
 if TYPE_CHECKING:
     from kanalyze.model import TcpMeasures
@@ -19,14 +30,16 @@ if TYPE_CHECKING:
 
 __all__ = ["Meter"]
 
-_CONTROL: Final = SYN | FIN | RST
-_SEQUENCE_MASK: Final = 0xFFFF_FFFF
+SEQUENCE_MASK = 0xFFFF_FFFF
 
 
 class Meter:
     """Measures one connection. Ends are those of the pair: 0 the lower, 1 the higher."""
 
-    __slots__ = ("_expected", "_is_simultaneous", "awaited", "indices", "measures", "timers")
+    __slots__ = (
+        *("_expected", "_is_simultaneous", "awaited", "higher_timer", "indices", "lower_timer"),
+        "measures",
+    )
 
     def __init__(
         self, measures: TcpMeasures, indices: tuple[int, int], all_timed: TimedSegments
@@ -35,11 +48,9 @@ class Meter:
         self.measures = measures
         self.indices = indices
         lower, higher = indices
-        self.timers = (
-            RoundTripTimer(measures.round_trips[lower], all_timed),
-            RoundTripTimer(measures.round_trips[higher], all_timed),
-        )
-        """Of the data that the lower end sent, and the higher one."""
+        self.lower_timer = RoundTripTimer(measures.round_trips[lower], all_timed)
+        """Of the data that the lower end sent."""
+        self.higher_timer = RoundTripTimer(measures.round_trips[higher], all_timed)
         self.awaited: int | None = None
         """The end whose next segment ends the handshake; None when it is over, or unseen."""
         self._expected: int | None = None
@@ -48,10 +59,10 @@ class Meter:
 
     def drop_timed(self) -> None:
         """Forget the segments that wait for their acknowledgment; they give no sample."""
-        for timer in self.timers:
-            timer.drop_all()
+        self.lower_timer.drop_all()
+        self.higher_timer.drop_all()
 
-    def take(self, segment: Segment, *, is_stray: bool, is_last: bool) -> None:
+    def take(self, segment: Segment, is_stray: bool, is_last: bool) -> None:
         """Take a segment.
 
         Of one that is astray nothing but flags and window is taken. ``is_last`` tells that the
@@ -60,23 +71,25 @@ class Meter:
         side = segment.from_higher
         index = self.indices[side]
         flags = segment.flags
-        if segment.marks & DUPLICATE:
+        if segment.marks & IS_COPY:
             self.measures.duplicate_packets[index] += 1
             return
-        if segment.marks & ZERO_WINDOW:
+        if segment.marks & IS_ZERO_WINDOW:
             self.measures.zero_window_packets[index] += 1
-        if flags & _CONTROL:
+        if flags & CONTROL:
             self._take_control(segment, index)
         if side == self.awaited and not flags & SYN:
             self._end_handshake(segment)
         if flags & RST or is_stray:
             return
         if flags & ACK:
-            self.timers[1 - side].acknowledge(segment.acknowledgment, segment.time_ns)
+            other = self.lower_timer if side else self.higher_timer
+            other.acknowledge(segment.acknowledgment, segment.time_ns)
         if segment.length:
             first = segment.sequence + (1 if flags & SYN else 0)
-            length = segment.length + int(is_last)
-            self.timers[side].send(first & _SEQUENCE_MASK, length, segment.time_ns)
+            length = segment.length + (1 if is_last else 0)
+            mine = self.higher_timer if side else self.lower_timer
+            mine.send(first & SEQUENCE_MASK, length, segment.time_ns)
 
     def _take_control(self, segment: Segment, index: int) -> None:
         flags = segment.flags
@@ -114,7 +127,7 @@ class Meter:
             self._end_without_figures()
         elif measures.syn_ack_time_ns is None:
             measures.syn_ack_time_ns = segment.time_ns
-            self._expected = (segment.sequence + 1) & _SEQUENCE_MASK
+            self._expected = (segment.sequence + 1) & SEQUENCE_MASK
         else:
             measures.syn_retransmissions[index] += 1
 

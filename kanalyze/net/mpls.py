@@ -1,6 +1,7 @@
 """MPLS: labels, and a guess at what follows them, for nothing in a packet says it.
 
-In: places of MPLS labels. Out: places of what the labels carry. Must not know: what is around.
+In: a cursor at an MPLS label. Out: the kind of what the labels carry, the cursor there. Must not
+know: what is around.
 
 Labels: RFC 3032. What may follow the last label: RFC 4385 (the first half byte of an IP packet is
 4 or 6, that of a control word 0 or 1), RFC 4448 (Ethernet, with a control word or without).
@@ -10,17 +11,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
-from kanalyze.net.columns import Headers
 from kanalyze.net.ethernet import BEFORE_IP, looks_like_ethernet, looks_like_ip
-from kanalyze.net.kinds import ETHERNET, IPV4, IPV6, MPLS, UNREADABLE_MPLS
+from kanalyze.net.kinds import DROPPED, ETHERNET, IPV4, IPV6, MPLS, UNREADABLE_MPLS
 from kanalyze.net.names import tunnel_bit
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from kanalyze.net.columns import Packets, Places
+    from kanalyze.net.cursor import Cursor
 
 __all__ = ["read_mpls"]
 
@@ -31,46 +27,41 @@ _CHECK_BYTES: Final = 4
 _SHORT_FRAME_BYTES: Final = 64
 
 
-def read_mpls(packets: Packets, places: Places) -> Headers:
+def read_mpls(cursor: Cursor) -> int:
     """Step over one label; behind the last of a stack, tell what follows."""
-    places = packets.long_enough(places, _LABEL_BYTES, BEFORE_IP)
-    is_last = packets.u8(places.at + 2) & 1 == 1
-    inner = places.after(_LABEL_BYTES)
-    packets.enter(inner.row, tunnel_bit("MPLS"))
-    more = Headers.of(inner.pick(~is_last), MPLS)
-    return Headers.joined([_behind_labels(packets, inner.pick(is_last)), more])
+    if not cursor.fits(_LABEL_BYTES, BEFORE_IP):
+        return DROPPED
+    is_last = cursor.u8(cursor.at + 2) & 1
+    cursor.at += _LABEL_BYTES
+    cursor.enter(tunnel_bit("MPLS"))
+    return _behind_labels(cursor) if is_last else MPLS
 
 
-def _behind_labels(packets: Packets, places: Places) -> Headers:
-    places = packets.long_enough(places, 1, BEFORE_IP)
-    half = packets.u8(places.at) >> 4
-    kind = np.full(len(places), UNREADABLE_MPLS, np.int64)
-    size = np.zeros(len(places), np.int64)
-    # The last that holds counts. An address of Ethernet may begin with a 4 or a 6, or with the 0
-    # of a control word; and the address of an IP packet may look like an ethertype.
-    kind[half == 4] = IPV4
-    kind[half == 6] = IPV6
-    kind[looks_like_ethernet(packets, places)] = ETHERNET
-    controlled = (half == 0) & looks_like_ethernet(packets, places.after(_CONTROL_WORD_BYTES))
-    kind[controlled] = ETHERNET
-    size[controlled] = _CONTROL_WORD_BYTES
-    kind[_fills(packets, places, IPV4)] = IPV4
-    kind[_fills(packets, places, IPV6)] = IPV6
-    return Headers(places.after(size), kind)
+def _behind_labels(cursor: Cursor) -> int:
+    if not cursor.fits(1, BEFORE_IP):
+        return DROPPED
+    # What fills the packet comes before what looks like something: the address of an IP packet may
+    # look like an ethertype. An address of Ethernet may begin with a 4 or a 6, or with the 0 of a
+    # control word.
+    for kind in (IPV6, IPV4):
+        if _fills(cursor, kind):
+            return kind
+    half = cursor.u8(cursor.at) >> 4
+    if half == 0 and looks_like_ethernet(cursor, _CONTROL_WORD_BYTES):
+        cursor.at += _CONTROL_WORD_BYTES
+        return ETHERNET
+    if looks_like_ethernet(cursor, 0):
+        return ETHERNET
+    return {4: IPV4, 6: IPV6}.get(half, UNREADABLE_MPLS)
 
 
-def _fills(packets: Packets, places: Places, kind: int) -> NDArray[np.bool_]:
-    """Tell where an IP header begins whose length is just what there is.
+def _fills(cursor: Cursor, kind: int) -> bool:
+    """Tell whether an IP header begins here whose length is just what there is.
 
     Behind it there may be the frame check sequence, and in the shortest frames padding.
     """
-    if kind == IPV4:
-        length = packets.peek(places, 2, ">u2")
-    else:
-        length = packets.peek(places, 4, ">u2") + _IPV6_BYTES
-    behind = packets.end[places.row] - places.at - length
-    is_short = packets.batch.wire_bytes[places.row] <= _SHORT_FRAME_BYTES
-    fits = (behind == 0) | (behind == _CHECK_BYTES) | (is_short & (behind > 0))
-    looks = looks_like_ip(packets, places, kind)
-    looks &= fits
-    return looks
+    length = cursor.peek16(2) if kind == IPV4 else cursor.peek16(4) + _IPV6_BYTES
+    behind = cursor.end - cursor.at - length
+    is_short = cursor.wire_bytes <= _SHORT_FRAME_BYTES
+    fits = behind in (0, _CHECK_BYTES) or (is_short and behind > 0)
+    return fits and looks_like_ip(cursor, 0, kind)

@@ -1,6 +1,7 @@
 """Linux netfilter's log (LINKTYPE_NFLOG): a packet as one of several tagged values.
 
-In: places of such headers. Out: places of IP headers. Must not know: IP.
+In: a cursor at such a header. Out: the kind of the packet in it, the cursor there. Must not know:
+IP.
 
 Layout: https://www.tcpdump.org/linktypes/LINKTYPE_NFLOG.html.
 """
@@ -9,14 +10,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
-from kanalyze.net.columns import Headers, Places
 from kanalyze.net.ethernet import BEFORE_IP
-from kanalyze.net.kinds import FAMILY, IPV4, IPV6
+from kanalyze.net.kinds import DROPPED, FAMILY, IPV4, IPV6
 
 if TYPE_CHECKING:
-    from kanalyze.net.columns import Packets
+    from kanalyze.net.cursor import Cursor
 
 __all__ = ["read_nflog"]
 
@@ -28,33 +26,28 @@ _MAX_VALUES: Final = 32
 _FAMILIES: Final = {2: IPV4, 10: IPV6}
 
 
-def read_nflog(packets: Packets, places: Places) -> Headers:
+def read_nflog(cursor: Cursor) -> int:
     """Step over the values before the one that is the packet.
 
     Lengths and kinds are in the byte order of the machine that wrote: the small one of the two
     readings of a kind is the right one.
     """
-    places = packets.long_enough(places, _HEADER_BYTES, BEFORE_IP)
-    family = packets.u8(places.at)
-    kind = FAMILY | family
-    at = places.at + _HEADER_BYTES
-    open_ = np.flatnonzero(np.isin(family, list(_FAMILIES)))
+    if not cursor.fits(_HEADER_BYTES, BEFORE_IP):
+        return DROPPED
+    family = cursor.u8(cursor.at)
+    cursor.at += _HEADER_BYTES
+    if family not in _FAMILIES:
+        return FAMILY | family
     for _ in range(_MAX_VALUES):
-        here = Places(places.row[open_], at[open_], places.limit[open_])
-        tag, swapped = packets.peek(here, 2, "<u2"), packets.peek(here, 2, ">u2")
-        order = tag <= swapped
-        tag = np.where(order, tag, swapped)
-        size = np.where(order, packets.peek(here, 0, "<u2"), packets.peek(here, 0, ">u2"))
-        cut = tag < 0
-        packets.note_cut(here.row[cut], BEFORE_IP)
-        kind[open_[cut]] = -1
-        found = (tag == _PAYLOAD) & (size >= _TAG_BYTES)
-        for number, inner in _FAMILIES.items():
-            kind[open_[found & (family[open_] == number)]] = inner
-        at[open_[found]] += _TAG_BYTES
-        onward = ~cut & ~found & (size >= _TAG_BYTES)
-        open_ = open_[onward]
-        if not len(open_):
+        if not cursor.fits(_TAG_BYTES, BEFORE_IP):
+            return DROPPED
+        head = cursor.rest(_TAG_BYTES)
+        tag, swapped = int.from_bytes(head[2:], "little"), int.from_bytes(head[2:], "big")
+        size = int.from_bytes(head[:2], "little" if tag <= swapped else "big")
+        if size < _TAG_BYTES:
             break
-        at[open_] += (size[onward] + 3) & ~3
-    return Headers(Places(places.row, at, places.limit), kind).pick(kind >= 0)
+        if min(tag, swapped) == _PAYLOAD:
+            cursor.at += _TAG_BYTES
+            return _FAMILIES[family]
+        cursor.at += (size + 3) & ~3
+    return FAMILY | family

@@ -7,15 +7,9 @@ In: the layer's own findings. Out: :class:`NetCounters`, a list of
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from kanalyze.model import Anomaly, AnomalyKind
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from kanalyze.model import PacketBatch
 
 __all__ = ["NetCounters", "Notes"]
 
@@ -137,17 +131,7 @@ class Notes:
         if self.wants(anomaly.kind):
             self.keep(anomaly)
 
-    def add_packets(
-        self, kind: AnomalyKind, batch: PacketBatch, rows: NDArray[np.int64], detail: str
-    ) -> None:
-        """Count an anomaly for each of the packets ``rows`` of ``batch``, and keep the first."""
-        wanted = self.wants(kind, len(rows))
-        for row in rows[:wanted].tolist():
-            self.keep(
-                Anomaly(
-                    kind,
-                    time_ns=int(batch.time_ns[row]),
-                    packet=int(batch.number[row]),
-                    detail=detail,
-                )
-            )
+    def add_packet(self, kind: AnomalyKind, time_ns: int, packet: int, detail: str) -> None:
+        """Count an anomaly of a packet, and keep it if there is room."""
+        if self.wants(kind):
+            self.keep(Anomaly(kind, time_ns=time_ns, packet=packet, detail=detail))

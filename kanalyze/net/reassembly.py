@@ -4,18 +4,15 @@ In: :class:`kanalyze.model.PacketBatch`, in the order of the capture. Out:
 :class:`kanalyze.model.StreamUpdate`. Must not know: where packets come from, nor what the streams
 say.
 
-Segments in order, the usual case, pass as one chunk a direction and batch; their headers are
-compared in NumPy columns and no Python runs for any one of them. Anything else (a SYN, a FIN, a
-hole, a retransmission) is taken segment by segment, and so is what follows as long as bytes are
-missing; what lies between passes at once.
+Segments in order, the usual case, are passed on by compiled code, and are one chunk a direction and
+batch; here Python runs once a connection and batch. Anything else (a SYN, a FIN, a hole, a
+retransmission) is taken up segment by segment, and so is what follows as long as bytes are missing.
 """
 
 from __future__ import annotations
 
 from operator import attrgetter, itemgetter
-from typing import TYPE_CHECKING, Final, TypeVar
-
-import numpy as np
+from typing import TYPE_CHECKING, TypeVar
 
 from kanalyze.model import Anomaly, AnomalyKind, StreamUpdate
 from kanalyze.net.closed_pairs import ClosedPairs
@@ -26,35 +23,23 @@ from kanalyze.net.headers import HeaderReader
 from kanalyze.net.idle import Ages
 from kanalyze.net.limits import ReassemblyLimits
 from kanalyze.net.notes import Notes
-from kanalyze.net.output import DUPLICATE
-from kanalyze.net.passed import mark, measure_passed
 from kanalyze.net.round_trips import TimedSegments
-from kanalyze.net.runs import Run, Steps
 from kanalyze.net.share import EVERYTHING, Share
-from kanalyze.net.sorted_batch import SortedBatch
+from kanalyze.net.walk import Walk
 from kanalyze.segments import Segments
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
     from kanalyze.model import ConnectionEnd, PacketBatch, TcpConnection
-    from kanalyze.net.direction import Direction
-    from kanalyze.net.grouping import Pair
     from kanalyze.net.headers import SegmentColumns
     from kanalyze.net.notes import NetCounters
-    from kanalyze.net.output import Segment, StreamWriter
-    from kanalyze.net.sorted_batch import Group, Side
+    from kanalyze.net.output import Segment
+    from kanalyze.net.pairs import Pair
 
 __all__ = ["Reassembler", "ReassemblyLimits"]
 
 _State = TypeVar("_State", "ConnectionState", "HalfOpen")
-_SEQUENCE_MASK: Final = 0xFFFF_FFFF
-_FIRST_SEGMENTS: Final = 8
-"""Of a run that does not come next, taken before the rest is looked at; then twice as many."""
-_WORTHWHILE_SEGMENTS: Final = 32
-"""Fewer are taken one by one in the time that it takes to look at them together."""
 
 
 class Reassembler:
@@ -133,10 +118,7 @@ class Reassembler:
 
     def feed(self, batch: PacketBatch) -> list[StreamUpdate]:
         """Take the next packets of the capture; return what they add to each connection."""
-        segments = self._headers.read(batch)
-        if self._share.count > 1:
-            segments = segments.taken(self._share.rows(segments))
-        return self.feed_segments(segments)
+        return self.feed_segments(self._headers.read(batch, self._share))
 
     def feed_segments(self, segments: SegmentColumns) -> list[StreamUpdate]:
         """Take the next segments, whose headers were read elsewhere; otherwise as :meth:`feed`.
@@ -145,36 +127,23 @@ class Reassembler:
         """
         if not len(segments):
             return []
-        sorted_batch = SortedBatch(segments)
-        shared = sorted_batch.shared
-        begun = self._without_state(sorted_batch)
-        groups = list(sorted_batch.groups(begun))
-        marks = None
+        walk = Walk(segments, self._duplicates)
         if self._timed is not None:
-            marks = mark(segments, self._duplicates)
-        elif any(group.has_breaks for group in groups):
-            marks = self._mark_duplicates(segments)
-        for pair, syn in sorted_batch.syns_of(begun, marks):
-            self._begin_half_open(pair, syn)
-        with_runs = self._timed is None and len(segments) >= _WORTHWHILE_SEGMENTS
-        steps = Steps(sorted_batch, marks, with_runs=with_runs)
-        passed: list[tuple[Group, ConnectionState]] = []
-        for group in groups:
-            state = self._open.get(group.pair) or self._promote(group.pair, shared)
-            if state is not None and self._pass(group, state, shared):
-                if self._timed is not None:
-                    passed.append((group, state))
-                continue
-            if marks is None and state is not None and not _comes_next(group, state):
-                # What does not come next may have been seen before.
-                marks = self._mark_duplicates(segments)
-                steps = Steps(sorted_batch, marks, with_runs=with_runs)
-            self._replay(group, state, steps, shared)
-        if marks is not None and passed:
-            measure_passed(passed, sorted_batch, marks)
+            walk.mark_all()
+        shared = walk.shared
+        for group in range(walk.groups.count):
+            pair = walk.groups.pair(group)
+            state = self._open.get(pair)
+            walk.begin(group)
+            if state is not None:
+                self._take_group(pair, state, walk)
+            elif pair not in self._half_open and walk.is_lone_syn(group):
+                self._begin_half_open(pair, walk.segment())
+            else:
+                self._take_group(pair, self._promote(pair, shared), walk)
         self._duplicates.remember(segments)
         self._number_opened()
-        now_ns = int(segments.time_ns.max())
+        now_ns = walk.last_time_ns
         self._give_up_old_holes(now_ns, shared)
         self._bound_held_bytes(shared)
         self._bound_connections(shared)
@@ -194,14 +163,22 @@ class Reassembler:
         self._closed.clear()
         return self._end_batch()
 
-    def _without_state(self, batch: SortedBatch) -> NDArray[np.int64]:
-        """Return the numbers of the groups that are a SYN on a pair where nothing is open."""
-        numbers, pairs = batch.lone_syns, batch.grouping.pairs
-        is_new = [
-            pairs[number] not in self._open and pairs[number] not in self._half_open
-            for number in numbers.tolist()
-        ]
-        return numbers[np.array(is_new, np.bool_)]
+    def _take_group(self, pair: Pair, state: ConnectionState | None, walk: Walk) -> None:
+        """Take what one pair sent: what comes next at once, else segment by segment."""
+        while True:
+            if state is not None:
+                state.pass_in_order(walk)
+            if walk.at_end:
+                break
+            if state is not None and state.may_repeat(walk):
+                walk.mark_duplicates()
+            state = self._take(pair, walk.segment(), state, walk.shared)
+            walk.advance()
+        if state is not None:
+            state.end_writing()
+            self._touched.append(state)
+            if not state.is_plain:
+                self._holding[pair] = state
 
     def _begin_half_open(self, pair: Pair, syn: Segment) -> None:
         """Begin a connection with its SYN, unless it is a late one of an earlier connection."""
@@ -225,87 +202,6 @@ class Reassembler:
         state.seen = known.seen
         state.receive(syn, shared)
         self._open[pair] = state
-        return state
-
-    def _pass(self, group: Group, state: ConnectionState, shared: Segments) -> bool:
-        """Take all of a group at once; false, and nothing done, where that would not be right."""
-        if (
-            group.has_control
-            or (state.meter is not None and _ends_handshake(group, state.meter.awaited))
-            or not _comes_next(group, state)
-        ):
-            return False
-        self._pass_sides(group, state, shared)
-        state.end_writing()
-        self._touched.append(state)
-        return True
-
-    def _pass_sides(self, plain: Group | Run, state: ConnectionState, shared: Segments) -> None:
-        """Take what both ends sent, which is what comes next."""
-        if plain.is_snapped:
-            _note_snapped(plain, state, shared)
-        lower, higher = state.directions
-        to_lower, to_higher = state.writers(shared)
-        if plain.lower.packets:
-            self._pass_side(plain.lower, lower, to_lower)
-            higher.told = plain.lower.told
-        if plain.higher.packets:
-            self._pass_side(plain.higher, higher, to_higher)
-            lower.told = plain.higher.told
-        tcp = state.tcp
-        tcp.last_time_ns = max(tcp.last_time_ns, plain.last_time_ns)
-
-    @staticmethod
-    def _pass_side(side: Side, direction: Direction, out: StreamWriter) -> None:
-        index = direction.index
-        tcp = direction.connection
-        tcp.packets[index] += side.packets
-        if side.first == side.last:
-            return
-        tcp.payload_bytes[index] += side.length
-        out.run(direction.position, side.first, side.last)
-        direction.position += side.length
-        direction.next_sequence = (direction.next_sequence + side.length) & _SEQUENCE_MASK
-
-    def _mark_duplicates(self, segments: SegmentColumns) -> NDArray[np.uint8]:
-        return self._duplicates.find(segments).astype(np.uint8) * np.uint8(DUPLICATE)
-
-    def _replay(
-        self, group: Group, state: ConnectionState | None, steps: Steps, shared: Segments
-    ) -> None:
-        """Take a group step by step: runs at once where that is right, else segment by segment."""
-        for step in steps.of(group):
-            if not isinstance(step, Run):
-                state = self._take(group.pair, step, state, shared)
-            elif state is not None and _comes_next(step, state):
-                self._pass_sides(step, state, shared)
-            else:
-                state = self._take_run(step, group, state, steps, shared)
-        if state is not None:
-            state.end_writing()
-            self._touched.append(state)
-            if not state.is_plain:
-                self._holding[group.pair] = state
-
-    def _take_run(
-        self,
-        run: Run,
-        group: Group,
-        state: ConnectionState | None,
-        steps: Steps,
-        shared: Segments,
-    ) -> ConnectionState | None:
-        """Take a run segment by segment, until what is left of it comes next."""
-        at, some = run.first, _FIRST_SEGMENTS
-        while at < run.last:
-            for segment in steps.segments_of(group, at, min(at + some, run.last)):
-                state = self._take(group.pair, segment, state, shared)
-            at, some = at + some, 2 * some
-            if run.last - at >= _WORTHWHILE_SEGMENTS and state is not None and state.is_plain:
-                rest = steps.run_of(group, at, run.last)
-                if _comes_next(rest, state):
-                    self._pass_sides(rest, state, shared)
-                    break
         return state
 
     def _take(
@@ -439,40 +335,6 @@ def _beyond(known: dict[Pair, _State], most: int) -> list[_State]:
         return []
     silent = sorted(known.values(), key=attrgetter("last_time_ns"))
     return silent[: len(silent) - most * 3 // 4]
-
-
-def _comes_next(plain: Group | Run, state: ConnectionState) -> bool:
-    """Tell whether all payload of both ends is what comes next, and nothing is waited for."""
-    lower, higher = state.directions
-    return state.is_plain and _is_next(plain.lower, lower) and _is_next(plain.higher, higher)
-
-
-def _is_next(side: Side, direction: Direction) -> bool:
-    """Tell whether all payload of one side is what comes next."""
-    return side.first == side.last or (
-        side.breaks == 0 and side.sequence == direction.next_sequence and direction.started
-    )
-
-
-def _ends_handshake(group: Group, awaited: int | None) -> bool:
-    """Tell whether a group has a segment that a meter has to see by itself."""
-    if awaited is None:
-        return False
-    return (group.higher if awaited else group.lower).packets > 0
-
-
-def _note_snapped(plain: Group | Run, state: ConnectionState, shared: Segments) -> None:
-    """Count what the capture cut off of payloads that come next, in the order of packets."""
-    cuts = []
-    for side, direction in zip((plain.lower, plain.higher), state.directions, strict=True):
-        if side.is_snapped:
-            place, position = side.first, direction.position
-            while shared.captured[place] == shared.length[place]:
-                position += shared.length[place]
-                place += 1
-            cuts.append((shared.packet[place], direction.findings, position, place, side.last))
-    for _, findings, position, place, last in sorted(cuts, key=itemgetter(0)):
-        findings.snapped_run(position, shared, place, last)
 
 
 def _no_segments() -> Segments:

@@ -5,6 +5,8 @@ Out: samples in a :class:`kanalyze.model.RoundTrips`. Must not know: streams, ba
 
 What a sample is stands there. Sequence numbers are turned into positions, which do not wrap, as
 near as can be to the last that was seen.
+
+Compiled by Cython, with the types in ``round_trips.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -13,7 +15,15 @@ from array import array
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, Final
 
-from kanalyze.net.direction import distance
+try:
+    import cython
+except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+    from kanalyze.compiled import cython
+
+if not cython.compiled:
+    from kanalyze.net.direction import distance
+
+    MOST_TIMED = 4096
 
 if TYPE_CHECKING:
     from kanalyze.model import RoundTrips
@@ -23,6 +33,7 @@ __all__ = ["MAX_TIMED_SEGMENTS", "RoundTripTimer", "TimedSegments"]
 MAX_TIMED_SEGMENTS: Final = 4096
 """Segments of a direction that wait for their acknowledgment: 6 MB at 1,460 bytes each. Beyond,
 the oldest gives no sample."""
+SEQUENCE_MASK = 0xFFFF_FFFF
 
 
 class TimedSegments:
@@ -41,6 +52,9 @@ class RoundTripTimer:
         "acknowledged",
         "all_timed",
         "ends",
+        "has_acknowledged",
+        "has_sent",
+        "has_sequence",
         "reference",
         "sent",
         "sequence",
@@ -52,14 +66,17 @@ class RoundTripTimer:
     def __init__(self, sums: RoundTrips, all_timed: TimedSegments) -> None:
         self.sums = sums
         self.all_timed = all_timed
-        self.sequence: int | None = None
-        """The last sequence number that was news; None before the first."""
+        self.has_sequence = False
+        self.sequence = 0
+        """The last sequence number that was news, where there was one."""
         self.reference = 0
         """Its position."""
-        self.sent: int | None = None
-        """Position after the last byte seen."""
-        self.acknowledged: int | None = None
-        """Position up to which all is acknowledged."""
+        self.has_sent = False
+        self.sent = 0
+        """Position after the last byte seen, where one was."""
+        self.has_acknowledged = False
+        self.acknowledged = 0
+        """Position up to which all is acknowledged, where anything is."""
         self.starts = array("q")
         """Of segments that wait for their acknowledgment, rising."""
         self.ends = array("q")
@@ -68,7 +85,8 @@ class RoundTripTimer:
 
     def place(self, sequence: int) -> int:
         """Turn a sequence number into a position, the one nearest to the last that was news."""
-        if self.sequence is None:
+        if not self.has_sequence:
+            self.has_sequence = True
             self.sequence = sequence
         return self.reference + distance(sequence, self.sequence)
 
@@ -76,69 +94,67 @@ class RoundTripTimer:
         """Take a segment of ``length`` above 0, with its FIN if it has one."""
         start = self.place(sequence)
         end = start + length
-        if self.sent is not None and start < self.sent:
+        if self.has_sent and start < self.sent:
             self._forget(start, end)
             if end > self.sent:
                 self._note_sent(sequence + length, end)
             return
         self._note_sent(sequence + length, end)
-        if self.acknowledged is None or end > self.acknowledged:
-            self.await_ends([start], [end], [time_ns])
+        if not self.has_acknowledged or end > self.acknowledged:
+            self._await(start, end, time_ns)
 
     def acknowledge(self, sequence: int, time_ns: int) -> None:
         """Take an acknowledgment of everything before ``sequence``."""
         position = self.place(sequence)
-        if self.acknowledged is not None and position <= self.acknowledged:
+        if self.has_acknowledged and position <= self.acknowledged:
             return
+        self.has_acknowledged = True
         self.acknowledged = position
-        if self.sent is None or position > self.sent:
-            self.sequence, self.reference = sequence, position
+        if not self.has_sent or position > self.sent:
+            self.sequence = sequence
+            self.reference = position
         count = bisect_right(self.ends, position)
         if not count:
             return
         if self.ends[count - 1] == position and time_ns >= self.times[count - 1]:
-            elapsed_ns = time_ns - self.times[count - 1]
-            self.add(1, elapsed_ns, elapsed_ns, elapsed_ns)
-        self.drop(count)
-
-    def add(self, samples: int, total_ns: int, least_ns: int, most_ns: int) -> None:
-        """Add samples, one or more, to the sums."""
-        sums = self.sums
-        sums.samples += samples
-        sums.total_ns += total_ns
-        sums.least_ns = least_ns if sums.least_ns is None else min(sums.least_ns, least_ns)
-        sums.most_ns = most_ns if sums.most_ns is None else max(sums.most_ns, most_ns)
-
-    def await_ends(self, starts: list[int], ends: list[int], times: list[int]) -> None:
-        """Wait for the acknowledgments of some more segments, and of no more than the limit."""
-        self.starts.extend(starts)
-        self.ends.extend(ends)
-        self.times.extend(times)
-        self.all_timed.count += len(ends)
-        if len(self.ends) > MAX_TIMED_SEGMENTS:
-            self.drop(len(self.ends) - MAX_TIMED_SEGMENTS)
-
-    def drop(self, count: int) -> None:
-        """Wait no longer for the first ``count`` segments."""
-        del self.starts[:count], self.ends[:count], self.times[:count]
-        self.all_timed.count -= count
+            self._add(time_ns - self.times[count - 1])
+        self._drop(count)
 
     def drop_all(self) -> None:
         """Wait for nothing any longer."""
-        self.drop(len(self.ends))
+        self._drop(len(self.ends))
 
-    def move(self) -> None:
-        """Take as reference the furthest that is known, after positions were set from outside."""
-        known = [end for end in (self.sent, self.acknowledged) if end is not None]
-        if known and self.sequence is not None:
-            furthest = max(known)
-            self.sequence = (self.sequence + furthest - self.reference) & 0xFFFF_FFFF
-            self.reference = furthest
+    def _add(self, elapsed_ns: int) -> None:
+        """Add a sample to the sums."""
+        sums = self.sums
+        sums.samples += 1
+        sums.total_ns += elapsed_ns
+        if sums.least_ns is None or elapsed_ns < sums.least_ns:
+            sums.least_ns = elapsed_ns
+        if sums.most_ns is None or elapsed_ns > sums.most_ns:
+            sums.most_ns = elapsed_ns
+
+    def _await(self, start: int, end: int, time_ns: int) -> None:
+        """Wait for the acknowledgment of one more segment, and of no more than the limit."""
+        self.starts.append(start)
+        self.ends.append(end)
+        self.times.append(time_ns)
+        self.all_timed.count += 1
+        if len(self.ends) > MOST_TIMED:
+            self._drop(len(self.ends) - MOST_TIMED)
+
+    def _drop(self, count: int) -> None:
+        """Wait no longer for the first ``count`` segments."""
+        if count:
+            del self.starts[:count], self.ends[:count], self.times[:count]
+            self.all_timed.count -= count
 
     def _note_sent(self, sequence: int, end: int) -> None:
+        self.has_sent = True
         self.sent = end
-        if self.acknowledged is None or end > self.acknowledged:
-            self.sequence, self.reference = sequence & 0xFFFF_FFFF, end
+        if not self.has_acknowledged or end > self.acknowledged:
+            self.sequence = sequence & SEQUENCE_MASK
+            self.reference = end
 
     def _forget(self, start: int, end: int) -> None:
         """Give no sample of segments of which a byte was sent again."""

@@ -1,6 +1,7 @@
 """Tunnels in UDP: VXLAN, Geneve and GTP-U, told from other UDP by port and by content.
 
-In: places of UDP headers. Out: places of what the tunnels carry. Must not know: IP.
+In: a cursor at a UDP header. Out: the kind of what the tunnel carries, the cursor there. Must not
+know: IP.
 
 VXLAN: RFC 7348; its group policy extension: draft-smith-vxlan-group-policy; VXLAN-GPE:
 draft-ietf-nvo3-vxlan-gpe. Geneve: RFC 8926. Mirrored traffic of Amazon's clouds is VXLAN.
@@ -13,20 +14,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import numpy as np
-
-from kanalyze.net.columns import Headers
 from kanalyze.net.ethernet import looks_like_ethernet, looks_like_ip
-from kanalyze.net.kinds import ETHERNET, IP_PROTOCOL, IPV4, IPV6
+from kanalyze.net.kinds import DROPPED, ETHERNET, IP_PROTOCOL, IPV4, IPV6
 from kanalyze.net.names import tunnel_bit
 from kanalyze.net.rare_layers import can_read, find_inside, note_missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
-    from kanalyze.net.columns import Packets, Places
+    from kanalyze.net.cursor import Cursor
 
 __all__ = ["UDP_TUNNEL_PORTS", "read_udp"]
 
@@ -43,102 +39,96 @@ _INSIDE: Final = "within a tunnel's header"
 
 
 class _Seen(NamedTuple):
-    """What a tunnel's header says."""
+    """What a tunnel's header says, or may say where it is cut."""
 
-    good: NDArray[np.bool_]
-    """It is such a header, or it is cut and may be one."""
-    inner: Places
-    kind: NDArray[np.int64]
+    size: int
+    kind: int
     """ETHERNET, IPV4 or IPV6; 0 where something else is carried."""
 
 
-def read_udp(packets: Packets, places: Places) -> Headers:
+def read_udp(cursor: Cursor) -> int:
     """Step over UDP and tunnel headers; the kind of what is no tunnel is that of UDP."""
-    port = packets.peek(places, 2, ">u2")
-    kind = np.full(len(places), _UDP, np.int64)
-    parts = []
-    for ports, name, read in _TUNNELS:
-        known = np.isin(port, ports)
-        if known.any():
-            parts.append(_open(packets, places.pick(known), name, read))
-    other = ~np.isin(port, UDP_TUNNEL_PORTS)
-    parts.append(Headers(places, kind).pick(other))
-    return Headers.joined(parts)
+    known = _BY_PORT.get(cursor.peek16(2))
+    if known is None:
+        return _UDP
+    name, read = known
+    at = cursor.at
+    cursor.at += _UDP_BYTES
+    seen = read(cursor)
+    if seen is not None:
+        cursor.at += seen.size
+        if _looks_like(cursor, seen.kind):
+            cursor.enter(tunnel_bit(name))
+            return seen.kind
+        # Too little was captured to tell: no segment, and not simply other traffic either.
+        needed = _FRAME_BYTES if seen.kind == ETHERNET else _BASE_BYTES
+        is_short = cursor.at + needed > cursor.limit
+        if seen.kind and is_short and cursor.limit < cursor.end:
+            cursor.note_cut(_INSIDE)
+            return DROPPED
+    cursor.at = at
+    return _UDP
 
 
-def _open(
-    packets: Packets, places: Places, name: str, read: Callable[[Packets, Places], _Seen]
-) -> Headers:
-    good, inner, kind = read(packets, places.after(_UDP_BYTES))
-    sane = (kind == ETHERNET) & looks_like_ethernet(packets, inner)
-    for version in (IPV4, IPV6):
-        sane |= (kind == version) & looks_like_ip(packets, inner, version)
-    tunnel = good & sane
-    # Too little was captured to tell: no segment, and not simply other traffic either.
-    needed = np.where(kind == ETHERNET, _FRAME_BYTES, _BASE_BYTES)
-    short = inner.at + needed > places.limit
-    cut = good & ~sane & (kind != 0) & short & (places.limit < packets.end[places.row])
-    packets.note_cut(places.row[cut], _INSIDE)
-    packets.enter(places.row[tunnel], tunnel_bit(name))
-    none = ~tunnel & ~cut
-    return Headers.joined([Headers(inner, kind).pick(tunnel), Headers.of(places.pick(none), _UDP)])
+def _looks_like(cursor: Cursor, kind: int) -> bool:
+    """Tell whether what a header says is carried looks like it."""
+    if kind == ETHERNET:
+        return looks_like_ethernet(cursor, 0)
+    return kind in (IPV4, IPV6) and looks_like_ip(cursor, 0, kind)
 
 
-def _read_vxlan(packets: Packets, places: Places) -> _Seen:
-    word, last = packets.peek(places, 0, ">u4"), packets.peek(places, 7, "u1")
+def _read_vxlan(cursor: Cursor) -> _Seen | None:
+    word, last = cursor.peek32(0), cursor.peek8(7)
     # The network is given; a group policy may be, with its two flags and 16 bits of group.
-    plain, policy = word == 0x0800_0000, word & 0xFFB7_0000 == 0x8800_0000
-    good = (plain | policy | (word < 0)) & (last <= 0)
-    kind = np.full(len(places), ETHERNET, np.int64)
-    return _Seen(good, places.after(_BASE_BYTES), kind)
+    good = word < 0 or word == 0x0800_0000 or word & 0xFFB7_0000 == 0x8800_0000
+    return _Seen(_BASE_BYTES, ETHERNET) if good and last <= 0 else None
 
 
-def _read_vxlan_gpe(packets: Packets, places: Places) -> _Seen:
-    word, last = packets.peek(places, 0, ">u4"), packets.peek(places, 7, "u1")
+def _read_vxlan_gpe(cursor: Cursor) -> _Seen | None:
+    word, last = cursor.peek32(0), cursor.peek8(7)
+    if last > 0:
+        return None
+    if word < 0:
+        return _Seen(_BASE_BYTES, ETHERNET)
     # Version 0, the network is given, no maintenance; the last byte says what is carried, or,
     # without the flag for that, it is Ethernet.
-    says = word & 0x0400_0000 != 0
-    number = np.where(says, word & 0xFF, 3)
-    good = ((word & 0xF9FF_FF00 == 0x0800_0000) | (word < 0)) & (last <= 0)
-    kind = np.zeros(len(places), np.int64)
-    for value, inner in {1: IPV4, 2: IPV6, 3: ETHERNET}.items():
-        kind[number == value] = inner
-    kind[word < 0] = ETHERNET
-    return _Seen(good, places.after(_BASE_BYTES), kind)
+    if word & 0xF9FF_FF00 != 0x0800_0000:
+        return None
+    number = word & 0xFF if word & 0x0400_0000 else 3
+    return _Seen(_BASE_BYTES, {1: IPV4, 2: IPV6, 3: ETHERNET}.get(number, 0))
 
 
-def _read_geneve(packets: Packets, places: Places) -> _Seen:
-    word, last = packets.peek(places, 0, ">u4"), packets.peek(places, 7, "u1")
+def _read_geneve(cursor: Cursor) -> _Seen | None:
+    word, last = cursor.peek32(0), cursor.peek8(7)
+    if last > 0:
+        return None
+    if word < 0:
+        return _Seen(_BASE_BYTES, ETHERNET)
     # Version 0, a length of options, no control packet, critical options or none.
-    good = ((word & 0xC0BF_0000 == 0) | (word < 0)) & (last <= 0)
-    options = np.where(word < 0, 0, (word >> 24 & 0x3F) * 4)
+    if word & 0xC0BF_0000:
+        return None
     kind = word & 0xFFFF
-    kind[word < 0] = ETHERNET
-    kind[~np.isin(kind, (ETHERNET, IPV4, IPV6))] = 0
-    return _Seen(good, places.after(_BASE_BYTES + options), kind)
+    options = (word >> 24 & 0x3F) * 4
+    return _Seen(_BASE_BYTES + options, kind if kind in (ETHERNET, IPV4, IPV6) else 0)
 
 
-def _read_gtp(packets: Packets, places: Places) -> _Seen:
+def _read_gtp(cursor: Cursor) -> _Seen | None:
     # Version 1 of GTP, a packet of a user.
-    good = packets.peek(places, 0, "u1") >> 4 == _GTP_1
-    good &= packets.peek(places, 1, "u1") == _GTP_DATA
-    kind = np.zeros(len(places), np.int64)
-    if not good.any():
-        return _Seen(good, places, kind)
+    if cursor.peek8(0) >> 4 != _GTP_1 or cursor.peek8(1) != _GTP_DATA:
+        return None
     if not can_read():
-        note_missing(packets, places.row[good], "GTP-U")
-        return _Seen(np.zeros(len(places), np.bool_), places, kind)
-    size = np.zeros(len(places), np.int64)
-    found = find_inside(packets, places.pick(good), "read_gtp")
-    size[good], kind[good] = found.size, np.where(found.is_read, found.kind, 0)
-    return _Seen(good, places.after(size), kind)
+        note_missing(cursor, "GTP-U")
+        return None
+    found = find_inside(cursor, "read_gtp")
+    return _Seen(0, 0) if isinstance(found, str) else _Seen(*found)
 
 
-_TUNNELS: Final = (
-    ((4789, 8472), "VXLAN", _read_vxlan),
-    ((4790,), "VXLAN", _read_vxlan_gpe),
-    ((6081,), "Geneve", _read_geneve),
-    ((2152,), "GTP-U", _read_gtp),
-)
+_BY_PORT: Final[dict[int, tuple[str, Callable[[Cursor], _Seen | None]]]] = {
+    4789: ("VXLAN", _read_vxlan),
+    8472: ("VXLAN", _read_vxlan),
+    4790: ("VXLAN", _read_vxlan_gpe),
+    6081: ("Geneve", _read_geneve),
+    2152: ("GTP-U", _read_gtp),
+}
 """Ports by IANA, and 8472, which Linux used before there was one."""
-UDP_TUNNEL_PORTS: Final = tuple(port for ports, _, _ in _TUNNELS for port in ports)
+UDP_TUNNEL_PORTS: Final = tuple(_BY_PORT)

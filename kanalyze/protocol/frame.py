@@ -189,9 +189,14 @@ class Frame:
         "stream_offset",
     )
 
+    data: memoryview
+    _at: list[int]
+    _pieces: list[_Piece]
+
     def __init__(self, size: int, stream_offset: int, time_ns: int, packet: int) -> None:
         """Begin a frame with a packet; its bytes are added later."""
         self._begin_at(size, stream_offset, time_ns, packet)
+        self._at, self._pieces = [], []
 
     def _begin_at(self, size: int, stream_offset: int, time_ns: int, packet: int) -> None:
         self.size = size
@@ -205,11 +210,8 @@ class Frame:
         self.end_time_ns: int | None = None
         self.end_packet: int | None = None
         self.is_together = False
-        self.data = _NO_BYTES
         self._segments: Segments | None = None
         self._begin = 0
-        self._at: list[int] = []
-        self._pieces: list[_Piece] = []
 
     @property
     def length(self) -> int:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from kanalyze.capture.places import Places
-from kanalyze.spark.segments import BlockError, joined_segments, unpack
+from kanalyze.gathers import to_column
+from kanalyze.spark.segments import BlockError, joined_segments, taken, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -172,7 +173,7 @@ class ArrivedSegments:
         order = np.argsort(key_ns, kind="stable")
         joined = joined_segments([part.segments for part in parts])
         for rows in _rows_at_once(joined, order):
-            segments = joined.taken(rows)
+            segments = taken(joined, rows)
             segments.number = self._number(capture[rows], within[rows])
             yield segments
 
@@ -196,7 +197,8 @@ class ArrivedSegments:
         first_within[0] -= at[0]
         at[0] = 0
         count = int(number[-1]) - last_number
-        self._places.add_runs(at, capture[start], first_within, count)
+        runs = to_column(at), to_column(capture[start]), to_column(first_within)
+        self._places.add_runs(*runs, count)
         return number
 
 
@@ -232,7 +234,7 @@ def _cut(part: _Part, here: slice) -> _Part:
     copied.
     """
     rows = np.arange(len(part.key_ns))[here]
-    segments = part.segments.taken(rows)
+    segments = taken(part.segments, rows)
     if len(rows) < len(part.key_ns):
         start, captured = segments.payload_start, segments.captured_bytes
         buffer = segments.buffer

@@ -8,6 +8,8 @@ A connection is in the same bucket wherever it is captured (see :mod:`kanalyze.n
 
 from __future__ import annotations
 
+from array import array
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -19,8 +21,9 @@ from kanalyze.net.fragments import FragmentLimits
 from kanalyze.net.headers import HeaderReader, read_headers
 from kanalyze.net.notes import Notes
 from kanalyze.net.share import shares_of
+from kanalyze.packet_columns import earliest_from, rising
 from kanalyze.reading import count_packets
-from kanalyze.spark.segments import lean, lean_together, no_holes, pack
+from kanalyze.spark.segments import as_arrays, lean, lean_together, no_holes, pack, taken
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -111,13 +114,13 @@ class Cutter:
         count_packets(self.quality, batch)
         key_ns = self._keys(batch)
         self._reading = batch, key_ns
-        segments = self._headers.read(batch)
+        segments = as_arrays(self._headers.read(batch))
         self._copy_open()
         self._reading = None
         if not len(segments):
             return []
         holes = no_holes() if self._trimmer is None else self._trimmer.holes(segments)
-        keys = key_ns[segments.number - int(batch.number[0])]
+        keys = key_ns[segments.number - batch.number[0]]
         self._held.append(lean(segments, keys, holes))
         count = sum(len(held.segments) for held in self._held)
         size = sum(len(held.segments.buffer) for held in self._held)
@@ -146,8 +149,8 @@ class Cutter:
         """
         if self._reached_ns is None:
             # A capture is opened when it is time for its first packet.
-            self._began_ns = self._reached_ns = int(batch.time_ns[0])
-        keys = np.minimum.accumulate(batch.time_ns[::-1])[::-1]
+            self._began_ns = self._reached_ns = batch.time_ns[0]
+        keys = np.frombuffer(earliest_from(batch.time_ns), np.int64)
         keys = np.maximum(keys, self._reached_ns)
         self._reached_ns = int(keys[-1])
         return keys
@@ -179,21 +182,21 @@ class Cutter:
             return known
         assert self._reading is not None
         batch, key_ns = self._reading
-        row = number - int(batch.number[0])
-        start = int(batch.offset[row])
+        row = number - batch.number[0]
+        start = batch.offset[row]
         return Loose(
             int(key_ns[row]),
-            int(batch.time_ns[row]),
+            batch.time_ns[row],
             number,
-            int(batch.wire_bytes[row]),
-            int(batch.link_type[row]),
-            bytes(batch.buffer[start : start + int(batch.captured_bytes[row])]),
+            batch.wire_bytes[row],
+            batch.link_type[row],
+            bytes(batch.buffer[start : start + batch.captured_bytes[row]]),
         )
 
 
 def blocks_of(kept: Lean, buckets: int) -> list[Block]:
     """Return segments, at least one, by bucket; the times that they count by never fall."""
-    bucket = shares_of(kept.segments, buckets)
+    bucket = np.asarray(shares_of(kept.segments, buckets))
     order = np.argsort(bucket, kind="stable")
     ends = np.cumsum(np.bincount(bucket, minlength=buckets)).tolist()
     blocks, begin = [], 0
@@ -247,7 +250,7 @@ def join_fragments(captures: Sequence[Sequence[Loose]], buckets: int) -> Joined:
     at = segments.number - 1
     for index in np.unique(owner[at]).tolist():
         rows = np.flatnonzero(owner[at] == index)
-        own = segments.taken(rows)
+        own = taken(segments, rows)
         own.number = packet[at[rows]]
         made = blocks_of(lean(own, key_ns[at[rows]], no_holes()), buckets)
         blocks += [(index, block) for block in made]
@@ -260,14 +263,14 @@ def _index(anomaly: Anomaly) -> int:
 
 def _read_loose(packets: Sequence[Loose], notes: Notes) -> SegmentColumns:
     """Read packets, which get numbers from 1 on, as if they were a capture."""
-    sizes = np.array([len(packet.data) for packet in packets], np.int64)
+    sizes = array("q", [len(packet.data) for packet in packets])
     batch = PacketBatch(
         buffer=memoryview(b"".join([packet.data for packet in packets])),
-        number=np.arange(1, len(packets) + 1, dtype=np.int64),
-        time_ns=np.array([packet.time_ns for packet in packets], np.int64),
-        offset=np.cumsum(sizes) - sizes,
+        number=rising(1, len(packets)),
+        time_ns=array("q", [packet.time_ns for packet in packets]),
+        offset=array("q", accumulate(sizes[:-1], initial=0)),
         captured_bytes=sizes,
-        wire_bytes=np.array([packet.wire_bytes for packet in packets], np.int64),
-        link_type=np.array([packet.link_type for packet in packets], np.int32),
+        wire_bytes=array("q", [packet.wire_bytes for packet in packets]),
+        link_type=array("i", [packet.link_type for packet in packets]),
     )
-    return read_headers(batch, notes)
+    return as_arrays(read_headers(batch, notes))

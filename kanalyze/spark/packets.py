@@ -21,6 +21,7 @@ from kanalyze.capture.reader import open_capture
 from kanalyze.capture.source import capture_name
 from kanalyze.export.arrow import BatchMaker
 from kanalyze.export.schema import arrow_schema
+from kanalyze.gathers import PacketArrays
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -96,18 +97,14 @@ def _block(batch: "PacketBatch", name: str) -> RowBlock:
         count,
         {
             "capture": Words(array("i", bytes(4 * count)), [name]),
-            "packet": Ints(_column(batch.number), None),
-            "time_ns": Ints(_column(batch.time_ns), None),
-            "link_type": Ints(_column(batch.link_type), None),
-            "wire_bytes": Ints(_column(batch.wire_bytes), None),
-            "captured_bytes": Ints(_column(batch.captured_bytes), None),
-            _PLACE: Ints(_column(np.arange(count)), None),
+            "packet": Ints(batch.number, None),
+            "time_ns": Ints(batch.time_ns, None),
+            "link_type": Ints(array("q", batch.link_type), None),
+            "wire_bytes": Ints(batch.wire_bytes, None),
+            "captured_bytes": Ints(batch.captured_bytes, None),
+            _PLACE: Ints(array("q", range(count)), None),
         },
     )
-
-
-def _column(values: Any) -> "array[int]":
-    return array("q", np.asarray(values).astype(np.int64).tobytes())
 
 
 def _data(batch: "PacketBatch", block: RowBlock) -> Any:
@@ -116,9 +113,10 @@ def _data(batch: "PacketBatch", block: RowBlock) -> Any:
     To Arrow what lies between two packets is an item too: every second one is then taken.
     """
     at = ints_of(block.columns[_PLACE]).values
+    columns = PacketArrays.of(batch)
     ends = np.empty(2 * len(at), np.int64)
-    ends[::2] = batch.offset[at]
-    ends[1::2] = ends[::2] + batch.captured_bytes[at]
+    ends[::2] = columns.offset[at]
+    ends[1::2] = ends[::2] + columns.captured_bytes[at]
     buffers = [None, pa.py_buffer(ends), pa.py_buffer(batch.buffer)]
     items = pa.Array.from_buffers(pa.large_binary(), 2 * len(at) - 1, buffers)
     every_second = np.arange(0, 2 * len(at), 2, dtype=np.int64)

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from kanalyze.errors import KanalyzeError
-from kanalyze.net.grouping import group_segments
+from kanalyze.net.groups import Groups
 from kanalyze.net.headers import SegmentColumns
 
 if TYPE_CHECKING:
@@ -35,11 +35,13 @@ __all__ = [
     "Holes",
     "Lean",
     "Packed",
+    "as_arrays",
     "joined_segments",
     "lean",
     "lean_together",
     "no_holes",
     "pack",
+    "taken",
     "unpack",
 ]
 
@@ -54,6 +56,7 @@ _HOLE_COLUMNS: Final = 3
 _WORD: Final = 8
 _SEQUENCE_MASK: Final = 0xFFFF_FFFF
 _HALF: Final = 1 << 31
+_NAMES: Final = tuple(name for name in SegmentColumns.__slots__ if name != "buffer")
 _LARGEST_BYTES: Final = 1 << 31
 """Of a block, unpacked: far more than a task reads at once."""
 
@@ -110,11 +113,26 @@ class Lean(NamedTuple):
     def taken(self, rows: NDArray[np.int64]) -> Lean:
         """Return some of them, given by rising indices, over the same buffer."""
         return Lean(
-            self.segments.taken(rows),
+            taken(self.segments, rows),
             self.kept_bytes[rows],
             self.key_ns[rows],
             self.holes.of(rows),
         )
+
+
+def as_arrays(segments: SegmentColumns) -> SegmentColumns:
+    """Return segments whose columns are arrays of NumPy, over the same memory.
+
+    What is here takes those, and so do those who rebuild connections.
+    """
+    columns = {name: np.asarray(getattr(segments, name)) for name in _NAMES}
+    return SegmentColumns(segments.buffer, **columns)
+
+
+def taken(segments: SegmentColumns, rows: NDArray[np.int64]) -> SegmentColumns:
+    """Return some segments, in the order of ``rows``."""
+    columns = {name: getattr(segments, name)[rows] for name in _NAMES}
+    return SegmentColumns(segments.buffer, **columns)
 
 
 def lean(segments: SegmentColumns, key_ns: NDArray[np.int64], holes: Holes) -> Lean:
@@ -130,7 +148,7 @@ def lean(segments: SegmentColumns, key_ns: NDArray[np.int64], holes: Holes) -> L
         begins, ends = begins[np.lexsort((begins, row))], ends[np.lexsort((ends, row))]
     left_out = np.bincount(holes.row, holes.length, len(segments)).astype(np.int64)
     kept_bytes = segments.captured_bytes - left_out
-    all_rows = segments.taken(np.arange(len(segments)))
+    all_rows = taken(segments, np.arange(len(segments)))
     all_rows.buffer = memoryview(_cut_out(segments.buffer, begins, ends))
     all_rows.payload_start = np.cumsum(kept_bytes) - kept_bytes
     return Lean(all_rows, kept_bytes, key_ns, holes)
@@ -162,8 +180,8 @@ def joined_segments(parts: Sequence[SegmentColumns]) -> SegmentColumns:
     shifts = (np.cumsum(sizes) - sizes).tolist()
     columns = {
         name: np.concatenate([getattr(part, name) for part in parts])
-        for name in SegmentColumns.__slots__
-        if name not in ("buffer", "payload_start")
+        for name in _NAMES
+        if name != "payload_start"
     }
     start = [part.payload_start + shift for part, shift in zip(parts, shifts, strict=True)]
     buffer = memoryview(b"".join([part.buffer for part in parts]))
@@ -183,9 +201,10 @@ def _cut_out(buffer: memoryview, begins: NDArray[np.int64], ends: NDArray[np.int
 def pack(kept: Lean) -> bytes:
     """Pack segments, at least one."""
     segments, holes = kept.segments, kept.holes
-    groups = group_segments(segments)
-    order = groups.order
-    starts = np.unique(np.concatenate([groups.start, groups.middle[groups.middle < groups.end]]))
+    groups = Groups(segments)
+    order = np.asarray(groups.order)
+    # Where one end sent nothing its place is that of what comes next, or the end.
+    starts = np.unique(np.concatenate([groups.start, groups.middle]))[:-1]
     columns = _differences(segments, kept.key_ns, order, starts)
     # Bytes of equal weight stand together: nearly all of the higher ones are zero.
     planes = columns.view(np.uint8).reshape(_COLUMNS, len(order), _WORD).transpose(0, 2, 1)
@@ -234,9 +253,9 @@ def _differences(
         ahead,
         _steps(segments.acknowledgment[order], starts),
         segments.flags[order],
-        _steps(segments.window[order].astype(np.int64), starts),
-        segments.checksum[order].astype(np.int64),
-        _steps(segments.identification[order].astype(np.int64), starts),
+        _steps(segments.window[order], starts),
+        segments.checksum[order],
+        _steps(segments.identification[order], starts),
         payload_bytes,
         payload_bytes - segments.captured_bytes[order],
     )
@@ -257,7 +276,7 @@ def _runs(
     return np.stack(
         (
             starts,
-            segments.is_ipv6[first].astype(np.int64),
+            segments.is_ipv6[first],
             segments.source_high[first].view(np.int64),
             segments.source_low[first].view(np.int64),
             segments.destination_high[first].view(np.int64),
@@ -345,7 +364,7 @@ def _segments(
         buffer=buffer,
         number=number[order],
         time_ns=time_ns[order],
-        is_ipv6=run[0].astype(np.bool_),
+        is_ipv6=run[0],
         source_high=run[1].view(np.uint64),
         source_low=run[2].view(np.uint64),
         destination_high=run[3].view(np.uint64),
@@ -355,9 +374,9 @@ def _segments(
         sequence=(_sums(steps, starts, lengths) & _SEQUENCE_MASK)[order],
         acknowledgment=_sums(acknowledgment, starts, lengths)[order],
         flags=flags[order],
-        window=_sums(window, starts, lengths)[order].astype(np.uint16),
-        checksum=checksum[order].astype(np.uint16),
-        identification=_sums(identification, starts, lengths)[order].astype(np.int32),
+        window=_sums(window, starts, lengths)[order],
+        checksum=checksum[order],
+        identification=_sums(identification, starts, lengths)[order],
         payload_start=start[order],
         payload_bytes=payload_bytes[order],
         captured_bytes=captured[order],

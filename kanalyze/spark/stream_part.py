@@ -19,6 +19,7 @@ from kanalyze.capture.merge import MergedCaptures
 from kanalyze.capture.places import UNKNOWN_CAPTURE, Places
 from kanalyze.capture.stores import Stores
 from kanalyze.errors import KanalyzeError
+from kanalyze.packet_columns import shifted
 from kanalyze.pipeline import Analysis
 from kanalyze.stages import DEFAULT_MEMORY_BYTES
 
@@ -168,7 +169,7 @@ class _NumberedOn:
 
     def batches(self) -> Iterator[PacketBatch]:
         for batch in self._captures.batches():
-            batch.number = batch.number + self._before.packets
+            batch.number = shifted(batch.number, self._before.packets)
             yield batch
 
     def place(self, number: int) -> tuple[str, int | None]:

@@ -27,7 +27,8 @@ from kanalyze.capture.stores import Stores
 from kanalyze.capture.urls import is_url
 from kanalyze.errors import CaptureError
 from kanalyze.export.arrow import BatchMaker
-from kanalyze.model import Anomaly, AnomalyKind, PacketBatch
+from kanalyze.gathers import PacketArrays
+from kanalyze.model import Anomaly, AnomalyKind
 from kanalyze.pipeline import broker_side
 from kanalyze.protocol.compiler import Decoders
 from kanalyze.spark.arrivals import Arrival, ArrivedSegments
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from kanalyze.analysis.anomalies import AnomalyRow
     from kanalyze.analysis.block import RowBlock
     from kanalyze.capture.splits import Split, SplitEnds
+    from kanalyze.model import PacketBatch
     from kanalyze.spark.cutter import Block
     from kanalyze.spark.readers import Plan
 
@@ -254,7 +256,7 @@ def _packets(batch: pa.RecordBatch) -> PacketBatch:
     data = batch.column("data")
     offsets = np.frombuffer(data.buffers()[1], np.int32)[data.offset : data.offset + len(data) + 1]
     start = offsets[:-1].astype(np.int64)
-    return PacketBatch(
+    return PacketArrays(
         buffer=memoryview(data.buffers()[2] or b"").cast("B"),
         number=batch.column("packet").to_numpy().astype(np.int64),
         time_ns=batch.column("time_ns").to_numpy().astype(np.int64),
@@ -262,7 +264,7 @@ def _packets(batch: pa.RecordBatch) -> PacketBatch:
         captured_bytes=offsets[1:] - start,
         wire_bytes=batch.column("wire_bytes").to_numpy().astype(np.int64),
         link_type=batch.column("link_type").to_numpy().astype(np.int32),
-    )
+    ).batch()
 
 
 # -- buckets --------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from kanalyze.connection.tracker import ConnectionTracker
 from kanalyze.model import Chunk
 from kanalyze.net.reassembly import Reassembler, ReassemblyLimits
 from kanalyze.net.share import shares_of
-from kanalyze.spark.segments import Holes, no_holes
+from kanalyze.spark.segments import Holes, no_holes, taken
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -167,7 +167,7 @@ class Trimmer:
         rows = self._worthwhile(segments)
         if not len(rows):
             return no_holes()
-        looked_at = segments.taken(rows)
+        looked_at = taken(segments, rows)
         looked_at.number = looked_at.number + self._before
         self._last = int(looked_at.number[-1])
         updates = self._reassembler.feed_segments(looked_at)
@@ -181,7 +181,7 @@ class Trimmer:
 
     def _worthwhile(self, segments: SegmentColumns) -> NDArray[np.int64]:
         """Return the segments of connections to look at; a bucket once looked at is so always."""
-        bucket = shares_of(segments, _BUCKETS)
+        bucket = np.asarray(shares_of(segments, _BUCKETS))
         has_payload = segments.payload_bytes > 0
         carried = np.bincount(bucket, segments.payload_bytes, _BUCKETS)
         count = np.bincount(bucket[has_payload], minlength=_BUCKETS)

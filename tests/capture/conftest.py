@@ -2,6 +2,15 @@ from __future__ import annotations
 
 import shutil
 import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kanalyze.capture import front, merge, pcap, pcapng, places, records
+from tests.support.uncompiled import uncompiled
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 WIRESHARK = ("tshark", "capinfos", "editcap", "mergecap")
 collect_ignore = [] if all(map(shutil.which, WIRESHARK)) else ["test_wireshark.py"]
@@ -14,3 +23,26 @@ def pytest_report_header() -> str:
     if "test_wireshark.py" in collect_ignore:
         return "capinfos, editcap, mergecap: not found, test_wireshark.py is not collected"
     return "capinfos, editcap, mergecap: found, what they read is compared with what we read"
+
+
+_SCANNED_BY = {
+    "kanalyze.capture.scan": (pcap, pcapng),
+    "kanalyze.packet_columns": (front, merge, places, records),
+}
+
+
+@pytest.fixture(scope="module", params=["compiled", "uncompiled"])
+def scan(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Let captures be read by compiled modules, and then by the Python that these are."""
+    if request.param == "compiled":
+        yield
+        return
+    with uncompiled() as modules:
+        pass
+    with pytest.MonkeyPatch.context() as patch:
+        for name, users in _SCANNED_BY.items():
+            plain = modules[name]
+            for user in users:
+                for shared in set(plain.__all__) & set(vars(user)):
+                    patch.setattr(user, shared, getattr(plain, shared))
+        yield

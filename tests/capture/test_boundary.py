@@ -8,6 +8,8 @@ from kanalyze.capture.boundary import CHAIN_BYTES, Boundary, find_boundary
 from kanalyze.capture.pcap import PcapParser
 from tests.support.packets import START_NS, Packet, pcap_file
 
+pytestmark = pytest.mark.usefixtures("scan")
+
 DAY_NS = 86_400 * 10**9
 PACKETS = [Packet(b"\xee" * 20, START_NS + i) for i in range(10)]
 DATA = pcap_file(PACKETS)

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kanalyze.capture.compressed import DamagedDataError, DecompressedSource, compression_name
-from kanalyze.capture.source import FileSource
+from kanalyze.capture.compressed import DecompressedSource, compression_name
+from kanalyze.capture.source import DamagedDataError, FileSource
 
 if sys.version_info >= (3, 14):
     from compression import zstd

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import io
+from array import array
 
-import numpy as np
+import pytest
 
 from kanalyze.capture.front import Joiner, OpenCapture, cut
 from kanalyze.capture.reader import open_capture
 from tests.support.packets import Packet, make_batch, pcap_file
+
+pytestmark = pytest.mark.usefixtures("scan")
 
 
 def opened(index: int, times: list[int], buffer_bytes: int = 1 << 16) -> OpenCapture:
@@ -87,7 +90,7 @@ def test_the_buffer_is_used_again_and_grows_as_needed():
 
 def test_a_part_of_a_batch_is_over_the_same_buffer():
     batch = make_batch([Packet(b"a", 1), Packet(b"b", 2), Packet(b"c", 3)])
-    part = cut(batch, slice(1, 3), np.array([7, 8], np.int64))
+    part = cut(batch, slice(1, 3), array("q", [7, 8]))
     assert part.buffer is batch.buffer
     assert contents(part) == [b"b", b"c"]
     assert part.number.tolist() == [7, 8]

@@ -10,6 +10,7 @@ from pathlib import Path
 import lz4.frame
 import pytest
 
+from kanalyze import paths
 from kanalyze.capture.inputs import (
     find_captures,
     find_inputs,
@@ -158,14 +159,14 @@ def test_what_cannot_be_read_in_a_folder_is_told(folder, monkeypatch):
     # It can be opened, and not be read, whoever reads it.
     (folder / "failing").symlink_to("/proc/self/mem")
     (folder / "locked.dat").write_bytes(pcap_file([]))
-    before = Path.open
+    before = paths.opened
 
-    def opened(path, *arguments, **others):
-        if path.name == "locked.dat":
+    def opened(path):
+        if Path(path).name == "locked.dat":
             raise PermissionError(13, "Permission denied", str(path))
-        return before(path, *arguments, **others)
+        return before(path)
 
-    monkeypatch.setattr(Path, "open", opened)
+    monkeypatch.setattr(paths, "opened", opened)
     left_out = []
     found = find_inputs([folder], leave_out=left_out.append)
     assert names(each.path for each in found) == [

@@ -5,11 +5,13 @@ import io
 import os
 import struct
 import threading
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kanalyze import paths
 from kanalyze.capture.inputs import find_inputs
 from kanalyze.capture.merge import UNKNOWN_CAPTURE, MergedCaptures
 from kanalyze.capture.places import Places
@@ -23,6 +25,8 @@ from tests.support.packets import (
     pcapng_file,
     secrets_block,
 )
+
+pytestmark = pytest.mark.usefixtures("scan")
 
 STEADY = settings(deadline=None, max_examples=40)
 
@@ -284,13 +288,13 @@ def test_paths_that_nobody_looked_at_are_looked_at_when_their_turn_is_near(tmp_p
 def test_a_single_capture_is_opened_once(tmp_path, monkeypatch):
     write(tmp_path, {"a.pcap": [packet("a", 1)]})
     opened = []
-    real = type(tmp_path).open
+    real = paths.opened
 
-    def count(path, *arguments, **named):
-        opened.append(path.name)
-        return real(path, *arguments, **named)
+    def count(path):
+        opened.append(Path(path).name)
+        return real(path)
 
-    monkeypatch.setattr(type(tmp_path), "open", count)
+    monkeypatch.setattr(paths, "opened", count)
     with MergedCaptures(find_inputs([tmp_path / "a.pcap"])) as merged:
         read(merged)
     assert opened == ["a.pcap"]
@@ -299,13 +303,13 @@ def test_a_single_capture_is_opened_once(tmp_path, monkeypatch):
 def test_each_file_of_a_folder_is_opened_once_to_find_its_place(tmp_path, monkeypatch):
     write(tmp_path, {f"{k}.pcap": [packet("x", k)] for k in range(20)})
     opened = []
-    real = type(tmp_path).open
+    real = paths.opened
 
-    def count(path, *arguments, **named):
-        opened.append(path.name)
-        return real(path, *arguments, **named)
+    def count(path):
+        opened.append(Path(path).name)
+        return real(path)
 
-    monkeypatch.setattr(type(tmp_path), "open", count)
+    monkeypatch.setattr(paths, "opened", count)
     found = find_inputs([tmp_path])
     assert sorted(opened) == sorted(f"{k}.pcap" for k in range(20))
     opened.clear()

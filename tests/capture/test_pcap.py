@@ -25,6 +25,8 @@ from tests.support.packets import (
     variant_pcap_file,
 )
 
+pytestmark = pytest.mark.usefixtures("scan")
+
 STEADY = settings(deadline=None)
 PACKETS = [Packet(bytes([i]) * (14 + i % 50), START_NS + i * 1_000_001, 100 + i) for i in range(40)]
 

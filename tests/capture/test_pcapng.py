@@ -17,6 +17,8 @@ from kanalyze.model import AnomalyKind
 from tests.support.packets import START_NS, Blocks, Packet, enhanced_with_options, pcapng_file
 from tests.support.work import calls_of
 
+pytestmark = pytest.mark.usefixtures("scan")
+
 STEADY = settings(deadline=None)
 PACKETS = [Packet(bytes([i]) * (14 + i % 50), START_NS + i * 1_000_001, 100 + i) for i in range(40)]
 NANOSECONDS = b"\x09"

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import itertools
+from array import array
 
-import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kanalyze.capture.places import Places
+
+pytestmark = pytest.mark.usefixtures("scan")
 
 
 def test_runs_that_go_on_are_one():
@@ -36,8 +39,8 @@ def test_each_packet_is_found_however_captures_take_turns(batches):
             within.append(given_of[owner])
             expected.append((owner, given_of[owner]))
         starts = [i for i in range(len(owners)) if i == 0 or owners[i] != owners[i - 1]]
-        columns = [np.array(column, np.int64) for column in (starts, owners, within)]
-        places.add_runs(columns[0], columns[1][starts], columns[2][starts], len(owners))
+        runs = [array("q", [column[start] for start in starts]) for column in (owners, within)]
+        places.add_runs(array("q", starts), *runs, len(owners))
     assert [places.find(n + 1) for n in range(len(expected))] == expected
     changes = sum(a[0] != b[0] for a, b in itertools.pairwise(expected))
     assert places.runs == (changes + 1 if expected else 0)

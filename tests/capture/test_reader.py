@@ -4,16 +4,18 @@ import gzip
 import io
 import os
 import threading
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kanalyze import paths
 from kanalyze.capture.reader import open_capture
 from kanalyze.errors import CaptureError
 from kanalyze.model import AnomalyKind
 from tests.support.packets import START_NS, Blocks, Packet, pcap_file, pcapng_file, timed
+
+pytestmark = pytest.mark.usefixtures("scan")
 
 STEADY = settings(deadline=None)
 PACKETS = [Packet(bytes([i + 1]) * (10 + i % 7), START_NS + i) for i in range(12)]
@@ -169,7 +171,7 @@ def test_a_missing_path_a_folder_and_a_forbidden_file_are_errors_of_one_line(tmp
     def refuse(*_args, **_named):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr(paths, "opened", refuse)
     with pytest.raises(CaptureError, match=r"x\.pcap: permission denied$"):
         open_capture("x.pcap")
 
@@ -264,7 +266,7 @@ def test_a_huge_declared_block_takes_no_memory_before_its_bytes_come():
 
 
 def test_a_batch_holds_no_more_packets_than_may_each_be_a_connection(monkeypatch):
-    monkeypatch.setattr("kanalyze.capture.reader._MOST_PACKETS", 7)
+    monkeypatch.setattr("kanalyze.capture.reader.MOST_PACKETS", 7)
     packets = timed([b"%d" % index for index in range(20)])
     with open_capture(io.BytesIO(pcap_file(packets))) as reader:
         batches = [batch.number.tolist() for batch in reader.batches(5)]

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-import numpy as np
+from array import array
 
 from kanalyze.capture.records import Columns, corrupt
 from kanalyze.model import AnomalyKind
@@ -9,15 +9,15 @@ DATA = memoryview(bytes(range(20)))
 
 
 def test_a_batch_is_numbered_from_where_it_is_told():
-    two = np.array([5, 6], np.int64)
-    batch = Columns(two, two, two, two, two.astype(np.int32)).batch(DATA, 7)
+    two = array("q", [5, 6])
+    batch = Columns(two, two, two, two, array("i", two)).batch(DATA, 7)
     assert batch.number.tolist() == [7, 8]
     assert len(batch) == 2
 
 
 def test_the_first_packets_are_those_up_to_a_count():
-    three = np.arange(3, dtype=np.int64)
-    columns = Columns(three, three, three, three, three.astype(np.int32))
+    three = array("q", range(3))
+    columns = Columns(three, three, three, three, array("i", three))
     for count, expected in ((0, []), (2, [0, 1]), (9, [0, 1, 2])):
         first = columns.first(count)
         assert [getattr(first, name).tolist() for name in Columns.__slots__] == [expected] * 5

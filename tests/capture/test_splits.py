@@ -34,6 +34,8 @@ from tests.support.packets import (
     variant_pcap_file,
 )
 
+pytestmark = pytest.mark.usefixtures("scan")
+
 PACKETS = [Packet(bytes([i]) * (1 + i * 7 % 30), START_NS + i * 10**9, 100 + i) for i in range(14)]
 FORMS = {
     "microseconds": lambda packets, order: pcap_file(packets, order=order, nanoseconds=False),

@@ -268,5 +268,5 @@ def test_each_argument_is_known_as_an_input_an_output_or_neither():
     ]
     known = NO_FILES | set(output_checks.INPUTS) | set(output_checks.OUTPUTS)
     for name, command in commands.choices.items():
-        given = {action.dest for action in command._actions}
+        given = {action.dest for action in command.parser._actions}
         assert given <= known, name

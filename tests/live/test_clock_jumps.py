@@ -22,6 +22,7 @@ from kanalyze.live.pcapng_writer import PcapngWriter
 from kanalyze.live.rolling import RollingRows
 from kanalyze.live.run import IDLE_NS, LiveRun
 from kanalyze.live.sinks import KeepSink, MetricsSink, RollingSink
+from kanalyze.packet_columns import shifted as later
 from kanalyze.pipeline import Analysis
 from tests.live.test_run import Clock, Feed, Sink
 from tests.support.captures import path
@@ -58,7 +59,7 @@ def shifted(name: str, jump_ns: int, *, every: int | None = None) -> Iterator[Pa
         for turn, first in enumerate(range(0, len(whole), PACKETS_A_TURN)):
             part = part_of(whole, first, first + PACKETS_A_TURN, buffer)
             jumped = first > len(whole) // 2 if every is None else turn // every % 2
-            part.time_ns = part.time_ns + jump_ns * bool(jumped)
+            part.time_ns = later(part.time_ns, jump_ns * bool(jumped))
             yield part
 
 

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from kanalyze.live.filter_language import parse_condition
 from kanalyze.live.filter_packets import PacketFilter
-from kanalyze.model import PacketBatch
 from kanalyze.net.headers import HeaderReader
 from kanalyze.net.notes import Notes
 from tests.support import libpcap
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from kanalyze.model import PacketBatch
     from tests.support.disorder.packet import Packet as CapturedPacket
 
 
@@ -173,9 +173,7 @@ AROUND = [
 
 
 def picked(batch: PacketBatch, which: Sequence[bool] | NDArray[np.bool_]) -> PacketBatch:
-    names = [name for name in PacketBatch.__slots__ if name != "buffer"]
-    rows = np.flatnonzero(which)
-    return PacketBatch(batch.buffer, **{name: getattr(batch, name)[rows] for name in names})
+    return batch.taken(np.flatnonzero(which))
 
 
 def segments(batches: Iterable[PacketBatch]) -> set[tuple[int, ...]]:

@@ -1,8 +1,51 @@
-"""What pytest is to know before it collects the tests of the packet layer."""
+"""The packet layer twice: compiled, and as the Python that it is."""
 
 from __future__ import annotations
 
 import shutil
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kanalyze.net import reassembly
+from tests.support import measuring, packets
+from tests.support.uncompiled import uncompiled
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 # The oracle is a program of its own; where it is not installed there is nothing to ask.
 collect_ignore_glob = [] if shutil.which("tshark") else ["*_tshark.py"]
+
+_ROOT = "kanalyze.net."
+
+
+@pytest.fixture(scope="session")
+def plain_modules() -> dict[str, ModuleType]:
+    """Give the modules of the packet layer uncompiled."""
+    names = [name for name in sys.modules if name.startswith(_ROOT)]
+    with uncompiled(*names) as modules:
+        pass
+    return modules
+
+
+@pytest.fixture(scope="module", params=["compiled", "uncompiled"], autouse=True)
+def core(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Let the tests of a module run on both: what they and their helpers import is exchanged."""
+    if request.param == "compiled":
+        yield request.param
+        return
+    modules = request.getfixturevalue("plain_modules")
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (request.module, measuring, packets):
+            for name, value in list(vars(module).items()):
+                if isinstance(value, ModuleType):
+                    patch.setattr(module, name, modules.get(value.__name__, value))
+                    continue
+                plain = modules.get(getattr(value, "__module__", None) or "")
+                if plain is not None and hasattr(plain, name):
+                    patch.setattr(module, name, getattr(plain, name))
+        assert packets.Reassembler is not reassembly.Reassembler
+        yield request.param

@@ -1,19 +1,18 @@
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
-from kanalyze.net.columns import Packets, Places
+from kanalyze.net.cursor import Cursor
 from kanalyze.net.ethernet import looks_like_ethernet, looks_like_ip, read_ethernet, read_llc
-from kanalyze.net.kinds import IPV4, IPV6, LLC
+from kanalyze.net.kinds import DROPPED, IPV4, IPV6, LLC
 from kanalyze.net.notes import Notes
 from tests.support.packets import Packet, ethernet, ipv4, ipv6, make_batch, tcp
 
 
-def opened(data: bytes) -> tuple[Packets, Places]:
-    batch = make_batch([Packet(data)])
-    places = Places(np.arange(1), batch.offset, batch.offset + batch.captured_bytes)
-    return Packets(batch, Notes()), places
+def opened(data: bytes) -> Cursor:
+    cursor = Cursor(make_batch([Packet(data)]), Notes())
+    cursor.begin(0)
+    return cursor
 
 
 @pytest.mark.parametrize(
@@ -29,31 +28,31 @@ def opened(data: bytes) -> tuple[Packets, Places]:
     ],
 )
 def test_an_ethertype_in_snap_is_as_good_as_one_of_ethernet(header, kind, size):
-    packets, places = opened(header)
-    headers = read_llc(packets, places)
-    assert headers.kind.tolist() == [kind]
-    assert (headers.places.at - places.at).tolist() == [size]
+    cursor = opened(header)
+    begin = cursor.at
+    assert read_llc(cursor) == kind
+    assert cursor.at - begin == size
 
 
 def test_a_frame_looks_like_one_by_what_it_carries():
     four, six = ethernet(ipv4(tcp())), ethernet(ipv6(tcp()), 0x86DD)
     for good in (four, six, ethernet(b"", 0x8100), ethernet(b"", 0x0806)):
-        assert looks_like_ethernet(*opened(good)).all()
+        assert looks_like_ethernet(opened(good), 0)
     for bad in (four[:13], four[:14], ethernet(ipv6(tcp())), ethernet(ipv4(tcp()), 0x86DD), b""):
-        assert not looks_like_ethernet(*opened(bad)).any()
+        assert not looks_like_ethernet(opened(bad), 0)
 
 
 def test_an_ip_header_looks_like_one_by_its_lengths():
-    assert looks_like_ip(*opened(ipv4(tcp(), total_bytes=0)), IPV4).all()
-    assert looks_like_ip(*opened(b"\x45"), IPV4).all()
-    assert not looks_like_ip(*opened(ipv4(tcp(), total_bytes=19)), IPV4).any()
-    assert not looks_like_ip(*opened(b"\x44" + bytes(40)), IPV4).any()
-    assert looks_like_ip(*opened(b"\x60"), IPV6).all()
-    assert not looks_like_ip(*opened(b""), IPV6).any()
+    assert looks_like_ip(opened(ipv4(tcp(), total_bytes=0)), 0, IPV4)
+    assert looks_like_ip(opened(b"\x45"), 0, IPV4)
+    assert not looks_like_ip(opened(ipv4(tcp(), total_bytes=19)), 0, IPV4)
+    assert not looks_like_ip(opened(b"\x44" + bytes(40)), 0, IPV4)
+    assert looks_like_ip(opened(b"..\x60"), 2, IPV6)
+    assert not looks_like_ip(opened(b""), 0, IPV6)
 
 
 @pytest.mark.parametrize("size", range(22))
 def test_a_frame_cut_within_its_headers_is_counted(size):
-    packets, places = opened(ethernet(b"", tags=[0x8100, 0x8100])[:size])
-    assert len(read_ethernet(packets, places)) == 0
-    assert packets.notes.counters.cut_headers == 1
+    cursor = opened(ethernet(b"", tags=[0x8100, 0x8100])[:size])
+    assert read_ethernet(cursor) == DROPPED
+    assert cursor.notes.counters.cut_headers == 1

@@ -6,7 +6,6 @@ from kanalyze.model import AnomalyKind, Endpoint, TcpConnection, TcpMeasures
 from kanalyze.net.findings import Findings
 from kanalyze.net.notes import Notes
 from kanalyze.net.output import DUPLICATE, Held, Segment
-from kanalyze.segments import Segments
 from tests.support.packets import ACK
 
 AFTER = Held(50, 4, b"data", 9, 7)
@@ -38,11 +37,12 @@ def test_gaps_and_what_a_snap_length_cut_off_are_counted_apart():
 def test_what_a_snap_length_cut_off_is_told_at_first_and_at_the_end():
     findings = new_findings()
     captured = [100, 30, 100, 100, 30, 0]
-    shared = Segments(memoryview(b""), [0] * 6, [100] * 6, captured, [9] * 6, [*range(1, 7)])
-    findings.snapped_run(1000, shared, 0, 3)
+    for place in (0, 1, 2):
+        findings.snapped(1000 + 100 * place, 100, captured[place], 9, place + 1)
     findings.end()
-    findings.snapped_run(1300, shared, 3, 6)
-    findings.snapped_run(1600, shared, 1, 2)
+    for place in (3, 4, 5):
+        findings.snapped(1000 + 100 * place, 100, captured[place], 9, place + 1)
+    findings.snapped(1600, 100, captured[1], 9, 2)
     for _ in range(2):
         findings.end()
     assert findings.connection.snapped_bytes == [0, 70 + 70 + 100 + 70]

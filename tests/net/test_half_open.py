@@ -137,14 +137,14 @@ def feed(packets: list[bytes], limits: ReassemblyLimits | None = None) -> Reasse
     return reassembler
 
 
-def test_a_syn_costs_a_few_calls_however_many_there_were_before():
-    few, many = flood(1000), flood(8000)
+def test_a_syn_costs_a_few_calls_however_many_there_were_before(core):
+    few, many = flood(4000), flood(12_000)  # most of both are beyond the limits
     limits = ReassemblyLimits(half_open=700, closed_pairs=500)
     feed(few, limits)
     built = [calls_of(lambda one=one: make_batches(one)) for one in (few, many)]
     calls = [calls_of(lambda one=one: feed(one, limits)) for one in (few, many)]
     a_syn = [(calls[at] - built[at]) / len(one) for at, one in enumerate((few, many))]
-    assert max(a_syn) < 40
+    assert max(a_syn) < (40 if core == "compiled" else 240)
     assert a_syn[1] < 1.5 * a_syn[0]
 
 

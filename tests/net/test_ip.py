@@ -1,39 +1,38 @@
 from __future__ import annotations
 
-import numpy as np
-
-from kanalyze.net.columns import Packets, Places
-from kanalyze.net.ip import read_ipv4, read_ipv6
+from kanalyze.net.cursor import Cursor
+from kanalyze.net.ip import TUNNEL_PROTOCOLS, read_ipv4, read_ipv6
+from kanalyze.net.kinds import IP_PROTOCOL, TCP
 from kanalyze.net.notes import Notes
+from kanalyze.net.tunnels import READERS
 from tests.support.packets import Packet, ipv4, ipv6, make_batch, tcp
 
 
-def read_all(read, batch):
-    """Read the IP headers with which the packets of a batch begin."""
-    limit = batch.offset + batch.captured_bytes
-    return read(Packets(batch, Notes()), Places(np.arange(len(batch)), batch.offset, limit))
+def opened(data: bytes) -> Cursor:
+    cursor = Cursor(make_batch([Packet(data)]), Notes())
+    cursor.begin(0)
+    return cursor
 
 
 def test_tcp_begins_after_the_options_and_the_packet_ends_where_it_says():
     raw = ipv4(tcp(), options=b"\x01" * 8)
-    batch = make_batch([Packet(raw + b"padding")])
-    found = read_all(read_ipv4, batch).tcp
-    assert found.places.at - batch.offset == [28]
-    assert found.end - batch.offset == [len(raw)]
-    assert (found.source_high.tolist(), found.source_low.tolist()) == ([0], [0x0A000001])
-    assert not found.is_ipv6.any()
+    cursor = opened(raw + b"padding")
+    begin = cursor.at
+    assert read_ipv4(cursor) == TCP
+    assert cursor.at - begin == 28
+    assert cursor.ip_end - begin == len(raw)
+    assert (cursor.source_high, cursor.source_low) == (0, 0x0A000001)
+    assert not cursor.is_ipv6
 
 
 def test_addresses_of_ipv6_are_read_in_halves():
-    batch = make_batch([Packet(ipv6(tcp(), "1:2:3:4:5:6:7:8", "::9"))])
-    found = read_all(read_ipv6, batch).tcp
-    assert found.source_high.tolist() == [0x0001_0002_0003_0004]
-    assert found.source_low.tolist() == [0x0005_0006_0007_0008]
-    assert (found.destination_high.tolist(), found.destination_low.tolist()) == ([0], [9])
-    assert found.is_ipv6.all()
+    cursor = opened(ipv6(tcp(), "1:2:3:4:5:6:7:8", "ffff::9"))
+    assert read_ipv6(cursor) == TCP
+    assert cursor.source_high == 0x0001_0002_0003_0004
+    assert cursor.source_low == 0x0005_0006_0007_0008
+    assert (cursor.destination_high, cursor.destination_low) == (0xFFFF << 48, 9)
+    assert cursor.is_ipv6
 
 
-def test_no_packets_are_no_headers():
-    batch = make_batch([])
-    for read in (read_ipv4, read_ipv6):
-        assert len(read_all(read, batch).tcp.places) == 0
+def test_the_protocols_that_may_hold_tcp_are_those_that_are_read():
+    assert [IP_PROTOCOL | protocol for protocol in TUNNEL_PROTOCOLS] == list(READERS)

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kanalyze.net.columns import Packets
+from kanalyze.net.cursor import Cursor
 from kanalyze.net.headers import read_headers
-from kanalyze.net.kinds import ETHERNET, IPV4
+from kanalyze.net.kinds import IPV4
 from kanalyze.net.layers import find_tcp
 from kanalyze.net.notes import Notes
 from tests.support.packets import Packet, ethernet, ipv4, make_batch, tcp
@@ -116,9 +116,10 @@ def test_any_byte_may_be_wrong(name):
             changed.append(Packet(bytes(data), link_type=one.link_type))
     columns, notes = read(*changed)
     assert accounted(notes) == len(changed)
-    assert (columns.captured_bytes <= columns.payload_bytes).all()
-    last = columns.payload_start + columns.captured_bytes
-    assert (last[columns.captured_bytes > 0] <= len(columns.buffer)).all()
+    for row in range(len(columns)):
+        captured = columns.captured_bytes[row]
+        assert 0 <= captured <= columns.payload_bytes[row]
+        assert not captured or columns.payload_start[row] + captured <= len(columns.buffer)
 
 
 @STEADY
@@ -202,17 +203,15 @@ def test_names_are_few_whatever_the_wire_says():
     assert sum(notes.counters.other_packets.values()) == notes.counters.not_ip == 1000
 
 
-def test_every_header_is_noticed_before_it_is_read_the_innermost_last():
+def test_the_innermost_header_of_a_packet_is_known_when_it_was_read():
     batch = make_batch(
         [packet("IPv4 in VXLAN"), Packet(ethernet(ipv4(tcp()))), Packet(OTHERS["ARP"])]
     )
-    heard: list[list[tuple[int, int]]] = []
-    found = find_tcp(
-        Packets(batch, Notes()),
-        lambda packets, columns: pytest.fail("there are no fragments"),
-        lambda headers: heard.append(
-            list(zip(headers.places.row.tolist(), headers.kind.tolist(), strict=True))
-        ),
-    )
-    assert heard == [[(0, IPV4), (1, IPV4), (2, 0x0806)], [(0, ETHERNET)], [(0, IPV4)]]
-    assert sorted(row for part in found for row in part.places.row.tolist()) == [0, 1]
+    cursor = Cursor(batch, Notes())
+    found = []
+    for row in range(3):
+        link = cursor.begin(row)
+        begin = cursor.at
+        is_tcp = find_tcp(cursor, link, lambda cursor: pytest.fail("there are no fragments"))
+        found.append((is_tcp, cursor.kind, cursor.kind_at - begin))
+    assert found == [(True, IPV4, 14 + 20 + 8 + 8 + 14), (True, IPV4, 14), (False, 0x0806, 14)]

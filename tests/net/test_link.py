@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from kanalyze.net.columns import Packets
+from kanalyze.net.cursor import Cursor
 from kanalyze.net.kinds import FAMILY, IP_VERSION, IPV4, IPV6, LLC_FRAME, PPP_PROTOCOL, PPPOE
-from kanalyze.net.link import read_link_headers, read_version
+from kanalyze.net.link import read_link, read_version
 from kanalyze.net.notes import Notes
 from tests.support.packets import Packet, ethernet, ipv4, ipv6, make_batch, tcp
 
@@ -12,12 +12,12 @@ from tests.support.packets import Packet, ethernet, ipv4, ipv6, make_batch, tcp
 def find(*packets):
     """Row, place in the packet and kind of each header found; IP is told by its version."""
     batch = make_batch(packets)
-    found = Packets(batch, Notes())
-    headers = read_link_headers(found)
-    return [
-        (int(row), int(at - batch.offset[row]), int(kind))
-        for row, at, kind in zip(headers.places.row, headers.places.at, headers.kind, strict=True)
-    ]
+    cursor = Cursor(batch, Notes())
+    found = []
+    for row in range(len(packets)):
+        kind = read_link(cursor, cursor.begin(row))
+        found.append((row, cursor.at - int(batch.offset[row]), kind))
+    return found
 
 
 def test_places_of_both_versions_are_told_apart():
@@ -40,12 +40,24 @@ def test_an_address_family_may_stand_in_either_byte_order(family):
     assert find(Packet(family + ipv4(tcp()), link_type=0)) == [(0, 4, IPV4)]
 
 
-def test_an_unknown_address_family_or_version_is_named():
-    assert find(Packet(b"\0\0\0\x63" + ipv4(tcp()), link_type=108)) == [(0, 4, FAMILY | 0x63)]
-    batch = make_batch([Packet(b"\x50" + ipv4(tcp())[1:], link_type=101)])
-    packets = Packets(batch, Notes())
-    places = read_link_headers(packets).places
-    assert read_version(packets, places).kind.tolist() == [IP_VERSION | 5]
+@pytest.mark.parametrize(
+    ("family", "kind"),
+    [
+        (b"\0\0\0\x63", FAMILY | 0x63),
+        (b"\x63\0\0\0", FAMILY | 0x63),
+        (b"\0\0\x02\0", FAMILY | 0x200),
+        (b"\x02\0\x01\0", FAMILY | 2),
+        (b"\x01\x02\x03\x04", FAMILY | 0x201),
+    ],
+)
+def test_an_unknown_address_family_is_named(family, kind):
+    assert find(Packet(family + ipv4(tcp()), link_type=108)) == [(0, 4, kind)]
+
+
+def test_an_unknown_version_is_named():
+    cursor = Cursor(make_batch([Packet(b"\x50" + ipv4(tcp())[1:], link_type=101)]), Notes())
+    cursor.begin(0)
+    assert read_version(cursor) == IP_VERSION | 5
 
 
 def test_a_length_in_place_of_the_ethertype_is_an_802_3_frame():

@@ -44,7 +44,8 @@ def fed(data: bytes, *, size: int, skims: int = 0) -> tuple[Frame, list[int]]:
 
 def values(frame: Frame) -> object:
     read = reader(RECORDS)
-    return read.request_body(frame, read.request_header(frame))
+    body = read.request_body(frame, read.request_header(frame))
+    return body.values, body.version, body.problem, body.detail
 
 
 @pytest.mark.parametrize("seed", range(8))

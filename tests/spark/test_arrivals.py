@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kanalyze.net.headers import read_headers
 from kanalyze.net.notes import Notes
 from kanalyze.spark.arrivals import Arrival, ArrivedSegments
-from kanalyze.spark.segments import BlockError, lean, no_holes, pack
+from kanalyze.spark.segments import BlockError, as_arrays, lean, no_holes, pack
 from tests.support.packets import Packet, make_batch, segment
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def block(capture: str, first: int, times: list[int], before: int = 0) -> Arriva
         Packet(segment(seq=100 * number, payload=b"%s %d" % (capture.encode(), number)), time)
         for number, time in enumerate(times, first)
     ]
-    segments = read_headers(make_batch(packets, first), Notes())
+    segments = as_arrays(read_headers(make_batch(packets, first), Notes()))
     data = pack(lean(segments, segments.time_ns, no_holes()))
     return Arrival(times[0], 0, capture, first, before, data)
 

@@ -11,6 +11,7 @@ from kanalyze.net.headers import read_headers
 from kanalyze.net.notes import Notes
 from kanalyze.protocol.catalog import Catalog
 from kanalyze.protocol.compiler import Decoders
+from kanalyze.spark.segments import as_arrays
 from kanalyze.spark.trim import Trimmer
 from tests.support import kafka as k
 from tests.support.packets import make_batch, timed
@@ -36,7 +37,7 @@ def trimmer() -> Trimmer:
 
 def left_out(packets: list[bytes], trim: Trimmer) -> tuple[bytes, int]:
     """The bytes in holes, and how much payload there is in all."""
-    segments = read_headers(make_batch(timed(packets)), Notes())
+    segments = as_arrays(read_headers(make_batch(timed(packets)), Notes()))
     holes: Holes = trim.holes(segments)
     start = segments.payload_start[holes.row] + holes.start
     places = zip(start.tolist(), holes.length.tolist(), strict=True)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import ipaddress
 import struct
+from array import array
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from kanalyze.model import Chunk, Gap, PacketBatch
 from kanalyze.net.reassembly import Reassembler, ReassemblyLimits
@@ -159,12 +158,12 @@ def make_batch(
         buffer[: len(data)] = data
     return PacketBatch(
         buffer=memoryview(buffer),
-        number=np.arange(first_number, first_number + len(packets), dtype=np.int64),
-        time_ns=np.array([packet.time_ns for packet in packets], np.int64),
-        offset=np.array(offsets, np.int64),
-        captured_bytes=np.array([len(packet.data) for packet in packets], np.int64),
-        wire_bytes=np.array([packet.wire for packet in packets], np.int64),
-        link_type=np.array([packet.link_type for packet in packets], np.int32),
+        number=array("q", range(first_number, first_number + len(packets))),
+        time_ns=array("q", [packet.time_ns for packet in packets]),
+        offset=array("q", offsets),
+        captured_bytes=array("q", [len(packet.data) for packet in packets]),
+        wire_bytes=array("q", [packet.wire for packet in packets]),
+        link_type=array("i", [packet.link_type for packet in packets]),
     )
 
 

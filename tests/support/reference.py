@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from copy import copy
+from operator import add
 from typing import TYPE_CHECKING, NamedTuple
 from unittest.mock import patch
 
@@ -16,6 +17,7 @@ import numpy as np
 from kanalyze import pipeline
 from kanalyze.capture.front import cut
 from kanalyze.capture.merge import MergedCaptures
+from kanalyze.packet_columns import shifted
 from kanalyze.pipeline import Analysis
 
 if TYPE_CHECKING:
@@ -95,9 +97,9 @@ def _pieces(batch: PacketBatch, most_packets: Callable[[], int]) -> Iterator[Pac
 
 
 def _of_its_own(batch: PacketBatch) -> PacketBatch:
-    begin = int(batch.offset.min())
-    end = int((batch.offset + batch.captured_bytes).max())
+    begin = min(batch.offset)
+    end = max(map(add, batch.offset, batch.captured_bytes))
     buffer = memoryview(bytearray(batch.buffer[begin:end]))
     made = copy(batch)
-    made.buffer, made.offset = buffer, batch.offset - begin
+    made.buffer, made.offset = buffer, shifted(batch.offset, -begin)
     return made

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from array import array
+from itertools import accumulate
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from kanalyze.capture.inputs import find_inputs
 from kanalyze.capture.merge import MergedCaptures
@@ -33,7 +33,7 @@ def part_of(batch: PacketBatch, first: int, end: int, buffer: bytearray) -> Pack
         memoryview(buffer),
         batch.number[rows],
         batch.time_ns[rows],
-        np.cumsum(lengths + 3) - lengths,
+        array("q", [at + 3 * row for row, at in enumerate(accumulate(lengths, initial=3))][:-1]),
         lengths,
         batch.wire_bytes[rows],
         batch.link_type[rows],
@@ -56,7 +56,7 @@ class Watched(MergedCaptures):
             for first in range(0, len(batch), self._at_once):
                 part = part_of(batch, first, first + self._at_once, buffer)
                 self._keeper.add_packets(part)
-                self.now_ns = int(part.time_ns.max())
+                self.now_ns = max(part.time_ns)
                 yield part
 
 

@@ -168,8 +168,7 @@ class Machine:
             pos = self._feed_carried(data, pos, end)
         if self.status != RUNNING or (pos >= end and self.left > 0):
             return pos
-        with cython.nogil:
-            used = self._run(data, pos, end)
+        used = self._run(data, pos, end)
         if self.status == RUNNING:
             self._carry_on(data, used, end)
             used = end

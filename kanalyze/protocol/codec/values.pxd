@@ -55,9 +55,9 @@ cdef class Taped:
     cdef Shape shape
     cdef Tape tape
     cdef long long at
-    cdef long long cells
+    cdef readonly long long cells
     cdef long long arena_at
-    cdef long long arena_bytes
+    cdef readonly long long arena_bytes
 
     cdef take(
         self,
@@ -69,8 +69,8 @@ cdef class Taped:
         long long size,
     )
     cpdef values(self)
-    @cython.locals(tape=Tape, made=Taped, old=Tape)
-    cpdef Taped settled(self)
+    @cython.locals(made=Taped, old=Tape)
+    cpdef Taped moved(self, Tape tape)
 
 
 cdef class TapeReader:

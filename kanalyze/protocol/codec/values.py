@@ -158,9 +158,8 @@ class Taped:
         """Return the values; made anew each time."""
         return self.reader.taped(self)
 
-    def settled(self) -> Taped:
-        """Return the same on a tape of its own, so that a large one is not kept for it."""
-        tape = Tape(self.cells, self.arena_bytes)
+    def moved(self, tape: Tape) -> Taped:
+        """Return the same on another tape, which has room for it."""
         made = Taped(self.reader, self.shape, tape)
         old = self.tape
         made.take(old.cells, self.at, self.cells, old.arena, self.arena_at, self.arena_bytes)

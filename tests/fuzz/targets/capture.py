@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from operator import add, ge, le
 from typing import TYPE_CHECKING
 
 from kanalyze.capture.reader import open_capture
@@ -41,7 +42,7 @@ def read_capture(data: bytes) -> None:
     packets = 0
     with reader:
         for batch in reader.batches():
-            holds(int(batch.number[0]) == packets + 1, "packet numbers are not consecutive")
+            holds(batch.number[0] == packets + 1, "packet numbers are not consecutive")
             packets += len(batch)
             _check_batch(batch)
             holds(
@@ -63,13 +64,13 @@ def _check_batch(batch: PacketBatch) -> None:
     )
     holds(count > 0, "an empty batch")
     holds(all(len(column) == count for column in columns), "columns of different lengths")
-    holds(int(batch.number[-1]) - int(batch.number[0]) == count - 1, "packet numbers leap")
-    holds(int(batch.offset.min()) >= 0, "a packet before the buffer")
-    holds(int(batch.captured_bytes.min()) >= 0, "a packet of negative length")
-    ends = batch.offset + batch.captured_bytes
-    holds(int(ends.max()) <= len(batch.buffer), "a packet beyond the buffer")
-    holds(bool((ends[:-1] <= batch.offset[1:]).all()), "packets that overlap")
-    holds(bool((batch.wire_bytes >= batch.captured_bytes).all()), "more captured than sent")
+    holds(batch.number[-1] - batch.number[0] == count - 1, "packet numbers leap")
+    holds(min(batch.offset) >= 0, "a packet before the buffer")
+    holds(min(batch.captured_bytes) >= 0, "a packet of negative length")
+    ends = list(map(add, batch.offset, batch.captured_bytes))
+    holds(max(ends) <= len(batch.buffer), "a packet beyond the buffer")
+    holds(all(map(le, ends[:-1], batch.offset[1:])), "packets that overlap")
+    holds(all(map(ge, batch.wire_bytes, batch.captured_bytes)), "more captured than sent")
 
 
 def _check_end(reader: CaptureReader, packets: int, length: int, ratio: int) -> None:

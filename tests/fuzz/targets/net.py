@@ -63,7 +63,7 @@ class _Streams:
 
     def add_packets(self, batch: PacketBatch) -> None:
         self.packets += len(batch)
-        self.captured_bytes += int(batch.captured_bytes.sum())
+        self.captured_bytes += sum(batch.captured_bytes)
 
     def take(self, updates: list[StreamUpdate]) -> None:
         for update in updates:

@@ -55,7 +55,7 @@ def outcome(core: SimpleNamespace, decoder: Any, body: bytes, sizes: list[int]) 
 
 def test_the_compiled_modules_run_here() -> None:
     assert is_compiled()
-    assert compiled_modules()[0] == "kanalyze.protocol.codec.decoder"
+    assert "kanalyze.protocol.codec.decoder" in compiled_modules()
 
 
 def test_pieces_say_what_the_whole_says(

@@ -1,14 +1,13 @@
 from __future__ import annotations
 
-import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kanalyze.model import Endpoint
-from kanalyze.net import grouping
-from kanalyze.net.grouping import group_segments, key_endpoint
+from kanalyze.net.groups import Groups
 from kanalyze.net.headers import read_headers
 from kanalyze.net.notes import Notes
+from kanalyze.net.pairs import key_endpoint
 from tests.support.packets import Packet, make_batch, segment
 
 STEADY = settings(deadline=None)
@@ -32,14 +31,13 @@ def columns_of(pairs):
 
 def grouped(pairs):
     """By group: both ends, and the indices of what each of them sent."""
-    groups = group_segments(columns_of(pairs))
+    groups = Groups(columns_of(pairs))
     out = []
-    for i, pair in enumerate(groups.pairs):
-        start, middle, end = (int(x[i]) for x in (groups.start, groups.middle, groups.end))
-        ends = tuple(tuple(key_endpoint(key)) for key in pair)
+    for i in range(groups.count):
+        start, middle, end = groups.start[i], groups.middle[i], groups.start[i + 1]
+        ends = tuple(tuple(key_endpoint(key)) for key in groups.pair(i))
         sent = (groups.order[start:middle].tolist(), groups.order[middle:end].tolist())
-        assert groups.first[i] == min(sent[0] + sent[1])
-        assert groups.last[i] == max(sent[0] + sent[1])
+        assert groups.first(i) == min(sent[0] + sent[1])
         out.append((ends, sent))
     return out
 
@@ -69,15 +67,16 @@ def test_groups_are_those_that_a_dictionary_gives(pairs):
     check(pairs)
 
 
-@STEADY
-@given(st.lists(PAIRS, min_size=1, max_size=20))
-def test_colliding_hashes_make_no_difference(pairs):
-    multipliers = grouping._MIX
-    grouping._MIX = (np.uint64(0), np.uint64(0), np.uint64(1))
-    try:
-        check(pairs)
-    finally:
-        grouping._MIX = multipliers
+def test_groups_come_in_the_order_of_their_first_segments():
+    pairs = [((f"10.0.0.{host}", port), ("10.1.0.1", 9092)) for host in range(9) for port in (7, 3)]
+    groups = Groups(columns_of([*pairs, *reversed(pairs)]))
+    assert [groups.first(i) for i in range(groups.count)] == list(range(len(pairs)))
+
+
+def test_many_groups_are_told_apart():
+    pairs = [((f"10.0.{i >> 8}.{i & 255}", 7), ("10.1.0.1", 9092)) for i in range(3000)]
+    groups = Groups(columns_of(pairs))
+    assert groups.count == len({groups.pair(i) for i in range(groups.count)}) == len(pairs)
 
 
 @STEADY

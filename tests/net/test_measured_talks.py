@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kanalyze.net import reassembly
 from kanalyze.net.reassembly import Reassembler
 from tests.support.measuring import at, figures, measured, numbered
 from tests.support.packets import ACK, FIN, RST, SYN, Packet, make_batch
@@ -50,21 +49,6 @@ def test_groups_that_pass_are_measured_as_segments_one_by_one(isn, batch_packets
     client, broker = connection.measures.round_trips
     assert (client.samples, client.least_ns, client.most_ns) == (50, 89, 89)
     assert (broker.samples, broker.total_ns) == (50, 250)
-
-
-def test_the_plain_part_of_a_talk_passes_at_once(monkeypatch):
-    taken = []
-    whole = reassembly.measure_passed
-
-    def counting(passed, batch, marks):
-        taken.append(sum(group.lower.packets + group.higher.packets for group, _ in passed))
-        whole(passed, batch, marks)
-
-    monkeypatch.setattr(reassembly, "measure_passed", counting)
-    packets = at(*talk(50))
-    (connection,) = measured(packets, 53)
-    assert sum(taken) == len(packets) - 53
-    assert connection.measures.round_trips[0].samples == 50
 
 
 @pytest.mark.parametrize("batch_packets", [1, 4, 13, 60])

@@ -1,0 +1,16 @@
+# The C types of order.py.
+cimport cython
+
+from kanalyze.connection.exchange cimport Exchange, Message
+
+
+cdef class Ended:
+    cdef list _latest
+    cdef list _exchanges
+
+    @cython.locals(latest=cython.longlong, exchange=Exchange)
+    cpdef add(self, list exchanges)
+
+
+@cython.locals(message=Message)
+cdef long long _ended(Exchange exchange) except? -1

@@ -1,0 +1,61 @@
+# The C types of headers.py.
+cimport cython
+
+from kanalyze.net.cursor cimport Cursor
+from kanalyze.net.layers cimport find_tcp
+from kanalyze.net.share cimport share_of
+
+cdef enum:
+    TCP_BYTES = 20
+
+
+@cython.final
+cdef class Table:
+    cdef dict _arrays
+    cdef long long _used
+    cdef long long _segments
+    cdef long long _payload_total
+    cdef long long[::1] _number
+    cdef long long[::1] _time_ns
+    cdef long long[::1] _is_ipv6
+    cdef unsigned long long[::1] _source_high
+    cdef unsigned long long[::1] _source_low
+    cdef unsigned long long[::1] _destination_high
+    cdef unsigned long long[::1] _destination_low
+    cdef long long[::1] _source_port
+    cdef long long[::1] _destination_port
+    cdef long long[::1] _sequence
+    cdef long long[::1] _acknowledgment
+    cdef long long[::1] _flags
+    cdef long long[::1] _window
+    cdef long long[::1] _checksum
+    cdef long long[::1] _identification
+    cdef long long[::1] _payload_start
+    cdef long long[::1] _payload_bytes
+    cdef long long[::1] _captured_bytes
+
+    @cython.locals(
+        numbers="const long long[::1]",
+        times="const long long[::1]",
+        row=cython.Py_ssize_t,
+        link=cython.longlong,
+    )
+    cpdef read_all(self, Cursor cursor, put_together, long long share_index, long long share_count)
+    @cython.locals(
+        at=cython.longlong,
+        header_bytes=cython.longlong,
+        payload_start=cython.longlong,
+        payload_bytes=cython.longlong,
+        captured_bytes=cython.longlong,
+        source_port=cython.longlong,
+        destination_port=cython.longlong,
+        row=cython.longlong,
+    )
+    cdef bint _take(
+        self, Cursor cursor, long long share_index, long long share_count
+    ) except -1
+
+
+cdef bint drop_cut(Cursor cursor) except -1
+cdef bint drop_bad(Cursor cursor) except -1
+cdef count_tunnels(Cursor cursor)

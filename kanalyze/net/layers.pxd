@@ -1,0 +1,30 @@
+# The C types of layers.py.
+cimport cython
+
+from kanalyze.net.cursor cimport (
+    ANY_IP,
+    Cursor,
+    DROPPED,
+    ETHERNET,
+    FRAGMENT,
+    IPV4,
+    IPV6,
+    LLC_FRAME,
+    TCP,
+    TOO_DEEP,
+    TRANSPORT,
+)
+from kanalyze.net.ethernet cimport read_ethernet, read_llc
+from kanalyze.net.ip cimport read_ipv4, read_ipv6
+from kanalyze.net.link cimport read_link, read_version
+
+cdef enum:
+    MAX_ROUNDS = 24
+
+
+@cython.locals(kind=cython.longlong, _i=cython.int)
+cpdef bint find_tcp(Cursor cursor, long long link, put_together) except -1
+cdef long long inside_ip(Cursor cursor, long long kind) except? -2
+cdef bint is_read(long long kind) except -1
+cdef long long read_other(Cursor cursor, long long kind) except? -2
+cdef long long count_other(Cursor cursor, long long kind) except? -2

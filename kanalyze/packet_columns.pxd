@@ -1,0 +1,51 @@
+# The C types of packet_columns.py.
+cimport cython
+
+
+@cython.locals(numbers="long long[::1]", index=cython.Py_ssize_t)
+cpdef object rising(long long first, Py_ssize_t count)
+
+@cython.locals(
+    numbers="const long long[::1]", indices="const long long[::1]", target="long long[::1]",
+    index=cython.Py_ssize_t, count=cython.Py_ssize_t,
+)
+cpdef object picked(object column, object rows)
+
+@cython.locals(
+    numbers="const int[::1]", indices="const long long[::1]", target="int[::1]",
+    index=cython.Py_ssize_t, count=cython.Py_ssize_t,
+)
+cpdef object picked_types(object column, object rows)
+
+@cython.locals(
+    numbers="const long long[::1]", target="long long[::1]", index=cython.Py_ssize_t,
+    count=cython.Py_ssize_t,
+)
+cpdef object shifted(object column, long long by)
+
+@cython.locals(
+    numbers="const long long[::1]", index=cython.Py_ssize_t, result=cython.longlong,
+)
+cpdef object total(object column)
+
+@cython.locals(
+    numbers="const long long[::1]", index=cython.Py_ssize_t, value=cython.longlong,
+    least=cython.longlong, most=cython.longlong,
+)
+cpdef tuple bounds(object column)
+
+@cython.locals(
+    numbers="const long long[::1]", target="long long[::1]", count=cython.Py_ssize_t,
+    back=cython.Py_ssize_t, index=cython.Py_ssize_t, value=cython.longlong,
+    earliest=cython.longlong,
+)
+cpdef object earliest_from(object times)
+
+@cython.locals(
+    values="const long long[::1]", places="long long[::1]", heads="long long[::1]",
+    limits="long long[::1]", run_starts="long long[::1]", run_owners="long long[::1]",
+    runs=cython.Py_ssize_t, parts=cython.Py_ssize_t, part=cython.Py_ssize_t,
+    first=cython.Py_ssize_t, second=cython.Py_ssize_t, done=cython.Py_ssize_t,
+    here=cython.longlong, end=cython.longlong, limit=cython.longlong,
+)
+cpdef tuple take_turns(object keys, object begins)

@@ -1,0 +1,46 @@
+"""What is asked of files by their names, without pathlib: that takes 3 ms to import.
+
+In: paths. Out: what the system knows of them. This module must not know what is in a file.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+
+__all__ = ["exists", "is_file", "is_folder", "opened", "regular_bytes", "stat_of"]
+
+
+def stat_of(path: str | os.PathLike[str]) -> os.stat_result | None:
+    """Return what the system knows of a file; None where there is none, or no telling."""
+    try:
+        return os.stat(path)
+    except (OSError, ValueError):  # ValueError: a null byte in the path
+        return None
+
+
+def exists(path: str | os.PathLike[str]) -> bool:
+    """Tell whether there is anything of that name; links are followed."""
+    return os.path.exists(path)
+
+
+def is_file(path: str | os.PathLike[str]) -> bool:
+    """Tell whether it is a regular file."""
+    return os.path.isfile(path)
+
+
+def is_folder(path: str | os.PathLike[str]) -> bool:
+    """Tell whether it is a folder."""
+    return os.path.isdir(path)
+
+
+def regular_bytes(path: str | os.PathLike[str]) -> int | None:
+    """Return the size of a regular file; None for all else."""
+    found = stat_of(path)
+    return found.st_size if found is not None and stat.S_ISREG(found.st_mode) else None
+
+
+def opened(path: str | os.PathLike[str]) -> io.FileIO:
+    """Open a file to be read, unbuffered; raises OSError, and ValueError for a null byte."""
+    return io.FileIO(path, "rb")
