@@ -222,11 +222,9 @@ class Analysis:
     @staticmethod
     def _blocks(step: Step, builder: RowBuilder) -> Iterator[RowBlock]:
         """Give the rows of a step, no more at a time than may be held."""
-        for exchange in step.exchanges:
-            builder.add(exchange)
-            if builder.is_full:
-                yield builder.take()
-        if len(builder):
+        first = 0
+        while first < len(step.exchanges):
+            first = builder.add_until_full(step.exchanges, first)
             yield builder.take()
 
     def start(self) -> None:

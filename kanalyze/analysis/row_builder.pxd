@@ -138,6 +138,9 @@ cdef class RowBuilder:
         peers_columns=_PeersColumns,
     )
     cpdef add(self, Exchange exchange)
+    cdef Py_ssize_t _held_bytes(self) except -1
+    @cython.locals(place=cython.Py_ssize_t)
+    cpdef Py_ssize_t add_until_full(self, list exchanges, Py_ssize_t first) except -1
     @cython.locals(request=Message, response=Message)
     cpdef Facts facts(self, Exchange exchange)
     @cython.locals(found=_PeersColumns)

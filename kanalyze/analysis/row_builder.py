@@ -239,8 +239,11 @@ class RowBuilder:
     @property
     def is_full(self) -> bool:
         """Whether the rows take as much memory as may be held."""
+        return self._held_bytes() >= _MOST_BYTES
+
+    def _held_bytes(self) -> int:
         items = self._parts + self._errors + self._anomalies
-        return self._rows * _ROW_BYTES + items * _ITEM_BYTES >= _MOST_BYTES
+        return self._rows * _ROW_BYTES + items * _ITEM_BYTES
 
     # -- one row ----------------------------------------------------------------------------------
 
@@ -287,6 +290,16 @@ class RowBuilder:
                 self._put_anomaly(kind.value)
         self._anomaly_ends.put(at, self._anomalies)
         self._rows = at + 1
+
+    def add_until_full(self, exchanges: list[Exchange], first: int) -> int:
+        """Write the rows of exchanges from number ``first`` on; return the number of the next."""
+        place = first
+        while place < len(exchanges):
+            self.add(exchanges[place])
+            place += 1
+            if self._held_bytes() >= _MOST_BYTES:
+                break
+        return place
 
     def facts(self, exchange: Exchange) -> Facts:
         """Return what the bodies of an exchange say."""

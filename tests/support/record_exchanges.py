@@ -74,8 +74,8 @@ def fetched(records: Records) -> tuple[Exchange, Row]:
 
 
 def exchange_of(api_key: int, version: int) -> Exchange:
-    ends = (Endpoint("10.0.0.1", 50000), Endpoint("10.0.0.2", 9092))
-    peers = Peers(TcpConnection(1, ends, 1, 0, START_NS, START_NS), *ends)
+    client, broker = Endpoint("10.0.0.1", 50_000), Endpoint("10.0.0.2", 9092)
+    peers = Peers(TcpConnection(1, (client, broker), 1, None, 0, 0), client, broker)
     return Exchange(peers, None, None, api_key, version, 1, "app")
 
 
