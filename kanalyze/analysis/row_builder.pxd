@@ -117,6 +117,7 @@ cdef class RowBuilder:
     cdef WordBuffer _part_codec
     cdef IntBuffer _part_error_code
     cdef WordBuffer _error_topic
+    cdef WordBuffer _error_topic_id
     cdef IntBuffer _error_partition
     cdef IntBuffer _error_item_code
     cdef WordBuffer _error_item_name
@@ -197,7 +198,6 @@ cdef class RowBuilder:
     cdef _Api _api_of(self, wire, api_key)
     cdef _Api _new_api(self, wire, api_key)
     cdef bint _tells_throttle(self, api_key, version) except *
-    cpdef take(self)
     cdef object _lists(self, list names, IntBuffer ends, Py_ssize_t items)
     @cython.locals(asked=IntBuffer, answered=IntBuffer, buffer=IntBuffer, at=cython.Py_ssize_t)
     cdef _find_places(self, Py_ssize_t count)
