@@ -17,13 +17,14 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from kanalyze.analysis.sessions import FetchSessions
 from kanalyze.analysis.waits import LogEnds
 from kanalyze.connection.tracker import ConnectionTracker
 from kanalyze.errors import KanalyzeError
 from kanalyze.frozen_values import BadBytesError, from_bytes, to_bytes
+from kanalyze.named import NamedTuple
 from kanalyze.net.reassembly import Reassembler
 from kanalyze.version import __version__
 

@@ -375,7 +375,11 @@ class Analysis:
     def _row_builder(
         self, place: Callable[[int], tuple[str, int | None]], names: TopicNames
     ) -> RowBuilder:
-        return RowBuilder(self._catalog, self._extractors, place, names)
+        # Who stands for captures may leave out packets, and number the others.
+        are_all_numbered = self._source is None
+        return RowBuilder(
+            self._catalog, self._extractors, place, names, are_all_numbered=are_all_numbered
+        )
 
     def connection_batches(self) -> Iterator[list[ConnectionRow]]:
         """Give a row for each TCP connection, in batches, in the order in which they ended.

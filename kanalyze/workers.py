@@ -20,7 +20,7 @@ import os
 import warnings
 from array import array
 from bisect import bisect_right
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from kanalyze.analysis.block import RowBlock
 from kanalyze.analysis.quality import CaptureQuality
@@ -28,6 +28,7 @@ from kanalyze.analysis.row_builder import with_names
 from kanalyze.analysis.topics import TopicNames
 from kanalyze.capture.merge import MergedCaptures
 from kanalyze.errors import KanalyzeError
+from kanalyze.named import NamedTuple
 from kanalyze.net.share import Share
 from kanalyze.reading import read_steps
 

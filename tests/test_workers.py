@@ -179,9 +179,10 @@ def test_workers_that_cannot_be_started_are_ended(monkeypatch):
     monkeypatch.setattr(Workers, "_start", fail_at_second)
     analysis = Analysis([str(path("mock"))])
     analysis.start()
+    stages, builder = analysis._share_stages, analysis._row_builder
+    task = Task(analysis._inputs, Stores(), stages, builder, {})
     with pytest.raises(BlockingIOError):
-        stages, builder = analysis._share_stages, analysis._row_builder
-        Workers(Task(analysis._inputs, Stores(), stages, builder, {}), 2)
+        Workers(task, 2)
     assert len(started) == 1
     assert not started[0].is_alive()
 

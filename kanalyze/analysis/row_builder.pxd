@@ -46,6 +46,7 @@ cdef class RowBuilder:
     cdef object _catalog
     cdef Extractors _extractors
     cdef object _place
+    cdef bint _are_all_numbered
     cdef readonly object names
     cdef public LogEnds log_ends
     cdef public FetchSessions _sessions

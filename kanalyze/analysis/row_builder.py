@@ -126,6 +126,8 @@ class RowBuilder:
         extractors: Extractors,
         place: Callable[[int], tuple[str, int | None]],
         names: TopicNames | None = None,
+        *,
+        are_all_numbered: bool = True,
     ) -> None:
         """Make a builder.
 
@@ -135,7 +137,10 @@ class RowBuilder:
             place: gives, for a packet number over the whole input, the capture it is in and its
                 number there.
             names: what is known of topic ids already; None begins with nothing.
+            are_all_numbered: whether each packet of the input has the number after that of the one
+                before it, so that no capture can begin between two numbers unseen.
         """
+        self._are_all_numbered = are_all_numbered
         self._catalog = catalog
         self._extractors = extractors
         self._place = place
@@ -673,7 +678,8 @@ class RowBuilder:
         capture, number = self._place(low)
         other, last_number = self._place(high)
         # A packet of another capture between the two would have taken a number.
-        if capture == other and number is not None and last_number == number + high - low:
+        is_run = capture == other and number is not None and last_number == number + high - low
+        if self._are_all_numbered and is_run and number is not None:
             asked.shift(count, number - low)
             answered.shift(count, number - low)
             self._capture.fill(count, self._capture.code(capture))

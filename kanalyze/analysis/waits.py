@@ -46,7 +46,9 @@ Compiled by Cython, with the types in ``waits.pxd``; uncompiled it does the same
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
+
+from kanalyze.named import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Hashable

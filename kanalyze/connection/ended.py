@@ -6,7 +6,9 @@ found.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from kanalyze.named import NamedTuple
 
 if TYPE_CHECKING:
     from kanalyze.model import TcpConnection

@@ -12,12 +12,13 @@ positions in bytes: the FETCH that follows an answer asks from where that answer
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kanalyze.connection.exchange import Exchange, Message
 from kanalyze.connection.findings import PENDING_BYTES, Findings
 from kanalyze.connection.locate07 import Request07Locator, Response07Locator
 from kanalyze.model import Anomaly, AnomalyKind
+from kanalyze.named import NamedTuple
 from kanalyze.protocol.failures import NOT_ALL_THERE
 from kanalyze.protocol.framing import FrameCutter
 from kanalyze.protocol.kafka07 import (

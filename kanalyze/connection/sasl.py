@@ -7,7 +7,9 @@ to write to.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from kanalyze.named import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable

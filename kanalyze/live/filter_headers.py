@@ -9,11 +9,12 @@ tunnels. So they are those of rows. Fragments are not put together here.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from kanalyze.gathers import overlapping
+from kanalyze.named import NamedTuple
 from kanalyze.net.innermost import Innermost
 from kanalyze.net.kinds import IPV4, IPV6
 

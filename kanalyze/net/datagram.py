@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import zlib
 from bisect import bisect_right, insort
-from typing import Final, NamedTuple
+from typing import Final
+
+from kanalyze.named import NamedTuple
 
 __all__ = ["PIECE_BYTES", "Datagram"]
 

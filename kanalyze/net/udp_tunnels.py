@@ -12,8 +12,9 @@ carried looks like it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
+from kanalyze.named import NamedTuple
 from kanalyze.net.ethernet import looks_like_ethernet, looks_like_ip
 from kanalyze.net.kinds import ETHERNET, IP_PROTOCOL, IPV4, IPV6
 from kanalyze.net.names import tunnel_bit

@@ -9,9 +9,10 @@ first use.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from kanalyze.errors import DefinitionError
+from kanalyze.named import NamedTuple
 from kanalyze.protocol.api_table import APIS, RELEASES, SUPERSEDED
 from kanalyze.protocol.versions import NONE, VersionRange
 
