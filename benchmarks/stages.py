@@ -24,7 +24,7 @@ STAGES = {
     "start-up": (START_UP, "cli/", "library"),
     "read": ("capture/",),
     "headers": (
-        *("net/headers", "net/columns", "net/kinds", "net/layers", "net/link", "net/addresses"),
+        *("net/headers", "net/cursor", "net/kinds", "net/layers", "net/link", "net/addresses"),
         *("net/ethernet", "net/mpls", "net/ppp", "net/nflog", "net/ip", "net/tunnels"),
         *("net/udp_tunnels", "net/datagram", "net/fragments"),
     ),

@@ -95,7 +95,7 @@ class Rows(Generic[RowT]):
         """Give the rows in lists, as they are found."""
         yield from self._run(self._batches)
 
-    def blocks(self) -> Iterator[RowBlock]:
+    def _found_blocks(self) -> Iterator[RowBlock]:
         """Give the rows by column, as they are found."""
         if self._blocks is not None:
             yield from self._run(self._blocks)
@@ -112,7 +112,7 @@ class Rows(Generic[RowT]):
         """Return all rows as an Arrow table."""
         from kanalyze.export.arrow import table_of
 
-        return table_of(self.blocks(), self.columns)
+        return table_of(self._found_blocks(), self.columns)
 
     def to_pandas(self) -> pd.DataFrame:
         """Return all rows as a DataFrame; integers that may be null are nullable ``Int64``.
@@ -121,7 +121,7 @@ class Rows(Generic[RowT]):
         """
         from kanalyze.export.arrow import frame_of
 
-        return frame_of(self.blocks(), self.columns)
+        return frame_of(self._found_blocks(), self.columns)
 
 
 def requests(
@@ -293,7 +293,7 @@ def report(*captures: CaptureInput, **filters: Any) -> dict[str, Any]:
 
     found = requests(*captures, **filters)
     statistics = Statistics()
-    for block in found.blocks():
+    for block in found._found_blocks():
         statistics.add_block(block)
     if found.quality is None:
         raise RuntimeError("the captures were not read to their end")

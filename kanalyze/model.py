@@ -13,8 +13,9 @@ whole input, as Wireshark counts within a file.
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
+from kanalyze.named import NamedTuple
 from kanalyze.packet_columns import picked, picked_types
 from kanalyze.plain import fields
 

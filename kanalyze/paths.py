@@ -9,7 +9,7 @@ import io
 import os
 import stat
 
-__all__ = ["exists", "is_file", "is_folder", "opened", "regular_bytes", "stat_of"]
+__all__ = ["ending", "exists", "is_file", "is_folder", "opened", "regular_bytes", "stat_of"]
 
 
 def stat_of(path: str | os.PathLike[str]) -> os.stat_result | None:
@@ -39,6 +39,12 @@ def regular_bytes(path: str | os.PathLike[str]) -> int | None:
     """Return the size of a regular file; None for all else."""
     found = stat_of(path)
     return found.st_size if found is not None and stat.S_ISREG(found.st_mode) else None
+
+
+def ending(path: str) -> str:
+    """Return how a name ends, in lower case: the last dot and what follows; empty without one."""
+    found = os.path.splitext(path.rstrip("/"))[1].lower()
+    return "" if found == "." else found
 
 
 def opened(path: str | os.PathLike[str]) -> io.FileIO:

@@ -42,7 +42,7 @@ from kanalyze.stages import DEFAULT_MEMORY_BYTES, MemoryBounds, Stages
 from kanalyze.workers import Task, Workers, usable_workers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from kanalyze.analysis.anomalies import AnomalyRow
     from kanalyze.analysis.block import RowBlock
@@ -170,13 +170,30 @@ class Analysis:
         if self._started is None:
             self.start()
         captures, self._started = self._started, None
-        workers = self._workers
         assert captures is not None
-        builder = self._row_builder(captures.place if workers is None else workers.place)
-        for step in self._row_steps(captures, workers):
+        if self._workers is None:
+            found = self._own_blocks(captures)
+        else:
+            found = self._workers_blocks(self._workers)
+        yield from self._wanted(found)
+
+    def _own_blocks(self, captures: Captures) -> Iterator[RowBlock]:
+        """Give all rows, read by this process."""
+        self.names = self._new_names()
+        builder = self._row_builder(captures.place, self.names)
+        stages = self._running = self._share_stages(self._share)
+        for step in read_steps(stages, captures, self.quality, self._share):
             if self._on_tokens is not None and step.tokens:
                 self._on_tokens(step.tokens)
-            yield from self._wanted_blocks(step, builder)
+            yield from self._blocks(step, builder)
+        # What it counted is in the quality now.
+        self._running = None
+
+    def _workers_blocks(self, workers: Workers) -> Iterator[RowBlock]:
+        """Give all rows, read by workers."""
+        self.names = self._new_names()
+        yield from workers.blocks(self.names)
+        self.quality.merge(workers.quality)
 
     def found_batches(
         self, carried: bytes | None = None, *, keeps_open: bool = False
@@ -193,14 +210,15 @@ class Analysis:
         from kanalyze.frozen import freeze, thaw  # not for those who read captures to their end
 
         captures = self._begin()
-        builder = self._row_builder(captures.place)
+        self.names = self._new_names()
+        builder = self._row_builder(captures.place, self.names)
         stages = self._stages(every_anomaly=True, share=self._share)
         if carried is not None:
             thaw(carried, stages, builder)
             stages.count_anew()
         steps = read_steps(stages, captures, self.quality, self._share, ends=not keeps_open)
         for step in steps:
-            for block in self._wanted_blocks(step, builder):
+            for block in self._wanted(self._blocks(step, builder)):
                 yield [block], []
             yield [], self._anomaly_rows(step.anomalies, stages, captures)
         if keeps_open:
@@ -212,9 +230,9 @@ class Analysis:
         kept, self._kept = self._kept, None
         return CaptureQuality() if kept is None else quality_of_end(kept)
 
-    def _wanted_blocks(self, step: Step, builder: RowBuilder) -> Iterator[RowBlock]:
-        """Give the rows of a step that are wanted; no block is empty."""
-        for block in self._blocks(step, builder):
+    def _wanted(self, blocks: Iterable[RowBlock]) -> Iterator[RowBlock]:
+        """Give the rows that are wanted; no block is empty."""
+        for block in blocks:
             wanted = block if self.row_filter.passes_all else self.row_filter.matching(block)
             if len(wanted):
                 yield wanted
@@ -222,11 +240,9 @@ class Analysis:
     @staticmethod
     def _blocks(step: Step, builder: RowBuilder) -> Iterator[RowBlock]:
         """Give the rows of a step, no more at a time than may be held."""
-        for exchange in step.exchanges:
-            builder.add(exchange)
-            if builder.is_full:
-                yield builder.take()
-        if len(builder):
+        first = 0
+        while first < len(step.exchanges):
+            first = builder.add_until_full(step.exchanges, first)
             yield builder.take()
 
     def start(self) -> None:
@@ -242,7 +258,8 @@ class Analysis:
         total_bytes = captures.progress[1] if captures.can_be_read_again else None
         count = usable_workers(self._jobs, total_bytes)
         if count > 1:
-            task = Task(self._inputs, self._stores, self._share_stages)
+            stages, builder = self._share_stages, self._row_builder
+            task = Task(self._inputs, self._stores, stages, builder, self._topic_ids)
             self._workers = Workers(task, count)
 
     def close(self) -> None:
@@ -252,16 +269,6 @@ class Analysis:
 
     def _share_stages(self, share: Share) -> Stages:
         return self._stages(share=share)
-
-    def _row_steps(self, captures: Captures, workers: Workers | None) -> Iterator[Step]:
-        if workers is None:
-            stages = self._running = self._share_stages(self._share)
-            yield from read_steps(stages, captures, self.quality, self._share)
-            # What it counted is in the quality now.
-            self._running = None
-            return
-        yield from workers.steps()
-        self.quality.merge(workers.quality)
 
     @property
     def open_connections(self) -> int:
@@ -347,7 +354,8 @@ class Analysis:
     def exchange_batches(self) -> Iterator[list[tuple[Exchange, Row]]]:
         """Give the exchanges with their rows, all as objects; otherwise as :meth:`batches`."""
         captures = self._begin()
-        builder = self._row_builder(captures.place)
+        self.names = self._new_names()
+        builder = self._row_builder(captures.place, self.names)
         stages = self._stages(share=self._share)
         for step in read_steps(stages, captures, self.quality, self._share):
             exchanges = iter(step.exchanges)
@@ -358,11 +366,20 @@ class Analysis:
                     if wanted:
                         yield wanted
 
-    def _row_builder(self, place: Callable[[int], tuple[str, int | None]]) -> RowBuilder:
-        self.names = TopicNames(self._search_names)
+    def _new_names(self) -> TopicNames:
+        names = TopicNames(self._search_names)
         for topic_id, name in self._topic_ids.items():
-            self.names.learn(topic_id, name)
-        return RowBuilder(self._catalog, self._extractors, place, self.names)
+            names.learn(topic_id, name)
+        return names
+
+    def _row_builder(
+        self, place: Callable[[int], tuple[str, int | None]], names: TopicNames
+    ) -> RowBuilder:
+        # Who stands for captures may leave out packets, and number the others.
+        are_all_numbered = self._source is None
+        return RowBuilder(
+            self._catalog, self._extractors, place, names, are_all_numbered=are_all_numbered
+        )
 
     def connection_batches(self) -> Iterator[list[ConnectionRow]]:
         """Give a row for each TCP connection, in batches, in the order in which they ended.

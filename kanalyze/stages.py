@@ -11,12 +11,13 @@ Nothing is held but what open connections need, and of that no more than :class:
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from kanalyze.connection.ended import ConnectionCounts
 from kanalyze.connection.tracker import ConnectionTracker
 from kanalyze.errors import UsageError
 from kanalyze.model import PacketBatch
+from kanalyze.named import NamedTuple
 from kanalyze.net.reassembly import Reassembler, ReassemblyLimits
 from kanalyze.net.share import EVERYTHING, Share
 from kanalyze.plain import fields

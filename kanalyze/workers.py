@@ -1,11 +1,13 @@
 """Several processes over the same captures, each with its share of the connections.
 
-In: how one of them reads (a :class:`Task`), and how many there are to be. Out: the steps of all of
-them put together, in the same order as those of one. This module must not know rows.
+In: how one of them reads (a :class:`Task`), and how many there are to be. Out: the rows of all of
+them put together, in the same order as those of one. This module must not know what is in a row,
+but for the names of topics.
 
 Every worker reads all packets and their headers, which is the smaller part of the work, and then
-goes on with the connections of its share alone: no payload passes between processes. What passes
-is what was read of exchanges.
+goes on with the connections of its share alone, up to their rows: what passes between processes are
+columns. A topic's name may be told on a connection of another share: who puts rows together names
+what no worker could.
 
 Workers are forked: they begin with all that is loaded. Where there is no fork there are none (see
 :func:`usable_workers`).
@@ -15,25 +17,27 @@ from __future__ import annotations
 
 import gc
 import os
-import pickle
-import signal
 import warnings
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from array import array
+from bisect import bisect_right
+from typing import TYPE_CHECKING, TypeAlias
 
+from kanalyze.analysis.block import RowBlock
 from kanalyze.analysis.quality import CaptureQuality
+from kanalyze.analysis.row_builder import with_names
+from kanalyze.analysis.topics import TopicNames
 from kanalyze.capture.merge import MergedCaptures
-from kanalyze.capture.places import Places
 from kanalyze.errors import KanalyzeError
+from kanalyze.named import NamedTuple
 from kanalyze.net.share import Share
 from kanalyze.reading import read_steps
-from kanalyze.stages import Step
 
 if TYPE_CHECKING:
-    from array import array
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from multiprocessing.connection import Connection
     from multiprocessing.process import BaseProcess
 
+    from kanalyze.analysis.row_builder import RowBuilder
     from kanalyze.capture.merge import MergeInput
     from kanalyze.capture.stores import Stores
     from kanalyze.stages import Stages
@@ -65,20 +69,29 @@ class Task(NamedTuple):
     stores: Stores
     stages: Callable[[Share], Stages]
     """Makes the stages of a share."""
+    builder: Callable[[Callable[[int], tuple[str, int | None]], TopicNames], RowBuilder]
+    """Makes what writes rows: with places of packets, and names of topics that it learns."""
+    names: Mapping[bytes, str]
+    """Of topics, that are known before."""
 
 
-_Runs: TypeAlias = "tuple[str, tuple[Any, ...]]"
+class _Rows(NamedTuple):
+    """Some of the rows of a batch of packets."""
+
+    block: RowBlock
+    latest: array[int]
+    """Of each row the packet by which its exchange counts as ended. Rises."""
+    names: list[tuple[bytes, str]]
+    """Of topics, that were learned with them."""
 
 
-class _Part(NamedTuple):
-    """What a worker tells of a batch."""
+class _BatchEnd(NamedTuple):
+    """Says that all rows of a batch of packets were sent."""
 
-    step: Step
-    places: list[_Runs]
-    """Of the first worker: what places were told."""
-    names: list[str]
-    """Of the first worker: the captures opened so far, where there are new ones."""
     progress: tuple[int, int | None]
+
+
+_Sent: TypeAlias = "_Rows | _BatchEnd | CaptureQuality"
 
 
 class Workers:
@@ -94,9 +107,6 @@ class Workers:
         """Complete once all steps were given."""
         self.progress: tuple[int, int | None] = (0, None)
         """Bytes read so far, and bytes in all."""
-        self._names: list[str] = []
-        self._places = Places()
-        self._is_alone = len(task.inputs) == 1
         self._pipes: list[Connection] = []
         self._processes: list[BaseProcess] = []
         # What was loaded stays: a worker that looked through it for garbage would copy all of it.
@@ -129,12 +139,11 @@ class Workers:
         self._pipes.append(ours)
         self._processes.append(process)
 
-    def place(self, number: int) -> tuple[str, int | None]:
-        """Return the capture of a packet and its number there, as ``MergedCaptures.place``."""
-        return self._places.name(number, self._names, is_alone=self._is_alone)
+    def blocks(self, names: TopicNames) -> Iterator[RowBlock]:
+        """Give the rows of all workers together; no block is empty.
 
-    def steps(self) -> Iterator[Step]:
-        """Give what each batch of packets brought to all workers together.
+        Args:
+            names: learns all that workers learned of topics, and names what they could not.
 
         Raises:
             KanalyzeError: what a worker raised; or one of them came to an end by itself.
@@ -142,17 +151,18 @@ class Workers:
         """
         try:
             while True:
-                parts = [self._receive(pipe) for pipe in self._pipes]
-                steps = [part.step for part in parts if isinstance(part, _Part)]
-                if not steps:
+                batch = _Batch(len(self._pipes), self._next)
+                yield from batch.blocks(names)
+                if batch.qualities:
                     break
-                self._take_in(parts[0])
-                yield _together(steps)
-            for part in parts:
-                if isinstance(part, CaptureQuality):
-                    self.quality.merge(part)
+                self.progress = batch.progress
+            for quality in batch.qualities:
+                self.quality.merge(quality)
         finally:
             self.close()
+
+    def _next(self, index: int) -> _Sent:
+        return self._receive(self._pipes[index])
 
     def close(self) -> None:
         """End the workers, wherever they are."""
@@ -162,23 +172,79 @@ class Workers:
             process.terminate()
             process.join()
 
-    def _take_in(self, part: _Part | CaptureQuality) -> None:
-        assert isinstance(part, _Part)
-        self.progress = part.progress
-        self._names += part.names
-        for method, arguments in part.places:
-            getattr(self._places, method)(*arguments)
-
     @staticmethod
-    def _receive(pipe: Connection) -> _Part | CaptureQuality:
+    def _receive(pipe: Connection) -> _Sent:
         try:
+            import pickle  # not for one process
+
             found = pickle.loads(pipe.recv_bytes())  # noqa: S301 - our own worker wrote it
         except EOFError as error:
             raise KanalyzeError("a worker came to an end by itself; try --jobs 1") from error
         if isinstance(found, KanalyzeError | OSError | MemoryError):
             raise found
-        assert isinstance(found, _Part | CaptureQuality)
+        assert isinstance(found, _Rows | _BatchEnd | CaptureQuality)
         return found
+
+
+class _Batch:
+    """What one batch of packets brought to all workers, as it comes in."""
+
+    def __init__(self, count: int, receive: Callable[[int], _Sent]) -> None:
+        """Begin; ``receive`` waits for what one of the workers sends next."""
+        self._receive = receive
+        self._count = count
+        self._rows: dict[int, _Rows] = {}
+        """Rows that came and are not put together yet, by the number of the worker."""
+        self.progress: tuple[int, int | None] = (0, None)
+        self.qualities: list[CaptureQuality] = []
+        """Those that came instead of a batch: there are no more."""
+
+    def blocks(self, names: TopicNames) -> Iterator[RowBlock]:
+        """Give its rows in the order of the packets that they ended with, with topics named."""
+        for index in range(self._count):
+            self._take_in(index, names)
+        while self._rows:
+            # Nothing that is still to come ended before what a worker sent last.
+            until = min(rows.latest[-1] for rows in self._rows.values())
+            parts = []
+            for index, rows in list(self._rows.items()):
+                count = bisect_right(rows.latest, until)
+                if count:
+                    parts.append(_part(rows, 0, count))
+                if count < len(rows.latest):
+                    self._rows[index] = _part(rows, count, len(rows.latest))
+                else:
+                    del self._rows[index]
+                    self._take_in(index, names)
+            yield with_names(_in_order(parts), names)
+
+    def _take_in(self, index: int, names: TopicNames) -> None:
+        sent = self._receive(index)
+        if isinstance(sent, _Rows):
+            self._rows[index] = sent
+            for topic_id, name in sent.names:
+                names.learn(topic_id, name)
+        elif isinstance(sent, _BatchEnd):
+            if index == 0:
+                self.progress = sent.progress
+        else:
+            self.qualities.append(sent)
+
+
+def _part(rows: _Rows, first: int, end: int) -> _Rows:
+    if (first, end) == (0, len(rows.latest)):
+        return rows
+    return _Rows(rows.block.part(first, end), rows.latest[first:end], [])
+
+
+def _in_order(parts: list[_Rows]) -> RowBlock:
+    """Put rows of several workers together, in the order of the packets that they ended with."""
+    block = RowBlock.joined([part.block for part in parts])
+    if len(parts) == 1:
+        return block
+    latest = [packet for part in parts for packet in part.latest]
+    # What ended by one packet is of one connection, and so of one worker.
+    return block.take(sorted(range(len(latest)), key=latest.__getitem__))
 
 
 def _enlarge(descriptor: int) -> None:
@@ -194,32 +260,30 @@ def _enlarge(descriptor: int) -> None:
 # -- what a worker does ---------------------------------------------------------------------------
 
 
-class _ToldPlaces(Places):
-    """Keeps what it is told, for the one who puts rows together."""
+class _ToldNames(TopicNames):
+    """Keeps what it learns, for the one who puts rows together; searches for nothing."""
 
-    def __init__(self) -> None:
+    def __init__(self, known: Mapping[bytes, str]) -> None:
         super().__init__()
-        self.told: list[_Runs] = []
+        for topic_id, name in known.items():
+            self.learn(topic_id, name)
+        self.learned: list[tuple[bytes, str]] = []
 
-    def add(self, capture: int, within: int, count: int) -> None:
-        self.told.append(("add", (capture, within, count)))
+    def learn(self, topic_id: bytes, name: str) -> None:
+        before = self.changes
+        super().learn(topic_id, name)
+        if self.changes != before:
+            self.learned.append((topic_id, name))
 
-    def add_runs(
-        self,
-        starts: array[int],
-        captures: array[int],
-        within: array[int],
-        count: int,
-    ) -> None:
-        self.told.append(("add_runs", (starts, captures, within, count)))
-
-    def take(self) -> list[_Runs]:
-        told, self.told = self.told, []
-        return told
+    def take(self) -> list[tuple[bytes, str]]:
+        learned, self.learned = self.learned, []
+        return learned
 
 
 def _work(task: Task, share: Share, pipe: Connection, others: list[Connection]) -> None:
     """Be a worker: read everything, tell of one share."""
+    import signal  # not for one process
+
     # An interrupt is for the one who started us: it ends us.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for other in others:
@@ -233,29 +297,22 @@ def _work(task: Task, share: Share, pipe: Connection, others: list[Connection]) 
 
 
 def _tell_all(task: Task, share: Share, pipe: Connection) -> None:
-    places, quality = _ToldPlaces(), CaptureQuality()
+    names, quality = _ToldNames(task.names), CaptureQuality()
     # With the buffer that one process has: the order of some rows depends on where batches end.
-    captures = MergedCaptures(task.inputs, stores=task.stores, places=places)
-    known = 0
+    captures = MergedCaptures(task.inputs, stores=task.stores)
+    builder = task.builder(captures.place, names)
     for step in read_steps(task.stages(share), captures, quality, share):
-        # Of no use to others, and not small.
-        step.anomalies, step.closed, step.ended = [], [], []
-        told, names = (places.take(), captures.names[known:]) if share.is_first else ([], [])
-        known = len(captures.names)
-        _send(pipe, _Part(step, told, names, captures.progress))
+        first = 0
+        while first < len(step.exchanges):
+            last = builder.add_until_full(step.exchanges, first)
+            latest = array("q", step.latest[first:last])
+            _send(pipe, _Rows(builder.take(with_ids=True), latest, names.take()))
+            first = last
+        _send(pipe, _BatchEnd(captures.progress))
     _send(pipe, quality)
 
 
 def _send(pipe: Connection, value: object) -> None:
+    import pickle  # not for one process
+
     pipe.send_bytes(pickle.dumps(value, pickle.HIGHEST_PROTOCOL))
-
-
-def _together(steps: list[Step]) -> Step:
-    """Put together what one batch brought to several workers, in the order of its packets."""
-    if len(steps) == 1:
-        return steps[0]
-    # What ended by one packet is of one connection, and so of one worker.
-    latest = [packet for step in steps for packet in step.latest]
-    exchanges = [exchange for step in steps for exchange in step.exchanges]
-    order = sorted(range(len(latest)), key=latest.__getitem__)
-    return Step([exchanges[index] for index in order], [latest[index] for index in order])

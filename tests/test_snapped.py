@@ -78,8 +78,8 @@ def statuses(reading: Reading) -> dict[int | None, str]:
 
 def summary_of(reading: Reading) -> dict[str, object]:
     statistics = Statistics()
-    for batch in reading.batches:
-        statistics.add_batch(batch)
+    for block in reading.blocks:
+        statistics.add_block(block)
     return statistics.summary(reading.quality)
 
 

@@ -179,8 +179,10 @@ def test_workers_that_cannot_be_started_are_ended(monkeypatch):
     monkeypatch.setattr(Workers, "_start", fail_at_second)
     analysis = Analysis([str(path("mock"))])
     analysis.start()
+    stages, builder = analysis._share_stages, analysis._row_builder
+    task = Task(analysis._inputs, Stores(), stages, builder, {})
     with pytest.raises(BlockingIOError):
-        Workers(Task(analysis._inputs, Stores(), analysis._share_stages), 2)
+        Workers(task, 2)
     assert len(started) == 1
     assert not started[0].is_alive()
 
@@ -193,8 +195,16 @@ def test_workers_read_the_same_batches_as_one_process(tmp_path, small_too):
     with MergedCaptures([str(long)]) as captures:
         batches = sum(1 for _ in captures.batches())
     assert batches > 2
-    run = Analysis([str(long)], jobs=2)
-    run.start()
-    assert run._workers is not None
-    assert sum(1 for _ in run._workers.steps()) == batches + 1
     assert read(str(long), jobs=2) == read(str(long), jobs=1)
+
+
+def test_what_another_share_calls_a_topic_is_its_name(small_too):
+    # Fetches by id alone, of a topic that the metadata of another connection names.
+    alone, _ = read(str(path("cluster")), jobs=1)
+    together, _ = read(str(path("cluster")), jobs=4)
+    by_id = [part for row in together for part in row.partitions if part.topic_id is not None]
+    assert by_id
+    assert all(part.topic is not None for part in by_id)
+    assert together == alone
+    errors = [item for row in together for item in row.errors]
+    assert errors == [item for row in alone for item in row.errors]

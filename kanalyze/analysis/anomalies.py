@@ -6,10 +6,11 @@ any of them is found, nor where rows go.
 
 # No "from __future__ import annotations": see kanalyze.analysis.row.
 
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from kanalyze.analysis.row import Column, Meaning, columns_of
 from kanalyze.model import NET_ANOMALIES, AnomalyKind
+from kanalyze.named import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable

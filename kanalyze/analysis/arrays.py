@@ -6,11 +6,12 @@ columns mean.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kanalyze.analysis.block import Ints, Lists, Words, words_in_use
+from kanalyze.named import NamedTuple
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

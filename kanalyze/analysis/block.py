@@ -16,7 +16,7 @@ from array import array
 from bisect import bisect_right
 from itertools import chain, pairwise
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from kanalyze.analysis.column_math import (
     first_places,
@@ -29,6 +29,7 @@ from kanalyze.analysis.column_math import (
     taken_longs,
 )
 from kanalyze.analysis.row import COLUMNS, ErrorItem, PartitionItem, Row
+from kanalyze.named import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -11,10 +11,11 @@ a capture at one end holds next to nothing of that end's. What a figure is in de
 
 # No "from __future__ import annotations": see kanalyze.analysis.row.
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from kanalyze.analysis.row import CONNECTION, CONNECTION_NUMBER, Column, Meaning, columns_of
 from kanalyze.model import ConnectionEnd
+from kanalyze.named import NamedTuple
 
 if TYPE_CHECKING:
     from kanalyze.model import RoundTrips, TcpConnection

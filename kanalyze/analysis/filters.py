@@ -13,7 +13,7 @@ from copy import copy
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kanalyze.analysis.block import Lists, RowBlock
 from kanalyze.analysis.row import COLUMNS
@@ -25,6 +25,7 @@ from kanalyze.analysis.times import (
     parse_time_of_day_ns,
 )
 from kanalyze.errors import UsageError
+from kanalyze.named import NamedTuple
 
 if TYPE_CHECKING:
     import ipaddress

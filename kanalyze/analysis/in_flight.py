@@ -7,9 +7,10 @@ request becomes one when it is answered, or cannot be any more.
 from __future__ import annotations
 
 from heapq import nsmallest
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kanalyze.analysis.keyed import bounded_text
+from kanalyze.named import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -7,13 +7,14 @@ know what is added up to what.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kanalyze.analysis.arrays import IntArray, ListArray, WordArray, ints_of, lists_of, words_of
 from kanalyze.analysis.block import Ints
 from kanalyze.analysis.row import COLUMNS
+from kanalyze.named import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -12,13 +12,14 @@ from __future__ import annotations
 import base64
 from fnmatch import fnmatchcase
 from struct import Struct
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from kanalyze.analysis.decoding.metadata_log import METADATA_TOPICS, holds_credentials
 from kanalyze.analysis.decoding.secrets import HIDDEN
 from kanalyze.analysis.row import CAPTURE, CONNECTION, CONNECTION_NUMBER, Meaning, columns_of
 from kanalyze.analysis.topics import topic_id_text
 from kanalyze.model import AnomalyKind
+from kanalyze.named import NamedTuple
 from kanalyze.protocol.batches import RecordSet
 from kanalyze.protocol.headers import parse_request_header, parse_response_header
 from kanalyze.protocol.kafka07 import FetchPart07, Part07, RequestType

@@ -11,7 +11,9 @@ The columns stand once, in the annotations of :class:`Row`; everything else is d
 # one at every start to make the columns of them.
 
 import typing
-from typing import Annotated, Literal, NamedTuple, TypeAlias
+from typing import Annotated, Literal, TypeAlias
+
+from kanalyze.named import NamedTuple
 
 __all__ = [
     "CAPTURE",

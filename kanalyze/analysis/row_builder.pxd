@@ -46,6 +46,7 @@ cdef class RowBuilder:
     cdef object _catalog
     cdef Extractors _extractors
     cdef object _place
+    cdef bint _are_all_numbered
     cdef readonly object names
     cdef public LogEnds log_ends
     cdef public FetchSessions _sessions
@@ -117,6 +118,7 @@ cdef class RowBuilder:
     cdef WordBuffer _part_codec
     cdef IntBuffer _part_error_code
     cdef WordBuffer _error_topic
+    cdef WordBuffer _error_topic_id
     cdef IntBuffer _error_partition
     cdef IntBuffer _error_item_code
     cdef WordBuffer _error_item_name
@@ -138,6 +140,9 @@ cdef class RowBuilder:
         peers_columns=_PeersColumns,
     )
     cpdef add(self, Exchange exchange)
+    cdef Py_ssize_t _held_bytes(self) except -1
+    @cython.locals(place=cython.Py_ssize_t)
+    cpdef Py_ssize_t add_until_full(self, list exchanges, Py_ssize_t first) except -1
     @cython.locals(request=Message, response=Message)
     cpdef Facts facts(self, Exchange exchange)
     @cython.locals(found=_PeersColumns)
@@ -194,7 +199,6 @@ cdef class RowBuilder:
     cdef _Api _api_of(self, wire, api_key)
     cdef _Api _new_api(self, wire, api_key)
     cdef bint _tells_throttle(self, api_key, version) except *
-    cpdef take(self)
     cdef object _lists(self, list names, IntBuffer ends, Py_ssize_t items)
     @cython.locals(asked=IntBuffer, answered=IntBuffer, buffer=IntBuffer, at=cython.Py_ssize_t)
     cdef _find_places(self, Py_ssize_t count)

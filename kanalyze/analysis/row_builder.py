@@ -16,12 +16,12 @@ from array import array
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.analysis.block import HELD_BYTES, Lists, RowBlock
+from kanalyze.analysis.block import HELD_BYTES, Lists, RowBlock, Words
 from kanalyze.analysis.column_buffers import IntBuffer, WordBuffer
 from kanalyze.analysis.extract import FETCH, PRODUCE, SHARE_FETCH, Extractors
 from kanalyze.analysis.row import COLUMNS
 from kanalyze.analysis.sessions import MOST_LISTED, FetchSessions, Session, SessionFacts
-from kanalyze.analysis.topics import TopicNames
+from kanalyze.analysis.topics import TopicNames, topic_id_of
 from kanalyze.analysis.waits import MEMBER_APIS, LogEnds, waited_for_members
 from kanalyze.plain import fields
 from kanalyze.protocol.error_codes import error_name
@@ -29,13 +29,16 @@ from kanalyze.protocol.error_codes import error_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable
 
-    from kanalyze.analysis.block import ColumnValues, Ints, Words
+    from kanalyze.analysis.block import ColumnValues, Ints
     from kanalyze.analysis.facts import Facts, Part
     from kanalyze.connection.exchange import Exchange, Message, Peers
     from kanalyze.plain import State
     from kanalyze.protocol.catalog import Catalog
 
-__all__ = ["RowBuilder"]
+__all__ = ["RowBuilder", "with_names"]
+
+_ERROR_IDS = "errors.topic_id"
+"""No column: the ids of topics that had no name when their error was written."""
 
 _ROW_BYTES = 330
 _ITEM_BYTES = 70
@@ -125,6 +128,8 @@ class RowBuilder:
         extractors: Extractors,
         place: Callable[[int], tuple[str, int | None]],
         names: TopicNames | None = None,
+        *,
+        are_all_numbered: bool = True,
     ) -> None:
         """Make a builder.
 
@@ -134,7 +139,10 @@ class RowBuilder:
             place: gives, for a packet number over the whole input, the capture it is in and its
                 number there.
             names: what is known of topic ids already; None begins with nothing.
+            are_all_numbered: whether each packet of the input has the number after that of the one
+                before it, so that no capture can begin between two numbers unseen.
         """
+        self._are_all_numbered = are_all_numbered
         self._catalog = catalog
         self._extractors = extractors
         self._place = place
@@ -175,6 +183,7 @@ class RowBuilder:
                 name = field.name if field is column else f"{column.name}.{field.name}"
                 if not field.type.startswith("list<"):
                     columns[name] = WordBuffer() if field.type == "string" else IntBuffer()
+        columns[_ERROR_IDS] = WordBuffer()
         self._columns = columns
         lists = {
             column.name: [name for name in columns if name.partition(".")[0] == column.name]
@@ -232,6 +241,7 @@ class RowBuilder:
         self._part_codec: WordBuffer = self._words("partitions.codec")
         self._part_error_code: IntBuffer = self._ints("partitions.error_code")
         self._error_topic: WordBuffer = self._words("errors.topic")
+        self._error_topic_id: WordBuffer = self._words(_ERROR_IDS)
         self._error_partition: IntBuffer = self._ints("errors.partition")
         self._error_item_code: IntBuffer = self._ints("errors.code")
         self._error_item_name: WordBuffer = self._words("errors.name")
@@ -258,8 +268,11 @@ class RowBuilder:
     @property
     def is_full(self) -> bool:
         """Whether the rows take as much memory as may be held."""
+        return self._held_bytes() >= _MOST_BYTES
+
+    def _held_bytes(self) -> int:
         items = self._parts + self._errors + self._anomalies
-        return self._rows * _ROW_BYTES + items * _ITEM_BYTES >= _MOST_BYTES
+        return self._rows * _ROW_BYTES + items * _ITEM_BYTES
 
     # -- one row ----------------------------------------------------------------------------------
 
@@ -306,6 +319,16 @@ class RowBuilder:
                 self._put_anomaly(kind.value)
         self._anomaly_ends.put(at, self._anomalies)
         self._rows = at + 1
+
+    def add_until_full(self, exchanges: list[Exchange], first: int) -> int:
+        """Write the rows of exchanges from number ``first`` on; return the number of the next."""
+        place = first
+        while place < len(exchanges):
+            self.add(exchanges[place])
+            place += 1
+            if self._held_bytes() >= _MOST_BYTES:
+                break
+        return place
 
     def facts(self, exchange: Exchange) -> Facts:
         """Return what the bodies of an exchange say."""
@@ -402,6 +425,8 @@ class RowBuilder:
         if at == self._error_room:
             self._error_room = self._made_room(self._of_errors, at)
         self._error_topic.put(at, topic or self._name_of(topic, topic_id))
+        if not topic:
+            self._error_topic_id.put(at, self.names.text(topic_id))
         self._error_partition.put_any(at, partition)
         self._error_item_code.put_any(at, code)
         self._error_item_name.put(at, api.error_name(code))
@@ -626,8 +651,12 @@ class RowBuilder:
 
     # -- blocks -----------------------------------------------------------------------------------
 
-    def take(self) -> RowBlock:
-        """Return the rows written since the last time, none maybe, and begin with none."""
+    def take(self, *, with_ids: bool = False) -> RowBlock:
+        """Return the rows written since the last time, none maybe, and begin with none.
+
+        ``with_ids`` says that topics without a name are to be named by :func:`with_names`, which
+        makes rows of it.
+        """
         count = self._rows
         self._find_places(count)
         made: dict[str, ColumnValues] = {}
@@ -641,6 +670,8 @@ class RowBuilder:
                 made["anomalies"] = self._lists(["anomalies"], ends, self._anomalies)
             else:
                 made[column.name] = self._columns[column.name].taken(count)
+        if not with_ids:
+            _drop_ids(made)
         self._rows = self._room = 0
         self._parts = self._part_room = self._errors = self._error_room = 0
         self._anomalies = self._anomaly_room = 0
@@ -666,7 +697,8 @@ class RowBuilder:
         capture, number = self._place(low)
         other, last_number = self._place(high)
         # A packet of another capture between the two would have taken a number.
-        if capture == other and number is not None and last_number == number + high - low:
+        is_run = capture == other and number is not None and last_number == number + high - low
+        if self._are_all_numbered and is_run and number is not None:
             asked.shift(count, number - low)
             answered.shift(count, number - low)
             self._capture.fill(count, self._capture.code(capture))
@@ -711,6 +743,41 @@ class RowBuilder:
         self._topic_id_codes: dict[bytes, int] = {}
         self._names_by_id: dict[bytes, str] = {}
         self._listed: dict[tuple[int, int], _Listed] = {}
+
+
+def with_names(block: RowBlock, names: TopicNames) -> RowBlock:
+    """Name the topics of a block taken with ids that are known by now; return rows."""
+    for column in ("partitions", "errors"):
+        lists = block.columns[column]
+        assert isinstance(lists, Lists)
+        lists.fields["topic"] = _named(lists.fields["topic"], lists.fields["topic_id"], names)
+    _drop_ids(block.columns)
+    return block
+
+
+def _drop_ids(columns: dict[str, ColumnValues]) -> None:
+    errors = columns["errors"]
+    assert isinstance(errors, Lists)
+    del errors.fields[_ERROR_IDS.partition(".")[2]]
+
+
+def _named(topics: Ints | Words, ids: Ints | Words, names: TopicNames) -> Words:
+    """Return the topics, those without a name by their ids."""
+    assert isinstance(topics, Words)
+    assert isinstance(ids, Words)
+    if -1 not in topics.codes:
+        return topics
+    codes, words = array("i", topics.codes), list(topics.words)
+    known = {word: code for code, word in enumerate(words)}
+    found: dict[int, int] = {-1: -1}
+    for at, code in enumerate(codes):
+        if code < 0:
+            topic_id = ids.codes[at]
+            if topic_id not in found:
+                name = names.name(None, topic_id_of(ids.words[topic_id]))
+                found[topic_id] = -1 if name is None else known.setdefault(name, len(known))
+            codes[at] = found[topic_id]
+    return Words(codes, list(known))
 
 
 def _values_once(message: Message) -> Any:

@@ -12,9 +12,11 @@ those parts in any order all give the same answer, to the bit.
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from kanalyze.named import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -34,6 +34,11 @@ def topic_id_text(topic_id: bytes) -> str | None:
     return base64.urlsafe_b64encode(topic_id)[:22].decode("ascii")
 
 
+def topic_id_of(text: str) -> bytes:
+    """Return the topic id that :func:`topic_id_text` wrote."""
+    return base64.urlsafe_b64decode(text + "==")
+
+
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|[0-9a-fA-F]{32}")
 _BASE64 = re.compile(r"[A-Za-z0-9_-]{22}(==)?")
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections import Counter
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kanalyze.analysis.keyed import SmallestTexts, bounded_text
 from kanalyze.analysis.sketch import Int64Values, QuantileSketch
+from kanalyze.named import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -46,8 +46,9 @@ Compiled by Cython, with the types in ``waits.pxd``; uncompiled it does the same
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
+from kanalyze.named import NamedTuple
 from kanalyze.plain import fields, items
 
 if TYPE_CHECKING:

@@ -12,7 +12,9 @@ that may end where the packet does.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
+
+from kanalyze.named import NamedTuple
 
 if TYPE_CHECKING:
     from kanalyze.capture.pcap import PcapParser

@@ -17,9 +17,10 @@ from __future__ import annotations
 import struct
 import sys
 import zlib
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from kanalyze.capture.source import DamagedDataError
+from kanalyze.named import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,9 @@ where they are shown. Secrets are never part of a ``repr`` or of a message.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
+
+from kanalyze.named import NamedTuple
 
 __all__ = [
     "CaptureInterface",

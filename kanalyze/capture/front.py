@@ -9,9 +9,10 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from itertools import accumulate
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kanalyze.model import PacketBatch
+from kanalyze.named import NamedTuple
 from kanalyze.packet_columns import earliest_from, picked, rising, shifted, take_turns
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from kanalyze import paths
 from kanalyze.capture.reader import (
@@ -22,6 +22,7 @@ from kanalyze.capture.stores import Stores
 from kanalyze.capture.urls import is_url, split_url
 from kanalyze.errors import CaptureError
 from kanalyze.model import Anomaly, AnomalyKind
+from kanalyze.named import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -9,9 +9,10 @@ from __future__ import annotations
 import socket
 import struct
 import sys
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from kanalyze.errors import CaptureError
+from kanalyze.named import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -12,12 +12,13 @@ from __future__ import annotations
 import select
 import socket
 import time
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Final, Protocol, Self
 
 from kanalyze.capture.live_filter import compile_filter
 from kanalyze.capture.live_socket import InterfaceState
 from kanalyze.capture.records import STANDARD_SNAP_BYTES
 from kanalyze.errors import CaptureError, UsageError
+from kanalyze.named import NamedTuple
 
 if TYPE_CHECKING:
     from types import TracebackType

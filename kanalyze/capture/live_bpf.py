@@ -12,34 +12,17 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import TYPE_CHECKING, Any, Final
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from kanalyze.capture.live_socket import InterfaceState
-from kanalyze.capture.records import Columns
+from kanalyze.capture.scan import ColumnMaker
+from kanalyze.capture.scan_kernel import KernelScan
 from kanalyze.errors import CaptureError
-from kanalyze.gathers import gather, overlapping, to_column
-from kanalyze.packet_columns import repeated
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from kanalyze.capture.records import Columns
 
 __all__ = ["BpfFeed", "BpfSocket", "bpf_columns"]
-
-_HEADER: Final = np.dtype(
-    [
-        ("seconds", "=u4"),
-        ("microseconds", "=u4"),
-        ("captured", "=u4"),
-        ("wire", "=u4"),
-        ("header_bytes", "=u2"),
-    ]
-)
-"""``struct bpf_hdr`` of macOS."""
-_ALIGNMENT: Final = 4
-_NS_PER_SECOND: Final = 1_000_000_000
-_NS_PER_MICROSECOND: Final = 1000
 
 
 class BpfSocket:
@@ -130,30 +113,9 @@ class BpfFeed:
 
 def bpf_columns(buffer: memoryview, link_type: int, snap_bytes: int) -> Columns:
     """Return the packets in what was read from the device at once."""
-    places = _walk(buffer)
-    headers = gather(buffer, _HEADER, places)
-    time_ns = headers["seconds"].astype(np.int64) * _NS_PER_SECOND
-    time_ns += headers["microseconds"].astype(np.int64) * _NS_PER_MICROSECOND
-    captured = headers["captured"].astype(np.int64)
-    return Columns(
-        time_ns=to_column(time_ns),
-        offset=to_column(places + headers["header_bytes"]),
-        captured_bytes=to_column(np.minimum(captured, snap_bytes)),
-        wire_bytes=to_column(headers["wire"].astype(np.int64)),
-        link_type=repeated(link_type, len(places)),
-    )
-
-
-def _walk(buffer: memoryview) -> NDArray[np.int64]:
-    places: list[int] = []
-    captured = overlapping(buffer, "=u4").item
-    header_bytes = overlapping(buffer, "=u2").item
-    at = 0
-    while at + _HEADER.itemsize <= len(buffer):
-        places.append(at)
-        used = header_bytes(at + 16) + captured(at + 8)
-        at += used + -used % _ALIGNMENT
-    return np.array(places, np.int64)
+    maker = ColumnMaker()
+    KernelScan(link_type, snap_bytes).bpf(buffer, len(buffer), maker)
+    return maker.take_all()
 
 
 def _link_type(descriptor: int, request: int) -> int:

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from kanalyze.capture.live_packets import ADDRESS, HEADROOM_BYTES, KernelPackets, as_on_wire
-from kanalyze.capture.live_socket import SOL_PACKET
+from kanalyze.capture.live_socket import ADDRESS_BYTES, HEADROOM_BYTES, SOL_PACKET
+from kanalyze.capture.scan import ColumnMaker
+from kanalyze.capture.scan_kernel import KernelScan
 from kanalyze.errors import CaptureError
-from kanalyze.gathers import gather
+from kanalyze.gathers import gather, to_column
 
 if TYPE_CHECKING:
     from kanalyze.capture.live_socket import PacketSocket
@@ -75,7 +76,7 @@ class _Slots:
     """Where packets of one call are put: for each an address, what is said of it, and its bytes."""
 
     def __init__(self, count: int, packet_bytes: int) -> None:
-        self.control_at = ADDRESS.itemsize + -ADDRESS.itemsize % 8
+        self.control_at = ADDRESS_BYTES + -ADDRESS_BYTES % 8
         self.packet_at = self.control_at + _CONTROL.itemsize + HEADROOM_BYTES
         stride = self.packet_at + packet_bytes + -(self.packet_at + packet_bytes) % 8
         self.packet_bytes = packet_bytes
@@ -94,7 +95,7 @@ class _Slots:
 
     def ready(self) -> Any:
         """Say how much room there is; return what ``recvmmsg`` is to be called with."""
-        self.messages["name_bytes"] = ADDRESS.itemsize
+        self.messages["name_bytes"] = ADDRESS_BYTES
         self.messages["control_bytes"] = _CONTROL.itemsize
         return self.messages.ctypes.data
 
@@ -104,8 +105,8 @@ class MessageFeed:
 
     def __init__(self, packet_socket: PacketSocket, buffer_bytes: int, snap_bytes: int) -> None:
         self._socket = packet_socket.socket
-        self._link_type = packet_socket.link_type
-        self._snap_bytes = snap_bytes
+        self._scan = KernelScan(packet_socket.link_type, snap_bytes)
+        self._maker = ColumnMaker()
         self._socket.setsockopt(SOL_PACKET, _AUXILIARY, 1)
         queue_bytes = _enlarge_queue(self._socket, min(buffer_bytes, _MAX_QUEUE_BYTES))
         packet_bytes = min(snap_bytes, _LARGEST_PACKET_BYTES)
@@ -135,17 +136,11 @@ class MessageFeed:
             raise CaptureError("the kernel does not tell when packets came")
         time_ns = told["seconds"].astype(np.int64) * _NS_PER_SECOND + told["nanoseconds"]
         captured = np.minimum(slots.messages["wire"][:count], slots.packet_bytes)
-        packets = KernelPackets(
-            time_ns=time_ns,
-            offset=starts + slots.packet_at,
-            captured_bytes=captured.astype(np.int64),
-            wire_bytes=told["wire"].astype(np.int64),
-            status=told["status"],
-            tag_control=told["tag_control"],
-            tag_protocol=told["tag_protocol"],
-            address=gather(view, ADDRESS, starts),
-        )
-        return view, as_on_wire(packets, view, self._link_type, self._snap_bytes)
+        numbers = (time_ns, starts + slots.packet_at, captured, told["wire"], told["status"])
+        tags = (told["tag_control"], told["tag_protocol"])
+        columns = [to_column(column.astype(np.int64)) for column in (*numbers, *tags, starts)]
+        self._scan.told(view, columns, self._maker)
+        return view, self._maker.take_all()
 
     def give_back(self) -> None:
         """Say that what was taken is not looked at any more."""

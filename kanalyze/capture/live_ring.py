@@ -14,14 +14,12 @@ import contextlib
 import errno
 import mmap
 import struct
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
-from kanalyze.capture.interfaces import COOKED
-from kanalyze.capture.live_packets import ADDRESS, HEADROOM_BYTES, KernelPackets, as_on_wire
-from kanalyze.capture.live_socket import SOL_PACKET
-from kanalyze.gathers import gather, overlapping
+from kanalyze.capture.live_socket import HEADROOM_BYTES, SOL_PACKET
+from kanalyze.capture.scan import ColumnMaker
+from kanalyze.capture.scan_kernel import KernelScan
+from kanalyze.named import NamedTuple
 
 if TYPE_CHECKING:
     from kanalyze.capture.live_socket import PacketSocket
@@ -44,29 +42,9 @@ _PACKET_OVERHEAD_BYTES: Final = 4096
 """More than the headers of a block and of a packet in it."""
 
 _BLOCK_STATUS_AT: Final = 8
-_BLOCK_PACKETS_AT: Final = 12
-_BLOCK_FIRST_AT: Final = 16
 _OF_KERNEL: Final = 0
 _OF_USER: Final = 1
 
-_PACKET: Final = np.dtype(
-    [
-        ("next", "=u4"),
-        ("seconds", "=u4"),
-        ("nanoseconds", "=u4"),
-        ("captured", "=u4"),
-        ("wire", "=u4"),
-        ("status", "=u4"),
-        ("link_at", "=u2"),
-        ("network_at", "=u2"),
-        ("hash", "=u4"),
-        ("tag_control", "=u4"),
-        ("tag_protocol", "=u2"),
-        ("padding", "V10"),
-    ]
-)
-"""``struct tpacket3_hdr``; the packet's address stands behind it."""
-_NS_PER_SECOND: Final = 1_000_000_000
 _MOST_TAKEN_BYTES: Final = 16 << 20
 
 
@@ -101,9 +79,9 @@ class BlockRing:
     ) -> None:
         self._memory = memory
         self._layout = layout
-        self._link_type = link_type
-        self._snap_bytes = snap_bytes
-        self._words = np.frombuffer(memory, np.uint32)
+        self._scan = KernelScan(link_type, snap_bytes)
+        self._maker = ColumnMaker()
+        self._words = memory.cast("I")
         self._first = 0
         """The next block to be read."""
         self._held = 0
@@ -131,8 +109,8 @@ class BlockRing:
         view = self._memory[start : start + ready * self._layout.block_bytes]
         self._first = (self._first + ready) % self._layout.block_count
         self._held += ready
-        packets = self._packets(view, ready)
-        return view, as_on_wire(packets, view, self._link_type, self._snap_bytes)
+        self._scan.blocks(view, self._layout.block_bytes, ready, self._maker)
+        return view, self._maker.take_all()
 
     def give_back(self) -> None:
         """Let the kernel have the blocks that were read."""
@@ -149,41 +127,13 @@ class BlockRing:
         most = self._most_ready()
         status = self._word(self._first, _BLOCK_STATUS_AT)
         step = self._layout.block_bytes // self._words.itemsize
-        statuses = self._words[status : status + most * step : step] & _OF_USER
-        return int(np.argmin(statuses)) if not statuses.all() else len(statuses)
+        for ready in range(most):
+            if not self._words[status + ready * step] & _OF_USER:
+                return ready
+        return most
 
     def _most_ready(self) -> int:
         return min(self._most_blocks - self._held, self._layout.block_count - self._first)
-
-    def _packets(self, view: memoryview, blocks: int) -> KernelPackets:
-        places = self._walk(view, blocks)
-        headers = gather(view, _PACKET, places)
-        is_cooked = self._link_type == COOKED
-        time_ns = headers["seconds"].astype(np.int64) * _NS_PER_SECOND
-        time_ns += headers["nanoseconds"]
-        return KernelPackets(
-            time_ns=time_ns,
-            offset=places + headers["link_at"],
-            captured_bytes=headers["captured"].astype(np.int64),
-            wire_bytes=headers["wire"].astype(np.int64),
-            status=headers["status"],
-            tag_control=headers["tag_control"],
-            tag_protocol=headers["tag_protocol"],
-            address=gather(view, ADDRESS, places + _PACKET.itemsize if is_cooked else places[:0]),
-        )
-
-    def _walk(self, view: memoryview, blocks: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-        """Find the packets of the blocks in ``view``."""
-        places: list[int] = []
-        add = places.append
-        # As in a capture file: one bound method call a packet (see kanalyze.capture.pcap).
-        word = overlapping(view, "=u4").item
-        for start in range(0, blocks * self._layout.block_bytes, self._layout.block_bytes):
-            at = start + word(start + _BLOCK_FIRST_AT)
-            for _ in range(word(start + _BLOCK_PACKETS_AT)):
-                add(at)
-                at += word(at)
-        return np.array(places, np.int64)
 
     def _word(self, block: int, at: int) -> int:
         return (block * self._layout.block_bytes + at) // self._words.itemsize

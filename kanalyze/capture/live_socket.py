@@ -29,9 +29,13 @@ if TYPE_CHECKING:
 
     from kanalyze.capture.live_filter import Instruction
 
-__all__ = ["SOL_PACKET", "InterfaceState", "PacketSocket"]
+__all__ = ["ADDRESS_BYTES", "HEADROOM_BYTES", "SOL_PACKET", "InterfaceState", "PacketSocket"]
 
 SOL_PACKET: Final = 263
+HEADROOM_BYTES: Final = 24
+"""Free bytes that have to be before each packet: a header that the kernel took away goes there."""
+ADDRESS_BYTES: Final = 20
+"""Of ``struct sockaddr_ll`` (packet(7))."""
 _ADD_MEMBERSHIP: Final = 1
 _DROP_MEMBERSHIP: Final = 2
 _STATISTICS: Final = 6

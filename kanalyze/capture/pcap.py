@@ -15,7 +15,7 @@ version 2.2, nanoseconds, and instead of a link type the kind of interface of RF
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal
 
 from kanalyze.capture.description import CaptureInterface, Description
 from kanalyze.capture.records import (
@@ -27,6 +27,7 @@ from kanalyze.capture.records import (
 )
 from kanalyze.capture.scan import ColumnMaker, PcapRecords
 from kanalyze.errors import CaptureError
+from kanalyze.named import NamedTuple
 
 if TYPE_CHECKING:
     from array import array

@@ -12,9 +12,10 @@ from __future__ import annotations
 import ipaddress
 import struct
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from kanalyze.capture.description import CaptureInterface, Description, readable
+from kanalyze.named import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

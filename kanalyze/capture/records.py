@@ -6,9 +6,10 @@ bytes handed in. Must not know: where the bytes come from; nothing here reads a 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kanalyze.model import Anomaly, AnomalyKind, PacketBatch
+from kanalyze.named import NamedTuple
 from kanalyze.packet_columns import rising
 
 if TYPE_CHECKING:

@@ -58,8 +58,9 @@ cdef class ColumnMaker:
         self, long long time_ns, long long offset, long long captured, long long wire,
         int link_type
     ) except -1
-    @cython.locals(count=cython.Py_ssize_t)
     cpdef object take(self)
+    @cython.locals(count=cython.Py_ssize_t)
+    cpdef object take_all(self)
     cdef int _make_room(self, Py_ssize_t more) except -1
 
 

@@ -97,9 +97,11 @@ class ColumnMaker:
 
     def take(self) -> Columns | None:
         """Return the packets since the last call; None for none."""
+        return self.take_all() if self.count else None
+
+    def take_all(self) -> Columns:
+        """Return the packets since the last call, also where there are none."""
         count, self.count = self.count, 0
-        if not count:
-            return None
         return Columns(
             time_ns=self._time_ns[:count],
             offset=self._offset[:count],

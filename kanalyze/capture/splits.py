@@ -20,7 +20,7 @@ each against the beginning of the next::
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from kanalyze.capture.boundary import CHAIN_BYTES, find_boundary
 from kanalyze.capture.inputs import can_be_read_twice
@@ -29,6 +29,7 @@ from kanalyze.capture.reader import DEFAULT_BUFFER_BYTES, CaptureReader
 from kanalyze.capture.records import MOST_PACKETS, Parsed
 from kanalyze.capture.source import open_source
 from kanalyze.errors import CaptureError, UsageError
+from kanalyze.named import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

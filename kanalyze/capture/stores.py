@@ -15,10 +15,11 @@ from __future__ import annotations
 import importlib
 import io
 import sys
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from kanalyze.capture.urls import UrlParts, is_url, scrubbed, shown_url, split_url
 from kanalyze.errors import CaptureError
+from kanalyze.named import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

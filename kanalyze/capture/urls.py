@@ -9,7 +9,9 @@ They are used and never shown: not in names, not in messages.
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from typing import Final
+
+from kanalyze.named import NamedTuple
 
 __all__ = ["UrlParts", "is_url", "scrubbed", "shown_url", "split_url"]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import kanalyze
 from kanalyze.analysis.sizes import parse_size
-from kanalyze.cli.hints import HintingParser, LaterCommand
+from kanalyze.cli.hints import HelpLines, HintingParser, LaterCommand
 from kanalyze.compiled import is_compiled
 from kanalyze.errors import UsageError
 
@@ -129,7 +129,7 @@ def parser() -> argparse.ArgumentParser:
         prog=_PROGRAM,
         description=_DESCRIPTION,
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpLines,
         allow_abbrev=False,
     )
     kind = "compiled" if is_compiled() else "not compiled"
@@ -144,7 +144,7 @@ def parser() -> argparse.ArgumentParser:
             help=text,
             description=f"{text[0].upper()}{text[1:]}.",
             epilog=epilog,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=HelpLines,
             allow_abbrev=False,
         ).fill = fill
     return made

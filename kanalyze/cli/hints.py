@@ -7,6 +7,7 @@ not know which commands there are, nor import anything slow.
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
 from functools import cached_property
@@ -15,10 +16,23 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-__all__ = ["HintingParser", "LaterCommand"]
+__all__ = ["HelpLines", "HintingParser", "LaterCommand"]
 
 _CAPTURE: Final = re.compile(r"\.(pcap|pcapng|cap)\w*(\.\w+)*$", re.IGNORECASE)
 _STANDARD_INPUT: Final = "-"
+_DEFAULT_WIDTH: Final = 80
+
+
+class HelpLines(argparse.RawDescriptionHelpFormatter):
+    """Writes descriptions as they are, in lines as wide as the terminal.
+
+    argparse makes one for each argument that it is told of, and has it ask :mod:`shutil`, which
+    brings all of Python's decompressors.
+    """
+
+    def __init__(self, prog: str, **given: Any) -> None:
+        given.setdefault("width", _terminal_width() - 2)
+        super().__init__(prog, **given)
 
 
 class HintingParser(argparse.ArgumentParser):
@@ -126,6 +140,19 @@ class LaterCommand:
     def parse_known_args(self, args: Sequence[str], namespace: Any) -> tuple[Any, list[str]]:
         """Parse the command's arguments, as argparse asks for it."""
         return self.parser.parse_known_args(args, namespace)
+
+
+def _terminal_width() -> int:
+    """Return what :func:`shutil.get_terminal_size` says."""
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdigit() and int(columns):
+        return int(columns)
+    if sys.__stdout__ is None:
+        return _DEFAULT_WIDTH
+    try:
+        return os.get_terminal_size(sys.__stdout__.fileno()).columns or _DEFAULT_WIDTH
+    except (ValueError, OSError):  # closed, or no terminal
+        return _DEFAULT_WIDTH
 
 
 def _may_be_a_file(text: str) -> bool:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections import deque
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from kanalyze.cli.main import tell
 from kanalyze.errors import UsageError
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
 from kanalyze.library import make_filter
 from kanalyze.live.windows import Windows
+from kanalyze.named import NamedTuple
 
 if TYPE_CHECKING:
     import argparse

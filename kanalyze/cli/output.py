@@ -10,15 +10,16 @@ import io
 import os
 import sys
 from contextlib import closing, contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+from kanalyze import paths
 from kanalyze.analysis.row import COLUMNS
 from kanalyze.cli.analyze import progress_bar, tell_if_none
 from kanalyze.cli.screen import is_plain, plain_width
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
 from kanalyze.export.open import format_of, open_writer
 from kanalyze.export.schema import choose_columns
+from kanalyze.named import NamedTuple
 from kanalyze.render.table import RowTable
 
 if TYPE_CHECKING:
@@ -173,7 +174,7 @@ def column_names(text: str | None) -> list[str] | None:
 
 def default_format(destination: str) -> str:
     """Return the format for a destination when none is asked for; raises UsageError."""
-    if destination == STANDARD_OUTPUT or Path(destination).suffix.lower() == ".txt":
+    if destination == STANDARD_OUTPUT or paths.ending(destination) == ".txt":
         return TABLE
     return format_of(destination)
 

@@ -6,8 +6,9 @@ found.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from kanalyze.named import NamedTuple
 from kanalyze.plain import fields, items
 
 if TYPE_CHECKING:

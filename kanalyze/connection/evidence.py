@@ -21,8 +21,9 @@ answer fits to the byte.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from kanalyze.named import NamedTuple
 from kanalyze.plain import fields
 from kanalyze.protocol.framing import LARGEST_FRAME_BYTES
 from kanalyze.protocol.records import BATCH_HEADER_BYTES, batch_head_bytes

@@ -12,12 +12,13 @@ positions in bytes: the FETCH that follows an answer asks from where that answer
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 from kanalyze.connection.exchange import Exchange, Message, Peers
 from kanalyze.connection.findings import PENDING_BYTES, Findings
 from kanalyze.connection.locate07 import Request07Locator, Response07Locator
 from kanalyze.model import Anomaly, AnomalyKind, end_of_two
+from kanalyze.named import NamedTuple
 from kanalyze.plain import fields, items
 from kanalyze.protocol.failures import NOT_ALL_THERE
 from kanalyze.protocol.framing import FrameCutter

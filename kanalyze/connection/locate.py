@@ -15,8 +15,7 @@ from bisect import bisect_right
 from itertools import accumulate
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-import numpy as np
-
+from kanalyze.connection.candidates import RequestCandidates, responses
 from kanalyze.connection.evidence import is_likely
 from kanalyze.connection.sasl import looks_like_gssapi
 from kanalyze.plain import fields
@@ -25,8 +24,6 @@ from kanalyze.protocol.wire import WireError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from numpy.typing import NDArray
 
     from kanalyze.connection.reader import MessageReader
     from kanalyze.plain import State
@@ -47,17 +44,8 @@ _PATIENCE_BYTES = 64 * 1024
 """How much is held back to see whether a candidate is a frame; then a candidate whose body fits
 as far as it goes is believed."""
 _LONGEST_CLIENT_ID = 1024
-_CLIENT_ID_LENGTH_AT = 12
-_FIRST_PRINTABLE, _DELETE = 0x20, 0x7F
-_PRODUCE, _CONTROLLED_SHUTDOWN = 0, 7
-_LAST_OLD_PRODUCE = 2
-"""The last version without a transactional id."""
-_LONGEST_OLD_PRODUCE_HEAD = _HEAD_BYTES + 12
-_PADDING = bytes(_LONGEST_OLD_PRODUCE_HEAD)
+_PADDING = bytes(_HEAD_BYTES + 12)
 """Between pieces of segments: what a request might go on with is not what the next one holds."""
-_LEAST_TOPIC_BYTES = 6
-_LONGEST_TOPIC_BYTES = 255
-_TOP_SIZE_BYTE = LARGEST_FRAME_BYTES >> 24
 _NEWER_VERSIONS = 8
 """How many versions beyond the tables a request may have and still be taken for one."""
 _MOST_CANDIDATES = 4096
@@ -82,9 +70,8 @@ class RequestLocator(Locate):
         self._reader = reader
         self._patience = patience_bytes
         self._catalog = catalog
-        self._highest = _highest_versions(catalog)
-        self._high_bytes = np.zeros(256, np.bool_)
-        self._high_bytes[[api.key >> 8 for api in catalog.apis]] = True
+        self._candidates_in: RequestCandidates | None = None
+        """Made when first needed: it takes all APIs."""
 
     def __call__(self, view: memoryview) -> tuple[int | None, int]:
         """Return (index of a request's first byte or None, index of the first byte to keep)."""
@@ -193,20 +180,9 @@ class RequestLocator(Locate):
         """Return the indices below ``limit`` where the fixed part of a header could stand."""
         if limit <= 0:
             return []
-        octets = np.frombuffer(view, np.uint8)
-        key = octets[5 : limit + 5]
-        possible = octets[:limit] <= _TOP_SIZE_BYTE
-        possible &= self._high_bytes[octets[4 : limit + 4]]
-        possible &= octets[6 : limit + 6] == 0
-        possible &= octets[7 : limit + 7] <= self._highest[key]
-        found = np.flatnonzero(possible)
-        if len(found):
-            sizes = _sizes_at(octets, found)
-            is_size = (sizes >= 8) & (sizes <= LARGEST_FRAME_BYTES)
-            found = found[is_size & _may_have_client_id(octets, found, sizes)]
-            found = found[_may_be_old_produce(octets, found)]
-        indices: list[int] = found[:_MOST_CANDIDATES].tolist()
-        return indices
+        if self._candidates_in is None:
+            self._candidates_in = RequestCandidates(self._catalog)
+        return self._candidates_in.find(view, limit)
 
 
 class ResponseLocator(Locate):
@@ -331,15 +307,7 @@ class ResponseLocator(Locate):
     def _candidates(view: memoryview, limit: int, waiting: Waiting) -> list[int]:
         if not waiting:
             return []
-        octets = np.frombuffer(view, np.uint8)
-        ids = np.ndarray(limit, ">i4", octets.data, 4, (1,))
-        ids_wanted = np.fromiter(waiting, np.int64, len(waiting))
-        found = np.flatnonzero(np.isin(ids, ids_wanted) & (octets[:limit] <= _TOP_SIZE_BYTE))
-        if len(found):
-            sizes = _sizes_at(octets, found)
-            found = found[(sizes >= 4) & (sizes <= LARGEST_FRAME_BYTES)]
-        indices: list[int] = found[:_MOST_CANDIDATES].tolist()
-        return indices
+        return responses(view, limit, waiting)
 
     @staticmethod
     def _goes_on(view: memoryview, index: int, waiting: Waiting) -> bool:
@@ -410,74 +378,6 @@ def after_tokens(view: memoryview, verdict_of: Callable[[memoryview], Verdict]) 
         if verdict != "no":
             return verdict
     return "no"
-
-
-def _highest_versions(catalog: Catalog) -> NDArray[np.int16]:
-    """Return, for each value of the key's low byte, the highest plausible version, or -1.
-
-    At most 255: of a version too the low byte is looked at.
-    """
-    highest = np.full(256, -1, np.int16)
-    for api in catalog.apis:
-        low, version = api.key & 0xFF, min(api.versions.highest + _NEWER_VERSIONS, 255)
-        highest[low] = max(highest[low], version)
-    return highest
-
-
-def _sizes_at(octets: NDArray[np.uint8], found: NDArray[np.intp]) -> NDArray[np.int64]:
-    wide = octets.astype(np.int64) if len(found) > len(octets) // 8 else octets
-    parts = [wide[found + shift].astype(np.int64) for shift in range(4)]
-    return parts[0] << 24 | parts[1] << 16 | parts[2] << 8 | parts[3]
-
-
-def _int16_at(octets: NDArray[np.uint8], found: NDArray[np.intp]) -> NDArray[np.int64]:
-    high = octets[found].astype(np.int64)
-    return (high << 8 | octets[found + 1]) - ((high >> 7) << 16)
-
-
-def _may_have_client_id(
-    octets: NDArray[np.uint8], found: NDArray[np.intp], sizes: NDArray[np.int64]
-) -> NDArray[np.bool_]:
-    """Tell where a header's client id may be one that is null, or there and sane.
-
-    It says no only where reading the header would, which takes a hundred times as long.
-    """
-    length = _int16_at(octets, found + _CLIENT_ID_LENGTH_AT)
-    room = np.minimum(sizes + 4, len(octets) - found) - _HEAD_BYTES
-    first = octets[np.minimum(found + _HEAD_BYTES, len(octets) - 1)]
-    is_text = (first >= _FIRST_PRINTABLE) & (first != _DELETE)
-    may_have = (length >= 0) & (length <= room) & (length <= 4 * _LONGEST_CLIENT_ID)
-    may_have &= (length == 0) | is_text
-    # The first version of one API has no client id.
-    has_none = (octets[found + 5] == _CONTROLLED_SHUTDOWN) & (octets[found + 7] == 0)
-    may: NDArray[np.bool_] = may_have | (length == -1) | has_none
-    return may
-
-
-def _may_be_old_produce(octets: NDArray[np.uint8], found: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Tell which candidates may be what they seem, if that is one of the first Produce requests.
-
-    API key, version and the length of an empty client id are all 0 there, as so much else is: of
-    what looks like a header in other data nearly all looks like these.
-    """
-    may = np.ones(len(found), np.bool_)
-    is_old = (octets[found + 5] == _PRODUCE) & (octets[found + 7] <= _LAST_OLD_PRODUCE)
-    old = np.flatnonzero(is_old & (found + _LONGEST_OLD_PRODUCE_HEAD <= len(octets)))
-    place = found[old]
-    # A null client id has no bytes, and a length of -1.
-    length = _int16_at(octets, place + _CLIENT_ID_LENGTH_AT)
-    has_no_bytes = length <= 0
-    old, body = old[has_no_bytes], place[has_no_bytes] + _HEAD_BYTES
-    size = _sizes_at(octets, found[old])
-    count = _sizes_at(octets, body + 6)
-    acks_high = octets[body]
-    fits = (acks_high == 0) | (acks_high == 0xFF)
-    fits &= octets[body + 2] < 0x80  # the timeout
-    fits &= (count >= 1) & (count <= size // _LEAST_TOPIC_BYTES)
-    name_length = _int16_at(octets, body + 10)
-    fits &= (name_length >= 1) & (name_length <= _LONGEST_TOPIC_BYTES)
-    may[old] = fits
-    return may
 
 
 def is_sane(client_id: str | None) -> bool:

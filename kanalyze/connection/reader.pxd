@@ -3,7 +3,7 @@ cimport cython
 
 from kanalyze.protocol.codec.decoder cimport BodyDecoder
 from kanalyze.protocol.codec.machine cimport int16_at, int32_at, varint_at, varint_width
-from kanalyze.protocol.codec.values cimport Tape, Taped
+from kanalyze.protocol.codec.values cimport Tape, Taped, Texts
 from kanalyze.protocol.frame cimport Frame
 
 
@@ -23,21 +23,13 @@ cdef class _Plan:
     cdef readonly BodyDecoder superseded
 
 
-cdef class _Text:
-    cdef const unsigned char[::1] data
-    cdef str text
-
-    @cython.locals(i=cython.longlong)
-    cdef bint is_at(self, const unsigned char[::1] data, long long begin, long long end) except -1
-
-
 cdef class MessageReader:
     cdef readonly object _catalog
     cdef object _decoders
     cdef object _wanted
     cdef readonly dict _request_plans
     cdef dict _response_plans
-    cdef list _client_ids
+    cdef Texts _client_ids
     cdef Tape _tape
     cdef dict _known
     cdef object _nothing
@@ -57,8 +49,6 @@ cdef class MessageReader:
         plan=_Plan,
     )
     cdef _usual_header(self, Frame frame)
-    @cython.locals(place=cython.longlong, i=cython.longlong, known=_Text)
-    cdef str _client_id(self, const unsigned char[::1] data, long long begin, long long end)
     cpdef request_body(self, Frame frame, header)
     cpdef bint knows(self, int api_key) except -1
     cpdef acks(self, Frame frame, header)

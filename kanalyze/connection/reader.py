@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from kanalyze.model import AnomalyKind
 from kanalyze.plain import fields
+from kanalyze.protocol.codec.values import Texts
 from kanalyze.protocol.failures import (
     LEFT_OVER,
     NOT_ALL_THERE,
@@ -80,8 +81,6 @@ _RECORDS_WITHIN_BYTES = 640
 
 Kind = Literal["request", "response"]
 _new = tuple.__new__
-_CLIENT_IDS = 64
-"""As many are known again without being made anew."""
 
 
 class Wanted(Protocol):
@@ -163,25 +162,6 @@ _REMEMBERED_BYTES, _MOST_REMEMBERED = 256, 256
 _UNREAD = Body(None, None, None)
 
 
-class _Text:
-    """A text with the bytes that it was made of."""
-
-    __slots__ = ("data", "text")
-
-    def __init__(self, data: bytes) -> None:
-        self.data = memoryview(data)
-        self.text = str(data, "utf-8", "backslashreplace")
-
-    def is_at(self, data: memoryview, begin: int, end: int) -> bool:
-        """Tell whether the same bytes stand in others."""
-        if end - begin != len(self.data):
-            return False
-        for i in range(end - begin):  # noqa: SIM110 - compiled, this is faster
-            if data[begin + i] != self.data[i]:
-                return False
-        return True
-
-
 class MessageReader:
     """Reads messages with decoders that it makes when first needed, and keeps."""
 
@@ -207,7 +187,7 @@ class MessageReader:
         self._wanted = wanted
         self._request_plans: dict[int, _Plan] = {}
         self._response_plans: dict[int, _Plan] = {}
-        self._client_ids: list[_Text | None] = [None] * _CLIENT_IDS
+        self._client_ids = Texts()
         self._tape: Tape | None = None
         self._known: dict[int, bool] = {}
         self._nothing = Projection.of()
@@ -243,23 +223,12 @@ class MessageReader:
             end += length
             if end > limit:
                 return None
-            client_id = self._client_id(data, _LEAST_HEADER_BYTES, end)
+            client_id = self._client_ids.text(data, _LEAST_HEADER_BYTES, end)
         if plan.header_version == 2:
             if end >= limit or data[end] != 0:
                 return None
             end += 1
         return _new(RequestHeader, (api_key, version, int32_at(data, 8), client_id, end))
-
-    def _client_id(self, data: memoryview, begin: int, end: int) -> str:
-        """Return a client id; most come again and again."""
-        place = 0
-        for i in range(begin, end):
-            place = (place * 31 + data[i]) & 0xFFFFFF
-        place %= _CLIENT_IDS
-        known = self._client_ids[place]
-        if known is None or not known.is_at(data, begin, end):
-            known = self._client_ids[place] = _Text(bytes(data[begin:end]))
-        return known.text
 
     @staticmethod
     def beginning(frame: Frame) -> memoryview:

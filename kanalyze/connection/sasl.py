@@ -7,8 +7,9 @@ to write to.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from kanalyze.named import NamedTuple
 from kanalyze.plain import fields
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ know what is inside a record beyond the type of a handshake's first message.
 
 from __future__ import annotations
 
-import numpy as np
+from kanalyze.connection.candidates import tls_records
 
 __all__ = ["find_records", "is_alert", "is_client_hello", "looks_like_tls", "records_fit"]
 
@@ -18,7 +18,6 @@ _LONGEST_RECORD_BYTES = 16384 + 2048
 _CHAIN = 3
 """Headers in a row that are believed wherever they begin. By chance a header fits one byte in
 2^21; three of them, each where the one before says, one in 2^64."""
-_MOST_CANDIDATES = 4096
 
 
 def looks_like_tls(head: bytes | memoryview) -> bool:
@@ -74,13 +73,9 @@ def find_records(view: memoryview) -> int | None:
     limit = len(view) - _HEAD_BYTES + 1
     if limit <= 0:
         return None
-    octets = np.frombuffer(view, np.uint8)
-    possible = octets[1 : limit + 1] == 3
-    possible &= octets[2 : limit + 2] <= 4
-    possible &= (octets[:limit] >= min(_CONTENT_TYPES)) & (octets[:limit] <= max(_CONTENT_TYPES))
-    for index in np.flatnonzero(possible)[:_MOST_CANDIDATES].tolist():
+    for index in tls_records(view, limit, min(_CONTENT_TYPES), max(_CONTENT_TYPES)):
         if _chain_at(view, index):
-            return int(index)
+            return index
     return None
 
 

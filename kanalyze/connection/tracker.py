@@ -10,7 +10,7 @@ each of them and for all together.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from kanalyze.connection.ended import ConnectionCounts, EndedConnection
 from kanalyze.connection.exchange import Peers
@@ -21,6 +21,7 @@ from kanalyze.connection.order import Ended
 from kanalyze.connection.tls import is_alert, is_client_hello
 from kanalyze.connection.undecided import Judge, Undecided, client_hello_side
 from kanalyze.model import Anomaly, AnomalyKind, Gap, end_of_two
+from kanalyze.named import NamedTuple
 from kanalyze.plain import fields, items
 
 if TYPE_CHECKING:

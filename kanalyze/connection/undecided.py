@@ -12,7 +12,7 @@ sight, and nothing of them is held: see :meth:`Judge.at_first_sight`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kanalyze.connection.evidence import is_answered_first
 from kanalyze.connection.first_bytes import FirstBytes, FirstBytesReader
@@ -27,6 +27,7 @@ from kanalyze.connection.tls import (
     records_fit,
 )
 from kanalyze.model import Chunk
+from kanalyze.named import NamedTuple
 from kanalyze.plain import fields
 from kanalyze.protocol.framing import LARGEST_FRAME_BYTES
 

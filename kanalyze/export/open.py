@@ -6,9 +6,9 @@ chosen.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kanalyze import paths
 from kanalyze.analysis.row import COLUMNS
 from kanalyze.errors import UsageError
 from kanalyze.export.files import STANDARD_OUTPUT
@@ -38,7 +38,7 @@ def format_of(destination: str) -> str:
 
     Raises UsageError when it says none.
     """
-    ending = Path(destination).suffix.lower()
+    ending = paths.ending(destination)
     if ending not in _ENDINGS:
         raise UsageError(
             f"cannot tell the format of {destination!r} from its ending; "

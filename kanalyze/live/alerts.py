@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from collections import Counter
 from statistics import median
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kanalyze.analysis.text import escape
 from kanalyze.live.snapshot import PIPE
 from kanalyze.model import AnomalyKind
+from kanalyze.named import NamedTuple
 from kanalyze.render.header import refused_texts, unread_texts
 from kanalyze.render.text import shown
 from kanalyze.render.units import count_text, duration_text, percent_text, rate_text

@@ -9,16 +9,14 @@ tunnels. So they are those of rows. Fragments are not put together here.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from kanalyze.gathers import overlapping
-from kanalyze.net.cursor import Cursor
-from kanalyze.net.ip import read_ipv4, read_ipv6
-from kanalyze.net.kinds import DROPPED, IP_PROTOCOL, IPV4, IPV6
-from kanalyze.net.layers import find_tcp
-from kanalyze.net.notes import Notes
+from kanalyze.named import NamedTuple
+from kanalyze.net.innermost import Innermost
+from kanalyze.net.kinds import IPV4, IPV6
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,7 +31,6 @@ _NONE: Final = -1
 _PORTS_BYTES: Final = 4
 _ADDRESSES_AT: Final = {IPV4: 12, IPV6: 8}
 """RFC 791, section 3.1; RFC 8200, section 3."""
-_READERS: Final = {IPV4: read_ipv4, IPV6: read_ipv6}
 
 
 class Addresses(NamedTuple):
@@ -54,20 +51,6 @@ class Fragment(NamedTuple):
     """It has the ports."""
 
 
-class _Part:
-    """What a packet is a part of, where it is one: nothing is put together here."""
-
-    def __init__(self) -> None:
-        self.key: tuple[int, ...] | None = None
-        """None where it is whole."""
-        self.is_tcp = False
-
-    def leave(self, cursor: Cursor) -> int:
-        """Go no further than to a fragment."""
-        self.key, self.is_tcp = cursor.part_key, cursor.part_protocol == TCP
-        return DROPPED
-
-
 class PacketHeaders:
     """Headers of the packets of a batch, as columns with an entry for each.
 
@@ -75,24 +58,23 @@ class PacketHeaders:
     """
 
     def __init__(self, batch: PacketBatch) -> None:
-        count = len(batch)
         self.wire_bytes = np.frombuffer(batch.wire_bytes, np.int64)
         self._batch = batch
-        self._kind = np.full(count, _NONE, np.int64)
+        found = Innermost(batch)
+        self._kind: NDArray[np.int64] = np.asarray(found.kind)
         """What the innermost header is; beyond IP, what it is of."""
-        self._at = np.zeros(count, np.int64)
+        self._at: NDArray[np.int64] = np.asarray(found.at)
         """Index in the buffer of the innermost header."""
-        self._limit = np.zeros(count, np.int64)
-        self._transport_at = np.full(count, _NONE, np.int64)
+        self._limit: NDArray[np.int64] = np.asarray(found.limit)
+        self._transport_at: NDArray[np.int64] = np.asarray(found.transport_at)
         """Index in the buffer of what IP carries."""
-        self.fragments: list[Fragment] = []
+        self.fragments = [Fragment(*each) for each in found.fragments]
         """The fragments of TCP segments, those that are known for it."""
-        self.protocol = np.full(count, _NONE, np.int64)
+        self.protocol: NDArray[np.int64] = np.asarray(found.protocol)
         """What IP carries; -1 where that is not known, or there is no IP."""
-        self.is_known = np.zeros(count, np.bool_)
+        self.is_known = np.asarray(found.is_known) != 0
         """Whether the header could be read. Not where it was cut or is wrong, and not that of a
         fragment that may be of a tunnel: there is no telling then what is inside."""
-        self._read()
 
     @property
     def is_ipv4(self) -> NDArray[np.bool_]:
@@ -130,51 +112,6 @@ class PacketHeaders:
     def destination_port(self) -> NDArray[np.int64]:
         """-1 where there is none."""
         return self._ports(2)
-
-    # -- reading ----------------------------------------------------------------------------------
-
-    def _read(self) -> None:
-        cursor = Cursor(self._batch, Notes())
-        for row in range(len(self._batch)):
-            part = _Part()
-            is_tcp = find_tcp(cursor, cursor.begin(row), part.leave)
-            if is_tcp or part.is_tcp:
-                self._take(cursor, TCP)
-                if part.key is not None:
-                    is_first = cursor.part_offset == 0
-                    self.fragments.append(Fragment(row, part.key, is_first))
-                    if not is_first:
-                        self._transport_at[row] = _NONE
-            elif part.key is None and cursor.kind >= 0:
-                self._read_other(cursor)
-
-    def _take(self, cursor: Cursor, protocol: int) -> None:
-        """Note what a cursor that stands at what IP carries has read."""
-        row = cursor.row
-        self._note(cursor)
-        self.protocol[row] = protocol
-        if protocol in (TCP, UDP):
-            self._transport_at[row] = cursor.at
-        self._limit[row] = cursor.limit
-
-    def _note(self, cursor: Cursor) -> None:
-        """Note the last header that a cursor was at."""
-        row = cursor.row
-        self.is_known[row] = True
-        self._kind[row] = cursor.kind
-        self._at[row] = cursor.kind_at
-
-    def _read_other(self, cursor: Cursor) -> None:
-        """Read once more the last IP header of a packet that is no TCP, for what it carries."""
-        read = _READERS.get(cursor.kind)
-        if read is None:
-            # Something else than IP, such as ARP.
-            self._note(cursor)
-            return
-        cursor.at, cursor.limit = cursor.kind_at, cursor.kind_limit
-        kind = read(cursor)
-        if kind >= 0:
-            self._take(cursor, kind - IP_PROTOCOL)
 
     # -- columns ----------------------------------------------------------------------------------
 

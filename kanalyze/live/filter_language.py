@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import enum
 import re
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from kanalyze.errors import UsageError
 from kanalyze.live.filter_values import (
@@ -27,6 +27,7 @@ from kanalyze.live.filter_values import (
     read_ports,
     shown,
 )
+from kanalyze.named import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -12,7 +12,7 @@ datagram where that came before it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from kanalyze.live.filter_language import (
     Protocol,
     Side,
 )
+from kanalyze.named import NamedTuple
 
 if TYPE_CHECKING:
     from ipaddress import IPv4Network, IPv6Network

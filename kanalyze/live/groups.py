@@ -12,13 +12,14 @@ makes it known by its size. In streams groups it has others, and assignments are
 from __future__ import annotations
 
 import zlib
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kanalyze.analysis.arrays import WordArray
 from kanalyze.analysis.grouping import Groups, key_of, value_at
 from kanalyze.analysis.measures import rows_of_items
+from kanalyze.named import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

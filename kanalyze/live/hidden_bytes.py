@@ -10,9 +10,11 @@ found too.
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
+
+from kanalyze.named import NamedTuple
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

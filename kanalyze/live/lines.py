@@ -53,7 +53,7 @@ rounded to 3 decimals. Texts are as they came over the wire, long ones shortened
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from kanalyze.analysis.times import format_time
 
@@ -62,6 +62,7 @@ if TYPE_CHECKING:
 
     from kanalyze.live.snapshot import CaptureState, Snapshot
     from kanalyze.live.windows import Windows
+    from kanalyze.named import NamedTuple
 
 __all__ = ["MOST", "SCHEMA", "RateLines", "rates"]
 

@@ -25,12 +25,13 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from socketserver import TCPServer, ThreadingMixIn
 from threading import Lock, Thread
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import parse_qs
 
 from prometheus_client.exposition import choose_encoder, gzip_accepted
 
 from kanalyze.errors import KanalyzeError, UsageError
+from kanalyze.named import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -14,12 +14,13 @@ import ipaddress
 from collections import deque
 from functools import cached_property
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from kanalyze.gathers import PacketArrays
 from kanalyze.live.hidden_bytes import HiddenBytes, SentBytes
+from kanalyze.named import NamedTuple
 from kanalyze.net.headers import ACK, FIN, SYN, read_headers
 from kanalyze.net.notes import Notes
 

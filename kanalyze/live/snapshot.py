@@ -10,7 +10,9 @@ Texts are as they came over the wire, of bounded length: whoever shows them esca
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
+
+from kanalyze.named import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,7 +6,7 @@ limits on keys. This module must not know clocks, nor how steps follow each othe
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from kanalyze.analysis.totals import (
     TopicTotals,
 )
 from kanalyze.live.groups import GroupTotals, add_groups
+from kanalyze.named import NamedTuple
 
 if TYPE_CHECKING:
     from kanalyze.analysis.block import RowBlock

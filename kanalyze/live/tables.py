@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from kanalyze.named import NamedTuple
 from kanalyze.render.layout import GAP, TableColumn, cell_width, fitted, natural_widths
 from kanalyze.render.lines import Line, table_line
 from kanalyze.render.text import MISSING, shown

@@ -6,11 +6,12 @@ in its table the user is then. This module must not know the terminal itself, no
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from kanalyze.live.alerts import alerts
 from kanalyze.live.snapshot import PIPE
 from kanalyze.live.tables import TABLES, sorted_entries, table_lines
+from kanalyze.named import NamedTuple
 from kanalyze.render.chart import bar_lines
 from kanalyze.render.layout import cell_width, padded
 from kanalyze.render.lines import Line

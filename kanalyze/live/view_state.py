@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kanalyze.live.tables import TABLES
+from kanalyze.named import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence

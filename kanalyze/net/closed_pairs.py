@@ -140,7 +140,9 @@ class ClosedPairs:
 def _span(direction: Direction) -> tuple[int, int] | None:
     if not direction.started:
         return None
-    return direction.first_sequence, direction.next_sequence
+    first, following = direction.first_sequence, direction.next_sequence
+    # One number where nothing was sent: there are many of these.
+    return first, first if following == first else following
 
 
 def _span_from_state(state: object) -> tuple[int, int] | None:
@@ -149,4 +151,4 @@ def _span_from_state(state: object) -> tuple[int, int] | None:
     first, last = fields(state, "nn")
     if max(first, last) >> 32:
         raise ValueError("a sequence number of more than 32 bits")
-    return first, last
+    return first, first if first == last else last

@@ -30,7 +30,9 @@ cdef class ConnectionState:
     cdef public object _limits
     cdef public object _notes
 
+    cdef bint _has_ended(self) except -1
     cpdef begin_update(self)
+    cpdef int take(self, Walk walk) except -1
     @cython.locals(for_lower=StreamWriter, items=tuple)
     cpdef tuple writers(self, Segments shared)
     @cython.locals(for_lower=StreamWriter, for_higher=StreamWriter)
@@ -53,12 +55,12 @@ cdef class ConnectionState:
         length=cython.longlong,
         from_higher=cython.longlong,
     )
-    cpdef pass_in_order(self, Walk walk)
+    cdef _pass_in_order(self, Walk walk)
     cdef _count_passed(self, Direction direction, long long packets, long long payload_bytes)
     @cython.locals(row=cython.longlong, mine=Direction)
     cdef _pass_metered(self, Walk walk)
     @cython.locals(row=cython.longlong, mine=Direction)
-    cpdef bint may_repeat(self, Walk walk) except -1
+    cdef bint _may_repeat(self, Walk walk) except -1
     @cython.locals(
         flags=cython.longlong,
         mine=Direction,

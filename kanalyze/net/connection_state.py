@@ -50,8 +50,10 @@ if TYPE_CHECKING:
     from kanalyze.plain import State
     from kanalyze.segments import Segments
 
-__all__ = ["ConnectionState"]
+__all__ = ["IS_ANOTHER", "IS_OVER", "ConnectionState"]
 
+AT_END, IS_ANOTHER, IS_OVER = range(3)
+"""What :meth:`ConnectionState.take` met."""
 SEQUENCE_MASK = 0xFFFF_FFFF
 
 
@@ -176,8 +178,12 @@ class ConnectionState:
     @property
     def is_over(self) -> bool:
         """No more payload can come."""
-        both_ended = self.lower.fin_acknowledged and self.higher.fin_acknowledged
-        return self.tcp.reset or both_ended
+        return self._has_ended()
+
+    def _has_ended(self) -> bool:
+        if self.lower.fin_acknowledged and self.higher.fin_acknowledged:
+            return True
+        return bool(self.tcp.reset)
 
     @property
     def held_bytes(self) -> int:
@@ -231,7 +237,25 @@ class ConnectionState:
         update.closed = True
         return update
 
-    def pass_in_order(self, walk: Walk) -> None:
+    def take(self, walk: Walk) -> int:
+        """Take the segments of a walk, up to one that begins another connection or ends this.
+
+        Returns :data:`AT_END`, :data:`IS_ANOTHER` or :data:`IS_OVER`. The walk is left at that
+        segment, of which the first kind is not taken.
+        """
+        while True:
+            self._pass_in_order(walk)
+            if walk.at_end:
+                return AT_END
+            if self._may_repeat(walk):
+                walk.mark_duplicates()
+            if not self.receive(walk.segment(), walk.shared):
+                return IS_ANOTHER
+            if self._has_ended():
+                return IS_OVER
+            walk.advance()
+
+    def _pass_in_order(self, walk: Walk) -> None:
         """Take what comes next in a walk, up to a segment that needs a closer look.
 
         That is one with a SYN, FIN or RST, or with payload that does not come next. The walk is
@@ -307,13 +331,13 @@ class ConnectionState:
             self.receive(walk.segment(), walk.shared)
             walk.advance()
 
-    def may_repeat(self, walk: Walk) -> bool:
+    def _may_repeat(self, walk: Walk) -> bool:
         """Tell whether the segment that a walk is at may hold bytes that were seen before."""
         row = walk.row
         mine = self.higher if walk.from_higher else self.lower
         if not walk.lengths[row] or not mine.started:
             return False
-        return walk.sequences[row] != mine.next_sequence or bool(mine.held)
+        return mine.place(walk.sequences[row]) < mine.furthest()
 
     def receive(self, segment: Segment, shared: Segments) -> bool:
         """Take a segment; false, and not taken, when it begins another connection."""

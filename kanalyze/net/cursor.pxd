@@ -71,8 +71,8 @@ cdef class Cursor:
     cpdef long long peek32(self, long long skip) except? DROPPED
     @cython.locals(end=cython.longlong)
     cpdef bytes rest(self, long long most)
-    cpdef bint fits(self, long long size, str where) except DROPPED
-    cpdef note_cut(self, str where)
+    cpdef bint fits(self, long long size) noexcept
+    cpdef long long cut(self, str where) except? DROPPED
     cpdef note(self, kind, str detail)
     cpdef enter(self, long long tunnel)
     cpdef shorten(self, long long end)

@@ -13,6 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from kanalyze.model import AnomalyKind
 
+try:
+    import cython
+except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+    from kanalyze.compiled import cython
+
+if not cython.compiled:
+    from kanalyze.net.kinds import DROPPED
+
 if TYPE_CHECKING:
     from kanalyze.model import PacketBatch
     from kanalyze.net.notes import Notes
@@ -132,17 +140,18 @@ class Cursor:
 
     # -- what becomes of the packet ---------------------------------------------------------------
 
-    def fits(self, size: int, where: str) -> bool:
-        """Tell whether the next ``size`` bytes were captured; count the packet where not."""
-        if self.at + size <= self.limit:
-            return True
-        self.note_cut(where)
-        return False
+    def fits(self, size: int) -> bool:
+        """Tell whether the next ``size`` bytes were captured."""
+        return self.at + size <= self.limit
 
-    def note_cut(self, where: str) -> None:
-        """Count a packet that the capture cut too early to know what is in it."""
+    def cut(self, where: str) -> int:
+        """Count a packet that the capture cut too early to know what is in it.
+
+        Returns :data:`~kanalyze.net.kinds.DROPPED`.
+        """
         self.notes.counters.cut_headers += 1
         self.note(AnomalyKind.BAD_IP_HEADER, f"cut {where}")
+        return DROPPED
 
     def note(self, kind: AnomalyKind, detail: str) -> None:
         """Count an anomaly of the packet."""

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import zlib
 from bisect import bisect_right, insort
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
+from kanalyze.named import NamedTuple
 from kanalyze.plain import fields, items
 
 if TYPE_CHECKING:

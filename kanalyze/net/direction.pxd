@@ -17,7 +17,11 @@ cpdef long long distance(long long later, long long earlier) noexcept
 cdef class Direction:
     cdef public object connection
     cdef public long long index
-    cdef public object limits
+    cdef public long long _hole_ns
+    cdef public long long _acknowledged_hole_ns
+    cdef public long long _acknowledged_hole_segments
+    cdef public long long _most_held_bytes
+    cdef public long long _most_held_segments
     cdef public Findings findings
     cdef public bint started
     cdef public bint has_syn
@@ -74,7 +78,7 @@ cdef class Direction:
     @cython.locals(acknowledged=cython.longlong)
     cdef _give_up_acknowledged(self, long long now_ns, StreamWriter out)
     @cython.locals(last=Held)
-    cdef long long _furthest(self) except? -1
+    cdef long long furthest(self) except? -1
     cdef Held _last(self)
     cdef _pass(self, long long length)
     @cython.locals(position=cython.longlong, count=cython.Py_ssize_t, piece=Held, pieces=list)

@@ -52,6 +52,11 @@ class Direction:
     """What one end of a connection sent. ``index`` is its place in ``connection.endpoints``."""
 
     __slots__ = (
+        "_acknowledged_hole_ns",
+        "_acknowledged_hole_segments",
+        "_hole_ns",
+        "_most_held_bytes",
+        "_most_held_segments",
         "acknowledged",
         "acknowledged_segments",
         "acknowledged_since_ns",
@@ -66,7 +71,6 @@ class Direction:
         "held_bytes",
         "hole_since_ns",
         "index",
-        "limits",
         "next_sequence",
         "position",
         "started",
@@ -75,14 +79,22 @@ class Direction:
         "told_packet",
         "told_time_ns",
     )
-    _LEFT_OUT = ("connection", "held_bytes", "index", "limits")
+    _LEFT_OUT = (
+        *("_acknowledged_hole_ns", "_acknowledged_hole_segments", "_hole_ns", "_most_held_bytes"),
+        *("_most_held_segments", "connection", "held_bytes", "index"),
+    )
 
     def __init__(
         self, connection: TcpConnection, index: int, limits: ReassemblyLimits, notes: Notes
     ) -> None:
         self.connection = connection
         self.index = index
-        self.limits = limits
+        # As in the limits, where numbers are not at hand in C.
+        self._hole_ns = limits.hole_ns
+        self._acknowledged_hole_ns = limits.acknowledged_hole_ns
+        self._acknowledged_hole_segments = limits.acknowledged_hole_segments
+        self._most_held_bytes = limits.held_bytes_per_direction
+        self._most_held_segments = limits.held_segments_per_direction
         self.findings = Findings(connection, index, notes)
         self.started = False
         self.has_syn = False
@@ -202,10 +214,7 @@ class Direction:
             self.findings.repeated(segment, repeated, is_probe=is_probe)
         elif is_behind and end > 0:
             self.findings.out_of_order()
-        while (
-            self.held_bytes > self.limits.held_bytes_per_direction
-            or len(self.held) > self.limits.held_segments_per_direction
-        ):
+        while self.held_bytes > self._most_held_bytes or len(self.held) > self._most_held_segments:
             self.note_limit()
             self.give_up(segment.time_ns, out)
 
@@ -216,7 +225,7 @@ class Direction:
         """
         return (
             segment.length <= 1
-            and position == self._furthest() - 1
+            and position == self.furthest() - 1
             and not segment.flags & CONTROL
             and self.started
         )
@@ -244,7 +253,7 @@ class Direction:
 
     def finish_at(self, position: int) -> None:
         """Note a FIN that stands at ``position``; one before what was delivered is nonsense."""
-        if self.fin_position is None and position >= self._furthest():
+        if self.fin_position is None and position >= self.furthest():
             self.fin_position = position
 
     def acknowledge(self, sequence: int, time_ns: int) -> None:
@@ -256,7 +265,7 @@ class Direction:
             self.fin_acknowledged = True
         if not self.held:
             return
-        position = min(position, self._furthest())
+        position = min(position, self.furthest())
         if position > self.position:
             self.acknowledged = max(self.acknowledged, position)
             if not self.acknowledged_segments:
@@ -267,15 +276,15 @@ class Direction:
         """Tell whether a hole was there for too long."""
         if not self.held:
             return False
-        if now_ns - self.hole_since_ns > self.limits.hole_ns:
+        if now_ns - self.hole_since_ns > self._hole_ns:
             return True
         waited_ns = now_ns - self.acknowledged_since_ns
-        return self.acknowledged_segments > 0 and waited_ns > self.limits.acknowledged_hole_ns
+        return self.acknowledged_segments > 0 and waited_ns > self._acknowledged_hole_ns
 
     def age(self, now_ns: int, out: StreamWriter) -> None:
         """Give up holes that were there for too long at ``now_ns``, before it is acted on."""
         while self.is_overdue(now_ns):
-            if now_ns - self.hole_since_ns > self.limits.hole_ns:
+            if now_ns - self.hole_since_ns > self._hole_ns:
                 self.give_up(self.held[0].time_ns, out)
             else:
                 self._give_up_acknowledged(now_ns, out)
@@ -284,7 +293,7 @@ class Direction:
         """Count a segment of the connection while an acknowledged hole is waited for."""
         if self.acknowledged_segments:
             self.acknowledged_segments += 1
-            if self.acknowledged_segments > self.limits.acknowledged_hole_segments:
+            if self.acknowledged_segments > self._acknowledged_hole_segments:
                 self._give_up_acknowledged(now_ns, out)
 
     def give_up(self, now_ns: int, out: StreamWriter) -> None:
@@ -326,7 +335,8 @@ class Direction:
         while self.held and self.position < acknowledged:
             self.give_up(now_ns, out)
 
-    def _furthest(self) -> int:
+    def furthest(self) -> int:
+        """Return the position after the last byte that was seen."""
         if not self.held:
             return self.position
         last = self._last()

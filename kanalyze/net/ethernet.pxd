@@ -1,7 +1,7 @@
 # The C types of ethernet.py.
 cimport cython
 
-from kanalyze.net.cursor cimport ARP, Cursor, DROPPED, IPV4, IPV6, LLC, LLC_FRAME, MPLS, PPPOE
+from kanalyze.net.cursor cimport ARP, Cursor, IPV4, IPV6, LLC, LLC_FRAME, MPLS, PPPOE
 
 cdef enum:
     ETHERNET_BYTES = 14

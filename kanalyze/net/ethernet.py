@@ -18,7 +18,7 @@ except ModuleNotFoundError:  # what it is needed for here, where nothing is comp
     from kanalyze.compiled import cython
 
 if not cython.compiled:
-    from kanalyze.net.kinds import ARP, DROPPED, IPV4, IPV6, LLC, LLC_FRAME, MPLS, PPPOE
+    from kanalyze.net.kinds import ARP, IPV4, IPV6, LLC, LLC_FRAME, MPLS, PPPOE
 
     ETHERNET_BYTES = 14
     TYPE_AT = 12
@@ -49,8 +49,8 @@ BEFORE_IP: Final = "before the IP header"
 
 def read_ethernet(cursor: Cursor) -> int:
     """Step over an Ethernet header and the tags behind."""
-    if not cursor.fits(ETHERNET_BYTES, BEFORE_IP):
-        return DROPPED
+    if not cursor.fits(ETHERNET_BYTES):
+        return cursor.cut(BEFORE_IP)
     kind = cursor.u16(cursor.at + TYPE_AT)
     cursor.at += ETHERNET_BYTES
     if kind == IPV4:
@@ -64,8 +64,8 @@ def without_tags(cursor: Cursor, kind: int) -> int:
     for _i in range(MAX_TAGS):
         if not is_tag(kind):
             break
-        if not cursor.fits(4, BEFORE_IP):
-            return DROPPED
+        if not cursor.fits(4):
+            return cursor.cut(BEFORE_IP)
         kind = cursor.u16(cursor.at + 2)
         cursor.at += 4
     return kind
@@ -78,8 +78,8 @@ def is_tag(kind: int) -> bool:
 
 def read_llc(cursor: Cursor) -> int:
     """Step over an IEEE 802.2 header, with SNAP or without."""
-    if not cursor.fits(LLC_BYTES, BEFORE_IP):
-        return DROPPED
+    if not cursor.fits(LLC_BYTES):
+        return cursor.cut(BEFORE_IP)
     start = cursor.u16(cursor.at) << 8 | cursor.u8(cursor.at + 2)
     kind = LLC | (start >> 16)
     if start == LLC_IP:

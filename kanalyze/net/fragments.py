@@ -9,9 +9,10 @@ IPv4: RFC 791, 815. IPv6: RFC 8200 (section 4.5), RFC 5722.
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from kanalyze.model import Anomaly, AnomalyKind
+from kanalyze.named import NamedTuple
 from kanalyze.net.datagram import Datagram
 from kanalyze.net.kinds import DROPPED, IPV4, IPV6
 from kanalyze.net.udp_tunnels import UDP_TUNNEL_PORTS

@@ -51,8 +51,8 @@ _WITHIN: Final = "within the IP header"
 
 def read_ipv4(cursor: Cursor) -> int:
     """Step over an IPv4 header; return ``IP_PROTOCOL | protocol``, or that it is a fragment."""
-    if not cursor.fits(IPV4_BYTES, _WITHIN):
-        return DROPPED
+    if not cursor.fits(IPV4_BYTES):
+        return cursor.cut(_WITHIN)
     at = cursor.at
     version = cursor.u8(at)
     header_bytes = (version & 15) * 4
@@ -85,8 +85,8 @@ def read_ipv4(cursor: Cursor) -> int:
 
 def read_ipv6(cursor: Cursor) -> int:
     """Step over an IPv6 header and its extensions; return as :func:`read_ipv4` does."""
-    if not cursor.fits(IPV6_BYTES, _WITHIN):
-        return DROPPED
+    if not cursor.fits(IPV6_BYTES):
+        return cursor.cut(_WITHIN)
     at = cursor.at
     if cursor.u8(at) >> 4 != 6:
         return drop_bad(cursor)
@@ -112,8 +112,8 @@ def without_extensions(cursor: Cursor, protocol: int) -> int:
     for _i in range(MAX_EXTENSIONS):
         if not (protocol == FRAGMENT_HEADER or is_option(protocol)):
             break
-        if not cursor.fits(8, _WITHIN):
-            return DROPPED
+        if not cursor.fits(8):
+            return cursor.cut(_WITHIN)
         at = cursor.at
         following = cursor.u8(at)
         if protocol != FRAGMENT_HEADER:

@@ -5,7 +5,9 @@ In: nothing. Out: :class:`ReassemblyLimits`. Must not know: anything.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
+
+from kanalyze.named import NamedTuple
 
 __all__ = ["HELD_PIECE_BYTES", "ReassemblyLimits"]
 

@@ -75,8 +75,8 @@ def read_link(cursor: Cursor, link: int) -> int:
 
 def read_version(cursor: Cursor) -> int:
     """Tell IPv4 from IPv6 by the version that the header says."""
-    if not cursor.fits(1, _BEFORE_IP):
-        return DROPPED
+    if not cursor.fits(1):
+        return cursor.cut(_BEFORE_IP)
     version = cursor.u8(cursor.at) >> 4
     if version == 4:
         return IPV4
@@ -85,8 +85,8 @@ def read_version(cursor: Cursor) -> int:
 
 def read_ethertype(cursor: Cursor, type_at: int, header_bytes: int) -> int:
     """Step over a header of fixed size with an ethertype in it, and the tags behind."""
-    if not cursor.fits(header_bytes, _BEFORE_IP):
-        return DROPPED
+    if not cursor.fits(header_bytes):
+        return cursor.cut(_BEFORE_IP)
     kind = cursor.u16(cursor.at + type_at)
     cursor.at += header_bytes
     kind = without_tags(cursor, kind)
@@ -98,8 +98,8 @@ def read_family(cursor: Cursor) -> int:
 
     Small numbers tell which.
     """
-    if not cursor.fits(FAMILY_BYTES, _BEFORE_IP):
-        return DROPPED
+    if not cursor.fits(FAMILY_BYTES):
+        return cursor.cut(_BEFORE_IP)
     at = cursor.at
     cursor.at += FAMILY_BYTES
     family = cursor.u16(at + 2)
@@ -124,7 +124,7 @@ def read_rare(cursor: Cursor, link: int) -> int:
     fixed = _FIXED.get(link)
     if fixed is None:
         return count_unknown(cursor, link)
-    return fixed if cursor.fits(1, _BEFORE_IP) else DROPPED
+    return fixed if cursor.fits(1) else cursor.cut(_BEFORE_IP)
 
 
 def count_unknown(cursor: Cursor, link: int) -> int:
@@ -142,8 +142,8 @@ def count_unknown(cursor: Cursor, link: int) -> int:
 
 def _read_pktap(cursor: Cursor) -> int:
     """Step over macOS's header: length, what follows (1: a packet), its kind of link layer."""
-    if not cursor.fits(_PKTAP_LEAST_BYTES, _BEFORE_IP):
-        return DROPPED
+    if not cursor.fits(_PKTAP_LEAST_BYTES):
+        return cursor.cut(_BEFORE_IP)
     head = cursor.rest(_PKTAP_LEAST_BYTES)
     size, following, link = (int.from_bytes(head[at : at + 4], "little") for at in (0, 4, 8))
     if size < _PKTAP_LEAST_BYTES or following != _PKTAP_PACKET or link == _PKTAP:

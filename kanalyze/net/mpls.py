@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from kanalyze.net.ethernet import BEFORE_IP, looks_like_ethernet, looks_like_ip
-from kanalyze.net.kinds import DROPPED, ETHERNET, IPV4, IPV6, MPLS, UNREADABLE_MPLS
+from kanalyze.net.kinds import ETHERNET, IPV4, IPV6, MPLS, UNREADABLE_MPLS
 from kanalyze.net.names import tunnel_bit
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ _SHORT_FRAME_BYTES: Final = 64
 
 def read_mpls(cursor: Cursor) -> int:
     """Step over one label; behind the last of a stack, tell what follows."""
-    if not cursor.fits(_LABEL_BYTES, BEFORE_IP):
-        return DROPPED
+    if not cursor.fits(_LABEL_BYTES):
+        return cursor.cut(BEFORE_IP)
     is_last = cursor.u8(cursor.at + 2) & 1
     cursor.at += _LABEL_BYTES
     cursor.enter(tunnel_bit("MPLS"))
@@ -38,8 +38,8 @@ def read_mpls(cursor: Cursor) -> int:
 
 
 def _behind_labels(cursor: Cursor) -> int:
-    if not cursor.fits(1, BEFORE_IP):
-        return DROPPED
+    if not cursor.fits(1):
+        return cursor.cut(BEFORE_IP)
     # What fills the packet comes before what looks like something: the address of an IP packet may
     # look like an ethertype. An address of Ethernet may begin with a 4 or a 6, or with the 0 of a
     # control word.

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from kanalyze.net.ethernet import BEFORE_IP
-from kanalyze.net.kinds import DROPPED, FAMILY, IPV4, IPV6
+from kanalyze.net.kinds import FAMILY, IPV4, IPV6
 
 if TYPE_CHECKING:
     from kanalyze.net.cursor import Cursor
@@ -32,15 +32,15 @@ def read_nflog(cursor: Cursor) -> int:
     Lengths and kinds are in the byte order of the machine that wrote: the small one of the two
     readings of a kind is the right one.
     """
-    if not cursor.fits(_HEADER_BYTES, BEFORE_IP):
-        return DROPPED
+    if not cursor.fits(_HEADER_BYTES):
+        return cursor.cut(BEFORE_IP)
     family = cursor.u8(cursor.at)
     cursor.at += _HEADER_BYTES
     if family not in _FAMILIES:
         return FAMILY | family
     for _ in range(_MAX_VALUES):
-        if not cursor.fits(_TAG_BYTES, BEFORE_IP):
-            return DROPPED
+        if not cursor.fits(_TAG_BYTES):
+            return cursor.cut(BEFORE_IP)
         head = cursor.rest(_TAG_BYTES)
         tag, swapped = int.from_bytes(head[2:], "little"), int.from_bytes(head[2:], "big")
         size = int.from_bytes(head[:2], "little" if tag <= swapped else "big")

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from kanalyze.net.ethernet import BEFORE_IP
-from kanalyze.net.kinds import DROPPED, IPV4, IPV6, MPLS, MPLS_MULTICAST, PPP, PPP_PROTOCOL
+from kanalyze.net.kinds import IPV4, IPV6, MPLS, MPLS_MULTICAST, PPP, PPP_PROTOCOL
 from kanalyze.net.names import tunnel_bit
 
 if TYPE_CHECKING:
@@ -35,13 +35,13 @@ def read_ppp(cursor: Cursor) -> int:
     """Step over a PPP header; address and control may be left out, the protocol be one byte."""
     if cursor.peek16(0) == _ADDRESS_AND_CONTROL:
         cursor.at += 2
-    if not cursor.fits(1, BEFORE_IP):
-        return DROPPED
+    if not cursor.fits(1):
+        return cursor.cut(BEFORE_IP)
     protocol, size = cursor.u8(cursor.at), 1
     # The last byte of a protocol number is odd, those before it are even.
     if not protocol & 1:
-        if not cursor.fits(2, BEFORE_IP):
-            return DROPPED
+        if not cursor.fits(2):
+            return cursor.cut(BEFORE_IP)
         protocol, size = cursor.u16(cursor.at), 2
     cursor.at += size
     return _PROTOCOLS.get(protocol, PPP_PROTOCOL | protocol)
@@ -49,8 +49,8 @@ def read_ppp(cursor: Cursor) -> int:
 
 def read_cisco_hdlc(cursor: Cursor) -> int:
     """Step over Cisco's HDLC header: address, control, an ethertype."""
-    if not cursor.fits(_CISCO_BYTES, BEFORE_IP):
-        return DROPPED
+    if not cursor.fits(_CISCO_BYTES):
+        return cursor.cut(BEFORE_IP)
     cursor.at += _CISCO_BYTES
     return cursor.u16(cursor.at - 2)
 
@@ -63,8 +63,8 @@ def read_hdlc(cursor: Cursor) -> int:
 
 def read_pppoe(cursor: Cursor) -> int:
     """Step over the PPPoE header of a session; others carry no packets and stay what they are."""
-    if not cursor.fits(_PPPOE_BYTES, BEFORE_IP):
-        return DROPPED
+    if not cursor.fits(_PPPOE_BYTES):
+        return cursor.cut(BEFORE_IP)
     at = cursor.at
     if cursor.u16(at) != _SESSION:
         return _DISCOVERY

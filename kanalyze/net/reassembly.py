@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from kanalyze.model import Anomaly, AnomalyKind, StreamUpdate
 from kanalyze.net.closed_pairs import ClosedPairs
-from kanalyze.net.connection_state import ConnectionState
+from kanalyze.net.connection_state import IS_ANOTHER, IS_OVER, ConnectionState
 from kanalyze.net.duplicates import Duplicates
 from kanalyze.net.half_open import HalfOpen
 from kanalyze.net.headers import HeaderReader
@@ -219,16 +219,18 @@ class Reassembler:
         return self._end_batch()
 
     def _take_group(self, pair: Pair, state: ConnectionState | None, walk: Walk) -> None:
-        """Take what one pair sent: what comes next at once, else segment by segment."""
-        while True:
-            if state is not None:
-                state.pass_in_order(walk)
-            if walk.at_end:
-                break
-            if state is not None and state.may_repeat(walk):
-                walk.mark_duplicates()
-            state = self._take(pair, walk.segment(), state, walk.shared)
-            walk.advance()
+        """Take what one pair sent."""
+        while not walk.at_end:
+            if state is None:
+                state = self._begin_at(pair, walk)
+            elif (met := state.take(walk)) == IS_ANOTHER:
+                segment = walk.segment()
+                self._close(state, walk.shared, "reused", segment.packet)
+                state = self._begin(pair, segment)
+            elif met == IS_OVER:
+                self._close(state, walk.shared, "reset", walk.segment().packet)
+                state = None
+                walk.advance()
         if state is not None:
             state.end_writing()
             self._touched.append(state)
@@ -259,23 +261,14 @@ class Reassembler:
         self._open[pair] = state
         return state
 
-    def _take(
-        self, pair: Pair, segment: Segment, state: ConnectionState | None, shared: Segments
-    ) -> ConnectionState | None:
-        """Take a segment; return the connection that is open on its pair then."""
-        if state is None:
-            if self._closed.is_late(pair, segment):
-                self.counters.late_packets += 1
-                return None
-            state = self._begin(pair, segment)
-        if not state.receive(segment, shared):
-            self._close(state, shared, "reused", segment.packet)
-            state = self._begin(pair, segment)
-            state.receive(segment, shared)
-        if state.is_over:
-            self._close(state, shared, "reset", segment.packet)
-            return None
-        return state
+    def _begin_at(self, pair: Pair, walk: Walk) -> ConnectionState | None:
+        """Begin a connection with the segment that a walk is at; step over one that is late."""
+        segment = walk.segment()
+        if not self._closed.is_late(pair, segment):
+            return self._begin(pair, segment)
+        self.counters.late_packets += 1
+        walk.advance()
+        return None
 
     def _begin(self, pair: Pair, segment: Segment) -> ConnectionState:
         number = self._closed.take_number(pair)

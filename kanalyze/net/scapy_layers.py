@@ -14,7 +14,7 @@ EtherIP: RFC 3378. GRE version 1: RFC 2637. GTP-U: 3GPP TS 29.281.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from scapy.contrib.etherip import EtherIP
 from scapy.contrib.gtp import GTP_U_Header
@@ -22,6 +22,7 @@ from scapy.error import Scapy_Exception
 from scapy.layers.dot11 import Dot11, Dot11QoS, RadioTap
 from scapy.layers.l2 import GRE_PPTP, Dot1AH
 
+from kanalyze.named import NamedTuple
 from kanalyze.net.kinds import ETHERNET, IPV4, IPV6, LLC_FRAME, PPP
 
 if TYPE_CHECKING:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 
 from kanalyze.net.kinds import (
     ANY_IP,
-    DROPPED,
     ETHERNET,
     GRE,
     IP_PROTOCOL,
@@ -80,8 +79,8 @@ def _read_rare(cursor: Cursor, tunnel: str, name: str, reader: str, kind: int) -
 
 def read_gre(cursor: Cursor) -> int:
     """Step over a GRE header without routing; others keep a kind of their own."""
-    if not cursor.fits(_GRE_BYTES, _WITHIN_GRE):
-        return DROPPED
+    if not cursor.fits(_GRE_BYTES):
+        return cursor.cut(_WITHIN_GRE)
     flags, protocol = cursor.u16(cursor.at), cursor.u16(cursor.at + 2)
     # PPTP's: version 1 with a key, without checksum and routing.
     if flags & (_CHECKSUM | _ROUTING | _KEY | _VERSION) == _KEY | 1 and protocol == PPP:

@@ -12,10 +12,11 @@ carried looks like it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
+from kanalyze.named import NamedTuple
 from kanalyze.net.ethernet import looks_like_ethernet, looks_like_ip
-from kanalyze.net.kinds import DROPPED, ETHERNET, IP_PROTOCOL, IPV4, IPV6
+from kanalyze.net.kinds import ETHERNET, IP_PROTOCOL, IPV4, IPV6
 from kanalyze.net.names import tunnel_bit
 from kanalyze.net.rare_layers import can_read, find_inside, note_missing
 
@@ -64,8 +65,7 @@ def read_udp(cursor: Cursor) -> int:
         needed = _FRAME_BYTES if seen.kind == ETHERNET else _BASE_BYTES
         is_short = cursor.at + needed > cursor.limit
         if seen.kind and is_short and cursor.limit < cursor.end:
-            cursor.note_cut(_INSIDE)
-            return DROPPED
+            return cursor.cut(_INSIDE)
     cursor.at = at
     return _UDP
 

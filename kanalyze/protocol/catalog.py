@@ -8,9 +8,11 @@ first use.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from kanalyze.errors import DefinitionError
+from kanalyze.named import NamedTuple
 from kanalyze.protocol.api_table import APIS, RELEASES, SUPERSEDED
 from kanalyze.protocol.versions import NONE, VersionRange
 
@@ -80,8 +82,6 @@ class Catalog:
         Raises:
             DefinitionError: the folder cannot be read, or a definition in it breaks a rule.
         """
-        rows = [_api(row) for row in APIS.splitlines()]
-        self._apis = {api.key: api for api in rows}
         self._messages: dict[str, dict[str, Message]] = {}
         self._superseded: dict[tuple[int, Kind], Message] = {}
         self._own: dict[tuple[int, Kind], Message] = {}
@@ -90,7 +90,15 @@ class Catalog:
             from kanalyze.protocol.user_definitions import read_definitions
 
             self._add(read_definitions(definitions))
-        self._by_name = {api.name: api for api in self._apis.values()}
+
+    @cached_property
+    def _apis(self) -> dict[int, Api]:
+        rows = [_api(row) for row in APIS.splitlines()]
+        return {api.key: api for api in rows}
+
+    @cached_property
+    def _by_name(self) -> dict[str, Api]:
+        return {api.name: api for api in self._apis.values()}
 
     @property
     def apis(self) -> tuple[Api, ...]:

@@ -23,8 +23,9 @@ from __future__ import annotations
 import sys
 import zlib
 from struct import Struct
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+from kanalyze.named import NamedTuple
 from kanalyze.protocol.record_types import RecordProblem
 
 if TYPE_CHECKING:

@@ -13,8 +13,9 @@ came from; what it cannot read it refuses with a WireError, and keeps no bytes o
 from __future__ import annotations
 
 from struct import Struct
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
+from kanalyze.named import NamedTuple
 from kanalyze.protocol.wire import Malformed, Truncated
 
 if TYPE_CHECKING:

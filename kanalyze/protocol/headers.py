@@ -9,8 +9,9 @@ Layouts: https://kafka.apache.org/protocol (Request Header v0 to v2, Response He
 from __future__ import annotations
 
 from struct import Struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from kanalyze.named import NamedTuple
 from kanalyze.protocol.primitives import skip_tags
 from kanalyze.protocol.wire import Malformed, Truncated
 

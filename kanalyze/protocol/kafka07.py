@@ -23,8 +23,9 @@ from __future__ import annotations
 import zlib
 from enum import IntEnum
 from struct import Struct
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
+from kanalyze.named import NamedTuple
 from kanalyze.plain import fields, items
 from kanalyze.protocol.messages07 import CODEC_NAMES_07, InsideCounter
 from kanalyze.protocol.wire import Malformed, Truncated, WireError

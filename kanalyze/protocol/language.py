@@ -8,8 +8,9 @@ The language is Kafka's own (clients/src/main/resources/common/message/README.md
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
+from kanalyze.named import NamedTuple
 from kanalyze.protocol.versions import NONE, VersionRange
 
 __all__ = ["FIXED_SIZES", "PRIMITIVES", "ZERO_UUID", "Default", "Field", "Message", "Struct"]

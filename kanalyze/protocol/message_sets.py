@@ -11,8 +11,9 @@ Layouts: the message format of Kafka 0.8 (magic 0), KIP-31 (relative offsets) an
 from __future__ import annotations
 
 from struct import Struct
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
+from kanalyze.named import NamedTuple
 from kanalyze.protocol.checksums import crc32
 from kanalyze.protocol.compression import CODEC_NAMES, decompress
 from kanalyze.protocol.record_types import Record, RecordBatch, RecordProblem, as_int64, note

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import zlib
 from struct import Struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from kanalyze.named import NamedTuple
 from kanalyze.protocol.record_types import (
     DecompressionLimits,
     Record,

@@ -6,9 +6,10 @@ definition, the tree of wanted fields. Must not know how a message is decoded.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from kanalyze.errors import UsageError
+from kanalyze.named import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

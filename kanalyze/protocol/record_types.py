@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import enum
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from kanalyze.named import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,7 +10,9 @@ Layouts: KIP-98 (magic 2), KIP-32 (magic 1), and the message format of Kafka 0.8
 from __future__ import annotations
 
 from struct import Struct
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
+
+from kanalyze.named import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable

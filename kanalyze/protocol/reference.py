@@ -8,8 +8,9 @@ not share code with the compiler, which is tested against it.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from kanalyze.named import NamedTuple
 from kanalyze.protocol.wire import Malformed, Truncated, WireError
 
 if TYPE_CHECKING:

@@ -7,8 +7,9 @@ reader it is made of (:mod:`kanalyze.protocol.reference`).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from kanalyze.named import NamedTuple
 from kanalyze.protocol.reference import Failure, Reader
 from kanalyze.protocol.wire import WireError
 

@@ -11,9 +11,10 @@ layout is not open to change, and messages that don't travel in requests are che
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kanalyze.errors import DefinitionError
+from kanalyze.named import NamedTuple
 from kanalyze.protocol.loader import load_messages
 
 if TYPE_CHECKING:

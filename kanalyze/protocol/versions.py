@@ -6,7 +6,7 @@ not know what the versions are versions of. It imports little: it is loaded at e
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from kanalyze.named import NamedTuple
 
 __all__ = ["MAX_VERSION", "NONE", "VersionRange"]
 

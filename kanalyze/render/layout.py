@@ -6,7 +6,9 @@ that characters take on a terminal: 2 for a wide one, 0 for a combining one.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from kanalyze.named import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

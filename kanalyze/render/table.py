@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, TextIO, TypeAlias
+from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 
 from kanalyze.analysis.block import HELD_BYTES, bytes_of_row
+from kanalyze.named import NamedTuple
 from kanalyze.render.layout import GAP, TableColumn, fitted, natural_widths, padded
 from kanalyze.render.text import MISSING, shown
 from kanalyze.render.times import clock_text

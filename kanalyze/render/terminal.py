@@ -8,8 +8,9 @@ escaped.
 from __future__ import annotations
 
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from kanalyze.named import NamedTuple
 from kanalyze.render.chart import bar_lines, columns_for, resampled
 from kanalyze.render.header import header_lines
 from kanalyze.render.layout import TableColumn, fitted, natural_widths, padded

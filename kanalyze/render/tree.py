@@ -12,7 +12,7 @@ Secrets are hidden (see :mod:`kanalyze.analysis.decoding.secrets`).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from kanalyze.analysis.decoding.bodies import (
     PREFIX_BYTES,
@@ -26,6 +26,7 @@ from kanalyze.analysis.decoding.values import uuid_text
 from kanalyze.analysis.text import escape
 from kanalyze.analysis.times import format_time
 from kanalyze.model import AnomalyKind
+from kanalyze.named import NamedTuple
 from kanalyze.protocol.error_codes import error_name
 from kanalyze.protocol.kafka07 import error_name_07
 from kanalyze.protocol.trace import TraceNode, trace_message

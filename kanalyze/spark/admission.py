@@ -20,7 +20,7 @@ from __future__ import annotations
 import glob
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pyarrow import ArrowException
 from pyarrow.fs import FileSystem
@@ -31,6 +31,7 @@ from kanalyze.capture.stores import Stores
 from kanalyze.capture.urls import is_url
 from kanalyze.errors import CaptureError, UsageError
 from kanalyze.model import AnomalyKind
+from kanalyze.named import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -10,12 +10,13 @@ themselves, and gives the same order: by time, the order of each capture kept.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from kanalyze.capture.places import Places
 from kanalyze.gathers import to_column
+from kanalyze.named import NamedTuple
 from kanalyze.spark.segments import BlockError, joined_segments, taken, unpack
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - what everyone calls it
 
@@ -29,6 +29,7 @@ from kanalyze.analysis.statistics import Statistics
 from kanalyze.capture.source import capture_name
 from kanalyze.capture.stores import Stores
 from kanalyze.model import Anomaly, AnomalyKind
+from kanalyze.named import NamedTuple
 from kanalyze.render.json import summary_json
 from kanalyze.spark.anomaly_table import anomaly_table
 from kanalyze.spark.archive import read_captures

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from array import array
 from itertools import accumulate
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from kanalyze.analysis.quality import CaptureQuality
 from kanalyze.connection.ended import ConnectionCounts
 from kanalyze.model import PacketBatch
+from kanalyze.named import NamedTuple
 from kanalyze.net.fragments import FragmentLimits
 from kanalyze.net.headers import HeaderReader, read_headers
 from kanalyze.net.notes import Notes

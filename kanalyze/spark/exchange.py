@@ -7,10 +7,11 @@ what is sent, nor Spark.
 from __future__ import annotations
 
 import pickle
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from kanalyze.named import NamedTuple
 from kanalyze.spark.segments import BlockError
 
 if TYPE_CHECKING:

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from py4j.protocol import Py4JJavaError
 
 from kanalyze.capture.urls import is_url, scrubbed, shown_url
 from kanalyze.errors import UsageError
+from kanalyze.named import NamedTuple
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from pyarrow import ArrowException
 from pyarrow.fs import FileSystem, FileType
@@ -29,6 +29,7 @@ from kanalyze.capture.source import STDIN, capture_name
 from kanalyze.capture.stores import Stores
 from kanalyze.capture.urls import is_url, shown_url
 from kanalyze.errors import CaptureError
+from kanalyze.named import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -12,10 +12,11 @@ list of texts where one of them has a comma in it.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from kanalyze.analysis.sizes import parse_size
 from kanalyze.errors import UsageError
+from kanalyze.named import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

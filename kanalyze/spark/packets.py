@@ -9,7 +9,7 @@ bytes are copied out of the reader's buffer in one operation.
 # No "from __future__ import annotations": see kanalyze.analysis.row.
 
 from array import array
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,7 @@ from kanalyze.capture.source import capture_name
 from kanalyze.export.arrow import BatchMaker
 from kanalyze.export.schema import arrow_schema
 from kanalyze.gathers import PacketArrays
+from kanalyze.named import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

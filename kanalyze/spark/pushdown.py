@@ -11,7 +11,7 @@ true nor false, and neither is its negation. Texts are compared as their UTF-8, 
 from __future__ import annotations
 
 from operator import eq, ge, gt, le, lt
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 from pyspark.sql.datasource import (
@@ -34,6 +34,7 @@ from pyspark.sql.datasource import (
 from kanalyze.analysis.arrays import IntArray, WordArray, ints_of, words_of
 from kanalyze.analysis.block import Ints, Lists
 from kanalyze.export.row_groups import utf8
+from kanalyze.named import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

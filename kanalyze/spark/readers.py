@@ -11,7 +11,7 @@ alone: the rows of all parts together are those of one process, wherever files b
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from kanalyze.errors import CaptureError, UsageError
 from kanalyze.export.arrow import BatchMaker
 from kanalyze.export.schema import choose_columns
 from kanalyze.library import make_filter, read_topic_ids
+from kanalyze.named import NamedTuple
 from kanalyze.net.share import EVERYTHING, Share
 from kanalyze.pipeline import Analysis
 from kanalyze.protocol.catalog import Catalog

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import time
 import uuid
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from kanalyze.errors import UsageError
+from kanalyze.named import NamedTuple
 from kanalyze.spark.checkpoint import Checkpoint, CheckpointFolder
 from kanalyze.spark.hadoop import HadoopFolder
 from kanalyze.spark.inventory import find_files, select

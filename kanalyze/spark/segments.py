@@ -15,12 +15,13 @@ length or a count it is negative, but not -1, which stands for null; as a varint
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
 
 from kanalyze.errors import KanalyzeError
+from kanalyze.named import NamedTuple
 from kanalyze.net.groups import Groups
 from kanalyze.net.headers import SegmentColumns
 

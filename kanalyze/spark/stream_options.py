@@ -6,9 +6,10 @@ pyspark, nor how a stream is read.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from kanalyze.errors import UsageError
+from kanalyze.named import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,12 +13,13 @@ from __future__ import annotations
 import hashlib
 import json
 from bisect import bisect_right
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from kanalyze.capture.merge import MergedCaptures
 from kanalyze.capture.places import UNKNOWN_CAPTURE, Places
 from kanalyze.capture.stores import Stores
 from kanalyze.errors import KanalyzeError
+from kanalyze.named import NamedTuple
 from kanalyze.packet_columns import shifted
 from kanalyze.pipeline import Analysis
 from kanalyze.stages import DEFAULT_MEMORY_BYTES

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -36,6 +36,7 @@ from kanalyze.analysis.totals import (
 from kanalyze.connection.ended import UnknownTotal
 from kanalyze.errors import KanalyzeError
 from kanalyze.model import AnomalyKind
+from kanalyze.named import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,7 +11,7 @@ import os
 from dataclasses import replace
 from itertools import chain, groupby
 from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +29,7 @@ from kanalyze.errors import CaptureError
 from kanalyze.export.arrow import BatchMaker
 from kanalyze.gathers import PacketArrays
 from kanalyze.model import Anomaly, AnomalyKind
+from kanalyze.named import NamedTuple
 from kanalyze.pipeline import broker_side
 from kanalyze.protocol.compiler import Decoders
 from kanalyze.spark.arrivals import Arrival, ArrivedSegments

@@ -17,13 +17,14 @@ then says what its large responses are.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from kanalyze.connection.reader import Body, MessageReader
 from kanalyze.connection.tracker import ConnectionTracker
 from kanalyze.model import Chunk
+from kanalyze.named import NamedTuple
 from kanalyze.net.reassembly import Reassembler, ReassemblyLimits
 from kanalyze.net.share import shares_of
 from kanalyze.spark.segments import Holes, no_holes, taken

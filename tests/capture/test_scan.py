@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import ModuleType
 
-TYPES = Path(kanalyze.__file__).parent / "capture" / "scan.pxd"
+FOLDER = Path(kanalyze.__file__).parent / "capture"
 OPTIONS = st.lists(
     st.tuples(st.sampled_from([1, 1, 2, 4, 2988]), st.binary(max_size=9)), max_size=5
 )
@@ -48,16 +48,18 @@ def of_kind(request: pytest.FixtureRequest) -> Iterator[ModuleType]:
     yield modules["kanalyze.capture.scan"]
 
 
-def constants() -> dict[str, int]:
+def constants(name: str = "scan") -> dict[str, int]:
     """The constants of C."""
-    lines = re.findall(r"^    (\w+) = (-?\d+)$", TYPES.read_text(), re.MULTILINE)
+    text = (FOLDER / f"{name}.pxd").read_text()
+    lines = re.findall(r"^    (\w+) = (-?\d+)$", text, re.MULTILINE)
     return {name: int(value) for name, value in lines}
 
 
-def test_every_constant_of_c_is_that_of_python():
+@pytest.mark.parametrize("module", ["scan", "scan_kernel"])
+def test_every_constant_of_c_is_that_of_python(module):
     with uncompiled() as modules:
-        plain = vars(modules["kanalyze.capture.scan"])
-    assert {name: plain[name] for name in constants()} == constants()
+        plain = vars(modules[f"kanalyze.capture.{module}"])
+    assert {name: plain[name] for name in constants(module)} == constants(module)
 
 
 def test_numbers_that_others_have_too_are_the_same():

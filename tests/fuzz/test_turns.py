@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from array import array
+
 from kanalyze.model import Chunk, Gap
 from tests.fuzz.turns import LOST, SNAP, items_of, turns_in, turns_of
 
@@ -44,7 +46,7 @@ def test_a_snapped_turn_holds_less_than_it_is_long() -> None:
     data = turns_of([(SNAP, b"a" * 100)], b"\xff" * 4)
     ((_, item),) = items_of(turns_in(data), b"\xff")
     assert isinstance(item, Chunk)
-    assert (item.segments.length, item.segments.captured) == ([100], [48])
+    assert (item.segments.length, item.segments.captured) == (array("q", [100]), array("q", [48]))
 
 
 def test_any_bytes_are_turns() -> None:

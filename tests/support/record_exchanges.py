@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import struct
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.connection.exchange import Exchange, Message
+from kanalyze.connection.exchange import Exchange, Message, Peers
+from kanalyze.model import Endpoint, TcpConnection
 from kanalyze.protocol.catalog import Catalog
 from kanalyze.protocol.compiler import Decoders
+from kanalyze.protocol.frame import Frame
 from tests.support import kafka
 from tests.support.rows import START_NS, fetch, partition, row
 
@@ -21,9 +22,8 @@ Records = dict[tuple[str, int], bytes | None]
 
 
 def message(data: bytes | None, version: int | None, length: int = 100) -> Message:
-    frame: Any = SimpleNamespace(
-        start_time_ns=START_NS + 7, start_packet=4, end_time_ns=START_NS, end_packet=5, size=length
-    )
+    frame = Frame(length, 0, START_NS + 7, 4)
+    frame.end_time_ns, frame.end_packet = START_NS, 5
     made = Message(frame)
     made.data, made.version = data, version
     made.values = None if version is None else ()
@@ -74,7 +74,9 @@ def fetched(records: Records) -> tuple[Exchange, Row]:
 
 
 def exchange_of(api_key: int, version: int) -> Exchange:
-    return Exchange(SimpleNamespace(), None, None, api_key, version, 1, "app")  # type: ignore[arg-type]
+    client, broker = Endpoint("10.0.0.1", 50_000), Endpoint("10.0.0.2", 9092)
+    peers = Peers(TcpConnection(1, (client, broker), 1, None, 0, 0), client, broker)
+    return Exchange(peers, None, None, api_key, version, 1, "app")
 
 
 def tools() -> tuple[Catalog, Decoders]:

@@ -14,11 +14,12 @@ they did where that alone consumes the frame.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from kanalyze.analysis.decoding.kafka07 import trace_07, values_of
 from kanalyze.analysis.decoding.secrets import Redactor
 from kanalyze.model import AnomalyKind
+from kanalyze.named import NamedTuple
 from kanalyze.protocol.failures import (
     LEFT_OVER,
     NOT_ALL_THERE,

@@ -22,7 +22,9 @@ The word is Kafka's own (``Password.HIDDEN``).
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
+
+from kanalyze.named import NamedTuple
 
 if TYPE_CHECKING:
     from kanalyze.protocol.language import Field, Message, Struct

@@ -8,8 +8,9 @@ Fixed-size fields that nobody wants gather until something else comes; they are 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from kanalyze.named import NamedTuple
 from kanalyze.protocol.codec import opcodes as op
 from kanalyze.protocol.codec.values import KINDS, Shape
 from kanalyze.protocol.language import FIXED_SIZES, Field, Struct

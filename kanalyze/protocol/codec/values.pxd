@@ -35,6 +35,7 @@ cdef class Shape:
     cdef readonly list shapes
     cdef readonly list defaults
     cdef bint has_lists
+    cdef bint is_full
     cdef readonly dict tags
     cdef readonly object unknown
 
@@ -79,17 +80,39 @@ cdef class Taped:
     cpdef tuple state(self)
 
 
+cdef class _Text:
+    cdef const unsigned char[::1] data
+    cdef str text
+
+    @cython.locals(i=cython.longlong)
+    cdef bint is_at(self, const unsigned char[::1] data, long long begin, long long end) except -1
+
+
+cdef class Texts:
+    cdef list _known
+
+    @cython.locals(place=cython.longlong, i=cython.longlong, known=_Text)
+    cpdef str text(self, const unsigned char[::1] data, long long begin, long long end)
+
+
+cdef class _Uuid:
+    cdef readonly long long high
+    cdef readonly long long low
+    cdef bytes data
+
+
 cdef class TapeReader:
     cdef Machine machine
     cdef long long at
-    cdef bytes text
     cdef long long[::1] tape
-    cdef bytearray uuid
-    cdef unsigned char[::1] sixteen
+    cdef unsigned char[::1] arena
+    cdef long long arena_at
+    cdef Texts texts
+    cdef list uuids
 
     @cython.locals(machine=Machine)
     cpdef value(self, Shape shape)
-    @cython.locals(tape=Tape, begin=cython.longlong, size=cython.longlong)
+    @cython.locals(tape=Tape)
     cdef taped(self, Taped taped)
     @cython.locals(machine=Machine, made=Taped)
     cdef Taped take(self, Shape shape, Tape tape)
@@ -103,8 +126,10 @@ cdef class TapeReader:
     )
     cdef object _value(self, Shape shape)
     cdef long long _cell(self) except? -7
-    @cython.locals(half=cython.int, i=cython.int, rest=cython.longlong)
+    @cython.locals(high=cython.longlong, low=cython.longlong, known=_Uuid)
     cdef bytes _uuid(self)
+    @cython.locals(count=cython.Py_ssize_t)
+    cdef tuple _short(self, list shapes)
     @cython.locals(
         index=cython.Py_ssize_t,
         places=list,
@@ -141,7 +166,6 @@ cdef class TapeReader:
 
 cdef Shape _inner(Shape shape)
 cdef object _known_time(long long time_ms)
-cdef object _codec(object seen)
 cdef object _float(object bits)
 
 

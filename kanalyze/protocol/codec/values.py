@@ -10,6 +10,7 @@ Compiled by Cython, with the types in ``values.pxd``; uncompiled it does the sam
 from __future__ import annotations
 
 from array import array
+from struct import Struct
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.plain import fields, items
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from kanalyze.plain import State
     from kanalyze.protocol.codec.machine import Machine
 
-__all__ = ["KINDS", "Shape", "Tape", "TapeReader", "Taped"]
+__all__ = ["KINDS", "Shape", "Tape", "TapeReader", "Taped", "Texts"]
 
 KINDS = {
     "number": 0,
@@ -56,11 +57,21 @@ KINDS = {
 """What a :class:`Shape` may be, and its number. A test holds them and ``values.pxd`` together."""
 
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd", "unknown", "unknown", "unknown")
+_SEEN_CODECS = tuple(
+    None if not seen else _CODECS[seen.bit_length() - 1] if not seen & (seen - 1) else "mixed"
+    for seen in range(256)
+)
+"""What the codecs seen are together, a bit each."""
 _new = tuple.__new__
 ALL_CODECS = 0xFF
 """A bit each."""
 MOST_EMPTY_ELEMENTS = 1 << 20
 """Of an array that was read before, with elements that nothing was read of."""
+_INT64, _DOUBLE, _PAIR = Struct(">q"), Struct(">d"), Struct(">qq")
+_NO_UUID = bytes(16)
+_MOST_KNOWN = 256
+_LONGEST_KNOWN_BYTES = 64
+"""Texts and UUIDs that come again are not made again: so many of each, and texts up to a length."""
 
 
 class Shape:
@@ -73,6 +84,7 @@ class Shape:
         shapes: the shapes of those values.
         defaults: of a tuple: what stands where nothing was read, one for each place.
         tags: the tagged fields by tag: place or key, and shape; None where there is no tag section.
+        is_full: of a tuple: whether all of its values are on the tape, in their order.
         unknown: of a dict: the key of the tagged fields that the definition does not know.
     """
 
@@ -93,6 +105,8 @@ class Shape:
         self.defaults = [] if defaults is None else defaults
         self.has_lists = any(isinstance(value, list) for value in self.defaults)
         self.tags = tags
+        count = len(self.shapes)
+        self.is_full = count > 0 and self.places == list(range(len(self.defaults))) and tags is None
         self.unknown = "" if unknown is None else unknown
 
 
@@ -194,23 +208,77 @@ class Taped:
         return taped_of(cells, memoryview(texts), reader, shape)
 
 
+class _Text:
+    """A text with the bytes that it was made of."""
+
+    __slots__ = ("data", "text")
+
+    def __init__(self, data: bytes) -> None:
+        self.data = memoryview(data)
+        self.text = str(data, "utf-8", "backslashreplace")
+
+    def is_at(self, data: memoryview, begin: int, end: int) -> bool:
+        """Tell whether the same bytes stand in others."""
+        if end - begin != len(self.data):
+            return False
+        for i in range(end - begin):  # noqa: SIM110 - compiled, this is faster
+            if data[begin + i] != self.data[i]:
+                return False
+        return True
+
+
+class Texts:
+    """Makes texts of bytes; most come again and again, and are the same objects then."""
+
+    __slots__ = ("_known",)
+
+    def __init__(self) -> None:
+        self._known: list[_Text | None] = [None] * _MOST_KNOWN
+
+    def text(self, data: memoryview, begin: int, end: int) -> str:
+        """Return the text of some bytes; what is no UTF-8 with backslashes."""
+        if end - begin > _LONGEST_KNOWN_BYTES:
+            return str(bytes(data[begin:end]), "utf-8", "backslashreplace")
+        place = 0
+        for i in range(begin, end):
+            place = (place * 31 + data[i]) & 0xFFFFFF
+        place %= _MOST_KNOWN
+        known = self._known[place]
+        if known is None or not known.is_at(data, begin, end):
+            known = self._known[place] = _Text(bytes(data[begin:end]))
+        return known.text
+
+
+class _Uuid:
+    """A UUID with the two numbers that it was made of."""
+
+    __slots__ = ("data", "high", "low")
+
+    def __init__(self, high: int, low: int) -> None:
+        self.high = high
+        self.low = low
+        self.data = _PAIR.pack(high, low)
+
+
 class TapeReader:
     """Reads the tape of one machine, or what was taken from it."""
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self.at = 0
-        self.text = b""
         self.tape = self.machine.tape
-        self.uuid = bytearray(16)
-        self.sixteen = memoryview(self.uuid)
+        self.arena = self.machine.arena
+        self.arena_at = 0
+        self.texts = Texts()
+        self.uuids: list[_Uuid | None] = [None] * _MOST_KNOWN
 
     def value(self, shape: Shape) -> Any:
         """Return the value of the whole tape."""
         machine = self.machine
         self.tape = machine.tape
         self.at = 0
-        self.text = machine.text() if machine.arena_used > 0 else b""
+        self.arena = machine.arena
+        self.arena_at = 0
         return self._value(shape)
 
     def taped(self, taped: Taped) -> Any:
@@ -218,9 +286,8 @@ class TapeReader:
         tape = taped.tape
         self.tape = tape.cells
         self.at = taped.at
-        begin = taped.arena_at
-        size = taped.arena_bytes
-        self.text = bytes(tape.arena[begin : begin + size]) if size > 0 else b""
+        self.arena = tape.arena
+        self.arena_at = taped.arena_at
         return self._value(taped.shape)
 
     def take(self, shape: Shape, tape: Tape) -> Taped:
@@ -238,8 +305,8 @@ class TapeReader:
             size = self._cell()
             if size < 0:
                 return None
-            begin = self._cell()
-            return self.text[begin : begin + size].decode("utf-8", "backslashreplace")
+            begin = self.arena_at + self._cell()
+            return self.texts.text(self.arena, begin, begin + size)
         if kind == AS_TUPLE:
             return self._tuple(shape)
         if kind == AS_ARRAY:
@@ -261,8 +328,8 @@ class TapeReader:
             size = self._cell()
             if size < 0:
                 return None
-            begin = self._cell()
-            return self.text[begin : begin + size]
+            begin = self.arena_at + self._cell()
+            return bytes(self.arena[begin : begin + size])
         if kind == AS_NULLABLE:
             if self._cell() < 0:
                 return None
@@ -277,15 +344,20 @@ class TapeReader:
         return value
 
     def _uuid(self) -> bytes:
-        for half in range(2):
-            rest = self._cell()
-            for i in range(7, -1, -1):
-                self.sixteen[8 * half + i] = rest & 0xFF
-                rest >>= 8
-        return bytes(self.uuid)
+        high = self._cell()
+        low = self._cell()
+        if high == 0 and low == 0:
+            return _NO_UUID
+        place = (high ^ low) & (_MOST_KNOWN - 1)
+        known = self.uuids[place]
+        if known is None or known.high != high or known.low != low:
+            known = self.uuids[place] = _Uuid(high, low)
+        return known.data
 
     def _tuple(self, shape: Shape) -> tuple[Any, ...]:
         places, shapes = shape.places, shape.shapes
+        if shape.is_full and len(shapes) <= 4:
+            return self._short(shapes)
         values = list(shape.defaults)
         if shape.has_lists:
             for index in range(len(values)):
@@ -299,6 +371,19 @@ class TapeReader:
                 place, inner = shape.tags[self._cell()]
                 values[place] = self._value(inner)
         return tuple(values)
+
+    def _short(self, shapes: list[Shape]) -> tuple[Any, ...]:
+        """Return a tuple of a few values, all of them read, in their order."""
+        count = len(shapes)
+        if count == 1:
+            return (self._value(shapes[0]),)
+        first, second = self._value(shapes[0]), self._value(shapes[1])
+        if count == 2:
+            return (first, second)
+        third = self._value(shapes[2])
+        return (
+            (first, second, third) if count == 3 else (first, second, third, self._value(shapes[3]))
+        )
 
     def _dict(self, shape: Shape) -> dict[str, Any]:
         places, shapes = shape.places, shape.shapes
@@ -314,8 +399,8 @@ class TapeReader:
                     values[known[0]] = self._value(known[1])
                     continue
                 size = self._cell()
-                begin = self._cell()
-                pair = (tag, self.text[begin : begin + size])
+                begin = self.arena_at + self._cell()
+                pair = (tag, bytes(self.arena[begin : begin + size]))
                 values.setdefault(shape.unknown, []).append(pair)
         return values
 
@@ -337,7 +422,7 @@ class TapeReader:
                 size,
                 None if hidden else tape[at + 1],
                 None if is_last else offset,
-                _codec(tape[at + 3]),
+                _SEEN_CODECS[tape[at + 3]],
                 batches,
                 _known_time(tape[at + 5]),
                 _known_time(tape[at + 6]),
@@ -456,16 +541,5 @@ def _known_time(time_ms: int) -> int | None:
     return time_ms if time_ms >= 0 else None
 
 
-def _codec(seen: int) -> str | None:
-    """Name the codecs seen, a bit each."""
-    if seen == 0:
-        return None
-    if seen & (seen - 1):
-        return "mixed"
-    return _CODECS[seen.bit_length() - 1]
-
-
 def _float(bits: int) -> float:
-    from struct import pack, unpack  # two fields of all messages are floats
-
-    return float(unpack(">d", pack(">q", bits))[0])
+    return float(_DOUBLE.unpack(_INT64.pack(bits))[0])

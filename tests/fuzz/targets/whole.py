@@ -18,7 +18,6 @@ from kanalyze.protocol.record_types import DecompressionLimits
 from kanalyze.render.tree import TreeText
 from tests.fuzz.invariant import holds
 from tests.fuzz.targets.common import CATALOG, DECODERS, decoders_made_before
-from tests.support.reference import batches_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,16 +63,16 @@ def make_rows(data: bytes) -> None:
     # Of the fragments of a datagram one counts as what they hold together.
     holds(quality.packets <= seen + quality.fragment_packets, "packets that are nothing")
     _write(rows)
-    _read_in_pieces(data, rows, quality)
+    _read_again(data, rows, quality)
 
 
-def _read_in_pieces(data: bytes, rows: list[Row], quality: CaptureQuality) -> None:
-    """Read a capture once more, a few packets at a time: it says the same."""
+def _read_again(data: bytes, rows: list[Row], quality: CaptureQuality) -> None:
+    """Read a capture once more, with decoders that have read others: it says the same."""
     run = Analysis([io.BytesIO(data)], catalog=CATALOG)
-    with decoders_made_before(), batches_of(lambda: 3):
+    with decoders_made_before():
         found = [row for block in run.batches() for row in block.rows()]
-    holds(found == rows, "other rows in small batches")
-    holds(run.quality.to_dict() == quality.to_dict(), "another quality in small batches")
+    holds(found == rows, "other rows the second time")
+    holds(run.quality.to_dict() == quality.to_dict(), "another quality the second time")
 
 
 def _check_row(row: Row, quality: CaptureQuality) -> None:
