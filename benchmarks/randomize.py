@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,13 +25,16 @@ from benchmarks.repeat import (
     record_starts,
 )
 from kanalyze.analysis.extract import Extractors
-from kanalyze.model import PacketBatch
+from kanalyze.gathers import PacketArrays
 from kanalyze.net.headers import read_headers
 from kanalyze.net.notes import Notes
 from kanalyze.protocol.catalog import Catalog
 from kanalyze.protocol.compiler import Decoders
 from kanalyze.spark.segments import as_arrays
 from kanalyze.spark.trim import Trimmer
+
+if TYPE_CHECKING:
+    from kanalyze.model import PacketBatch
 
 _LINK_TYPE_AT = 20
 _SEED = 2026
@@ -62,7 +66,7 @@ def _packets(data: Bytes, starts: Places) -> PacketBatch:
     lengths = data[starts[:, None] + np.arange(8, 16)].view("<u4").astype(np.int64)
     count = len(starts)
     link_type = int(data[_LINK_TYPE_AT:FILE_HEADER_BYTES].view("<u4")[0])
-    return PacketBatch(
+    columns = PacketArrays(
         buffer=memoryview(data),
         number=np.arange(1, count + 1, dtype=np.int64),
         time_ns=np.zeros(count, np.int64),
@@ -71,6 +75,7 @@ def _packets(data: Bytes, starts: Places) -> PacketBatch:
         wire_bytes=lengths[:, 1],
         link_type=np.full(count, link_type, np.int32),
     )
+    return columns.batch()
 
 
 def main() -> None:

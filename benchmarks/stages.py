@@ -22,14 +22,17 @@ from benchmarks.sampler import START_UP
 
 STAGES = {
     "start-up": (START_UP, "cli/", "library"),
-    "read": ("capture/",),
+    "read": ("capture/", "packet_columns", "paths"),
     "headers": (
         *("net/headers", "net/cursor", "net/kinds", "net/layers", "net/link", "net/addresses"),
         *("net/ethernet", "net/mpls", "net/ppp", "net/nflog", "net/ip", "net/tunnels"),
         *("net/udp_tunnels", "net/datagram", "net/fragments"),
     ),
     "reassembly": ("net/",),
-    "framing": ("protocol/frame", "protocol/framing", "connection/cutting", "connection/locate"),
+    "framing": (
+        *("protocol/frame", "protocol/framing", "segments"),
+        *("connection/candidates", "connection/locate"),
+    ),
     "decode": ("protocol/", "connection/reader"),
     "pairing": ("connection/",),
     "rows": ("analysis/",),

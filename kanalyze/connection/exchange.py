@@ -163,11 +163,6 @@ class Message:
     def values(self, values: Any) -> None:
         self._values = values
 
-    def __getstate__(self) -> tuple[None, dict[str, Any]]:
-        """Return the attributes, with the values and without the tape."""
-        names = ("start_ns", "start_packet", "end_ns", "end_packet", "length", "version", "data")
-        return None, {name: getattr(self, name) for name in names} | {"values": self.values}
-
     def state(self) -> State:
         """Return what :meth:`from_state` takes; what was read of the body is :class:`Bodies`'."""
         return (
