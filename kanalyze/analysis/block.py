@@ -22,14 +22,12 @@ from kanalyze.analysis.column_math import (
     first_places,
     items_of_lists,
     recoded,
-    shifted,
     sums_up_to,
     taken_bytes,
-    taken_ints,
-    taken_longs,
 )
 from kanalyze.analysis.row import COLUMNS, ErrorItem, PartitionItem, Row
 from kanalyze.named import NamedTuple
+from kanalyze.packet_columns import picked, picked_types, shifted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -261,9 +259,9 @@ def _taken(values: ColumnValues, numbers: array[int]) -> ColumnValues:
 
 def _taken_items(values: Ints | Words, numbers: array[int]) -> Ints | Words:
     if isinstance(values, Words):
-        return Words(taken_ints(values.codes, numbers), values.words)
+        return Words(picked_types(values.codes, numbers), values.words)
     valid = None if values.valid is None else taken_bytes(values.valid, numbers)
-    return Ints(taken_longs(values.values, numbers), valid)
+    return Ints(picked(values.values, numbers), valid)
 
 
 def _part(values: ColumnValues, first: int, end: int) -> ColumnValues:

@@ -1,10 +1,6 @@
 # The C types of column_math.py.
 cimport cython
 
-@cython.locals(count=cython.Py_ssize_t, out="long long[::1]", i=cython.Py_ssize_t)
-cpdef taken_longs(const long long[::1] values, const long long[::1] numbers)
-@cython.locals(count=cython.Py_ssize_t, out="int[::1]", i=cython.Py_ssize_t)
-cpdef taken_ints(const int[::1] values, const long long[::1] numbers)
 @cython.locals(count=cython.Py_ssize_t, out="unsigned char[::1]", i=cython.Py_ssize_t)
 cpdef taken_bytes(const unsigned char[::1] values, const long long[::1] numbers)
 @cython.locals(
@@ -18,8 +14,6 @@ cpdef taken_bytes(const unsigned char[::1] values, const long long[::1] numbers)
     i=cython.Py_ssize_t,
 )
 cpdef items_of_lists(const long long[::1] offsets, const long long[::1] numbers)
-@cython.locals(count=cython.Py_ssize_t, out="long long[::1]", i=cython.Py_ssize_t)
-cpdef shifted(const long long[::1] values, long long shift)
 @cython.locals(count=cython.Py_ssize_t, out="int[::1]", code=cython.int, i=cython.Py_ssize_t)
 cpdef recoded(const int[::1] codes, const int[::1] places)
 @cython.locals(

@@ -29,32 +29,9 @@ __all__ = [
     "narrowed_ints",
     "narrowed_shorts",
     "recoded",
-    "shifted",
     "sums_up_to",
     "taken_bytes",
-    "taken_ints",
-    "taken_longs",
 ]
-
-
-def taken_longs(values: Longs, numbers: Longs) -> array[int]:
-    """Return the values with these numbers, counted from 0."""
-    count = len(numbers)
-    made = array("q", bytes(8 * count))
-    out = memoryview(made)
-    for i in range(count):
-        out[i] = values[numbers[i]]
-    return made
-
-
-def taken_ints(values: Longs, numbers: Longs) -> array[int]:
-    """Return the values of 32 bits with these numbers, counted from 0."""
-    count = len(numbers)
-    made = array("i", bytes(4 * count))
-    out = memoryview(made)
-    for i in range(count):
-        out[i] = values[numbers[i]]
-    return made
 
 
 def taken_bytes(values: bytes | bytearray, numbers: Longs) -> bytearray:
@@ -86,16 +63,6 @@ def items_of_lists(offsets: Longs, numbers: Longs) -> tuple[array[int], array[in
             out[at] = item
             at += 1
     return made, items
-
-
-def shifted(values: Longs, shift: int) -> array[int]:
-    """Return the values, each larger by ``shift``."""
-    count = len(values)
-    made = array("q", bytes(8 * count))
-    out = memoryview(made)
-    for i in range(count):
-        out[i] = values[i] + shift
-    return made
 
 
 def recoded(codes: Longs, places: Longs) -> array[int]:

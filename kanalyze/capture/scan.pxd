@@ -65,12 +65,12 @@ cdef class ColumnMaker:
 
 
 @cython.locals(a=cython.uint, b=cython.uint, c=cython.uint, d=cython.uint)
-cdef long long _u32(
+cdef long long u32(
     const unsigned char[::1] data, Py_ssize_t at, bint is_big
 ) except -1
 
 @cython.locals(a=cython.uint, b=cython.uint)
-cdef long long _u16(
+cdef long long u16(
     const unsigned char[::1] data, Py_ssize_t at, bint is_big
 ) except -1
 

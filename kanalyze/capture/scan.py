@@ -120,7 +120,7 @@ class ColumnMaker:
         self._room += more
 
 
-def _u32(data: memoryview, at: int, is_big: bool) -> int:
+def u32(data: memoryview, at: int, is_big: bool) -> int:
     """Read a 32-bit number in the file's byte order."""
     a, b, c, d = data[at], data[at + 1], data[at + 2], data[at + 3]
     if is_big:
@@ -128,7 +128,7 @@ def _u32(data: memoryview, at: int, is_big: bool) -> int:
     return d << 24 | c << 16 | b << 8 | a
 
 
-def _u16(data: memoryview, at: int, is_big: bool) -> int:
+def u16(data: memoryview, at: int, is_big: bool) -> int:
     """Read a 16-bit number in the file's byte order."""
     a, b = data[at], data[at + 1]
     return a << 8 | b if is_big else b << 8 | a
@@ -186,25 +186,25 @@ class PcapRecords:
         at = start
         last = end - header_bytes
         while at <= last and maker.count < most:
-            captured = _u32(data, at + captured_at, is_big)
+            captured = u32(data, at + captured_at, is_big)
             packet = at + header_bytes
             if captured > self._most_captured or captured > end - packet:
                 break
-            time_ns = _u32(data, at, is_big) * NS_PER_S
-            time_ns += _u32(data, at + 4, is_big) * self._ns_per_unit
-            wire = _u32(data, at + wire_at, is_big)
+            time_ns = u32(data, at, is_big) * NS_PER_S
+            time_ns += u32(data, at + 4, is_big) * self._ns_per_unit
+            wire = u32(data, at + wire_at, is_big)
             maker.add(time_ns, packet, captured, wire, self._link_type)
             at = packet + captured
         return at
 
     def captured_bytes(self, buffer: memoryview, at: int) -> int:
         """Return the length that a record's header tells."""
-        return _u32(buffer, at + self._captured_at, self._is_big)
+        return u32(buffer, at + self._captured_at, self._is_big)
 
     def time_ns(self, buffer: memoryview, at: int) -> int:
         """Return the Unix time in ns that a record's header tells."""
-        fraction = _u32(buffer, at + 4, self._is_big)
-        return _u32(buffer, at, self._is_big) * NS_PER_S + fraction * self._ns_per_unit
+        fraction = u32(buffer, at + 4, self._is_big)
+        return u32(buffer, at, self._is_big) * NS_PER_S + fraction * self._ns_per_unit
 
     def likely(
         self, buffer: memoryview, start: int, end: int, near_s: int
@@ -219,16 +219,16 @@ class PcapRecords:
         most_fraction = NS_PER_S // self._ns_per_unit
         places, ends = array("q"), array("q")
         for at in range(start, end - header_bytes + 1):
-            captured = _u32(data, at + captured_at, is_big)
+            captured = u32(data, at + captured_at, is_big)
             if captured < 1 or captured > STANDARD_SNAP_BYTES:
                 continue
-            wire = _u32(data, at + wire_at, is_big)
+            wire = u32(data, at + wire_at, is_big)
             if wire < captured or wire > MAX_RECORD_BYTES:
                 continue
-            if _u32(data, at + 4, is_big) >= most_fraction:
+            if u32(data, at + 4, is_big) >= most_fraction:
                 continue
             if near_s >= 0:
-                after_s = _u32(data, at, is_big) - near_s
+                after_s = u32(data, at, is_big) - near_s
                 if after_s < -LIKELY_BEFORE_S or after_s > LIKELY_AFTER_S:
                     continue
             places.append(at)
@@ -301,15 +301,15 @@ class PcapngBlocks:
         last = end - 8
         self.stop = END
         while at <= last:
-            kind = _u32(data, at, is_big)
-            size = self.size = _u32(data, at + 4, is_big)
+            kind = u32(data, at, is_big)
+            size = self.size = u32(data, at + 4, is_big)
             if kind == SECTION:
                 self.stop = AT_SECTION
                 return at
             if size < MIN_BLOCK_BYTES or size > end - at:
                 self.stop = SHORT
                 return at
-            if _u32(data, at + size - 4, is_big) != size:
+            if u32(data, at + size - 4, is_big) != size:
                 self.stop = WRONG
                 return at
             if kind in (ENHANCED_PACKET, OBSOLETE_PACKET, SIMPLE_PACKET):
@@ -340,20 +340,20 @@ class PcapngBlocks:
         is_big = self._is_big
         if size < PACKET_OVERHEAD_BYTES:
             return False
-        captured = _u32(data, at + 20, is_big)
+        captured = u32(data, at + 20, is_big)
         rest = size - PACKET_OVERHEAD_BYTES - captured
         dropped = -1
         if kind == OBSOLETE_PACKET:
-            interface, dropped = _u16(data, at + 8, is_big), _u16(data, at + 10, is_big)
+            interface, dropped = u16(data, at + 8, is_big), u16(data, at + 10, is_big)
             if dropped == UNKNOWN_DROPS:
                 dropped = -1
         else:
-            interface = _u32(data, at + 8, is_big)
+            interface = u32(data, at + 8, is_big)
         if rest < 0 or interface >= self._interfaces:
             return False
-        high, low = _u32(data, at + 12, is_big), _u32(data, at + 16, is_big)
+        high, low = u32(data, at + 12, is_big), u32(data, at + 16, is_big)
         time_ns = self._time_ns(interface, high, low)
-        wire = _u32(data, at + 24, is_big)
+        wire = u32(data, at + 24, is_big)
         maker.add(time_ns, at + PACKET_AT, captured, wire, self._link_types[interface])
         self._last_time_ns = time_ns
         self.packets += 1
@@ -369,7 +369,7 @@ class PcapngBlocks:
         """
         if size < SIMPLE_OVERHEAD_BYTES or not self._interfaces:
             return False
-        wire = _u32(data, at + 8, self._is_big)
+        wire = u32(data, at + 8, self._is_big)
         captured = min(wire, size - SIMPLE_OVERHEAD_BYTES)
         if self._first_snap_bytes:
             captured = min(captured, self._first_snap_bytes)
@@ -407,14 +407,14 @@ class PcapngBlocks:
         for _ in range(MOST_OPTIONS):
             if at + LEAST_OPTION_BYTES > end:
                 break
-            code, length = _u16(data, at, is_big), _u16(data, at + 2, is_big)
+            code, length = u16(data, at, is_big), u16(data, at + 2, is_big)
             at += 4
             if code == 0 or length > end - at:
                 break
             if code == COMMENT:
                 self._notes.note_packet_comment(self.packets, buffer[at : at + length])
             elif code == DROP_COUNT and length == 8:
-                high, low = _u32(data, at, is_big), _u32(data, at + 4, is_big)
+                high, low = u32(data, at, is_big), u32(data, at + 4, is_big)
                 if not is_big:
                     high, low = low, high
                 # That more were dropped is not to be believed.

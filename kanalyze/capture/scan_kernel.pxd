@@ -1,7 +1,7 @@
 # The C types of scan_kernel.py. The numbers are those that it has uncompiled:
 # tests/capture/test_scan.py.
 cimport cython
-from kanalyze.capture.scan cimport ColumnMaker
+from kanalyze.capture.scan cimport ColumnMaker, u16, u32
 
 cdef enum:
     NS_PER_S = 1000000000
@@ -22,13 +22,6 @@ cdef enum:
 
     BPF_HEADER_BYTES = 18
     BPF_ALIGNMENT = 4
-
-
-@cython.locals(a=cython.uint, b=cython.uint, c=cython.uint, d=cython.uint)
-cdef long long _u32(const unsigned char[::1] data, Py_ssize_t at, bint is_big) except -1
-
-@cython.locals(a=cython.uint, b=cython.uint)
-cdef long long _u16(const unsigned char[::1] data, Py_ssize_t at, bint is_big) except -1
 
 
 cdef class KernelScan:

@@ -23,6 +23,8 @@ except ModuleNotFoundError:  # what it is needed for here, where nothing is comp
     from kanalyze.compiled import cython
 
 if not cython.compiled:
+    from kanalyze.capture.scan import u16, u32
+
     NS_PER_S = 1_000_000_000
     NS_PER_US = 1000
 
@@ -46,20 +48,6 @@ if TYPE_CHECKING:
 __all__ = ["KernelScan"]
 
 
-def _u32(data: memoryview, at: int, is_big: bool) -> int:
-    """Read a 32-bit number in this machine's byte order."""
-    a, b, c, d = data[at], data[at + 1], data[at + 2], data[at + 3]
-    if is_big:
-        return a << 24 | b << 16 | c << 8 | d
-    return d << 24 | c << 16 | b << 8 | a
-
-
-def _u16(data: memoryview, at: int, is_big: bool) -> int:
-    """Read a 16-bit number in this machine's byte order."""
-    a, b = data[at], data[at + 1]
-    return a << 8 | b if is_big else b << 8 | a
-
-
 class KernelScan:
     """Reads packets of one link type, of each no more than so many bytes."""
 
@@ -76,23 +64,23 @@ class KernelScan:
         is_big = self._is_big
         for block in range(blocks):
             start = block * block_bytes
-            at = start + _u32(data, start + BLOCK_FIRST_AT, is_big)
-            for _ in range(_u32(data, start + BLOCK_PACKETS_AT, is_big)):
+            at = start + u32(data, start + BLOCK_FIRST_AT, is_big)
+            for _ in range(u32(data, start + BLOCK_PACKETS_AT, is_big)):
                 # struct tpacket3_hdr; the packet's address stands behind it.
-                seconds, nanoseconds = _u32(data, at + 4, is_big), _u32(data, at + 8, is_big)
+                seconds, nanoseconds = u32(data, at + 4, is_big), u32(data, at + 8, is_big)
                 self._add(
                     data,
                     seconds * NS_PER_S + nanoseconds,
-                    at + _u16(data, at + 24, is_big),
-                    _u32(data, at + 12, is_big),
-                    _u32(data, at + 16, is_big),
-                    _u32(data, at + 20, is_big),
-                    _u32(data, at + 32, is_big),
-                    _u16(data, at + 36, is_big),
+                    at + u16(data, at + 24, is_big),
+                    u32(data, at + 12, is_big),
+                    u32(data, at + 16, is_big),
+                    u32(data, at + 20, is_big),
+                    u32(data, at + 32, is_big),
+                    u16(data, at + 36, is_big),
                     at + PACKET_HEADER_BYTES,
                     maker,
                 )
-                at += _u32(data, at, is_big)
+                at += u32(data, at, is_big)
 
     def told(
         self,
@@ -128,10 +116,10 @@ class KernelScan:
         at = 0
         while at + BPF_HEADER_BYTES <= end:
             # struct bpf_hdr
-            captured, header_bytes = _u32(data, at + 8, is_big), _u16(data, at + 16, is_big)
-            time_ns = _u32(data, at, is_big) * NS_PER_S + _u32(data, at + 4, is_big) * NS_PER_US
+            captured, header_bytes = u32(data, at + 8, is_big), u16(data, at + 16, is_big)
+            time_ns = u32(data, at, is_big) * NS_PER_S + u32(data, at + 4, is_big) * NS_PER_US
             kept = min(captured, self._snap_bytes)
-            wire = _u32(data, at + 12, is_big)
+            wire = u32(data, at + 12, is_big)
             maker.add(time_ns, at + header_bytes, kept, wire, self._link_type)
             used = header_bytes + captured
             at += used + (BPF_ALIGNMENT - used % BPF_ALIGNMENT) % BPF_ALIGNMENT

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kanalyze import packet_columns
 from kanalyze.analysis import block, column_buffers, column_math, extract, row_builder
 from tests.support.uncompiled import uncompiled
 
@@ -18,7 +19,8 @@ _BESIDES = ("kanalyze.analysis.block", "kanalyze.analysis.kafka07")
 
 
 def _named(modules: dict[str, ModuleType]) -> SimpleNamespace:
-    return SimpleNamespace(**{name: modules[f"kanalyze.analysis.{name}"] for name in _MODULES})
+    own = {name: modules[f"kanalyze.analysis.{name}"] for name in _MODULES}
+    return SimpleNamespace(**own, packet_columns=modules["kanalyze.packet_columns"])
 
 
 @pytest.fixture(scope="session")
@@ -29,6 +31,7 @@ def compiled() -> SimpleNamespace:
         column_buffers=column_buffers,
         column_math=column_math,
         extract=extract,
+        packet_columns=packet_columns,
         row_builder=row_builder,
     )
 

@@ -31,17 +31,17 @@ def test_values_are_taken_by_number(core: SimpleNamespace, values: list[int], da
     numbers = data.draw(st.lists(st.integers(0, len(values) - 1), max_size=20))
     places = array("q", numbers)
     wanted = [values[number] for number in numbers]
-    assert core.column_math.taken_longs(array("q", values), places).tolist() == wanted
+    assert core.packet_columns.picked(array("q", values), places).tolist() == wanted
     small = [value & 0x7F for value in values]
     wanted = [small[number] for number in numbers]
-    assert core.column_math.taken_ints(array("i", small), places).tolist() == wanted
+    assert core.packet_columns.picked_types(array("i", small), places).tolist() == wanted
     assert list(core.column_math.taken_bytes(bytearray(small), places)) == wanted
 
 
 def test_a_number_that_there_is_not_is_an_error(core: SimpleNamespace):
     for number in (3, 2**40, -4):
         with pytest.raises(IndexError):
-            core.column_math.taken_longs(array("q", [1, 2, 3]), array("q", [number]))
+            core.packet_columns.picked(array("q", [1, 2, 3]), array("q", [number]))
 
 
 @often
@@ -100,7 +100,9 @@ def test_truths_are_bits(core: SimpleNamespace, flags: list[bool]):
 def test_sizes_add_up(core: SimpleNamespace, lengths: list[int]):
     math = core.column_math
     assert math.sums_up_to(array("q", lengths)).tolist() == [0, *accumulate(lengths)]
-    assert math.shifted(array("q", lengths), -3).tolist() == [length - 3 for length in lengths]
+    assert core.packet_columns.shifted(array("q", lengths), -3).tolist() == [
+        length - 3 for length in lengths
+    ]
     sizes = array("q", bytes(8 * len(lengths)))
     codes = array("i", [length - 1 for length in lengths])
     math.add_word_sizes(sizes, codes, array("q", [5, 6, 7, 8]), 4)

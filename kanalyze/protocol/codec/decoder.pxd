@@ -24,4 +24,4 @@ cdef class BodyDecoder:
     cdef run(self, Frame frame, long long at)
     cdef _check(self)
     @cython.locals(machine=Machine, at=cython.longlong, part="const unsigned char[::1]")
-    cdef _from_parts(self, Frame frame, long long frame_bytes)
+    cdef _read_on(self, long long frame_bytes, Frame frame, source)

@@ -94,7 +94,7 @@ class BodyDecoder:
         if frame.is_together:
             machine.feed(frame.data, at, frame_bytes)
         else:
-            self._from_parts(frame, frame_bytes)
+            self._read_on(frame_bytes, frame, frame)
         self._check()
         self.end = frame_bytes - machine.left
 
@@ -106,24 +106,6 @@ class BodyDecoder:
             raise Truncated("the bytes end within the body")
         raise Malformed("the bytes are no such message")
 
-    def _from_parts(self, frame: Frame, frame_bytes: int) -> None:
-        """Run over the bytes of a frame, each part of them as it came."""
-        machine = self.machine
-        while machine.status == RUNNING:
-            if machine.skip > 0:
-                machine.pass_skipped(machine.skip)
-            at = frame_bytes - machine.left + machine.carried
-            if at >= frame_bytes:
-                machine.feed(_NO_BYTES, 0, 0)
-                continue
-            try:
-                part = frame.part(at)
-            except MissingBytes:
-                if not machine.miss_records():
-                    raise
-                continue
-            machine.feed(part, 0, len(part))
-
     def _from_source(self, view: bytes | memoryview, pos: int, base: int, source: Source) -> int:
         """Run over the bytes of a frame, window by window; return where the body ended in it."""
         machine = self.machine
@@ -133,6 +115,12 @@ class BodyDecoder:
             raise Truncated("the frame ends before the body")
         machine.begin(self.address, self.stack_cells, frame_bytes - at)
         machine.feed(view, pos, min(len(view), frame_bytes - base))
+        self._read_on(frame_bytes, None, source)
+        return frame_bytes - machine.left
+
+    def _read_on(self, frame_bytes: int, frame: Frame | None, source: Source) -> None:
+        """Run over the bytes of a source: window by window, or those of a frame as they came."""
+        machine = self.machine
         while machine.status == RUNNING:
             if machine.skip > 0:
                 machine.pass_skipped(machine.skip)
@@ -141,10 +129,13 @@ class BodyDecoder:
                 machine.feed(_NO_BYTES, 0, 0)
                 continue
             try:
-                window = source.window(at)
+                # In one expression the two would be of one type: an object for each part.
+                if frame is None:  # noqa: SIM108
+                    part = source.window(at)
+                else:
+                    part = frame.part(at)
             except MissingBytes:
                 if not machine.miss_records():
                     raise
                 continue
-            machine.feed(window, 0, len(window))
-        return frame_bytes - machine.left
+            machine.feed(part, 0, len(part))

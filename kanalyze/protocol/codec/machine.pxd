@@ -104,7 +104,6 @@ cdef class Machine:
     @cython.locals(rest=cython.longlong)
     cpdef bint miss_records(self) except -1
     cpdef pass_skipped(self, long long count)
-    cpdef bytes text(self)
 
     @cython.locals(
         code="int[::1]",

@@ -219,10 +219,6 @@ class Machine:
         self.skip -= count
         self.left -= count
 
-    def text(self) -> bytes:
-        """Return a copy of what is in the arena."""
-        return bytes(self.arena[: self.arena_used])
-
     # -- the loop ---------------------------------------------------------------------------------
 
     def _run(self, data: bytes | memoryview, pos: int, end: int) -> int:  # noqa: C901
