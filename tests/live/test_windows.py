@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kanalyze.analysis.block import Ints, RowBlock, Words
-from kanalyze.analysis.column_math import shifted
 from kanalyze.analysis.row import ErrorItem
 from kanalyze.analysis.sketch import EXACT_LIMIT, RELATIVE_ERROR
 from kanalyze.errors import UsageError
 from kanalyze.live.snapshot import CaptureState, Snapshot
 from kanalyze.live.sums import API_LIMIT, MOST_SLOWEST, Amounts
 from kanalyze.live.windows import HISTORY_STEPS, Windows
+from kanalyze.packet_columns import shifted
 from tests.support.row_blocks import blocks_of
 from tests.support.rows import (
     START_NS,
