@@ -55,8 +55,8 @@ cdef class Tape:
 
 cdef class Taped:
     cdef TapeReader reader
-    cdef Shape shape
-    cdef Tape tape
+    cdef readonly Shape shape
+    cdef readonly Tape tape
     cdef long long at
     cdef readonly long long cells
     cdef long long arena_at
