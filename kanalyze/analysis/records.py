@@ -1,7 +1,7 @@
 """The rows of records: what stands inside Produce requests and Fetch responses.
 
-In: exchanges whose messages hold their bytes, with their rows. Out: :class:`RecordRow`. This module
-must not know of packets, nor where rows go.
+In: exchanges whose messages hold their bytes, with their rows. Out: blocks of rows, or
+:class:`RecordRow`. This module must not know of packets, nor where rows go.
 
 A batch that cannot be read, or not to its end, gives a row of its own that has no record but a
 ``problem``: what is left out is said.
@@ -11,12 +11,20 @@ from __future__ import annotations
 
 import base64
 from fnmatch import fnmatchcase
-from struct import Struct
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from kanalyze.analysis.decoding.metadata_log import METADATA_TOPICS, holds_credentials
 from kanalyze.analysis.decoding.secrets import HIDDEN
-from kanalyze.analysis.row import CAPTURE, CONNECTION, CONNECTION_NUMBER, Meaning, columns_of
+from kanalyze.analysis.record_columns import RecordColumns
+from kanalyze.analysis.record_field import OF_BATCH, RecordField, add_problem
+from kanalyze.analysis.row import (
+    CAPTURE,
+    COLUMNS,
+    CONNECTION,
+    CONNECTION_NUMBER,
+    Meaning,
+    columns_of,
+)
 from kanalyze.analysis.topics import topic_id_text
 from kanalyze.model import AnomalyKind
 from kanalyze.named import NamedTuple
@@ -25,17 +33,18 @@ from kanalyze.protocol.headers import parse_request_header, parse_response_heade
 from kanalyze.protocol.kafka07 import FetchPart07, Part07, RequestType
 from kanalyze.protocol.messages07 import MessageSet07Records
 from kanalyze.protocol.projection import Projection
-from kanalyze.protocol.record_types import RecordProblem, as_int64
 from kanalyze.protocol.wire import WireError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
+    from kanalyze.analysis.block import RowBlock
     from kanalyze.analysis.row import Column, PartitionItem, Row
     from kanalyze.connection.exchange import Exchange, Message
     from kanalyze.protocol.catalog import Catalog
     from kanalyze.protocol.compiler import Decoders
-    from kanalyze.protocol.record_types import DecompressionLimits, Record, RecordBatch
+    from kanalyze.protocol.record_batch import RecordBatch
+    from kanalyze.protocol.record_types import DecompressionLimits, Record
 
 __all__ = [
     "RECORD_COLUMNS",
@@ -209,7 +218,6 @@ class RecordRow(NamedTuple):
     ]
 
 
-_TOPIC_CELLS = slice(RecordRow._fields.index("topic"), RecordRow._fields.index("topic_id") + 1)
 RECORD_COLUMNS: tuple[Column, ...] = columns_of(RecordRow)
 """The columns of :class:`RecordRow`, in the order of its fields."""
 
@@ -236,10 +244,26 @@ class _Part(NamedTuple):
     """Position in the log of the first byte; Fetch of Kafka 0.7 only."""
 
 
+class _Facts(NamedTuple):
+    """What is needed of a row."""
+
+    capture: str
+    connection: str
+    connection_number: int
+    client_id: str | None
+    request_packet: int | None
+    response_packet: int | None
+    partitions: list[PartitionItem]
+
+
+_FACTS = [column for column in COLUMNS if column.name in _Facts._fields]
+"""In the order of the fields of :class:`_Facts`: a test holds them together."""
+
+
 class _Place(NamedTuple):
     """Where a message stands."""
 
-    row: Row
+    row: Row | _Facts
     message: Message
     api_name: str
     packet: int | None
@@ -264,12 +288,6 @@ _RESPONSE = Projection.of(
     "Responses.Partitions.Records",
     raw_records=True,
 )
-
-_ROWS_AT_ONCE = 2048
-_BYTES_AT_ONCE = 8 << 20
-"""Of keys, values and headers in one list of rows, about."""
-_HEADER_BYTES = 100
-"""Of a header in a row, besides its value."""
 
 
 class RecordReader:
@@ -302,43 +320,48 @@ class RecordReader:
         self._show = None if values_as is None else _Shown(values_as, longest_value)
         self._limits = limits
 
-    def row_batches(self, exchanges: Iterable[tuple[Exchange, Row]]) -> Iterator[list[RecordRow]]:
-        """Give the rows of records, in lists of bounded size, in the order of the exchanges.
+    def blocks(self, exchanges: Iterable[Exchange], block: RowBlock) -> Iterator[RowBlock]:
+        """Give the rows of records by column, in blocks of bounded size, in their order.
 
-        The exchanges' messages hold their bytes (``Message.data``) where they were asked for with
-        :func:`has_records`; one whose bytes are not all there gives a row with the problem
-        ``missing_bytes``. Raises nothing.
+        ``block`` has the rows of the exchanges. Their messages hold their bytes
+        (``Message.data``) where they were asked for with :func:`has_records`; one whose bytes are
+        not all there gives a row with the problem ``missing_bytes``. Raises nothing.
         """
-        rows: list[RecordRow] = []
-        size = 0
-        for exchange, row in exchanges:
-            for record_row in self.rows(exchange, row):
-                rows.append(record_row)
-                size += (record_row.key_bytes or 0) + (record_row.value_bytes or 0)
-                for item in record_row.headers:
-                    size += _HEADER_BYTES + len(item.value or "")
-                if len(rows) >= _ROWS_AT_ONCE or size >= _BYTES_AT_ONCE:
-                    yield rows
-                    rows, size = [], 0
-        if rows:
-            yield rows
+        facts = map(_Facts._make, zip(*block.values(_FACTS), strict=True))
+        return self._blocks(zip(exchanges, facts, strict=True))
+
+    def row_batches(self, exchanges: Iterable[tuple[Exchange, Row]]) -> Iterator[list[RecordRow]]:
+        """Give the rows of records as objects, otherwise as :meth:`blocks`."""
+        return map(_rows, self._blocks(exchanges))
 
     def rows(self, exchange: Exchange, row: Row) -> Iterator[RecordRow]:
         """Give the rows of the records in one exchange. Raises nothing."""
-        place = _place(exchange, row)
-        if place is None:
-            return
-        try:
-            parts = self._parts(exchange, place)
-        except WireError:
-            # The bytes are not those that the row was made of; its own anomalies say why.
-            parts = None
-        if parts is None:
-            yield from self._unread(place)
-            return
-        for part in parts:
-            if self._wants(part):
-                yield from self._part_rows(place, part)
+        for block in self._blocks([(exchange, row)]):
+            yield from _rows(block)
+
+    def _blocks(self, exchanges: Iterable[tuple[Exchange, Row | _Facts]]) -> Iterator[RowBlock]:
+        made = RecordColumns(RECORD_COLUMNS, _SHARED)
+        for exchange, row in exchanges:
+            place = _place(exchange, row)
+            if place is None:
+                continue
+            try:
+                parts = self._parts(exchange, place)
+            except WireError:
+                # The bytes are not those that the row was made of; its own anomalies say why.
+                parts = None
+            if parts is None:
+                self._add_unread(place, made)
+                if made.is_full:
+                    yield made.take()
+                continue
+            for part in parts:
+                if not self._topics or self._wants(part):
+                    field = self._field(place, part)
+                    while not field.add_to(made):
+                        yield made.take()
+        if len(made):
+            yield made.take()
 
     # -- where the records are --------------------------------------------------------------------
 
@@ -379,91 +402,57 @@ class RecordReader:
 
     # -- rows -------------------------------------------------------------------------------------
 
-    def _part_rows(self, place: _Place, part: _Part) -> Iterator[RecordRow]:
+    def _field(self, place: _Place, part: _Part) -> RecordField:
+        """Return the rows of one records field."""
         found: RecordSet | MessageSet07Records = RecordSet(part.data, self._limits)
         if place.is_kafka07:
             found = MessageSet07Records(part.data, part.first_offset or 0, self._limits)
-        where = _where(place, part)
-        index = 0
-        for batch in found:
-            about = _about(batch)
-            if place.is_kafka07 and place.is_produce:
-                about = _without_base_offset(about)
-            for record in batch.records():
-                offset: int | None = record.offset
-                if place.is_produce:
-                    offset = _assigned(part, index)
-                yield self._row(where, about, (index, offset), batch, record)
-                index += 1
-            for problem in batch.problems:
-                yield _problem_row(where, problem.value, batch, about)
-        for problem in found.problems:
-            # A broker fills a response as far as it may, and cuts the last batch: that is legal.
-            if place.is_produce or problem is not RecordProblem.CUT_BATCH:
-                yield _problem_row(where, problem.value)
+        is_produce = place.is_produce
+        return RecordField(
+            found,
+            found.problems,
+            _where(place, part),
+            None if self._show is None else self._shown(part),
+            part.assigned_offset,
+            is_produce,
+            not (is_produce and place.is_kafka07),
+        )
 
-    def _unread(self, place: _Place) -> Iterator[RecordRow]:
-        """Give the rows of a message whose records cannot be read: one a partition, if known."""
+    def _add_unread(self, place: _Place, made: RecordColumns) -> None:
+        """Add the rows of a message whose records cannot be read: one a partition, if known."""
         missing = place.message.data is None
         problem = AnomalyKind.MISSING_BYTES if missing else AnomalyKind.MALFORMED_BODY
         items = [item for item in place.row.partitions if item.record_bytes]
         for item in items:
             part = _Part(item.topic, item.topic_id, item.partition, item.error_code, None, b"")
             if self._wants(part):
-                yield _problem_row(_where(place, part), problem.value)
+                add_problem(made, _where(place, part), problem.value)
         if not items and place.message.values is None:
-            yield _problem_row(_where(place, _NO_PART), problem.value)
+            add_problem(made, _where(place, _NO_PART), problem.value)
 
-    def _row(
-        self,
-        where: _Cells,
-        about: _Cells,
-        number: tuple[int, int | None],
-        batch: RecordBatch,
-        record: Record,
-    ) -> RecordRow:
-        key, value = record.key, record.value
-        return RecordRow._make(
-            (
-                *where,
-                *number,
-                record.timestamp_ms,
-                batch.timestamp_type,
-                None if key is None else len(key),
-                None if value is None else len(value),
-                len(record.headers),
-                *self._shown(where, record, batch),
-                *about,
-                batch.sequence(record.offset),
-                batch.is_transactional,
-                batch.is_control,
-                _control_type(key) if batch.is_control else None,
-                batch.delete_horizon_ms,
-                batch.crc_ok and record.crc_ok,
-                None,
-            )
-        )
+    def _shown(self, part: _Part) -> Callable[[Record, RecordBatch], _Cells]:
+        """Return what gives the cells from ``key`` to ``headers``, without what nobody may see."""
+        show = self._show
+        assert show is not None
+        is_metadata = part.topic in METADATA_TOPICS or part.topic_id in METADATA_TOPICS
+        if not is_metadata:
+            return lambda record, _: show(record)
 
-    def _shown(self, where: _Cells, record: Record, batch: RecordBatch) -> _Cells:
-        """Return the cells from ``key`` to ``headers``, without what nobody may see."""
-        if self._show is None:
-            return _NOTHING_SHOWN
-        cells = self._show(record)
-        is_metadata = not METADATA_TOPICS.isdisjoint(where[_TOPIC_CELLS])
-        if not is_metadata or batch.is_control or record.value is None:
-            return cells
-        return (
-            (*cells[:2], *_HIDDEN_VALUE, *cells[4:]) if holds_credentials(record.value) else cells
-        )
+        def shown(record: Record, batch: RecordBatch) -> _Cells:
+            cells = show(record)
+            if batch.is_control or record.value is None or not holds_credentials(record.value):
+                return cells
+            return (*cells[:2], *_HIDDEN_VALUE, *cells[4:])
+
+        return shown
 
 
 _Cells: TypeAlias = tuple[Any, ...]
 _HIDDEN_VALUE: _Cells = (HIDDEN, "hidden")
 _NO_PART = _Part(None, None, None, None, None, b"")
-_NOTHING_SHOWN: _Cells = (None, None, None, None, [])
 
 
-def _place(exchange: Exchange, row: Row) -> _Place | None:
+def _place(exchange: Exchange, row: Row | _Facts) -> _Place | None:
     """Return the message of an exchange that holds records; None where there is none."""
     if exchange.wire != "kafka":
         return _place_07(exchange, row)
@@ -474,7 +463,7 @@ def _place(exchange: Exchange, row: Row) -> _Place | None:
     return None
 
 
-def _place_07(exchange: Exchange, row: Row) -> _Place | None:
+def _place_07(exchange: Exchange, row: Row | _Facts) -> _Place | None:
     """Return the same for Kafka 0.7, whose keys are others."""
     kind, request, response = exchange.api_key, exchange.request, exchange.response
     if kind is None or kind == RequestType.OFFSETS:
@@ -521,10 +510,6 @@ def _part(
     return _Part(item.topic, item.topic_id, partition, item.error_code, assigned, records)
 
 
-def _assigned(part: _Part, index: int) -> int | None:
-    return None if part.assigned_offset is None else as_int64(part.assigned_offset + index)
-
-
 def _where(place: _Place, part: _Part) -> _Cells:
     """Return the cells from ``capture`` to ``error_code``."""
     row = place.row
@@ -543,67 +528,24 @@ def _where(place: _Place, part: _Part) -> _Cells:
     )
 
 
-def _about(batch: RecordBatch) -> _Cells:
-    """Return the cells from ``codec`` to ``producer_epoch``."""
-    return (
-        batch.codec,
-        batch.magic,
-        batch.base_offset,
-        batch.batch_bytes,
-        batch.record_count,
-        batch.partition_leader_epoch,
-        batch.producer_id,
-        batch.producer_epoch,
-    )
-
-
-def _without_base_offset(about: _Cells) -> _Cells:
-    return (*about[:2], None, *about[3:])
-
-
-_NO_RECORD: _Cells = (None,) * 7
-
-
-def _problem_row(
-    where: _Cells,
-    problem: str,
-    batch: RecordBatch | None = None,
-    about: _Cells = (None,) * 8,
-) -> RecordRow:
-    """Return a row without a record, that says why; with a batch comes what :func:`_about` says."""
-    tail: _Cells = (None,) * 6
-    if batch is not None:
-        tail = (
-            None,
-            batch.is_transactional,
-            batch.is_control,
-            None,
-            batch.delete_horizon_ms,
-            batch.crc_ok,
-        )
-    return RecordRow._make((*where, *_NO_RECORD, *_NOTHING_SHOWN, *about, *tail, problem))
-
-
-# -- control records ------------------------------------------------------------------------------
-
-_CONTROL_TYPES = (
-    "abort",
-    "commit",
-    "leader_change",
-    "snapshot_header",
-    "snapshot_footer",
-    "kraft_version",
-    "kraft_voters",
+_OF_PLACE = (
+    *("capture", "connection", "connection_number", "packet", "time_ns", "api_name", "client_id"),
+    *("topic", "topic_id", "partition", "error_code"),
 )
-_control_key = Struct(">hh").unpack_from
+"""Columns whose cells :func:`_where` gives."""
+_SHARED = (*_OF_PLACE, *OF_BATCH)
+"""Columns whose cells the records of a batch share."""
+_PLAIN = [column for column in RECORD_COLUMNS if column.name != "headers"]
+_HEADERS_AT = RecordRow._fields.index("headers")
+_HEADERS = [RECORD_COLUMNS[_HEADERS_AT]]
 
 
-def _control_type(key: bytes | None) -> str:
-    """Name what the key of a control record says: int16 version, int16 type (KIP-98, KIP-595)."""
-    if key is None or len(key) < 4:
-        return "unknown"
-    number = _control_key(key, 0)[1]
-    return _CONTROL_TYPES[number] if 0 <= number < len(_CONTROL_TYPES) else "unknown"
+def _rows(block: RowBlock) -> list[RecordRow]:
+    """Return the rows of a block as objects."""
+    values: list[list[Any]] = block.values(_PLAIN)
+    headers = [list(map(HeaderItem._make, items)) for items in block.values(_HEADERS)[0]]
+    values.insert(_HEADERS_AT, headers)
+    return list(map(RecordRow._make, zip(*values, strict=True)))
 
 
 # -- keys and values ------------------------------------------------------------------------------
