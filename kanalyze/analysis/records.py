@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import base64
 from fnmatch import fnmatchcase
+from struct import Struct
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from kanalyze.analysis.decoding.metadata_log import METADATA_TOPICS, holds_credentials
@@ -32,6 +33,7 @@ from kanalyze.protocol.batches import RecordSet
 from kanalyze.protocol.headers import parse_request_header, parse_response_header
 from kanalyze.protocol.kafka07 import FetchPart07, Part07, RequestType
 from kanalyze.protocol.messages07 import MessageSet07Records
+from kanalyze.protocol.plain_header import plain_body
 from kanalyze.protocol.projection import Projection
 from kanalyze.protocol.wire import WireError
 
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
     from kanalyze.analysis.row import Column, PartitionItem, Row
     from kanalyze.connection.exchange import Exchange, Message
     from kanalyze.protocol.catalog import Catalog
-    from kanalyze.protocol.compiler import Decoders
+    from kanalyze.protocol.compiler import Decoder, Decoders
     from kanalyze.protocol.record_batch import RecordBatch
     from kanalyze.protocol.record_types import DecompressionLimits, Record
 
@@ -274,6 +276,26 @@ class _Place(NamedTuple):
         return self.api_name in ("Produce", "MultiProduce")
 
 
+class _Plan(NamedTuple):
+    """How to read the messages of a version."""
+
+    head: bytes
+    """Of requests: key and version, as they begin; of responses nothing."""
+    header_version: int
+    decode: Decoder
+
+
+_HEAD = Struct(">hh").pack
+_MOST_REMEMBERED = 4096
+"""Keys, versions and ids come from the wire."""
+
+
+def _remember(known: dict[Any, Any], key: object, value: object) -> None:
+    if len(known) >= _MOST_REMEMBERED:
+        known.clear()
+    known[key] = value
+
+
 _REQUEST = Projection.of(
     "TopicData.Name",
     "TopicData.TopicId",
@@ -319,6 +341,8 @@ class RecordReader:
         self._topics = tuple(topics)
         self._show = None if values_as is None else _Shown(values_as, longest_value)
         self._limits = limits
+        self._plans: dict[tuple[int, int, int], _Plan] = {}
+        self._topic_ids: dict[bytes, str | None] = {}
 
     def blocks(self, exchanges: Iterable[Exchange], block: RowBlock) -> Iterator[RowBlock]:
         """Give the rows of records by column, in blocks of bounded size, in their order.
@@ -376,23 +400,47 @@ class RecordReader:
         api_key, api_version = exchange.api_key, exchange.api_version
         if data is None or version is None or api_key is None or api_version is None:
             return None
-        if place.is_produce:
-            body = parse_request_header(data, 4, len(data), self._catalog).body
-            decode = self._decoders.get(api_key, "request", version, _REQUEST)
+        plan = self._plans.get((api_key, api_version, version))
+        if plan is None:
+            plan = self._make_plan(api_key, api_version, version)
+        body = plain_body(data, plan.head, plan.header_version)
+        if body:
+            values, _ = plan.decode(data, body, 0, None)
         else:
-            header_version = self._catalog.response_header_version(api_key, api_version)
-            body = parse_response_header(data, 4, len(data), header_version).body
-            decode = self._decoders.get(api_key, "response", version, _RESPONSE)
-        values, _ = decode(data, body, 0, None)
+            values, _ = plan.decode(data, self._body(data, plan), 0, None)
         known = {
             (item.topic_id or item.topic, item.partition): item for item in place.row.partitions
         }
         return [
-            _part(place, known, (topic, topic_id_text(topic_id), partition), records)
+            _part(place, known, (topic, self._topic_id(topic_id), partition), records)
             for topic, topic_id, partitions in values[0]
             for partition, records in partitions
             if records
         ]
+
+    def _make_plan(self, api_key: int, api_version: int, version: int) -> _Plan:
+        catalog = self._catalog
+        if api_key == PRODUCE:
+            header_version = catalog.request_header_version(api_key, api_version)
+            decode = self._decoders.get(api_key, "request", version, _REQUEST)
+            plan = _Plan(_HEAD(api_key, api_version), header_version, decode)
+        else:
+            header_version = catalog.response_header_version(api_key, api_version)
+            decode = self._decoders.get(api_key, "response", version, _RESPONSE)
+            plan = _Plan(b"", header_version, decode)
+        _remember(self._plans, (api_key, api_version, version), plan)
+        return plan
+
+    def _body(self, data: bytes, plan: _Plan) -> int:
+        """Return where the body begins behind any header; raises WireError."""
+        if plan.head:
+            return parse_request_header(data, 4, len(data), self._catalog).body
+        return parse_response_header(data, 4, len(data), plan.header_version).body
+
+    def _topic_id(self, topic_id: bytes) -> str | None:
+        if topic_id not in self._topic_ids:
+            _remember(self._topic_ids, topic_id, topic_id_text(topic_id))
+        return self._topic_ids[topic_id]
 
     def _wants(self, part: _Part) -> bool:
         if not self._topics:

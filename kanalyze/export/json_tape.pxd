@@ -1,6 +1,7 @@
 # The C types of json_tape.py.
 cimport cython
 
+from kanalyze.export.text_buffer cimport TextBuffer
 from kanalyze.protocol.codec.machine cimport RECORDS_CELLS
 from kanalyze.protocol.codec.values cimport (
     AS_ARRAY,
@@ -18,8 +19,6 @@ from kanalyze.protocol.codec.values cimport (
 )
 
 cdef enum:
-    ZERO = 0x30
-    MINUS = 0x2D
     QUOTE = 0x22
     BACKSLASH = 0x5C
     COMMA = 0x2C
@@ -29,9 +28,8 @@ cdef enum:
     CLOSE_LIST = 0x5D
     FIRST_PLAIN = 0x20
     LAST_PLAIN = 0x7E
-    MOST_DIGITS = 20
 
-cdef long long LEAST_PLAIN, _MOST_KNOWN
+cdef long long _MOST_KNOWN
 
 
 cdef class Form:
@@ -59,8 +57,7 @@ cdef class TapeJson:
     cdef const unsigned char[::1] _true
     cdef const unsigned char[::1] _false
     cdef list _uuids
-    cdef unsigned char[::1] _text
-    cdef Py_ssize_t _used
+    cdef TextBuffer _text
     cdef bint _hides
     cdef Taped _taped
     cdef long long[::1] _tape
@@ -88,7 +85,7 @@ cdef class TapeJson:
     cdef int _struct_slowly(self, Form form) except -1
     @cython.locals(begin=cython.longlong)
     cdef object _hidden_in(self, Form form)
-    @cython.locals(begin=cython.Py_ssize_t)
+    @cython.locals(text=TextBuffer, begin=cython.Py_ssize_t)
     cdef bytes _piece(self, Form form, hidden)
     @cython.locals(begin=cython.longlong, inner=Form)
     cdef bint _passes_default(self, Form form, hidden) except *
@@ -101,14 +98,8 @@ cdef class TapeJson:
     )
     cdef int _uuid(self) except -1
 
-    cdef int _make_room(self, Py_ssize_t count) except -1
-    cdef int _byte(self, unsigned char byte) except -1
-    @cython.locals(count=cython.Py_ssize_t, at=cython.Py_ssize_t, i=cython.Py_ssize_t)
-    cdef int _put(self, const unsigned char[::1] text) except -1
     cdef int _put_any(self, value) except -1
-    @cython.locals(at=cython.Py_ssize_t, rest=cython.longlong)
-    cdef _number(self, long long value)
-    @cython.locals(at=cython.Py_ssize_t, i=cython.longlong, byte=cython.int)
+    @cython.locals(text=TextBuffer, at=cython.Py_ssize_t, i=cython.longlong, byte=cython.int)
     cdef _quoted(self, long long begin, long long size)
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from kanalyze.analysis.decoding.secrets import HIDDEN, hidden_in, hide
 from kanalyze.analysis.decoding.values import uuid_text
+from kanalyze.export.text_buffer import TextBuffer
 from kanalyze.protocol.codec.values import Taped
 
 try:
@@ -30,10 +31,9 @@ if not cython.compiled:
     AS_NUMBER, AS_BOOL, AS_FLOAT, AS_UUID, AS_TEXT, AS_BYTES = range(6)
     AS_RECORDS, AS_ARRAY, AS_TUPLE, AS_DICT, AS_NULLABLE = range(6, 11)
 
-    ZERO, MINUS, QUOTE, BACKSLASH, COMMA = 0x30, 0x2D, 0x22, 0x5C, 0x2C
+    QUOTE, BACKSLASH, COMMA = 0x22, 0x5C, 0x2C
     OPEN, CLOSE, OPEN_LIST, CLOSE_LIST = 0x7B, 0x7D, 0x5B, 0x5D
     FIRST_PLAIN, LAST_PLAIN = 0x20, 0x7E
-    MOST_DIGITS = 20
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,8 +48,6 @@ json_line: Callable[[Any], str] = json.JSONEncoder(
 ).encode
 """Return a value as one line of ASCII."""
 
-LEAST_PLAIN = -(10**18)
-"""Below that a number is not the negative of one, maybe."""
 _MOST_KNOWN = 256
 """UUIDs that come again are not made again: so many of them."""
 _PAIR = Struct(">qq").pack
@@ -116,8 +114,7 @@ class TapeJson:
     def __init__(self) -> None:
         self._null, self._true, self._false = _NULL, _TRUE, _FALSE
         self._uuids: list[_Uuid | None] = [None] * _MOST_KNOWN
-        self._text = memoryview(bytearray(4096))
-        self._used = 0
+        self._text: TextBuffer = TextBuffer()
         self._hides = False
 
     def text(self, taped: Taped, form: Form) -> str:
@@ -128,21 +125,21 @@ class TapeJson:
         self._arena = tape.arena
         self._arena_at = taped.arena_at
         self._at = taped.at
-        self._used = 0
         self._hides = False
+        self._text.used = 0
         self._value(form)
-        return str(self._text[: self._used], "ascii")
+        return str(self._text.taken(), "ascii")
 
     # -- values -----------------------------------------------------------------------------------
 
     def _value(self, form: Form) -> None:  # noqa: C901 - one switch
         kind = form.kind
         if kind == AS_NUMBER:
-            self._number(self._cell())
+            self._text.put_number(self._cell())
         elif kind == AS_TEXT:
             size = self._cell()
             if size < 0:
-                self._put(self._null)
+                self._text.put(self._null)
             else:
                 self._quoted(self._arena_at + self._cell(), size)
         elif kind == AS_DICT:
@@ -157,17 +154,17 @@ class TapeJson:
         elif kind == AS_RECORDS:
             size = self._cell()
             if size < 0:
-                self._put(self._null)
+                self._text.put(self._null)
             else:
-                self._number(size)
+                self._text.put_number(size)
                 self._at += RECORDS_CELLS - 1
         elif kind == AS_NULLABLE:
             if self._cell() < 0:
-                self._put(self._null)
+                self._text.put(self._null)
             else:
                 self._value(_inner(form))
         elif kind == AS_BOOL:
-            self._put(self._true if self._cell() != 0 else self._false)
+            self._text.put(self._true if self._cell() != 0 else self._false)
         else:
             self._put_any(_plain(self._python(form.shape)))
 
@@ -179,36 +176,36 @@ class TapeJson:
     def _array(self, form: Form) -> None:
         size = self._cell()
         if size < 0:
-            self._put(self._null)
+            self._text.put(self._null)
             return
         inner = _inner(form)
-        self._byte(OPEN_LIST)
+        self._text.put_byte(OPEN_LIST)
         for i in range(size):
             if i > 0:
-                self._byte(COMMA)
+                self._text.put_byte(COMMA)
             self._value(inner)
-        self._byte(CLOSE_LIST)
+        self._text.put_byte(CLOSE_LIST)
 
     def _struct(self, form: Form) -> None:
         """Write a struct in which nothing is hidden."""
-        begin, used = self._at, self._used
+        begin, used = self._at, self._text.used
         fields = form.fields
-        self._byte(OPEN)
+        self._text.put_byte(OPEN)
         for i in range(len(fields)):
             field = fields[i]
             if i > 0:
-                self._byte(COMMA)
+                self._text.put_byte(COMMA)
             self._field(field)
         if form.tags is not None and self._cell() > 0:
             # Where tagged fields stand is for those that are there to say: begin again.
-            self._at, self._used = begin, used
+            self._at, self._text.used = begin, used
             self._struct_slowly(form)
             return
-        self._byte(CLOSE)
+        self._text.put_byte(CLOSE)
 
     def _field(self, form: Form) -> None:
         is_null = form.kind == AS_RECORDS and self._tape[self._at] < 0
-        self._put(form.null_key if is_null else form.key)
+        self._text.put(form.null_key if is_null else form.key)
         self._value(form)
 
     def _struct_slowly(self, form: Form) -> None:
@@ -229,7 +226,7 @@ class TapeJson:
         texts = [text for _, text in sorted(pieces)]
         if unknown:
             texts.append(f'"unknownTaggedFields":{json_line(unknown)}'.encode("ascii"))
-        self._put(memoryview(b"{%b}" % b",".join(texts)))
+        self._text.put_bytes(b"{%b}" % b",".join(texts))
 
     def _hidden_in(self, form: Form) -> frozenset[str]:
         """Return the names of the fields that are hidden in a struct, and heed that further in."""
@@ -244,13 +241,14 @@ class TapeJson:
 
     def _piece(self, form: Form, hidden: frozenset[str]) -> bytes:
         """Take a field from the tape; return its key and its value."""
-        begin = self._used
+        text = self._text
+        begin = text.used
         if form.name in hidden:
             self._python(form.shape)
             return bytes(form.key) + _HIDDEN
         self._field(form)
-        piece = bytes(self._text[begin : self._used])
-        self._used = begin
+        piece = bytes(text.data[begin : text.used])
+        text.used = begin
         return piece
 
     def _passes_default(self, form: Form, hidden: frozenset[str]) -> bool:
@@ -290,71 +288,28 @@ class TapeJson:
         known = self._uuids[place]
         if known is None or known.high != high or known.low != low:
             known = self._uuids[place] = _Uuid(high, low)
-        self._put(known.text)
+        self._text.put(known.text)
 
-    # -- text -------------------------------------------------------------------------------------
-
-    def _make_room(self, count: int) -> None:
-        larger = memoryview(bytearray(2 * len(self._text) + count))
-        larger[: self._used] = self._text[: self._used]
-        self._text = larger
-
-    def _byte(self, byte: int) -> None:
-        if self._used >= len(self._text):
-            self._make_room(1)
-        self._text[self._used] = byte
-        self._used += 1
-
-    def _put(self, text: memoryview) -> None:
-        count = len(text)
-        if self._used + count > len(self._text):
-            self._make_room(count)
-        at = self._used
-        for i in range(count):
-            self._text[at + i] = text[i]
-        self._used = at + count
+    # -- texts ------------------------------------------------------------------------------------
 
     def _put_any(self, value: Any) -> None:
-        self._put(memoryview(json_line(value).encode("ascii")))
-
-    def _number(self, value: int) -> None:
-        if value < LEAST_PLAIN:
-            self._put_any(value)
-            return
-        if self._used + MOST_DIGITS > len(self._text):
-            self._make_room(MOST_DIGITS)
-        if value < 0:
-            self._byte(MINUS)
-            value = -value
-        at = self._used + 1
-        rest = value // 10
-        while rest > 0:
-            at += 1
-            rest //= 10
-        self._used = at
-        while True:
-            at -= 1
-            rest = value // 10
-            self._text[at] = ZERO + (value - rest * 10)
-            if rest == 0:
-                return
-            value = rest
+        self._text.put_bytes(json_line(value).encode("ascii"))
 
     def _quoted(self, begin: int, size: int) -> None:
         """Write bytes of the arena as a text: as they are, unless one has to be escaped."""
-        if self._used + size + 2 > len(self._text):
-            self._make_room(size + 2)
-        at = self._used + 1
+        text = self._text
+        text.make_room(size + 2)
+        at = text.used + 1
         for i in range(size):
             byte = self._arena[begin + i]
             if byte < FIRST_PLAIN or byte > LAST_PLAIN or byte in (QUOTE, BACKSLASH):
                 data = bytes(self._arena[begin : begin + size])
                 self._put_any(str(data, "utf-8", "backslashreplace"))
                 return
-            self._text[at + i] = byte
-        self._text[at - 1] = QUOTE
-        self._text[at + size] = QUOTE
-        self._used = at + size + 1
+            text.data[at + i] = byte
+        text.data[at - 1] = QUOTE
+        text.data[at + size] = QUOTE
+        text.used = at + size + 1
 
 
 def _inner(form: Form) -> Form:

@@ -55,6 +55,7 @@ from kanalyze.analysis.decoding.values import api_key_name
 from kanalyze.analysis.row import COLUMNS
 from kanalyze.export.column_texts import JsonTexts, WordTexts
 from kanalyze.export.json_tape import Form, TapeJson, bytes_text, json_line
+from kanalyze.export.lines import LineWriter
 from kanalyze.protocol.language import ZERO_UUID
 
 if TYPE_CHECKING:
@@ -261,19 +262,19 @@ class _WireFacts:
     """What the wire adds, by row."""
 
     def __init__(self) -> None:
-        self._ends = WordTexts(_client_and_broker, "null")
+        self._ends = WordTexts(_client_and_broker, b"null")
         columns = {column.name: column for column in COLUMNS}
         self._texts = {name: JsonTexts(columns[name]) for name in _FACT_COLUMNS if name in columns}
-        self._members = ",".join(_FACTS)
+        *before, end = [text.encode("ascii") for text in ",".join(_FACTS).split("%s")]
+        self._members = LineWriter(before, end)
 
-    def of(self, block: RowBlock) -> Iterator[str]:
+    def of(self, block: RowBlock) -> list[str]:
         """Give the members of each row of a block."""
         connections = block.columns["connection"]
         assert isinstance(connections, Words)
         values = {name: texts.of(block.columns[name]) for name, texts in self._texts.items()}
         values[_CLIENT_AND_BROKER] = self._ends.of(connections)
-        ordered = [values[name] for name in _FACT_COLUMNS]
-        return map(self._members.__mod__, zip(*ordered, strict=True))
+        return self._members.each(len(block), [values[name] for name in _FACT_COLUMNS])
 
 
 def _client_and_broker(connection: str) -> str:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from kanalyze.protocol.language import Message
 
 _BESIDES = ("kanalyze.protocol.codec.program", "kanalyze.protocol.compiler")
+_WRITERS = ("kanalyze.export.column_texts", "kanalyze.export.kip673")
 _LARGEST = 2**63 - 1
 
 
@@ -34,7 +35,7 @@ def core(request: pytest.FixtureRequest) -> Iterator[SimpleNamespace]:
     if request.param == "compiled":
         yield SimpleNamespace(compiler=compiler, log=kip673.LogLines(CATALOG))
         return
-    with uncompiled(*_BESIDES, "kanalyze.export.kip673") as modules:
+    with uncompiled(*_BESIDES, *_WRITERS) as modules:
         pass
     log = modules["kanalyze.export.kip673"].LogLines(CATALOG)
     yield SimpleNamespace(compiler=modules["kanalyze.protocol.compiler"], log=log)

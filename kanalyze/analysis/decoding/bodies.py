@@ -29,6 +29,7 @@ from kanalyze.protocol.failures import (
     unknown_version,
 )
 from kanalyze.protocol.headers import RequestHeader, parse_request_header, parse_response_header
+from kanalyze.protocol.plain_header import plain_body
 from kanalyze.protocol.projection import Projection
 from kanalyze.protocol.reference import read_message
 from kanalyze.protocol.wire import WireError
@@ -156,9 +157,8 @@ class _Plan(NamedTuple):
     definition: Definition
     version: int
     header_version: int
-    is_request: bool
     head: bytes
-    """Of requests: key and version, as they begin."""
+    """Of requests: key and version, as they begin; of responses nothing."""
     decode: BodyDecoder
     secrets: Plan | None
 
@@ -297,8 +297,8 @@ class BodyReader:
             plan = self._make_plan(api_key, api_version, kind)
         if plan is None:
             return None
-        body = _plain_body(data, plan)
-        if body is None:
+        body = plain_body(data, plan.head, plan.header_version)
+        if not body:
             return None
         try:
             end = plan.decode.read(data, body)
@@ -333,8 +333,7 @@ class BodyReader:
             catalog.message(api_key, kind),
             version,
             version_of(api_key, api_version),
-            is_request,
-            _HEAD(api_key, api_version),
+            _HEAD(api_key, api_version) if is_request else b"",
             self._decoders.get(api_key, kind, version, EVERYTHING),
             self.redactor(api_key, kind).plan,
         )
@@ -428,25 +427,6 @@ def _old(exchange: Exchange, message: Message | None, kind: Kind) -> DecodedMess
         problem = Problem(AnomalyKind.MALFORMED_BODY, PREFIX_BYTES, size, None, str(error))
         return _undecoded(None, problem)
     return DecodedMessage(None, 0, None, [], None, values_07=values_of(nodes))
-
-
-def _plain_body(data: bytes, plan: _Plan) -> int | None:
-    """Return where the body begins behind a header without tags; None for any other header."""
-    size = len(data)
-    if not plan.is_request:
-        body, flexible = PREFIX_BYTES + 4, 1
-    elif data[PREFIX_BYTES : PREFIX_BYTES + 4] != plan.head or size < PREFIX_BYTES + 10:
-        return None
-    elif plan.header_version == 0:
-        return PREFIX_BYTES + 8
-    else:
-        length = _INT16(data, PREFIX_BYTES + 8)[0]
-        if length < -1:
-            return None
-        body, flexible = PREFIX_BYTES + 10 + max(length, 0), 2
-    if plan.header_version < flexible:
-        return body if body <= size else None
-    return body + 1 if body < size and data[body] == 0 else None
 
 
 def _ends(decode: Decoder, data: bytes, body: int) -> bool:
