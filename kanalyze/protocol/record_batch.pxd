@@ -43,6 +43,16 @@ cdef class RecordBatch:
     cdef readonly bint is_control
     cdef readonly list problems
 
+    cdef _set(
+        self,
+        long long base_offset,
+        long long batch_bytes,
+        int magic,
+        codec,
+        bint crc_ok,
+        timestamp_type,
+        limits,
+    )
     @cython.locals(data=bytes, at=cython.Py_ssize_t, end=cython.Py_ssize_t, codec=cython.int)
     cpdef RecordCursor cursor(self)
     cpdef end(self, RecordCursor cursor)

@@ -91,7 +91,19 @@ class RecordBatch:
         timestamp_type: str | None,
         limits: DecompressionLimits,
     ) -> None:
-        self._read = read
+        self._read: ReadRecords | None = read
+        self._set(base_offset, batch_bytes, magic, codec, crc_ok, timestamp_type, limits)
+
+    def _set(
+        self,
+        base_offset: int,
+        batch_bytes: int,
+        magic: int,
+        codec: str,
+        crc_ok: bool,
+        timestamp_type: str | None,
+        limits: DecompressionLimits,
+    ) -> None:
         self._limits = limits
         self.most_records = limits.allowed_records(batch_bytes)
         self.base_offset = base_offset
@@ -188,15 +200,16 @@ def batch_of(data: bytes, start: int, end: int, limits: DecompressionLimits) -> 
         count,
     ) = _header(data, start)
     is_append_time = attributes & APPEND_TIME != 0
-    batch = RecordBatch(
-        None,
-        base_offset=base_offset,
-        batch_bytes=ENTRY_HEAD_BYTES + length,
-        magic=2,
-        codec=CODEC_NAMES[attributes & CODEC],
-        crc_ok=crc32c(data, start + CRC_FROM, end) == crc,
-        timestamp_type="append" if is_append_time else "create",
-        limits=limits,
+    batch = RecordBatch.__new__(RecordBatch)
+    batch._read = None
+    batch._set(
+        base_offset,
+        ENTRY_HEAD_BYTES + length,
+        2,
+        CODEC_NAMES[attributes & CODEC],
+        crc32c(data, start + CRC_FROM, end) == crc,
+        "append" if is_append_time else "create",
+        limits,
     )
     batch._data, batch._start, batch._end = data, start, end
     batch._attributes, batch._base_timestamp = attributes, base_timestamp
