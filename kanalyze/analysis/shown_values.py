@@ -5,7 +5,7 @@ In: records. Out: cells. This module must not know where they go, nor what is se
 
 from __future__ import annotations
 
-import base64
+from binascii import b2a_base64
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from kanalyze.analysis.record_row import HeaderItem
@@ -47,7 +47,7 @@ class ShownValues:
             return text, "text"
         if self._bytes_as == "escaped":
             return _escaped(data), "escaped"
-        return base64.b64encode(data).decode("ascii"), "base64"
+        return b2a_base64(data, newline=False).decode("ascii"), "base64"
 
 
 def _cut(data: bytes, length: int) -> bytes:

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["JsonTexts", "WordTexts", "json_lines", "number_cells"]
 
-_quoted: Callable[[str], str] = json.JSONEncoder(ensure_ascii=True).encode
+_quoted: Callable[[str], str] = json.encoder.encode_basestring_ascii
+"""Return a text as JSON, in ASCII."""
 
 
 class WordTexts:

@@ -5,6 +5,7 @@ cdef enum:
     ZERO = 0x30
     MINUS = 0x2D
     MOST_DIGITS = 20
+    FEW_BYTES = 128
 
 cdef long long LEAST_PLAIN
 
@@ -19,7 +20,12 @@ cdef class TextBuffer:
     cdef int put_byte(self, unsigned char byte) except -1
     @cython.locals(count=cython.Py_ssize_t, at=cython.Py_ssize_t, i=cython.Py_ssize_t)
     cdef int put(self, const unsigned char[::1] text) except -1
-    @cython.locals(count=cython.Py_ssize_t, at=cython.Py_ssize_t, i=cython.Py_ssize_t)
+    @cython.locals(
+        count=cython.Py_ssize_t,
+        at=cython.Py_ssize_t,
+        i=cython.Py_ssize_t,
+        view="const unsigned char[::1]",
+    )
     cdef int put_bytes(self, bytes text) except -1
     @cython.locals(at=cython.Py_ssize_t, rest=cython.longlong)
     cdef put_number(self, long long value)
