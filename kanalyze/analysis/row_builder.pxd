@@ -3,11 +3,24 @@ cimport cython
 
 from kanalyze.analysis.column_buffers cimport IntBuffer, WordBuffer
 from kanalyze.analysis.extract cimport Extractors
-from kanalyze.analysis.facts cimport Facts, Part
+from kanalyze.analysis.facts cimport (
+    BASE_OFFSET,
+    CODEC,
+    ERROR_CODE,
+    Facts,
+    HIGH_WATERMARK,
+    LAST_OFFSET,
+    PARTITION,
+    Parts,
+    RECORD_BYTES,
+    RECORD_COUNT,
+)
 from kanalyze.analysis.sessions cimport FetchSessions, Session, SessionFacts
 from kanalyze.analysis.waits cimport LogEnds
 from kanalyze.connection.exchange cimport Exchange, Message, Peers
-from kanalyze.connection.exchange cimport Exchange, Message, Peers
+
+
+cdef long long _ROW_BYTES, _ITEM_BYTES
 
 
 cdef class _Api:
@@ -15,6 +28,9 @@ cdef class _Api:
     cdef int name
     cdef object like
     cdef bint has_records
+    cdef bint is_produce
+    cdef bint is_fetch
+    cdef bint waits_for_members
     cdef object error_name
     cdef dict error_codes
     cdef dict throttles
@@ -47,6 +63,7 @@ cdef class RowBuilder:
     cdef Extractors _extractors
     cdef object _place
     cdef bint _are_all_numbered
+    cdef long long _most_bytes
     cdef readonly object names
     cdef public LogEnds log_ends
     cdef public FetchSessions _sessions
@@ -69,6 +86,7 @@ cdef class RowBuilder:
     cdef dict _topic_id_codes
     cdef dict _names_by_id
     cdef dict _listed
+    cdef int[::1] _codec_codes
     cdef WordBuffer _connection
     cdef IntBuffer _connection_number
     cdef WordBuffer _client_ip
@@ -156,15 +174,17 @@ cdef class RowBuilder:
     cdef int _error_name_code(self, _Api api, code) except -2
     @cython.locals(at=cython.Py_ssize_t)
     cdef _put_anomaly(self, kind)
-    @cython.locals(at=cython.Py_ssize_t, part=Part)
-    cdef _put_parts(self, list parts)
+    @cython.locals(at=cython.Py_ssize_t, index=cython.Py_ssize_t, known=cython.longlong)
+    cdef _put_parts(self, Parts parts)
+    @cython.locals(code=cython.int)
+    cdef int _codec_code(self, long long seen) except -2
     cdef object _name_of(self, topic, topic_id)
     @cython.locals(made=cython.int)
     cdef int _topic_id_code(self, topic_id) except -2
     @cython.locals(
         session=Session,
         listed=_Listed,
-        part=Part,
+        parts=Parts,
         index=cython.Py_ssize_t,
         left=cython.Py_ssize_t,
     )
@@ -180,7 +200,8 @@ cdef class RowBuilder:
         count=cython.longlong,
         size=cython.longlong,
         is_counted=cython.bint,
-        part=Part,
+        parts=Parts,
+        index=cython.Py_ssize_t,
     )
     cdef _put_sums(self, Py_ssize_t at, _Api api, Facts facts)
     cdef object _waited_on_purpose(
@@ -193,7 +214,16 @@ cdef class RowBuilder:
         Message response,
         asked_ns,
     )
-    @cython.locals(part=Part, got=list, learned=list)
+    @cython.locals(
+        parts=Parts,
+        index=cython.Py_ssize_t,
+        column=cython.int,
+        has_offset=cython.bint,
+        has_end=cython.bint,
+        record_bytes=cython.longlong,
+        got=list,
+        learned=list,
+    )
     cdef object _waited_for_data(self, Facts facts, serial, asked_ns, answered_ns, lost_ns)
     @cython.locals(apis=dict, found=_Api)
     cdef _Api _api_of(self, wire, api_key)
@@ -208,7 +238,6 @@ cdef class RowBuilder:
     cdef _forget_words(self)
 
 
-cdef object _values_once(Message message)
 cdef object _nearest(difference)
 @cython.locals(said=SessionFacts)
 cdef bint _only_ends_session(Facts facts) except *

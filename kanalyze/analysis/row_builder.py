@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from array import array
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kanalyze.analysis.block import HELD_BYTES, Lists, RowBlock, Words
 from kanalyze.analysis.column_buffers import IntBuffer, WordBuffer
@@ -24,13 +24,31 @@ from kanalyze.analysis.sessions import MOST_LISTED, FetchSessions, Session, Sess
 from kanalyze.analysis.topics import TopicNames, topic_id_of
 from kanalyze.analysis.waits import MEMBER_APIS, LogEnds, waited_for_members
 from kanalyze.plain import fields
+from kanalyze.protocol.codec.values import SEEN_CODECS
 from kanalyze.protocol.error_codes import error_name
+
+try:
+    import cython
+except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+    from kanalyze.compiled import cython
+
+if not cython.compiled:
+    from kanalyze.analysis.facts import (
+        BASE_OFFSET,
+        CODEC,
+        ERROR_CODE,
+        HIGH_WATERMARK,
+        LAST_OFFSET,
+        PARTITION,
+        RECORD_BYTES,
+        RECORD_COUNT,
+    )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable
 
     from kanalyze.analysis.block import ColumnValues, Ints
-    from kanalyze.analysis.facts import Facts, Part
+    from kanalyze.analysis.facts import Facts, Parts
     from kanalyze.connection.exchange import Exchange, Message, Peers
     from kanalyze.plain import State
     from kanalyze.protocol.catalog import Catalog
@@ -68,7 +86,10 @@ class _Api:
         throttles: by version whether responses tell a throttle time.
     """
 
-    __slots__ = ("error_codes", "error_name", "has_records", "like", "name", "throttles", "wire")
+    __slots__ = (
+        *("error_codes", "error_name", "has_records", "is_fetch", "is_produce", "like", "name"),
+        *("throttles", "waits_for_members", "wire"),
+    )
 
     def __init__(
         self, wire: int, name: int, like: int | None, error_name: Callable[[int], str]
@@ -77,6 +98,8 @@ class _Api:
         self.name = name
         self.like = like
         self.has_records = like in _HAVE_RECORDS
+        self.is_produce, self.is_fetch = like == PRODUCE, like == FETCH
+        self.waits_for_members = like in MEMBER_APIS
         self.error_name = error_name
         self.error_codes: dict[int, int] = {}
         self.throttles: dict[int, bool] = {}
@@ -143,6 +166,7 @@ class RowBuilder:
                 before it, so that no capture can begin between two numbers unseen.
         """
         self._are_all_numbered = are_all_numbered
+        self._most_bytes = _MOST_BYTES
         self._catalog = catalog
         self._extractors = extractors
         self._place = place
@@ -268,7 +292,7 @@ class RowBuilder:
     @property
     def is_full(self) -> bool:
         """Whether the rows take as much memory as may be held."""
-        return self._held_bytes() >= _MOST_BYTES
+        return self._held_bytes() >= self._most_bytes
 
     def _held_bytes(self) -> int:
         items = self._parts + self._errors + self._anomalies
@@ -296,7 +320,7 @@ class RowBuilder:
         self._client_id.put(at, exchange.client_id)
         self._put_messages(at, request, response)
         self._put_errors(at, api, facts, exchange)
-        if facts.parts:
+        if facts.parts.count:
             self._put_parts(facts.parts)
         if facts.session is not None:
             self._put_quiet(peers_columns, facts, facts.session)
@@ -326,20 +350,23 @@ class RowBuilder:
         while place < len(exchanges):
             self.add(exchanges[place])
             place += 1
-            if self._held_bytes() >= _MOST_BYTES:
+            if self._held_bytes() >= self._most_bytes:
                 break
         return place
 
     def facts(self, exchange: Exchange) -> Facts:
         """Return what the bodies of an exchange say."""
         request, response = exchange.request, exchange.response
-        asked = None if request is None else _values_once(request)
-        answered = None if response is None else _values_once(response)
         if exchange.wire != "kafka":
             from kanalyze.analysis.kafka07 import facts_07  # a protocol long gone
 
-            return facts_07(asked, answered)
-        return self._extractors.facts(exchange.api_key, asked, answered)
+            asked = None if request is None else request.values
+            return facts_07(asked, None if response is None else response.values)
+        return self._extractors.facts(
+            exchange.api_key,
+            None if request is None else request.taped,
+            None if response is None else response.taped,
+        )
 
     def _put_peers(self, at: int, peers: Peers) -> _PeersColumns:
         """Put what all rows of the same peers have in common, which was looked up once."""
@@ -448,21 +475,37 @@ class RowBuilder:
 
     # -- partitions -------------------------------------------------------------------------------
 
-    def _put_parts(self, parts: list[Part]) -> None:
-        for part in parts:
+    def _put_parts(self, parts: Parts) -> None:
+        for index in range(parts.count):
             at = self._parts
             if at == self._part_room:
                 self._part_room = self._made_room(self._of_parts, at)
-            self._part_topic.put(at, part.topic or self._name_of(part.topic, part.topic_id))
-            self._part_topic_id.put_code(at, self._topic_id_code(part.topic_id))
-            self._part_partition.put_any(at, part.partition)
-            self._part_record_count.put_any(at, part.record_count)
-            self._part_record_bytes.put_any(at, part.record_bytes)
-            self._part_base_offset.put_any(at, part.base_offset)
-            self._part_high_watermark.put_any(at, part.high_watermark)
-            self._part_codec.put(at, part.codec)
-            self._part_error_code.put_any(at, part.error_code)
+            topic, topic_id = parts.topics[index], parts.topic_ids[index]
+            self._part_topic.put(at, topic or self._name_of(topic, topic_id))
+            self._part_topic_id.put_code(at, self._topic_id_code(topic_id))
+            known = parts.known(index)
+            if known & (1 << PARTITION):
+                self._part_partition.put(at, parts.number(index, PARTITION))
+            if known & (1 << RECORD_COUNT):
+                self._part_record_count.put(at, parts.number(index, RECORD_COUNT))
+            if known & (1 << RECORD_BYTES):
+                self._part_record_bytes.put(at, parts.number(index, RECORD_BYTES))
+            if known & (1 << BASE_OFFSET):
+                self._part_base_offset.put(at, parts.number(index, BASE_OFFSET))
+            if known & (1 << HIGH_WATERMARK):
+                self._part_high_watermark.put(at, parts.number(index, HIGH_WATERMARK))
+            if known & (1 << CODEC):
+                self._part_codec.put_code(at, self._codec_code(parts.number(index, CODEC)))
+            if known & (1 << ERROR_CODE):
+                self._part_error_code.put(at, parts.number(index, ERROR_CODE))
             self._parts = at + 1
+
+    def _codec_code(self, seen: int) -> int:
+        """Return the number of the name of codecs, of which there are 256 sets."""
+        code = self._codec_codes[seen]
+        if code < 0:
+            code = self._codec_codes[seen] = self._part_codec.code(SEEN_CODECS[seen])
+        return code
 
     def _name_of(self, topic: str | None, topic_id: bytes) -> str | None:
         """Return the name of a topic that is named by its id alone, if at all."""
@@ -490,11 +533,12 @@ class RowBuilder:
         if not session.partitions:
             return
         listed = self._listed_of((peers.serial, said.session_id), session)
-        if not facts.parts:
+        parts = facts.parts
+        if parts.count == 0:
             for index in range(listed.count):
                 self._put_listed(listed, index)
             return
-        named = {(part.topic, part.topic_id, part.partition) for part in facts.parts}
+        named = {parts.key_of(index) for index in range(parts.count)}
         left = MOST_LISTED - len(named)
         for index, place in enumerate(session.partitions):
             if index == listed.count or left <= 0:
@@ -536,17 +580,18 @@ class RowBuilder:
         """Put the sums over partitions; none where there are none, or one is not known."""
         known = count = size = 0
         is_counted = True
-        for part in facts.parts:
-            if part.record_bytes is None:
+        parts = facts.parts
+        for index in range(parts.count):
+            if not parts.knows(index, RECORD_BYTES):
                 continue
             known += 1
-            size += part.record_bytes
-            if part.record_count is None:
-                is_counted = False
+            size += parts.number(index, RECORD_BYTES)
+            if parts.knows(index, RECORD_COUNT):
+                count += parts.number(index, RECORD_COUNT)
             else:
-                count += part.record_count
+                is_counted = False
         # A fetch that was answered brought something, if only nothing.
-        if known == 0 and (api.like == PRODUCE or facts.throttle_time_ms is None):
+        if known == 0 and (api.is_produce or facts.throttle_time_ms is None):
             return
         self._record_bytes.put(at, size)
         if is_counted:
@@ -565,15 +610,15 @@ class RowBuilder:
         asked_ns: int,
     ) -> bool | None:
         """Tell whether an answer was held back; None where that is not known, or never is done."""
-        if api.like == FETCH:
+        if api.is_fetch:
             if response.version is None:
                 return None
             return self._waited_for_data(
                 facts, peers.serial, asked_ns, response.start_ns, exchange.lost_ns
             )
-        if facts.leads is None and facts.delivery is None and api.like not in MEMBER_APIS:
+        if facts.leads is None and facts.delivery is None and not api.waits_for_members:
             return None
-        if api.like in MEMBER_APIS and request.version is not None and response.version is not None:
+        if api.waits_for_members and request.version is not None and response.version is not None:
             code = facts.errors[0][3] if facts.errors else 0
             return waited_for_members(code, leads=facts.leads)
         if facts.delivery is None:
@@ -591,20 +636,23 @@ class RowBuilder:
         record_bytes = 0
         got: list[tuple[Hashable, int]] = []
         learned: list[tuple[Hashable, int]] = []
-        for part in facts.parts:
-            if part.error_code is None:
+        parts = facts.parts
+        for index in range(parts.count):
+            if not parts.knows(index, ERROR_CODE):
                 continue
-            if part.record_bytes is not None:
-                record_bytes += part.record_bytes
+            if parts.knows(index, RECORD_BYTES):
+                record_bytes += parts.number(index, RECORD_BYTES)
             # A log ends before a batch or after it, never within.
-            offset = part.last_offset if part.base_offset is None else part.base_offset
-            if offset is None and part.high_watermark is None:
+            column = BASE_OFFSET if parts.knows(index, BASE_OFFSET) else LAST_OFFSET
+            has_offset = parts.knows(index, column)
+            has_end = parts.knows(index, HIGH_WATERMARK)
+            if not (has_offset or has_end):
                 continue
-            log = (serial, part.topic, part.topic_id, part.partition)
-            if offset is not None:
-                got.append((log, offset))
-            if part.high_watermark is not None:
-                learned.append((log, part.high_watermark))
+            log = (serial, parts.topics[index], parts.topic_ids[index], parts.get(index, PARTITION))
+            if has_offset:
+                got.append((log, parts.number(index, column)))
+            if has_end:
+                learned.append((log, parts.number(index, HIGH_WATERMARK)))
         waited = self.log_ends.waited(
             serial,
             asked_ns,
@@ -743,6 +791,7 @@ class RowBuilder:
         self._topic_id_codes: dict[bytes, int] = {}
         self._names_by_id: dict[bytes, str] = {}
         self._listed: dict[tuple[int, int], _Listed] = {}
+        self._codec_codes = memoryview(array("i", [-1] * len(SEEN_CODECS)))
 
 
 def with_names(block: RowBlock, names: TopicNames) -> RowBlock:
@@ -778,14 +827,6 @@ def _named(topics: Ints | Words, ids: Ints | Words, names: TopicNames) -> Words:
                 found[topic_id] = -1 if name is None else known.setdefault(name, len(known))
             codes[at] = found[topic_id]
     return Words(codes, list(known))
-
-
-def _values_once(message: Message) -> Any:
-    """Return what was read of a message; the message itself does not hold on to it.
-
-    So what is made for one row is gone before the next, and nobody looks through it for garbage.
-    """
-    return message.values if message.taped is None else message.taped.values()
 
 
 def _nearest(difference: int) -> int:
