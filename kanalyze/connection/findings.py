@@ -40,10 +40,12 @@ class Findings:
         "_tcp",
         "_tokens",
         "decoded_bytes",
+        "has_begun",
+        "has_unread",
         "undecoded_bytes",
         "unread",
     )
-    _LEFT_OUT = ("_anomalies", "_tcp", "_tokens")
+    _LEFT_OUT = ("_anomalies", "_tcp", "_tokens", "has_begun", "has_unread")
 
     def __init__(self, tcp: TcpConnection) -> None:
         self.decoded_bytes = 0
@@ -56,6 +58,9 @@ class Findings:
         frame there is read."""
         self._begun = [-1, -1]
         """By direction: the frame without an end that was hidden last, by its place."""
+        self.has_unread = self.has_begun = False
+        """Whether there may be anything in ``unread``, and ever was in ``_begun``: few connections
+        have either, and it is asked for each message."""
 
     def state(self) -> State:
         """Return what :meth:`take_up` takes, once anomalies and tokens were taken."""
@@ -68,6 +73,8 @@ class Findings:
         self.decoded_bytes, self.undecoded_bytes = decoded, undecoded
         self.unread = list(items(one, "n")), list(items(other, "n"))
         self._begun = begun
+        self.has_unread = bool(one or other)
+        self.has_begun = begun != [-1, -1]
 
     def take(self) -> list[Anomaly]:
         """Return the anomalies since the last call."""
@@ -87,6 +94,7 @@ class Findings:
     def hide_begun(self, frame: Frame, side: int, begin: int) -> None:
         """Note that a frame without an end may hold a token, until that is known."""
         self._begun[side] = frame.stream_offset
+        self.has_begun = True
         self.hide(frame, side, begin)
 
     def show_ended(self, frame: Frame, side: int) -> None:
@@ -97,6 +105,7 @@ class Findings:
     def hide_unread(self, side: int, stream_offset: int) -> None:
         """Note that what follows cannot be read: there may be a token in it."""
         self.unread[side].append(stream_offset)
+        self.has_unread = True
         self._hide(side, stream_offset, stream_offset, None)
 
     def end_unread(self, side: int, stream_offset: int) -> None:
@@ -105,6 +114,7 @@ class Findings:
         while unread and unread[0] <= stream_offset:
             begin = unread.pop(0)
             self._hide(side, begin, begin, stream_offset)
+        self.has_unread = bool(self.unread[0] or self.unread[1])
 
     def _hide(self, side: int, stream_offset: int, begin: int, end: int | None) -> None:
         time_ns = self._tcp.last_time_ns

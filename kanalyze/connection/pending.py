@@ -29,17 +29,17 @@ __all__ = ["Pending"]
 class Pending:
     """Unanswered exchanges by correlation id, at most ``most`` of them."""
 
-    __slots__ = ("_by_id", "_count", "_most")
-    _LEFT_OUT = ("_by_id", "_count", "_most")
+    __slots__ = ("_by_id", "_most", "size")
+    _LEFT_OUT = ("_by_id", "_most", "size")
     """It writes the exchanges one by one."""
 
     def __init__(self, most: int = 10_000) -> None:
         self._most = most
-        self._by_id: dict[int | None, Exchange | deque[Exchange]] = {}
-        self._count = 0
+        self._by_id: dict[int, Exchange | deque[Exchange]] = {}
+        self.size = 0
 
     def __len__(self) -> int:
-        return self._count
+        return self.size
 
     def __iter__(self) -> Iterator[Exchange]:
         for waiting in self._by_id.values():
@@ -62,37 +62,35 @@ class Pending:
 
     def add(self, exchange: Exchange) -> Exchange | None:
         """Add an unanswered exchange; return the oldest one when there are too many."""
-        waiting = self._by_id.get(exchange.correlation_id)
-        if waiting is None:
-            self._by_id[exchange.correlation_id] = exchange
-        elif isinstance(waiting, deque):
+        waiting = self._by_id.setdefault(exchange.correlation, exchange)
+        if isinstance(waiting, deque):
             waiting.append(exchange)
-        else:
+        elif waiting is not exchange:
             # Rare enough that a queue is made only for an id that is in use twice.
-            self._by_id[exchange.correlation_id] = deque((waiting, exchange))
-        self._count += 1
-        if self._count <= self._most:
+            self._by_id[exchange.correlation] = deque((waiting, exchange))
+        self.size += 1
+        if self.size <= self._most:
             return None
         return self.answer(next(iter(self._by_id)))
 
-    def oldest(self, correlation_id: int | None) -> Exchange | None:
+    def oldest(self, correlation_id: int) -> Exchange | None:
         """Return the exchange that this id answers, and leave it here."""
         waiting = self._by_id.get(correlation_id)
         return waiting[0] if isinstance(waiting, deque) else waiting
 
-    def count(self, correlation_id: int | None) -> int:
+    def count(self, correlation_id: int) -> int:
         """Return how many exchanges with this id are here."""
         waiting = self._by_id.get(correlation_id)
         if waiting is None:
             return 0
         return len(waiting) if isinstance(waiting, deque) else 1
 
-    def answer(self, correlation_id: int | None) -> Exchange | None:
+    def answer(self, correlation_id: int) -> Exchange | None:
         """Take out the exchange that this id answers; None when none waits."""
         waiting = self._by_id.get(correlation_id)
         if waiting is None:
             return None
-        self._count -= 1
+        self.size -= 1
         if isinstance(waiting, deque):
             found = waiting.popleft()
             if waiting:
@@ -103,27 +101,27 @@ class Pending:
 
     def remove(self, exchange: Exchange) -> None:
         """Take out an exchange that is here."""
-        waiting = self._by_id[exchange.correlation_id]
-        self._count -= 1
+        waiting = self._by_id[exchange.correlation]
+        self.size -= 1
         if isinstance(waiting, deque):
             waiting.remove(exchange)
             if waiting:
                 return
-        del self._by_id[exchange.correlation_id]
+        del self._by_id[exchange.correlation]
 
     def keys(self) -> dict[int, set[tuple[int, int]]]:
         """Return the (api_key, api_version) of the exchanges of each correlation id."""
         found: dict[int, set[tuple[int, int]]] = {}
         for exchange in self:
             key, version = exchange.api_key, exchange.api_version
-            if exchange.correlation_id is not None and key is not None and version is not None:
-                found.setdefault(exchange.correlation_id, set()).add((key, version))
+            if key is not None and version is not None:
+                found.setdefault(exchange.correlation, set()).add((key, version))
         return found
 
     def take_all(self) -> list[Exchange]:
         """Take out all that wait, in the order of their requests."""
         left = list(self)
         self._by_id.clear()
-        self._count = 0
+        self.size = 0
         left.sort(key=lambda exchange: exchange.request.start_packet if exchange.request else 0)
         return left
