@@ -17,10 +17,11 @@ from kanalyze.analysis.facts cimport (
 )
 from kanalyze.analysis.sessions cimport FetchSessions, Session, SessionFacts
 from kanalyze.analysis.waits cimport LogEnds
-from kanalyze.connection.exchange cimport Exchange, Message, Peers
+from kanalyze.connection.exchange cimport Exchange, Message, NO_API, NO_ID, NO_VERSION, Peers
+from kanalyze.protocol.frame cimport NO_PACKET
 
 
-cdef long long _ROW_BYTES, _ITEM_BYTES
+cdef long long _ROW_BYTES, _ITEM_BYTES, _FAR
 
 
 cdef class _Api:
@@ -33,7 +34,8 @@ cdef class _Api:
     cdef bint waits_for_members
     cdef object error_name
     cdef dict error_codes
-    cdef dict throttles
+    cdef bint throttles
+    cdef int throttles_version
 
 
 cdef class _PeersColumns:
@@ -80,6 +82,9 @@ cdef class RowBuilder:
     cdef list _of_errors
     cdef list _of_parts
     cdef object _known_names
+    cdef int _last_key
+    cdef object _last_wire
+    cdef _Api _last_api
     cdef dict _apis
     cdef dict _apis_07
     cdef dict _peers
@@ -158,6 +163,7 @@ cdef class RowBuilder:
         peers_columns=_PeersColumns,
     )
     cpdef add(self, Exchange exchange)
+    cdef _put_head(self, Py_ssize_t at, _Api api, Exchange exchange)
     cdef Py_ssize_t _held_bytes(self) except -1
     @cython.locals(place=cython.Py_ssize_t)
     cpdef Py_ssize_t add_until_full(self, list exchanges, Py_ssize_t first) except -1
@@ -225,8 +231,8 @@ cdef class RowBuilder:
         learned=list,
     )
     cdef object _waited_for_data(self, Facts facts, serial, asked_ns, answered_ns, lost_ns)
-    @cython.locals(apis=dict, found=_Api)
-    cdef _Api _api_of(self, wire, api_key)
+    @cython.locals(apis=dict, found=_Api, last=_Api)
+    cdef _Api _api_of(self, Exchange exchange)
     cdef _Api _new_api(self, wire, api_key)
     cdef bint _tells_throttle(self, api_key, version) except *
     cdef object _lists(self, list names, IntBuffer ends, Py_ssize_t items)
@@ -238,7 +244,7 @@ cdef class RowBuilder:
     cdef _forget_words(self)
 
 
-cdef object _nearest(difference)
+cdef long long _nearest(long long late_ns, long long early_ns) except? -1
 @cython.locals(said=SessionFacts)
 cdef bint _only_ends_session(Facts facts) except *
 cdef str _status(Exchange exchange, bint failed)

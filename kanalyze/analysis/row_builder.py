@@ -43,6 +43,8 @@ if not cython.compiled:
         RECORD_BYTES,
         RECORD_COUNT,
     )
+    from kanalyze.connection.exchange import NO_API, NO_ID, NO_VERSION
+    from kanalyze.protocol.frame import NO_PACKET
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable
@@ -73,6 +75,8 @@ _MOST_CHARACTERS = 4 << 20
 _FINAL_EPOCH = -1  # KIP-227
 _HAVE_RECORDS = frozenset({PRODUCE, FETCH, SHARE_FETCH})
 _LEAST_INT64, _LARGEST_INT64 = -(2**63), 2**63 - 1
+_FAR = 1 << 62
+"""Differences of what lies nearer to 0 are numbers of 64 bits."""
 
 
 class _Api:
@@ -83,12 +87,12 @@ class _Api:
         like: key of the API of later versions that it is, or is like.
         error_name: names its error codes.
         error_codes: number of the name of each code that came.
-        throttles: by version whether responses tell a throttle time.
+        throttles: whether responses tell a throttle time, in ``throttles_version``.
     """
 
     __slots__ = (
         *("error_codes", "error_name", "has_records", "is_fetch", "is_produce", "like", "name"),
-        *("throttles", "waits_for_members", "wire"),
+        *("throttles", "throttles_version", "waits_for_members", "wire"),
     )
 
     def __init__(
@@ -102,7 +106,7 @@ class _Api:
         self.waits_for_members = like in MEMBER_APIS
         self.error_name = error_name
         self.error_codes: dict[int, int] = {}
-        self.throttles: dict[int, bool] = {}
+        self.throttles, self.throttles_version = False, NO_VERSION
 
 
 class _PeersColumns:
@@ -178,6 +182,9 @@ class RowBuilder:
         self._rows = self._room = 0
         self._make_columns()
         self._known_names = 0
+        self._last_api: _Api | None = None
+        self._last_key, self._last_wire = NO_API, ""
+        """Most exchanges are of the API of the one before."""
         self._forget_words()
 
     def state(self, connections: Collection[int]) -> State:
@@ -306,18 +313,13 @@ class RowBuilder:
             self._make_row_room()
         at = self._rows
         peers, request, response = exchange.peers, exchange.request, exchange.response
-        api = self._api_of(exchange.wire, exchange.api_key)
+        api = self._api_of(exchange)
         facts: Facts = self.facts(exchange)
         if facts.names:
             for topic_id, name in facts.names:
                 self.names.learn(topic_id, name)
         peers_columns = self._put_peers(at, peers)
-        self._wire.put_code(at, api.wire)
-        self._api_key.put_any(at, exchange.api_key)
-        self._api_version.put_any(at, exchange.api_version)
-        self._api_name.put_code(at, api.name)
-        self._correlation_id.put_any(at, exchange.correlation_id)
-        self._client_id.put(at, exchange.client_id)
+        self._put_head(at, api, exchange)
         self._put_messages(at, request, response)
         self._put_errors(at, api, facts, exchange)
         if facts.parts.count:
@@ -330,19 +332,31 @@ class RowBuilder:
         self._acks.put_any(at, facts.acks)
         self._max_wait_ms.put_any(at, facts.max_wait_ms)
         self._min_bytes.put_any(at, facts.min_bytes)
-        if request is not None and response is not None and request.end_ns is not None:
+        if request is not None and response is not None and request.last_packet != NO_PACKET:
             waited = self._waited_on_purpose(
-                exchange, peers_columns, api, facts, request, response, request.end_ns
+                exchange, peers_columns, api, facts, request, response, request.last_ns
             )
             self._waited.put_any(at, waited)
         self._group_id.put(at, facts.group_id)
         self._member_id.put(at, facts.member_id)
         self._transactional_id.put(at, facts.transactional_id)
-        if exchange.anomalies:
-            for kind in exchange.anomalies:
+        if exchange._anomalies:
+            for kind in exchange._anomalies:
                 self._put_anomaly(kind.value)
         self._anomaly_ends.put(at, self._anomalies)
         self._rows = at + 1
+
+    def _put_head(self, at: int, api: _Api, exchange: Exchange) -> None:
+        """Put what the request's header says."""
+        self._wire.put_code(at, api.wire)
+        if exchange.key != NO_API:
+            self._api_key.put(at, exchange.key)
+        if exchange.key_version != NO_API:
+            self._api_version.put(at, exchange.key_version)
+        self._api_name.put_code(at, api.name)
+        if exchange.correlation != NO_ID:
+            self._correlation_id.put(at, exchange.correlation)
+        self._client_id.put(at, exchange.client_id)
 
     def add_until_full(self, exchanges: list[Exchange], first: int) -> int:
         """Write the rows of exchanges from number ``first`` on; return the number of the next."""
@@ -363,7 +377,7 @@ class RowBuilder:
             asked = None if request is None else request.values
             return facts_07(asked, None if response is None else response.values)
         return self._extractors.facts(
-            exchange.api_key,
+            None if exchange.key == NO_API else exchange.key,
             None if request is None else request.taped,
             None if response is None else response.taped,
         )
@@ -406,21 +420,23 @@ class RowBuilder:
         """Put times, sizes and packets: for now their numbers over all captures."""
         if request is not None:
             self._request_start_ns.put(at, request.start_ns)
-            self._request_end_ns.put_any(at, request.end_ns)
+            if request.last_packet != NO_PACKET:
+                self._request_end_ns.put(at, request.last_ns)
             self._request_bytes.put(at, request.length)
             self._request_packet.put(at, request.start_packet)
         if response is None:
             return
         self._response_start_ns.put(at, response.start_ns)
-        self._response_end_ns.put_any(at, response.end_ns)
+        if response.last_packet != NO_PACKET:
+            self._response_end_ns.put(at, response.last_ns)
         self._response_bytes.put(at, response.length)
         self._response_packet.put(at, response.start_packet)
         if request is None:
             return
-        if request.end_ns is not None:
-            self._latency_ns.put_any(at, _nearest(response.start_ns - request.end_ns))
-        if response.end_ns is not None:
-            self._total_time_ns.put_any(at, _nearest(response.end_ns - request.start_ns))
+        if request.last_packet != NO_PACKET:
+            self._latency_ns.put(at, _nearest(response.start_ns, request.last_ns))
+        if response.last_packet != NO_PACKET:
+            self._total_time_ns.put(at, _nearest(response.last_ns, request.start_ns))
 
     def _put_errors(self, at: int, api: _Api, facts: Facts, exchange: Exchange) -> None:
         """Put how it ended, every error code, the first of them, and the throttle time."""
@@ -431,18 +447,18 @@ class RowBuilder:
         self._error_ends.put(at, self._errors)
         self._status.put(at, _status(exchange, bool(facts.errors)))
         # Without a response that was read nothing is known of errors; 0 would be a claim.
-        if response is None or response.version is None:
+        if response is None or response.read_as == NO_VERSION:
             return
         first = facts.errors[0][3] if facts.errors else 0
         self._error_code.put_any(at, first)
         self._error_name.put_code(at, self._error_name_code(api, first))
         told = facts.throttle_time_ms
-        if told is not None and exchange.api_key is not None:
-            version = response.version
-            tells = api.throttles.get(version)
-            if tells is None:
-                tells = api.throttles[version] = self._tells_throttle(exchange.api_key, version)
-            if tells:
+        if told is not None and exchange.key != NO_API:
+            version = response.read_as
+            if version != api.throttles_version:
+                api.throttles_version = version
+                api.throttles = self._tells_throttle(exchange.key, version)
+            if api.throttles:
                 self._throttle_time_ms.put_any(at, told)
 
     def _put_error(
@@ -611,14 +627,15 @@ class RowBuilder:
     ) -> bool | None:
         """Tell whether an answer was held back; None where that is not known, or never is done."""
         if api.is_fetch:
-            if response.version is None:
+            if response.read_as == NO_VERSION:
                 return None
             return self._waited_for_data(
                 facts, peers.serial, asked_ns, response.start_ns, exchange.lost_ns
             )
         if facts.leads is None and facts.delivery is None and not api.waits_for_members:
             return None
-        if api.waits_for_members and request.version is not None and response.version is not None:
+        is_read = request.read_as != NO_VERSION and response.read_as != NO_VERSION
+        if api.waits_for_members and is_read:
             code = facts.errors[0][3] if facts.errors else 0
             return waited_for_members(code, leads=facts.leads)
         if facts.delivery is None:
@@ -670,11 +687,17 @@ class RowBuilder:
 
     # -- APIs -------------------------------------------------------------------------------------
 
-    def _api_of(self, wire: str, api_key: int | None) -> _Api:
+    def _api_of(self, exchange: Exchange) -> _Api:
+        wire = exchange.wire
+        last = self._last_api
+        if last is not None and exchange.key == self._last_key and wire is self._last_wire:
+            return last
         apis = self._apis if wire == "kafka" else self._apis_07
+        api_key = None if exchange.key == NO_API else exchange.key
         found: _Api | None = apis.get(api_key)
         if found is None:
             found = apis[api_key] = self._new_api(wire, api_key)
+        self._last_key, self._last_wire, self._last_api = exchange.key, wire, found
         return found
 
     def _new_api(self, wire: str, api_key: int | None) -> _Api:
@@ -787,6 +810,7 @@ class RowBuilder:
                 column.forget()
         self._apis: dict[int | None, _Api] = {}
         self._apis_07: dict[int | None, _Api] = {}
+        self._last_api = None
         self._peers: dict[Peers, _PeersColumns] = {}
         self._topic_id_codes: dict[bytes, int] = {}
         self._names_by_id: dict[bytes, str] = {}
@@ -829,8 +853,11 @@ def _named(topics: Ints | Words, ids: Ints | Words, names: TopicNames) -> Words:
     return Words(codes, list(known))
 
 
-def _nearest(difference: int) -> int:
+def _nearest(late_ns: int, early_ns: int) -> int:
     """Return a difference of two times, which may be more than 64 bits hold, as near as they go."""
+    if -_FAR < late_ns < _FAR and -_FAR < early_ns < _FAR:
+        return late_ns - early_ns
+    difference = int(late_ns) - int(early_ns)
     return max(_LEAST_INT64, min(_LARGEST_INT64, difference))
 
 

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 _MODULES = ("block", "column_buffers", "column_math", "extract", "row_builder")
 _EXCHANGE = (
-    *("anomalies", "api_key", "api_version", "client_id", "correlation_id", "lost_ns", "malformed"),
-    *("one_way", "peers", "wire"),
+    *("api_key", "api_version", "client_id", "correlation", "key", "key_version", "lost_ns"),
+    *("malformed", "one_way", "peers", "wire"),
 )
 _MESSAGE = (
-    *("start_ns", "start_packet", "end_ns", "end_packet", "length", "taped", "values", "version"),
+    *("start_ns", "start_packet", "last_ns", "last_packet", "length", "read_as", "taped", "values"),
 )
 _BESIDES = ("kanalyze.analysis.block", "kanalyze.analysis.kafka07")
 
@@ -38,6 +38,7 @@ def _named(modules: dict[str, ModuleType]) -> SimpleNamespace:
 def _uncompiled(exchange: Any, values: Any) -> Any:
     """Return an exchange whose bodies are on tapes that uncompiled modules can read."""
     made = SimpleNamespace(**{name: getattr(exchange, name) for name in _EXCHANGE})
+    made._anomalies = exchange.anomalies
     for kind in ("request", "response"):
         message = getattr(exchange, kind)
         if message is not None:
