@@ -34,8 +34,7 @@ cdef class _Api:
     cdef bint waits_for_members
     cdef object error_name
     cdef dict error_codes
-    cdef bint throttles
-    cdef int throttles_version
+    cdef dict throttles
 
 
 cdef class _PeersColumns:
@@ -70,6 +69,8 @@ cdef class RowBuilder:
     cdef public LogEnds log_ends
     cdef public FetchSessions _sessions
     cdef Py_ssize_t _rows
+    cdef Py_ssize_t _last_rows
+    cdef Py_ssize_t _last_parts
     cdef Py_ssize_t _room
     cdef Py_ssize_t _parts
     cdef Py_ssize_t _part_room
@@ -239,7 +240,7 @@ cdef class RowBuilder:
     @cython.locals(asked=IntBuffer, answered=IntBuffer, buffer=IntBuffer, at=cython.Py_ssize_t)
     cdef _find_places(self, Py_ssize_t count)
     cdef _make_row_room(self)
-    cdef Py_ssize_t _made_room(self, list names, Py_ssize_t before) except -1
+    cdef Py_ssize_t _made_room(self, list names, Py_ssize_t before, Py_ssize_t least) except -1
     cdef bint _has_many_words(self) except *
     cdef _forget_words(self)
 

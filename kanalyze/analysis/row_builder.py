@@ -87,12 +87,12 @@ class _Api:
         like: key of the API of later versions that it is, or is like.
         error_name: names its error codes.
         error_codes: number of the name of each code that came.
-        throttles: whether responses tell a throttle time, in ``throttles_version``.
+        throttles: by version whether responses tell a throttle time.
     """
 
     __slots__ = (
         *("error_codes", "error_name", "has_records", "is_fetch", "is_produce", "like", "name"),
-        *("throttles", "throttles_version", "waits_for_members", "wire"),
+        *("throttles", "waits_for_members", "wire"),
     )
 
     def __init__(
@@ -106,7 +106,7 @@ class _Api:
         self.waits_for_members = like in MEMBER_APIS
         self.error_name = error_name
         self.error_codes: dict[int, int] = {}
-        self.throttles, self.throttles_version = False, NO_VERSION
+        self.throttles: dict[int, bool] = {}
 
 
 class _PeersColumns:
@@ -180,6 +180,8 @@ class RowBuilder:
         """Where logs ended."""
         self._sessions = FetchSessions()
         self._rows = self._room = 0
+        self._last_rows = self._last_parts = 0
+        """How many there were in the last block: the next one most likely has as many."""
         self._make_columns()
         self._known_names = 0
         self._last_api: _Api | None = None
@@ -455,10 +457,10 @@ class RowBuilder:
         told = facts.throttle_time_ms
         if told is not None and exchange.key != NO_API:
             version = response.read_as
-            if version != api.throttles_version:
-                api.throttles_version = version
-                api.throttles = self._tells_throttle(exchange.key, version)
-            if api.throttles:
+            tells = api.throttles.get(version)
+            if tells is None:
+                tells = api.throttles[version] = self._tells_throttle(exchange.key, version)
+            if tells:
                 self._throttle_time_ms.put_any(at, told)
 
     def _put_error(
@@ -466,7 +468,7 @@ class RowBuilder:
     ) -> None:
         at = self._errors
         if at == self._error_room:
-            self._error_room = self._made_room(self._of_errors, at)
+            self._error_room = self._made_room(self._of_errors, at, 0)
         self._error_topic.put(at, topic or self._name_of(topic, topic_id))
         if not topic:
             self._error_topic_id.put(at, self.names.text(topic_id))
@@ -485,7 +487,7 @@ class RowBuilder:
     def _put_anomaly(self, kind: str) -> None:
         at = self._anomalies
         if at == self._anomaly_room:
-            self._anomaly_room = self._made_room(["anomalies"], at)
+            self._anomaly_room = self._made_room(["anomalies"], at, 0)
         self._anomaly.put(at, kind)
         self._anomalies = at + 1
 
@@ -495,7 +497,7 @@ class RowBuilder:
         for index in range(parts.count):
             at = self._parts
             if at == self._part_room:
-                self._part_room = self._made_room(self._of_parts, at)
+                self._part_room = self._made_room(self._of_parts, at, self._last_parts)
             topic, topic_id = parts.topics[index], parts.topic_ids[index]
             self._part_topic.put(at, topic or self._name_of(topic, topic_id))
             self._part_topic_id.put_code(at, self._topic_id_code(topic_id))
@@ -586,7 +588,7 @@ class RowBuilder:
     def _put_listed(self, listed: _Listed, index: int) -> None:
         at = self._parts
         if at == self._part_room:
-            self._part_room = self._made_room(self._of_parts, at)
+            self._part_room = self._made_room(self._of_parts, at, self._last_parts)
         self._part_topic.put_code(at, listed.topics[index])
         self._part_topic_id.put_code(at, listed.topic_ids[index])
         self._part_partition.put(at, listed.partitions[index])
@@ -743,6 +745,7 @@ class RowBuilder:
                 made[column.name] = self._columns[column.name].taken(count)
         if not with_ids:
             _drop_ids(made)
+        self._last_rows, self._last_parts = count, self._parts
         self._rows = self._room = 0
         self._parts = self._part_room = self._errors = self._error_room = 0
         self._anomalies = self._anomaly_room = 0
@@ -784,13 +787,13 @@ class RowBuilder:
             self._capture.put(at, capture)
 
     def _make_row_room(self) -> None:
-        self._room = self._made_room(self._of_rows, self._room)
+        self._room = self._made_room(self._of_rows, self._room, self._last_rows)
         for ends in (self._part_ends, self._error_ends, self._anomaly_ends):
             ends.make_room(self._room)
 
-    def _made_room(self, names: list[str], before: int) -> int:
-        """Make room in some columns, twice as much as before; return how much there is then."""
-        room = max(_LEAST_ROOM, 2 * before)
+    def _made_room(self, names: list[str], before: int, least: int) -> int:
+        """Make room in some columns, at least twice as much as before; return how much there is."""
+        room = max(_LEAST_ROOM, 2 * before, least)
         for name in names:
             self._columns[name].make_room(room)
         return room
