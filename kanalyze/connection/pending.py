@@ -120,6 +120,8 @@ class Pending:
 
     def take_all(self) -> list[Exchange]:
         """Take out all that wait, in the order of their requests."""
+        if self.size == 0:
+            return []
         left = list(self)
         self._by_id.clear()
         self.size = 0
