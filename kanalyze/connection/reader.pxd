@@ -64,6 +64,7 @@ cdef class MessageReader:
         end=cython.longlong,
         api_key=cython.int,
         version=cython.int,
+        correlation_id=cython.longlong,
         plan=_Plan,
     )
     cdef RequestHeader _usual_header(self, Frame frame)
