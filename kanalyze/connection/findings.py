@@ -27,6 +27,9 @@ PENDING_BYTES = 2048
 """What a request without an answer takes, about: an exchange, a message, its values."""
 
 
+_new = tuple.__new__
+
+
 class Findings:
     """Collects the anomalies of a connection until they are taken.
 
@@ -206,17 +209,8 @@ class Findings:
         detail: str,
         exchange: Exchange | None,
     ) -> None:
-        self._anomalies.append(
-            Anomaly(
-                kind,
-                time_ns=time_ns,
-                packet=packet,
-                connection=self._tcp,
-                direction=side,
-                stream_offset=stream_offset,
-                length=length,
-                api_key=None if exchange is None else exchange.api_key,
-                api_version=None if exchange is None else exchange.api_version,
-                detail=detail,
-            )
-        )
+        key = None if exchange is None else exchange.api_key
+        version = None if exchange is None else exchange.api_version
+        # Straight to the tuple: some clients do the same wrong thing in every message.
+        place = time_ns, packet, self._tcp, side, stream_offset
+        self._anomalies.append(_new(Anomaly, (kind, *place, length, key, version, None, detail)))

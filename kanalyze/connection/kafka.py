@@ -289,10 +289,12 @@ class KafkaConnection:
     def feed(self, items: tuple[list[StreamItem], list[StreamItem]]) -> list[Exchange]:
         """Take in what was added to both directions; return the exchanges that are complete."""
         self._requests.feed(items[self._client_side])
-        self._note_losses(self._requests, self._client_side)
+        if self._requests.losses:
+            self._note_losses(self._requests, self._client_side)
         self._unread = self._requests.take()
         self._responses.feed(items[1 - self._client_side])
-        self._note_losses(self._responses, 1 - self._client_side)
+        if self._responses.losses:
+            self._note_losses(self._responses, 1 - self._client_side)
         self._in_order()
         if self._requests.partial is not None or self._responses.partial is not None:
             self._skim()

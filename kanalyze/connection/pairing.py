@@ -136,13 +136,13 @@ class Pairing:
         """
         if not self._repeats:
             return self._answer_unique(correlation_id, packet)
-        if not self.is_lossy:
+        if not (self._requests_lost or self._responses_lost):
             found = self._pending.answer(correlation_id)
         elif self._pipelined:
             found = self._answer_certain(correlation_id, packet)
         else:
             found = self._answer_last(correlation_id, packet)
-        if found is not None and not self._pipelined:
+        if found is not None and not self._pipelined and self._pending.size > 0:
             self._pipelined = self._sent_between(_began(found), packet)
         return found
 

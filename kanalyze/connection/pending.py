@@ -27,14 +27,18 @@ __all__ = ["Pending"]
 
 
 class Pending:
-    """Unanswered exchanges by correlation id, at most ``most`` of them."""
+    """Unanswered exchanges by correlation id, at most ``most`` of them, at least one.
 
-    __slots__ = ("_by_id", "_most", "size")
-    _LEFT_OUT = ("_by_id", "_most", "size")
+    Most clients have one request at a time: while it is the only one it is not in the table.
+    """
+
+    __slots__ = ("_by_id", "_most", "_only", "size")
+    _LEFT_OUT = ("_by_id", "_most", "_only", "size")
     """It writes the exchanges one by one."""
 
     def __init__(self, most: int = 10_000) -> None:
         self._most = most
+        self._only: Exchange | None = None
         self._by_id: dict[int, Exchange | deque[Exchange]] = {}
         self.size = 0
 
@@ -42,11 +46,18 @@ class Pending:
         return self.size
 
     def __iter__(self) -> Iterator[Exchange]:
+        self._put_in_table()
         for waiting in self._by_id.values():
             if isinstance(waiting, deque):
                 yield from waiting
             else:
                 yield waiting
+
+    def _put_in_table(self) -> None:
+        """Let the only one be as those of many."""
+        if self._only is not None:
+            self._by_id[self._only.correlation] = self._only
+            self._only = None
 
     def state(self, bodies: Bodies) -> State:
         """Return what :meth:`take_up` takes."""
@@ -62,6 +73,11 @@ class Pending:
 
     def add(self, exchange: Exchange) -> Exchange | None:
         """Add an unanswered exchange; return the oldest one when there are too many."""
+        if self.size == 0:
+            self._only = exchange
+            self.size = 1
+            return None
+        self._put_in_table()
         waiting = self._by_id.setdefault(exchange.correlation, exchange)
         if isinstance(waiting, deque):
             waiting.append(exchange)
@@ -75,11 +91,13 @@ class Pending:
 
     def oldest(self, correlation_id: int) -> Exchange | None:
         """Return the exchange that this id answers, and leave it here."""
+        self._put_in_table()
         waiting = self._by_id.get(correlation_id)
         return waiting[0] if isinstance(waiting, deque) else waiting
 
     def count(self, correlation_id: int) -> int:
         """Return how many exchanges with this id are here."""
+        self._put_in_table()
         waiting = self._by_id.get(correlation_id)
         if waiting is None:
             return 0
@@ -87,6 +105,13 @@ class Pending:
 
     def answer(self, correlation_id: int) -> Exchange | None:
         """Take out the exchange that this id answers; None when none waits."""
+        only = self._only
+        if only is not None:
+            if only.correlation != correlation_id:
+                return None
+            self._only = None
+            self.size = 0
+            return only
         waiting = self._by_id.get(correlation_id)
         if waiting is None:
             return None
@@ -101,6 +126,7 @@ class Pending:
 
     def remove(self, exchange: Exchange) -> None:
         """Take out an exchange that is here."""
+        self._put_in_table()
         waiting = self._by_id[exchange.correlation]
         self.size -= 1
         if isinstance(waiting, deque):
@@ -120,6 +146,8 @@ class Pending:
 
     def take_all(self) -> list[Exchange]:
         """Take out all that wait, in the order of their requests."""
+        if self.size == 0:
+            return []
         left = list(self)
         self._by_id.clear()
         self.size = 0

@@ -14,6 +14,7 @@ cdef enum:
     SASL_HANDSHAKE = 17
     API_VERSIONS = 18
     SASL_AUTHENTICATE = 36
+    UNSUPPORTED_VERSION = 35
     LEAST_HEADER_BYTES = 14
 
 
@@ -63,6 +64,7 @@ cdef class MessageReader:
         end=cython.longlong,
         api_key=cython.int,
         version=cython.int,
+        correlation_id=cython.longlong,
         plan=_Plan,
     )
     cdef RequestHeader _usual_header(self, Frame frame)
@@ -91,6 +93,8 @@ cdef class MessageReader:
 @cython.locals(made=Body)
 cdef Body _read_body(Taped taped, version)
 cdef long long _key_of(long long api_key, long long version)
+@cython.locals(segments=Segments)
+cdef bint _begins_with_code(Frame frame, int code) except -1
 @cython.locals(segments=Segments)
 cdef bint _has_no_tags(Frame frame) except -1
 @cython.locals(

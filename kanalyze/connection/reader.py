@@ -53,6 +53,7 @@ if not cython.compiled:
     SASL_HANDSHAKE = 17
     API_VERSIONS = 18
     SASL_AUTHENTICATE = 36
+    UNSUPPORTED_VERSION = 35
     LEAST_HEADER_BYTES = 14  # size, key, version, correlation id, length of a client id
 
 if TYPE_CHECKING:
@@ -68,12 +69,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Body", "MessageReader", "Wanted"]
 
-_UNSUPPORTED_VERSION = 35
 _INT16 = struct.Struct(">h").unpack_from
 _INT32 = struct.Struct(">i").unpack_from
 _MOST_TOKEN_BYTES = 1 << 16
 """Of a message of SaslAuthenticate in which the token is looked for: one that is larger is hidden
 as a whole. A ticket of Kerberos takes some kilobytes."""
+_CODE_AT = 8
+"""Position of an error code behind a response's header of version 0."""
 _LONGEST_VARINT_BYTES = 5
 _PADDING_BYTES = 4
 """librdkafka's ApiVersions v0 requests carry four zero bytes after the body."""
@@ -373,10 +375,8 @@ class MessageReader:
         try:
             if plan.header_version > 0:
                 at = _response_body_at(self.beginning(frame), plan.header_version)
-            elif api_key == API_VERSIONS and frame.size >= 6:
-                code = _INT16(frame.read(at, 2))[0]
-                if code == _UNSUPPORTED_VERSION:
-                    plan = self._response_plan(api_key, 0)
+            elif api_key == API_VERSIONS and _begins_with_code(frame, UNSUPPORTED_VERSION):
+                plan = self._response_plan(api_key, 0)
         except WireError as error:
             kind = _failure(frame)
             is_cut = kind is AnomalyKind.MISSING_BYTES
@@ -464,16 +464,15 @@ class MessageReader:
         if check is None:
             return None
         here = view[: size + 4]
-        superseded = self._superseded_check(header)
         try:
             _, end = check(here, header.body, 0, None)
         except Truncated:
-            return _fits_also(superseded, here, header.body, size)
+            return _fits_also(self._superseded_check(header), here, header.body, size)
         except WireError:
-            return False if superseded is None else _fits_also(superseded, here, header.body, size)
-        left = size + 4 - end
-        if left == 0 or (left <= _PADDING_BYTES and not any(here[end:])):
+            end = -1
+        if size + 4 - end <= _PADDING_BYTES and not any(here[end:]):
             return True
+        superseded = self._superseded_check(header)
         return False if superseded is None else _fits_also(superseded, here, header.body, size)
 
     def check_response(
@@ -488,7 +487,7 @@ class MessageReader:
         try:
             at = _response_body_at(here, plan.header_version)
             decode = plan.decode
-            if api_key == API_VERSIONS and _INT16(here, at)[0] == _UNSUPPORTED_VERSION:
+            if api_key == API_VERSIONS and _INT16(here, at)[0] == UNSUPPORTED_VERSION:
                 decode = self._response_plan(api_key, 0).decode or decode
             _, end = decode(here, at, 0, None)
         except (Truncated, struct.error):
@@ -618,9 +617,8 @@ class MessageReader:
             return Body(None, None, AnomalyKind.UNKNOWN_API, UNKNOWN_API)
         if decode is None:
             return _of_unknown_version(plan, None)
-        try:
-            decode.run(frame, at)
-        except WireError as error:
+        wrong = decode.run(frame, at)
+        if wrong is not None:
             if not plan.known:
                 return _of_unknown_version(plan, None)
             found = self._by_superseded(plan, frame, at)
@@ -629,7 +627,7 @@ class MessageReader:
             kind = _failure(frame)
             if kind is AnomalyKind.MISSING_BYTES:
                 return Body(None, None, kind, NOT_ALL_THERE)
-            return Body(None, None, kind, self._explained(frame, at, plan, str(error)))
+            return Body(None, None, kind, self._explained(frame, at, plan, str(wrong)))
         end = decode.end
         exact = end == frame.length
         if not exact and plan.superseded is not None:
@@ -652,11 +650,7 @@ class MessageReader:
     def _by_superseded(self, plan: _Plan, frame: Frame, at: int) -> Body | None:
         """Read a body in the layout that some releases had; None where that does not fit."""
         decode = plan.superseded
-        if decode is None:
-            return None
-        try:
-            decode.run(frame, at)
-        except WireError:
+        if decode is None or decode.run(frame, at) is not None:
             return None
         return Body(self._take(decode), plan.version, None) if decode.end == frame.length else None
 
@@ -713,6 +707,19 @@ def _of_unknown_version(plan: _Plan, taped: Taped | None) -> Body:
     version = None if taped is None else plan.version
     detail = unknown_version(plan.definition)
     return Body(taped, version, AnomalyKind.UNKNOWN_API_VERSION, detail)
+
+
+def _begins_with_code(frame: Frame, code: int) -> bool:
+    """Tell whether the body of a response without tags begins with an error code.
+
+    Raises WireError where its bytes are not there.
+    """
+    if frame.length < _CODE_AT + 2:
+        return False
+    segments = frame.segments
+    if segments is not None and frame.together >= _CODE_AT + 2:
+        return int16_at(segments.data, frame.begin + _CODE_AT) == code
+    return bool(_INT16(frame.read(_CODE_AT, 2))[0] == code)
 
 
 def _has_no_tags(frame: Frame) -> bool:

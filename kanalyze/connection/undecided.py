@@ -8,6 +8,8 @@ a body that takes up the frame to the byte, and evidence that it is no accident 
 :mod:`~kanalyze.connection.evidence`). Until then its bytes are kept (a bounded part), so that
 nothing of a connection that turns out to be Kafka is lost. Most connections are known at first
 sight, and nothing of them is held: see :meth:`Judge.at_first_sight`.
+
+Compiled by Cython, with the types in ``undecided.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -240,7 +242,7 @@ class Judge:
 
         ``last`` says that the connection ended.
         """
-        order = (0, 1) if state.tcp.opened_by in (0, None) else (1, 0)
+        order = (1, 0) if state.tcp.opened_by == 1 else (0, 1)
         for side in order:
             wire = self._wire(state.sides[side], state.sides[1 - side], last=last)
             if wire is not None:
@@ -354,10 +356,10 @@ def _first_segment(items: list[StreamItem]) -> memoryview | None:
     if not isinstance(item, Chunk):
         return None
     segments, index = item.segments, item.first
-    start, length = segments.start[index], segments.length[index]
-    if segments.captured[index] < length:
+    start, length = segments.starts[index], segments.lengths[index]
+    if segments.captureds[index] < length:
         return None
-    return segments.buffer[start : start + length]
+    return segments.view(start, start + length)
 
 
 def _is_long(held: HeldStream) -> bool:

@@ -19,7 +19,7 @@ cdef class FrameCutter:
     cdef public long long _smallest
     cdef public int _small_left
     cdef public list _frames
-    cdef public list _losses
+    cdef readonly list losses
     cdef public object _search
     cdef public long long _search_from
     cdef public Frame _partial

@@ -97,7 +97,6 @@ class FrameCutter:
         "_frames",
         "_largest",
         "_locate",
-        "_losses",
         "_partial",
         "_prefix",
         "_prefix_frame",
@@ -106,9 +105,10 @@ class FrameCutter:
         "_search_from",
         "_small_left",
         "_smallest",
+        "losses",
         "skipped_bytes",
     )
-    _LEFT_OUT = ("_frames", "_largest", "_locate", "_losses", "_smallest")
+    _LEFT_OUT = ("_frames", "_largest", "_locate", "_smallest", "losses")
 
     def __init__(
         self,
@@ -133,7 +133,7 @@ class FrameCutter:
         self._smallest = smallest_bytes
         self._small_left = _MOST_SMALL_FRAMES
         self._frames: list[Frame] = []
-        self._losses: list[tuple[int, int | None, int, int]] = []
+        self.losses: list[tuple[int, int | None, int, int]] = []
         self._search: _Search | None = None if in_sync else _Search()
         self._search_from = 0
         self._partial: Frame | None = None
@@ -225,7 +225,7 @@ class FrameCutter:
 
     def take_losses(self) -> list[tuple[int, int | None, int, int]]:
         """Return where sync was lost since the last call."""
-        losses, self._losses = self._losses, []
+        losses, self.losses = self.losses, []
         return losses
 
     def feed(self, items: list[StreamItem]) -> None:
@@ -426,7 +426,7 @@ class FrameCutter:
         *,
         search_from: int | None = None,
     ) -> None:
-        self._losses.append((stream_offset, size, time_ns, packet))
+        self.losses.append((stream_offset, size, time_ns, packet))
         self._search = _Search()
         if self._partial is not None:
             # What is there of it may still give a header; its size as sent is known.

@@ -94,7 +94,7 @@ def parse_request_header(
     key, version, correlation_id, length = _version_1(view, pos)
     header_version = catalog.request_header_version(key, version)
     if header_version == 0:
-        return RequestHeader(key, version, correlation_id, None, pos + 8)
+        return request_header_of(key, version, correlation_id, None, pos + 8)
     client_id, end = None, start
     if length >= 0:
         end += length
@@ -107,7 +107,7 @@ def parse_request_header(
         # Of an API that nobody knows no body is read; tags that may not be there are no reason
         # to lose its header.
         end = _after_tags(view, end, limit)
-    return RequestHeader(key, version, correlation_id, client_id, end)
+    return request_header_of(key, version, correlation_id, client_id, end)
 
 
 def _short_header(
@@ -117,7 +117,7 @@ def _short_header(
     if pos + 8 <= limit:
         key, version, correlation_id = _version_0(view, pos)
         if catalog.request_header_version(key, version) == 0:
-            return RequestHeader(key, version, correlation_id, None, pos + 8)
+            return request_header_of(key, version, correlation_id, None, pos + 8)
     raise Truncated("the bytes end within a request header")
 
 

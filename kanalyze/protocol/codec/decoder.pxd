@@ -23,7 +23,7 @@ cdef class BodyDecoder:
     cpdef Taped take(self, Tape tape)
     @cython.locals(machine=Machine, segments=Segments, frame_bytes=cython.longlong)
     cdef run(self, Frame frame, long long at)
-    cdef _fail(self)
+    cdef _failure(self)
     @cython.locals(end=cython.longlong, place=cython.longlong)
     cdef bint _feed_spread(self, Spread spread, long long at) except -1
     @cython.locals(machine=Machine, at=cython.longlong, part="const unsigned char[::1]")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from kanalyze.protocol.codec.machine import Machine, Programs
 from kanalyze.protocol.codec.values import Tape, Taped, TapeReader
-from kanalyze.protocol.wire import Malformed, MissingBytes, Source, Truncated
+from kanalyze.protocol.wire import Malformed, MissingBytes, Source, Truncated, WireError
 
 try:
     import cython
@@ -59,7 +59,7 @@ class BodyDecoder:
         else:
             end = self._from_source(view, pos, base, source)
         if machine.status != DONE:
-            self._fail()
+            raise self._failure()
         return self.reader.value(self.shape), end
 
     def of_frame(self, frame: Frame, at: int) -> Any:
@@ -67,7 +67,9 @@ class BodyDecoder:
 
         ``end`` is the frame position after the body then. As ``__call__`` otherwise.
         """
-        self.run(frame, at)
+        wrong = self.run(frame, at)
+        if wrong is not None:
+            raise wrong
         return self.reader.value(self.shape)
 
     def take(self, tape: Tape | None) -> Taped:
@@ -82,27 +84,33 @@ class BodyDecoder:
         """Return what was decoded before, from its state; raises ValueError where that is none."""
         return Taped.from_state(state, self.reader, self.shape)
 
-    def run(self, frame: Frame, at: int) -> None:
-        """Decode as :meth:`of_frame`; the values stay with the machine."""
+    def run(self, frame: Frame, at: int) -> WireError | None:
+        """Decode as :meth:`of_frame`; the values stay with the machine.
+
+        Returns what is wrong, None where the body was read: some clients write every body wrong,
+        and to raise takes longer than to read.
+        """
         machine = self.machine
         frame_bytes = frame.length
         if at > frame_bytes:
-            raise Truncated("the frame ends before the body")
+            return Truncated("the frame ends before the body")
         machine.begin(self.address, self.stack_cells, frame_bytes - at)
         segments = frame.segments
         if segments is not None and at <= frame.together:
             machine.feed(segments.data, frame.begin + at, frame.begin + frame.together)
         if machine.status == RUNNING:
-            self._read_on(frame_bytes, frame, frame)
-        if machine.status != DONE:
-            self._fail()
+            try:
+                self._read_on(frame_bytes, frame, frame)
+            except MissingBytes as error:
+                return error
         self.end = frame_bytes - machine.left
+        return None if machine.status == DONE else self._failure()
 
-    def _fail(self) -> None:
-        """Raise, as the machine did not come to the end of a body."""
+    def _failure(self) -> WireError:
+        """Return why the machine did not come to the end of a body."""
         if self.machine.status == TRUNCATED:
-            raise Truncated("the bytes end within the body")
-        raise Malformed("the bytes are no such message")
+            return Truncated("the bytes end within the body")
+        return Malformed("the bytes are no such message")
 
     def _from_source(self, view: bytes | memoryview, pos: int, base: int, source: Source) -> int:
         """Run over the bytes of a frame, window by window; return where the body ended in it."""
