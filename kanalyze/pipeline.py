@@ -17,6 +17,7 @@ or an open file is read once, and there a name holds from where it is told.
 from __future__ import annotations
 
 import os
+from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, cast
 
 from kanalyze.analysis.extract import Extractors
@@ -353,6 +354,14 @@ class Analysis:
 
     def exchange_batches(self) -> Iterator[list[tuple[Exchange, Row]]]:
         """Give the exchanges with their rows, all as objects; otherwise as :meth:`batches`."""
+        for exchanges, block in self.exchange_blocks():
+            yield list(zip(exchanges, block.rows(), strict=True))
+
+    def exchange_blocks(self) -> Iterator[tuple[list[Exchange], RowBlock]]:
+        """Give the exchanges with the block of their rows; otherwise as :meth:`batches`.
+
+        No more rows at a time than may be held as objects.
+        """
         captures = self._begin()
         self.names = self._new_names()
         builder = self._row_builder(captures.place, self.names)
@@ -361,10 +370,12 @@ class Analysis:
             exchanges = iter(step.exchanges)
             for block in self._blocks(step, builder):
                 for piece in block.pieces():
-                    pairs = zip(piece.rows(), exchanges, strict=False)
-                    wanted = [(each, row) for row, each in pairs if self.row_filter.matches(row)]
-                    if wanted:
-                        yield wanted
+                    of_piece = list(islice(exchanges, len(piece)))
+                    numbers = self.row_filter.numbers(piece)
+                    if len(numbers) == len(piece):
+                        yield of_piece, piece
+                    elif numbers:
+                        yield [of_piece[number] for number in numbers], piece.take(numbers)
 
     def _new_names(self) -> TopicNames:
         names = TopicNames(self._search_names)

@@ -358,7 +358,7 @@ def _texts(texts: Words) -> list[str | None]:
 def _lists(column: Column, lists: Lists) -> list[Any]:
     if column.fields:
         by_field = [_values_of(part, lists.fields[part.name]) for part in column.fields]
-        items = list(map(_ITEMS[column.name], zip(*by_field, strict=True)))
+        items = list(map(_ITEMS.get(column.name, tuple), zip(*by_field, strict=True)))
     else:
         items = _values_of(column, lists.fields[""])
     return [items[first:last] for first, last in pairwise(lists.offsets)]
@@ -368,3 +368,4 @@ _ITEMS: dict[str, Callable[[Iterable[Any]], Any]] = {
     "errors": ErrorItem._make,
     "partitions": PartitionItem._make,
 }
+"""What the items of lists are of; those of other tables are tuples."""

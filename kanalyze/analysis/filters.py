@@ -270,11 +270,16 @@ class RowFilter:
 
     def matching(self, block: RowBlock) -> RowBlock:
         """Return the rows of a block that meet every condition: the same block when all do."""
+        numbers = self.numbers(block)
+        return block if len(numbers) == len(block) else block.take(numbers)
+
+    def numbers(self, block: RowBlock) -> Sequence[int]:
+        """Return the numbers of the rows of a block, from 0, that meet every condition."""
         numbers: Sequence[int] = range(len(block))
         for check in [_CHECKS[place] for place in self._checks]:
             columns = [_of_block(block, name) for name in check.columns]
             numbers = [n for n in numbers if check.holds(self, *[each[n] for each in columns])]
-        return block if len(numbers) == len(block) else block.take(numbers)
+        return numbers
 
     def matches_connection(self, row: ConnectionRow) -> bool:
         """Return whether a connection meets the conditions on clients, brokers and times.

@@ -10,7 +10,7 @@ from kanalyze.analysis.decoding.bodies import BodyReader
 from kanalyze.cli.analyze import analysis_of, progress_bar, tell_if_none
 from kanalyze.errors import UsageError
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
-from kanalyze.export.kip673 import LogForms, json_line
+from kanalyze.export.kip673 import LogLines
 from kanalyze.protocol.catalog import Catalog
 from kanalyze.protocol.compiler import Decoders
 from kanalyze.protocol.kafka07 import RequestType
@@ -18,13 +18,14 @@ from kanalyze.render.tree import TreeText
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from kanalyze.analysis.row import Row
+    from kanalyze.analysis.block import RowBlock
+    from kanalyze.analysis.decoding.bodies import DecodedExchange
     from kanalyze.connection.exchange import Exchange
     from kanalyze.connection.kafka import Keep
 
-    _Lines: TypeAlias = Callable[[Exchange, Row], Iterable[str]]
+    _Lines: TypeAlias = Callable[[Sequence[Exchange], RowBlock], Iterator[str]]
 
 __all__ = ["decode"]
 
@@ -41,12 +42,10 @@ def decode(arguments: argparse.Namespace) -> None:
     is_seen = arguments.output == STANDARD_OUTPUT and sys.stdout.isatty()
     written = 0
     with OutputFile(arguments.output) as output, progress_bar(analysis, wanted=not is_seen):
-        for pairs in analysis.exchange_batches():
-            written += len(pairs)
-            for exchange, row in pairs:
-                for line in lines(exchange, row):
-                    output.file.write(line.encode("utf-8", "backslashreplace") + b"\n")
-                _let_go(exchange)
+        for exchanges, block in analysis.exchange_blocks():
+            written += len(exchanges)
+            for line in lines(exchanges, block):
+                output.file.write(f"{line}\n".encode("utf-8", "backslashreplace"))
     tell_if_none(written, arguments, analysis)
 
 
@@ -84,17 +83,25 @@ def _lines_maker(catalog: Catalog, text_format: str, *, everything: bool) -> _Li
     if text_format == "text":
         tree = TreeText(reader, everything=everything)
 
-        def text(exchange: Exchange, row: Row) -> Iterable[str]:
-            yield from tree.lines(exchange, row, reader.exchange(exchange))
-            yield ""
+        def text(exchanges: Sequence[Exchange], block: RowBlock) -> Iterator[str]:
+            for exchange, row in zip(exchanges, block.rows(), strict=True):
+                yield from tree.lines(exchange, row, reader.exchange(exchange))
+                yield ""
+                _let_go(exchange)
 
         return text
-    forms = LogForms(catalog)
+    log = LogLines(catalog)
 
-    def json(exchange: Exchange, row: Row) -> Iterable[str]:
-        return (json_line(forms.exchange(exchange, row, reader.exchange(exchange))),)
+    def json(exchanges: Sequence[Exchange], block: RowBlock) -> Iterator[str]:
+        return log.lines(exchanges, block, _decoded(reader, exchanges))
 
     return json
+
+
+def _decoded(reader: BodyReader, exchanges: Sequence[Exchange]) -> Iterator[DecodedExchange]:
+    for exchange in exchanges:
+        yield reader.exchange(exchange)
+        _let_go(exchange)
 
 
 def _let_go(exchange: Exchange) -> None:

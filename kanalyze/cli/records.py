@@ -47,9 +47,14 @@ def records(arguments: argparse.Namespace) -> None:
     # A bar and rows on one terminal would write over each other.
     is_seen = arguments.output == STANDARD_OUTPUT and sys.stdout.isatty()
     with output.opened() as sink, progress_bar(analysis, wanted=not is_seen):
-        for exchanges in analysis.exchange_batches():
-            for rows in reader.row_batches(exchanges):
-                sink.write(rows)
+        if row_format == TABLE:
+            for pairs in analysis.exchange_batches():
+                for rows in reader.row_batches(pairs):
+                    sink.write(rows)
+        else:
+            for exchanges, block in analysis.exchange_blocks():
+                for made in reader.blocks(exchanges, block):
+                    sink.write_block(made)
     tell_if_none(sink.rows, arguments, analysis)
 
 

@@ -23,13 +23,15 @@ from typing import TYPE_CHECKING, Any
 from kanalyze.analysis.block import RowBlock, columns_of_rows
 from kanalyze.analysis.row import COLUMNS
 from kanalyze.analysis.text import escape
-from kanalyze.export.column_texts import JsonTexts, WordTexts, number_texts, truth_texts
+from kanalyze.export.column_texts import JsonTexts, WordTexts, number_cells
 from kanalyze.export.files import OutputFile
+from kanalyze.export.lines import Cells, LineWriter, TextCells
 from kanalyze.export.writer import FileWriter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
+    from kanalyze.analysis.block import Lists
     from kanalyze.analysis.row import AnyRow, Column
 
 __all__ = ["CsvWriter", "csv_text"]
@@ -51,10 +53,11 @@ class CsvWriter(FileWriter):
         super().__init__(OutputFile(destination, private=private))
         self._columns = tuple(columns)
         # A line of nothing at all would be none.
-        null = "" if len(self._columns) > 1 else '""'
+        null = b"" if len(self._columns) > 1 else b'""'
         self._cells = [(column.name, _cells_of(column, null)) for column in columns]
-        self._line = ",".join(["%s"] * len(self._columns)) + "\r\n"
-        self._write_lines([tuple(_cell(column.name) for column in columns)])
+        self._lines = LineWriter([b"", *[b","] * (len(self._columns) - 1)], b"\r\n")
+        header = ",".join(_cell(column.name) for column in columns)
+        self.output.file.write(f"{header}\r\n".encode())
 
     def write(self, rows: Sequence[AnyRow]) -> None:
         """Write rows; raises OSError."""
@@ -64,11 +67,7 @@ class CsvWriter(FileWriter):
         """Write the rows of a block, as ``write`` would."""
         for piece in block.pieces():
             cells = [cells_of(piece.columns[name]) for name, cells_of in self._cells]
-            self._write_lines(zip(*cells, strict=True))
-
-    def _write_lines(self, lines: Iterable[tuple[Any, ...]]) -> None:
-        text = "".join(map(self._line.__mod__, lines))
-        self.output.file.write(text.encode("utf-8"))
+            self.output.file.write(self._lines.lines(len(piece), cells))
 
 
 def csv_text(text: str) -> str:
@@ -86,14 +85,22 @@ def _without_formulas(text: str) -> str:
     return _BEHIND_SEMICOLON.sub(lambda found: f"{found[1]}\\u{ord(found[2]):04x}", text)
 
 
-def _cells_of(column: Column, null: str) -> Callable[[Any], Sequence[Any]]:
+def _cells_of(column: Column, null: bytes) -> Callable[[Any], Cells]:
     """Return what makes the cells of a column; ``null`` is that of null."""
     if column.type == "string":
         return WordTexts(lambda text: _cell(csv_text(text)), null).of
     if column.type.startswith("list<"):
-        texts = JsonTexts(column)
-        return lambda lists: [_cell(_without_formulas(text)) for text in texts.of(lists)]
-    return partial(truth_texts if column.type == "bool" else number_texts, null=null)
+        return partial(_lists, JsonTexts(column))
+    return lambda ints: number_cells(column, ints, null)
+
+
+_AS_THEY_ARE = LineWriter([b""], b"")
+
+
+def _lists(texts: JsonTexts, lists: Lists) -> Cells:
+    """Return lists as JSON, and that as a cell."""
+    made = _AS_THEY_ARE.each(len(lists.offsets) - 1, [texts.of(lists)])
+    return TextCells([_cell(_without_formulas(text)).encode("ascii") for text in made])
 
 
 def _cell(text: str) -> str:

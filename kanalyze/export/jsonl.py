@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from kanalyze.analysis.block import RowBlock, columns_of_rows
 from kanalyze.analysis.row import COLUMNS
-from kanalyze.export.column_texts import JsonTexts, json_object
+from kanalyze.export.column_texts import JsonTexts, json_lines
 from kanalyze.export.files import OutputFile
 from kanalyze.export.writer import FileWriter
 
@@ -34,7 +34,7 @@ class JsonLinesWriter(FileWriter):
         super().__init__(OutputFile(destination, private=private))
         self._columns = tuple(columns)
         self._texts = [(column.name, JsonTexts(column)) for column in columns]
-        self._line = json_object([column.name for column in columns]) + "\n"
+        self._lines = json_lines([column.name for column in columns], b"\n")
 
     def write(self, rows: Iterable[AnyRow]) -> None:
         """Write rows; raises OSError."""
@@ -44,6 +44,5 @@ class JsonLinesWriter(FileWriter):
     def write_block(self, block: RowBlock) -> None:
         """Write the rows of a block, as ``write`` would."""
         for piece in block.pieces():
-            values = [texts.of(piece.columns[name]) for name, texts in self._texts]
-            lines = map(self._line.__mod__, zip(*values, strict=True))
-            self.output.file.write("".join(lines).encode("ascii"))
+            cells = [texts.of(piece.columns[name]) for name, texts in self._texts]
+            self.output.file.write(self._lines.lines(len(piece), cells))

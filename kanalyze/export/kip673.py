@@ -1,7 +1,7 @@
 r"""Exchanges as the broker's own request log writes them (KIP-673).
 
-In: decoded exchanges. Out: plain values for JSON. This module must not know where they go, nor
-read bytes.
+In: decoded exchanges, with the block of their rows. Out: lines of JSON. This module must not know
+where they go, nor read bytes.
 
 The forms are those of Kafka's ``JsonConverterGenerator`` and were checked against the request log
 of a real broker, entry by entry:
@@ -47,165 +47,249 @@ Beside ``requestHeader``, ``request`` and ``response`` stand keys of our own:
 
 from __future__ import annotations
 
-import base64
-import json
-import math
-from typing import TYPE_CHECKING, Any, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from kanalyze.analysis.decoding.values import api_key_name, endpoint_text, uuid_text
+from kanalyze.analysis.block import Words
+from kanalyze.analysis.decoding.values import api_key_name
+from kanalyze.analysis.row import COLUMNS
+from kanalyze.export.column_texts import JsonTexts, WordTexts
+from kanalyze.export.json_tape import Form, TapeJson, bytes_text, json_line
+from kanalyze.export.lines import LineWriter
 from kanalyze.protocol.language import ZERO_UUID
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterable, Iterator, Sequence
 
+    from kanalyze.analysis.block import RowBlock
     from kanalyze.analysis.decoding.bodies import (
         DecodedExchange,
         DecodedMessage,
         ForwardedExchange,
         Problem,
     )
-    from kanalyze.analysis.row import Row
+    from kanalyze.analysis.decoding.secrets import Plan
     from kanalyze.connection.exchange import Exchange
     from kanalyze.protocol.catalog import Catalog
-    from kanalyze.protocol.language import Field, Message, Struct
+    from kanalyze.protocol.codec.values import Shape
+    from kanalyze.protocol.language import Field, Struct
 
-    _Form: TypeAlias = Callable[[Any], Any]
+__all__ = ["LogLines"]
 
-__all__ = ["LogForms", "json_line"]
-
-json_line: Callable[[Any], str] = json.JSONEncoder(
-    ensure_ascii=True, check_circular=False, allow_nan=False, separators=(",", ":")
-).encode
-"""Return a value as one line of ASCII."""
+_MOST_KNOWN = 4096
+"""Headers, and client ids: both come from the wire."""
 
 
-class LogForms:
-    """Gives decoded values the forms of Kafka's request log; keeps what it has worked out."""
+class LogLines:
+    """Writes exchanges as lines of Kafka's request log; keeps what it has worked out."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
-        self._forms: dict[tuple[int | None, str, int, tuple[str, ...]], _Form] = {}
+        self._facts = _WireFacts()
+        self._json = TapeJson()
+        self._forms: dict[Shape, Form] = {}
+        self._heads: dict[tuple[int | None, int | None, str | None], str] = {}
+        self._texts: dict[str, str] = {}
 
-    def exchange(self, exchange: Exchange, row: Row, decoded: DecodedExchange) -> dict[str, Any]:
-        """Return the log's object for an exchange, with what the wire adds."""
+    def lines(
+        self, exchanges: Sequence[Exchange], block: RowBlock, decoded: Iterable[DecodedExchange]
+    ) -> Iterator[str]:
+        """Give a line of ASCII for each exchange.
+
+        Args:
+            exchanges: what is written.
+            block: their rows.
+            decoded: what was read of them; the next is asked for when the last was written.
+        """
+        names = block.columns["api_name"]
+        assert isinstance(names, Words)
+        facts = self._facts.of(block)
+        for exchange, code, fact, found in zip(exchanges, names.codes, facts, decoded, strict=True):
+            # Keys of Kafka 0.7 are others.
+            name = names.words[code] if exchange.wire != "kafka" and code >= 0 else None
+            yield f"{{{self._exchange(exchange, name, found)},{fact}}}"
+
+    def _exchange(self, exchange: Exchange, name: str | None, decoded: DecodedExchange) -> str:
+        """Return the members of the log's object for an exchange, without what the wire adds."""
+        request, response = decoded.request, decoded.response
+        head = self._head(
+            exchange.api_key,
+            exchange.api_version,
+            exchange.correlation_id,
+            exchange.client_id,
+            request,
+            name,
+        )
         is_one_way = exchange.one_way and exchange.response is None
-        made: dict[str, Any] = {
-            "requestHeader": self.request_header(
-                exchange.api_key,
-                exchange.api_version,
-                exchange.correlation_id,
-                exchange.client_id,
-                decoded.request,
-            ),
-            "request": self._body(decoded.request),
-            "response": "" if is_one_way else self._body(decoded.response),
-        }
-        if exchange.wire != "kafka" and row.api_name is not None:
-            made["requestHeader"]["requestApiKeyName"] = api_key_name(row.api_name)
+        answer = '""' if is_one_way else self._body(response)
+        made = f'{head},"request":{self._body(request)},"response":{answer}'
         if decoded.forwarded is not None:
-            made["forwarded"] = self._forwarded(decoded.forwarded)
-        _add_problems(made, decoded.request, decoded.response)
-        if decoded.response is not None and decoded.response.header_tags:
-            made["responseHeader"] = {"unknownTaggedFields": _tags(decoded.response.header_tags)}
-        made.update(_wire_facts(row))
+            made += f',"forwarded":{{{self._forwarded(decoded.forwarded)}}}'
+        made += _problems(request, response)
+        if response is not None and response.header_tags:
+            made += f',"responseHeader":{{{_tags(response.header_tags)}}}'
         return made
 
-    def message(self, definition: Message, version: int, values: dict[str, Any]) -> dict[str, Any]:
-        """Return the object of one message, from values as a decoder of all fields gives them."""
-        key = (definition.api_key, definition.name, version, definition.releases)
-        form = self._forms.get(key)
-        if form is None:
-            form = self._forms[key] = _struct_form(definition.struct, version)
-        made: dict[str, Any] = form(values)
-        return made
-
-    def request_header(
+    def _head(
         self,
         api_key: int | None,
         api_version: int | None,
         correlation_id: int | None,
         client_id: str | None,
         request: DecodedMessage | None,
-    ) -> dict[str, Any]:
-        """Return the object of a request's header; null is what was not seen or has no name."""
-        made: dict[str, Any] = {
-            "requestApiKey": api_key,
-            "requestApiVersion": api_version,
-            "correlationId": correlation_id,
-            "clientId": client_id,
-            "requestApiKeyName": None,
-        }
+        name: str | None = None,
+    ) -> str:
+        """Return the object of a request's header; null is what was not seen or has no name.
+
+        ``name`` is that of an API which the catalog does not know by its key.
+        """
+        head = self._heads.get((api_key, api_version, name))
+        if head is None:
+            _make_room(self._heads)
+            head = self._new_head(api_key, api_version, name)
+            self._heads[api_key, api_version, name] = head
+        number = "null" if correlation_id is None else correlation_id
+        client = "null" if client_id is None else self._text(client_id)
+        tags = ""
+        if request is not None and request.header_tags:
+            tags = f",{_tags(request.header_tags)}"
+        return head % (number, client, tags)
+
+    def _new_head(self, api_key: int | None, api_version: int | None, name: str | None) -> str:
+        """Return what ``%`` makes a header of: correlation id, client id, tags."""
+        client = ',"clientId":%s'
         if api_key is not None and api_version is not None:
             if self._catalog.request_header_version(api_key, api_version) == 0:
-                del made["clientId"]
+                client = "%.0s"  # nothing, whatever it is
             api = self._catalog.api(api_key)
-            made["requestApiKeyName"] = None if api is None else api_key_name(api.name)
-        if request is not None and request.header_tags:
-            made["unknownTaggedFields"] = _tags(request.header_tags)
-        return made
+            name = name or (None if api is None else api.name)
+        known = json_line(None if name is None else api_key_name(name)).replace("%", "%%")
+        return (
+            f'"requestHeader":{{"requestApiKey":{json_line(api_key)},'
+            f'"requestApiVersion":{json_line(api_version)},"correlationId":%s{client},'
+            f'"requestApiKeyName":{known}%s}}'
+        )
 
-    def _body(self, message: DecodedMessage | None) -> dict[str, Any] | None:
-        if message is None or message.values is None:
-            return None
-        if message.definition is None or message.version is None:
-            return message.values  # of Kafka 0.7: plain already
-        return self.message(message.definition, message.version, message.values)
+    def _text(self, text: str) -> str:
+        """Return a text that is likely to come again, as JSON."""
+        known = self._texts.get(text)
+        if known is None:
+            _make_room(self._texts)
+            known = self._texts[text] = json_line(text)
+        return known
 
-    def _forwarded(self, inner: ForwardedExchange) -> dict[str, Any]:
+    def _body(self, message: DecodedMessage | None) -> str:
+        if message is None:
+            return "null"
+        body = message.body
+        if body is None:
+            return "null" if message.values_07 is None else json_line(message.values_07)
+        form = self._forms.get(body.shape)
+        if form is None:
+            form = self._forms[body.shape] = _form_of(message)
+        return self._json.text(body, form)
+
+    def _forwarded(self, inner: ForwardedExchange) -> str:
         header = inner.header
-        made = {
-            "requestHeader": self.request_header(
-                header.api_key,
-                header.api_version,
-                header.correlation_id,
-                header.client_id,
-                inner.request,
-            ),
-            "request": self._body(inner.request),
-            "response": self._body(inner.response),
-        }
-        _add_problems(made, inner.request, inner.response)
-        return made
+        head = self._head(
+            header.api_key,
+            header.api_version,
+            header.correlation_id,
+            header.client_id,
+            inner.request,
+        )
+        request, response = self._body(inner.request), self._body(inner.response)
+        problems = _problems(inner.request, inner.response)
+        return f'{head},"request":{request},"response":{response}{problems}'
+
+
+def _make_room(known: dict[Any, str]) -> None:
+    if len(known) >= _MOST_KNOWN:
+        known.clear()
 
 
 # -- what surrounds the messages ------------------------------------------------------------------
 
+_CLIENT_AND_BROKER = "ends"
+_FACTS = (
+    '"capture":%s',
+    '"connection":%s',
+    '"connectionNumber":%s',
+    "%s",
+    '"wire":%s',
+    '"principal":%s',
+    '"clientInformation":{"softwareName":%s',
+    '"softwareVersion":%s}',
+    '"requestStartNs":%s',
+    '"requestEndNs":%s',
+    '"responseStartNs":%s',
+    '"responseEndNs":%s',
+    '"latencyNs":%s',
+    '"totalTimeNs":%s',
+    '"requestPacket":%s',
+    '"responsePacket":%s',
+    '"requestSizeInBytes":%s',
+    '"responseSizeInBytes":%s',
+    '"status":%s',
+    '"anomalies":%s',
+)
+_FACT_COLUMNS = (
+    "capture",
+    "connection",
+    "connection_number",
+    _CLIENT_AND_BROKER,
+    "wire",
+    "principal",
+    "client_software_name",
+    "client_software_version",
+    "request_start_ns",
+    "request_end_ns",
+    "response_start_ns",
+    "response_end_ns",
+    "latency_ns",
+    "total_time_ns",
+    "request_packet",
+    "response_packet",
+    "request_bytes",
+    "response_bytes",
+    "status",
+    "anomalies",
+)
+"""What the wire adds, and the columns of rows that say it."""
 
-def _wire_facts(row: Row) -> dict[str, Any]:
-    made: dict[str, Any] = {
-        "capture": row.capture,
-        "connection": row.connection,
-        "connectionNumber": row.connection_number,
-        "client": endpoint_text(row.client_ip, row.client_port),
-        "broker": endpoint_text(row.broker_ip, row.broker_port),
-        "wire": row.wire,
-        "principal": row.principal,
-        "clientInformation": {
-            "softwareName": row.client_software_name,
-            "softwareVersion": row.client_software_version,
-        },
-        "requestStartNs": row.request_start_ns,
-        "requestEndNs": row.request_end_ns,
-        "responseStartNs": row.response_start_ns,
-        "responseEndNs": row.response_end_ns,
-        "latencyNs": row.latency_ns,
-        "totalTimeNs": row.total_time_ns,
-        "requestPacket": row.request_packet,
-        "responsePacket": row.response_packet,
-        "requestSizeInBytes": row.request_bytes,
-        "responseSizeInBytes": row.response_bytes,
-        "status": row.status,
-        "anomalies": row.anomalies,
-    }
-    return made
+
+class _WireFacts:
+    """What the wire adds, by row."""
+
+    def __init__(self) -> None:
+        self._ends = WordTexts(_client_and_broker, b"null")
+        columns = {column.name: column for column in COLUMNS}
+        self._texts = {name: JsonTexts(columns[name]) for name in _FACT_COLUMNS if name in columns}
+        *before, end = [text.encode("ascii") for text in ",".join(_FACTS).split("%s")]
+        self._members = LineWriter(before, end)
+
+    def of(self, block: RowBlock) -> list[str]:
+        """Give the members of each row of a block."""
+        connections = block.columns["connection"]
+        assert isinstance(connections, Words)
+        values = {name: texts.of(block.columns[name]) for name, texts in self._texts.items()}
+        values[_CLIENT_AND_BROKER] = self._ends.of(connections)
+        return self._members.each(len(block), [values[name] for name in _FACT_COLUMNS])
 
 
-def _add_problems(
-    made: dict[str, Any], request: DecodedMessage | None, response: DecodedMessage | None
-) -> None:
+def _client_and_broker(connection: str) -> str:
+    """Return what the text of a connection consists of."""
+    client, _, broker = connection.partition(">")
+    return f'"client":{json_line(client)},"broker":{json_line(broker)}'
+
+
+def _problems(request: DecodedMessage | None, response: DecodedMessage | None) -> str:
+    """Return the members that say what was not decoded; mostly none."""
+    made = ""
     for name, message in (("requestProblem", request), ("responseProblem", response)):
         if message is not None and message.problem is not None:
-            made[name] = _problem(message.problem)
+            made += f',"{name}":{json_line(_problem(message.problem))}'
+    return made
 
 
 def _problem(problem: Problem) -> dict[str, Any]:
@@ -218,84 +302,54 @@ def _problem(problem: Problem) -> dict[str, Any]:
     }
 
 
+def _tags(tags: list[tuple[int, bytes]]) -> str:
+    """Return the member of tagged fields that nobody knows."""
+    made = [{"tag": tag, "data": bytes_text(data)} for tag, data in tags]
+    return f'"unknownTaggedFields":{json_line(made)}'
+
+
 # -- messages -------------------------------------------------------------------------------------
 
 
-def _struct_form(struct: Struct, version: int) -> _Form:
-    """Return what gives the values of a struct their form."""
-    steps = [
-        (
-            field.json_name,
-            f"{field.json_name}SizeInBytes" if field.type == "records" else field.json_name,
-            _field_form(field, version),
-            field if field.is_tagged(version) else None,
-        )
-        for field in struct.fields
-        if field.is_present(version)
-    ]
-    plain = not any(form or tagged for _, _, form, tagged in steps)
-
-    def form_struct(values: dict[str, Any]) -> dict[str, Any]:
-        if plain and "_taggedFields" not in values:
-            return values
-        made: dict[str, Any] = {}
-        for name, written, form, tagged in steps:
-            if tagged is not None and (
-                name not in values or _is_default(tagged, values[name], version)
-            ):
-                continue
-            value = values[name]
-            if value is None:
-                made[name] = None
-            else:
-                made[written] = value if form is None else form(value)
-        if "_taggedFields" in values:
-            made["unknownTaggedFields"] = _tags(values["_taggedFields"])
-        return made
-
-    return form_struct
+def _form_of(message: DecodedMessage) -> Form:
+    """Return the form of a message that was read."""
+    definition, version, body = message.definition, message.version, message.body
+    assert definition is not None
+    assert version is not None
+    assert body is not None
+    return _struct_form(definition.struct, version, body.shape, message.secrets)
 
 
-def _field_form(field: Field, version: int) -> _Form | None:
-    """Return what gives a value that is not null its form; None for nothing to do."""
-    if field.struct is not None:
-        form: _Form | None = _struct_form(field.struct, version)
-    else:
-        form = _PRIMITIVE_FORMS.get(field.element_type)
-    if form is None or not field.is_array:
+def _struct_form(struct: Struct, version: int, shape: Shape, secrets: Plan | None) -> Form:
+    """Return the form of a struct that stands on the tape in a shape."""
+    made = Form(shape, secrets)
+    places = {field.json_name: place for place, field in enumerate(struct.fields)}
+
+    def form_of(name: str, inner: Shape) -> Form:
+        field = struct.fields[places[name]]
+        form = _field_form(field, version, inner, secrets)
+        written = f"{name}SizeInBytes" if field.type == "records" else name
+        form.become_field(name, written, places[name])
         return form
-    each = form
 
-    def form_array(values: Any) -> Any:
-        # A text stands for an array that was hidden.
-        return values if isinstance(values, str) else [each(value) for value in values]
-
-    return form_array
-
-
-def _bytes_text(value: bytes | str) -> str:
-    # A text stands for bytes that were hidden.
-    return value if isinstance(value, str) else base64.b64encode(value).decode("ascii")
+    made.fields = [form_of(*of) for of in zip(shape.places, shape.shapes, strict=True)]
+    if shape.tags is not None:
+        made.tags = {tag: form_of(*of) for tag, of in shape.tags.items()}
+        for form in made.tags.values():
+            form.is_default = partial(_is_default, struct.fields[form.place], version=version)
+    return made
 
 
-def _float(value: float) -> float | str:
-    if math.isfinite(value):
-        return value
-    if math.isnan(value):
-        return "NaN"
-    return "Infinity" if value > 0 else "-Infinity"
-
-
-_PRIMITIVE_FORMS: dict[str, _Form] = {
-    "uuid": uuid_text,
-    "bytes": _bytes_text,
-    "records": len,
-    "float64": _float,
-}
-
-
-def _tags(tags: list[tuple[int, Any]]) -> list[dict[str, Any]]:
-    return [{"tag": tag, "data": _bytes_text(data)} for tag, data in tags]
+def _field_form(field: Field, version: int, shape: Shape, secrets: Plan | None) -> Form:
+    """Return the form of a field; of an array or a nullable struct with what is in it."""
+    if shape.inner is not None:
+        made = Form(shape)
+        made.inner = _field_form(field, version, shape.inner, secrets)
+        return made
+    if field.struct is None:
+        return Form(shape)
+    inside = None if secrets is None else secrets.nested.get(field.name)
+    return _struct_form(field.struct, version, shape, inside)
 
 
 def _is_default(field: Field, value: Any, version: int) -> bool:

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from kanalyze.named import NamedTuple
 from kanalyze.protocol.checksums import crc32
 from kanalyze.protocol.compression import CODEC_NAMES, decompress
-from kanalyze.protocol.record_types import Record, RecordBatch, RecordProblem, as_int64, note
+from kanalyze.protocol.record_batch import RecordBatch
+from kanalyze.protocol.record_types import Record, RecordProblem, as_int64, note
 from kanalyze.protocol.wire import Malformed
 
 if TYPE_CHECKING:

@@ -19,7 +19,6 @@ from kanalyze.named import NamedTuple
 from kanalyze.protocol.record_types import (
     DecompressionLimits,
     Record,
-    RecordBatch,
     RecordProblem,
     as_int64,
     note,
@@ -27,6 +26,8 @@ from kanalyze.protocol.record_types import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from kanalyze.protocol.record_batch import RecordBatch
 
 __all__ = ["CODEC_NAMES_07", "COUNTING_LIMITS", "InsideCounter", "MessageSet07Records"]
 
@@ -190,6 +191,8 @@ class MessageSet07Records:
                 return
             budget = _Budget(self._limits, len(payload))
             yield from _inside(budget, message.codec, payload, offset, problems)
+
+        from kanalyze.protocol.record_batch import RecordBatch  # loaded at every start otherwise
 
         return RecordBatch(
             read,

@@ -1,4 +1,4 @@
-"""What reading records gives: records, batches, problems, and the limits it keeps to.
+"""What reading records gives: records, problems, and the limits it keeps to.
 
 In: nothing. Out: value types. This module must not know how any of them is read.
 """
@@ -6,26 +6,13 @@ In: nothing. Out: value types. This module must not know how any of them is read
 from __future__ import annotations
 
 import enum
-from itertools import islice
-from typing import TYPE_CHECKING
 
 from kanalyze.named import NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Protocol
-
-    class ReadRecords(Protocol):
-        """Reads the records of one batch; appends what goes wrong to its second argument."""
-
-        def __call__(self, problems: list[RecordProblem], /) -> Iterator[Record]: ...
-
 
 __all__ = [
     "DecompressionLimits",
     "Header",
     "Record",
-    "RecordBatch",
     "RecordProblem",
     "as_int64",
     "note",
@@ -109,91 +96,6 @@ class Record(NamedTuple):
     crc_ok: bool = True
     """Of a message inside a compressed one (magic 0 and 1), its own checksum; otherwise True: the
     checksum of the batch covers it."""
-
-
-class RecordBatch:
-    """A batch (magic 2), or a message of a message set (magic 0 and 1) with what is inside it.
-
-    Fields are None where the format has none, and where -1 stands for none. :meth:`records` reads
-    the records; it may be called again.
-    """
-
-    __slots__ = (
-        "_most_records",
-        "_read",
-        "base_offset",
-        "base_sequence",
-        "batch_bytes",
-        "codec",
-        "crc_ok",
-        "delete_horizon_ms",
-        "is_control",
-        "is_transactional",
-        "magic",
-        "partition_leader_epoch",
-        "problems",
-        "producer_epoch",
-        "producer_id",
-        "record_count",
-        "timestamp_type",
-    )
-
-    def __init__(
-        self,
-        read: ReadRecords,
-        *,
-        base_offset: int,
-        batch_bytes: int,
-        magic: int,
-        codec: str,
-        crc_ok: bool,
-        timestamp_type: str | None,
-        limits: DecompressionLimits,
-    ) -> None:
-        self._read = read
-        self._most_records = limits.allowed_records(batch_bytes)
-        self.base_offset = base_offset
-        """In a message, its own offset: of the last message inside, when it is compressed."""
-        self.batch_bytes = batch_bytes
-        """With the 12 bytes of offset and length."""
-        self.magic = magic
-        self.codec = codec
-        """``none``, ``gzip``, ``snappy``, ``lz4``, ``zstd`` or ``unknown``."""
-        self.crc_ok = crc_ok
-        self.timestamp_type = timestamp_type
-        """``create`` or ``append``; None in magic 0."""
-        self.record_count: int | None = None
-        """As the header says, which may be a lie; None in messages."""
-        self.partition_leader_epoch: int | None = None
-        self.producer_id: int | None = None
-        self.producer_epoch: int | None = None
-        self.base_sequence: int | None = None
-        self.delete_horizon_ms: int | None = None
-        """When tombstones and transaction markers of the batch may go (KIP-534)."""
-        self.is_transactional = False
-        self.is_control = False
-        self.problems: list[RecordProblem] = []
-        """What was wrong; complete once :meth:`records` has come to its end."""
-
-    def records(self) -> Iterator[Record]:
-        """Read the records one by one; raises nothing, and notes what is wrong in ``problems``.
-
-        Memory: what the codec gives, within the limits, while the iterator lives.
-        """
-        self.problems.clear()
-        records = self._read(self.problems)
-        yield from islice(records, self._most_records)
-        if next(records, None) is not None:
-            note(self.problems, RecordProblem.TOO_MANY_RECORDS)
-
-    def sequence(self, offset: int) -> int | None:
-        """Return the producer's sequence number of the record with that offset; None without one.
-
-        After 2^31 - 1 comes 0 (KIP-98).
-        """
-        if self.base_sequence is None:
-            return None
-        return (self.base_sequence + offset - self.base_offset) & 0x7FFFFFFF
 
 
 def note(problems: list[RecordProblem], problem: RecordProblem) -> None:

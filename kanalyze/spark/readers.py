@@ -280,9 +280,8 @@ def _records(plan: Plan, part: Part) -> Iterator[RowBlock]:
         values_as="base64" if plan.options.values else None,
         limits=DecompressionLimits(most_records=plan.options.max_records),
     )
-    for exchanges in plan.analysis(part, keep=has_records).exchange_batches():
-        for rows in reader.row_batches(exchanges):
-            yield _block(rows, plan)
+    for exchanges, rows in plan.analysis(part, keep=has_records).exchange_blocks():
+        yield from reader.blocks(exchanges, rows)
 
 
 def _connections(plan: Plan, part: Part) -> Iterator[RowBlock]:

@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from kanalyze.analysis.block import RowBlock
 from kanalyze.analysis.quality import CaptureQuality
 from kanalyze.cli.main import main
 from tests.support.captures import analysis, path
@@ -104,7 +105,7 @@ def fake_keep(monkeypatch):
         def __init__(self, captures, *, keep, **others) -> None:
             given.append(keep)
 
-        def exchange_batches(self):
+        def exchange_blocks(self):
             return iter(())
 
     monkeypatch.setattr(analyze, "Analysis", Nothing)
@@ -120,8 +121,8 @@ def test_frames_are_let_go_as_soon_as_they_are_written(monkeypatch, capfdbinary)
         def __init__(self, captures, **others) -> None:
             pass
 
-        def exchange_batches(self):
-            yield pairs
+        def exchange_blocks(self):
+            yield [one for one, _ in pairs], RowBlock.of_rows([its_row for _, its_row in pairs])
 
     monkeypatch.setattr(analyze, "Analysis", Fixed)
     assert main(["decode", ANY]) == 0

@@ -8,6 +8,7 @@ import stat
 import pyarrow.parquet as pq
 import pytest
 
+from kanalyze.analysis.block import RowBlock
 from kanalyze.analysis.quality import CaptureQuality
 from kanalyze.analysis.records import RECORD_COLUMNS, VALUE_COLUMNS
 from kanalyze.cli import analyze
@@ -37,6 +38,10 @@ class FakeAnalysis:
         assert not self.keep(3)
         pairs = [produced(DATA), fetched(DATA)]
         yield [pair for pair in pairs if self.row_filter.matches(pair[1])]
+
+    def exchange_blocks(self):
+        for pairs in self.exchange_batches():
+            yield [one for one, _ in pairs], RowBlock.of_rows([its_row for _, its_row in pairs])
 
 
 @pytest.fixture

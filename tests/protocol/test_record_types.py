@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kanalyze.protocol.record_batch import RecordBatch
 from kanalyze.protocol.record_types import (
     DecompressionLimits,
-    RecordBatch,
     RecordProblem,
     as_int64,
     note,
@@ -60,4 +60,4 @@ def test_sequence_numbers_rise_with_the_offset_and_begin_anew_after_the_last_int
     assert batch(7).sequence(103) == 10
     assert batch(2**31 - 2).sequence(101) == 2**31 - 1
     assert batch(2**31 - 2).sequence(102) == 0
-    assert batch(None).sequence(102) is None
+    assert batch(None).sequence(102) == -1

@@ -5,8 +5,10 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any
 
+from kanalyze.analysis.block import RowBlock
 from kanalyze.analysis.decoding.bodies import BodyReader, DecodedExchange
 from kanalyze.connection.exchange import Exchange, Message, Peers
+from kanalyze.export.kip673 import LogLines
 from kanalyze.model import Endpoint, TcpConnection
 from kanalyze.pipeline import Analysis
 from kanalyze.protocol.catalog import Catalog
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 CATALOG = Catalog()
 READER = BodyReader(CATALOG, Decoders(CATALOG))
+LINES = LogLines(CATALOG)
 CORRELATION_ID = 77
 
 
@@ -80,6 +83,13 @@ def exchange(request: bytes | None, response: bytes | None = None, **changes: An
     for name, value in changes.items():
         setattr(made, name, value)
     return made
+
+
+def json_of(made: Exchange, its_row: Row, found: DecodedExchange | None = None) -> str:
+    """The line of JSON of an exchange."""
+    read = READER.exchange(made) if found is None else found
+    (line,) = LINES.lines([made], RowBlock.of_rows([its_row]), [read])
+    return line
 
 
 def decoded(request: bytes | None, response: bytes | None = None) -> DecodedExchange:

@@ -1,7 +1,7 @@
 """Reads all fields of the messages of an exchange.
 
 In: an :class:`~kanalyze.connection.exchange.Exchange` whose messages hold their frames' bytes. Out:
-:class:`DecodedMessage` for each, secrets taken out (see
+:class:`DecodedMessage` for each, with what has to be hidden of it (see
 :mod:`kanalyze.analysis.decoding.secrets`), or the :class:`Problem` why there is none. This module
 must not know how a message is shown.
 
@@ -17,7 +17,7 @@ import struct
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.analysis.decoding.kafka07 import trace_07, values_of
-from kanalyze.analysis.decoding.secrets import Redactor
+from kanalyze.analysis.decoding.secrets import Redactor, hide
 from kanalyze.model import AnomalyKind
 from kanalyze.named import NamedTuple
 from kanalyze.protocol.failures import (
@@ -29,13 +29,17 @@ from kanalyze.protocol.failures import (
     unknown_version,
 )
 from kanalyze.protocol.headers import RequestHeader, parse_request_header, parse_response_header
+from kanalyze.protocol.plain_header import plain_body
 from kanalyze.protocol.projection import Projection
 from kanalyze.protocol.reference import read_message
 from kanalyze.protocol.wire import WireError
 
 if TYPE_CHECKING:
+    from kanalyze.analysis.decoding.secrets import Plan
     from kanalyze.connection.exchange import Exchange, Message
     from kanalyze.protocol.catalog import Catalog, Kind
+    from kanalyze.protocol.codec.decoder import BodyDecoder
+    from kanalyze.protocol.codec.values import Tape, Taped
     from kanalyze.protocol.compiler import Decoder, Decoders
     from kanalyze.protocol.language import Message as Definition
 
@@ -57,8 +61,12 @@ _API_VERSIONS = 18
 _ENVELOPE = 58
 _UNSUPPORTED_VERSION = 35
 _NOTHING = Projection.of()
+EVERYTHING = Projection((), everything=True)
+"""Every field; of records what their headers say, so that none is copied."""
+_MOST_PLANS = 4096
 _INT16 = struct.Struct(">h").unpack_from
 _SIZE = struct.Struct(">i").pack
+_HEAD = struct.Struct(">hh").pack
 
 
 class Problem(NamedTuple):
@@ -96,14 +104,31 @@ class DecodedMessage(NamedTuple):
 
     definition: Definition | None
     version: int | None
-    """The version that ``values`` were read as."""
-    values: dict[str, Any] | None
-    """As :data:`kanalyze.protocol.compiler.Decoder` gives with ``Projection.ALL``, secrets
-    replaced by text; None when the body could not be read. Of Kafka 0.7, for which there is no
-    definition, what :func:`kanalyze.analysis.decoding.kafka07.values_of` gives."""
+    """The version that ``body`` was read as."""
+    body: Taped | None
+    """All of its fields, **secrets among them**; None when it could not be read."""
     header_tags: list[tuple[int, bytes]]
     """Tagged fields of the header; no release knows any."""
     problem: Problem | None
+    secrets: Plan | None = None
+    """What has to be hidden of ``body``; None for nothing."""
+    values_07: dict[str, Any] | None = None
+    """Of Kafka 0.7, for which there is no definition, in place of ``body``: what
+    :func:`kanalyze.analysis.decoding.kafka07.values_of` gives."""
+
+    @property
+    def values(self) -> dict[str, Any] | None:
+        """All fields as Python values, made anew each time, secrets replaced by text.
+
+        As :data:`kanalyze.protocol.compiler.Decoder` gives them with :data:`EVERYTHING`; None when
+        the body could not be read.
+        """
+        if self.body is None:
+            return self.values_07
+        values: dict[str, Any] = self.body.values()
+        if self.secrets is not None:
+            hide(values, self.secrets, force=False)
+        return values
 
 
 class DecodedExchange(NamedTuple):
@@ -126,6 +151,18 @@ class ForwardedExchange(NamedTuple):
     response_data: bytes | None
 
 
+class _Plan(NamedTuple):
+    """How to read the messages of a version that can be read in one way alone."""
+
+    definition: Definition
+    version: int
+    header_version: int
+    head: bytes
+    """Of requests: key and version, as they begin; of responses nothing."""
+    decode: BodyDecoder
+    secrets: Plan | None
+
+
 class BodyReader:
     """Reads messages with decoders that are made when first needed, and kept."""
 
@@ -133,6 +170,9 @@ class BodyReader:
         self.catalog = catalog
         self._decoders = decoders
         self._redactors: dict[tuple[int, Kind], Redactor] = {}
+        self._plans: dict[tuple[int, int, Kind], _Plan | None] = {}
+        self._tape: Tape | None = None
+        """The one that was written last, and may have room."""
 
     def exchange(self, exchange: Exchange) -> DecodedExchange:
         """Decode both messages of an exchange; raises nothing, whatever the bytes."""
@@ -203,6 +243,9 @@ class BodyReader:
 
     def message(self, data: bytes, api_key: int, api_version: int, kind: Kind) -> DecodedMessage:
         """Decode a whole frame, size prefix included; raises nothing, whatever the bytes."""
+        found = self._as_planned(data, api_key, api_version, kind)
+        if found is not None:
+            return found
         try:
             placed = self.place(data, api_key, api_version, kind)
         except WireError as error:
@@ -219,13 +262,13 @@ class BodyReader:
         definition, version = placed.definition, placed.version
         if definition is None or version is None:
             return _undecoded(definition, _unknown(placed, len(data)))
-        decode = self._decoders.get(api_key, kind, version, Projection.ALL)
+        decode = self._decoders.get(api_key, kind, version, EVERYTHING)
         if definition.releases:
-            decode = self._decoders.superseded(api_key, kind, version, Projection.ALL) or decode
+            decode = self._decoders.superseded(api_key, kind, version, EVERYTHING) or decode
         tags: list[tuple[int, bytes]] = []
         try:
             tags = self._header_tags(data, kind, placed)
-            values, end = decode(data, placed.body, 0, None)
+            end = decode.read(data, placed.body)
         except WireError as error:
             return _undecoded(definition, _failure(data, placed, str(error)), tags)
         problem = None
@@ -233,8 +276,67 @@ class BodyReader:
             if not placed.known:
                 return _undecoded(definition, _unknown(placed, len(data)), tags)
             problem = _left_over(data, end)
-        self.redactor(api_key, kind).redact(values)
-        return DecodedMessage(definition, version, values, tags, problem)
+        secrets = self.redactor(api_key, kind).plan
+        return DecodedMessage(definition, version, self._take(decode), tags, problem, secrets)
+
+    def _take(self, decode: BodyDecoder) -> Taped:
+        """Take what was decoded last, onto the tape that is being written."""
+        taken = decode.take(self._tape)
+        self._tape = taken.tape
+        return taken
+
+    # -- what is as nearly all is -----------------------------------------------------------------
+
+    def _as_planned(
+        self, data: bytes, api_key: int, api_version: int, kind: Kind
+    ) -> DecodedMessage | None:
+        """Decode a frame that is as nearly all are; None for any other."""
+        try:
+            plan = self._plans[api_key, api_version, kind]
+        except KeyError:
+            plan = self._make_plan(api_key, api_version, kind)
+        if plan is None:
+            return None
+        body = plain_body(data, plan.head, plan.header_version)
+        if not body:
+            return None
+        try:
+            end = plan.decode.read(data, body)
+        except WireError:
+            return None
+        if end != len(data):
+            return None
+        taken = self._take(plan.decode)
+        return DecodedMessage(plan.definition, plan.version, taken, [], None, plan.secrets)
+
+    def _make_plan(self, api_key: int, api_version: int, kind: Kind) -> _Plan | None:
+        # Keys and versions come from the wire: 2^32 of them would fit in a hostile capture.
+        if len(self._plans) >= _MOST_PLANS:
+            self._plans.clear()
+        plan = self._plans[api_key, api_version, kind] = self._new_plan(api_key, api_version, kind)
+        return plan
+
+    def _new_plan(self, api_key: int, api_version: int, kind: Kind) -> _Plan | None:
+        """Return how :meth:`place` would have a message read; None where its bytes decide."""
+        catalog, api, is_request = self.catalog, self.catalog.api(api_key), kind == "request"
+        if api is None or api_version < api.versions.lowest:
+            return None
+        if catalog.superseded(api_key, kind, api_version) is not None or (
+            api_key == _API_VERSIONS and not is_request
+        ):
+            return None
+        version = min(api_version, api.versions.highest)
+        version_of = catalog.request_header_version
+        if not is_request:
+            version_of = catalog.response_header_version
+        return _Plan(
+            catalog.message(api_key, kind),
+            version,
+            version_of(api_key, api_version),
+            _HEAD(api_key, api_version) if is_request else b"",
+            self._decoders.get(api_key, kind, version, EVERYTHING),
+            self.redactor(api_key, kind).plan,
+        )
 
     def _body_start(
         self, data: bytes, api_key: int, api_version: int, kind: Kind
@@ -324,7 +426,7 @@ def _old(exchange: Exchange, message: Message | None, kind: Kind) -> DecodedMess
     except WireError as error:
         problem = Problem(AnomalyKind.MALFORMED_BODY, PREFIX_BYTES, size, None, str(error))
         return _undecoded(None, problem)
-    return DecodedMessage(None, 0, values_of(nodes), [], None)
+    return DecodedMessage(None, 0, None, [], None, values_07=values_of(nodes))
 
 
 def _ends(decode: Decoder, data: bytes, body: int) -> bool:

@@ -30,7 +30,15 @@ if TYPE_CHECKING:
     from kanalyze.protocol.language import Field, Message, Struct
     from kanalyze.protocol.trace import TraceNode
 
-__all__ = ["HIDDEN", "Redactor", "holds_password", "is_secret_name"]
+__all__ = [
+    "HIDDEN",
+    "Plan",
+    "Redactor",
+    "hidden_in",
+    "hide",
+    "holds_password",
+    "is_secret_name",
+]
 
 HIDDEN = "[hidden]"
 
@@ -108,37 +116,35 @@ class Redactor:
     """Takes the secrets out of the messages of one definition."""
 
     def __init__(self, message: Message) -> None:
-        self._plan = _plan(message.struct)
+        self.plan = _plan(message.struct)
+        """What to hide; None for nothing."""
 
     @property
     def is_needed(self) -> bool:
         """Whether the message has any field that may be secret."""
-        return self._plan is not None
-
-    def redact(self, values: dict[str, Any]) -> None:
-        """Replace the secrets in values that a decoder gave for all fields, in place."""
-        if self._plan is not None:
-            _redact(values, self._plan, force=False)
+        return self.plan is not None
 
     def redact_trace(self, root: TraceNode) -> None:
         """Replace the secrets in a trace, in place; one that ended early is no exception."""
-        if self._plan is not None:
-            _redact_node(root, self._plan, force=False)
+        if self.plan is not None:
+            _redact_node(root, self.plan, force=False)
 
 
-class _Plan(NamedTuple):
+class Plan(NamedTuple):
+    """What to hide in a struct."""
+
     hidden: frozenset[str]
     """Names of secret fields."""
     pair: str | None
     """Name of the field that names what the field ``Value`` is a value of; None when the struct
     is no such pair."""
-    nested: dict[str, _Plan]
+    nested: dict[str, Plan]
     has_resource: bool
     """The struct's ``ResourceType`` says whose configurations are inside."""
     json_names: dict[str, str]
 
 
-def _plan(struct: Struct) -> _Plan | None:
+def _plan(struct: Struct) -> Plan | None:
     """Return what to do with a struct, None for nothing."""
     hidden = frozenset(field.name for field in struct.fields if _is_secret(field))
     nested = {}
@@ -149,7 +155,7 @@ def _plan(struct: Struct) -> _Plan | None:
     pair = _pair(struct)
     if not (hidden or nested or pair):
         return None
-    return _Plan(
+    return Plan(
         hidden,
         pair,
         nested,
@@ -174,10 +180,28 @@ def _pair(struct: Struct) -> str | None:
 # -- values ---------------------------------------------------------------------------------------
 
 
-def _redact(values: dict[str, Any], plan: _Plan, *, force: bool) -> None:
+def hide(values: dict[str, Any] | list[dict[str, Any]] | None, plan: Plan, *, force: bool) -> None:
+    """Replace the secrets in a struct, or in an array of them, in place.
+
+    ``force`` says that values are secret whatever their names.
+    """
+    for item in _items(values):
+        hidden, inside = hidden_in(item, plan, force=force)
+        for name in hidden:
+            item[name] = HIDDEN
+        if "_taggedFields" in item:
+            item["_taggedFields"] = [(tag, HIDDEN) for tag, _ in item["_taggedFields"]]
+        for name, inner in plan.nested.items():
+            hide(item.get(plan.json_names[name]), inner, force=inside)
+
+
+def hidden_in(values: dict[str, Any], plan: Plan, *, force: bool) -> tuple[frozenset[str], bool]:
+    """Return which fields of a struct are to be hidden, and what ``force`` is further in.
+
+    By the names that ``values`` have; not those that are null.
+    """
     names = plan.json_names
-    for name in plan.hidden:
-        _hide(values, names[name])
+    hidden = {names[name] for name in plan.hidden}
     if plan.has_resource and values.get("resourceType") not in _RESOURCE_TYPES:
         force = True
     if plan.pair is not None:
@@ -185,17 +209,8 @@ def _redact(values: dict[str, Any], plan: _Plan, *, force: bool) -> None:
         force = force or bool(values.get("isSensitive"))
         force = force or is_secret_name(named) or holds_password(value)
         if force:
-            _hide(values, "value")
-    if "_taggedFields" in values:
-        values["_taggedFields"] = [(tag, HIDDEN) for tag, _ in values["_taggedFields"]]
-    for name, inner in plan.nested.items():
-        for item in _items(values.get(names[name])):
-            _redact(item, inner, force=force)
-
-
-def _hide(values: dict[str, Any], name: str) -> None:
-    if values.get(name) is not None:
-        values[name] = HIDDEN
+            hidden.add("value")
+    return frozenset(name for name in hidden if values.get(name) is not None), force
 
 
 def _items(value: Any) -> list[dict[str, Any]]:
@@ -207,7 +222,7 @@ def _items(value: Any) -> list[dict[str, Any]]:
 # -- traces ---------------------------------------------------------------------------------------
 
 
-def _redact_node(node: TraceNode, plan: _Plan, *, force: bool) -> None:
+def _redact_node(node: TraceNode, plan: Plan, *, force: bool) -> None:
     """Redact a struct's node; what was not read to its end is taken for sensitive."""
     fields = _fields_of(node)
     if plan.has_resource and _value(fields, "ResourceType") not in _RESOURCE_TYPES:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import re
 
-__all__ = ["api_key_name", "endpoint_text", "uuid_text"]
+__all__ = ["api_key_name", "uuid_text"]
 
 
 def api_key_name(name: str) -> str:
@@ -19,8 +19,3 @@ def api_key_name(name: str) -> str:
 def uuid_text(value: bytes) -> str:
     """Return 16 bytes as Kafka writes a UUID: 22 characters of URL-safe base64, no padding."""
     return base64.urlsafe_b64encode(value)[:22].decode("ascii")
-
-
-def endpoint_text(ip: str, port: int) -> str:
-    """Return ``IP:PORT``, IPv6 addresses in brackets."""
-    return f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"

@@ -18,6 +18,8 @@ cdef class BodyDecoder:
     @cython.locals(machine=Machine, frame_bytes=cython.longlong, at=cython.longlong)
     cdef long long _from_source(self, view, long long pos, long long base, source) except -1
 
+    @cython.locals(machine=Machine, limit=cython.longlong)
+    cpdef long long read(self, view, long long pos) except -1
     cpdef of_frame(self, Frame frame, long long at)
     @cython.locals(machine=Machine)
     cpdef Taped take(self, Tape tape)

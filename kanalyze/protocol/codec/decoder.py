@@ -50,17 +50,26 @@ class BodyDecoder:
         self, view: bytes | memoryview, pos: int, base: int, source: Source | None
     ) -> tuple[Any, int]:
         """Decode a body: see :data:`kanalyze.protocol.compiler.Decoder`."""
-        machine = self.machine
-        limit = len(view)
         if source is None:
-            machine.begin(self.address, self.stack_cells, limit - pos)
-            machine.feed(view, pos, limit)
-            end = base + limit - machine.left
+            end = base + self.read(view, pos)
         else:
             end = self._from_source(view, pos, base, source)
+            if self.machine.status != DONE:
+                raise self._failure()
+        return self.reader.value(self.shape), end
+
+    def read(self, view: bytes | memoryview, pos: int) -> int:
+        """Decode a body whose bytes are all there; the values stay with the machine.
+
+        Returns where it ended, and raises, as ``__call__`` does.
+        """
+        machine = self.machine
+        limit = len(view)
+        machine.begin(self.address, self.stack_cells, limit - pos)
+        machine.feed(view, pos, limit)
         if machine.status != DONE:
             raise self._failure()
-        return self.reader.value(self.shape), end
+        return limit - machine.left
 
     def of_frame(self, frame: Frame, at: int) -> Any:
         """Decode the body at position ``at`` of a frame; return its values.

@@ -57,7 +57,7 @@ cdef class Tape:
 cdef class Taped:
     cdef TapeReader reader
     cdef readonly Shape shape
-    cdef Tape tape
+    cdef readonly Tape tape
     cdef long long at
     cdef readonly long long cells
     cdef long long arena_at

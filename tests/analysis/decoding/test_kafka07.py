@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,19 +11,17 @@ from kanalyze.analysis.extract import Extractors
 from kanalyze.analysis.row_builder import RowBuilder
 from kanalyze.connection.reader import MessageReader
 from kanalyze.connection.tracker import ConnectionTracker
-from kanalyze.export.kip673 import LogForms, json_line
 from kanalyze.protocol.compiler import Decoders
 from kanalyze.render.tree import TreeText
 from tests.support import kafka07 as old
 from tests.support.building import rows_of_exchanges
-from tests.support.decoding import CATALOG, READER
+from tests.support.decoding import CATALOG, READER, json_of
 from tests.support.talk import Talk
 
 if TYPE_CHECKING:
     from kanalyze.connection.kafka import Keep
 
 EXTRACTORS = Extractors(CATALOG)
-FORMS = LogForms(CATALOG)
 
 
 def talk(keep: Keep = lambda _: True, **options: Any) -> Talk:
@@ -33,12 +32,7 @@ def talk(keep: Keep = lambda _: True, **options: Any) -> Talk:
 def made(spoken: Talk) -> list[dict[str, Any]]:
     builder = RowBuilder(CATALOG, EXTRACTORS, lambda number: ("x.pcap", number))
     rows = rows_of_exchanges(builder, spoken.exchanges)
-    found = [
-        FORMS.exchange(e, row, READER.exchange(e))
-        for e, row in zip(spoken.exchanges, rows, strict=True)
-    ]
-    assert all(json_line(entry) for entry in found)
-    return found
+    return [json.loads(json_of(e, row)) for e, row in zip(spoken.exchanges, rows, strict=True)]
 
 
 def shown(spoken: Talk, *, everything: bool = False) -> list[str]:

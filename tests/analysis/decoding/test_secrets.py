@@ -13,10 +13,9 @@ from kanalyze.analysis.decoding.secrets import (
     holds_password,
     is_secret_name,
 )
-from kanalyze.export.kip673 import LogForms, json_line
 from kanalyze.protocol.trace import trace_message
 from kanalyze.render.tree import TreeText
-from tests.support.decoding import CATALOG, READER, exchange, frame, sized
+from tests.support.decoding import CATALOG, READER, exchange, frame, json_of, sized
 from tests.support.messages import Writer, every_message
 from tests.support.rows import row
 
@@ -145,7 +144,7 @@ def everything_shown(data: bytes, api_key: int, version: int, kind: str) -> str:
     made = exchange(data) if kind == "request" else exchange(None, data)
     made.api_key, made.api_version = api_key, version
     found = READER.exchange(made)
-    line = json_line(LogForms(CATALOG).exchange(made, row(), found))
+    line = json_of(made, row(), found)
     lines = TreeText(READER, everything=True).lines(made, row(), found)
     return "\n".join([line, *lines, repr(found.request), repr(found.response)])
 

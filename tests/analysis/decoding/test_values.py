@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kanalyze.analysis.decoding.values import api_key_name, endpoint_text, uuid_text
+from kanalyze.analysis.decoding.values import api_key_name, uuid_text
 
 
 @pytest.mark.parametrize(
@@ -28,8 +28,3 @@ def test_a_uuid_is_22_characters_that_give_its_bytes(value):
     text = uuid_text(value)
     assert len(text) == 22
     assert base64.urlsafe_b64decode(text + "==") == value
-
-
-def test_an_ipv6_end_has_brackets():
-    assert endpoint_text("10.0.0.1", 9092) == "10.0.0.1:9092"
-    assert endpoint_text("::1", 9092) == "[::1]:9092"

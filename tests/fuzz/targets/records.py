@@ -22,7 +22,7 @@ from tests.support.records_summary import peek_records
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kanalyze.protocol.record_types import RecordBatch
+    from kanalyze.protocol.record_batch import RecordBatch
 
 __all__ = ["expand", "read_frames07", "read_messages07", "read_records"]
 

@@ -7,12 +7,13 @@ import json
 import os
 from typing import TYPE_CHECKING
 
+from kanalyze.analysis.block import RowBlock
 from kanalyze.analysis.decoding.bodies import BodyReader
 from kanalyze.analysis.records import RECORD_COLUMNS, RecordReader
 from kanalyze.errors import CaptureError
 from kanalyze.export.csv import CsvWriter
 from kanalyze.export.jsonl import JsonLinesWriter
-from kanalyze.export.kip673 import LogForms, json_line
+from kanalyze.export.kip673 import LogLines
 from kanalyze.pipeline import Analysis
 from kanalyze.protocol.record_types import DecompressionLimits
 from kanalyze.render.tree import TreeText
@@ -107,10 +108,10 @@ def show_messages(data: bytes) -> None:
         return
     pairs, _ = found
     reader = BodyReader(CATALOG, DECODERS)
-    forms, tree = LogForms(CATALOG), TreeText(reader)
+    log, tree = LogLines(CATALOG), TreeText(reader)
     for exchange, row in pairs:
         decoded = reader.exchange(exchange)
-        line = json_line(forms.exchange(exchange, row, decoded))
+        (line,) = log.lines([exchange], RowBlock.of_rows([row]), [decoded])
         holds("\n" not in line, "a JSON object over several lines")
         json.loads(line)
         for text in tree.lines(exchange, row, decoded):

@@ -1,0 +1,106 @@
+# The C types of json_tape.py.
+cimport cython
+
+from kanalyze.export.text_buffer cimport TextBuffer
+from kanalyze.protocol.codec.machine cimport RECORDS_CELLS
+from kanalyze.protocol.codec.values cimport (
+    AS_ARRAY,
+    AS_BOOL,
+    AS_DICT,
+    AS_NULLABLE,
+    AS_NUMBER,
+    AS_RECORDS,
+    AS_TEXT,
+    AS_UUID,
+    Shape,
+    Tape,
+    Taped,
+    TapeReader,
+)
+
+cdef enum:
+    QUOTE = 0x22
+    BACKSLASH = 0x5C
+    COMMA = 0x2C
+    OPEN = 0x7B
+    CLOSE = 0x7D
+    OPEN_LIST = 0x5B
+    CLOSE_LIST = 0x5D
+    FIRST_PLAIN = 0x20
+    LAST_PLAIN = 0x7E
+
+cdef long long _MOST_KNOWN
+
+
+cdef class Form:
+    cdef readonly Shape shape
+    cdef int kind
+    cdef readonly object secrets
+    cdef public Form inner
+    cdef public list fields
+    cdef public dict tags
+    cdef readonly str name
+    cdef readonly int place
+    cdef const unsigned char[::1] key
+    cdef const unsigned char[::1] null_key
+    cdef public object is_default
+
+
+cdef class _Uuid:
+    cdef readonly long long high
+    cdef readonly long long low
+    cdef const unsigned char[::1] text
+
+
+cdef class TapeJson:
+    cdef const unsigned char[::1] _null
+    cdef const unsigned char[::1] _true
+    cdef const unsigned char[::1] _false
+    cdef list _uuids
+    cdef TextBuffer _text
+    cdef bint _hides
+    cdef Taped _taped
+    cdef long long[::1] _tape
+    cdef unsigned char[::1] _arena
+    cdef long long _arena_at
+    cdef long long _at
+
+    @cython.locals(tape=Tape)
+    cpdef str text(self, Taped taped, Form form)
+    @cython.locals(kind=cython.int, size=cython.longlong)
+    cdef int _value(self, Form form) except -1
+    cdef long long _cell(self) except? -7
+    @cython.locals(size=cython.longlong, inner=Form, i=cython.longlong)
+    cdef _array(self, Form form)
+    @cython.locals(
+        begin=cython.longlong,
+        used=cython.Py_ssize_t,
+        fields=list,
+        field=Form,
+        i=cython.Py_ssize_t,
+    )
+    cdef _struct(self, Form form)
+    @cython.locals(is_null=cython.bint)
+    cdef int _field(self, Form form) except -1
+    cdef int _struct_slowly(self, Form form) except -1
+    @cython.locals(begin=cython.longlong)
+    cdef object _hidden_in(self, Form form)
+    @cython.locals(text=TextBuffer, begin=cython.Py_ssize_t)
+    cdef bytes _piece(self, Form form, hidden)
+    @cython.locals(begin=cython.longlong, inner=Form)
+    cdef bint _passes_default(self, Form form, hidden) except *
+    @cython.locals(size=cython.longlong, begin=cython.longlong)
+    cdef dict _unknown(self, tag, Form form)
+    @cython.locals(taped=Taped, reader=TapeReader, part=Taped)
+    cdef object _python(self, Shape shape)
+    @cython.locals(
+        high=cython.longlong, low=cython.longlong, place=cython.longlong, known=_Uuid
+    )
+    cdef int _uuid(self) except -1
+
+    cdef int _put_any(self, value) except -1
+    @cython.locals(text=TextBuffer, at=cython.Py_ssize_t, i=cython.longlong, byte=cython.int)
+    cdef _quoted(self, long long begin, long long size)
+
+
+cdef Form _inner(Form form)

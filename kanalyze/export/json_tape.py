@@ -1,0 +1,328 @@
+"""Writes what a machine read of a body as JSON text, straight from the tape.
+
+In: what was read (:class:`~kanalyze.protocol.codec.values.Taped`) and the :class:`Form` that
+belongs to its shape. Out: ASCII text. This module must not know which forms there are nor where the
+text goes; what has to be hidden it asks :mod:`kanalyze.analysis.decoding.secrets`.
+
+Compiled by Cython, with the types in ``json_tape.pxd``; uncompiled it does the same, slowly.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from struct import Struct
+from typing import TYPE_CHECKING, Any
+
+from kanalyze.analysis.decoding.secrets import HIDDEN, hidden_in, hide
+from kanalyze.analysis.decoding.values import uuid_text
+from kanalyze.export.text_buffer import TextBuffer
+from kanalyze.protocol.codec.values import Taped
+
+try:
+    import cython
+except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+    from kanalyze.compiled import cython
+
+if not cython.compiled:
+    from kanalyze.protocol.codec.opcodes import RECORDS_CELLS
+
+    AS_NUMBER, AS_BOOL, AS_FLOAT, AS_UUID, AS_TEXT, AS_BYTES = range(6)
+    AS_RECORDS, AS_ARRAY, AS_TUPLE, AS_DICT, AS_NULLABLE = range(6, 11)
+
+    QUOTE, BACKSLASH, COMMA = 0x22, 0x5C, 0x2C
+    OPEN, CLOSE, OPEN_LIST, CLOSE_LIST = 0x7B, 0x7D, 0x5B, 0x5D
+    FIRST_PLAIN, LAST_PLAIN = 0x20, 0x7E
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kanalyze.analysis.decoding.secrets import Plan
+    from kanalyze.protocol.codec.values import Shape
+
+__all__ = ["Form", "TapeJson", "bytes_text", "json_line"]
+
+json_line: Callable[[Any], str] = json.JSONEncoder(
+    ensure_ascii=True, check_circular=False, allow_nan=False, separators=(",", ":")
+).encode
+"""Return a value as one line of ASCII."""
+
+_MOST_KNOWN = 256
+"""UUIDs that come again are not made again: so many of them."""
+_PAIR = Struct(">qq").pack
+_HIDDEN = json_line(HIDDEN).encode("ascii")
+
+
+def bytes_text(value: bytes | str) -> str:
+    """Return bytes as JSON has them; a text stands for bytes that were hidden."""
+    return value if isinstance(value, str) else base64.b64encode(value).decode("ascii")
+
+
+class Form:
+    """How a value on the tape is written.
+
+    Attributes:
+        kind: that of its shape.
+        name: of a field: the key that dicts of values have it by.
+        key: of a field: what stands before its value; ``null_key``: before null.
+        place: of a field: where it stands among all of its struct.
+        inner: of an array's elements, or of the struct that may be null.
+        fields: of a struct, in the order of the tape; ``tags``: its tagged fields, by tag, None
+            where there is no tag section.
+        is_default: of a tagged field: tells of its value whether it is left out.
+        secrets: of a struct: what has to be hidden in it; None for nothing.
+    """
+
+    def __init__(self, shape: Shape, secrets: Plan | None = None) -> None:
+        self.shape = shape
+        self.kind = shape.kind
+        self.secrets = secrets
+        self.inner: Form | None = None
+        self.fields: list[Form] = []
+        self.tags: dict[int, Form] | None = None
+        self.name = ""
+        self.place = 0
+        self.key = self.null_key = memoryview(b"")
+        self.is_default: Callable[[Any], bool] | None = None
+
+    def become_field(self, name: str, written: str, place: int) -> None:
+        """Be a field of a name, which stands under a name in what is written."""
+        self.name = name
+        self.place = place
+        self.key = memoryview(f"{json_line(written)}:".encode("ascii"))
+        self.null_key = memoryview(f"{json_line(name)}:".encode("ascii"))
+
+
+class _Uuid:
+    """The text of a UUID, with the two numbers that it was made of."""
+
+    __slots__ = ("high", "low", "text")
+
+    def __init__(self, high: int, low: int) -> None:
+        self.high = high
+        self.low = low
+        self.text = memoryview(json_line(uuid_text(_PAIR(high, low))).encode("ascii"))
+
+
+_NULL, _TRUE, _FALSE = memoryview(b"null"), memoryview(b"true"), memoryview(b"false")
+
+
+class TapeJson:
+    """Writes values as JSON; not from several threads at once."""
+
+    def __init__(self) -> None:
+        self._null, self._true, self._false = _NULL, _TRUE, _FALSE
+        self._uuids: list[_Uuid | None] = [None] * _MOST_KNOWN
+        self._text: TextBuffer = TextBuffer()
+        self._hides = False
+
+    def text(self, taped: Taped, form: Form) -> str:
+        """Return what was read of a body as JSON, in a form."""
+        tape = taped.tape
+        self._taped = taped
+        self._tape = tape.cells
+        self._arena = tape.arena
+        self._arena_at = taped.arena_at
+        self._at = taped.at
+        self._hides = False
+        self._text.used = 0
+        self._value(form)
+        return str(self._text.taken(), "ascii")
+
+    # -- values -----------------------------------------------------------------------------------
+
+    def _value(self, form: Form) -> None:  # noqa: C901 - one switch
+        kind = form.kind
+        if kind == AS_NUMBER:
+            self._text.put_number(self._cell())
+        elif kind == AS_TEXT:
+            size = self._cell()
+            if size < 0:
+                self._text.put(self._null)
+            else:
+                self._quoted(self._arena_at + self._cell(), size)
+        elif kind == AS_DICT:
+            if form.secrets is None:
+                self._struct(form)
+            else:
+                self._struct_slowly(form)
+        elif kind == AS_ARRAY:
+            self._array(form)
+        elif kind == AS_UUID:
+            self._uuid()
+        elif kind == AS_RECORDS:
+            size = self._cell()
+            if size < 0:
+                self._text.put(self._null)
+            else:
+                self._text.put_number(size)
+                self._at += RECORDS_CELLS - 1
+        elif kind == AS_NULLABLE:
+            if self._cell() < 0:
+                self._text.put(self._null)
+            else:
+                self._value(_inner(form))
+        elif kind == AS_BOOL:
+            self._text.put(self._true if self._cell() != 0 else self._false)
+        else:
+            self._put_any(_plain(self._python(form.shape)))
+
+    def _cell(self) -> int:
+        value = self._tape[self._at]
+        self._at += 1
+        return value
+
+    def _array(self, form: Form) -> None:
+        size = self._cell()
+        if size < 0:
+            self._text.put(self._null)
+            return
+        inner = _inner(form)
+        self._text.put_byte(OPEN_LIST)
+        for i in range(size):
+            if i > 0:
+                self._text.put_byte(COMMA)
+            self._value(inner)
+        self._text.put_byte(CLOSE_LIST)
+
+    def _struct(self, form: Form) -> None:
+        """Write a struct in which nothing is hidden."""
+        begin, used = self._at, self._text.used
+        fields = form.fields
+        self._text.put_byte(OPEN)
+        for i in range(len(fields)):
+            field = fields[i]
+            if i > 0:
+                self._text.put_byte(COMMA)
+            self._field(field)
+        if form.tags is not None and self._cell() > 0:
+            # Where tagged fields stand is for those that are there to say: begin again.
+            self._at, self._text.used = begin, used
+            self._struct_slowly(form)
+            return
+        self._text.put_byte(CLOSE)
+
+    def _field(self, form: Form) -> None:
+        is_null = form.kind == AS_RECORDS and self._tape[self._at] < 0
+        self._text.put(form.null_key if is_null else form.key)
+        self._value(form)
+
+    def _struct_slowly(self, form: Form) -> None:
+        """Write a struct with what is hidden in it, its tagged fields where they belong."""
+        hid = self._hides
+        hidden = self._hidden_in(form)
+        pieces = [(field.place, self._piece(field, hidden)) for field in form.fields]
+        unknown: list[dict[str, Any]] = []
+        if form.tags is not None:
+            for _ in range(self._cell()):
+                tag = self._cell()
+                known = form.tags.get(tag)
+                if known is None:
+                    unknown.append(self._unknown(tag, form))
+                elif not self._passes_default(known, hidden):
+                    pieces.append((known.place, self._piece(known, hidden)))
+        self._hides = hid
+        texts = [text for _, text in sorted(pieces)]
+        if unknown:
+            texts.append(f'"unknownTaggedFields":{json_line(unknown)}'.encode("ascii"))
+        self._text.put_bytes(b"{%b}" % b",".join(texts))
+
+    def _hidden_in(self, form: Form) -> frozenset[str]:
+        """Return the names of the fields that are hidden in a struct, and heed that further in."""
+        if form.secrets is None:
+            return frozenset()
+        begin = self._at
+        hidden, self._hides = hidden_in(
+            self._python(form.shape), form.secrets, force=bool(self._hides)
+        )
+        self._at = begin
+        return hidden
+
+    def _piece(self, form: Form, hidden: frozenset[str]) -> bytes:
+        """Take a field from the tape; return its key and its value."""
+        text = self._text
+        begin = text.used
+        if form.name in hidden:
+            self._python(form.shape)
+            return bytes(form.key) + _HIDDEN
+        self._field(form)
+        piece = bytes(text.data[begin : text.used])
+        text.used = begin
+        return piece
+
+    def _passes_default(self, form: Form, hidden: frozenset[str]) -> bool:
+        """Go on behind a tagged field that is left out; tell whether it is."""
+        begin = self._at
+        value = self._python(form.shape)
+        if form.name not in hidden:
+            inner = form if form.inner is None else form.inner
+            if inner.secrets is not None:
+                hide(value, inner.secrets, force=bool(self._hides))
+            if form.is_default is not None and form.is_default(value):
+                return True
+        self._at = begin
+        return False
+
+    def _unknown(self, tag: int, form: Form) -> dict[str, Any]:
+        """Take a tagged field that nobody knows from the tape."""
+        size = self._cell()
+        begin = self._arena_at + self._cell()
+        data = bytes(self._arena[begin : begin + size])
+        return {"tag": tag, "data": bytes_text(data if form.secrets is None else HIDDEN)}
+
+    def _python(self, shape: Shape) -> Any:
+        """Take a value from the tape as Python has it."""
+        taped = self._taped
+        reader = taped.reader
+        part = Taped(reader, shape, taped.tape)
+        part.at, part.arena_at = self._at, self._arena_at
+        value = part.values()
+        self._at = reader.at
+        return value
+
+    def _uuid(self) -> None:
+        high = self._cell()
+        low = self._cell()
+        place = (high ^ low) & (_MOST_KNOWN - 1)
+        known = self._uuids[place]
+        if known is None or known.high != high or known.low != low:
+            known = self._uuids[place] = _Uuid(high, low)
+        self._text.put(known.text)
+
+    # -- texts ------------------------------------------------------------------------------------
+
+    def _put_any(self, value: Any) -> None:
+        self._text.put_bytes(json_line(value).encode("ascii"))
+
+    def _quoted(self, begin: int, size: int) -> None:
+        """Write bytes of the arena as a text: as they are, unless one has to be escaped."""
+        text = self._text
+        text.make_room(size + 2)
+        at = text.used + 1
+        for i in range(size):
+            byte = self._arena[begin + i]
+            if byte < FIRST_PLAIN or byte > LAST_PLAIN or byte in (QUOTE, BACKSLASH):
+                data = bytes(self._arena[begin : begin + size])
+                self._put_any(str(data, "utf-8", "backslashreplace"))
+                return
+            text.data[at + i] = byte
+        text.data[at - 1] = QUOTE
+        text.data[at + size] = QUOTE
+        text.used = at + size + 1
+
+
+def _inner(form: Form) -> Form:
+    assert form.inner is not None
+    return form.inner
+
+
+def _plain(value: Any) -> Any:
+    """Return bytes, or a float, as a value that JSON has."""
+    if isinstance(value, bytes):
+        return bytes_text(value)
+    if value is None or math.isfinite(value):
+        return value
+    if math.isnan(value):
+        return "NaN"
+    return "Infinity" if value > 0 else "-Infinity"

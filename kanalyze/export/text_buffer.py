@@ -1,0 +1,104 @@
+"""Text that grows, as bytes.
+
+In: bytes and numbers. Out: the text. This module must not know what it says.
+
+Compiled by Cython, with the types in ``text_buffer.pxd``; uncompiled it does the same, slowly.
+"""
+
+from __future__ import annotations
+
+try:
+    import cython
+except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+    from kanalyze.compiled import cython
+
+if not cython.compiled:
+    ZERO, MINUS = 0x30, 0x2D
+    MOST_DIGITS = 20
+
+__all__ = ["TextBuffer"]
+
+LEAST_PLAIN = -(10**18)
+"""Below that a number is not the negative of one, maybe."""
+_ROOM = 4096
+
+
+class TextBuffer:
+    """Text that is being written.
+
+    Attributes:
+        data: the text, and room; ``used``: bytes of it. Who knows may go back to a smaller number.
+    """
+
+    __slots__ = ("data", "used")
+
+    def __init__(self) -> None:
+        self.data = memoryview(bytearray(_ROOM))
+        self.used = 0
+
+    def taken(self) -> bytes:
+        """Return what was written, and begin with nothing."""
+        used, self.used = self.used, 0
+        return bytes(self.data[:used])
+
+    def make_room(self, count: int) -> None:
+        """Have room for so many bytes more."""
+        if self.used + count > len(self.data):
+            larger = memoryview(bytearray(2 * len(self.data) + count))
+            larger[: self.used] = self.data[: self.used]
+            self.data = larger
+
+    def put_byte(self, byte: int) -> None:
+        """Add a byte."""
+        if self.used >= len(self.data):
+            self.make_room(1)
+        self.data[self.used] = byte
+        self.used += 1
+
+    def put(self, text: memoryview) -> None:
+        """Add bytes."""
+        count = len(text)
+        if self.used + count > len(self.data):
+            self.make_room(count)
+        at = self.used
+        for i in range(count):
+            self.data[at + i] = text[i]
+        self.used = at + count
+
+    def put_bytes(self, text: bytes) -> None:
+        """Add bytes, as :meth:`put`."""
+        count = len(text)
+        if self.used + count > len(self.data):
+            self.make_room(count)
+        at = self.used
+        for i in range(count):
+            self.data[at + i] = text[i]
+        self.used = at + count
+
+    def put_number(self, value: int) -> None:
+        """Add a number, in decimal digits."""
+        if value < LEAST_PLAIN:
+            self._put_text(value)
+            return
+        if self.used + MOST_DIGITS > len(self.data):
+            self.make_room(MOST_DIGITS)
+        if value < 0:
+            self.data[self.used] = MINUS
+            self.used += 1
+            value = -value
+        at = self.used + 1
+        rest = value // 10
+        while rest > 0:
+            at += 1
+            rest //= 10
+        self.used = at
+        while True:
+            at -= 1
+            rest = value // 10
+            self.data[at] = ZERO + (value - rest * 10)
+            if rest == 0:
+                return
+            value = rest
+
+    def _put_text(self, value: object) -> None:
+        self.put_bytes(str(value).encode("ascii"))

@@ -1,0 +1,67 @@
+"""Lines of cells, compiled and as the Python that it is."""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kanalyze.export import lines
+from tests.support.uncompiled import uncompiled
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import ModuleType
+
+NUMBERS = [0, 7, -7, 10, 2**63 - 1, -(2**63), -(10**18), 10**18]
+
+
+@pytest.fixture(scope="module", params=["compiled", "uncompiled"])
+def core(request: pytest.FixtureRequest) -> Iterator[ModuleType]:
+    """The module, of one kind and then of the other."""
+    if request.param == "compiled":
+        yield lines
+        return
+    with uncompiled() as modules:
+        pass
+    yield modules["kanalyze.export.lines"]
+
+
+def test_numbers_are_written_whatever_their_size(core):
+    cells = core.NumberCells(array("q", NUMBERS), None, b"null")
+    writer = core.LineWriter([b"<"], b">\n")
+    assert writer.lines(len(NUMBERS), [cells]) == b"".join(b"<%d>\n" % each for each in NUMBERS)
+    assert writer.each(1, [cells]) == ["<0>\n"]
+
+
+def test_what_is_null_is_what_stands_for_it(core):
+    valid = bytearray([1, 0])
+    numbers = core.NumberCells(array("q", [5, 0]), valid, b"null")
+    truths = core.TruthCells(array("q", [1, 0]), valid, b"null")
+    words = core.WordCells(array("i", [1, -1]), [b"a", b"b"], b"null")
+    writer = core.LineWriter([b"", b",", b","], b"\n")
+    assert writer.lines(2, [numbers, truths, words]) == b"5,true,b\nnull,null,null\n"
+    assert core.LineWriter([b""], b"").lines(
+        2, [core.TruthCells(array("q", [0, 1]), None, b"")]
+    ) == (b"falsetrue")
+
+
+def test_lists_are_those_of_json(core):
+    items = core.NumberCells(array("q", [1, 2, 3]), None, b"null")
+    item = core.LineWriter([b'{"n":'], b"}")
+    lists = core.ListCells(array("q", [0, 2, 2, 3]), item, [items])
+    assert core.LineWriter([b""], b"\n").lines(3, [lists]) == (
+        b'[{"n":1},{"n":2}]\n[]\n[{"n":3}]\n'
+    )
+
+
+def test_lines_may_be_longer_than_what_there_is_room_for(core):
+    long = b"x" * 100_000
+    writer = core.LineWriter([b""], b"\n")
+    assert writer.lines(3, [core.TextCells([long, b"", b"y"])]) == long + b"\n\ny\n"
+
+
+def test_a_row_that_is_not_there_is_an_error_and_nothing_else(core):
+    with pytest.raises(IndexError):
+        core.LineWriter([b""], b"").lines(2, [core.NumberCells(array("q", [1]), None, b"")])
