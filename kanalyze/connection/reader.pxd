@@ -72,6 +72,8 @@ cdef class MessageReader:
     @cython.locals(last=_Plan)
     cpdef bint knows(self, int api_key) except -1
     cpdef acks(self, Frame frame, RequestHeader header)
+    @cython.locals(check=BodyDecoder, left=cython.longlong)
+    cpdef bint takes_up(self, Frame frame, RequestHeader header) except -1
     @cython.locals(segments=Segments)
     cpdef long long correlation_id(self, Frame frame) except? -1
     @cython.locals(plan=_Plan, at=cython.longlong)

@@ -475,6 +475,18 @@ class MessageReader:
         superseded = self._superseded_check(header)
         return False if superseded is None else _fits_also(superseded, here, header.body, size)
 
+    def takes_up(self, frame: Frame, header: RequestHeader) -> bool:
+        """As :meth:`check_request`, for a frame that is all there and lies together."""
+        check = self._check(header.api_key, header.api_version)
+        if check is None:
+            return False
+        if check.run(frame, header.body) is None:
+            left = frame.length - check.end
+            if left <= _PADDING_BYTES and not any(frame.read(check.end, left)):
+                return True
+        superseded = self._superseded_check(header)
+        return superseded is not None and _fills(superseded, frame, header.body)
+
     def check_response(
         self, view: memoryview, size: int, api_key: int, api_version: int
     ) -> bool | None:
