@@ -63,6 +63,7 @@ cdef class Taped:
     cdef long long arena_at
     cdef readonly long long arena_bytes
 
+    cdef _begin(self, TapeReader reader, Shape shape, Tape tape)
     cdef take(
         self,
         const long long[::1] cells,
@@ -185,6 +186,8 @@ cdef object _known_time(long long time_ms)
 cdef object _float(object bits)
 
 
+@cython.locals(made=Taped)
+cdef Taped new_taped(TapeReader reader, Shape shape, Tape tape)
 @cython.locals(made=Taped)
 cpdef Taped taped_of(
     const long long[::1] cells, const unsigned char[::1] texts, TapeReader reader, Shape shape
