@@ -41,6 +41,8 @@ DIRECTIVES = {
     "annotation_typing": False,
     "infer_types": False,
     "auto_pickle": False,
+    # What it hints at is to leave out the checks.
+    "show_performance_hints": False,
 }
 
 

@@ -9,7 +9,16 @@ import io
 import os
 import stat
 
-__all__ = ["ending", "exists", "is_file", "is_folder", "opened", "regular_bytes", "stat_of"]
+__all__ = [
+    "beside",
+    "ending",
+    "exists",
+    "is_file",
+    "is_folder",
+    "opened",
+    "regular_bytes",
+    "stat_of",
+]
 
 
 def stat_of(path: str | os.PathLike[str]) -> os.stat_result | None:
@@ -50,3 +59,8 @@ def ending(path: str) -> str:
 def opened(path: str | os.PathLike[str]) -> io.FileIO:
     """Open a file to be read, unbuffered; raises OSError, and ValueError for a null byte."""
     return io.FileIO(path, "rb")
+
+
+def beside(module_file: str, *names: str) -> str:
+    """Return the path of a file in a module's folder, or in a folder of that."""
+    return os.path.join(os.path.dirname(module_file), *names)

@@ -308,7 +308,7 @@ class Analysis:
             return False
         if request.start_ns >= now_ns:  # as nearly all; the others are looked into
             return True
-        facts = self._extractors.facts(api_key, request.values, None)
+        facts = self._extractors.facts(api_key, request.taped, None)
         held_ns = longest_hold_ns(api_key, max_wait_ms=facts.max_wait_ms, leads=facts.leads)
         return held_ns is None or request.start_ns + held_ns >= now_ns
 

@@ -1,36 +1,81 @@
 # The C types of extract.py.
 cimport cython
 
-from kanalyze.analysis.facts cimport Facts, Part, known_offset, new_part
-from kanalyze.analysis.interests cimport BodyWalk
+from kanalyze.analysis.body_walk cimport BodyWalk
+from kanalyze.analysis.facts cimport (
+    BASE_OFFSET,
+    CODEC,
+    ERROR_CODE,
+    Facts,
+    HIGH_WATERMARK,
+    LAST_OFFSET,
+    PARTITION,
+    Parts,
+    RECORD_BYTES,
+    RECORD_COUNT,
+)
 from kanalyze.analysis.sessions cimport SessionFacts
+from kanalyze.protocol.codec.values cimport TapeCursor, Taped
+
+
+cdef enum:
+    OF_PRODUCE = 0
+    OF_FETCH = 1
+    OF_LIST_OFFSETS = 2
+    OF_OFFSET_FETCH = 9
+    OF_FIND_COORDINATOR = 10
 
 
 cdef class _Extractor:
-    cdef object request
-    cdef object response
-    cdef object fill
+    cdef int api_key
+    cdef bint delivers
+    cdef object request_fields
+    cdef object response_fields
+    cdef BodyWalk request
+    cdef BodyWalk response
 
 
 cdef class Extractors:
     cdef object _catalog
+    cdef TapeCursor _cursor
     cdef dict _extractors
+    cdef Facts _facts
+    cdef Parts _asked
+    cdef Parts _answered
+    cdef Parts _both
+    cdef Parts _forgotten
 
     @cython.locals(extractor=_Extractor)
     cpdef wanted(self, api_key, kind)
-    @cython.locals(facts=Facts, extractor=_Extractor)
-    cpdef Facts facts(self, api_key, request, response)
+    @cython.locals(
+        extractor=_Extractor, facts=Facts, asked=Parts, answered=Parts, way=cython.int
+    )
+    cpdef Facts facts(self, api_key, Taped request, Taped response)
     @cython.locals(extractor=_Extractor)
     cdef _Extractor _of(self, api_key)
+    @cython.locals(
+        asked=Parts,
+        answered=Parts,
+        both=Parts,
+        count=cython.Py_ssize_t,
+        at=cython.Py_ssize_t,
+        place=cython.Py_ssize_t,
+    )
+    cdef _produce(self, Facts facts, bint was_asked)
+    @cython.locals(
+        asked=Parts, answered=Parts, count=cython.Py_ssize_t, at=cython.Py_ssize_t
+    )
+    cdef _fetch(self, Facts facts, bint was_asked)
+    @cython.locals(
+        asked=Parts, answered=Parts, both=Parts, parts=Parts, known=dict, at=cython.Py_ssize_t
+    )
+    cdef _each_once(self, Facts facts)
 
 
-cdef _count_records(Part part, records)
-@cython.locals(part=Part, before=Part, known=dict)
-cdef list _each_once(list parts, dict names)
-cdef object _first(one, other)
-@cython.locals(made=Part)
-cdef Part _joined(Part first, Part second)
-@cython.locals(results=dict, parts=list, part=Part, place=tuple, found=tuple, result=tuple)
-cpdef _produce(Facts facts, asked, answered)
-@cython.locals(parts=list, part=Part, seen=set, places=list, place=tuple, one=tuple)
-cpdef _fetch(Facts facts, asked, answered)
+@cython.locals(column=cython.int, is_open=cython.bint)
+cdef _join(Parts parts, Py_ssize_t to, Parts others, Py_ssize_t at)
+cdef SessionFacts _session(Facts facts, Parts asked, Parts forgotten)
+@cython.locals(at=cython.Py_ssize_t)
+cdef list _places(Parts parts)
+cdef _take_group(Facts facts)
+cdef _take_key(Facts facts)

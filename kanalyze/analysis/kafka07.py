@@ -49,14 +49,13 @@ def facts_07(request: Request07 | None, response: Any) -> Facts:
         return facts
     answers = response if isinstance(response, tuple) else ()
     if isinstance(response, OffsetsPart07):
-        facts.parts = [_offsets(part, response) for part in request.parts]
+        parts = [_offsets(part, response) for part in request.parts]
     else:
-        facts.parts = list(_parts(request.parts, answers))
-    facts.errors = [
-        (part.topic, _NO_ID, part.partition, part.error_code)
-        for part in facts.parts
-        if part.error_code
-    ]
+        parts = list(_parts(request.parts, answers))
+    for part in parts:
+        facts.parts.add_part(part)
+        if part.error_code:
+            facts.errors.append((part.topic, _NO_ID, part.partition, part.error_code))
     return facts
 
 

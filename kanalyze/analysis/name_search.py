@@ -1,21 +1,26 @@
 """Reads of messages only what topic ids are called.
 
-In: the decoded values of exchanges. Out: ids and names. This module must not know what names are
-for, nor how messages are read; it stands in for :class:`~kanalyze.analysis.extract.Extractors` when
-a capture is searched for names and for nothing else.
+In: exchanges, with what was read of them. Out: ids and names. This module must not know what names
+are for, nor how messages are read; it stands in for
+:class:`~kanalyze.analysis.extract.Extractors` when a capture is searched for names and for nothing
+else.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from kanalyze.analysis.interests import BodyWalk, projection_of
+from kanalyze.analysis.body_walk import BodyWalk
+from kanalyze.analysis.facts import Facts, Parts
+from kanalyze.analysis.interests import level_of, projection_of
+from kanalyze.protocol.codec.values import TapeCursor
 from kanalyze.protocol.projection import Projection
 
 if TYPE_CHECKING:
     from kanalyze.connection.exchange import Exchange
     from kanalyze.connection.reader import Kind
     from kanalyze.protocol.catalog import Catalog
+    from kanalyze.protocol.codec.values import Taped
 
 __all__ = ["NameReader"]
 
@@ -28,6 +33,7 @@ class NameReader:
     def __init__(self, catalog: Catalog) -> None:
         """Begin; the definitions of an API are looked at when it is first met."""
         self._catalog = catalog
+        self._cursor = TapeCursor()
         self._walks: dict[tuple[int, str], BodyWalk | None] = {}
 
     def wanted(self, api_key: int, kind: Kind) -> Projection:
@@ -41,21 +47,25 @@ class NameReader:
         found: list[tuple[bytes, str]] = []
         if exchange.api_key is not None and exchange.wire == "kafka":
             request, response = exchange.request, exchange.response
-            self._add(exchange.api_key, "request", request.values if request else None, found)
-            self._add(exchange.api_key, "response", response.values if response else None, found)
+            found += self._found(exchange.api_key, "request", request.taped if request else None)
+            found += self._found(exchange.api_key, "response", response.taped if response else None)
         return found
 
-    def _add(self, api_key: int, kind: Kind, values: Any, found: list[tuple[bytes, str]]) -> None:
-        if values:
-            walk = self._walk(api_key, kind)
-            if walk is not None:
-                walk(values, [], found)
+    def _found(self, api_key: int, kind: Kind, taped: Taped | None) -> list[tuple[bytes, str]]:
+        walk = None if taped is None else self._walk(api_key, kind)
+        if walk is None or taped is None:
+            return []
+        facts = Facts()
+        walk.read(taped, facts, Parts(), Parts())
+        return facts.names
 
     def _walk(self, api_key: int, kind: Kind) -> BodyWalk | None:
         if self._catalog.api(api_key) is None:
             return None
         key = (api_key, kind)
         if key not in self._walks:
-            walk = BodyWalk(self._catalog.message(api_key, kind))
-            self._walks[key] = walk if walk.finds_names else None
+            message = self._catalog.message(api_key, kind)
+            level = level_of(message, projection_of(message))
+            walk = BodyWalk(level, self._cursor, is_request=kind == "request")
+            self._walks[key] = walk if level.finds_names else None
         return self._walks[key]

@@ -3,11 +3,25 @@ cimport cython
 
 from kanalyze.analysis.column_buffers cimport IntBuffer, WordBuffer
 from kanalyze.analysis.extract cimport Extractors
-from kanalyze.analysis.facts cimport Facts, Part
+from kanalyze.analysis.facts cimport (
+    BASE_OFFSET,
+    CODEC,
+    ERROR_CODE,
+    Facts,
+    HIGH_WATERMARK,
+    LAST_OFFSET,
+    PARTITION,
+    Parts,
+    RECORD_BYTES,
+    RECORD_COUNT,
+)
 from kanalyze.analysis.sessions cimport FetchSessions, Session, SessionFacts
 from kanalyze.analysis.waits cimport LogEnds
-from kanalyze.connection.exchange cimport Exchange, Message, Peers
-from kanalyze.connection.exchange cimport Exchange, Message, Peers
+from kanalyze.connection.exchange cimport Exchange, Message, NO_API, NO_ID, NO_VERSION, Peers
+from kanalyze.protocol.frame cimport NO_PACKET
+
+
+cdef long long _ROW_BYTES, _ITEM_BYTES, _FAR
 
 
 cdef class _Api:
@@ -15,6 +29,9 @@ cdef class _Api:
     cdef int name
     cdef object like
     cdef bint has_records
+    cdef bint is_produce
+    cdef bint is_fetch
+    cdef bint waits_for_members
     cdef object error_name
     cdef dict error_codes
     cdef dict throttles
@@ -47,10 +64,13 @@ cdef class RowBuilder:
     cdef Extractors _extractors
     cdef object _place
     cdef bint _are_all_numbered
+    cdef long long _most_bytes
     cdef readonly object names
     cdef public LogEnds log_ends
     cdef public FetchSessions _sessions
     cdef Py_ssize_t _rows
+    cdef Py_ssize_t _last_rows
+    cdef Py_ssize_t _last_parts
     cdef Py_ssize_t _room
     cdef Py_ssize_t _parts
     cdef Py_ssize_t _part_room
@@ -63,12 +83,16 @@ cdef class RowBuilder:
     cdef list _of_errors
     cdef list _of_parts
     cdef object _known_names
+    cdef int _last_key
+    cdef object _last_wire
+    cdef _Api _last_api
     cdef dict _apis
     cdef dict _apis_07
     cdef dict _peers
     cdef dict _topic_id_codes
     cdef dict _names_by_id
     cdef dict _listed
+    cdef int[::1] _codec_codes
     cdef WordBuffer _connection
     cdef IntBuffer _connection_number
     cdef WordBuffer _client_ip
@@ -140,6 +164,7 @@ cdef class RowBuilder:
         peers_columns=_PeersColumns,
     )
     cpdef add(self, Exchange exchange)
+    cdef _put_head(self, Py_ssize_t at, _Api api, Exchange exchange)
     cdef Py_ssize_t _held_bytes(self) except -1
     @cython.locals(place=cython.Py_ssize_t)
     cpdef Py_ssize_t add_until_full(self, list exchanges, Py_ssize_t first) except -1
@@ -156,15 +181,17 @@ cdef class RowBuilder:
     cdef int _error_name_code(self, _Api api, code) except -2
     @cython.locals(at=cython.Py_ssize_t)
     cdef _put_anomaly(self, kind)
-    @cython.locals(at=cython.Py_ssize_t, part=Part)
-    cdef _put_parts(self, list parts)
+    @cython.locals(at=cython.Py_ssize_t, index=cython.Py_ssize_t, known=cython.longlong)
+    cdef _put_parts(self, Parts parts)
+    @cython.locals(code=cython.int)
+    cdef int _codec_code(self, long long seen) except -2
     cdef object _name_of(self, topic, topic_id)
     @cython.locals(made=cython.int)
     cdef int _topic_id_code(self, topic_id) except -2
     @cython.locals(
         session=Session,
         listed=_Listed,
-        part=Part,
+        parts=Parts,
         index=cython.Py_ssize_t,
         left=cython.Py_ssize_t,
     )
@@ -180,7 +207,8 @@ cdef class RowBuilder:
         count=cython.longlong,
         size=cython.longlong,
         is_counted=cython.bint,
-        part=Part,
+        parts=Parts,
+        index=cython.Py_ssize_t,
     )
     cdef _put_sums(self, Py_ssize_t at, _Api api, Facts facts)
     cdef object _waited_on_purpose(
@@ -193,23 +221,31 @@ cdef class RowBuilder:
         Message response,
         asked_ns,
     )
-    @cython.locals(part=Part, got=list, learned=list)
+    @cython.locals(
+        parts=Parts,
+        index=cython.Py_ssize_t,
+        column=cython.int,
+        has_offset=cython.bint,
+        has_end=cython.bint,
+        record_bytes=cython.longlong,
+        got=list,
+        learned=list,
+    )
     cdef object _waited_for_data(self, Facts facts, serial, asked_ns, answered_ns, lost_ns)
-    @cython.locals(apis=dict, found=_Api)
-    cdef _Api _api_of(self, wire, api_key)
+    @cython.locals(apis=dict, found=_Api, last=_Api)
+    cdef _Api _api_of(self, Exchange exchange)
     cdef _Api _new_api(self, wire, api_key)
     cdef bint _tells_throttle(self, api_key, version) except *
     cdef object _lists(self, list names, IntBuffer ends, Py_ssize_t items)
     @cython.locals(asked=IntBuffer, answered=IntBuffer, buffer=IntBuffer, at=cython.Py_ssize_t)
     cdef _find_places(self, Py_ssize_t count)
     cdef _make_row_room(self)
-    cdef Py_ssize_t _made_room(self, list names, Py_ssize_t before) except -1
+    cdef Py_ssize_t _made_room(self, list names, Py_ssize_t before, Py_ssize_t least) except -1
     cdef bint _has_many_words(self) except *
     cdef _forget_words(self)
 
 
-cdef object _values_once(Message message)
-cdef object _nearest(difference)
+cdef long long _nearest(long long late_ns, long long early_ns) except? -1
 @cython.locals(said=SessionFacts)
 cdef bint _only_ends_session(Facts facts) except *
 cdef str _status(Exchange exchange, bint failed)

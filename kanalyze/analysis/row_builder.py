@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from array import array
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kanalyze.analysis.block import HELD_BYTES, Lists, RowBlock, Words
 from kanalyze.analysis.column_buffers import IntBuffer, WordBuffer
@@ -24,13 +24,33 @@ from kanalyze.analysis.sessions import MOST_LISTED, FetchSessions, Session, Sess
 from kanalyze.analysis.topics import TopicNames, topic_id_of
 from kanalyze.analysis.waits import MEMBER_APIS, LogEnds, waited_for_members
 from kanalyze.plain import fields
+from kanalyze.protocol.codec.values import SEEN_CODECS
 from kanalyze.protocol.error_codes import error_name
+
+try:
+    import cython
+except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+    from kanalyze.compiled import cython
+
+if not cython.compiled:
+    from kanalyze.analysis.facts import (
+        BASE_OFFSET,
+        CODEC,
+        ERROR_CODE,
+        HIGH_WATERMARK,
+        LAST_OFFSET,
+        PARTITION,
+        RECORD_BYTES,
+        RECORD_COUNT,
+    )
+    from kanalyze.connection.exchange import NO_API, NO_ID, NO_VERSION
+    from kanalyze.protocol.frame import NO_PACKET
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable
 
     from kanalyze.analysis.block import ColumnValues, Ints
-    from kanalyze.analysis.facts import Facts, Part
+    from kanalyze.analysis.facts import Facts, Parts
     from kanalyze.connection.exchange import Exchange, Message, Peers
     from kanalyze.plain import State
     from kanalyze.protocol.catalog import Catalog
@@ -55,6 +75,8 @@ _MOST_CHARACTERS = 4 << 20
 _FINAL_EPOCH = -1  # KIP-227
 _HAVE_RECORDS = frozenset({PRODUCE, FETCH, SHARE_FETCH})
 _LEAST_INT64, _LARGEST_INT64 = -(2**63), 2**63 - 1
+_FAR = 1 << 62
+"""Differences of what lies nearer to 0 are numbers of 64 bits."""
 
 
 class _Api:
@@ -68,7 +90,10 @@ class _Api:
         throttles: by version whether responses tell a throttle time.
     """
 
-    __slots__ = ("error_codes", "error_name", "has_records", "like", "name", "throttles", "wire")
+    __slots__ = (
+        *("error_codes", "error_name", "has_records", "is_fetch", "is_produce", "like", "name"),
+        *("throttles", "waits_for_members", "wire"),
+    )
 
     def __init__(
         self, wire: int, name: int, like: int | None, error_name: Callable[[int], str]
@@ -77,6 +102,8 @@ class _Api:
         self.name = name
         self.like = like
         self.has_records = like in _HAVE_RECORDS
+        self.is_produce, self.is_fetch = like == PRODUCE, like == FETCH
+        self.waits_for_members = like in MEMBER_APIS
         self.error_name = error_name
         self.error_codes: dict[int, int] = {}
         self.throttles: dict[int, bool] = {}
@@ -143,6 +170,7 @@ class RowBuilder:
                 before it, so that no capture can begin between two numbers unseen.
         """
         self._are_all_numbered = are_all_numbered
+        self._most_bytes = _MOST_BYTES
         self._catalog = catalog
         self._extractors = extractors
         self._place = place
@@ -152,8 +180,13 @@ class RowBuilder:
         """Where logs ended."""
         self._sessions = FetchSessions()
         self._rows = self._room = 0
+        self._last_rows = self._last_parts = 0
+        """How many there were in the last block: the next one most likely has as many."""
         self._make_columns()
         self._known_names = 0
+        self._last_api: _Api | None = None
+        self._last_key, self._last_wire = NO_API, ""
+        """Most exchanges are of the API of the one before."""
         self._forget_words()
 
     def state(self, connections: Collection[int]) -> State:
@@ -268,7 +301,7 @@ class RowBuilder:
     @property
     def is_full(self) -> bool:
         """Whether the rows take as much memory as may be held."""
-        return self._held_bytes() >= _MOST_BYTES
+        return self._held_bytes() >= self._most_bytes
 
     def _held_bytes(self) -> int:
         items = self._parts + self._errors + self._anomalies
@@ -282,21 +315,16 @@ class RowBuilder:
             self._make_row_room()
         at = self._rows
         peers, request, response = exchange.peers, exchange.request, exchange.response
-        api = self._api_of(exchange.wire, exchange.api_key)
+        api = self._api_of(exchange)
         facts: Facts = self.facts(exchange)
         if facts.names:
             for topic_id, name in facts.names:
                 self.names.learn(topic_id, name)
         peers_columns = self._put_peers(at, peers)
-        self._wire.put_code(at, api.wire)
-        self._api_key.put_any(at, exchange.api_key)
-        self._api_version.put_any(at, exchange.api_version)
-        self._api_name.put_code(at, api.name)
-        self._correlation_id.put_any(at, exchange.correlation_id)
-        self._client_id.put(at, exchange.client_id)
+        self._put_head(at, api, exchange)
         self._put_messages(at, request, response)
         self._put_errors(at, api, facts, exchange)
-        if facts.parts:
+        if facts.parts.count:
             self._put_parts(facts.parts)
         if facts.session is not None:
             self._put_quiet(peers_columns, facts, facts.session)
@@ -306,19 +334,31 @@ class RowBuilder:
         self._acks.put_any(at, facts.acks)
         self._max_wait_ms.put_any(at, facts.max_wait_ms)
         self._min_bytes.put_any(at, facts.min_bytes)
-        if request is not None and response is not None and request.end_ns is not None:
+        if request is not None and response is not None and request.last_packet != NO_PACKET:
             waited = self._waited_on_purpose(
-                exchange, peers_columns, api, facts, request, response, request.end_ns
+                exchange, peers_columns, api, facts, request, response, request.last_ns
             )
             self._waited.put_any(at, waited)
         self._group_id.put(at, facts.group_id)
         self._member_id.put(at, facts.member_id)
         self._transactional_id.put(at, facts.transactional_id)
-        if exchange.anomalies:
-            for kind in exchange.anomalies:
+        if exchange._anomalies:
+            for kind in exchange._anomalies:
                 self._put_anomaly(kind.value)
         self._anomaly_ends.put(at, self._anomalies)
         self._rows = at + 1
+
+    def _put_head(self, at: int, api: _Api, exchange: Exchange) -> None:
+        """Put what the request's header says."""
+        self._wire.put_code(at, api.wire)
+        if exchange.key != NO_API:
+            self._api_key.put(at, exchange.key)
+        if exchange.key_version != NO_API:
+            self._api_version.put(at, exchange.key_version)
+        self._api_name.put_code(at, api.name)
+        if exchange.correlation != NO_ID:
+            self._correlation_id.put(at, exchange.correlation)
+        self._client_id.put(at, exchange.client_id)
 
     def add_until_full(self, exchanges: list[Exchange], first: int) -> int:
         """Write the rows of exchanges from number ``first`` on; return the number of the next."""
@@ -326,20 +366,23 @@ class RowBuilder:
         while place < len(exchanges):
             self.add(exchanges[place])
             place += 1
-            if self._held_bytes() >= _MOST_BYTES:
+            if self._held_bytes() >= self._most_bytes:
                 break
         return place
 
     def facts(self, exchange: Exchange) -> Facts:
         """Return what the bodies of an exchange say."""
         request, response = exchange.request, exchange.response
-        asked = None if request is None else _values_once(request)
-        answered = None if response is None else _values_once(response)
         if exchange.wire != "kafka":
             from kanalyze.analysis.kafka07 import facts_07  # a protocol long gone
 
-            return facts_07(asked, answered)
-        return self._extractors.facts(exchange.api_key, asked, answered)
+            asked = None if request is None else request.values
+            return facts_07(asked, None if response is None else response.values)
+        return self._extractors.facts(
+            None if exchange.key == NO_API else exchange.key,
+            None if request is None else request.taped,
+            None if response is None else response.taped,
+        )
 
     def _put_peers(self, at: int, peers: Peers) -> _PeersColumns:
         """Put what all rows of the same peers have in common, which was looked up once."""
@@ -379,21 +422,23 @@ class RowBuilder:
         """Put times, sizes and packets: for now their numbers over all captures."""
         if request is not None:
             self._request_start_ns.put(at, request.start_ns)
-            self._request_end_ns.put_any(at, request.end_ns)
+            if request.last_packet != NO_PACKET:
+                self._request_end_ns.put(at, request.last_ns)
             self._request_bytes.put(at, request.length)
             self._request_packet.put(at, request.start_packet)
         if response is None:
             return
         self._response_start_ns.put(at, response.start_ns)
-        self._response_end_ns.put_any(at, response.end_ns)
+        if response.last_packet != NO_PACKET:
+            self._response_end_ns.put(at, response.last_ns)
         self._response_bytes.put(at, response.length)
         self._response_packet.put(at, response.start_packet)
         if request is None:
             return
-        if request.end_ns is not None:
-            self._latency_ns.put_any(at, _nearest(response.start_ns - request.end_ns))
-        if response.end_ns is not None:
-            self._total_time_ns.put_any(at, _nearest(response.end_ns - request.start_ns))
+        if request.last_packet != NO_PACKET:
+            self._latency_ns.put(at, _nearest(response.start_ns, request.last_ns))
+        if response.last_packet != NO_PACKET:
+            self._total_time_ns.put(at, _nearest(response.last_ns, request.start_ns))
 
     def _put_errors(self, at: int, api: _Api, facts: Facts, exchange: Exchange) -> None:
         """Put how it ended, every error code, the first of them, and the throttle time."""
@@ -404,17 +449,17 @@ class RowBuilder:
         self._error_ends.put(at, self._errors)
         self._status.put(at, _status(exchange, bool(facts.errors)))
         # Without a response that was read nothing is known of errors; 0 would be a claim.
-        if response is None or response.version is None:
+        if response is None or response.read_as == NO_VERSION:
             return
         first = facts.errors[0][3] if facts.errors else 0
         self._error_code.put_any(at, first)
         self._error_name.put_code(at, self._error_name_code(api, first))
         told = facts.throttle_time_ms
-        if told is not None and exchange.api_key is not None:
-            version = response.version
+        if told is not None and exchange.key != NO_API:
+            version = response.read_as
             tells = api.throttles.get(version)
             if tells is None:
-                tells = api.throttles[version] = self._tells_throttle(exchange.api_key, version)
+                tells = api.throttles[version] = self._tells_throttle(exchange.key, version)
             if tells:
                 self._throttle_time_ms.put_any(at, told)
 
@@ -423,7 +468,7 @@ class RowBuilder:
     ) -> None:
         at = self._errors
         if at == self._error_room:
-            self._error_room = self._made_room(self._of_errors, at)
+            self._error_room = self._made_room(self._of_errors, at, 0)
         self._error_topic.put(at, topic or self._name_of(topic, topic_id))
         if not topic:
             self._error_topic_id.put(at, self.names.text(topic_id))
@@ -442,27 +487,43 @@ class RowBuilder:
     def _put_anomaly(self, kind: str) -> None:
         at = self._anomalies
         if at == self._anomaly_room:
-            self._anomaly_room = self._made_room(["anomalies"], at)
+            self._anomaly_room = self._made_room(["anomalies"], at, 0)
         self._anomaly.put(at, kind)
         self._anomalies = at + 1
 
     # -- partitions -------------------------------------------------------------------------------
 
-    def _put_parts(self, parts: list[Part]) -> None:
-        for part in parts:
+    def _put_parts(self, parts: Parts) -> None:
+        for index in range(parts.count):
             at = self._parts
             if at == self._part_room:
-                self._part_room = self._made_room(self._of_parts, at)
-            self._part_topic.put(at, part.topic or self._name_of(part.topic, part.topic_id))
-            self._part_topic_id.put_code(at, self._topic_id_code(part.topic_id))
-            self._part_partition.put_any(at, part.partition)
-            self._part_record_count.put_any(at, part.record_count)
-            self._part_record_bytes.put_any(at, part.record_bytes)
-            self._part_base_offset.put_any(at, part.base_offset)
-            self._part_high_watermark.put_any(at, part.high_watermark)
-            self._part_codec.put(at, part.codec)
-            self._part_error_code.put_any(at, part.error_code)
+                self._part_room = self._made_room(self._of_parts, at, self._last_parts)
+            topic, topic_id = parts.topics[index], parts.topic_ids[index]
+            self._part_topic.put(at, topic or self._name_of(topic, topic_id))
+            self._part_topic_id.put_code(at, self._topic_id_code(topic_id))
+            known = parts.known(index)
+            if known & (1 << PARTITION):
+                self._part_partition.put(at, parts.number(index, PARTITION))
+            if known & (1 << RECORD_COUNT):
+                self._part_record_count.put(at, parts.number(index, RECORD_COUNT))
+            if known & (1 << RECORD_BYTES):
+                self._part_record_bytes.put(at, parts.number(index, RECORD_BYTES))
+            if known & (1 << BASE_OFFSET):
+                self._part_base_offset.put(at, parts.number(index, BASE_OFFSET))
+            if known & (1 << HIGH_WATERMARK):
+                self._part_high_watermark.put(at, parts.number(index, HIGH_WATERMARK))
+            if known & (1 << CODEC):
+                self._part_codec.put_code(at, self._codec_code(parts.number(index, CODEC)))
+            if known & (1 << ERROR_CODE):
+                self._part_error_code.put(at, parts.number(index, ERROR_CODE))
             self._parts = at + 1
+
+    def _codec_code(self, seen: int) -> int:
+        """Return the number of the name of codecs, of which there are 256 sets."""
+        code = self._codec_codes[seen]
+        if code < 0:
+            code = self._codec_codes[seen] = self._part_codec.code(SEEN_CODECS[seen])
+        return code
 
     def _name_of(self, topic: str | None, topic_id: bytes) -> str | None:
         """Return the name of a topic that is named by its id alone, if at all."""
@@ -490,11 +551,12 @@ class RowBuilder:
         if not session.partitions:
             return
         listed = self._listed_of((peers.serial, said.session_id), session)
-        if not facts.parts:
+        parts = facts.parts
+        if parts.count == 0:
             for index in range(listed.count):
                 self._put_listed(listed, index)
             return
-        named = {(part.topic, part.topic_id, part.partition) for part in facts.parts}
+        named = {parts.key_of(index) for index in range(parts.count)}
         left = MOST_LISTED - len(named)
         for index, place in enumerate(session.partitions):
             if index == listed.count or left <= 0:
@@ -526,7 +588,7 @@ class RowBuilder:
     def _put_listed(self, listed: _Listed, index: int) -> None:
         at = self._parts
         if at == self._part_room:
-            self._part_room = self._made_room(self._of_parts, at)
+            self._part_room = self._made_room(self._of_parts, at, self._last_parts)
         self._part_topic.put_code(at, listed.topics[index])
         self._part_topic_id.put_code(at, listed.topic_ids[index])
         self._part_partition.put(at, listed.partitions[index])
@@ -536,17 +598,18 @@ class RowBuilder:
         """Put the sums over partitions; none where there are none, or one is not known."""
         known = count = size = 0
         is_counted = True
-        for part in facts.parts:
-            if part.record_bytes is None:
+        parts = facts.parts
+        for index in range(parts.count):
+            if not parts.knows(index, RECORD_BYTES):
                 continue
             known += 1
-            size += part.record_bytes
-            if part.record_count is None:
-                is_counted = False
+            size += parts.number(index, RECORD_BYTES)
+            if parts.knows(index, RECORD_COUNT):
+                count += parts.number(index, RECORD_COUNT)
             else:
-                count += part.record_count
+                is_counted = False
         # A fetch that was answered brought something, if only nothing.
-        if known == 0 and (api.like == PRODUCE or facts.throttle_time_ms is None):
+        if known == 0 and (api.is_produce or facts.throttle_time_ms is None):
             return
         self._record_bytes.put(at, size)
         if is_counted:
@@ -565,15 +628,16 @@ class RowBuilder:
         asked_ns: int,
     ) -> bool | None:
         """Tell whether an answer was held back; None where that is not known, or never is done."""
-        if api.like == FETCH:
-            if response.version is None:
+        if api.is_fetch:
+            if response.read_as == NO_VERSION:
                 return None
             return self._waited_for_data(
                 facts, peers.serial, asked_ns, response.start_ns, exchange.lost_ns
             )
-        if facts.leads is None and facts.delivery is None and api.like not in MEMBER_APIS:
+        if facts.leads is None and facts.delivery is None and not api.waits_for_members:
             return None
-        if api.like in MEMBER_APIS and request.version is not None and response.version is not None:
+        is_read = request.read_as != NO_VERSION and response.read_as != NO_VERSION
+        if api.waits_for_members and is_read:
             code = facts.errors[0][3] if facts.errors else 0
             return waited_for_members(code, leads=facts.leads)
         if facts.delivery is None:
@@ -591,20 +655,23 @@ class RowBuilder:
         record_bytes = 0
         got: list[tuple[Hashable, int]] = []
         learned: list[tuple[Hashable, int]] = []
-        for part in facts.parts:
-            if part.error_code is None:
+        parts = facts.parts
+        for index in range(parts.count):
+            if not parts.knows(index, ERROR_CODE):
                 continue
-            if part.record_bytes is not None:
-                record_bytes += part.record_bytes
+            if parts.knows(index, RECORD_BYTES):
+                record_bytes += parts.number(index, RECORD_BYTES)
             # A log ends before a batch or after it, never within.
-            offset = part.last_offset if part.base_offset is None else part.base_offset
-            if offset is None and part.high_watermark is None:
+            column = BASE_OFFSET if parts.knows(index, BASE_OFFSET) else LAST_OFFSET
+            has_offset = parts.knows(index, column)
+            has_end = parts.knows(index, HIGH_WATERMARK)
+            if not (has_offset or has_end):
                 continue
-            log = (serial, part.topic, part.topic_id, part.partition)
-            if offset is not None:
-                got.append((log, offset))
-            if part.high_watermark is not None:
-                learned.append((log, part.high_watermark))
+            log = (serial, parts.topics[index], parts.topic_ids[index], parts.get(index, PARTITION))
+            if has_offset:
+                got.append((log, parts.number(index, column)))
+            if has_end:
+                learned.append((log, parts.number(index, HIGH_WATERMARK)))
         waited = self.log_ends.waited(
             serial,
             asked_ns,
@@ -622,11 +689,17 @@ class RowBuilder:
 
     # -- APIs -------------------------------------------------------------------------------------
 
-    def _api_of(self, wire: str, api_key: int | None) -> _Api:
+    def _api_of(self, exchange: Exchange) -> _Api:
+        wire = exchange.wire
+        last = self._last_api
+        if last is not None and exchange.key == self._last_key and wire is self._last_wire:
+            return last
         apis = self._apis if wire == "kafka" else self._apis_07
+        api_key = None if exchange.key == NO_API else exchange.key
         found: _Api | None = apis.get(api_key)
         if found is None:
             found = apis[api_key] = self._new_api(wire, api_key)
+        self._last_key, self._last_wire, self._last_api = exchange.key, wire, found
         return found
 
     def _new_api(self, wire: str, api_key: int | None) -> _Api:
@@ -672,6 +745,7 @@ class RowBuilder:
                 made[column.name] = self._columns[column.name].taken(count)
         if not with_ids:
             _drop_ids(made)
+        self._last_rows, self._last_parts = count, self._parts
         self._rows = self._room = 0
         self._parts = self._part_room = self._errors = self._error_room = 0
         self._anomalies = self._anomaly_room = 0
@@ -713,13 +787,13 @@ class RowBuilder:
             self._capture.put(at, capture)
 
     def _make_row_room(self) -> None:
-        self._room = self._made_room(self._of_rows, self._room)
+        self._room = self._made_room(self._of_rows, self._room, self._last_rows)
         for ends in (self._part_ends, self._error_ends, self._anomaly_ends):
             ends.make_room(self._room)
 
-    def _made_room(self, names: list[str], before: int) -> int:
-        """Make room in some columns, twice as much as before; return how much there is then."""
-        room = max(_LEAST_ROOM, 2 * before)
+    def _made_room(self, names: list[str], before: int, least: int) -> int:
+        """Make room in some columns, at least twice as much as before; return how much there is."""
+        room = max(_LEAST_ROOM, 2 * before, least)
         for name in names:
             self._columns[name].make_room(room)
         return room
@@ -739,10 +813,12 @@ class RowBuilder:
                 column.forget()
         self._apis: dict[int | None, _Api] = {}
         self._apis_07: dict[int | None, _Api] = {}
+        self._last_api = None
         self._peers: dict[Peers, _PeersColumns] = {}
         self._topic_id_codes: dict[bytes, int] = {}
         self._names_by_id: dict[bytes, str] = {}
         self._listed: dict[tuple[int, int], _Listed] = {}
+        self._codec_codes = memoryview(array("i", [-1] * len(SEEN_CODECS)))
 
 
 def with_names(block: RowBlock, names: TopicNames) -> RowBlock:
@@ -780,16 +856,11 @@ def _named(topics: Ints | Words, ids: Ints | Words, names: TopicNames) -> Words:
     return Words(codes, list(known))
 
 
-def _values_once(message: Message) -> Any:
-    """Return what was read of a message; the message itself does not hold on to it.
-
-    So what is made for one row is gone before the next, and nobody looks through it for garbage.
-    """
-    return message.values if message.taped is None else message.taped.values()
-
-
-def _nearest(difference: int) -> int:
+def _nearest(late_ns: int, early_ns: int) -> int:
     """Return a difference of two times, which may be more than 64 bits hold, as near as they go."""
+    if -_FAR < late_ns < _FAR and -_FAR < early_ns < _FAR:
+        return late_ns - early_ns
+    difference = int(late_ns) - int(early_ns)
     return max(_LEAST_INT64, min(_LARGEST_INT64, difference))
 
 

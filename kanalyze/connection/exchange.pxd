@@ -2,9 +2,16 @@
 cimport cython
 
 from kanalyze.protocol.codec.values cimport Taped
-from kanalyze.protocol.frame cimport Frame
+from kanalyze.protocol.frame cimport Frame, NO_PACKET
+
+cdef enum:
+    NO_VERSION = -1
+    NO_API = -32769
+
+cdef long long NO_ID
 
 
+@cython.final
 cdef class Peers:
     cdef public object tcp
     cdef public object client
@@ -14,37 +21,45 @@ cdef class Peers:
     cdef public object principal
 
 
+@cython.final
 cdef class Message:
     cdef public long long start_ns
     cdef public long long start_packet
-    cdef public object end_ns
-    cdef public object end_packet
+    cdef public long long last_ns
+    cdef public long long last_packet
     cdef public long long length
     cdef public Taped taped
     cdef object _values
-    cdef public object version
+    cdef public int read_as
     cdef public object data
 
     cdef _of_frame(self, Frame frame)
 
 
+@cython.final
 cdef class Exchange:
     cdef public Peers peers
     cdef public Message request
     cdef public Message response
-    cdef public object api_key
-    cdef public object api_version
-    cdef public object correlation_id
+    cdef readonly int key
+    cdef readonly int key_version
+    cdef readonly long long correlation
     cdef public object client_id
     cdef public bint one_way
     cdef public bint malformed
-    cdef public list anomalies
+    cdef list _anomalies
     cdef public object lost_ns
-    cdef public object settled_packet
+    cdef readonly long long settled
     cdef public object wire
 
     cdef _begin(
-        self, Peers peers, Message request, api_key, api_version, correlation_id, client_id
+        self,
+        Peers peers,
+        Message request,
+        int key,
+        int key_version,
+        long long correlation,
+        client_id,
     )
 
 
@@ -52,5 +67,5 @@ cdef class Exchange:
 cdef Message message_of(Frame frame)
 @cython.locals(made=Exchange)
 cdef Exchange exchange_of(
-    Peers peers, Message request, api_key, api_version, correlation_id, client_id
+    Peers peers, Message request, int key, int key_version, long long correlation, client_id
 )

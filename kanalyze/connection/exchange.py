@@ -13,11 +13,25 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from kanalyze.model import kind_of
 from kanalyze.plain import fields, items
 
+try:
+    import cython
+except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+    from kanalyze.compiled import cython
+
+if not cython.compiled:
+    from kanalyze.protocol.frame import NO_PACKET
+
+    NO_VERSION = -1  # in place of the version a body was read as
+    NO_API = -32769  # in place of an API key or version: those have 16 bits
+
 if TYPE_CHECKING:
     from kanalyze.model import AnomalyKind, Endpoint, TcpConnection
     from kanalyze.plain import State
     from kanalyze.protocol.codec.values import Taped
     from kanalyze.protocol.frame import Frame
+
+NO_ID = 1 << 40
+"""In place of a correlation id: those have 32 bits."""
 
 __all__ = ["Bodies", "Exchange", "Message", "Peers", "exchange_of", "message_of"]
 
@@ -95,26 +109,30 @@ class Peers:
 class Message:
     """When and how large one request or response was on the wire, and what was read of it.
 
+    What may be None is a number for compiled modules, and None only as an object.
+
     Attributes:
         start_ns, start_packet: of the packet with the first byte.
-        end_ns, end_packet: of the packet with the last byte; None where that one was lost.
+        last_ns, last_packet: of the packet with the last byte; where that one was lost,
+            ``last_packet`` is ``NO_PACKET``. As objects: ``end_ns``, ``end_packet``.
         length: bytes with the 4-byte size prefix.
         taped: what was read of the wanted fields; None when the body was not read, or its values
             were set.
-        version: API version that the body was read as; None when it was not read.
+        read_as: API version that the body was read as, ``NO_VERSION`` when it was not read. As an
+            object: ``version``.
         data: the whole frame from its size prefix on, where it was asked for and is all there.
     """
 
     __slots__ = (
         "_values",
         "data",
-        "end_ns",
-        "end_packet",
+        "last_ns",
+        "last_packet",
         "length",
+        "read_as",
         "start_ns",
         "start_packet",
         "taped",
-        "version",
     )
     _LEFT_OUT = ("_values", "taped")
 
@@ -124,12 +142,12 @@ class Message:
     def _of_frame(self, frame: Frame) -> None:
         self.start_ns = frame.start_time_ns
         self.start_packet = frame.start_packet
-        self.end_ns = frame.end_time_ns
-        self.end_packet = frame.end_packet
-        self.length = frame.size + 4
+        self.last_ns = frame.last_time_ns
+        self.last_packet = frame.last_packet
+        self.length = frame.length
         self.taped: Taped | None = None
         self._values: Any = None
-        self.version: int | None = None
+        self.read_as = NO_VERSION
         self.data: bytes | None = None
 
     @classmethod
@@ -143,14 +161,36 @@ class Message:
         values: Any,
         version: int | None,
     ) -> Message:
-        """Make one of a message that was read already."""
+        """Make one of a message that was read already; raises ValueError for half an end."""
+        if (end_ns is None) != (end_packet is None):
+            raise ValueError("half an end of a message")
         made = cls.__new__(cls)
         made.start_ns, made.start_packet = start_ns, start_packet
-        made.end_ns, made.end_packet = end_ns, end_packet
+        made.last_ns = 0 if end_ns is None else end_ns
+        made.last_packet = NO_PACKET if end_packet is None else end_packet
         made.length = length
         made.taped, made.version, made.data = None, version, None
         made.values = values
         return made
+
+    @property
+    def end_ns(self) -> int | None:
+        """Time of the packet with the last byte; None where that one was lost."""
+        return None if self.last_packet == NO_PACKET else self.last_ns
+
+    @property
+    def end_packet(self) -> int | None:
+        """Number of the packet with the last byte; None where that one was lost."""
+        return None if self.last_packet == NO_PACKET else self.last_packet
+
+    @property
+    def version(self) -> int | None:
+        """API version that the body was read as; None when it was not read."""
+        return None if self.read_as == NO_VERSION else self.read_as
+
+    @version.setter
+    def version(self, version: int | None) -> None:
+        self.read_as = NO_VERSION if version is None else version
 
     @property
     def values(self) -> Any:
@@ -165,9 +205,11 @@ class Message:
 
     def state(self) -> State:
         """Return what :meth:`from_state` takes; what was read of the body is :class:`Bodies`'."""
+        is_ended = self.last_packet != NO_PACKET
         return (
-            *(self.start_ns, self.start_packet, self.end_ns, self.end_packet, self.length),
-            *(self.version, self.data),
+            *(self.start_ns, self.start_packet),
+            *((self.last_ns, self.last_packet) if is_ended else (None, None)),
+            *(self.length, None if self.read_as == NO_VERSION else self.read_as, self.data),
         )
 
     @classmethod
@@ -186,21 +228,26 @@ class Exchange:
     one that never came;
     ``request`` is None for a response whose request was not seen, and then ``api_key`` and
     ``api_version`` are None too.
+
+    These are objects of ``key`` and ``key_version``, which are ``NO_API`` then;
+    ``correlation_id`` is one of ``correlation``, ``NO_ID`` in Kafka 0.7, and ``settled_packet``
+    one of ``settled``, which may be ``NO_PACKET``. ``anomalies`` is made of ``_anomalies``, which
+    is None while there are none, when it is asked for.
     """
 
     __slots__ = (
-        "anomalies",
-        "api_key",
-        "api_version",
+        "_anomalies",
         "client_id",
-        "correlation_id",
+        "correlation",
+        "key",
+        "key_version",
         "lost_ns",
         "malformed",
         "one_way",
         "peers",
         "request",
         "response",
-        "settled_packet",
+        "settled",
         "wire",
     )
 
@@ -216,7 +263,14 @@ class Exchange:
         one_way: bool = False,
         wire: str = "kafka",
     ) -> None:
-        self._begin(peers, request, api_key, api_version, correlation_id, client_id)
+        self._begin(
+            peers,
+            request,
+            NO_API if api_key is None else api_key,
+            NO_API if api_version is None else api_version,
+            NO_ID if correlation_id is None else correlation_id,
+            client_id,
+        )
         self.response = response
         self.one_way = one_way
         """No response is due: Produce with acks=0."""
@@ -227,39 +281,85 @@ class Exchange:
         self,
         peers: Peers,
         request: Message | None,
-        api_key: int | None,
-        api_version: int | None,
-        correlation_id: int | None,
+        key: int,
+        key_version: int,
+        correlation: int,
         client_id: str | None,
     ) -> None:
         self.peers = peers
         """As they were known with the request; of a response alone, when it was read."""
         self.request = request
         self.response = None
-        self.api_key = api_key
-        self.api_version = api_version
-        self.correlation_id = correlation_id
-        """None in Kafka 0.7, which has none."""
+        self.key = key
+        self.key_version = key_version
+        self.correlation = correlation
         self.client_id = client_id
         self.one_way = False
         self.malformed = False
         """A body could not be read: it breaks its grammar, or bytes of it are missing."""
-        self.anomalies: list[AnomalyKind] = []
+        self._anomalies: list[AnomalyKind] | None = None
         self.lost_ns: int | None = None
         """When bytes of the connection were last found missing before the exchange ended; None
         while all were there."""
-        self.settled_packet: int | None = None
-        """The packet by which it was known that nothing more comes, where that ended it; None where
-        its own last packet did."""
+        self.settled = NO_PACKET
         self.wire = "kafka"
+
+    @property
+    def api_key(self) -> int | None:
+        """The API; None where it is not known."""
+        return None if self.key == NO_API else self.key
+
+    @api_key.setter
+    def api_key(self, api_key: int | None) -> None:
+        self.key = NO_API if api_key is None else api_key
+
+    @property
+    def api_version(self) -> int | None:
+        """The version that was asked for; None where it is not known."""
+        return None if self.key_version == NO_API else self.key_version
+
+    @api_version.setter
+    def api_version(self, api_version: int | None) -> None:
+        self.key_version = NO_API if api_version is None else api_version
+
+    @property
+    def correlation_id(self) -> int | None:
+        """What request and response have in common; None in Kafka 0.7, which has none."""
+        return None if self.correlation == NO_ID else self.correlation
+
+    @property
+    def settled_packet(self) -> int | None:
+        """The packet by which it was known that nothing more comes, where that ended it.
+
+        None where its own last packet did.
+        """
+        return None if self.settled == NO_PACKET else self.settled
+
+    @settled_packet.setter
+    def settled_packet(self, packet: int | None) -> None:
+        self.settled = NO_PACKET if packet is None else packet
+
+    @property
+    def anomalies(self) -> list[AnomalyKind]:
+        """What was found wrong with it."""
+        if self._anomalies is None:
+            self._anomalies = []
+        return self._anomalies
+
+    @anomalies.setter
+    def anomalies(self, kinds: list[AnomalyKind]) -> None:
+        self._anomalies = kinds
 
     def state(self, bodies: Bodies) -> State:
         """Return what :meth:`from_state` takes."""
-        request, response, api_key = self.request, self.response, self.api_key
+        request, response = self.request, self.response
+        api_key = None if self.key == NO_API else self.key
         return (
-            *(self.wire, api_key, self.api_version, self.correlation_id, self.client_id),
-            *(self.one_way, self.malformed, self.lost_ns, self.settled_packet),
-            tuple([kind.value for kind in self.anomalies]),
+            *(self.wire, api_key, None if self.key_version == NO_API else self.key_version),
+            *(None if self.correlation == NO_ID else self.correlation, self.client_id),
+            *(self.one_way, self.malformed, self.lost_ns),
+            None if self.settled == NO_PACKET else self.settled,
+            tuple([kind.value for kind in self._anomalies or ()]),
             self.peers.state(),
             None if request is None else request.state(),
             None if request is None else bodies.body_state(request, api_key, "request"),
@@ -314,12 +414,12 @@ def message_of(frame: Frame) -> Message:
 def exchange_of(
     peers: Peers,
     request: Message,
-    api_key: int,
-    api_version: int,
-    correlation_id: int,
+    key: int,
+    key_version: int,
+    correlation: int,
     client_id: str | None,
 ) -> Exchange:
     """Make what :class:`Exchange` does of a request, faster from compiled modules."""
     made = Exchange.__new__(Exchange)
-    made._begin(peers, request, api_key, api_version, correlation_id, client_id)
+    made._begin(peers, request, key, key_version, correlation, client_id)
     return made

@@ -1,7 +1,10 @@
 # The C types of findings.py.
+cimport cython
+
 from kanalyze.protocol.frame cimport Frame
 
 
+@cython.final
 cdef class Findings:
     cdef public long long decoded_bytes
     cdef public long long undecoded_bytes
@@ -10,6 +13,8 @@ cdef class Findings:
     cdef public list _tokens
     cdef public tuple unread
     cdef public list _begun
+    cdef readonly bint has_begun
+    cdef readonly bint has_unread
 
     cpdef take(self)
     cpdef take_tokens(self)

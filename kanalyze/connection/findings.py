@@ -27,6 +27,9 @@ PENDING_BYTES = 2048
 """What a request without an answer takes, about: an exchange, a message, its values."""
 
 
+_new = tuple.__new__
+
+
 class Findings:
     """Collects the anomalies of a connection until they are taken.
 
@@ -40,10 +43,12 @@ class Findings:
         "_tcp",
         "_tokens",
         "decoded_bytes",
+        "has_begun",
+        "has_unread",
         "undecoded_bytes",
         "unread",
     )
-    _LEFT_OUT = ("_anomalies", "_tcp", "_tokens")
+    _LEFT_OUT = ("_anomalies", "_tcp", "_tokens", "has_begun", "has_unread")
 
     def __init__(self, tcp: TcpConnection) -> None:
         self.decoded_bytes = 0
@@ -56,6 +61,9 @@ class Findings:
         frame there is read."""
         self._begun = [-1, -1]
         """By direction: the frame without an end that was hidden last, by its place."""
+        self.has_unread = self.has_begun = False
+        """Whether there may be anything in ``unread``, and ever was in ``_begun``: few connections
+        have either, and it is asked for each message."""
 
     def state(self) -> State:
         """Return what :meth:`take_up` takes, once anomalies and tokens were taken."""
@@ -68,6 +76,8 @@ class Findings:
         self.decoded_bytes, self.undecoded_bytes = decoded, undecoded
         self.unread = list(items(one, "n")), list(items(other, "n"))
         self._begun = begun
+        self.has_unread = bool(one or other)
+        self.has_begun = begun != [-1, -1]
 
     def take(self) -> list[Anomaly]:
         """Return the anomalies since the last call."""
@@ -87,6 +97,7 @@ class Findings:
     def hide_begun(self, frame: Frame, side: int, begin: int) -> None:
         """Note that a frame without an end may hold a token, until that is known."""
         self._begun[side] = frame.stream_offset
+        self.has_begun = True
         self.hide(frame, side, begin)
 
     def show_ended(self, frame: Frame, side: int) -> None:
@@ -97,6 +108,7 @@ class Findings:
     def hide_unread(self, side: int, stream_offset: int) -> None:
         """Note that what follows cannot be read: there may be a token in it."""
         self.unread[side].append(stream_offset)
+        self.has_unread = True
         self._hide(side, stream_offset, stream_offset, None)
 
     def end_unread(self, side: int, stream_offset: int) -> None:
@@ -105,6 +117,7 @@ class Findings:
         while unread and unread[0] <= stream_offset:
             begin = unread.pop(0)
             self._hide(side, begin, begin, stream_offset)
+        self.has_unread = bool(self.unread[0] or self.unread[1])
 
     def _hide(self, side: int, stream_offset: int, begin: int, end: int | None) -> None:
         time_ns = self._tcp.last_time_ns
@@ -196,17 +209,8 @@ class Findings:
         detail: str,
         exchange: Exchange | None,
     ) -> None:
-        self._anomalies.append(
-            Anomaly(
-                kind,
-                time_ns=time_ns,
-                packet=packet,
-                connection=self._tcp,
-                direction=side,
-                stream_offset=stream_offset,
-                length=length,
-                api_key=None if exchange is None else exchange.api_key,
-                api_version=None if exchange is None else exchange.api_version,
-                detail=detail,
-            )
-        )
+        key = None if exchange is None else exchange.api_key
+        version = None if exchange is None else exchange.api_version
+        # Straight to the tuple: some clients do the same wrong thing in every message.
+        place = time_ns, packet, self._tcp, side, stream_offset
+        self._anomalies.append(_new(Anomaly, (kind, *place, length, key, version, None, detail)))

@@ -1,16 +1,36 @@
 # The C types of kafka.py.
 cimport cython
 
-from kanalyze.connection.exchange cimport Exchange, Message, Peers, exchange_of, message_of
+from kanalyze.connection.exchange cimport (
+    NO_API,
+    NO_VERSION,
+    Exchange,
+    Message,
+    Peers,
+    exchange_of,
+    message_of,
+)
 from kanalyze.connection.findings cimport Findings
 from kanalyze.connection.one_way cimport OneWayRequests
 from kanalyze.connection.pairing cimport Pairing
-from kanalyze.connection.reader cimport Body, MessageReader
+from kanalyze.connection.reader cimport (
+    API_VERSIONS,
+    PRODUCE,
+    SASL_AUTHENTICATE,
+    SASL_HANDSHAKE,
+    Body,
+    MessageReader,
+)
 from kanalyze.protocol.codec.values cimport Tape
 from kanalyze.protocol.frame cimport Frame
 from kanalyze.protocol.framing cimport FrameCutter
+from kanalyze.protocol.headers cimport RequestHeader
+
+cdef enum:
+    LARGEST_BODY_BYTES = 16777216
 
 
+@cython.final
 cdef class KafkaConnection:
     cdef object __weakref__
     cdef public Peers peers
@@ -36,32 +56,35 @@ cdef class KafkaConnection:
 
     cpdef feed(self, items)
     @cython.locals(
-        position=cython.Py_ssize_t, count=cython.Py_ssize_t, requests=list, ends=list,
+        position=cython.Py_ssize_t, count=cython.Py_ssize_t, requests=list, ended=cython.longlong,
         request=Frame, response=Frame
     )
     cdef _in_order(self)
-    @cython.locals(exchange=Exchange)
+    @cython.locals(reader=MessageReader, header=RequestHeader, key=cython.int, exchange=Exchange)
     cdef _request(self, Frame frame)
     @cython.locals(message=Message, exchange=Exchange, body=Body)
-    cdef Exchange _begin_exchange(self, Frame frame, header)
-    cdef Exchange _exchange(self, Message request, header)
+    cdef Exchange _begin_exchange(self, Frame frame, RequestHeader header)
+    cdef Exchange _exchange(self, Message request, RequestHeader header)
     cdef _wait(self, Exchange exchange)
     cdef _take_given_up(self)
-    cdef bint _is_too_large(self, Frame frame, api_key) except -1
+    cdef bint _is_too_large(self, Frame frame, int api_key) except -1
     cdef _take_body(self, Frame frame, Exchange exchange, Message message, Body body, int side)
     @cython.locals(
-        exchange=Exchange, request=Message, cells=cython.longlong, arena_bytes=cython.longlong
+        index=cython.Py_ssize_t,
+        exchange=Exchange,
+        request=Message,
+        cells=cython.longlong,
+        arena_bytes=cython.longlong,
     )
     cdef _settle(self)
-    cdef _hide_in_request(self, Frame frame, header)
-    cdef _hide_in_response(self, Frame frame, Exchange exchange)
+    cdef _hide_in_request(self, Frame frame, RequestHeader header)
+    cdef _hide_in_response(self, Frame frame, int api_version)
     @cython.locals(correlation_id=cython.longlong, exchange=Exchange)
     cdef _response(self, Frame frame)
-    @cython.locals(message=Message, request=Message, body=Body)
+    @cython.locals(
+        message=Message, request=Message, body=Body, key=cython.int, version=cython.int
+    )
     cdef _answer(self, Exchange exchange, Frame frame)
     cdef _end(self, Exchange exchange)
-    cdef bint _wants_bytes(self, api_key) except -1
+    cdef bint _wants_bytes(self, int api_key) except -1
     cdef _note_losses(self, FrameCutter cutter, int side)
-
-
-cdef _ended(Frame frame)

@@ -20,13 +20,7 @@ from kanalyze.connection.findings import PENDING_BYTES, Findings
 from kanalyze.connection.locate import ResponseLocator, is_sane
 from kanalyze.connection.one_way import OneWayRequests
 from kanalyze.connection.pairing import Pairing
-from kanalyze.connection.reader import (
-    API_VERSIONS,
-    PRODUCE,
-    SASL_AUTHENTICATE,
-    SASL_HANDSHAKE,
-    Body,
-)
+from kanalyze.connection.reader import Body
 from kanalyze.connection.sasl import RawLogin, principal_of
 from kanalyze.model import AnomalyKind, end_of_two
 from kanalyze.plain import fields, items
@@ -41,7 +35,17 @@ except ModuleNotFoundError:  # what it is needed for here, where nothing is comp
     from kanalyze.compiled import cython
 
 if not cython.compiled:
-    from kanalyze.connection.exchange import exchange_of, message_of
+    from kanalyze.connection.exchange import NO_API, NO_VERSION, exchange_of, message_of
+    from kanalyze.connection.reader import (
+        API_VERSIONS,
+        PRODUCE,
+        SASL_AUTHENTICATE,
+        SASL_HANDSHAKE,
+    )
+
+    # Of a message, without its record data, that is read: values take up to 43 times as much
+    # (measured over all messages). The metadata of 200,000 partitions takes about 10 MB.
+    LARGEST_BODY_BYTES = 16 * 1024 * 1024
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,11 +64,6 @@ Keep: TypeAlias = "Callable[[int], bool]"
 PATIENCE_BYTES = 1024 * 1024
 """Held back of a direction out of sync before a frame that is not all there is believed: few are
 larger."""
-LARGEST_BODY_BYTES = 16 * 1024 * 1024
-"""Of a message, without its record data, that is read: values take up to 43 times as much (measured
-over all messages). The metadata of 200,000 partitions takes about 10 MB."""
-_TELLING = frozenset((API_VERSIONS, SASL_HANDSHAKE, SASL_AUTHENTICATE))
-"""Requests that tell something of their connection."""
 _TOO_LARGE = Body(None, None, AnomalyKind.MEMORY_LIMIT, "a body that is too large to be read")
 _MOST_EARLY_RESPONSES = 64
 _MOST_EARLY_BYTES = 1024 * 1024
@@ -290,10 +289,12 @@ class KafkaConnection:
     def feed(self, items: tuple[list[StreamItem], list[StreamItem]]) -> list[Exchange]:
         """Take in what was added to both directions; return the exchanges that are complete."""
         self._requests.feed(items[self._client_side])
-        self._note_losses(self._requests, self._client_side)
+        if self._requests.losses:
+            self._note_losses(self._requests, self._client_side)
         self._unread = self._requests.take()
         self._responses.feed(items[1 - self._client_side])
-        self._note_losses(self._responses, 1 - self._client_side)
+        if self._responses.losses:
+            self._note_losses(self._responses, 1 - self._client_side)
         self._in_order()
         if self._requests.partial is not None or self._responses.partial is not None:
             self._skim()
@@ -352,16 +353,19 @@ class KafkaConnection:
     def _in_order(self) -> None:
         """Take the frames of both directions in the order of the packets they ended with."""
         requests, self._unread = self._unread, []
-        ends = [_ended(request) for request in requests]
         position, count = 0, len(requests)
         for response in self._responses.take():
-            ended = _ended(response)
-            while position < count and ends[position] < ended:
-                self._request(requests[position])
+            ended = response.ended()
+            while position < count:
+                request = requests[position]
+                if request.ended() >= ended:
+                    break
+                self._request(request)
                 position += 1
             self._response(response)
-        for frame in requests[position:]:
-            self._request(frame)
+        while position < count:
+            self._request(requests[position])
+            position += 1
 
     def _waiting(self) -> dict[int, set[tuple[int, int]]]:
         """Tell what answers may be found: all requests seen so far, but those answered."""
@@ -393,9 +397,10 @@ class KafkaConnection:
     # -- requests ---------------------------------------------------------------------------------
 
     def _request(self, frame: Frame) -> None:
-        if self._findings.unread[self._client_side]:
+        if self._findings.has_unread:
             self._pass_losses(frame, self._client_side)
-        self._findings.show_ended(frame, self._client_side)
+        if self._findings.has_begun:
+            self._findings.show_ended(frame, self._client_side)
         reader = self._reader
         try:
             header = reader.request_header(frame)
@@ -405,16 +410,18 @@ class KafkaConnection:
             return
         if self._login is not None and not self._is_request_in_login(self._login, frame, header):
             return
-        if header.api_key in _TELLING:
+        key = header.api_key
+        if key in (API_VERSIONS, SASL_HANDSHAKE, SASL_AUTHENTICATE):
             self._learn(frame, header)
-        self._hide_in_request(frame, header)
+        if key == SASL_AUTHENTICATE or not reader.knows(key):
+            self._hide_in_request(frame, header)
         exchange = self._begin_exchange(frame, header)
-        if header.api_key == PRODUCE and reader.acks(frame, header) == 0:
+        if key == PRODUCE and reader.acks(frame, header) == 0:
             exchange.one_way = True
         if self._early and self._answer_early(exchange):
             return
         if exchange.one_way:
-            self._end_one_way(self._one_way.add(exchange), _ended(frame))
+            self._end_one_way(self._one_way.add(exchange), frame.ended())
         else:
             self._wait(exchange)
 
@@ -422,7 +429,8 @@ class KafkaConnection:
         """Let requests of this feed that wait on go of the tape that many connections share."""
         waiting: list[Message] = []
         cells = arena_bytes = 0
-        for exchange in self._begun:
+        for index in range(len(self._begun)):
+            exchange = self._begun[index]
             request = exchange.request
             if exchange.response is None and request is not None and request.taped is not None:
                 waiting.append(request)
@@ -440,7 +448,7 @@ class KafkaConnection:
         message = message_of(frame)
         exchange = self._exchange(message, header)
         self._begun.append(exchange)
-        if self._is_too_large(frame, header.api_key):
+        if frame.held_bytes > LARGEST_BODY_BYTES and self._is_too_large(frame, header.api_key):
             body = _TOO_LARGE
         else:
             body = self._reader.request_body(frame, header)
@@ -478,10 +486,10 @@ class KafkaConnection:
         self, frame: Frame, exchange: Exchange, message: Message, body: Body, side: int
     ) -> None:
         """Note what was read of a message's body, and what became of the frame."""
-        message.taped, message.version = body.taped, body.version
-        if self._keep is not None and exchange.api_key is not None and self._keep(exchange.api_key):
+        message.taped, message.read_as = body.taped, body.read_as
+        if self._keep is not None and exchange.key != NO_API and self._keep(exchange.key):
             message.data = _data(frame)
-        if message.version is None:
+        if message.read_as == NO_VERSION:
             self._findings.undecoded_bytes += frame.length
         else:
             self._findings.decoded_bytes += frame.length
@@ -611,18 +619,17 @@ class KafkaConnection:
     # -- what nobody may keep ---------------------------------------------------------------------
 
     def _hide_in_request(self, frame: Frame, header: RequestHeader) -> None:
-        """Note where a request holds a token; what nobody knows may be one."""
+        """Note where a request holds a token; one of an API that nobody knows may be one."""
         if header.api_key == SASL_AUTHENTICATE:
             begin, end = self._reader.token_in_request(frame, header)
             self._findings.hide(frame, self._client_side, begin, end)
-        elif not self._reader.knows(header.api_key):
+        else:
             self._findings.hide(frame, self._client_side, _PREFIX_BYTES)
 
-    def _hide_in_response(self, frame: Frame, exchange: Exchange) -> None:
-        """Note where the response to a request holds a token."""
-        if exchange.api_key == SASL_AUTHENTICATE:
-            begin, end = self._reader.token_in_response(frame, exchange.api_version or 0)
-            self._findings.hide(frame, 1 - self._client_side, begin, end)
+    def _hide_in_response(self, frame: Frame, api_version: int) -> None:
+        """Note where the response to a SaslAuthenticate request holds a token."""
+        begin, end = self._reader.token_in_response(frame, api_version)
+        self._findings.hide(frame, 1 - self._client_side, begin, end)
 
     def _hide_begun(self) -> None:
         """Note where messages that go on in the next batch may hold tokens."""
@@ -652,22 +659,24 @@ class KafkaConnection:
     # -- responses --------------------------------------------------------------------------------
 
     def _response(self, frame: Frame) -> None:
-        if self._findings.unread[1 - self._client_side]:
+        if self._findings.has_unread:
             self._pass_losses(frame, 1 - self._client_side)
-        self._findings.show_ended(frame, 1 - self._client_side)
+        if self._findings.has_begun:
+            self._findings.show_ended(frame, 1 - self._client_side)
         try:
             correlation_id = self._reader.correlation_id(frame)
         except WireError:
             self._bad_response(frame)
             return
         exchange = self._pairing.answer(correlation_id, frame.start_packet)
-        self._take_given_up()
-        if exchange is None and self._one_way:
+        if self._pairing.given_up:
+            self._take_given_up()
+        if exchange is None and self._one_way.is_waiting():
             exchange = self._one_way_request(frame, correlation_id)
         if exchange is not None:
             if self._early:
                 self._orphan_earlier(frame)
-            if self._one_way:
+            if self._one_way.is_waiting():
                 self._pass_one_way(exchange, frame)
             self._answer(exchange, frame)
         elif not self._is_brokers_token(frame):
@@ -694,7 +703,7 @@ class KafkaConnection:
         """End the requests without a response before one that was answered."""
         if answered.request is not None:
             began, unsure_before = answered.request.start_packet, self._pairing.unsure_before
-            self._end_one_way(self._one_way.pass_over(began, unsure_before), _ended(frame))
+            self._end_one_way(self._one_way.pass_over(began, unsure_before), frame.ended())
 
     def _end_one_way(self, exchanges: list[Exchange], packet: int | None) -> None:
         """End requests that want no response and had none, as is known since ``packet``."""
@@ -749,7 +758,9 @@ class KafkaConnection:
     def _answer(self, exchange: Exchange, frame: Frame) -> None:
         message = message_of(frame)
         exchange.response = message
-        self._hide_in_response(frame, exchange)
+        key, version = exchange.key, exchange.key_version
+        if key == SASL_AUTHENTICATE:
+            self._hide_in_response(frame, version)
         request = exchange.request
         if request is not None and frame.start_packet < request.start_packet:
             # By packets alone: which of the two was read first depends on where batches end.
@@ -757,11 +768,11 @@ class KafkaConnection:
         if exchange.one_way:
             kind = AnomalyKind.UNSOLICITED_RESPONSE
             self._findings.of_frame(kind, frame, 1 - self._client_side, "", exchange)
-        if exchange.api_key is not None and exchange.api_version is not None:
-            if self._is_too_large(frame, exchange.api_key):
+        if key != NO_API and version != NO_API:
+            if frame.held_bytes > LARGEST_BODY_BYTES and self._is_too_large(frame, key):
                 body = _TOO_LARGE
             else:
-                body = self._reader.response_body(frame, exchange.api_key, exchange.api_version)
+                body = self._reader.response_body(frame, key, version)
             self._take_body(frame, exchange, message, body, 1 - self._client_side)
         if self._login is not None:
             self._learn_answer(exchange, frame)
@@ -804,6 +815,8 @@ class KafkaConnection:
 
     def _pass_losses(self, frame: Frame, side: int) -> None:
         """Note when a frame is the first one after a loss of sync."""
+        if not self._findings.unread[side]:
+            return
         self._findings.end_unread(side, frame.stream_offset)
         losses = self._losses[side]
         while losses and losses[0][0] <= frame.stream_offset:
@@ -870,8 +883,3 @@ def _joined(frame: Frame) -> memoryview | None:
 
 def _data(frame: Frame) -> bytes | None:
     return None if frame.missing_bytes else bytes(frame.read(0, frame.length))
-
-
-def _ended(frame: Frame) -> int:
-    """Return the packet a frame ended with; the one it began with where its end was lost."""
-    return frame.start_packet if frame.end_packet is None else frame.end_packet

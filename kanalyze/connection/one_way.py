@@ -40,6 +40,10 @@ class OneWayRequests:
     def __len__(self) -> int:
         return len(self._waiting)
 
+    def is_waiting(self) -> bool:
+        """Tell whether there are any."""
+        return self._waiting.size > 0
+
     def state(self, bodies: Bodies) -> State:
         """Return what :meth:`take_up` takes."""
         return self._is_answered, self._waiting.state(bodies)

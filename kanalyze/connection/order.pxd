@@ -2,13 +2,15 @@
 cimport cython
 
 from kanalyze.connection.exchange cimport Exchange, Message
+from kanalyze.protocol.frame cimport NO_PACKET
 
 
+@cython.final
 cdef class Ended:
     cdef list _latest
     cdef list _exchanges
 
-    @cython.locals(latest=cython.longlong, exchange=Exchange)
+    @cython.locals(latest=cython.longlong, ended=cython.longlong, exchange=Exchange)
     cpdef add(self, list exchanges)
 
 

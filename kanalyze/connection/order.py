@@ -10,6 +10,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+try:
+    import cython
+except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+    from kanalyze.compiled import cython
+
+if not cython.compiled:
+    from kanalyze.protocol.frame import NO_PACKET
+
 if TYPE_CHECKING:
     from kanalyze.connection.exchange import Exchange
 
@@ -33,9 +41,11 @@ class Ended:
         """
         latest = 0
         for exchange in exchanges:
-            latest = max(latest, _ended(exchange))
+            ended = _ended(exchange)
+            if ended > latest:  # as max(), which makes objects
+                latest = ended
             self._latest.append(latest)
-            self._exchanges.append(exchange)
+        self._exchanges += exchanges
 
     def sort(self) -> tuple[list[Exchange], list[int]]:
         """Return all of them in order, and of each the packet by which it counts as ended."""
@@ -46,9 +56,9 @@ class Ended:
 
 
 def _ended(exchange: Exchange) -> int:
-    if exchange.settled_packet is not None:
-        return exchange.settled_packet
+    if exchange.settled != NO_PACKET:
+        return exchange.settled
     message = exchange.request if exchange.response is None else exchange.response
     if message is None:
         return 0
-    return message.start_packet if message.end_packet is None else message.end_packet
+    return message.start_packet if message.last_packet == NO_PACKET else message.last_packet

@@ -5,6 +5,7 @@ from kanalyze.connection.exchange cimport Exchange
 from kanalyze.connection.pending cimport Pending
 
 
+@cython.final
 cdef class Pairing:
     cdef public Pending _pending
     cdef public bint _requests_lost
@@ -13,7 +14,7 @@ cdef class Pairing:
     cdef public bint _repeats
     cdef public bint _pipelined
     cdef public long long _unsure_before
-    cdef public list _given_up
+    cdef readonly list given_up
 
     cpdef ask(self, Exchange exchange)
     cpdef answer(self, long long correlation_id, long long packet)
@@ -22,6 +23,7 @@ cdef class Pairing:
     cdef _answer_unique(self, long long correlation_id, long long packet)
 
 
+@cython.final
 cdef class _UsedIds:
     cdef public list _firsts
     cdef public list _lasts
@@ -31,6 +33,9 @@ cdef class _UsedIds:
     cpdef bint add(self, long long correlation_id) except -1
     @cython.locals(firsts=list, lasts=list, index=cython.Py_ssize_t)
     cdef bint _begin_run(self, long long correlation_id) except -1
+
+
+cdef long long _NO_ID
 
 
 cdef long long _began(Exchange exchange) except? -1

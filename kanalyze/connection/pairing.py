@@ -41,7 +41,6 @@ class Pairing:
     """The unanswered requests of one connection, and what is known of losses."""
 
     __slots__ = (
-        "_given_up",
         "_pending",
         "_pipelined",
         "_repeats",
@@ -49,8 +48,9 @@ class Pairing:
         "_responses_lost",
         "_unsure_before",
         "_used",
+        "given_up",
     )
-    _LEFT_OUT = ("_given_up",)
+    _LEFT_OUT = ("given_up",)
 
     def __init__(self, *, from_start: bool) -> None:
         """Begin; ``from_start`` says that no request of the connection was sent unseen."""
@@ -62,7 +62,8 @@ class Pairing:
         self._pipelined = False
         self._unsure_before = 0
         """Packet: a request that began before it may have been answered unseen."""
-        self._given_up: list[Exchange] = []
+        self.given_up: list[Exchange] = []
+        """What :meth:`take_given_up` returns."""
 
     def state(self, bodies: Bodies) -> State:
         """Return what :meth:`take_up` takes, once what was given up was taken."""
@@ -124,8 +125,8 @@ class Pairing:
 
     def ask(self, exchange: Exchange) -> Exchange | None:
         """Let a request wait; return one that is given up because too many do."""
-        if not self._repeats and exchange.correlation_id is not None:
-            self._repeats = self._used.add(exchange.correlation_id)
+        if not self._repeats:
+            self._repeats = self._used.add(exchange.correlation)
         return self._pending.add(exchange)
 
     def answer(self, correlation_id: int, packet: int) -> Exchange | None:
@@ -135,13 +136,13 @@ class Pairing:
         """
         if not self._repeats:
             return self._answer_unique(correlation_id, packet)
-        if not self.is_lossy:
+        if not (self._requests_lost or self._responses_lost):
             found = self._pending.answer(correlation_id)
         elif self._pipelined:
             found = self._answer_certain(correlation_id, packet)
         else:
             found = self._answer_last(correlation_id, packet)
-        if found is not None and not self._pipelined:
+        if found is not None and not self._pipelined and self._pending.size > 0:
             self._pipelined = self._sent_between(_began(found), packet)
         return found
 
@@ -163,7 +164,7 @@ class Pairing:
 
     def take_given_up(self) -> list[Exchange]:
         """Return the requests that no response can be told of any more, since the last call."""
-        given_up, self._given_up = self._given_up, []
+        given_up, self.given_up = self.given_up, []
         return given_up
 
     def take_all(self) -> list[Exchange]:
@@ -171,7 +172,7 @@ class Pairing:
         return self._pending.take_all()
 
     def _answer_unique(self, correlation_id: int, packet: int) -> Exchange | None:
-        if not self.is_lossy:
+        if not (self._requests_lost or self._responses_lost):
             return self._pending.answer(correlation_id)
         found = self._pending.oldest(correlation_id)
         if found is None or _began(found) > packet:
@@ -187,8 +188,8 @@ class Pairing:
         for exchange in sent:
             if exchange is not last:
                 self._pending.remove(exchange)
-                self._given_up.append(exchange)
-        if last.correlation_id != correlation_id:
+                self.given_up.append(exchange)
+        if last.correlation != correlation_id:
             return None
         self._pending.remove(last)
         return last
@@ -203,7 +204,7 @@ class Pairing:
             return self._pending.answer(correlation_id)
         while oldest is not None:
             self._pending.remove(oldest)
-            self._given_up.append(oldest)
+            self.given_up.append(oldest)
             oldest = self._pending.oldest(correlation_id)
         return None
 
@@ -243,6 +244,15 @@ class _UsedIds:
 
     def _begin_run(self, correlation_id: int) -> bool:
         firsts, lasts = self._firsts, self._lasts
+        if firsts and correlation_id > self._last and self._limit == _NO_ID:
+            # A client that counts over several connections leaves holes in each of them.
+            lasts[-1] = self._last
+            firsts.append(correlation_id)
+            lasts.append(correlation_id)
+            if len(firsts) > _MOST_RUNS:
+                del firsts[1], lasts[0]
+            self._last = correlation_id
+            return False
         if firsts:
             lasts[bisect_right(firsts, self._last) - 1] = self._last
         index = bisect_right(firsts, correlation_id)

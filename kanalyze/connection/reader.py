@@ -45,7 +45,16 @@ except ModuleNotFoundError:  # what it is needed for here, where nothing is comp
     from kanalyze.compiled import cython
 
 if not cython.compiled:
+    from kanalyze.connection.exchange import NO_VERSION
     from kanalyze.protocol.codec.machine import int16_at, int32_at, varint_at, varint_width
+    from kanalyze.protocol.headers import request_header_of
+
+    PRODUCE = 0
+    SASL_HANDSHAKE = 17
+    API_VERSIONS = 18
+    SASL_AUTHENTICATE = 36
+    UNSUPPORTED_VERSION = 35
+    LEAST_HEADER_BYTES = 14  # size, key, version, correlation id, length of a client id
 
 if TYPE_CHECKING:
     from kanalyze.connection.exchange import Message
@@ -58,21 +67,15 @@ if TYPE_CHECKING:
     from kanalyze.protocol.language import Message as Definition
     from kanalyze.protocol.skim import Ranges
 
-__all__ = ["API_VERSIONS", "Body", "MessageReader", "Wanted"]
+__all__ = ["Body", "MessageReader", "Wanted"]
 
-PRODUCE = 0
-SASL_HANDSHAKE = 17
-API_VERSIONS = 18
-SASL_AUTHENTICATE = 36
-
-_UNSUPPORTED_VERSION = 35
 _INT16 = struct.Struct(">h").unpack_from
 _INT32 = struct.Struct(">i").unpack_from
-_LEAST_HEADER_BYTES = 14
-"""Size, key, version, correlation id, and the length of a client id."""
 _MOST_TOKEN_BYTES = 1 << 16
 """Of a message of SaslAuthenticate in which the token is looked for: one that is larger is hidden
 as a whole. A ticket of Kerberos takes some kilobytes."""
+_CODE_AT = 8
+"""Position of an error code behind a response's header of version 0."""
 _LONGEST_VARINT_BYTES = 5
 _PADDING_BYTES = 4
 """librdkafka's ApiVersions v0 requests carry four zero bytes after the body."""
@@ -80,7 +83,6 @@ _RECORDS_WITHIN_BYTES = 640
 """Of a Produce request's body; before its first records stand two names."""
 
 Kind = Literal["request", "response"]
-_new = tuple.__new__
 
 
 class Wanted(Protocol):
@@ -95,10 +97,10 @@ class Body:
     """What became of a body.
 
     ``taped`` is None and ``version`` too when nothing was read; ``problem`` says why, or that
-    bytes were left over.
+    bytes were left over. ``read_as`` is the version for compiled modules, ``NO_VERSION`` for none.
     """
 
-    __slots__ = ("detail", "problem", "taped", "version")
+    __slots__ = ("detail", "problem", "read_as", "taped")
 
     def __init__(
         self,
@@ -108,10 +110,15 @@ class Body:
         detail: str = "",
     ) -> None:
         self.taped = taped
-        self.version = version
+        self.read_as = NO_VERSION if version is None else version
         self.problem = problem
         self.detail = detail
         """Where and why, in words."""
+
+    @property
+    def version(self) -> int | None:
+        """The API version that it was read as; None when it was not read."""
+        return None if self.read_as == NO_VERSION else self.read_as
 
     @property
     def values(self) -> Any:
@@ -122,10 +129,19 @@ class Body:
 class _Plan:
     """How the messages of one API version are read; made once."""
 
-    __slots__ = ("decode", "definition", "header_version", "known", "superseded", "version")
+    __slots__ = (
+        "decode",
+        "definition",
+        "header_version",
+        "key",
+        "known",
+        "superseded",
+        "version",
+    )
 
     def __init__(
         self,
+        key: int,
         header_version: int,
         decode: BodyDecoder | None,
         version: int | None,
@@ -134,6 +150,8 @@ class _Plan:
         *,
         known: bool,
     ) -> None:
+        self.key = key
+        """Of API and version: see :func:`_key_of`."""
         self.header_version = header_version
         self.decode = decode
         self.version = version
@@ -174,6 +192,8 @@ class MessageReader:
         "_explanations",
         "_field_decoders",
         "_known",
+        "_last_request_plan",
+        "_last_response_plan",
         "_nothing",
         "_request_plans",
         "_response_plans",
@@ -187,6 +207,9 @@ class MessageReader:
         self._wanted = wanted
         self._request_plans: dict[int, _Plan] = {}
         self._response_plans: dict[int, _Plan] = {}
+        self._last_request_plan: _Plan | None = None
+        self._last_response_plan: _Plan | None = None
+        """The one asked for last mostly is the one asked for next."""
         self._client_ids = Texts()
         self._tape: Tape | None = None
         self._known: dict[int, bool] = {}
@@ -209,26 +232,27 @@ class MessageReader:
 
     def _usual_header(self, frame: Frame) -> RequestHeader | None:
         """Read a header that lies together and has nothing odd about it; None where it does not."""
-        data = frame.data if frame.is_together else frame.part(0)
-        limit = len(data)
-        if limit < _LEAST_HEADER_BYTES:
+        segments, limit = frame.segments, frame.begin + frame.together
+        if segments is None or frame.together < LEAST_HEADER_BYTES:
             return None
-        api_key, version = int16_at(data, 4), int16_at(data, 6)
+        data, begin = segments.data, frame.begin
+        api_key, version = int16_at(data, begin + 4), int16_at(data, begin + 6)
         plan = self._request_plan(api_key, version)
-        length = int16_at(data, 12)
+        length = int16_at(data, begin + 12)
         if plan.definition is None or plan.header_version == 0 or length < -1:
             return None
-        client_id, end = None, _LEAST_HEADER_BYTES
+        client_id, end = None, begin + LEAST_HEADER_BYTES
         if length >= 0:
             end += length
             if end > limit:
                 return None
-            client_id = self._client_ids.text(data, _LEAST_HEADER_BYTES, end)
+            client_id = self._client_ids.text(data, end - length, end)
         if plan.header_version == 2:
             if end >= limit or data[end] != 0:
                 return None
             end += 1
-        return _new(RequestHeader, (api_key, version, int32_at(data, 8), client_id, end))
+        correlation_id = int32_at(data, begin + 8)
+        return request_header_of(api_key, version, correlation_id, client_id, end - begin)
 
     @staticmethod
     def beginning(frame: Frame) -> memoryview:
@@ -337,8 +361,9 @@ class MessageReader:
 
     def correlation_id(self, frame: Frame) -> int:
         """Return a response's correlation id; raises WireError when it is not there."""
-        if frame.is_together and frame.size >= 4:
-            return int32_at(frame.data, 4)
+        segments = frame.segments
+        if segments is not None and frame.together >= 8:
+            return int32_at(segments.data, frame.begin + 4)
         return int(_INT32(frame.read(4, 4))[0])
 
     def response_body(self, frame: Frame, api_key: int, api_version: int) -> Body:
@@ -350,10 +375,8 @@ class MessageReader:
         try:
             if plan.header_version > 0:
                 at = _response_body_at(self.beginning(frame), plan.header_version)
-            elif api_key == API_VERSIONS and frame.size >= 6:
-                code = _INT16(frame.read(at, 2))[0]
-                if code == _UNSUPPORTED_VERSION:
-                    plan = self._response_plan(api_key, 0)
+            elif api_key == API_VERSIONS and _begins_with_code(frame, UNSUPPORTED_VERSION):
+                plan = self._response_plan(api_key, 0)
         except WireError as error:
             kind = _failure(frame)
             is_cut = kind is AnomalyKind.MISSING_BYTES
@@ -416,6 +439,9 @@ class MessageReader:
 
     def knows(self, api_key: int) -> bool:
         """Tell whether there is such an API."""
+        last = self._last_request_plan
+        if last is not None and last.key >> 16 == api_key:
+            return last.definition is not None
         if api_key not in self._known:
             self._known[api_key] = self._catalog.api(api_key) is not None
         return self._known[api_key]
@@ -438,17 +464,28 @@ class MessageReader:
         if check is None:
             return None
         here = view[: size + 4]
-        superseded = self._superseded_check(header)
         try:
             _, end = check(here, header.body, 0, None)
         except Truncated:
-            return _fits_also(superseded, here, header.body, size)
+            return _fits_also(self._superseded_check(header), here, header.body, size)
         except WireError:
-            return False if superseded is None else _fits_also(superseded, here, header.body, size)
-        left = size + 4 - end
-        if left == 0 or (left <= _PADDING_BYTES and not any(here[end:])):
+            end = -1
+        if size + 4 - end <= _PADDING_BYTES and not any(here[end:]):
             return True
+        superseded = self._superseded_check(header)
         return False if superseded is None else _fits_also(superseded, here, header.body, size)
+
+    def takes_up(self, frame: Frame, header: RequestHeader) -> bool:
+        """As :meth:`check_request`, for a frame that is all there and lies together."""
+        check = self._check(header.api_key, header.api_version)
+        if check is None:
+            return False
+        if check.run(frame, header.body) is None:
+            left = frame.length - check.end
+            if left <= _PADDING_BYTES and not any(frame.read(check.end, left)):
+                return True
+        superseded = self._superseded_check(header)
+        return superseded is not None and _fills(superseded, frame, header.body)
 
     def check_response(
         self, view: memoryview, size: int, api_key: int, api_version: int
@@ -462,7 +499,7 @@ class MessageReader:
         try:
             at = _response_body_at(here, plan.header_version)
             decode = plan.decode
-            if api_key == API_VERSIONS and _INT16(here, at)[0] == _UNSUPPORTED_VERSION:
+            if api_key == API_VERSIONS and _INT16(here, at)[0] == UNSUPPORTED_VERSION:
                 decode = self._response_plan(api_key, 0).decode or decode
             _, end = decode(here, at, 0, None)
         except (Truncated, struct.error):
@@ -544,26 +581,34 @@ class MessageReader:
         )
 
     def _request_plan(self, api_key: int, version: int) -> _Plan:
-        key = api_key * 65536 + version
+        key = _key_of(api_key, version)
+        last = self._last_request_plan
+        if last is not None and last.key == key:
+            return last
         plan = self._request_plans.get(key)
         if plan is None:
             plan = self._make_plan(api_key, version, "request")
             _remember(self._request_plans, key, plan)
+        self._last_request_plan = plan
         return plan
 
     def _response_plan(self, api_key: int, version: int) -> _Plan:
-        key = api_key * 65536 + version
+        key = _key_of(api_key, version)
+        last = self._last_response_plan
+        if last is not None and last.key == key:
+            return last
         plan = self._response_plans.get(key)
         if plan is None:
             plan = self._make_plan(api_key, version, "response")
             _remember(self._response_plans, key, plan)
+        self._last_response_plan = plan
         return plan
 
     def _make_plan(self, api_key: int, version: int, kind: Kind) -> _Plan:
-        api = self._catalog.api(api_key)
+        api, key = self._catalog.api(api_key), _key_of(api_key, version)
         if api is None:
             header_version = 1 if kind == "request" else 0
-            return _Plan(header_version, None, None, None, known=False)
+            return _Plan(key, header_version, None, None, None, known=False)
         definition = self._catalog.message(api_key, kind)
         if kind == "request":
             header_version = self._catalog.request_header_version(api_key, version)
@@ -571,12 +616,12 @@ class MessageReader:
             header_version = self._catalog.response_header_version(api_key, version)
         read_as = min(version, api.versions.highest)
         if version < api.versions.lowest:
-            return _Plan(header_version, None, None, definition, known=False)
+            return _Plan(key, header_version, None, None, definition, known=False)
         wanted = self._wanted(api_key, kind)
         decode = self._decoders.get(api_key, kind, read_as, wanted)
         superseded = self._decoders.superseded(api_key, kind, version, wanted)
         known = read_as == version
-        return _Plan(header_version, decode, read_as, definition, superseded, known=known)
+        return _Plan(key, header_version, decode, read_as, definition, superseded, known=known)
 
     def _body(self, frame: Frame, at: int, plan: _Plan) -> Body:
         decode = plan.decode
@@ -584,9 +629,8 @@ class MessageReader:
             return Body(None, None, AnomalyKind.UNKNOWN_API, UNKNOWN_API)
         if decode is None:
             return _of_unknown_version(plan, None)
-        try:
-            decode.run(frame, at)
-        except WireError as error:
+        wrong = decode.run(frame, at)
+        if wrong is not None:
             if not plan.known:
                 return _of_unknown_version(plan, None)
             found = self._by_superseded(plan, frame, at)
@@ -595,9 +639,9 @@ class MessageReader:
             kind = _failure(frame)
             if kind is AnomalyKind.MISSING_BYTES:
                 return Body(None, None, kind, NOT_ALL_THERE)
-            return Body(None, None, kind, self._explained(frame, at, plan, str(error)))
+            return Body(None, None, kind, self._explained(frame, at, plan, str(wrong)))
         end = decode.end
-        exact = end == frame.size + 4
+        exact = end == frame.length
         if not exact and plan.superseded is not None:
             found = self._by_superseded(plan, frame, at)
             if found is not None:
@@ -606,7 +650,7 @@ class MessageReader:
             return _of_unknown_version(plan, self._take(decode) if exact else None)
         taped = self._take(decode)
         if exact:
-            return Body(taped, plan.version, None)
+            return _read_body(taped, plan.version)
         return Body(taped, plan.version, AnomalyKind.TRAILING_BYTES, f"byte {end}: {LEFT_OVER}")
 
     def _take(self, decode: BodyDecoder) -> Taped:
@@ -618,11 +662,7 @@ class MessageReader:
     def _by_superseded(self, plan: _Plan, frame: Frame, at: int) -> Body | None:
         """Read a body in the layout that some releases had; None where that does not fit."""
         decode = plan.superseded
-        if decode is None:
-            return None
-        try:
-            decode.run(frame, at)
-        except WireError:
+        if decode is None or decode.run(frame, at) is not None:
             return None
         return Body(self._take(decode), plan.version, None) if decode.end == frame.length else None
 
@@ -632,7 +672,7 @@ class MessageReader:
         Positions are those of ``decode``: they count from the first byte of the size prefix.
         """
         length = frame.length
-        if length <= _REMEMBERED_BYTES and frame.is_together:
+        if length <= _REMEMBERED_BYTES and frame.together == length:
             # One that a client or a broker writes wrong it mostly writes again and again.
             key = (plan, at, bytes(frame.read(at, length - at)))
             known = self._explanations.get(key)
@@ -658,6 +698,21 @@ class MessageReader:
         return f"{path}, byte {position}: {reason}" if path else f"byte {position}: {reason}"
 
 
+def _read_body(taped: Taped, version: int | None) -> Body:
+    """Make a :class:`Body` that was read to the end, faster."""
+    made = Body.__new__(Body)
+    made.taped = taped
+    made.read_as = NO_VERSION if version is None else version
+    made.problem = None
+    made.detail = ""
+    return made
+
+
+def _key_of(api_key: int, version: int) -> int:
+    """Return one number for both, each of 16 bits."""
+    return api_key * 65536 + (version & 0xFFFF)
+
+
 def _of_unknown_version(plan: _Plan, taped: Taped | None) -> Body:
     """Return what became of a body in a version that is not in the tables."""
     assert plan.definition is not None
@@ -666,15 +721,23 @@ def _of_unknown_version(plan: _Plan, taped: Taped | None) -> Body:
     return Body(taped, version, AnomalyKind.UNKNOWN_API_VERSION, detail)
 
 
+def _begins_with_code(frame: Frame, code: int) -> bool:
+    """Tell whether the body of a response without tags begins with an error code.
+
+    Raises WireError where its bytes are not there.
+    """
+    if frame.length < _CODE_AT + 2:
+        return False
+    segments = frame.segments
+    if segments is not None and frame.together >= _CODE_AT + 2:
+        return int16_at(segments.data, frame.begin + _CODE_AT) == code
+    return bool(_INT16(frame.read(_CODE_AT, 2))[0] == code)
+
+
 def _has_no_tags(frame: Frame) -> bool:
     """Tell of a response with a header of version 1 whether that ends as nearly all do."""
-    if frame.is_together:
-        return frame.size > 4 and frame.data[8] == 0
-    part = frame.part(0) if frame.size > 4 and not frame.missing_bytes else _NO_BYTES
-    return len(part) > 8 and part[8] == 0
-
-
-_NO_BYTES = memoryview(b"")
+    segments = frame.segments
+    return segments is not None and frame.together > 8 and segments.data[frame.begin + 8] == 0
 
 
 def _knows(api: Api, version: int) -> bool:
@@ -743,21 +806,26 @@ def _fills(decode: BodyDecoder | None, frame: Frame, at: int) -> bool:
 
 def _acks(frame: Frame, at: int, version: int) -> int:
     """Return ``acks``; only a transactional id stands before it."""
-    data, begin = (frame.data, at) if frame.is_together else (frame.part(at), 0)
-    end = _acks_at(data, begin, version)
-    if end + 2 > len(data):
+    segments = frame.segments
+    if segments is not None:
+        data, begin, limit = segments.data, frame.begin + at, frame.begin + frame.together
+    else:
+        data, begin = frame.part(at), 0
+        limit = len(data)
+    end = _acks_at(data, begin, limit, version)
+    if end + 2 > limit:
         data = frame.read(at, end - begin + 2)
-        end = _acks_at(data, 0, version)
+        end = _acks_at(data, 0, len(data), version)
     return int16_at(data, end)
 
 
-def _acks_at(data: memoryview, at: int, version: int) -> int:
-    """Return where ``acks`` is in a body that begins at ``at``, as far as its bytes are there."""
+def _acks_at(data: memoryview, at: int, limit: int, version: int) -> int:
+    """Return where ``acks`` is in a body at ``data[at:limit]``, as far as its bytes are there."""
     if version < 3:
         return at
     if version < 9:
-        return at + 2 + (max(int16_at(data, at), 0) if at + 2 <= len(data) else 0)
-    width = varint_width(data, at, len(data))
+        return at + 2 + (max(int16_at(data, at), 0) if at + 2 <= limit else 0)
+    width = varint_width(data, at, limit)
     if width < 0:
         raise Malformed("a varint of more than 5 bytes")
     if width == 0:

@@ -6,6 +6,8 @@ module must not know files, rows or reports, nor what makes bytes Kafka: that is
 
 Ports decide only where the user says so. What is held of undecided connections is bounded, for
 each of them and for all together.
+
+Compiled by Cython, with the types in ``tracker.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -356,7 +358,7 @@ class ConnectionTracker:
         self._anomalies.extend(kafka.connection.take_anomalies())
         if isinstance(kafka.connection, KafkaConnection):
             self._tokens.extend(kafka.connection.take_tokens())
-        self._account(kafka, is_over=update.closed)
+        self._account(kafka, update.closed)
         return exchanges
 
     def take_anomalies(self) -> list[Anomaly]:
@@ -511,7 +513,7 @@ class ConnectionTracker:
 
     # -- memory -----------------------------------------------------------------------------------
 
-    def _account(self, kafka: _Kafka, *, is_over: bool) -> None:
+    def _account(self, kafka: _Kafka, is_over: bool) -> None:
         """Keep count of what a connection holds; let go of it where all hold too much."""
         held = 0 if is_over else kafka.connection.held_bytes
         self._kafka_bytes += held - kafka.held_bytes
@@ -662,7 +664,10 @@ def _connection_of(connections: Mapping[int, TcpConnection], serial: int) -> Tcp
 
 def _payload_bytes(items: tuple[list[StreamItem], list[StreamItem]]) -> int:
     total = 0
-    for item in (*items[0], *items[1]):
-        if not isinstance(item, Gap):
-            total += sum(item.segments.length[item.first : item.last])
+    for side in items:
+        for item in side:
+            if not isinstance(item, Gap):
+                segments = item.segments
+                for index in range(item.first, item.last):
+                    total += segments.lengths[index]
     return total

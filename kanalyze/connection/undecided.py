@@ -8,6 +8,8 @@ a body that takes up the frame to the byte, and evidence that it is no accident 
 :mod:`~kanalyze.connection.evidence`). Until then its bytes are kept (a bounded part), so that
 nothing of a connection that turns out to be Kafka is lost. Most connections are known at first
 sight, and nothing of them is held: see :meth:`Judge.at_first_sight`.
+
+Compiled by Cython, with the types in ``undecided.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from kanalyze.model import StreamItem, StreamUpdate, TcpConnection
     from kanalyze.plain import State
     from kanalyze.protocol.catalog import Catalog
+    from kanalyze.segments import Segments
 
 __all__ = ["Found", "Judge", "Side", "Undecided", "client_hello_side"]
 
@@ -60,6 +63,9 @@ class Found(NamedTuple):
 
     client_side: int
     wire: Wire
+
+
+_AT_FIRST_SIGHT = (Found(0, "kafka"), Found(1, "kafka"))
 
 
 class Side:
@@ -226,21 +232,22 @@ class Judge:
         side = client_side if client_side is not None else tcp.opened_by or 0
         if not tcp.start_seen[side] or not update.items[side]:
             return None
-        first, other = _first_segment(update.items[side]), update.items[1 - side]
-        if first is None or not self._first.settles(first):
+        first, other = _first_captured(update.items[side]), update.items[1 - side]
+        if first is None or not self._first.settles(first.segments, first.first):
             return None
         if other:
-            answer = _first_segment(other)
-            if answer is None or len(answer) < _TLS_HEAD_BYTES or looks_like_tls(answer):
+            begun = _first_captured(other)
+            answer = _NO_BYTES if begun is None else _first_segment(begun)
+            if len(answer) < _TLS_HEAD_BYTES or looks_like_tls(answer):
                 return None
-        return Found(side, "kafka")
+        return _AT_FIRST_SIGHT[side]
 
     def find(self, state: Undecided, *, last: bool = False) -> Found | None:
         """Tell whose requests are in what is held; None where there are none (yet).
 
         ``last`` says that the connection ended.
         """
-        order = (0, 1) if state.tcp.opened_by in (0, None) else (1, 0)
+        order = (1, 0) if state.tcp.opened_by == 1 else (0, 1)
         for side in order:
             wire = self._wire(state.sides[side], state.sides[1 - side], last=last)
             if wire is not None:
@@ -348,16 +355,28 @@ class Judge:
         return True if True in found else found[0]
 
 
-def _first_segment(items: list[StreamItem]) -> memoryview | None:
-    """Return the first segment of a stream; None where bytes before it, or of it, are missing."""
+def _first_captured(items: list[StreamItem]) -> Chunk | None:
+    """Return what a stream begins with; None where bytes before it, or of its first segment, lack.
+
+    A capture may lack them, or a snap length may have cut them.
+    """
     item = items[0]
-    if not isinstance(item, Chunk):
+    if not isinstance(item, Chunk) or not _is_captured(item.segments, item.first):
         return None
-    segments, index = item.segments, item.first
-    start, length = segments.start[index], segments.length[index]
-    if segments.captured[index] < length:
-        return None
-    return segments.buffer[start : start + length]
+    return item
+
+
+def _is_captured(segments: Segments, index: int) -> bool:
+    return segments.captureds[index] >= segments.lengths[index]
+
+
+def _first_segment(chunk: Chunk) -> memoryview:
+    """Return the bytes of a chunk's first segment."""
+    begin = chunk.segments.start[chunk.first]
+    return chunk.segments.view(begin, begin + chunk.segments.length[chunk.first])
+
+
+_NO_BYTES = memoryview(b"")
 
 
 def _is_long(held: HeldStream) -> bool:

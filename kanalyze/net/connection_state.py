@@ -248,7 +248,7 @@ class ConnectionState:
             if walk.at_end:
                 return AT_END
             if self._may_repeat(walk):
-                walk.mark_duplicates()
+                walk.mark_duplicate()
             if not self.receive(walk.segment(), walk.shared):
                 return IS_ANOTHER
             if self._has_ended():

@@ -38,9 +38,13 @@ cdef class Identities:
         earlier=cython.longlong,
     )
     cpdef mark(self, bytearray found)
+    @cython.locals(
+        sequence=cython.longlong, number=cython.longlong, earlier=cython.longlong
+    )
+    cdef long long last_same(self, Identities others, long long row, long long first) except -2
     @cython.locals(allowed_ns=cython.longlong, apart_ns=cython.longlong)
-    cdef bint _is_near(self, long long row, long long earlier) except -1
-    cdef bint _is_same(self, long long row, long long earlier) except -1
+    cdef bint is_near(self, Identities others, long long row, long long earlier) except -1
+    cdef bint is_same(self, Identities others, long long row, long long earlier) except -1
     @cython.locals(
         mixed=cython.ulonglong,
         sequence=cython.ulonglong,
@@ -48,6 +52,14 @@ cdef class Identities:
         ports=cython.ulonglong,
     )
     cdef long long _hash(self, long long row) except -1
+
+
+cdef class Lookback:
+    cdef Identities _now
+    cdef Identities _before
+
+    @cython.locals(now=Identities, before=Identities, earlier=cython.longlong)
+    cpdef bint is_copy(self, long long row) except -1
 
 
 cdef unsigned long long mix(unsigned long long mixed, unsigned long long number) noexcept

@@ -19,7 +19,7 @@ Compiled by Cython, with the types in ``duplicates.pxd``; uncompiled it does the
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kanalyze.plain import items
 
@@ -35,10 +35,12 @@ if not cython.compiled:
     LEAST_TABLE = 16
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kanalyze.net.headers import SegmentColumns
     from kanalyze.plain import State
 
-__all__ = ["Duplicates"]
+__all__ = ["Duplicates", "Lookback"]
 
 IDENTIFIED_NS: Final = 20_000_000
 """How far apart copies with an IPv4 identification may be: capture queues, and the clocks of
@@ -97,15 +99,21 @@ class Duplicates:
         """
         before = [b""] * len(_COLUMNS) if self._before is None else self._before
         columns = [
-            memoryview(b"".join((old, memoryview(getattr(segments, name))))).cast(
-                "Q" if name.endswith(("_high", "_low")) else "q"
-            )
+            b"".join((old, memoryview(getattr(segments, name))))
             for old, name in zip(before, _COLUMNS, strict=True)
         ]
         known = len(before[0]) // 8
         found = bytearray(known + len(segments))
-        Identities(*columns).mark(found)
+        _identities(columns).mark(found)
         return found[known:]
+
+    def lookback(self, segments: SegmentColumns) -> Lookback:
+        """Return what tells of single segments of the present batch what :meth:`find` does of all.
+
+        For the few that may be copies: it goes back from each of them.
+        """
+        before = None if self._before is None else _identities(self._before)
+        return Lookback(_identities([getattr(segments, name) for name in _COLUMNS]), before)
 
     def remember(self, segments: SegmentColumns) -> None:
         """Keep the last segments of a batch, to find their copies in the next one.
@@ -177,37 +185,50 @@ class Identities:
         for row in range(rows):
             place = self._hash(row) & (size - 1)
             earlier = table[place] - 1
-            while earlier >= 0 and not self._is_same(row, earlier):
+            while earlier >= 0 and not self.is_same(self, row, earlier):
                 place = (place + 1) & (size - 1)
                 earlier = table[place] - 1
             table[place] = row + 1
-            if earlier >= 0 and self._is_near(row, earlier):
+            if earlier >= 0 and self.is_near(self, row, earlier):
                 copies[row] = IS_COPY
 
-    def _is_near(self, row: int, earlier: int) -> bool:
-        """Tell whether two segments came soon after one another."""
-        allowed_ns = IDENTIFIED if self.identifications[row] > 0 else UNIDENTIFIED
-        apart_ns = self.times[row] - self.times[earlier]
+    def last_same(self, others: Identities, row: int, first: int) -> int:
+        """Return the last segment up to ``first`` with the identity of one of others.
+
+        -1 where there is none that could be near it.
+        """
+        sequence, number = others.sequences[row], others.numbers[row]
+        for earlier in range(first, -1, -1):
+            if number - self.numbers[earlier] > WITHIN:
+                return -1
+            if self.sequences[earlier] == sequence and self.is_same(others, row, earlier):
+                return earlier
+        return -1
+
+    def is_near(self, others: Identities, row: int, earlier: int) -> bool:
+        """Tell whether one of others came soon after a segment."""
+        allowed_ns = IDENTIFIED if others.identifications[row] > 0 else UNIDENTIFIED
+        apart_ns = others.times[row] - self.times[earlier]
         if apart_ns > allowed_ns or -apart_ns > allowed_ns:
             return False
-        return self.numbers[row] - self.numbers[earlier] <= WITHIN
+        return others.numbers[row] - self.numbers[earlier] <= WITHIN
 
-    def _is_same(self, row: int, earlier: int) -> bool:
-        """Tell whether two segments have the same identity."""
+    def is_same(self, others: Identities, row: int, earlier: int) -> bool:
+        """Tell whether one of others and a segment have the same identity."""
         return (
-            self.sequences[row] == self.sequences[earlier]
-            and self.acknowledgments[row] == self.acknowledgments[earlier]
-            and self.flags[row] == self.flags[earlier]
-            and self.lengths[row] == self.lengths[earlier]
-            and self.windows[row] == self.windows[earlier]
-            and self.checksums[row] == self.checksums[earlier]
-            and self.identifications[row] == self.identifications[earlier]
-            and self.source_ports[row] == self.source_ports[earlier]
-            and self.destination_ports[row] == self.destination_ports[earlier]
-            and self.source_lows[row] == self.source_lows[earlier]
-            and self.destination_lows[row] == self.destination_lows[earlier]
-            and self.source_highs[row] == self.source_highs[earlier]
-            and self.destination_highs[row] == self.destination_highs[earlier]
+            others.sequences[row] == self.sequences[earlier]
+            and others.acknowledgments[row] == self.acknowledgments[earlier]
+            and others.flags[row] == self.flags[earlier]
+            and others.lengths[row] == self.lengths[earlier]
+            and others.windows[row] == self.windows[earlier]
+            and others.checksums[row] == self.checksums[earlier]
+            and others.identifications[row] == self.identifications[earlier]
+            and others.source_ports[row] == self.source_ports[earlier]
+            and others.destination_ports[row] == self.destination_ports[earlier]
+            and others.source_lows[row] == self.source_lows[earlier]
+            and others.destination_lows[row] == self.destination_lows[earlier]
+            and others.source_highs[row] == self.source_highs[earlier]
+            and others.destination_highs[row] == self.destination_highs[earlier]
         )
 
     def _hash(self, row: int) -> int:
@@ -223,6 +244,38 @@ class Identities:
             mixed = mix(mixed, self.source_highs[row])
             mixed = mix(mixed, self.destination_highs[row])
         return mixed >> 33
+
+
+class Lookback:
+    """Looks among the segments before one for that which it is a copy of."""
+
+    __slots__ = ("_before", "_now")
+
+    def __init__(self, now: Identities, before: Identities | None) -> None:
+        """Look in those of a batch, and in the last ones ``before`` it."""
+        self._now = now
+        self._before = before
+
+    def is_copy(self, row: int) -> bool:
+        """Tell whether a segment of the batch is a copy."""
+        now, before = self._now, self._before
+        earlier = now.last_same(now, row, row - 1)
+        if earlier >= 0:
+            return now.is_near(now, row, earlier)
+        if before is None:
+            return False
+        earlier = before.last_same(now, row, len(before.numbers) - 1)
+        return earlier >= 0 and before.is_near(now, row, earlier)
+
+
+def _identities(columns: Sequence[Any]) -> Identities:
+    """Return columns of :data:`_COLUMNS`, 64-bit numbers each, as identities."""
+    return Identities(
+        *[
+            memoryview(column).cast("B").cast("Q" if name.endswith(("_high", "_low")) else "q")
+            for column, name in zip(columns, _COLUMNS, strict=True)
+        ]
+    )
 
 
 def mix(mixed: int, number: int) -> int:

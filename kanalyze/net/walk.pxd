@@ -1,6 +1,7 @@
 # The C types of walk.py.
 cimport cython
 
+from kanalyze.net.duplicates cimport IS_COPY, Lookback
 from kanalyze.net.groups cimport Groups
 from kanalyze.net.output cimport new_segment, Segment
 from kanalyze.segments cimport Segments
@@ -11,6 +12,7 @@ cdef enum:
     RST = 4
     ACK = 16
     IS_ZERO_WINDOW = 2
+    MOST_ASKED = 1024
 
 
 cdef class Walk:
@@ -24,6 +26,9 @@ cdef class Walk:
     cdef readonly long long rank
     cdef readonly long long last_time_ns
     cdef readonly bytearray marks
+    cdef Lookback _lookback
+    cdef int _asked
+    cdef long long _marked
     cdef const long long[::1] sequences
     cdef const long long[::1] acknowledgments
     cdef const long long[::1] flags
@@ -40,7 +45,7 @@ cdef class Walk:
     cdef long long _higher_end
     cdef long long _higher_rank
 
-    cpdef mark_duplicates(self)
+    cpdef mark_duplicate(self)
     cpdef mark_all(self)
     @cython.locals(row=cython.longlong)
     cpdef bint is_lone_syn(self, long long group) except -1
@@ -50,6 +55,7 @@ cdef class Walk:
     cpdef advance(self)
     @cython.locals(row=cython.longlong)
     cpdef Segment segment(self)
+    cdef long long _marks_of(self, long long row) except -1
     @cython.locals(
         orders="long long[::1]", has_lower=cython.bint, has_higher=cython.bint
     )

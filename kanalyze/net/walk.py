@@ -23,10 +23,11 @@ if not cython.compiled:
     from kanalyze.net.output import new_segment
 
     FIN, SYN, RST, ACK = 1, 2, 4, 16
-    IS_ZERO_WINDOW = 2
+    IS_COPY, IS_ZERO_WINDOW = 1, 2
+    MOST_ASKED = 1024  # of a batch; from there on, all at once takes less time
 
 if TYPE_CHECKING:
-    from kanalyze.net.duplicates import Duplicates
+    from kanalyze.net.duplicates import Duplicates, Lookback
     from kanalyze.net.headers import SegmentColumns
     from kanalyze.net.output import Segment
 
@@ -51,7 +52,8 @@ class Walk:
         *("row", "shared"),
         *("acknowledgments", "captured", "flags", "lengths", "marks", "numbers", "ranks"),
         *("sequences", "starts", "times"),
-        *("_higher", "_higher_end", "_higher_rank", "_lower", "_lower_end", "_lower_rank"),
+        *("_asked", "_higher", "_higher_end", "_higher_rank", "_lookback", "_lower"),
+        *("_lower_end", "_lower_rank", "_marked"),
     )
 
     def __init__(self, columns: SegmentColumns, duplicates: Duplicates) -> None:
@@ -68,19 +70,29 @@ class Walk:
         self.times = memoryview(columns.time_ns)
         self.numbers = memoryview(columns.number)
         self.marks: bytearray | None = None
+        self._lookback: Lookback | None = None
+        self._asked = 0
+        self._marked = -1
         # By place in the order of the groups: payloads before it.
         self.ranks = memoryview(array("i", bytes(4 * (len(columns) + 1))))
         self.shared = self._payloads()
         self.at_end = True
 
-    def mark_duplicates(self) -> None:
-        """Mark the duplicates of the batch, once one may have been met."""
-        if self.marks is None:
+    def mark_duplicate(self) -> None:
+        """Mark the segment that it stands at, where it is a duplicate."""
+        if self.marks is not None:
+            return
+        if self._asked == MOST_ASKED:
             self.marks = self.duplicates.find(self.columns)
+            return
+        if self._lookback is None:
+            self._lookback = self.duplicates.lookback(self.columns)
+        self._asked += 1
+        self._marked = self.row if self._lookback.is_copy(self.row) else -1
 
     def mark_all(self) -> None:
         """Mark all segments of the batch, for those who measure."""
-        self.mark_duplicates()
+        self.marks = self.duplicates.find(self.columns)
         self._mark_zero_windows()
 
     def is_lone_syn(self, group: int) -> bool:
@@ -125,8 +137,13 @@ class Walk:
             self.numbers[row],
             self.rank,
             self.from_higher,
-            0 if self.marks is None else self.marks[row],
+            self._marks_of(row),
         )
+
+    def _marks_of(self, row: int) -> int:
+        if self.marks is not None:
+            return self.marks[row]
+        return IS_COPY if row == self._marked else 0
 
     def _stand(self) -> None:
         """Stand at the earlier one of what the two ends sent next."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from kanalyze.errors import DefinitionError
 from kanalyze.named import NamedTuple
+from kanalyze.paths import beside, opened
 from kanalyze.protocol.api_table import APIS, RELEASES, SUPERSEDED
 from kanalyze.protocol.versions import NONE, VersionRange
 
@@ -287,13 +288,11 @@ def _lowest(flexible: VersionRange) -> int:
 
 def _read(file: str) -> dict[str, Message]:
     """Read a packaged definition file; the imports are slow and most commands need few files."""
-    from pathlib import Path
-
     from kanalyze.protocol.loader import load_messages
 
     # Not by importlib.resources, which takes 10 ms to import: NumPy cannot be in a zip file either.
-    text = (Path(__file__).parent / "definitions" / file).read_text("utf-8")
-    messages = load_messages(text, file)
+    with opened(beside(__file__, "definitions", file)) as found:
+        messages = load_messages(str(found.read(), "utf-8"), file)
     by_name = {message.name: message for message in messages}
     if len(by_name) != len(messages):
         raise DefinitionError(f"{file}: a message stands twice")

@@ -4,6 +4,10 @@ cimport cython
 from kanalyze.segments cimport Segments
 
 
+cdef enum:
+    NO_PACKET = -1
+
+
 cdef class Spread:
     cdef readonly Segments segments
     cdef readonly long long length
@@ -14,8 +18,15 @@ cdef class Spread:
     cdef long long _index
     cdef long long _at
 
+    cdef _begin(self, Segments segments, long long first, long long skip, long long length)
     @cython.locals(
-        at=cython.longlong, index=cython.longlong, begin=cython.longlong, end=cython.longlong
+        segments=Segments,
+        length=cython.longlong,
+        at=cython.longlong,
+        index=cython.longlong,
+        held=cython.longlong,
+        begin=cython.longlong,
+        end=cython.longlong,
     )
     cdef _measure(self)
     @cython.locals(index=cython.longlong, at=cython.longlong, captured=cython.longlong)
@@ -28,29 +39,34 @@ cdef class Spread:
 
 
 cdef class Frame:
-    cdef public long long size
-    cdef public long long stream_offset
-    cdef public long long start_time_ns
-    cdef public long long start_packet
-    cdef public object end_time_ns
-    cdef public object end_packet
+    cdef readonly long long length
+    cdef readonly long long stream_offset
+    cdef readonly long long start_time_ns
+    cdef readonly long long start_packet
+    cdef readonly long long last_time_ns
+    cdef readonly long long last_packet
     cdef public long long missing_bytes
     cdef public long long lost_bytes
-    cdef public long long held_bytes
-    cdef bint is_together
-    cdef const unsigned char[::1] data
-    cdef Segments _segments
-    cdef long long _begin
+    cdef readonly long long held_bytes
+    cdef Segments segments
+    cdef long long begin
+    cdef long long together
+    cdef Spread spread
     cdef public list _at
     cdef public list _pieces
     cdef public long long _owned
     cdef public long long _skim_above
     cdef public long long _window_bytes
 
-    cdef _begin_at(self, long long size, long long stream_offset, long long time_ns, long long packet)
+    cdef _begin_at(
+        self, long long length, long long stream_offset, long long time_ns, long long packet
+    )
+    cpdef end_with(self, long long time_ns, long long packet)
+    cpdef long long ended(self) except? -1
     cpdef whole(self)
     cpdef add(self, long long at, piece)
     cpdef add_spread(self, long long at, Spread spread)
+    cdef _begin_spread(self, Spread spread)
     cpdef read(self, long long at, long long length)
     cpdef window(self, long long at)
     @cython.locals(
@@ -68,7 +84,13 @@ cdef class Frame:
     cdef _join_on(self, Py_ssize_t index, long long at, found, long long least)
 
 
-@cython.locals(frame=Frame, time_ns=cython.longlong, packet=cython.longlong, begin=cython.longlong)
+@cython.locals(frame=Frame)
+cdef Frame frame_begun(
+    long long length, long long stream_offset, long long time_ns, long long packet
+)
+@cython.locals(spread=Spread)
+cdef Spread spread_of(Segments segments, long long first, long long skip, long long length)
+@cython.locals(frame=Frame, time_ns=cython.longlong, packet=cython.longlong)
 cdef Frame frame_in_segment(
-    Segments segments, long long index, long long used, long long size, long long stream_offset
+    Segments segments, long long index, long long used, long long length, long long stream_offset
 )

@@ -24,7 +24,15 @@ if TYPE_CHECKING:
     from kanalyze.plain import State
     from kanalyze.segments import Segments
 
-__all__ = ["Frame", "Spread", "frame_in_segment"]
+try:
+    import cython
+except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+    from kanalyze.compiled import cython
+
+if not cython.compiled:
+    NO_PACKET = -1  # in place of a packet's number, where there is none
+
+__all__ = ["Frame", "Spread", "frame_begun", "frame_in_segment", "spread_of"]
 
 _FIRST_WINDOW_BYTES = 2048
 _SKIMMED_BYTES = 64 * 1024
@@ -54,6 +62,9 @@ class Spread:
 
     def __init__(self, segments: Segments, first: int, skip: int, length: int) -> None:
         """Take ``length`` bytes, at least one, from byte ``skip`` of the segment ``first`` on."""
+        self._begin(segments, first, skip, length)
+
+    def _begin(self, segments: Segments, first: int, skip: int, length: int) -> None:
         self.segments = segments
         self._first = self._index = first
         self._skip = skip
@@ -65,13 +76,15 @@ class Spread:
 
     def _measure(self) -> None:
         """Find how much was captured, and the segment after the last."""
-        at, index = -self._skip, self._first
-        while at < self.length:
-            begin, end = max(at, 0), min(at + self.segments.captureds[index], self.length)
+        segments, length = self.segments, self.length
+        at, index, held = -self._skip, self._first, 0
+        while at < length:
+            begin, end = max(at, 0), min(at + segments.captureds[index], length)
             if end > begin:
-                self.held_bytes += end - begin
-            at += self.segments.lengths[index]
+                held += end - begin
+            at += segments.lengths[index]
             index += 1
+        self.held_bytes = held
         self._last = index
 
     def __len__(self) -> int:
@@ -157,14 +170,18 @@ class Frame:
     """One frame: its place, its times, and those of its bytes that are there.
 
     Attributes:
-        size: the declared size in bytes, 0 and up; the frame has 4 bytes more.
+        length: bytes with the 4-byte size prefix.
         stream_offset: of the first byte of the size prefix.
         start_time_ns, start_packet: of the packet with the first byte.
-        end_time_ns, end_packet: of the packet with the last byte; None where that one was lost.
+        last_time_ns, last_packet: of the packet with the last byte; where that one was lost,
+            ``last_packet`` is ``NO_PACKET``. As objects they are ``end_time_ns``, ``end_packet``.
         missing_bytes: bytes that the capture does not hold: lost, or cut by a snap length.
         lost_bytes: those of them that were lost.
         held_bytes: bytes that are there.
-        is_together: all bytes are there and lie together, in ``data``.
+        together: how many bytes, from the first on, lie in the buffer of ``segments`` from index
+            ``begin`` on; 0 where the frame holds its bytes in another way.
+        spread: the bytes that are there, from the first on, where they came in segments of one
+            batch and are not all together.
 
     It is a :class:`~kanalyze.protocol.wire.Source`. Its bytes live as long as the buffers they
     came in; :meth:`detach` makes them its own.
@@ -172,56 +189,57 @@ class Frame:
 
     __slots__ = (
         "_at",
-        "_begin",
         "_owned",
         "_pieces",
-        "_segments",
         "_skim_above",
         "_window_bytes",
-        "data",
-        "end_packet",
-        "end_time_ns",
+        "begin",
         "held_bytes",
-        "is_together",
+        "last_packet",
+        "last_time_ns",
+        "length",
         "lost_bytes",
         "missing_bytes",
-        "size",
+        "segments",
+        "spread",
         "start_packet",
         "start_time_ns",
         "stream_offset",
+        "together",
     )
-    _LEFT_OUT = ("_begin", "_owned", "_segments", "data", "held_bytes", "is_together")
+    _LEFT_OUT = ("_owned", "begin", "held_bytes", "segments", "spread", "together")
 
-    data: memoryview
     _at: list[int]
     _pieces: list[_Piece]
 
     def __init__(self, size: int, stream_offset: int, time_ns: int, packet: int) -> None:
         """Begin a frame with a packet; its bytes are added later."""
-        self._begin_at(size, stream_offset, time_ns, packet)
-        self._at, self._pieces = [], []
+        self._begin_at(size + 4, stream_offset, time_ns, packet)
 
-    def _begin_at(self, size: int, stream_offset: int, time_ns: int, packet: int) -> None:
-        self.size = size
+    def _begin_at(self, length: int, stream_offset: int, time_ns: int, packet: int) -> None:
+        self.length = length
         self.stream_offset = stream_offset
         self.start_time_ns = time_ns
         self.start_packet = packet
+        self.last_time_ns = 0
+        self.last_packet = NO_PACKET
         self.lost_bytes = self.missing_bytes = self.held_bytes = 0
         self._owned = 0
         self._skim_above = _SKIMMED_BYTES
         self._window_bytes = _FIRST_WINDOW_BYTES
-        self.end_time_ns: int | None = None
-        self.end_packet: int | None = None
-        self.is_together = False
-        self._segments: Segments | None = None
-        self._begin = 0
+        self.segments: Segments | None = None
+        self.begin = self.together = 0
+        self.spread: Spread | None = None
+        self._at, self._pieces = _NO_PLACES, _NO_PIECES
 
     def state(self) -> State:
         """Return what :meth:`from_state` takes; the bytes become the frame's own."""
         self.detach()
+        is_ended = self.last_packet != NO_PACKET
         return (
-            *(self.size, self.stream_offset, self.start_time_ns, self.start_packet),
-            *(self.end_time_ns, self.end_packet, self.missing_bytes, self.lost_bytes),
+            *(self.length - 4, self.stream_offset, self.start_time_ns, self.start_packet),
+            *((self.last_time_ns, self.last_packet) if is_ended else (None, None)),
+            *(self.missing_bytes, self.lost_bytes),
             *(self._skim_above, self._window_bytes),
             tuple(self._at),
             tuple([bytes(piece) for piece in self._pieces]),  # type: ignore[arg-type]
@@ -232,7 +250,11 @@ class Frame:
         """Make one from a state; raises ValueError where that is none."""
         values = fields(state, "nninINnnnntt")
         made = cls(*values[:4])
-        made.end_time_ns, made.end_packet, made.missing_bytes, made.lost_bytes = values[4:8]
+        end_time_ns, end_packet, made.missing_bytes, made.lost_bytes = values[4:8]
+        if (end_time_ns is None) != (end_packet is None):
+            raise ValueError("half an end of a frame")
+        if end_packet is not None:
+            made.end_with(end_time_ns, end_packet)
         made._skim_above, made._window_bytes = values[8:10]
         reached = 0
         for at, piece in zip(items(values[10], "n"), items(values[11], "y"), strict=True):
@@ -240,15 +262,34 @@ class Frame:
                 raise ValueError("bytes of a frame that overlap")
             reached = at + len(piece)
             made.add(at, memoryview(piece))
-        if made.size >> 31 or reached > made.length or made.lost_bytes > made.missing_bytes:
+        if made.length - 4 >> 31 or reached > made.length or made.lost_bytes > made.missing_bytes:
             raise ValueError("bytes behind the end of a frame")
         made._owned = len(made._at)
         return made
 
     @property
-    def length(self) -> int:
-        """Bytes of the frame with its size prefix."""
-        return self.size + 4
+    def size(self) -> int:
+        """The declared size in bytes, 0 and up; the frame has 4 bytes more."""
+        return self.length - 4
+
+    @property
+    def end_time_ns(self) -> int | None:
+        """Time of the packet with the last byte; None where that one was lost."""
+        return None if self.last_packet == NO_PACKET else self.last_time_ns
+
+    @property
+    def end_packet(self) -> int | None:
+        """Number of the packet with the last byte; None where that one was lost."""
+        return None if self.last_packet == NO_PACKET else self.last_packet
+
+    def end_with(self, time_ns: int, packet: int) -> None:
+        """Note the packet with the last byte."""
+        self.last_time_ns = time_ns
+        self.last_packet = packet
+
+    def ended(self) -> int:
+        """Return the packet it ended with; the one it began with where its end was lost."""
+        return self.start_packet if self.last_packet == NO_PACKET else self.last_packet
 
     @property
     def received(self) -> int:
@@ -310,25 +351,39 @@ class Frame:
 
     def whole(self) -> memoryview | None:
         """Return the frame's bytes when they lie together and are all there, else None."""
-        if self._segments is not None:
-            return self._segments.view(self._begin, self._begin + self.size + 4)
+        if self.segments is not None:
+            if self.together < self.length:
+                return None
+            return self.segments.view(self.begin, self.begin + self.length)
         if len(self._pieces) == 1:
             piece = self._pieces[0]
-            if not isinstance(piece, Spread) and len(piece) == self.size + 4:
+            if not isinstance(piece, Spread) and len(piece) == self.length:
                 return piece
         return None
 
     def add(self, at: int, piece: memoryview) -> None:
         """Add bytes at frame position ``at``; positions rise."""
+        self._take_apart()
         self._at.append(at)
         self._pieces.append(piece)
         self.held_bytes += len(piece)
 
     def add_spread(self, at: int, spread: Spread) -> None:
         """Add bytes in segments at frame position ``at``; positions rise."""
+        self.held_bytes += spread.held_bytes
+        if at == 0:
+            self._begin_spread(spread)
+            return
+        self._take_apart()
         self._at.append(at)
         self._pieces.append(spread)
-        self.held_bytes += spread.held_bytes
+
+    def _begin_spread(self, spread: Spread) -> None:
+        """Hold what is all that has come, from the first byte on."""
+        self.spread = spread
+        self.segments = spread.segments
+        self.together = max(spread.run_end(0), 0)
+        self.begin = spread.place(0)
 
     def narrow(self, most_bytes: int) -> None:
         """Let :meth:`window` join no more than so much."""
@@ -344,8 +399,8 @@ class Frame:
 
     def read(self, at: int, length: int) -> memoryview:
         """Return exactly ``length`` bytes from ``at`` on (see ``wire.Source``)."""
-        if at + length > self.size + 4:
-            raise Truncated(f"{length} bytes at {at} of a frame of {self.size + 4}")
+        if at + length > self.length:
+            raise Truncated(f"{length} bytes at {at} of a frame of {self.length}")
         found = self._join(at, length)
         if len(found) < length:
             raise MissingBytes(f"bytes {at + len(found)} and on of the frame are not there")
@@ -354,10 +409,10 @@ class Frame:
     def part(self, at: int) -> memoryview:
         """Return the bytes from ``at`` on that lie together as they came: none are joined.
 
-        Raises as :meth:`window` does.
+        Raises as :meth:`window` does. Those that are ``together``, and those of ``spread``, are
+        got at without: a view takes longer to make than most bodies to read.
         """
-        if self.is_together and 0 <= at <= self.size + 4:
-            return self.data[at:]
+        self._take_apart()
         index = self._piece_of(at)
         if index < 0:
             return _NO_BYTES
@@ -388,17 +443,20 @@ class Frame:
         self._owned = len(self._at)
 
     def _take_apart(self) -> None:
-        """Hold the bytes of a frame that lies together as one piece."""
-        whole = self.whole()
-        if self._segments is not None and whole is not None:
-            self._at, self._pieces = [0], [whole]
-            self._segments = None
-            self.is_together = False
-            self.data = _NO_BYTES
+        """Hold the bytes in pieces."""
+        if self.spread is not None:
+            self._at, self._pieces = [0], [self.spread]
+        elif self.segments is not None:
+            piece = self.segments.view(self.begin, self.begin + self.together)
+            self._at, self._pieces = [0], [piece]
+        elif self._at is _NO_PLACES:
+            self._at, self._pieces = [], []
+        self.spread = self.segments = None
+        self.together = 0
 
     def _piece_of(self, at: int) -> int:
         """Return the number of the piece with a position; -1 for the end of the frame."""
-        end = self.size + 4
+        end = self.length
         if at >= end:
             if at == end:
                 return -1
@@ -409,15 +467,16 @@ class Frame:
         return index
 
     def _join(self, at: int, least: int) -> memoryview:
-        if self._segments is not None and 0 <= at <= self.size + 4:
-            return self._segments.view(self._begin + at, self._begin + self.size + 4)
+        if self.segments is not None and self.together == self.length and 0 <= at <= self.length:
+            return self.segments.view(self.begin + at, self.begin + self.length)
+        self._take_apart()
         index = self._piece_of(at)
         if index < 0:
             return memoryview(b"")
         found = _view(self._pieces[index], at - self._at[index], least)
         if not found:
             raise MissingBytes(f"byte {at} of the frame is not there")
-        if len(found) >= least or at + len(found) >= self.size + 4:
+        if len(found) >= least or at + len(found) >= self.length:
             return found
         return self._join_on(index, at, found, least)
 
@@ -433,34 +492,47 @@ class Frame:
         return memoryview(b"".join(parts)) if len(parts) > 1 else found
 
 
+def frame_begun(length: int, stream_offset: int, time_ns: int, packet: int) -> Frame:
+    """Make what :class:`Frame` does, of ``length`` bytes in all, faster from compiled modules."""
+    frame = Frame.__new__(Frame)
+    frame._begin_at(length, stream_offset, time_ns, packet)
+    return frame
+
+
+def spread_of(segments: Segments, first: int, skip: int, length: int) -> Spread:
+    """Make what :class:`Spread` does, faster from compiled modules."""
+    spread = Spread.__new__(Spread)
+    spread._begin(segments, first, skip, length)
+    return spread
+
+
 def frame_in_segment(
     segments: Segments,
     index: int,
     used: int,
-    size: int,
+    length: int,
     stream_offset: int,
 ) -> Frame:
-    """Make a frame that begins at byte ``used`` of a segment and ends within it.
+    """Make a frame of ``length`` bytes that begins at byte ``used`` of a segment and ends in it.
 
     What of it was captured, its size prefix at least, is there.
     """
     frame = Frame.__new__(Frame)
     time_ns, packet = segments.times[index], segments.packets[index]
-    frame._begin_at(size, stream_offset, time_ns, packet)
-    frame.end_time_ns, frame.end_packet = time_ns, packet
-    begin = segments.starts[index] + used
-    frame.held_bytes = min(segments.captureds[index] - used, size + 4)
-    if frame.held_bytes == size + 4:
-        frame.is_together = True
-        frame.data = segments.data[begin : begin + size + 4]
-        frame._segments, frame._begin = segments, begin
-        return frame
-    frame.missing_bytes = size + 4 - frame.held_bytes
-    frame._at, frame._pieces = [0], [segments.buffer[begin : begin + frame.held_bytes]]
+    frame._begin_at(length, stream_offset, time_ns, packet)
+    frame.last_time_ns, frame.last_packet = time_ns, packet
+    frame.segments = segments
+    frame.begin = segments.starts[index] + used
+    frame.together = min(segments.captureds[index] - used, length)
+    frame.held_bytes = frame.together
+    frame.missing_bytes = length - frame.together
     return frame
 
 
 _NO_BYTES = memoryview(b"")
+_NO_PLACES: list[int] = []
+_NO_PIECES: list[_Piece] = []
+"""Those of a frame that does not hold its bytes in pieces; nothing is ever added to them."""
 
 
 def _view(piece: _Piece, at: int, least: int) -> memoryview:

@@ -2,7 +2,14 @@
 cimport cython
 
 from kanalyze.protocol.codec.machine cimport int32_at
-from kanalyze.protocol.frame cimport Frame, Spread, frame_in_segment
+from kanalyze.protocol.frame cimport (
+    NO_PACKET,
+    Frame,
+    Spread,
+    frame_begun,
+    frame_in_segment,
+    spread_of,
+)
 from kanalyze.segments cimport Segments
 
 
@@ -12,7 +19,7 @@ cdef class FrameCutter:
     cdef public long long _smallest
     cdef public int _small_left
     cdef public list _frames
-    cdef public list _losses
+    cdef readonly list losses
     cdef public object _search
     cdef public long long _search_from
     cdef public Frame _partial
@@ -42,12 +49,19 @@ cdef class FrameCutter:
     )
     cdef list _cut(self, chunk)
     @cython.locals(
-        length=cython.longlong, size=cython.longlong, time_ns=cython.longlong, packet=cython.longlong
+        length=cython.longlong,
+        start=cython.longlong,
+        captured=cython.longlong,
+        size=cython.longlong,
+        time_ns=cython.longlong,
+        packet=cython.longlong,
     )
     cdef long long _cut_segment(
         self, Segments segments, long long index, long long offset, long long used
     ) except -1
     cdef _go_on(self, Frame frame, Spread spread, long long index)
     cdef bint _may_be_small(self, long long size) except -1
-    @cython.locals(begin=cython.longlong, seems=cython.bint)
-    cdef _finish(self, time_ns, packet)
+    @cython.locals(frame=Frame, begin=cython.longlong, seems=cython.bint)
+    cdef _finish(self, long long time_ns, long long packet)
+    cdef int _complete_prefix(self, Frame frame, Segments segments, long long index) except -1
+    cdef _begin_prefix(self, Segments segments, long long index, long long offset, long long used)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from kanalyze.model import Chunk, Gap
 from kanalyze.plain import fields, items
-from kanalyze.protocol.frame import Frame, Spread
+from kanalyze.protocol.frame import Frame
 from kanalyze.segments import Segments
 
 try:
@@ -31,11 +31,12 @@ except ModuleNotFoundError:  # what it is needed for here, where nothing is comp
 
 if not cython.compiled:
     from kanalyze.protocol.codec.machine import int32_at
-    from kanalyze.protocol.frame import frame_in_segment
+    from kanalyze.protocol.frame import NO_PACKET, frame_begun, frame_in_segment, spread_of
 
 if TYPE_CHECKING:
     from kanalyze.model import StreamItem
     from kanalyze.plain import State
+    from kanalyze.protocol.frame import Spread
 
 __all__ = ["LARGEST_FRAME_BYTES", "FrameCutter", "Locate"]
 
@@ -96,7 +97,6 @@ class FrameCutter:
         "_frames",
         "_largest",
         "_locate",
-        "_losses",
         "_partial",
         "_prefix",
         "_prefix_frame",
@@ -105,9 +105,10 @@ class FrameCutter:
         "_search_from",
         "_small_left",
         "_smallest",
+        "losses",
         "skipped_bytes",
     )
-    _LEFT_OUT = ("_frames", "_largest", "_locate", "_losses", "_smallest")
+    _LEFT_OUT = ("_frames", "_largest", "_locate", "_smallest", "losses")
 
     def __init__(
         self,
@@ -132,7 +133,7 @@ class FrameCutter:
         self._smallest = smallest_bytes
         self._small_left = _MOST_SMALL_FRAMES
         self._frames: list[Frame] = []
-        self._losses: list[tuple[int, int | None, int, int]] = []
+        self.losses: list[tuple[int, int | None, int, int]] = []
         self._search: _Search | None = None if in_sync else _Search()
         self._search_from = 0
         self._partial: Frame | None = None
@@ -224,7 +225,7 @@ class FrameCutter:
 
     def take_losses(self) -> list[tuple[int, int | None, int, int]]:
         """Return where sync was lost since the last call."""
-        losses, self._losses = self._losses, []
+        losses, self.losses = self.losses, []
         return losses
 
     def feed(self, items: list[StreamItem]) -> None:
@@ -284,7 +285,7 @@ class FrameCutter:
                         break
                     offset += lengths[index]
                     index, used = index + 1, 0
-                self._go_on(self._partial, Spread(segments, first, skip, taken), index)
+                self._go_on(self._partial, spread_of(segments, first, skip, taken), index)
             elif self._prefix_frame is not None:
                 used = self._complete_prefix(self._prefix_frame, segments, index)
             else:
@@ -303,31 +304,32 @@ class FrameCutter:
         on after it, or to where sync was lost.
         """
         length = segments.lengths[index]
+        start, captured = segments.starts[index], segments.captureds[index]
+        time_ns, packet = segments.times[index], segments.packets[index]
         while used < length:
-            if segments.captureds[index] - used < 4:
+            if captured - used < 4:
                 self._begin_prefix(segments, index, offset, used)
                 return length
-            size = int32_at(segments.data, segments.starts[index] + used)
-            time_ns, packet = segments.times[index], segments.packets[index]
+            size = int32_at(segments.data, start + used)
             if (size < self._smallest or size > self._largest) and not self._may_be_small(size):
                 self._out_of_sync(offset + used, size, time_ns, packet)
                 return used
             if used + size + 4 > length:
-                self._partial = Frame(size, offset + used, time_ns, packet)
+                self._partial = frame_begun(size + 4, offset + used, time_ns, packet)
                 self._remaining = size + 4
                 return used
-            self._frames.append(frame_in_segment(segments, index, used, size, offset + used))
+            self._frames.append(frame_in_segment(segments, index, used, size + 4, offset + used))
             used += size + 4
         return used
 
     def _go_on(self, frame: Frame, spread: Spread, index: int) -> None:
         """Let a frame go on with bytes of which the last is in the segment at ``index``."""
         if spread.held_bytes:
-            frame.add_spread(frame.size + 4 - self._remaining, spread)
+            frame.add_spread(frame.length - self._remaining, spread)
         frame.missing_bytes += spread.length - spread.held_bytes
         self._remaining -= spread.length
         if not self._remaining:
-            self._finish(spread.segments.time_ns[index], spread.segments.packet[index])
+            self._finish(spread.segments.times[index], spread.segments.packets[index])
 
     def _may_be_small(self, size: int) -> bool:
         if not 0 <= size < self._smallest or self._small_left == 0:
@@ -335,12 +337,13 @@ class FrameCutter:
         self._small_left -= 1
         return True
 
-    def _finish(self, time_ns: int | None, packet: int | None) -> None:
-        frame, self._partial, self._remaining = self._partial, None, 0
+    def _finish(self, time_ns: int, packet: int) -> None:
+        """End the frame that has begun, with a packet or with none."""
+        frame = self._partial
+        self._partial, self._remaining = None, 0
         if frame is None:
             return
-        frame.end_time_ns = time_ns
-        frame.end_packet = packet
+        frame.end_with(time_ns, packet)
         begin = frame.stream_offset
         # Did a search end with it, and it was not all there then?
         seems = begin == self._found_at and begin + frame.length > self._found_until
@@ -388,7 +391,7 @@ class FrameCutter:
         if (size < self._smallest or size > self._largest) and not self._may_be_small(size):
             self._out_of_sync(frame.stream_offset, size, time_ns, packet)
             return 0
-        frame.size = size
+        frame.length = size + 4
         frame.add(0, memoryview(prefix))
         self._partial = frame
         self._remaining = size
@@ -412,7 +415,7 @@ class FrameCutter:
         frame.lost_bytes += gap.length
         self._remaining -= gap.length
         if self._remaining == 0:
-            self._finish(None, None)
+            self._finish(0, NO_PACKET)
 
     def _out_of_sync(
         self,
@@ -423,13 +426,13 @@ class FrameCutter:
         *,
         search_from: int | None = None,
     ) -> None:
-        self._losses.append((stream_offset, size, time_ns, packet))
+        self.losses.append((stream_offset, size, time_ns, packet))
         self._search = _Search()
         if self._partial is not None:
             # What is there of it may still give a header; its size as sent is known.
             self._partial.missing_bytes += self._remaining
             self._partial.lost_bytes += self._remaining
-            self._finish(None, None)
+            self._finish(0, NO_PACKET)
         self._prefix = b""
         self._prefix_frame = None
         self._search_from = stream_offset if search_from is None else search_from

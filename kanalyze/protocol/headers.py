@@ -4,6 +4,8 @@ In: bytes and the catalog, which knows the header's version. Out: the header and
 begins. Must not know bodies, nor that bytes come from packets.
 
 Layouts: https://kafka.apache.org/protocol (Request Header v0 to v2, Response Header v0 and v1).
+
+Compiled by Cython, with the types in ``headers.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -18,7 +20,13 @@ from kanalyze.protocol.wire import Malformed, Truncated
 if TYPE_CHECKING:
     from kanalyze.protocol.catalog import Catalog
 
-__all__ = ["RequestHeader", "ResponseHeader", "parse_request_header", "parse_response_header"]
+__all__ = [
+    "RequestHeader",
+    "ResponseHeader",
+    "parse_request_header",
+    "parse_response_header",
+    "request_header_of",
+]
 
 # api_key, api_version, correlation_id; then the length of client_id
 _version_0 = Struct(">hhi").unpack_from
@@ -26,16 +34,41 @@ _version_1 = Struct(">hhih").unpack_from
 _correlation_id = Struct(">i").unpack_from
 
 
-class RequestHeader(NamedTuple):
-    """What stands before the body of a request."""
+class RequestHeader:
+    """What stands before the body of a request.
 
-    api_key: int
-    api_version: int
-    correlation_id: int
-    client_id: str | None
-    """Bytes that are no UTF-8 as ``\\xNN``; None for null and in version 0, which has none."""
-    body: int
-    """Index in the view of the first byte after the header."""
+    Attributes:
+        api_key, api_version, correlation_id: the first three numbers.
+        client_id: bytes that are no UTF-8 as escapes; None for null and in version 0, which has
+            none.
+        body: index in the view of the first byte after the header.
+    """
+
+    __slots__ = ("api_key", "api_version", "body", "client_id", "correlation_id")
+
+    def __init__(
+        self,
+        api_key: int,
+        api_version: int,
+        correlation_id: int,
+        client_id: str | None,
+        body: int,
+    ) -> None:
+        self.api_key = api_key
+        self.api_version = api_version
+        self.correlation_id = correlation_id
+        self.client_id = client_id
+        self.body = body
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, RequestHeader):
+            return NotImplemented
+        return self._compared() == other._compared()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _compared(self) -> tuple[object, ...]:
+        return (self.api_key, self.api_version, self.correlation_id, self.client_id, self.body)
 
 
 class ResponseHeader(NamedTuple):
@@ -61,7 +94,7 @@ def parse_request_header(
     key, version, correlation_id, length = _version_1(view, pos)
     header_version = catalog.request_header_version(key, version)
     if header_version == 0:
-        return RequestHeader(key, version, correlation_id, None, pos + 8)
+        return request_header_of(key, version, correlation_id, None, pos + 8)
     client_id, end = None, start
     if length >= 0:
         end += length
@@ -74,7 +107,7 @@ def parse_request_header(
         # Of an API that nobody knows no body is read; tags that may not be there are no reason
         # to lose its header.
         end = _after_tags(view, end, limit)
-    return RequestHeader(key, version, correlation_id, client_id, end)
+    return request_header_of(key, version, correlation_id, client_id, end)
 
 
 def _short_header(
@@ -84,7 +117,7 @@ def _short_header(
     if pos + 8 <= limit:
         key, version, correlation_id = _version_0(view, pos)
         if catalog.request_header_version(key, version) == 0:
-            return RequestHeader(key, version, correlation_id, None, pos + 8)
+            return request_header_of(key, version, correlation_id, None, pos + 8)
     raise Truncated("the bytes end within a request header")
 
 
@@ -114,3 +147,15 @@ def _after_tags(view: bytes | memoryview, pos: int, limit: int) -> int:
     if end > limit:
         raise Truncated("the bytes end within a header")
     return end
+
+
+def request_header_of(
+    api_key: int, api_version: int, correlation_id: int, client_id: str | None, body: int
+) -> RequestHeader:
+    """Make what :class:`RequestHeader` does, faster from compiled modules."""
+    made = RequestHeader.__new__(RequestHeader)
+    made.api_key, made.api_version = api_key, api_version
+    made.correlation_id = correlation_id
+    made.client_id = client_id
+    made.body = body
+    return made

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -15,12 +15,39 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 _MODULES = ("block", "column_buffers", "column_math", "extract", "row_builder")
+_EXCHANGE = (
+    *("api_key", "api_version", "client_id", "correlation", "key", "key_version", "lost_ns"),
+    *("malformed", "one_way", "peers", "wire"),
+)
+_MESSAGE = (
+    *("start_ns", "start_packet", "last_ns", "last_packet", "length", "read_as", "taped", "values"),
+)
 _BESIDES = ("kanalyze.analysis.block", "kanalyze.analysis.kafka07")
 
 
 def _named(modules: dict[str, ModuleType]) -> SimpleNamespace:
     own = {name: modules[f"kanalyze.analysis.{name}"] for name in _MODULES}
-    return SimpleNamespace(**own, packet_columns=modules["kanalyze.packet_columns"])
+    values = modules["kanalyze.protocol.codec.values"]
+    return SimpleNamespace(
+        **own,
+        packet_columns=modules["kanalyze.packet_columns"],
+        given=lambda exchange: _uncompiled(exchange, values),
+    )
+
+
+def _uncompiled(exchange: Any, values: Any) -> Any:
+    """Return an exchange whose bodies are on tapes that uncompiled modules can read."""
+    made = SimpleNamespace(**{name: getattr(exchange, name) for name in _EXCHANGE})
+    made._anomalies = exchange.anomalies
+    for kind in ("request", "response"):
+        message = getattr(exchange, kind)
+        if message is not None:
+            message = SimpleNamespace(**{name: getattr(message, name) for name in _MESSAGE})
+            if message.taped is not None:
+                taped = message.taped
+                message.taped = values.Taped.from_state(taped.state(), None, taped.shape)
+        setattr(made, kind, message)
+    return made
 
 
 @pytest.fixture(scope="session")
@@ -33,6 +60,7 @@ def compiled() -> SimpleNamespace:
         extract=extract,
         packet_columns=packet_columns,
         row_builder=row_builder,
+        given=lambda exchange: exchange,
     )
 
 

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kanalyze.analysis.interests import BodyWalk, ErrorAt, ids_in, projection_of
+from kanalyze.analysis.body_walk import BodyWalk
+from kanalyze.analysis.facts import FIELD_NUMBERS, Facts, Parts
+from kanalyze.analysis.interests import level_of, projection_of
 from kanalyze.protocol.catalog import Catalog
+from kanalyze.protocol.codec.values import TapeCursor
 from kanalyze.protocol.compiler import compile_decoder
 from tests.support.messages import Generator, Writer
+
+if TYPE_CHECKING:
+    from kanalyze.protocol.language import Message
 
 CATALOG = Catalog()
 
@@ -29,25 +35,28 @@ def codes_in(value: object) -> list[int]:
     return found
 
 
-def errors_of(walk: BodyWalk, values: tuple[Any, ...]) -> list[ErrorAt]:
-    errors: list[ErrorAt] = []
-    walk(values, errors, [])
-    return errors
+def facts_of(message: Message, version: int, values: dict[str, Any], *, is_request: bool) -> Facts:
+    """What a walk finds in a message with these values."""
+    decode = compile_decoder(message, version, projection_of(message))
+    body = Writer(message, version).write(values)
+    _, end = decode(body, 0, 0, None)
+    assert end == len(body)
+    level = level_of(message, projection_of(message))
+    found = Facts()
+    walk = BodyWalk(level, TapeCursor(), is_request=is_request)
+    walk.read(decode.take(None), found, Parts(), Parts())
+    return found
 
 
 @pytest.mark.parametrize("api", CATALOG.apis, ids=lambda api: api.name)
 def test_every_error_code_of_every_response_is_found_in_its_order(api) -> None:  # type: ignore[no-untyped-def]
     message = CATALOG.message(api.key, "response")
-    walk, projection = BodyWalk(message), projection_of(message)
     for version in {api.versions.lowest, api.versions.highest}:
-        decode = compile_decoder(message, version, projection)
         noise = random.Random(api.key)
         for _ in range(10):
             values = Generator(message, version, noise).values()
-            body = Writer(message, version).write(values)
-            found, end = decode(body, 0, 0, None)
-            assert end == len(body)
-            assert [code for *_, code in errors_of(walk, found)] == codes_in(values)
+            found = facts_of(message, version, values, is_request=False)
+            assert [code for *_, code in found.errors] == codes_in(values)
 
 
 def test_a_code_comes_with_the_topic_and_the_partition_around_it() -> None:
@@ -63,9 +72,8 @@ def test_a_code_comes_with_the_topic_and_the_partition_around_it() -> None:
         ],
         "throttleTimeMs": 5,
     }
-    body = Writer(message, 2).write(values)
-    found, _ = compile_decoder(message, 2, projection_of(message))(body, 0, 0, None)
-    assert errors_of(BodyWalk(message), found) == [("orders", bytes(16), 3, 6)]
+    found = facts_of(message, 2, values, is_request=False)
+    assert found.errors == [("orders", bytes(16), 3, 6)]
 
 
 @pytest.mark.parametrize(
@@ -82,7 +90,8 @@ def test_the_ids_of_a_message_are_found_by_what_its_definition_says(
     key: int, kind: str, ids: set[str]
 ) -> None:
     message = CATALOG.message(key, kind)  # type: ignore[arg-type]
-    assert set(ids_in(message)) == ids
+    level = level_of(message, projection_of(message))
+    assert {role for role, _ in level.fields if role in FIELD_NUMBERS} == ids
 
 
 def test_no_secret_is_ever_asked_for() -> None:
@@ -109,14 +118,12 @@ TELLING = [
 @pytest.mark.parametrize(("key", "kind"), TELLING)
 def test_names_are_learnt_from_every_struct_that_has_both_name_and_id(key: int, kind: str) -> None:
     message = CATALOG.message(key, kind)  # type: ignore[arg-type]
-    walk, version = BodyWalk(message), CATALOG.api(key).versions.highest  # type: ignore[union-attr]
-    assert walk.finds_names
-    decode = compile_decoder(message, version, projection_of(message))
+    version = CATALOG.api(key).versions.highest  # type: ignore[union-attr]
+    assert level_of(message, projection_of(message)).finds_names
     names: list[tuple[bytes, str]] = []
     for seed in range(20):
         values = Generator(message, version, random.Random(seed)).values()
-        found, _ = decode(Writer(message, version).write(values), 0, 0, None)
-        walk(found, [], names)
+        names += facts_of(message, version, values, is_request=kind == "request").names
     assert names
     assert all(name and topic_id != bytes(16) for topic_id, name in names)
 
@@ -124,4 +131,5 @@ def test_names_are_learnt_from_every_struct_that_has_both_name_and_id(key: int, 
 def test_messages_with_either_a_name_or_an_id_tell_no_names() -> None:
     for key in (0, 1, 8, 9):
         for kind in ("request", "response"):
-            assert not BodyWalk(CATALOG.message(key, kind)).finds_names  # type: ignore[arg-type]
+            message = CATALOG.message(key, kind)  # type: ignore[arg-type]
+            assert not level_of(message, projection_of(message)).finds_names

@@ -67,7 +67,7 @@ def test_compiled_and_uncompiled_say_the_same(
         builder = builder_of(core)
         some = []
         for number, exchange in enumerate(exchanges):
-            builder.add(exchange)
+            builder.add(core.given(exchange))
             if number % 50 == 0:
                 some.append(plain(builder.take()))
         blocks.append([*some, plain(builder.take())])
@@ -79,7 +79,7 @@ def test_a_block_has_every_column_in_the_types_of_the_contract(core: SimpleNames
     for rows in (0, 1):
         for exchange in Talk().client(k.heartbeat(1)).broker(k.heartbeat_answer(1)).exchanges:
             if rows:
-                builder.add(exchange)
+                builder.add(core.given(exchange))
         assert len(builder) == rows
         block = builder.take()
         assert (len(block), len(builder)) == (rows, 0)
@@ -107,9 +107,9 @@ def heartbeats(count: int) -> list[Exchange]:
 def test_blocks_share_their_words(core: SimpleNamespace) -> None:
     builder = builder_of(core)
     one, two = heartbeats(2)
-    builder.add(one)
+    builder.add(core.given(one))
     first = builder.take()
-    builder.add(two)
+    builder.add(core.given(two))
     second = builder.take()
     for name in ("client_id", "api_name", "connection", "status"):
         words: list[Any] = [block.columns[name] for block in (first, second)]
@@ -129,7 +129,7 @@ def test_words_are_forgotten_when_there_are_many(
     builder = builder_of(core)
     found = []
     for exchange in talk.exchanges:
-        builder.add(exchange)
+        builder.add(core.given(exchange))
         found += builder.take().rows()
     assert found == rows
 
@@ -141,7 +141,7 @@ def test_a_builder_is_full_when_rows_take_as_much_as_may_be_held(
     builder = builder_of(core)
     sizes = []
     for exchange in heartbeats(20):
-        builder.add(exchange)
+        builder.add(core.given(exchange))
         if builder.is_full:
             sizes.append(len(builder.take()))
     assert sizes == [4] * 5
@@ -158,7 +158,7 @@ def quiet_session(partitions: int, fetches: int) -> list[Exchange]:
 def test_partitions_of_a_session_are_listed_from_block_to_block(core: SimpleNamespace) -> None:
     builder = builder_of(core)
     for exchange in quiet_session(5, 3):
-        builder.add(exchange)
+        builder.add(core.given(exchange))
         (row,) = builder.take().rows()
         assert [(part.topic, part.partition) for part in row.partitions] == [
             ("a", number) for number in range(5)
@@ -187,7 +187,7 @@ def test_packets_are_numbered_in_their_captures(
     place = runs(*first)
     builder = builder_of(core, place)
     exchanges = heartbeats(3)
-    rows = rows_of_exchanges(builder, exchanges)
+    rows = rows_of_exchanges(builder, map(core.given, exchanges))
     for exchange, row in zip(exchanges, rows, strict=True):
         assert exchange.request is not None
         assert exchange.response is not None
@@ -199,8 +199,8 @@ def test_packets_are_numbered_in_their_captures(
 def test_columns_of_a_block_are_not_those_that_grow(core: SimpleNamespace) -> None:
     builder = builder_of(core)
     one, two = heartbeats(2)
-    builder.add(one)
+    builder.add(core.given(one))
     block = builder.take()
     rows = block.rows()
-    builder.add(two)
+    builder.add(core.given(two))
     assert block.rows() == rows

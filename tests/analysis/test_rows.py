@@ -30,7 +30,7 @@ def rows_of(core: SimpleNamespace) -> RowsOf:
         builder = core.row_builder.RowBuilder(
             talk.catalog, extractors, lambda number: ("x.pcap", number)
         )
-        return rows_of_exchanges(builder, talk.exchanges)
+        return rows_of_exchanges(builder, map(core.given, talk.exchanges))
 
     return rows_of
 

@@ -14,6 +14,7 @@ from kanalyze.connection.locate import RequestLocator, ResponseLocator
 from kanalyze.connection.reader import MessageReader
 from kanalyze.protocol.catalog import Catalog
 from kanalyze.protocol.compiler import Decoders
+from kanalyze.segments import Segments
 from tests.support import kafka as k
 
 CATALOG = Catalog()
@@ -39,7 +40,8 @@ def test_a_whole_request_is_one_whose_verdict_is_yes() -> None:
     newer = k.request(k.HEARTBEAT, 9, 1)
     for data in (*frames, frame + b"more", newer, bytes(20), k.heartbeat(1, client_id="a\n")):
         view = memoryview(data)
-        header = REQUESTS.whole_request(view)
+        segments = Segments(view, [0], [len(view)], [len(view)], [0], [1])
+        header = REQUESTS.whole_request(segments, 0)
         assert (header is not None) == (REQUESTS.verdict(view) == "yes"), data
         if header is not None:
             assert (header.api_key, header.correlation_id) == (k.HEARTBEAT, 7)

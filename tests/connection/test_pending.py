@@ -20,17 +20,20 @@ def exchange(correlation_id: int, packet: int, peers: Peers | None = None) -> Ex
     return Exchange(peers, message, None, 12, 0, correlation_id, None)  # type: ignore[arg-type]
 
 
-@given(st.lists(st.tuples(st.booleans(), st.integers(0, 3)), max_size=60))
-def test_it_answers_as_a_list_searched_from_its_oldest_end(turns: list[tuple[bool, int]]) -> None:
+@given(st.lists(st.tuples(st.booleans(), st.booleans(), st.integers(0, 3)), max_size=60))
+def test_it_answers_as_a_list_searched_from_its_oldest_end(
+    turns: list[tuple[bool, bool, int]],
+) -> None:
     pending, model = Pending(), list[Exchange]()
-    for packet, (is_request, correlation_id) in enumerate(turns):
+    for packet, (is_request, is_looked_for, correlation_id) in enumerate(turns):
         if is_request:
             asked = exchange(correlation_id, packet)
             model.append(asked)
             assert pending.add(asked) is None
         else:
             found = next((e for e in model if e.correlation_id == correlation_id), None)
-            assert pending.oldest(correlation_id) is found
+            if is_looked_for:
+                assert pending.oldest(correlation_id) is found
             assert pending.answer(correlation_id) is found
             if found is not None:
                 model.remove(found)

@@ -41,7 +41,8 @@ PRODUCE = k.produce(3, acks=-1, version=7, topic="orders", records=k.record_batc
 def test_a_message_reads_the_same_however_it_was_cut(sizes: list[int]) -> None:
     frame = frame_of(PRODUCE, sizes)
     head = READER.request_header(frame)
-    assert head[:4] == (k.PRODUCE, 7, 3, "test")
+    assert (head.api_key, head.api_version, head.correlation_id) == (k.PRODUCE, 7, 3)
+    assert head.client_id == "test"
     body = READER.request_body(frame, head)
     assert body.problem is None
     transactional_id, acks, [(topic, _, [(index, records)])] = body.values

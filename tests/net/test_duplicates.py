@@ -21,7 +21,10 @@ def copies(packets: list[Packet], batch_packets: int = 0) -> list[bool]:
     for first in range(0, len(packets), size):
         batch = make_batch(packets[first : first + size], first + 1)
         segments = read_headers(batch, Notes())
-        found += map(bool, finder.find(segments))
+        all_at_once = list(map(bool, finder.find(segments)))
+        lookback = finder.lookback(segments)
+        assert [lookback.is_copy(row) for row in range(len(segments))] == all_at_once
+        found += all_at_once
         finder.remember(segments)
     return found
 

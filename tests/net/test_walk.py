@@ -15,10 +15,12 @@ def walk_over(*packets: bytes) -> Walk:
     return Walk(read_headers(make_batch(timed(packets), 1), Notes()), Duplicates())
 
 
-def segments_of(walk: Walk, group: int = 0):
+def segments_of(walk: Walk, group: int = 0, *, ask: bool = False):
     walk.begin(group)
     found = []
     while not walk.at_end:
+        if ask:
+            walk.mark_duplicate()
         found.append(walk.segment())
         walk.advance()
     return found
@@ -88,8 +90,13 @@ def test_packets_are_marked_when_somebody_asks():
     packets += [numbered(8, window=0)]
     walk = walk_over(*packets)
     assert [s.marks for s in segments_of(walk)] == [0, 0, 0, 0]
-    walk.mark_duplicates()
-    assert [s.marks for s in segments_of(walk)] == [0, DUPLICATE, 0, DUPLICATE]
+    assert [s.marks for s in segments_of(walk, ask=True)] == [0, DUPLICATE, 0, DUPLICATE]
     walk = walk_over(*packets)
     walk.mark_all()
     assert [s.marks for s in segments_of(walk)] == [0, DUPLICATE, ZERO_WINDOW, DUPLICATE]
+
+
+def test_of_very_many_that_may_be_duplicates_all_are_marked_at_once():
+    packets = [numbered(i // 2, payload=b"a") for i in range(4000)]
+    walk = walk_over(*packets)
+    assert [s.marks for s in segments_of(walk, ask=True)] == [0, DUPLICATE] * 2000

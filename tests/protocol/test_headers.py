@@ -34,7 +34,7 @@ def test_version_0_has_no_client_id(catalog: Catalog) -> None:
 
 def test_version_1_ends_with_the_client_id(catalog: Catalog) -> None:
     view = b"size" + head(1, 4, b"me") + b"body"
-    assert parse_request_header(view, 4, len(view), catalog) == (1, 4, 5, "me", 16)
+    assert parse_request_header(view, 4, len(view), catalog) == RequestHeader(1, 4, 5, "me", 16)
 
 
 def test_version_2_ends_with_tags(catalog: Catalog) -> None:

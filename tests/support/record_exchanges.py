@@ -23,7 +23,7 @@ Records = dict[tuple[str, int], bytes | None]
 
 def message(data: bytes | None, version: int | None, length: int = 100) -> Message:
     frame = Frame(length, 0, START_NS + 7, 4)
-    frame.end_time_ns, frame.end_packet = START_NS, 5
+    frame.end_with(START_NS, 5)
     made = Message(frame)
     made.data, made.version = data, version
     made.values = None if version is None else ()

@@ -3,7 +3,8 @@ cimport cython
 
 from kanalyze.protocol.codec.machine cimport DONE, Machine, RUNNING, TRUNCATED
 from kanalyze.protocol.codec.values cimport Shape, Tape, Taped, TapeReader
-from kanalyze.protocol.frame cimport Frame
+from kanalyze.protocol.frame cimport Frame, Spread
+from kanalyze.segments cimport Segments
 
 
 cdef class BodyDecoder:
@@ -22,8 +23,10 @@ cdef class BodyDecoder:
     cpdef of_frame(self, Frame frame, long long at)
     @cython.locals(machine=Machine)
     cpdef Taped take(self, Tape tape)
-    @cython.locals(machine=Machine, frame_bytes=cython.longlong)
+    @cython.locals(machine=Machine, segments=Segments, frame_bytes=cython.longlong)
     cdef run(self, Frame frame, long long at)
-    cdef _check(self)
+    cdef _failure(self)
+    @cython.locals(end=cython.longlong, place=cython.longlong)
+    cdef bint _feed_spread(self, Spread spread, long long at) except -1
     @cython.locals(machine=Machine, at=cython.longlong, part="const unsigned char[::1]")
     cdef _read_on(self, long long frame_bytes, Frame frame, source)

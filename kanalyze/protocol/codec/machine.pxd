@@ -62,12 +62,14 @@ cdef enum:
     FEW_BYTES = 48
 
 
+@cython.final
 cdef class Programs:
     cdef readonly int size
     cdef object words
     cdef int[::1] code
 
 
+@cython.final
 cdef class Machine:
     cdef readonly int status
     cdef readonly long long skip
@@ -90,11 +92,11 @@ cdef class Machine:
 
     cpdef begin(self, int address, int stack_cells, long long body_bytes)
     @cython.locals(used=cython.longlong)
-    cpdef long long feed(
+    cpdef Py_ssize_t feed(
         self, const unsigned char[::1] data, long long pos, long long end
     ) except -1
     @cython.locals(used=cython.longlong, old=cython.longlong, take=cython.longlong, i=cython.longlong)
-    cdef long long _feed_carried(
+    cdef Py_ssize_t _feed_carried(
         self, const unsigned char[::1] data, long long pos, long long end
     ) except -1
     @cython.locals(i=cython.longlong)
@@ -121,13 +123,13 @@ cdef class Machine:
         at=cython.int,
         i=cython.int,
     )
-    cdef long long _run(
+    cdef Py_ssize_t _run(
         self, const unsigned char[::1] data, long long pos, long long end
     ) except -1 nogil
     @cython.locals(
         width=cython.longlong, more=cython.longlong, tag=cython.longlong, size=cython.longlong
     )
-    cdef long long _next_tag(
+    cdef int _next_tag(
         self, const unsigned char[::1] data, long long pos, long long stop, int at
     ) except -9 nogil
     @cython.locals(pc=cython.int, tag=cython.longlong, place=cython.int, i=cython.int)
@@ -163,11 +165,14 @@ cdef class Machine:
     cdef _grow_arena(self, long long least)
 
 
-@cython.locals(value=cython.longlong)
+cdef long long int16_of(long long first, long long second) noexcept nogil
+@cython.locals(high=cython.longlong)
+cdef long long int32_of(
+    long long first, long long second, long long third, long long fourth
+) noexcept nogil
 cdef long long int16_at(const unsigned char[::1] data, long long pos) except? -1 nogil
 @cython.locals(value=cython.longlong)
 cdef long long uint32_at(const unsigned char[::1] data, long long pos) except? -1 nogil
-@cython.locals(value=cython.longlong)
 cdef long long int32_at(const unsigned char[::1] data, long long pos) except? -1 nogil
 @cython.locals(high=cython.longlong)
 cdef long long int64_at(const unsigned char[::1] data, long long pos) except? -1 nogil

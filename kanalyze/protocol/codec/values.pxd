@@ -25,7 +25,7 @@ cdef enum:
     AS_DICT = 9
     AS_NULLABLE = 10
 
-cdef long long ALL_CODECS, MOST_EMPTY_ELEMENTS
+cdef long long ALL_CODECS, MOST_EMPTY_ELEMENTS, _MOST_KNOWN, _LONGEST_KNOWN_BYTES
 
 
 cdef class Shape:
@@ -38,6 +38,7 @@ cdef class Shape:
     cdef bint is_full
     cdef readonly dict tags
     cdef readonly object unknown
+    cdef readonly long long cells
 
 
 cdef class Tape:
@@ -62,6 +63,7 @@ cdef class Taped:
     cdef long long arena_at
     cdef readonly long long arena_bytes
 
+    cdef _begin(self, TapeReader reader, Shape shape, Tape tape)
     cdef take(
         self,
         const long long[::1] cells,
@@ -101,18 +103,36 @@ cdef class _Uuid:
     cdef bytes data
 
 
-cdef class TapeReader:
-    cdef Machine machine
-    cdef long long at
+cdef class TapeCursor:
+    cdef readonly long long at
+    cdef Tape on
     cdef long long[::1] tape
     cdef unsigned char[::1] arena
     cdef long long arena_at
     cdef Texts texts
     cdef list uuids
 
+    @cython.locals(tape=Tape)
+    cdef begin(self, Taped taped)
+    cdef long long number(self) except? -7
+    cdef long long peek(self, long long at) except? -7
+    @cython.locals(size=cython.longlong, begin=cython.longlong)
+    cdef str text(self)
+    @cython.locals(high=cython.longlong, low=cython.longlong, known=_Uuid)
+    cdef bytes uuid(self)
+    @cython.locals(kind=cython.int)
+    cdef pass_value(self, Shape shape)
+    @cython.locals(count=cython.longlong, _i=cython.longlong)
+    cdef _pass_array(self, Shape inner)
+    @cython.locals(each=Shape, count=cython.longlong, _i=cython.longlong, known=tuple)
+    cdef _pass_struct(self, Shape shape)
+
+
+cdef class TapeReader(TapeCursor):
+    cdef Machine machine
+
     @cython.locals(machine=Machine)
     cpdef value(self, Shape shape)
-    @cython.locals(tape=Tape)
     cdef taped(self, Taped taped)
     @cython.locals(machine=Machine, made=Taped)
     cdef Taped take(self, Shape shape, Tape tape)
@@ -125,9 +145,6 @@ cdef class TapeReader:
         _i=cython.longlong,
     )
     cdef object _value(self, Shape shape)
-    cdef long long _cell(self) except? -7
-    @cython.locals(high=cython.longlong, low=cython.longlong, known=_Uuid)
-    cdef bytes _uuid(self)
     @cython.locals(count=cython.Py_ssize_t)
     cdef tuple _short(self, list shapes)
     @cython.locals(
@@ -169,6 +186,8 @@ cdef object _known_time(long long time_ms)
 cdef object _float(object bits)
 
 
+@cython.locals(made=Taped)
+cdef Taped new_taped(TapeReader reader, Shape shape, Tape tape)
 @cython.locals(made=Taped)
 cpdef Taped taped_of(
     const long long[::1] cells, const unsigned char[::1] texts, TapeReader reader, Shape shape

@@ -39,7 +39,17 @@ if TYPE_CHECKING:
     from kanalyze.plain import State
     from kanalyze.protocol.codec.machine import Machine
 
-__all__ = ["KINDS", "Shape", "Tape", "TapeReader", "Taped", "Texts"]
+__all__ = [
+    "KINDS",
+    "NO_UUID",
+    "SEEN_CODECS",
+    "Shape",
+    "Tape",
+    "TapeCursor",
+    "TapeReader",
+    "Taped",
+    "Texts",
+]
 
 KINDS = {
     "number": 0,
@@ -57,18 +67,19 @@ KINDS = {
 """What a :class:`Shape` may be, and its number. A test holds them and ``values.pxd`` together."""
 
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd", "unknown", "unknown", "unknown")
-_SEEN_CODECS = tuple(
+SEEN_CODECS = tuple(
     None if not seen else _CODECS[seen.bit_length() - 1] if not seen & (seen - 1) else "mixed"
     for seen in range(256)
 )
-"""What the codecs seen are together, a bit each."""
+"""What the codecs seen are together, a bit each: the name for every such number."""
 _new = tuple.__new__
 ALL_CODECS = 0xFF
 """A bit each."""
 MOST_EMPTY_ELEMENTS = 1 << 20
 """Of an array that was read before, with elements that nothing was read of."""
 _INT64, _DOUBLE, _PAIR = Struct(">q"), Struct(">d"), Struct(">qq")
-_NO_UUID = bytes(16)
+NO_UUID = bytes(16)
+"""What a cursor gives for a UUID of zeros, always the same object."""
 _MOST_KNOWN = 256
 _LONGEST_KNOWN_BYTES = 64
 """Texts and UUIDs that come again are not made again: so many of each, and texts up to a length."""
@@ -86,6 +97,7 @@ class Shape:
         tags: the tagged fields by tag: place or key, and shape; None where there is no tag section.
         is_full: of a tuple: whether all of its values are on the tape, in their order.
         unknown: of a dict: the key of the tagged fields that the definition does not know.
+        cells: how many cells it takes on the tape; -1 where that depends on the value.
     """
 
     def __init__(
@@ -108,6 +120,7 @@ class Shape:
         count = len(self.shapes)
         self.is_full = count > 0 and self.places == list(range(len(self.defaults))) and tags is None
         self.unknown = "" if unknown is None else unknown
+        self.cells = _fixed_cells(self)
 
 
 class Tape:
@@ -117,7 +130,7 @@ class Tape:
 
     def __init__(self, cells: int, arena_bytes: int) -> None:
         """Make room for so many cells and bytes; it does not grow."""
-        self.cells = memoryview(array("q", bytes(8 * cells)))
+        self.cells = memoryview(array("q", [0]) * cells)
         self.arena = memoryview(bytearray(arena_bytes))
         self.used = 0
         self.arena_used = 0
@@ -158,6 +171,9 @@ class Taped:
 
     def __init__(self, reader: TapeReader, shape: Shape, tape: Tape) -> None:
         """Take what comes next on a tape; :meth:`take` adds it."""
+        self._begin(reader, shape, tape)
+
+    def _begin(self, reader: TapeReader, shape: Shape, tape: Tape) -> None:
         self.reader = reader
         self.shape = shape
         self.tape = tape
@@ -181,7 +197,7 @@ class Taped:
 
     def moved(self, tape: Tape) -> Taped:
         """Return the same on another tape, which has room for it."""
-        made = Taped(self.reader, self.shape, tape)
+        made = new_taped(self.reader, self.shape, tape)
         old = self.tape
         made.take(old.cells, self.at, self.cells, old.arena, self.arena_at, self.arena_bytes)
         return made
@@ -260,21 +276,122 @@ class _Uuid:
         self.data = _PAIR.pack(high, low)
 
 
-class TapeReader:
-    """Reads the tape of one machine, or what was taken from it."""
+class TapeCursor:
+    """Goes over what was taken of a body, cell by cell; whoever moves it knows the shape.
 
-    def __init__(self, machine: Machine) -> None:
-        self.machine = machine
+    Attributes:
+        at: index of the next cell.
+    """
+
+    __slots__ = ("arena", "arena_at", "at", "on", "tape", "texts", "uuids")
+
+    def __init__(self) -> None:
+        """Stand before no cell at all."""
         self.at = 0
-        self.tape = self.machine.tape
-        self.arena = self.machine.arena
+        self.on: Tape | None = None
+        self.tape = memoryview(array("q", [0]))
+        self.arena = memoryview(bytearray(1))
         self.arena_at = 0
         self.texts = Texts()
         self.uuids: list[_Uuid | None] = [None] * _MOST_KNOWN
 
+    def begin(self, taped: Taped) -> None:
+        """Go to the first cell of what was read of a body."""
+        tape = taped.tape
+        if tape is not self.on:  # taking hold of a view costs more than the rest of this
+            self.on = tape
+            self.tape = tape.cells
+            self.arena = tape.arena
+        self.at = taped.at
+        self.arena_at = taped.arena_at
+
+    def number(self) -> int:
+        """Return the next cell, and go on."""
+        value = self.tape[self.at]
+        self.at += 1
+        return value
+
+    def peek(self, at: int) -> int:
+        """Return the cell at an index, and stay."""
+        return self.tape[at]
+
+    def text(self) -> str | None:
+        """Return the text that comes next, and go on; None for null."""
+        size = self.number()
+        if size < 0:
+            return None
+        begin = self.arena_at + self.number()
+        return self.texts.text(self.arena, begin, begin + size)
+
+    def uuid(self) -> bytes:
+        """Return the 16 bytes that come next, and go on."""
+        high = self.number()
+        low = self.number()
+        if high == 0 and low == 0:
+            return NO_UUID
+        place = (high ^ low) & (_MOST_KNOWN - 1)
+        known = self.uuids[place]
+        if known is None or known.high != high or known.low != low:
+            known = self.uuids[place] = _Uuid(high, low)
+        return known.data
+
+    def pass_value(self, shape: Shape) -> None:
+        """Go on behind a value of a shape."""
+        if shape.cells >= 0:
+            self.at += shape.cells
+            return
+        kind = shape.kind
+        if kind in (AS_TEXT, AS_BYTES):
+            self.at += 1 if self.tape[self.at] < 0 else 2
+        elif kind == AS_RECORDS:
+            self.at += 1 if self.tape[self.at] < 0 else RECORDS_CELLS
+        elif kind == AS_ARRAY:
+            self._pass_array(_inner(shape))
+        elif kind == AS_NULLABLE:
+            if self.number() >= 0:
+                self.pass_value(_inner(shape))
+        else:
+            self._pass_struct(shape)
+
+    def _pass_array(self, inner: Shape) -> None:
+        count = self.number()
+        if count <= 0:
+            return
+        if inner.cells >= 0:
+            self.at += count * inner.cells
+            return
+        for _i in range(count):
+            self.pass_value(inner)
+
+    def _pass_struct(self, shape: Shape) -> None:
+        for each in shape.shapes:
+            self.pass_value(each)
+        if shape.tags is None:
+            return
+        count = self.number()
+        for _i in range(count):
+            known = shape.tags.get(self.number())
+            if known is not None:
+                self.pass_value(known[1])
+            else:
+                self.at += 2  # how many bytes, and where: a dict keeps what nobody knows
+
+
+class TapeReader(TapeCursor):
+    """Makes values of the tape of one machine, or of what was taken from it."""
+
+    __slots__ = ("machine",)
+
+    def __init__(self, machine: Machine) -> None:
+        super().__init__()
+        self.machine = machine
+        self.tape = self.machine.tape
+        self.arena = self.machine.arena
+
     def value(self, shape: Shape) -> Any:
         """Return the value of the whole tape."""
         machine = self.machine
+        self.on = None
         self.tape = machine.tape
         self.at = 0
         self.arena = machine.arena
@@ -283,34 +400,26 @@ class TapeReader:
 
     def taped(self, taped: Taped) -> Any:
         """Return the value of what was taken from the machine's tape."""
-        tape = taped.tape
-        self.tape = tape.cells
-        self.at = taped.at
-        self.arena = tape.arena
-        self.arena_at = taped.arena_at
+        self.begin(taped)
         return self._value(taped.shape)
 
     def take(self, shape: Shape, tape: Tape) -> Taped:
         """Take the machine's whole tape, onto one that has room for it."""
         machine = self.machine
-        made = Taped(self, shape, tape)
+        made = new_taped(self, shape, tape)
         made.take(machine.tape, 0, machine.used, machine.arena, 0, machine.arena_used)
         return made
 
     def _value(self, shape: Shape) -> Any:  # noqa: C901 - one switch
         kind = shape.kind
         if kind == AS_NUMBER:
-            return self._cell()
+            return self.number()
         if kind == AS_TEXT:
-            size = self._cell()
-            if size < 0:
-                return None
-            begin = self.arena_at + self._cell()
-            return self.texts.text(self.arena, begin, begin + size)
+            return self.text()
         if kind == AS_TUPLE:
             return self._tuple(shape)
         if kind == AS_ARRAY:
-            size = self._cell()
+            size = self.number()
             if size < 0:
                 return None
             inner = _inner(shape)
@@ -321,38 +430,22 @@ class TapeReader:
         if kind == AS_DICT:
             return self._dict(shape)
         if kind == AS_UUID:
-            return self._uuid()
+            return self.uuid()
         if kind == AS_RECORDS:
             return self._records()
         if kind == AS_BYTES:
-            size = self._cell()
+            size = self.number()
             if size < 0:
                 return None
-            begin = self.arena_at + self._cell()
+            begin = self.arena_at + self.number()
             return bytes(self.arena[begin : begin + size])
         if kind == AS_NULLABLE:
-            if self._cell() < 0:
+            if self.number() < 0:
                 return None
             return self._value(_inner(shape))
         if kind == AS_BOOL:
-            return self._cell() != 0
-        return _float(self._cell())
-
-    def _cell(self) -> int:
-        value = self.tape[self.at]
-        self.at += 1
-        return value
-
-    def _uuid(self) -> bytes:
-        high = self._cell()
-        low = self._cell()
-        if high == 0 and low == 0:
-            return _NO_UUID
-        place = (high ^ low) & (_MOST_KNOWN - 1)
-        known = self.uuids[place]
-        if known is None or known.high != high or known.low != low:
-            known = self.uuids[place] = _Uuid(high, low)
-        return known.data
+            return self.number() != 0
+        return _float(self.number())
 
     def _tuple(self, shape: Shape) -> tuple[Any, ...]:
         places, shapes = shape.places, shape.shapes
@@ -366,9 +459,9 @@ class TapeReader:
         for index in range(len(places)):
             values[places[index]] = self._value(shapes[index])
         if shape.tags is not None:
-            count = self._cell()
+            count = self.number()
             for _i in range(count):
-                place, inner = shape.tags[self._cell()]
+                place, inner = shape.tags[self.number()]
                 values[place] = self._value(inner)
         return tuple(values)
 
@@ -391,22 +484,22 @@ class TapeReader:
         for index in range(len(places)):
             values[places[index]] = self._value(shapes[index])
         if shape.tags is not None:
-            count = self._cell()
+            count = self.number()
             for _i in range(count):
-                tag = self._cell()
+                tag = self.number()
                 known = shape.tags.get(tag)
                 if known is not None:
                     values[known[0]] = self._value(known[1])
                     continue
-                size = self._cell()
-                begin = self.arena_at + self._cell()
+                size = self.number()
+                begin = self.arena_at + self.number()
                 pair = (tag, bytes(self.arena[begin : begin + size]))
                 values.setdefault(shape.unknown, []).append(pair)
         return values
 
     def _records(self) -> RecordsSummary | None:
         at = self.at
-        size = self._cell()
+        size = self.number()
         if size < 0:
             return None
         tape = self.tape
@@ -422,7 +515,7 @@ class TapeReader:
                 size,
                 None if hidden else tape[at + 1],
                 None if is_last else offset,
-                _SEEN_CODECS[tape[at + 3]],
+                SEEN_CODECS[tape[at + 3]],
                 batches,
                 _known_time(tape[at + 5]),
                 _known_time(tape[at + 6]),
@@ -435,9 +528,16 @@ class TapeReader:
         )
 
 
+def new_taped(reader: TapeReader, shape: Shape, tape: Tape) -> Taped:
+    """Make what :class:`Taped` does, faster from compiled modules."""
+    made = Taped.__new__(Taped)
+    made._begin(reader, shape, tape)
+    return made
+
+
 def taped_of(cells: memoryview, texts: memoryview, reader: TapeReader, shape: Shape) -> Taped:
     """Make what was read of a body of cells that are those of a shape."""
-    made = Taped(reader, shape, Tape(len(cells), len(texts)))
+    made = new_taped(reader, shape, Tape(len(cells), len(texts)))
     made.take(cells, 0, len(cells), texts, 0, len(texts))
     return made
 
@@ -530,6 +630,18 @@ class CellChecker:
         codecs = self.cells[begin + 3]
         if codecs < 0 or codecs > ALL_CODECS:
             raise ValueError("a codec that there is not")
+
+
+def _fixed_cells(shape: Shape) -> int:
+    """Return how many cells every value of a shape takes; -1 where they differ."""
+    if shape.kind in (AS_NUMBER, AS_BOOL, AS_FLOAT):
+        return 1
+    if shape.kind == AS_UUID:
+        return 2
+    if shape.kind != AS_TUPLE or shape.tags is not None:
+        return -1
+    cells = [each.cells for each in shape.shapes]
+    return -1 if -1 in cells else sum(cells)
 
 
 def _inner(shape: Shape) -> Shape:
