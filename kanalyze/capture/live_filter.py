@@ -29,7 +29,6 @@ __all__ = [
     "NOTHING",
     "Instruction",
     "assembled",
-    "can_compile",
     "compile_filter",
     "port_filter",
     "program_for",
@@ -88,11 +87,6 @@ def why_not_compiled() -> str | None:
     except CaptureError as error:
         return str(error)
     return None
-
-
-def can_compile() -> bool:
-    """Return whether filters can be compiled here: it takes scapy and libpcap."""
-    return why_not_compiled() is None
 
 
 def port_filter(ports: Iterable[int], hosts: Iterable[str], link_type: int = ETHERNET) -> str:

@@ -3,11 +3,9 @@
 In: the bytes of such a field. Out: plain values. This module must not know which connection they
 came from; what it cannot read it refuses with a WireError, and keeps no bytes of a secret.
 
-- The consumer protocol in JoinGroup and SyncGroup (``ConsumerProtocolSubscription`` and
-  ``ConsumerProtocolAssignment``): a version, then its fields, never flexible. Newer versions only
-  add fields, and readers of older ones leave those unread.
-- Client telemetry (KIP-714): the metrics of PushTelemetry by size and codec, not by content.
-- Control records: what their key says they are.
+The consumer protocol in JoinGroup and SyncGroup (``ConsumerProtocolSubscription`` and
+``ConsumerProtocolAssignment``): a version, then its fields, never flexible. Newer versions only add
+fields, and readers of older ones leave those unread.
 """
 
 from __future__ import annotations
@@ -23,14 +21,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Assignment",
-    "ControlRecord",
     "Subscription",
-    "Telemetry",
     "TopicPartitions",
     "parse_assignment",
-    "parse_control_key",
     "parse_subscription",
-    "telemetry_of",
 ]
 
 _INT16 = Struct(">h").unpack_from
@@ -72,43 +66,6 @@ class Assignment(NamedTuple):
     user_data: bytes | None
 
 
-class Telemetry(NamedTuple):
-    """A PushTelemetry request without its metrics."""
-
-    client_instance_id: bytes
-    """16 bytes."""
-    subscription_id: int
-    is_terminating: bool
-    codec: str
-    """``none``, ``gzip``, ``snappy``, ``lz4``, ``zstd`` or ``unknown``."""
-    metrics_bytes: int
-    """Size of the metrics as sent, compressed if a codec is named."""
-
-
-class ControlRecord(NamedTuple):
-    """What the key of a control record says."""
-
-    version: int
-    type: int
-    name: str
-    """``abort``, ``commit``, ``leader_change``, ...; ``unknown`` for a newer type."""
-    is_quorum: bool
-    """It belongs to the metadata quorum, not to a transaction."""
-
-
-_CONTROL_NAMES = (
-    "abort",
-    "commit",
-    "leader_change",
-    "snapshot_header",
-    "snapshot_footer",
-    "kraft_version",
-    "kraft_voters",
-)
-_FIRST_QUORUM_TYPE = 2
-_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-
-
 def parse_subscription(data: bytes | memoryview) -> Subscription:
     """Read the metadata that a member of protocol type ``consumer`` joins with.
 
@@ -138,32 +95,6 @@ def parse_assignment(data: bytes | memoryview) -> Assignment:
     version = reader.version()
     assigned = reader.array(reader.topic_partitions, least_bytes=6)
     return Assignment(version, assigned, reader.data())
-
-
-def telemetry_of(
-    client_instance_id: bytes,
-    subscription_id: int,
-    terminating: bool,
-    compression_type: int,
-    metrics: bytes | None,
-) -> Telemetry:
-    """Name the fields of a PushTelemetry request (KIP-714), in the message's order."""
-    known = 0 <= compression_type < len(_CODECS)
-    codec = _CODECS[compression_type] if known else "unknown"
-    return Telemetry(client_instance_id, subscription_id, terminating, codec, len(metrics or b""))
-
-
-def parse_control_key(key: bytes | memoryview) -> ControlRecord:
-    """Read the key of a record of a control batch: ``version int16, type int16``.
-
-    Types 0 and 1 end a transaction (KIP-98); 2 to 6 belong to the metadata quorum (KIP-595,
-    KIP-630, KIP-853). Raises Truncated for a key shorter than 4 bytes.
-    """
-    if len(key) < 4:
-        raise Truncated(f"a control record's key of {len(key)} bytes")
-    version, kind = _INT16(key, 0)[0], _INT16(key, 2)[0]
-    name = _CONTROL_NAMES[kind] if 0 <= kind < len(_CONTROL_NAMES) else "unknown"
-    return ControlRecord(version, kind, name, kind >= _FIRST_QUORUM_TYPE)
 
 
 class _Reader:

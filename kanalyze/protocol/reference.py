@@ -16,7 +16,7 @@ from kanalyze.protocol.wire import Malformed, Truncated, WireError
 if TYPE_CHECKING:
     from kanalyze.protocol.language import Field, Message, Struct
 
-__all__ = ["Failure", "Reader", "failure_of", "field_path_of_failure", "read_message"]
+__all__ = ["Failure", "Reader", "failure_of", "read_message"]
 
 _NUMBERS = {
     "int8": ">b",
@@ -33,7 +33,8 @@ class Failure(NamedTuple):
     """Where and why a message cannot be read."""
 
     path: str
-    """Of the field, as :func:`field_path_of_failure` says."""
+    """Of the field, with the indices of array elements: ``TopicData[0].PartitionData[2].Index``; so
+    is ``_taggedFields`` where the failure is in a tag section."""
     pos: int
     """Index in the body of the first byte that was not read."""
     reason: str
@@ -56,21 +57,13 @@ def read_message(
         raise type(error)(f"{where}: {error}") from None
 
 
-def field_path_of_failure(message: Message, version: int, body: bytes | memoryview) -> str | None:
-    """Return the path of the field at which reading ``body`` fails, None when it doesn't.
-
-    Indices of array elements are in the path: ``TopicData[0].PartitionData[2].Index``; so is
-    ``_taggedFields`` where the failure is in a tag section. Bytes that are left over are no
-    failure.
-    """
-    failure = failure_of(message, version, body)
-    return None if failure is None else failure.path
-
-
 def failure_of(
     message: Message, version: int, body: bytes | memoryview, pos: int = 0
 ) -> Failure | None:
-    """Return where reading the message that begins at ``body[pos]`` fails, None when it doesn't."""
+    """Return where reading the message that begins at ``body[pos]`` fails, None when it doesn't.
+
+    Bytes that are left over are no failure.
+    """
     reader = Reader(message, version, bytes(body), pos)
     try:
         reader.struct(message.struct)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 PACKAGE = Path(kanalyze.__file__).parent
-NO_STAGE = {"__init__", "compiled", "errors", "gathers", "model", "named", "version"}
+NO_STAGE = {"__init__", "__main__", "compiled", "errors", "gathers", "model", "named", "version"}
 
 
 def modules() -> Iterable[str]:

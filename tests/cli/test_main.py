@@ -37,6 +37,12 @@ def test_the_version_is_the_package_s(capsys):
     assert capsys.readouterr().out == f"kanalyze {kanalyze.__version__} (compiled)\n"
 
 
+def test_the_package_itself_can_be_run():
+    run = [sys.executable, "-m", "kanalyze", "--version"]
+    done = subprocess.run(run, capture_output=True, check=True, cwd=ROOT)
+    assert done.stdout.startswith(b"kanalyze ")
+
+
 def test_a_capture_that_cannot_be_read_is_one_line_and_2(fake, capsys):
     fake.rows = ()
     fake.error = CaptureError("x.pcap: no such file")

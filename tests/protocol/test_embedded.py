@@ -14,9 +14,7 @@ from kanalyze.protocol.embedded import (
     Subscription,
     TopicPartitions,
     parse_assignment,
-    parse_control_key,
     parse_subscription,
-    telemetry_of,
 )
 from kanalyze.protocol.wire import Truncated, WireError
 from tests.support.kafka import string
@@ -74,34 +72,6 @@ def test_a_count_without_bytes_is_refused_before_anything_is_made(count: int) ->
 
 @given(st.binary(max_size=100))
 def test_random_bytes_give_a_value_or_a_wire_error(data: bytes) -> None:
-    for read in (parse_subscription, parse_assignment, parse_control_key):
+    for read in (parse_subscription, parse_assignment):
         with suppress(WireError):
             assert read(data)
-
-
-def test_telemetry_is_named_without_its_metrics() -> None:
-    found = telemetry_of(b"\1" * 16, 5, terminating=True, compression_type=4, metrics=b"x" * 70)
-    assert found == (b"\1" * 16, 5, True, "zstd", 70)
-    assert telemetry_of(bytes(16), 5, False, 9, None)[3:] == ("unknown", 0)
-
-
-@pytest.mark.parametrize(
-    ("kind", "name", "is_quorum"),
-    [
-        (0, "abort", False),
-        (1, "commit", False),
-        (2, "leader_change", True),
-        (3, "snapshot_header", True),
-        (4, "snapshot_footer", True),
-        (5, "kraft_version", True),
-        (6, "kraft_voters", True),
-        (99, "unknown", True),
-    ],
-)
-def test_control_records_are_named(kind: int, name: str, is_quorum: bool) -> None:
-    assert parse_control_key(struct.pack(">hh", 0, kind)) == (0, kind, name, is_quorum)
-
-
-def test_a_control_key_cut_short_is_truncated() -> None:
-    with pytest.raises(Truncated):
-        parse_control_key(b"\0\0\0")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kanalyze.protocol.reference import field_path_of_failure, read_message
+from kanalyze.protocol.reference import failure_of, read_message
 from kanalyze.protocol.wire import Malformed, Truncated
 
 if TYPE_CHECKING:
@@ -77,25 +77,29 @@ def test_text_that_is_no_utf8_is_escaped(catalog: Catalog) -> None:
 def test_a_failure_is_at_a_field(catalog: Catalog, cut: int, path: str) -> None:
     # A partition more than the bytes can hold fails at the array: cut after it, at the element.
     message = catalog.message(0, "request")
-    assert field_path_of_failure(message, 3, produce_v3()[:cut]) == path
+    failure = failure_of(message, 3, produce_v3()[:cut])
+    assert failure is not None
+    assert failure.path == path
     with pytest.raises(Truncated, match=f"^{path}".replace("[", r"\[")):
         read_message(message, 3, produce_v3()[:cut])
 
 
 def test_a_sound_message_has_no_failure_even_with_bytes_left_over(catalog: Catalog) -> None:
     message = catalog.message(0, "request")
-    assert field_path_of_failure(message, 3, produce_v3()) is None
-    assert field_path_of_failure(message, 9, produce_v9() + b"\0\0\0\0") is None
+    assert failure_of(message, 3, produce_v3()) is None
+    assert failure_of(message, 9, produce_v9() + b"\0\0\0\0") is None
 
 
 def test_a_failure_in_a_tag_section_names_it(catalog: Catalog) -> None:
     fetch = catalog.message(1, "request")
     body = struct.pack(">iiiibii", -1, 1, 1, 1, 0, 0, 0) + b"\x01\x01\x01"
-    assert field_path_of_failure(fetch, 12, body + b"\x01\x00\x02\x05a") == (
-        "_taggedFields.ClusterId"
-    )
-    assert field_path_of_failure(fetch, 12, body + b"\x02\x09\x00\x08\x00") == "_taggedFields"
-    assert field_path_of_failure(fetch, 12, body + b"\x01\x00\x02\x02a") is None
+    for section, path in (
+        (b"\x01\x00\x02\x05a", "_taggedFields.ClusterId"),
+        (b"\x02\x09\x00\x08\x00", "_taggedFields"),
+        (b"\x01\x00\x02\x02a", None),
+    ):
+        failure = failure_of(fetch, 12, body + section)
+        assert (None if failure is None else failure.path) == path
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ from kanalyze.connection.sasl import looks_like_gssapi, principal_of
 from kanalyze.model import Chunk
 from kanalyze.protocol.embedded import (
     parse_assignment,
-    parse_control_key,
     parse_subscription,
 )
 from kanalyze.protocol.frame import Frame
@@ -225,7 +224,7 @@ def parse_headers(data: bytes) -> None:
 
 def read_embedded(data: bytes) -> None:
     """Read what other protocols put into fields; each gives a value or a WireError."""
-    for read in (parse_subscription, parse_assignment, parse_control_key):
+    for read in (parse_subscription, parse_assignment):
         try:
             found = read(data)
         except WireError:
