@@ -73,5 +73,7 @@ def count_packets(quality: CaptureQuality, batch: PacketBatch) -> None:
 def _count_captures(quality: CaptureQuality, captures: Captures) -> None:
     quality.captures.extend(captures.names)
     quality.dropped_packets = captures.dropped_packets
+    if captures.description is not None:
+        quality.count_description(captures.description)
     for anomaly in captures.anomalies:
         quality.count_anomaly(anomaly.kind, anomaly.length or 0)

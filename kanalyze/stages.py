@@ -25,6 +25,7 @@ from kanalyze.plain import fields
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from kanalyze.capture.description import Description
     from kanalyze.connection.ended import EndedConnection
     from kanalyze.connection.exchange import Exchange
     from kanalyze.connection.kafka import Keep
@@ -87,6 +88,11 @@ class Captures(Protocol):
     anomalies: list[Anomaly]
     """Of the captures themselves, so far."""
     can_be_read_again: bool
+
+    @property
+    def description(self) -> Description | None:
+        """What they say of themselves, as far as they were read; None where that is not known."""
+        ...
 
     @property
     def dropped_packets(self) -> int | None:

@@ -6,6 +6,7 @@ of an analysis. This module must not know how anything is counted.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.connection.ended import UnknownTotal
@@ -13,6 +14,7 @@ from kanalyze.connection.ended import UnknownTotal
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from kanalyze.capture.description import Description
     from kanalyze.connection.ended import ConnectionCounts
     from kanalyze.model import AnomalyKind, TcpConnection
     from kanalyze.net.notes import NetCounters
@@ -30,6 +32,8 @@ DOUBTS = (
 
 MOST_ENDPOINTS = 1000
 """Endpoints that are counted apart."""
+MOST_TEXTS = 100
+"""Texts of captures that are kept."""
 _OTHER = "other"
 _SYN_AGAIN_NS = 900_000_000
 """A SYN that is not answered is sent again after a second (RFC 6298, section 2)."""
@@ -66,6 +70,13 @@ class CaptureQuality:
         self.dropped_packets: int | None = None
         """Packets that the capturing side says it lost, summed over the inputs that say it; None
         when none does."""
+        self.interfaces: dict[str, int] = {}
+        """Interfaces with a name or a filter, as the captures describe them, and how often they do:
+        the first :data:`MOST_TEXTS`; what comes beyond counts as ``other``."""
+        self.comments: dict[str, int] = {}
+        """Comments on captures and interfaces, likewise."""
+        self.packet_comments = 0
+        """Comments on packets."""
         self.tcp_packets = 0
         """Packets that hold a TCP segment, those put together of fragments counted once."""
         self.not_tcp_packets = 0
@@ -215,6 +226,16 @@ class CaptureQuality:
             mine = self.unknown_ports.setdefault(port, UnknownTotal())
             mine.add(total.connections, total.packets, total.bytes)
 
+    def count_description(self, description: Description) -> None:
+        """Take in what captures say of themselves."""
+        texts = [interface.text for interface in description.interfaces]
+        _add_bounded(self.interfaces, Counter([text for text in texts if text]), MOST_TEXTS)
+        notes = description.comments
+        # dumpcap writes the same one on the statistics of every interface.
+        about = Counter([note.text for note in notes if note.about in ("section", "interface")])
+        _add_bounded(self.comments, about, MOST_TEXTS)
+        self.packet_comments += sum(note.about == "packet" for note in notes)
+
     def count_anomaly(self, kind: AnomalyKind, size: int = 0, count: int = 1) -> None:
         """Count ``count`` anomalies of a kind, concerning ``size`` bytes together."""
         total = self.anomalies.setdefault(kind, AnomalyTotal())
@@ -230,6 +251,8 @@ class CaptureQuality:
             _add_to(getattr(self, name), getattr(other, name))
         for name in _BY_ENDPOINT:
             _add_bounded(getattr(self, name), getattr(other, name))
+        for name in _BY_TEXT:
+            _add_bounded(getattr(self, name), getattr(other, name), MOST_TEXTS)
         self._add_unknown(other.unknown_ports)
         self.dropped_packets = _of_known(_add, self.dropped_packets, other.dropped_packets)
         for name, count in vars(other).items():
@@ -248,6 +271,8 @@ class CaptureQuality:
         result["captures"] = list(self.captures)
         for name in (*_BY_NAME, *_BY_ENDPOINT):
             result[name] = dict(sorted(getattr(self, name).items()))
+        for name in _BY_TEXT:
+            result[name] = dict(getattr(self, name))
         del result["kafka_ports"], result["unknown_ports"]
         result["unread_ports"] = {
             port: {
@@ -271,6 +296,7 @@ _NOTHING = [0, 0]
 """Payload of a connection that never had any: all figures of payload are 0 too."""
 _BY_NAME = ("other_packets", "tunnels", "other_protocols", "kafka_ports")
 _BY_ENDPOINT = ("refused_by", "unanswered_by")
+_BY_TEXT = ("interfaces", "comments")
 _NOT_SUMMED = {
     "captures",
     "first_time_ns",
@@ -280,6 +306,7 @@ _NOT_SUMMED = {
     "unknown_ports",
     *_BY_NAME,
     *_BY_ENDPOINT,
+    *_BY_TEXT,
 }
 
 
@@ -288,10 +315,10 @@ def _add_to(mine: dict[str, int], theirs: dict[str, int]) -> None:
         mine[name] = mine.get(name, 0) + count
 
 
-def _add_bounded(mine: dict[str, int], theirs: dict[str, int]) -> None:
-    """Add counts by names that the wire may fill: beyond the limit they count as ``other``."""
+def _add_bounded(mine: dict[str, int], theirs: dict[str, int], most: int = MOST_ENDPOINTS) -> None:
+    """Add counts by names that others may choose: beyond the limit they count as ``other``."""
     for name, count in theirs.items():
-        is_known = name in mine or len(mine) - (_OTHER in mine) < MOST_ENDPOINTS
+        is_known = name in mine or len(mine) - (_OTHER in mine) < most
         key = name if is_known else _OTHER
         mine[key] = mine.get(key, 0) + count
 

@@ -52,6 +52,19 @@ class CaptureInterface(NamedTuple):
     filter: str | None = None
     """The filter that was set while capturing, as text; None where it is told as a program."""
 
+    @property
+    def text(self) -> str | None:
+        """What it says of itself, in one line; None where it has neither a name nor a filter.
+
+        ``eth0 (bond to rack 2), filter: tcp port 9092``
+        """
+        if self.name is None and self.description is None and self.filter is None:
+            return None
+        name = self.name or self.description or "an interface without a name"
+        if self.name and self.description:
+            name += f" ({self.description})"
+        return name if self.filter is None else f"{name}, filter: {self.filter}"
+
 
 class Comment(NamedTuple):
     """A comment in a capture."""

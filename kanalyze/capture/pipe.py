@@ -23,6 +23,7 @@ from kanalyze.errors import KanalyzeError
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from kanalyze.capture.description import Description
     from kanalyze.capture.source import BinaryFile
     from kanalyze.model import Anomaly, PacketBatch
 
@@ -72,6 +73,11 @@ class PipeCapture:
     def bytes_read(self) -> int:
         """Bytes taken from the pipe so far."""
         return self._source.bytes_read
+
+    @property
+    def about(self) -> Description | None:
+        """What the capture says of itself, as far as it was read; None before it begins."""
+        return self._reader.description if self._reader is not None else None
 
     @property
     def dropped_packets(self) -> int | None:

@@ -38,6 +38,7 @@ class InterfaceFeed:
     """The packets of an interface of a name, whichever has that name now."""
 
     is_at_end: Final = False
+    about: Final = None
     anomalies: Final[tuple[Anomaly, ...]] = ()
 
     def __init__(self, capture: _Capture, clock_ns: Callable[[], int]) -> None:

@@ -14,6 +14,7 @@ from kanalyze.gathers import to_column
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from kanalyze.capture.description import Description
     from kanalyze.live.filter_packets import PacketFilter
     from kanalyze.live.run import Feed
     from kanalyze.model import Anomaly, PacketBatch
@@ -28,6 +29,11 @@ class FilteredFeed:
         """Read from ``feed``, which stays open."""
         self._feed = feed
         self._wanted = wanted
+
+    @property
+    def about(self) -> Description | None:
+        """What the capture says of itself, so far; None for an interface."""
+        return self._feed.about
 
     @property
     def dropped_packets(self) -> int | None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from kanalyze.analysis.block import RowBlock
     from kanalyze.analysis.in_flight import InFlight
+    from kanalyze.capture.description import Description
     from kanalyze.model import Anomaly, PacketBatch, TokenBytes
     from kanalyze.pipeline import Analysis
 
@@ -38,6 +39,11 @@ _LOOK_EVERY_NS: Final = 1_000_000_000
 
 class Feed(Protocol):
     """Where packets come from: an interface, a pipe."""
+
+    @property
+    def about(self) -> Description | None:
+        """What the capture says of itself, so far; None for an interface."""
+        ...
 
     @property
     def dropped_packets(self) -> int | None:
@@ -104,6 +110,11 @@ class LiveSource:
         self.anomalies: list[Anomaly] = []
         self._feed = feed
         self._turn = turn
+
+    @property
+    def description(self) -> Description | None:
+        """What the capture says of itself, so far; None for an interface."""
+        return self._feed.about
 
     @property
     def dropped_packets(self) -> int | None:

@@ -31,6 +31,7 @@ _WARNING = "bold yellow"
 def header_lines(summary: dict[str, Any]) -> Iterator[Line]:
     """Give the lines before the first table; they may be longer than a terminal is wide."""
     yield from _captured(summary["capture"])
+    yield from _described(summary["quality"])
     yield from _connections(summary["quality"])
     yield from _conditions(summary["filter"])
     yield from _totals(summary["totals"])
@@ -54,6 +55,27 @@ def _captured(capture: dict[str, Any]) -> Iterator[Line]:
     )
     packets = _counted(capture["packets"], "packet")
     yield Line(f"{packets}, {bytes_text(capture['wire_bytes'])} on the wire")
+
+
+def _described(quality: dict[str, Any]) -> Iterator[Line]:
+    """Give what the captures say of themselves."""
+    if quality["interfaces"]:
+        yield Line(f"captured on {'; '.join(_some(quality['interfaces']))}")
+    for text in _some(quality["comments"]):
+        yield Line(f"comment: {text}")
+    if quality["packet_comments"]:
+        yield Line(f"{_counted(quality['packet_comments'], 'comment')} on packets")
+
+
+def _some(texts: dict[str, int]) -> list[str]:
+    """Return the first texts, and how many more there are."""
+    names = list(texts)
+    found = [shown(name, _LONGEST_TEXT) for name in names[:_MOST_TEXTS]]
+    rest = len(names) - len(found)
+    return [*found, f"and {count_text(rest)} more"] if rest > 0 else found
+
+
+_MOST_TEXTS, _LONGEST_TEXT = 3, 200
 
 
 def _connections(quality: dict[str, Any]) -> Iterator[Line]:

@@ -87,6 +87,7 @@ class ArrivedSegments:
         self.dropped_packets: int | None = None
         self.progress: tuple[int, int | None] = (0, None)
         self.can_be_read_again = False
+        self.description = None
         self._index: dict[str, int] = {}
         self._places = Places()
         self._last = (-1, 0, 0)

@@ -151,6 +151,7 @@ class _NumberedOn:
     """Captures whose packets are numbered on from those before; a ``stages.Captures``."""
 
     can_be_read_again = False
+    description = None
     """So nobody looks for names in what was not read yet."""
 
     def __init__(self, captures: Sequence[FoundCapture], before: _Left) -> None:

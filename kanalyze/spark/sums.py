@@ -332,6 +332,8 @@ _OTHER_FORMS: Final = {
     "other_protocols": _COUNTS,
     "refused_by": _COUNTS,
     "unanswered_by": _COUNTS,
+    "interfaces": _COUNTS,
+    "comments": _COUNTS,
     "kafka_ports": _COUNTS,
     "unknown_ports": _dict(
         _TEXT, _object(UnknownTotal, connections=_INT, packets=_INT, bytes=_INT)

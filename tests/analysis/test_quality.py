@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kanalyze.analysis.quality import AnomalyTotal, CaptureQuality
+from kanalyze.analysis.quality import MOST_TEXTS, AnomalyTotal, CaptureQuality
+from kanalyze.capture.description import CaptureInterface, Description
 from kanalyze.model import AnomalyKind
 from tests.support.quality import capture_quality
 
@@ -108,3 +109,43 @@ def test_the_plain_form_can_be_written_as_json():
 
 def test_without_packets_there_is_no_duration():
     assert CaptureQuality().duration_ns is None
+
+
+def description(*names: str | None, comments: tuple[tuple[str, str], ...] = ()) -> Description:
+    made = Description()
+    for name in names:
+        made.add_interface(CaptureInterface("x.pcapng", 1, 0, name, filter="tcp port 9092"))
+    for about, text in comments:
+        made.add_comment("x.pcapng", about, None, text)
+    return made
+
+
+def test_what_captures_say_of_themselves_is_counted_by_text():
+    quality = CaptureQuality()
+    comments = ("section", "rack 2"), ("packet", "here"), ("statistics", "dumpcap"), ("packet", "a")
+    for _ in range(2):
+        quality.count_description(description("eth0", None, comments=comments))
+    assert quality.interfaces == {
+        "eth0, filter: tcp port 9092": 2,
+        "an interface without a name, filter: tcp port 9092": 2,
+    }
+    assert (quality.comments, quality.packet_comments) == ({"rack 2": 2}, 4)
+
+
+def test_an_interface_without_name_and_filter_says_nothing():
+    plain = Description()
+    plain.add_interface(CaptureInterface("x.pcap", 1, 65535))
+    quality = CaptureQuality()
+    quality.count_description(plain)
+    assert quality.interfaces == {}
+
+
+def test_texts_of_captures_are_bounded_when_parts_are_added_too():
+    parts = []
+    for part in range(3):
+        quality = CaptureQuality()
+        quality.count_description(description(*(f"eth{part}.{n}" for n in range(MOST_TEXTS))))
+        parts.append(quality)
+    total = merged(*parts)
+    assert len(total.interfaces) == MOST_TEXTS + 1
+    assert total.interfaces["other"] == 2 * MOST_TEXTS

@@ -22,6 +22,7 @@ class Feed:
     def __init__(self, *batches) -> None:
         self._batches = list(batches)
         self.dropped_packets = 7
+        self.about = None
         self.anomalies = [Anomaly(AnomalyKind.CAPTURE_TRUNCATED)]
         self.waited_s = []
 

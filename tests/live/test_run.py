@@ -12,6 +12,7 @@ import pytest
 import kanalyze
 from kanalyze.capture.inputs import find_inputs
 from kanalyze.capture.merge import MergedCaptures
+from kanalyze.capture.reader import open_capture
 from kanalyze.errors import CaptureError
 from kanalyze.live.run import LiveRun
 from kanalyze.model import Anomaly, AnomalyKind
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from kanalyze.analysis.block import RowBlock
     from kanalyze.analysis.row import Row
+    from kanalyze.capture.description import Description
     from kanalyze.live.snapshot import CaptureState
     from kanalyze.model import PacketBatch
 
@@ -49,6 +51,7 @@ class Feed:
     """Gives batches, and nothing where there is None; then it is at its end."""
 
     dropped_packets: int | None = None
+    about: Description | None = None
 
     def __init__(
         self,
@@ -230,6 +233,9 @@ def check_capture(name: str, at_once: int) -> None:
     sink = Sink()
     feed = Feed(with_silence(parts(name, at_once)))
     feed.dropped_packets = expected["capture"]["dropped_packets"]
+    with open_capture(str(path(name))) as capture:
+        list(capture.batches())
+        feed.about = capture.description
     assert nameless(run_of(feed, sink)) == nameless(expected)
     assert in_any_order(sink.rows) == in_any_order(kanalyze.requests(path(name)))
 

@@ -45,6 +45,22 @@ def test_what_is_missing_is_a_warning(quality, expected):
     assert warnings_of([row()], **quality) == [f"WARNING: {expected}"]
 
 
+def test_captures_are_described_by_their_own_words_escaped_and_no_more_than_three():
+    lines = lines_of(
+        packets=1,
+        first_time_ns=START_NS,
+        last_time_ns=START_NS,
+        interfaces={f"eth{n}": 1 for n in range(5)},
+        comments={"rack \x1b[2J 2": 1},
+        packet_comments=2,
+    )
+    assert lines[3:6] == [
+        "captured on eth0; eth1; eth2; and 2 more",
+        "comment: rack \\u001b[2J 2",
+        "2 comments on packets",
+    ]
+
+
 def test_a_capture_without_kafka_says_so():
     assert warnings_of(connections=1, tls_connections=1) == [
         "WARNING: no Kafka requests found; TLS is not decrypted"

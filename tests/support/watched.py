@@ -46,6 +46,7 @@ class Watched(MergedCaptures):
     def __init__(self, path: Path, keeper: PacketKeeper, at_once: int) -> None:
         super().__init__(find_inputs([str(path)]))
         self.can_be_read_again = False
+        self.description = None
         self.now_ns = 0
         self._keeper = keeper
         self._at_once = at_once
