@@ -13,7 +13,7 @@ from kanalyze.protocol.codec.values cimport (
     AS_TEXT,
     AS_UUID,
     Shape,
-    Tape,
+    TapeCursor,
     Taped,
     TapeReader,
 )
@@ -52,7 +52,7 @@ cdef class _Uuid:
     cdef const unsigned char[::1] text
 
 
-cdef class TapeJson:
+cdef class TapeJson(TapeCursor):
     cdef const unsigned char[::1] _null
     cdef const unsigned char[::1] _true
     cdef const unsigned char[::1] _false
@@ -60,16 +60,10 @@ cdef class TapeJson:
     cdef TextBuffer _text
     cdef bint _hides
     cdef Taped _taped
-    cdef long long[::1] _tape
-    cdef unsigned char[::1] _arena
-    cdef long long _arena_at
-    cdef long long _at
 
-    @cython.locals(tape=Tape)
-    cpdef str text(self, Taped taped, Form form)
+    cpdef str written(self, Taped taped, Form form)
     @cython.locals(kind=cython.int, size=cython.longlong)
     cdef int _value(self, Form form) except -1
-    cdef long long _cell(self) except? -7
     @cython.locals(size=cython.longlong, inner=Form, i=cython.longlong)
     cdef _array(self, Form form)
     @cython.locals(

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from kanalyze.analysis.decoding.secrets import HIDDEN, hidden_in, hide
 from kanalyze.analysis.decoding.values import uuid_text
 from kanalyze.export.text_buffer import TextBuffer
-from kanalyze.protocol.codec.values import Taped
+from kanalyze.protocol.codec.values import TapeCursor, Taped
 
 try:
     import cython
@@ -108,23 +108,20 @@ class _Uuid:
 _NULL, _TRUE, _FALSE = memoryview(b"null"), memoryview(b"true"), memoryview(b"false")
 
 
-class TapeJson:
+class TapeJson(TapeCursor):
     """Writes values as JSON; not from several threads at once."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._null, self._true, self._false = _NULL, _TRUE, _FALSE
         self._uuids: list[_Uuid | None] = [None] * _MOST_KNOWN
         self._text: TextBuffer = TextBuffer()
         self._hides = False
 
-    def text(self, taped: Taped, form: Form) -> str:
+    def written(self, taped: Taped, form: Form) -> str:
         """Return what was read of a body as JSON, in a form."""
-        tape = taped.tape
         self._taped = taped
-        self._tape = tape.cells
-        self._arena = tape.arena
-        self._arena_at = taped.arena_at
-        self._at = taped.at
+        self.begin(taped)
         self._hides = False
         self._text.used = 0
         self._value(form)
@@ -135,13 +132,13 @@ class TapeJson:
     def _value(self, form: Form) -> None:  # noqa: C901 - one switch
         kind = form.kind
         if kind == AS_NUMBER:
-            self._text.put_number(self._cell())
+            self._text.put_number(self.number())
         elif kind == AS_TEXT:
-            size = self._cell()
+            size = self.number()
             if size < 0:
                 self._text.put(self._null)
             else:
-                self._quoted(self._arena_at + self._cell(), size)
+                self._quoted(self.arena_at + self.number(), size)
         elif kind == AS_DICT:
             if form.secrets is None:
                 self._struct(form)
@@ -152,29 +149,24 @@ class TapeJson:
         elif kind == AS_UUID:
             self._uuid()
         elif kind == AS_RECORDS:
-            size = self._cell()
+            size = self.number()
             if size < 0:
                 self._text.put(self._null)
             else:
                 self._text.put_number(size)
-                self._at += RECORDS_CELLS - 1
+                self.at += RECORDS_CELLS - 1
         elif kind == AS_NULLABLE:
-            if self._cell() < 0:
+            if self.number() < 0:
                 self._text.put(self._null)
             else:
                 self._value(_inner(form))
         elif kind == AS_BOOL:
-            self._text.put(self._true if self._cell() != 0 else self._false)
+            self._text.put(self._true if self.number() != 0 else self._false)
         else:
             self._put_any(_plain(self._python(form.shape)))
 
-    def _cell(self) -> int:
-        value = self._tape[self._at]
-        self._at += 1
-        return value
-
     def _array(self, form: Form) -> None:
-        size = self._cell()
+        size = self.number()
         if size < 0:
             self._text.put(self._null)
             return
@@ -188,7 +180,7 @@ class TapeJson:
 
     def _struct(self, form: Form) -> None:
         """Write a struct in which nothing is hidden."""
-        begin, used = self._at, self._text.used
+        begin, used = self.at, self._text.used
         fields = form.fields
         self._text.put_byte(OPEN)
         for i in range(len(fields)):
@@ -196,15 +188,15 @@ class TapeJson:
             if i > 0:
                 self._text.put_byte(COMMA)
             self._field(field)
-        if form.tags is not None and self._cell() > 0:
+        if form.tags is not None and self.number() > 0:
             # Where tagged fields stand is for those that are there to say: begin again.
-            self._at, self._text.used = begin, used
+            self.at, self._text.used = begin, used
             self._struct_slowly(form)
             return
         self._text.put_byte(CLOSE)
 
     def _field(self, form: Form) -> None:
-        is_null = form.kind == AS_RECORDS and self._tape[self._at] < 0
+        is_null = form.kind == AS_RECORDS and self.tape[self.at] < 0
         self._text.put(form.null_key if is_null else form.key)
         self._value(form)
 
@@ -215,8 +207,8 @@ class TapeJson:
         pieces = [(field.place, self._piece(field, hidden)) for field in form.fields]
         unknown: list[dict[str, Any]] = []
         if form.tags is not None:
-            for _ in range(self._cell()):
-                tag = self._cell()
+            for _ in range(self.number()):
+                tag = self.number()
                 known = form.tags.get(tag)
                 if known is None:
                     unknown.append(self._unknown(tag, form))
@@ -232,11 +224,11 @@ class TapeJson:
         """Return the names of the fields that are hidden in a struct, and heed that further in."""
         if form.secrets is None:
             return frozenset()
-        begin = self._at
+        begin = self.at
         hidden, self._hides = hidden_in(
             self._python(form.shape), form.secrets, force=bool(self._hides)
         )
-        self._at = begin
+        self.at = begin
         return hidden
 
     def _piece(self, form: Form, hidden: frozenset[str]) -> bytes:
@@ -253,7 +245,7 @@ class TapeJson:
 
     def _passes_default(self, form: Form, hidden: frozenset[str]) -> bool:
         """Go on behind a tagged field that is left out; tell whether it is."""
-        begin = self._at
+        begin = self.at
         value = self._python(form.shape)
         if form.name not in hidden:
             inner = form if form.inner is None else form.inner
@@ -261,14 +253,14 @@ class TapeJson:
                 hide(value, inner.secrets, force=bool(self._hides))
             if form.is_default is not None and form.is_default(value):
                 return True
-        self._at = begin
+        self.at = begin
         return False
 
     def _unknown(self, tag: int, form: Form) -> dict[str, Any]:
         """Take a tagged field that nobody knows from the tape."""
-        size = self._cell()
-        begin = self._arena_at + self._cell()
-        data = bytes(self._arena[begin : begin + size])
+        size = self.number()
+        begin = self.arena_at + self.number()
+        data = bytes(self.arena[begin : begin + size])
         return {"tag": tag, "data": bytes_text(data if form.secrets is None else HIDDEN)}
 
     def _python(self, shape: Shape) -> Any:
@@ -276,14 +268,14 @@ class TapeJson:
         taped = self._taped
         reader = taped.reader
         part = Taped(reader, shape, taped.tape)
-        part.at, part.arena_at = self._at, self._arena_at
+        part.at, part.arena_at = self.at, self.arena_at
         value = part.values()
-        self._at = reader.at
+        self.at = reader.at
         return value
 
     def _uuid(self) -> None:
-        high = self._cell()
-        low = self._cell()
+        high = self.number()
+        low = self.number()
         place = (high ^ low) & (_MOST_KNOWN - 1)
         known = self._uuids[place]
         if known is None or known.high != high or known.low != low:
@@ -301,9 +293,9 @@ class TapeJson:
         text.make_room(size + 2)
         at = text.used + 1
         for i in range(size):
-            byte = self._arena[begin + i]
+            byte = self.arena[begin + i]
             if byte < FIRST_PLAIN or byte > LAST_PLAIN or byte in (QUOTE, BACKSLASH):
-                data = bytes(self._arena[begin : begin + size])
+                data = bytes(self.arena[begin : begin + size])
                 self._put_any(str(data, "utf-8", "backslashreplace"))
                 return
             text.data[at + i] = byte

@@ -187,7 +187,7 @@ class LogLines:
         form = self._forms.get(body.shape)
         if form is None:
             form = self._forms[body.shape] = _form_of(message)
-        return self._json.text(body, form)
+        return self._json.written(body, form)
 
     def _forwarded(self, inner: ForwardedExchange) -> str:
         header = inner.header
