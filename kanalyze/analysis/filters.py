@@ -101,6 +101,9 @@ def parse_network(text: str) -> _Network:
         ) from None
 
 
+_MOST_DIGITS = 18
+
+
 class NamedApis(NamedTuple):
     """APIs that somebody asked for."""
 
@@ -375,7 +378,8 @@ class RowFilter:
 
 
 def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit()
+    # Python reads no number of thousands of digits.
+    return text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
 
 
 def _on_day(of_day_ns: int, first_ns: int) -> int:

@@ -54,9 +54,10 @@ Duration: TypeAlias = "str | timedelta | None"
 
 _T = TypeVar("_T")
 _NS_PER_US = 1_000
-_NS_PER_S = 1_000_000_000
 _MICROSECOND = timedelta(microseconds=1)
 _MOST_SHOWN = 60
+_NO_NUMBER = 1 << 63
+"""What is this large is no number of Kafka's."""
 
 
 def parsed(name: str, parse: Callable[..., _T], *values: Any) -> _T:
@@ -87,8 +88,8 @@ def _text(name: str, value: object, *, numbers: bool) -> str:
     number = _integer(value) if numbers else None
     if number is None:
         raise UsageError(f"{name}: not a text: {shown(value)}")
-    if number < 0:
-        raise UsageError(f"{name}: not the key of an API: {number}")
+    if not 0 <= number < _NO_NUMBER:
+        raise UsageError(f"{name}: not the key of an API: {shown(value)}")
     return str(number)
 
 
@@ -155,9 +156,15 @@ def _seconds_text(value: object) -> str | None:
     """Return a number of seconds in digits; None for what is none."""
     from decimal import Decimal  # slow to import, and most filters tell no time
 
-    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+    number = _integer(value)
+    if number is not None:
+        seconds = Decimal(number)
+    elif isinstance(value, float):
+        seconds = Decimal(repr(float(value)))  # NumPy's have another repr
+    elif isinstance(value, Decimal):
+        seconds = value
+    else:
         return None
-    seconds = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
     return f"{seconds:f}" if seconds.is_finite() and seconds >= 0 else None
 
 
@@ -180,8 +187,7 @@ def duration_text(name: str, value: object) -> str | None:
         return value
     if isinstance(value, timedelta) and value >= timedelta(0):
         # Those of pandas have nanoseconds besides.
-        ns = value // _MICROSECOND * _NS_PER_US + getattr(value, "nanoseconds", 0)
-        return f"{ns // _NS_PER_S}.{ns % _NS_PER_S:09d}s"
+        return f"{value // _MICROSECOND * _NS_PER_US + getattr(value, 'nanoseconds', 0)}ns"
     if isinstance(value, int | float) and not isinstance(value, bool):
         raise UsageError(f"{name}: {value} has no unit (give '{value}ms', or a timedelta)")
     raise UsageError(f"{name}: not a duration: {shown(value)}")
@@ -211,7 +217,7 @@ def path_text(name: str, value: object) -> str | None:
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, os.PathLike):
-        return str(value)
+        return os.fsdecode(value)
     raise UsageError(f"{name}: not a path: {shown(value)}")
 
 
