@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
+from ipaddress import IPv4Address, IPv4Network, IPv6Network
 from pathlib import Path
 
+import numpy
 import pandas
 import pytest
 
@@ -34,12 +36,29 @@ def requests(**given) -> list[kanalyze.Row]:
         ({"since": AT.replace(microsecond=448_001)}, {"since": "2026-11-20T22:46:15.448001Z"}),
         ({"since": date(2026, 11, 20)}, {"since": "2026-11-20"}),
         ({"since": time(22, 46, 15)}, {"since": "22:46:15"}),
+        ({"since": datetime.min.replace(tzinfo=UTC)}, {}),
+        ({"until": datetime.max.replace(tzinfo=UTC)}, {}),
+        ({"since": datetime.min.replace(tzinfo=timezone(timedelta(hours=-1)))}, {}),
         ({"since": 1_795_214_775}, {"since": "1795214775"}),
+        ({"since": numpy.int64(1_795_214_775)}, {"since": "1795214775"}),
+        ({"since": numpy.float64(1_795_214_775.5)}, {"since": "1795214775.5"}),
         ({"since": 1_795_214_775.5}, {"since": "1795214775.5"}),
         ({"since": Decimal("1795214775.000000001")}, {"since": "1795214775.000000001"}),
         ({"slower_than": timedelta(milliseconds=50)}, {"slower_than": "50ms"}),
         ({"topic": None, "api": None, "client_id": None, "group": None}, {}),
+        ({"slower_than": None, "since": None, "until": None}, {}),
+        ({"topic_ids": None, "definitions": None, "max_memory_bytes": None}, {}),
         ({"client_ip": None, "broker": None, "port": None}, {}),
+        ({"client_ip": IPv4Address("127.0.0.1")}, {"client_ip": "127.0.0.1"}),
+        ({"client_ip": IPv4Network("127.0.0.0/8")}, {"client_ip": "127.0.0.0/8"}),
+        ({"client_ip": [IPv6Network("::1/128"), "127.0.0.1"]}, {"client_ip": "127.0.0.1"}),
+        ({"broker": IPv4Address("127.0.0.1")}, {"broker": "127.0.0.1"}),
+        ({"broker": iter(["127.0.0.1:9092"])}, {"port": 9092}),
+        ({"port": numpy.int64(9092)}, {"port": 9092}),
+        ({"port": range(9092, 9094)}, {"port": [9092, 9093]}),
+        ({"api": numpy.int16(1)}, {"api": "Fetch"}),
+        ({"api": "1"}, {"api": 1}),
+        ({"api": "fetch"}, {"api": 1}),
         ({"port": "9092"}, {"port": [9092]}),
         ({"port": 9092}, {"port": [9092]}),
         ({"port": ["9092", 9093]}, {"port": (9092, 9093)}),
@@ -52,6 +71,12 @@ def test_what_reads_as_a_condition_is_one(given, texts):
     rows = requests(**given)
     assert rows == requests(**texts)
     assert rows
+
+
+def test_the_longest_times_are_times():
+    assert requests(slower_than=timedelta(days=30)) == []
+    assert requests(slower_than=timedelta.max) == []
+    assert requests(slower_than=timedelta(0)) == requests(slower_than="0s")
 
 
 def test_times_of_pandas_are_exact_to_the_nanosecond():
@@ -69,7 +94,7 @@ def test_times_of_pandas_are_exact_to_the_nanosecond():
         ({"slower_than": 50}, r"slower_than: 50 has no unit \(give '50ms', or a timedelta\)"),
         ({"slower_than": 0.5}, "slower_than: 0.5 has no unit"),
         ({"slower_than": timedelta(-1)}, "slower_than: not a duration: datetime.timedelta"),
-        ({"slower_than": "50"}, "not a duration: '50'"),
+        ({"slower_than": "50"}, "slower_than: not a duration: '50'"),
         ({"slower_than": ["50ms"]}, "slower_than: not a duration: "),
         ({"since": [1]}, r"since: not a time: \[1\]"),
         ({"until": b"0"}, "until: not a time: b'0'"),
@@ -81,18 +106,43 @@ def test_times_of_pandas_are_exact_to_the_nanosecond():
         ({"group": b"billing"}, "group: not a text: b'billing'"),
         ({"client_id": object}, "client_id: not a text: "),
         ({"api": -1}, "api: not the key of an API: -1"),
+        ({"api": 2**63}, "api: not the key of an API: 9223372036854775808"),
+        ({"api": "9" * 5000}, "api: unknown API: '999"),
         ({"api": True}, "api: not a text: True"),
         ({"api": 1.5}, "api: not a text: 1.5"),
-        ({"port": 0}, "not a TCP port: 0"),
-        ({"port": "kafka"}, "not a TCP port: 'kafka'"),
-        ({"port": 9092.5}, "not a TCP port: 9092.5"),
-        ({"port": True}, "not a TCP port: True"),
-        ({"port": "9092,9093"}, "not a TCP port: '9092,9093'"),
+        ({"port": 0}, "port: not a TCP port: 0"),
+        ({"port": "kafka"}, "port: not a TCP port: 'kafka'"),
+        ({"port": 9092.5}, "port: not a TCP port: 9092.5"),
+        ({"port": True}, "port: not a TCP port: True"),
+        ({"port": "9092,9093"}, "port: not a TCP port: '9092,9093'"),
         ({"errors": "yes"}, "errors: not True or False: 'yes'"),
-        ({"jobs": "2"}, "not a number of jobs: '2'"),
-        ({"jobs": 0}, "not a number of jobs: 0"),
-        ({"jobs": None}, "not a number of jobs: None"),
-        ({"max_memory_bytes": "1X"}, "not a size: '1X'"),
+        ({"port": [9092, None]}, "port: not a TCP port: None"),
+        ({"port": -1}, "port: not a TCP port: -1"),
+        ({"port": 65536}, "port: not a TCP port: 65536"),
+        ({"api": "Fetsch"}, r"api: unknown API: 'Fetsch'; did you mean Fetch"),
+        ({"api": ["Fetch", None]}, "api: not a text: None"),
+        ({"client_ip": "here"}, r"client_ip: not an IP address or network: 'here' \("),
+        ({"client_ip": 127}, "client_ip: not a text: 127"),
+        ({"broker": "localhost:9092"}, r"broker: not a broker address: 'localhost:9092' \("),
+        ({"broker": "127.0.0.1:99999"}, "broker: not a TCP port: '99999' in "),
+        ({"broker": ("127.0.0.1", 9092)}, "broker: not a text: 9092"),
+        ({"since": "soon"}, r"since: not a time: 'soon' \("),
+        ({"until": "25:00"}, r"until: not a time: '25:00' \("),
+        ({"until": time(22, 46, tzinfo=UTC)}, "until: not a time: datetime.time"),
+        ({"since": pandas.NaT}, "since: not a time: NaT"),
+        ({"since": datetime.min.replace(tzinfo=timezone(timedelta(hours=1)))}, "since: not a time"),
+        ({"slower_than": pandas.NaT}, "slower_than: not a duration: NaT"),
+        ({"errors": None}, "errors: not True or False: None"),
+        ({"errors": 1}, "errors: not True or False: 1"),
+        ({"jobs": "2"}, "jobs: not a number from 1 to 256: '2'"),
+        ({"jobs": 0}, "jobs: not a number from 1 to 256: 0"),
+        ({"jobs": 257}, "jobs: not a number from 1 to 256: 257"),
+        ({"jobs": True}, "jobs: not a number from 1 to 256: True"),
+        ({"jobs": None}, "jobs: not a number from 1 to 256: None"),
+        ({"max_memory_bytes": "1X"}, "max_memory_bytes: not a size: '1X'"),
+        ({"max_memory_bytes": 1}, "max_memory_bytes: too little memory: 1 bytes"),
+        ({"max_memory_bytes": True}, "max_memory_bytes: not a number of bytes: True"),
+        ({"topic_ids": "nowhere.txt"}, "topic_ids: nowhere.txt: No such file"),
         ({"max_memory_bytes": 1.5}, "max_memory_bytes: not a number of bytes: 1.5"),
         ({"topic_ids": 5}, "topic_ids: not a path: 5"),
         ({"definitions": 5}, "definitions: not a path: 5"),
@@ -131,12 +181,29 @@ def test_captures_are_paths_too(tmp_path):
     assert kanalyze.report(tmp_path / "a.pcap")["totals"]["rows"] == len(rows)
 
 
+def test_captures_may_come_in_lists(tmp_path):
+    (tmp_path / "a.pcap").write_bytes(BASICS.read_bytes())
+    (tmp_path / "b.pcap").write_bytes(path("groups").read_bytes())
+    both = [tmp_path / "a.pcap", str(tmp_path / "b.pcap")]
+    rows = list(kanalyze.requests(*both))
+    assert len({row.capture for row in rows}) == 2
+    assert list(kanalyze.requests(both)) == rows
+    found = kanalyze.requests(tmp_path.glob("*.pcap"))
+    assert list(found) == list(found) == rows
+    assert list(kanalyze.requests(both[:1], {both[1]})) == rows
+    with BASICS.open("rb") as file:
+        assert len(list(kanalyze.requests([file]))) == len(requests())
+
+
 @pytest.mark.parametrize(
     ("captures", "words"),
     [
         ([None], "not a capture: None"),
         ([5], "not a capture: 5"),
-        ([[NAMES]], r"not a capture: \["),
+        ([[[NAMES]]], r"not a capture: \["),
+        ([{5: NAMES}], "not a capture: 5"),
+        ([], "no capture given"),
+        ([[]], "no capture given"),
         ([b"a.pcap"], "not a capture: b'a.pcap'"),
     ],
 )
@@ -149,3 +216,50 @@ def test_what_is_no_capture_is_one_line(captures, words):
 def test_a_report_says_it_as_well():
     with pytest.raises(UsageError, match=r"^slower_than: 50 has no unit"):
         kanalyze.report(NAMES, slower_than=50)
+
+
+@pytest.mark.parametrize(
+    ("function", "given", "words"),
+    [
+        (kanalyze.records, {"values": "yes"}, "values: not True or False: 'yes'"),
+        (kanalyze.records, {"max_records": 0}, "max_records: not a number from 1 to 2147483647: 0"),
+        (kanalyze.records, {"max_records": "5"}, "max_records: not a number from 1 to 2147483647"),
+        (kanalyze.records, {"topic": 5}, "topic: not a text: 5"),
+        (kanalyze.decode, {"api": "Fetsch"}, "api: unknown API: 'Fetsch'"),
+        (kanalyze.decode, {"since": "soon"}, "since: not a time: 'soon'"),
+        (kanalyze.connections, {"client_id": 5}, "client_id: not a text: 5"),
+        (kanalyze.connections, {"port": 0}, "port: not a TCP port: 0"),
+        (kanalyze.anomalies, {"kind": "odd"}, r"kind: unknown kind of anomaly: 'odd' \(there are "),
+        (kanalyze.anomalies, {"kind": 5}, "kind: not a text: 5"),
+        (kanalyze.report, {"jobs": 0}, "jobs: not a number from 1 to 256: 0"),
+    ],
+)
+def test_other_functions_say_it_before_anything_is_read(function, given, words):
+    with pytest.raises(UsageError, match=f"^{words}") as caught:
+        function("nowhere.pcap", **given)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("function", "name", "words"),
+    [
+        (kanalyze.requests, "tpoic", "'tpoic'; did you mean 'topic'?"),
+        (kanalyze.report, "values", "'values'"),
+        (kanalyze.records, "jobs", "'jobs'"),
+        (kanalyze.decode, "jobs", "'jobs'"),
+        (kanalyze.connections, "topic", "'topic'"),
+        (kanalyze.anomalies, "kinds", "'kinds'; did you mean 'kind'?"),
+    ],
+)
+def test_an_argument_that_there_is_not_is_pythons_own_error(function, name, words):
+    begin = f"{function.__name__}() got an unexpected keyword argument "
+    with pytest.raises(TypeError) as caught:
+        function(NAMES, **{name: None})
+    assert str(caught.value).removeprefix(begin) == words
+
+
+def test_a_folder_of_definitions_that_is_not_there_is_one_line(tmp_path):
+    with pytest.raises(kanalyze.DefinitionError) as caught:
+        kanalyze.decode(NAMES, definitions=tmp_path / "nowhere")
+    assert "nowhere" in str(caught.value)
+    assert "\n" not in str(caught.value)

@@ -8,12 +8,17 @@ import re
 import subprocess
 import sys
 import tomllib
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from kanalyze.cli.arguments import parser
 from kanalyze.cli.main import main
+from tests.support import captures
 from tests.support.captures import ROOT
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 COMMANDS = {
     name
@@ -109,6 +114,24 @@ def test_what_standard_error_says_is_told(capsys: pytest.CaptureFixture[str]) ->
         main(["report", "--port", "0", "x.pcap"])
     assert caught.value.code == 2
     assert "not a TCP port" in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_what_is_shown_of_the_library_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = re.search(r"<!-- library begins -->\n```python\n(.+?)```\n", README, re.DOTALL)
+    assert found is not None
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "captures").mkdir()
+    for name in ("broker.pcap", "captures/basics.pcap"):
+        (tmp_path / name).write_bytes(captures.path("basics").read_bytes())
+    given: dict[str, Any] = {}
+    exec(found.group(1), given)
+    told = capsys.readouterr().out
+    assert {"row", "record", "message"} <= given.keys()
+    assert given["table"].num_rows == given["frame"].height > 0
+    assert f"{given['table'].num_rows}\n" in told
+    assert given["totals"]["requests"] > given["table"].num_rows
 
 
 def test_the_licence_is_the_one_that_is_named() -> None:

@@ -9,15 +9,16 @@ any of them is found, nor where rows go.
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from kanalyze.analysis.row import Column, Meaning, columns_of
+from kanalyze.errors import UsageError
 from kanalyze.model import NET_ANOMALIES, AnomalyKind
 from kanalyze.named import NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from kanalyze.model import Anomaly
 
-__all__ = ["ANOMALY_COLUMNS", "AnomalyRow", "Stage", "anomaly_row", "stage_of"]
+__all__ = ["ANOMALY_COLUMNS", "AnomalyRow", "Stage", "anomaly_row", "parse_kinds", "stage_of"]
 
 Stage: TypeAlias = Literal["capture", "net", "connection"]
 
@@ -93,6 +94,16 @@ _CAPTURE_KINDS = frozenset(
         AnomalyKind.CAPTURE_UNREADABLE,
     }
 )
+
+
+def parse_kinds(names: "Iterable[str]") -> frozenset[str]:
+    """Return the kinds of anomalies with these names; raises UsageError for one there is not."""
+    known = [kind.value for kind in AnomalyKind]
+    asked = tuple(names)
+    for name in asked:
+        if name not in known:
+            raise UsageError(f"unknown kind of anomaly: {name!r} (there are {', '.join(known)})")
+    return frozenset(asked)
 
 
 def stage_of(kind: AnomalyKind) -> Stage:

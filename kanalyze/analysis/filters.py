@@ -35,7 +35,15 @@ if TYPE_CHECKING:
     from kanalyze.analysis.connections import ConnectionRow
     from kanalyze.analysis.row import Row
 
-__all__ = ["BrokerAddress", "RowFilter", "parse_broker"]
+__all__ = [
+    "BrokerAddress",
+    "NamedApis",
+    "RowFilter",
+    "parse_apis",
+    "parse_broker",
+    "parse_network",
+    "parse_time_or_time_of_day",
+]
 
 _Network: TypeAlias = "ipaddress.IPv4Network | ipaddress.IPv6Network"
 _Address: TypeAlias = "ipaddress.IPv4Address | ipaddress.IPv6Address"
@@ -79,6 +87,52 @@ def parse_broker(text: str) -> BrokerAddress:
     if number is not None and not 0 < number < 65536:
         raise UsageError(f"not a TCP port: {port!r} in {text!r}")
     return BrokerAddress(ip, number)
+
+
+def parse_network(text: str) -> _Network:
+    """Return the network that ``IP`` or ``IP/BITS`` names; raises UsageError for anything else."""
+    import ipaddress
+
+    try:
+        return ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        raise UsageError(
+            f"not an IP address or network: {text!r} (such as 10.1.2.3 or 10.0.0.0/8)"
+        ) from None
+
+
+_MOST_DIGITS = 18
+
+
+class NamedApis(NamedTuple):
+    """APIs that somebody asked for."""
+
+    names: frozenset[str]
+    keys: frozenset[int]
+
+
+def parse_apis(texts: Iterable[str], api_names: Mapping[str, int] | None = None) -> NamedApis:
+    """Return the APIs that texts say: names in any case, or keys in digits.
+
+    ``api_names`` maps the names that there are to keys; None takes any name. Raises UsageError for
+    a name that is not among them.
+    """
+    asked = tuple(texts)
+    names = [text for text in asked if not _is_number(text)]
+    return NamedApis(
+        frozenset(_known_api(name, api_names) for name in names),
+        frozenset(int(text) for text in asked if _is_number(text)),
+    )
+
+
+def parse_time_or_time_of_day(text: str) -> tuple[int | None, int | None]:
+    """Return the Unix time in ns that a text says, or else the ns since midnight; None and one.
+
+    As :func:`~kanalyze.analysis.times.parse_time_of_day_ns` and
+    :func:`~kanalyze.analysis.times.parse_time_ns`. Raises UsageError where it says neither.
+    """
+    of_day_ns = parse_time_of_day_ns(text)
+    return (parse_time_ns(text), None) if of_day_ns is None else (None, of_day_ns)
 
 
 class RowFilter:
@@ -191,23 +245,23 @@ class RowFilter:
         :func:`~kanalyze.analysis.times.parse_time_ns` reads them, or a time of day. Raises
         UsageError.
         """
-        since_of_day_ns = None if since is None else parse_time_of_day_ns(since)
-        until_of_day_ns = None if until is None else parse_time_of_day_ns(until)
-        asked = tuple(apis)
-        names = [text for text in asked if not _is_number(text)]
+        asked = parse_apis(apis, api_names)
+        nothing = (None, None)
+        since_ns, since_of_day_ns = nothing if since is None else parse_time_or_time_of_day(since)
+        until_ns, until_of_day_ns = nothing if until is None else parse_time_or_time_of_day(until)
         return cls(
-            api_names=frozenset(_known_api(name, api_names) for name in names),
-            api_keys=frozenset(int(text) for text in asked if _is_number(text)),
+            api_names=asked.names,
+            api_keys=asked.keys,
             client_ids=tuple(client_ids),
-            client_networks=tuple(_network(text) for text in client_ips),
-            brokers=tuple(parse_broker(text) for text in brokers),
+            client_networks=tuple(map(parse_network, client_ips)),
+            brokers=tuple(map(parse_broker, brokers)),
             ports=frozenset(ports),
             topics=tuple(topics),
             groups=tuple(groups),
             errors_only=errors_only,
             slower_than_ns=None if slower_than is None else parse_duration_ns(slower_than),
-            since_ns=_time_ns(since, since_of_day_ns),
-            until_ns=_time_ns(until, until_of_day_ns),
+            since_ns=since_ns,
+            until_ns=until_ns,
             since_of_day_ns=since_of_day_ns,
             until_of_day_ns=until_of_day_ns,
         )
@@ -324,11 +378,8 @@ class RowFilter:
 
 
 def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit()
-
-
-def _time_ns(text: str | None, of_day_ns: int | None) -> int | None:
-    return None if text is None or of_day_ns is not None else parse_time_ns(text)
+    # Python reads no number of thousands of digits.
+    return text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
 
 
 def _on_day(of_day_ns: int, first_ns: int) -> int:
@@ -347,17 +398,6 @@ def _known_api(name: str, api_names: Mapping[str, int] | None) -> str:
     near = difflib.get_close_matches(name.lower(), by_lower, n=3)
     hint = f"; did you mean {', '.join(by_lower[match] for match in near)}?" if near else ""
     raise UsageError(f"unknown API: {name!r}{hint}")
-
-
-def _network(text: str) -> _Network:
-    import ipaddress
-
-    try:
-        return ipaddress.ip_network(text, strict=False)
-    except ValueError:
-        raise UsageError(
-            f"not an IP address or network: {text!r} (such as 10.1.2.3 or 10.0.0.0/8)"
-        ) from None
 
 
 # A pure function of its argument, asked again and again for the few clients of a capture.

@@ -15,7 +15,14 @@ if TYPE_CHECKING:
     from kanalyze.analysis.block import RowBlock
     from kanalyze.analysis.row import Column
 
-__all__ = ["RECORD_COLUMNS", "VALUE_COLUMNS", "HeaderItem", "RecordRow", "rows_of"]
+__all__ = [
+    "RECORD_COLUMNS",
+    "VALUE_COLUMNS",
+    "HeaderItem",
+    "RecordRow",
+    "columns_of_records",
+    "rows_of",
+]
 
 
 class HeaderItem(NamedTuple):
@@ -180,6 +187,11 @@ RECORD_COLUMNS: tuple[Column, ...] = columns_of(RecordRow)
 
 VALUE_COLUMNS = frozenset({"key", "key_encoding", "value", "value_encoding", "headers"})
 """Columns that hold what users wrote: null or empty unless values are asked for."""
+
+
+def columns_of_records(*, values: bool) -> tuple[Column, ...]:
+    """Return the columns of a table of records; with ``values`` those of what users wrote too."""
+    return tuple(column for column in RECORD_COLUMNS if values or column.name not in VALUE_COLUMNS)
 
 
 _PLAIN = [column for column in RECORD_COLUMNS if column.name != "headers"]

@@ -25,7 +25,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ISO_FRACTION = re.compile(r"(.*[T ]\d\d:?\d\d:?\d\d)[.,](\d+)(.*)", re.ASCII)
 _TIME_OF_DAY = re.compile(r"([01]\d|2[0-3]):([0-5]\d)(?::([0-5]\d)(?:[.,](\d{1,9}))?)?Z?", re.ASCII)
 _UNIX_SECONDS = re.compile(r"\d{1,12}(\.\d{1,9})?", re.ASCII)
-_DURATION = re.compile(r"(\d{1,15}(?:\.\d{1,15})?)\s*(ns|us|\u00b5s|ms|s|m|min|h)", re.ASCII)
+# The longest timedelta has 23 digits of ns.
+_DURATION = re.compile(r"(\d{1,24}(?:\.\d{1,15})?)\s*(ns|us|\u00b5s|ms|s|m|min|h)", re.ASCII)
 _UNIT_NS = {
     "ns": 1,
     "us": 1_000,

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kanalyze.analysis.anomalies import ANOMALY_COLUMNS
+from kanalyze.analysis.anomalies import ANOMALY_COLUMNS, parse_kinds
 from kanalyze.cli.analyze import analysis_of
 from kanalyze.cli.output import write_rows
-from kanalyze.errors import UsageError
-from kanalyze.model import AnomalyKind
 from kanalyze.render.anomalies import ANOMALY_TABLE, anomaly_status
 
 if TYPE_CHECKING:
@@ -24,7 +22,7 @@ __all__ = ["anomalies"]
 def anomalies(arguments: argparse.Namespace) -> None:
     """Write one row per anomaly; raises KanalyzeError and OSError."""
     analysis = analysis_of(arguments)
-    kinds = _kinds(arguments.kind)
+    kinds = parse_kinds(arguments.kind)
     style = {"readable": ANOMALY_TABLE, "status_of": anomaly_status}
     write_rows(arguments, analysis, _of_kinds(analysis, kinds), ANOMALY_COLUMNS, style)
 
@@ -32,11 +30,3 @@ def anomalies(arguments: argparse.Namespace) -> None:
 def _of_kinds(analysis: Analysis, kinds: frozenset[str]) -> Iterator[list[AnomalyRow]]:
     for rows in analysis.anomaly_batches():
         yield [row for row in rows if row.kind in kinds] if kinds else rows
-
-
-def _kinds(names: list[str]) -> frozenset[str]:
-    known = [kind.value for kind in AnomalyKind]
-    for name in names:
-        if name not in known:
-            raise UsageError(f"unknown kind of anomaly: {name!r} (there are {', '.join(known)})")
-    return frozenset(names)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from kanalyze.analysis.records import RECORD_COLUMNS, VALUE_COLUMNS, RecordReader, has_records
+from kanalyze.analysis.record_row import VALUE_COLUMNS, columns_of_records
+from kanalyze.analysis.records import RecordReader, has_records
 from kanalyze.cli.analyze import analysis_of, progress_bar, tell_if_none
 from kanalyze.cli.output import TABLE, Output, column_names, default_format
 from kanalyze.errors import UsageError
@@ -28,7 +29,7 @@ def records(arguments: argparse.Namespace) -> None:
     analysis = analysis_of(arguments, keep=has_records)
     names = column_names(arguments.columns)
     row_format = arguments.format or default_format(arguments.output)
-    table = _columns(values=arguments.values)
+    table = columns_of_records(values=arguments.values)
     _check_names(names, table)
     # A table made for reading is for people, all else for programs.
     is_for_reading = row_format == TABLE and names is None
@@ -56,12 +57,6 @@ def records(arguments: argparse.Namespace) -> None:
                 for made in reader.blocks(exchanges, block):
                     sink.write_block(made)
     tell_if_none(sink.rows, arguments, analysis)
-
-
-def _columns(*, values: bool) -> tuple[Column, ...]:
-    if values:
-        return RECORD_COLUMNS
-    return tuple(column for column in RECORD_COLUMNS if column.name not in VALUE_COLUMNS)
 
 
 def _check_names(names: list[str] | None, table: tuple[Column, ...]) -> None:

@@ -1,7 +1,8 @@
-"""Rows as Arrow record batches and tables, and as pandas frames.
+"""Rows as Arrow record batches and tables, and as frames of pandas and Polars.
 
-In: rows, or columns of them. Out: ``pyarrow`` and ``pandas`` values. This module must not know
-where rows come from or where batches go; pyarrow is imported when the first batch is made.
+In: rows, or columns of them. Out: ``pyarrow``, ``pandas`` and ``polars`` values. This module
+must not know where rows come from or where batches go; pyarrow is imported when the first batch is
+made.
 
 The memory of columns becomes Arrow's, as it is where Arrow has numbers of 64 bits too, without a
 Python object for each value. Nothing here calls ``pyarrow.array``: it loads pandas wherever that is
@@ -28,15 +29,24 @@ from kanalyze.export.row_groups import utf8
 from kanalyze.export.schema import arrow_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     import pandas as pd
+    import polars as pl
     import pyarrow as pa
 
     from kanalyze.analysis.block import ColumnValues, Ints, RowBlock
     from kanalyze.analysis.row import AnyRow
 
-__all__ = ["BatchMaker", "frame_of", "record_batch", "table_of"]
+__all__ = [
+    "BatchMaker",
+    "batches_of",
+    "frame_of",
+    "polars_of",
+    "reader_of",
+    "record_batch",
+    "table_of",
+]
 
 
 class BatchMaker:
@@ -81,31 +91,70 @@ def record_batch(rows: Sequence[AnyRow], columns: Sequence[Column] = COLUMNS) ->
     return BatchMaker(columns).of_rows(rows)
 
 
+def batches_of(
+    blocks: Iterable[RowBlock], columns: Sequence[Column] = COLUMNS
+) -> Iterator[pa.RecordBatch]:
+    """Give each block of rows as a ``pyarrow.RecordBatch``, when it is asked for."""
+    return map(BatchMaker(columns).of_block, blocks)
+
+
+def reader_of(
+    blocks: Iterable[RowBlock], columns: Sequence[Column] = COLUMNS
+) -> pa.RecordBatchReader:
+    """Return what gives the same batches to anything that reads Arrow's streams."""
+    import pyarrow as pa
+
+    return pa.RecordBatchReader.from_batches(arrow_schema(columns), batches_of(blocks, columns))
+
+
 def table_of(blocks: Iterable[RowBlock], columns: Sequence[Column] = COLUMNS) -> pa.Table:
     """Return the rows of blocks as one ``pyarrow.Table``."""
     import pyarrow as pa
 
-    maker = BatchMaker(columns)
-    made = map(maker.of_block, blocks)
-    return pa.Table.from_batches(made, schema=maker.schema)
+    return pa.Table.from_batches(batches_of(blocks, columns), schema=arrow_schema(columns))
 
 
 def frame_of(blocks: Iterable[RowBlock], columns: Sequence[Column] = COLUMNS) -> pd.DataFrame:
     """Return the rows of blocks as a pandas DataFrame.
 
     Integers are ``int64``, or ``Int64`` where they may be null: never floats, which cannot hold a
-    time in ns. A bool that may be null is ``boolean``. Raises ImportError without pandas.
+    time in ns. A bool that may be null is ``boolean``. Raises ImportError without pandas, before
+    the first block is asked for.
     """
-    import pandas as pd
+    pandas = _library("pandas")
     import pyarrow as pa
 
-    dtypes = {pa.bool_(): pd.BooleanDtype()}
-    dtypes.update(dict.fromkeys((pa.int16(), pa.int32(), pa.int64()), pd.Int64Dtype()))
+    dtypes = {pa.bool_(): pandas.BooleanDtype()}
+    dtypes.update(dict.fromkeys((pa.int16(), pa.int32(), pa.int64()), pandas.Int64Dtype()))
     frame: pd.DataFrame = table_of(blocks, columns).to_pandas(types_mapper=dtypes.get)
     never_null = [
         column.name for column in columns if column.type.startswith("int") and not column.nullable
     ]
     return frame.astype(dict.fromkeys(never_null, "int64"))
+
+
+def polars_of(blocks: Iterable[RowBlock], columns: Sequence[Column] = COLUMNS) -> pl.DataFrame:
+    """Return the rows of blocks as a Polars DataFrame, with the types of the Arrow schema.
+
+    Raises ImportError without Polars, before the first block is asked for.
+    """
+    polars = _library("polars")
+    # The table, not the reader: an error while captures are read stays what it is.
+    frame: pl.DataFrame = polars.DataFrame(table_of(blocks, columns))
+    return frame
+
+
+def _library(name: str) -> Any:
+    """Return a library that is installed by those who want it."""
+    import importlib
+
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name:
+            raise  # it is there, and something that it needs is not
+        text = f"{name} is not installed: pip install 'kanalyze[{name}]'"
+        raise ModuleNotFoundError(text, name=name) from None
 
 
 # -- arrays ---------------------------------------------------------------------------------------

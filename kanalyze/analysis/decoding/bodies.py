@@ -35,6 +35,8 @@ from kanalyze.protocol.reference import read_message
 from kanalyze.protocol.wire import WireError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from kanalyze.analysis.decoding.secrets import Plan
     from kanalyze.connection.exchange import Exchange, Message
     from kanalyze.protocol.catalog import Catalog, Kind
@@ -184,6 +186,17 @@ class BodyReader:
         response = self._message(exchange.response, key, version, "response")
         forwarded = self._forwarded(exchange) if key == _ENVELOPE else None
         return DecodedExchange(request, response, forwarded)
+
+    def exchanges(self, exchanges: Iterable[Exchange]) -> Iterator[DecodedExchange]:
+        """Decode exchanges; what was kept of the bytes of each is given back with the next.
+
+        A batch of exchanges may hold many large ones. Raises nothing, whatever the bytes.
+        """
+        for exchange in exchanges:
+            yield self.exchange(exchange)
+            for message in (exchange.request, exchange.response):
+                if message is not None:
+                    message.data = None
 
     def place(self, data: bytes, api_key: int, api_version: int, kind: Kind) -> Placed:
         """Return where the body of a whole frame begins and what it is to be read as.
