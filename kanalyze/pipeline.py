@@ -317,7 +317,7 @@ class Analysis:
         return None if api is None else api.name
 
     def doubts(self) -> dict[str, Any]:
-        """Return which connections never came to be, or were not recognised beside a broker.
+        """Return which connections came to nothing or are not read, and what data was discarded.
 
         Up to where :meth:`batches` stands, in one process, open connections among them: the fields
         of the quality whose names are in :data:`DOUBTS`.
@@ -332,6 +332,7 @@ class Analysis:
                     unknown.count_unknown(tcp)
             so_far.count_ports(self._running.counts)
             so_far.count_ports(unknown)
+            so_far.count_discarded(self._running.net)
         told = so_far.to_dict()
         return {name: told[name] for name in DOUBTS}
 

@@ -67,9 +67,13 @@ class NetCounters:
         self.before_start_bytes = 0
         """Payload from before the first byte seen of a stream whose SYN was not; not delivered."""
         self.late_packets = 0
-        """Packets of connections that were closed already."""
+        """Packets of connections that were closed already; not delivered."""
+        self.late_bytes = 0
+        """Payload of these packets."""
         self.out_of_window_packets = 0
         """Packets whose sequence number cannot be of their connection; not delivered."""
+        self.out_of_window_bytes = 0
+        """Payload of these packets."""
         self.anomalies: dict[AnomalyKind, int] = {}
         """Occurrences by kind, those included that no :class:`Anomaly` was kept of."""
         self.anomaly_bytes: dict[AnomalyKind, int] = {}
