@@ -29,7 +29,8 @@ from kanalyze.analysis.quality import DOUBTS, CaptureQuality
 from kanalyze.analysis.row_builder import RowBuilder
 from kanalyze.analysis.topics import TopicNames
 from kanalyze.analysis.waits import HELD_BACK_APIS, longest_hold_ns
-from kanalyze.capture.inputs import FoundCapture, find_inputs, look_at
+from kanalyze.capture.inputs import find_inputs, look_at
+from kanalyze.capture.listing import FoundCapture
 from kanalyze.capture.merge import MergedCaptures
 from kanalyze.capture.stores import Stores
 from kanalyze.connection.ended import ConnectionCounts
