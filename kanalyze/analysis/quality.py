@@ -114,7 +114,8 @@ class CaptureQuality:
         self.skipped_bytes = 0
         """Passed over while looking for a frame boundary."""
         self.lost_bytes = 0
-        """Never captured: gaps in streams."""
+        """Never captured: gaps in streams. The sum over connections that ended, as the next; the
+        anomalies of the same name count those of open connections too."""
         self.snapped_bytes = 0
         """Cut off by the snap length."""
         self.retransmitted_bytes = 0
