@@ -28,7 +28,7 @@ from kanalyze.analysis.name_search import NameReader
 from kanalyze.analysis.quality import DOUBTS, CaptureQuality
 from kanalyze.analysis.row_builder import RowBuilder
 from kanalyze.analysis.topics import TopicNames
-from kanalyze.analysis.waits import HELD_BACK_APIS, longest_hold_ns
+from kanalyze.analysis.waits import HELD_BACK_APIS, may_be_held_back
 from kanalyze.capture.inputs import find_inputs, look_at
 from kanalyze.capture.listing import FoundCapture
 from kanalyze.capture.merge import MergedCaptures
@@ -310,8 +310,7 @@ class Analysis:
         if request.start_ns >= now_ns:  # as nearly all; the others are looked into
             return True
         facts = self._extractors.facts(api_key, request.taped, None)
-        held_ns = longest_hold_ns(api_key, max_wait_ms=facts.max_wait_ms, leads=facts.leads)
-        return held_ns is None or request.start_ns + held_ns >= now_ns
+        return may_be_held_back(api_key, facts, start_ns=request.start_ns, now_ns=now_ns)
 
     def _api_name(self, api_key: int) -> str | None:
         api = self._catalog.api(api_key)
