@@ -382,9 +382,9 @@ class TcpConnection:
         """Packets with payload, none of it seen before, that came after a later part of the stream:
         captured in another order, or sent again because the first was lost before the capture."""
         self.lost_bytes = [0, 0]
-        """Bytes never seen: gaps."""
+        """Bytes never seen: gaps. The one count of them: all others are sums of this."""
         self.snapped_bytes = [0, 0]
-        """Bytes that a snap length cut off."""
+        """Bytes that a snap length cut off; the one count of them too."""
         self.reset = False
         """A RST was seen."""
         self.closed_by: int | None = None

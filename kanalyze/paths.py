@@ -15,6 +15,7 @@ __all__ = [
     "exists",
     "is_file",
     "is_folder",
+    "is_hidden",
     "opened",
     "regular_bytes",
     "stat_of",
@@ -42,6 +43,11 @@ def is_file(path: str | os.PathLike[str]) -> bool:
 def is_folder(path: str | os.PathLike[str]) -> bool:
     """Tell whether it is a folder."""
     return os.path.isdir(path)
+
+
+def is_hidden(name: str) -> bool:
+    """Tell whether folders and globs pass over a name without folders."""
+    return name.startswith(".")
 
 
 def regular_bytes(path: str | os.PathLike[str]) -> int | None:

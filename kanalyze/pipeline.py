@@ -28,8 +28,9 @@ from kanalyze.analysis.name_search import NameReader
 from kanalyze.analysis.quality import DOUBTS, CaptureQuality
 from kanalyze.analysis.row_builder import RowBuilder
 from kanalyze.analysis.topics import TopicNames
-from kanalyze.analysis.waits import HELD_BACK_APIS, longest_hold_ns
-from kanalyze.capture.inputs import FoundCapture, find_inputs, look_at
+from kanalyze.analysis.waits import HELD_BACK_APIS, may_be_held_back
+from kanalyze.capture.inputs import find_inputs, look_at
+from kanalyze.capture.listing import FoundCapture
 from kanalyze.capture.merge import MergedCaptures
 from kanalyze.capture.stores import Stores
 from kanalyze.connection.ended import ConnectionCounts
@@ -309,15 +310,14 @@ class Analysis:
         if request.start_ns >= now_ns:  # as nearly all; the others are looked into
             return True
         facts = self._extractors.facts(api_key, request.taped, None)
-        held_ns = longest_hold_ns(api_key, max_wait_ms=facts.max_wait_ms, leads=facts.leads)
-        return held_ns is None or request.start_ns + held_ns >= now_ns
+        return may_be_held_back(api_key, facts, start_ns=request.start_ns, now_ns=now_ns)
 
     def _api_name(self, api_key: int) -> str | None:
         api = self._catalog.api(api_key)
         return None if api is None else api.name
 
     def doubts(self) -> dict[str, Any]:
-        """Return which connections never came to be, or were not recognised beside a broker.
+        """Return which connections came to nothing or are not read, and what data was discarded.
 
         Up to where :meth:`batches` stands, in one process, open connections among them: the fields
         of the quality whose names are in :data:`DOUBTS`.
@@ -332,6 +332,7 @@ class Analysis:
                     unknown.count_unknown(tcp)
             so_far.count_ports(self._running.counts)
             so_far.count_ports(unknown)
+            so_far.count_discarded(self._running.net)
         told = so_far.to_dict()
         return {name: told[name] for name in DOUBTS}
 

@@ -15,6 +15,7 @@ from kanalyze.analysis.facts cimport (
     RECORD_COUNT,
 )
 from kanalyze.analysis.sessions cimport SessionFacts
+from kanalyze.analysis.waits cimport longest_wait_ms
 from kanalyze.protocol.codec.values cimport TapeCursor, Taped
 
 

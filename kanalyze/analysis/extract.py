@@ -20,7 +20,7 @@ from kanalyze.analysis.body_walk import BodyWalk
 from kanalyze.analysis.facts import Facts, Parts
 from kanalyze.analysis.interests import level_of, projection_of
 from kanalyze.analysis.sessions import SessionFacts
-from kanalyze.analysis.waits import Delivery
+from kanalyze.analysis.waits import Delivery, longest_wait_ms
 from kanalyze.protocol.codec.values import NO_UUID, TapeCursor
 from kanalyze.protocol.projection import Projection
 
@@ -58,7 +58,6 @@ _HEARTBEATS = frozenset({68, 76})
 """Of the newer groups; they bring assignments."""
 
 _GROUP_KEY, _TRANSACTION_KEY = 0, 1
-_FINAL_EPOCH = -1
 
 _PRODUCE_REQUEST = Projection.of(
     "TransactionalId",
@@ -388,13 +387,13 @@ def _delivery(api_key: int, facts: Facts, told: Parts) -> Delivery | None:
     failed = bool(facts.errors)
     if api_key in _HEARTBEATS:
         return Delivery(None, is_enough=told.count > 0, is_all=True, failed=failed)
-    if facts.max_wait_ms is None or facts.min_bytes is None:
+    wait_ms = longest_wait_ms(facts)
+    if wait_ms is None or facts.min_bytes is None:
         return None
     size = sum([part.record_bytes or 0 for part in told])
     count = sum([part.record_count or 0 for part in told])
     return Delivery(
-        # The one that ends the session only acknowledges.
-        0 if facts.share_epoch == _FINAL_EPOCH or facts.min_bytes <= 0 else facts.max_wait_ms,
+        wait_ms,
         is_enough=size >= facts.min_bytes,
         # Batches are never cut: one that did not fit may have been larger than the room left.
         is_all=(not facts.max_records or count < facts.max_records)

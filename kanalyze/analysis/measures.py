@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from kanalyze.analysis.block import ColumnValues
 
-__all__ = ["MEASURED_COLUMNS", "Measures", "PartitionMeasures", "rows_of_items"]
+__all__ = ["MEASURED_COLUMNS", "Measures", "PartitionMeasures", "rows_of_items", "slow_on_purpose"]
 
 _MEASURED = frozenset(
     {
@@ -63,6 +63,12 @@ _FETCH_APIS = frozenset({"Fetch", "MultiFetch", "ShareFetch"})
 _JOIN_APIS = frozenset({"JoinGroup"})
 
 
+def slow_on_purpose(columns: Mapping[str, ColumnValues]) -> NDArray[np.bool_]:
+    """Tell of rows whether the answer was held back on purpose; false where that is not known."""
+    waited: NDArray[np.bool_] = ints_of(columns["waited"]).values != 0
+    return waited
+
+
 class Measures:
     """Measures of rows, each an array with an entry for each row."""
 
@@ -86,7 +92,9 @@ class Measures:
         names_none = np.diff(self.lists("partitions").offsets) == 0
         is_unread = _is_one_of(status, {"malformed"})
         self.brought_nothing |= self.is_produce & names_none & ~is_unread
-        self.is_slow_on_purpose = self.ints("waited").values != 0
+        self.is_slow_on_purpose = slow_on_purpose(columns)
+        self.has_latency_of_work = self.known("latency_ns") & ~self.is_slow_on_purpose
+        """Has a latency that tells how slow the broker or the network was."""
 
     def __len__(self) -> int:
         return len(self.is_orphan)

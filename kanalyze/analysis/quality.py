@@ -19,7 +19,16 @@ if TYPE_CHECKING:
     from kanalyze.model import AnomalyKind, TcpConnection
     from kanalyze.net.notes import NetCounters
 
-__all__ = ["DOUBTS", "MOST_ENDPOINTS", "AnomalyTotal", "CaptureQuality"]
+__all__ = ["DISCARDED", "DOUBTS", "MOST_ENDPOINTS", "AnomalyTotal", "CaptureQuality"]
+
+DISCARDED = (
+    "late_packets",
+    "late_bytes",
+    "out_of_window_packets",
+    "out_of_window_bytes",
+    "before_start_bytes",
+)
+"""Fields of :meth:`CaptureQuality.to_dict`: TCP data that is in the capture, but of no stream."""
 
 DOUBTS = (
     "refused_connections",
@@ -27,8 +36,10 @@ DOUBTS = (
     "unanswered_connections",
     "unanswered_by",
     "unread_ports",
+    *DISCARDED,
 )
-"""Fields of :meth:`CaptureQuality.to_dict`: connections that came to nothing, or are not read."""
+"""Fields of :meth:`CaptureQuality.to_dict`: connections that came to nothing, and what is captured
+but not read."""
 
 MOST_ENDPOINTS = 1000
 """Endpoints that are counted apart."""
@@ -114,7 +125,8 @@ class CaptureQuality:
         self.skipped_bytes = 0
         """Passed over while looking for a frame boundary."""
         self.lost_bytes = 0
-        """Never captured: gaps in streams."""
+        """Never captured: gaps in streams. The sum over connections that ended, as the next; the
+        anomalies of the same name count those of open connections too."""
         self.snapped_bytes = 0
         """Cut off by the snap length."""
         self.retransmitted_bytes = 0
@@ -133,6 +145,17 @@ class CaptureQuality:
         self.unanswered_by: dict[str, int] = {}
         """The same by ``IP:PORT`` of who did not answer, bounded alike."""
         self.out_of_order_packets = 0
+        self.late_packets = 0
+        """Packets that came after their connection had ended, those without payload too; not read,
+        as all up to ``before_start_bytes``."""
+        self.late_bytes = 0
+        """Payload of these packets."""
+        self.out_of_window_packets = 0
+        """Packets whose sequence number does not fit their connection."""
+        self.out_of_window_bytes = 0
+        """Payload of these packets."""
+        self.before_start_bytes = 0
+        """Payload from before the first byte seen of a connection that began before the capture."""
         self.anomalies: dict[AnomalyKind, AnomalyTotal] = {}
 
     @property
@@ -202,6 +225,7 @@ class CaptureQuality:
         self.unreadable_packets += unreadable + sum(net.unknown_link_type.values())
         self.fragment_packets += net.ip_fragments
         self.lost_datagrams += net.lost_datagrams
+        self.count_discarded(net)
         _add_to(self.other_packets, net.other_packets)
         _add_to(self.tunnels, net.tunnels)
         for kind, count in net.anomalies.items():
@@ -215,6 +239,11 @@ class CaptureQuality:
         self.decoded_bytes += seen.decoded_bytes
         self.undecoded_bytes += seen.undecoded_bytes
         self.skipped_bytes += seen.skipped_bytes
+
+    def count_discarded(self, net: NetCounters) -> None:
+        """Take in what the packet layer did not deliver."""
+        for name in DISCARDED:
+            setattr(self, name, getattr(self, name) + getattr(net, name))
 
     def count_ports(self, seen: ConnectionCounts) -> None:
         """Take in which ports there were Kafka and unknown connections on."""

@@ -16,7 +16,7 @@ from kanalyze.analysis.facts cimport (
     RECORD_COUNT,
 )
 from kanalyze.analysis.sessions cimport FetchSessions, Session, SessionFacts
-from kanalyze.analysis.waits cimport LogEnds
+from kanalyze.analysis.waits cimport LogEnds, longest_wait_ms
 from kanalyze.connection.exchange cimport Exchange, Message, NO_API, NO_ID, NO_VERSION, Peers
 from kanalyze.protocol.frame cimport NO_PACKET
 
@@ -246,6 +246,4 @@ cdef class RowBuilder:
 
 
 cdef long long _nearest(long long late_ns, long long early_ns) except? -1
-@cython.locals(said=SessionFacts)
-cdef bint _only_ends_session(Facts facts) except *
 cdef str _status(Exchange exchange, bint failed)

@@ -22,7 +22,7 @@ from kanalyze.analysis.extract import FETCH, PRODUCE, SHARE_FETCH, Extractors
 from kanalyze.analysis.row import COLUMNS
 from kanalyze.analysis.sessions import MOST_LISTED, FetchSessions, Session, SessionFacts
 from kanalyze.analysis.topics import TopicNames, topic_id_of
-from kanalyze.analysis.waits import MEMBER_APIS, LogEnds, waited_for_members
+from kanalyze.analysis.waits import MEMBER_APIS, LogEnds, longest_wait_ms, waited_for_members
 from kanalyze.plain import fields
 from kanalyze.protocol.codec.values import SEEN_CODECS
 from kanalyze.protocol.error_codes import error_name
@@ -72,7 +72,6 @@ _MOST_WORDS = 50_000
 _MOST_CHARACTERS = 4 << 20
 """Of all columns together: beyond that, blocks begin with words of their own."""
 
-_FINAL_EPOCH = -1  # KIP-227
 _HAVE_RECORDS = frozenset({PRODUCE, FETCH, SHARE_FETCH})
 _LEAST_INT64, _LARGEST_INT64 = -(2**63), 2**63 - 1
 _FAR = 1 << 62
@@ -649,8 +648,8 @@ class RowBuilder:
     def _waited_for_data(
         self, facts: Facts, serial: int, asked_ns: int, answered_ns: int, lost_ns: int | None
     ) -> bool | None:
-        max_wait_ms, min_bytes = facts.max_wait_ms, facts.min_bytes
-        if max_wait_ms is None or min_bytes is None:
+        wait_ms, min_bytes = longest_wait_ms(facts), facts.min_bytes
+        if wait_ms is None or min_bytes is None:
             return None
         record_bytes = 0
         got: list[tuple[Hashable, int]] = []
@@ -676,8 +675,8 @@ class RowBuilder:
             serial,
             asked_ns,
             answered_ns,
-            max_wait_ms,
-            0 if _only_ends_session(facts) else min_bytes,
+            wait_ms,
+            min_bytes,
             record_bytes,
             bool(facts.errors),
             got,
@@ -862,12 +861,6 @@ def _nearest(late_ns: int, early_ns: int) -> int:
         return late_ns - early_ns
     difference = int(late_ns) - int(early_ns)
     return max(_LEAST_INT64, min(_LARGEST_INT64, difference))
-
-
-def _only_ends_session(facts: Facts) -> bool:
-    """Whether a fetch asks for nothing but the end of its session, which is given at once."""
-    said = facts.session
-    return said is not None and said.epoch == _FINAL_EPOCH and not said.asked
 
 
 def _status(exchange: Exchange, failed: bool) -> str:

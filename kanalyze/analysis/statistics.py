@@ -200,7 +200,7 @@ class Statistics:
 
     def _add(self, rows: Measures, pick: Callable[[NDArray[np.int64]], list[Row]]) -> None:
         """Add rows, at least one; ``pick`` gives those with the given numbers."""
-        latencies = rows.known("latency_ns") & ~rows.is_slow_on_purpose
+        latencies = rows.has_latency_of_work
         self._add_apis(rows)
         self._add_brokers(rows, latencies)
         self._add_clients(rows, latencies)

@@ -1,6 +1,13 @@
 # The C types of waits.py.
 cimport cython
 
+from kanalyze.analysis.facts cimport Facts
+from kanalyze.analysis.sessions cimport SessionFacts
+
+
+@cython.locals(session=SessionFacts, ends=bint)
+cpdef longest_wait_ms(Facts facts)
+
 
 cdef class LogEnds:
     cdef public dict _emptied

@@ -13,9 +13,10 @@ Some errors end such a wait. All others come at once.
 What is held back for data
 --------------------------
 
-A broker answers a fetch at once when it has ``min_bytes``, when something is wrong, or when
-``max_wait_ms`` or ``min_bytes`` is 0. Otherwise it holds the answer until the data is there or
-``max_wait_ms`` is over (KIP-541 and kafka.server.DelayedFetch describe it). So:
+A broker answers a fetch at once when it has ``min_bytes``, when something is wrong, when
+``max_wait_ms`` or ``min_bytes`` is 0, or when the fetch asks for nothing but the end of its
+session. Otherwise it holds the answer until the data is there or ``max_wait_ms`` is over (KIP-541
+and kafka.server.DelayedFetch describe it). So:
 
 - fewer bytes than ``min_bytes``, after at least ``max_wait_ms``: it waited to the end;
 - enough bytes, but all of them appended since the log end that an earlier response of the same
@@ -54,6 +55,7 @@ from kanalyze.plain import fields, items
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable
 
+    from kanalyze.analysis.facts import Facts
     from kanalyze.plain import State
 
 __all__ = [
@@ -61,7 +63,8 @@ __all__ = [
     "MEMBER_APIS",
     "Delivery",
     "LogEnds",
-    "longest_hold_ns",
+    "longest_wait_ms",
+    "may_be_held_back",
     "waited_for_members",
 ]
 
@@ -83,6 +86,8 @@ _ENDS_A_WAIT: Final = frozenset(
 )
 """Error codes with which a coordinator answers members that wait for others."""
 
+_FINAL_EPOCH = -1
+"""Of a fetch that ends its session (KIP-227, KIP-932)."""
 _NS_PER_MS = 1_000_000
 _TIMER_NS = _NS_PER_MS
 """Kafka's timer ticks in milliseconds."""
@@ -96,7 +101,7 @@ class Delivery(NamedTuple):
     """What a request asked for that is held back until there is anything to tell, and got."""
 
     max_wait_ms: int | None
-    """The longest wait that it asked for; None where it asks for none, and waits for news alone."""
+    """As :func:`longest_wait_ms` gives it; None where it waits for news alone."""
     is_enough: bool
     """It got what it waited for."""
     is_all: bool
@@ -114,17 +119,34 @@ def waited_for_members(error_code: int, *, leads: bool | None) -> bool:
     return not leads and error_code in _ENDS_A_WAIT
 
 
-def longest_hold_ns(api_key: int, *, max_wait_ms: int | None, leads: bool | None) -> int | None:
-    """Return for how long a broker may hold back the answer to a request; None: with no end.
+def longest_wait_ms(facts: Facts) -> int | None:
+    """Return for how long a fetch of either kind asks to be held back; None: it does not say.
+
+    0 for one that asks for no wait, or for no bytes, or for nothing but the end of its session.
+    """
+    if facts.max_wait_ms is None or facts.min_bytes is None:
+        return None
+    session = facts.session
+    ends = session is not None and session.epoch == _FINAL_EPOCH and not session.asked
+    if ends or facts.share_epoch == _FINAL_EPOCH or facts.min_bytes <= 0:
+        return 0
+    return max(facts.max_wait_ms, 0)
+
+
+def may_be_held_back(api_key: int, facts: Facts, *, start_ns: int, now_ns: int) -> bool:
+    """Tell of a request without an answer whether the broker may hold that back at a time.
 
     Args:
         api_key: of any API.
-        max_wait_ms: as the request asks for.
-        leads: as in :func:`waited_for_members`.
+        facts: of the request.
+        start_ns: when it was sent.
+        now_ns: the time.
     """
     if api_key in MEMBER_APIS:
-        return 0 if leads else None
-    return (max_wait_ms or 0) * _NS_PER_MS if api_key in HELD_BACK_APIS else 0
+        return not facts.leads
+    if api_key not in HELD_BACK_APIS:
+        return False
+    return start_ns + (longest_wait_ms(facts) or 0) * _NS_PER_MS >= now_ns
 
 
 class LogEnds:
@@ -201,7 +223,7 @@ class LogEnds:
             connection: which one; its fetches are asked about in the order of their responses.
             asked_ns: when the request's last byte was seen.
             answered_ns: when the response's first byte was seen.
-            max_wait_ms: as asked for.
+            max_wait_ms: as :func:`longest_wait_ms` gives it.
             min_bytes: as asked for.
             record_bytes: bytes of records in the response.
             failed: whether the response has an error code.

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Final, Self, TypeAlias
 from kanalyze import paths
 from kanalyze.capture.description import Description
 from kanalyze.capture.front import Joiner, OpenCapture, cut
-from kanalyze.capture.inputs import FoundCapture, can_be_read_twice, look_at
+from kanalyze.capture.inputs import look_at
+from kanalyze.capture.listing import FoundCapture, can_be_read_twice
 from kanalyze.capture.places import UNKNOWN_CAPTURE, Places
 from kanalyze.capture.reader import DEFAULT_BUFFER_BYTES, open_capture
 from kanalyze.capture.source import BinaryFile, PathLike, capture_name

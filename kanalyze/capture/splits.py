@@ -23,7 +23,7 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING, Final
 
 from kanalyze.capture.boundary import CHAIN_BYTES, find_boundary
-from kanalyze.capture.inputs import can_be_read_twice
+from kanalyze.capture.listing import can_be_read_twice
 from kanalyze.capture.pcap import PCAP_MAGICS, PcapParser
 from kanalyze.capture.reader import DEFAULT_BUFFER_BYTES, CaptureReader
 from kanalyze.capture.records import MOST_PACKETS, Parsed
@@ -34,7 +34,7 @@ from kanalyze.named import NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kanalyze.capture.inputs import FoundCapture
+    from kanalyze.capture.listing import FoundCapture
     from kanalyze.capture.records import CaptureParser
     from kanalyze.capture.source import ByteSource, FileSource
     from kanalyze.capture.stores import Stores

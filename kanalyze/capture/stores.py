@@ -17,6 +17,7 @@ import io
 import sys
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from kanalyze import paths
 from kanalyze.capture.urls import UrlParts, is_url, scrubbed, shown_url, split_url
 from kanalyze.errors import CaptureError
 from kanalyze.named import NamedTuple
@@ -24,7 +25,7 @@ from kanalyze.named import NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Stores"]
+__all__ = ["KnownFile", "Stores"]
 
 _HTTP_NOT_FOUND: Final = 404
 _SAFE: Final = "/%:@!$&'()+,;=~"
@@ -39,6 +40,14 @@ class _Entry(NamedTuple):
     name: str
     """Within its folder; or a URL of its own."""
     is_folder: bool
+
+
+class KnownFile(NamedTuple):
+    """What a file system knows of a file; None where there is no telling."""
+
+    total_bytes: int | None
+    modified_ns: int | None
+    """Unix time in ns."""
 
 
 class _Store(Protocol):
@@ -58,6 +67,9 @@ class _Store(Protocol):
 
     def entries(self, path: str) -> list[_Entry]:
         """List a folder."""
+
+    def about(self, path: str) -> KnownFile | None:
+        """Return what is known of a file; None where it is known not to be there."""
 
 
 class _ArrowStore:
@@ -79,6 +91,12 @@ class _ArrowStore:
         selector = importlib.import_module("pyarrow.fs").FileSelector(path)
         found = self._system.get_file_info(selector)
         return [_Entry(info.base_name, info.type == _file_type().Directory) for info in found]
+
+    def about(self, path: str) -> KnownFile | None:
+        info = self._system.get_file_info(path)
+        if info.type == _file_type().NotFound:
+            return None
+        return KnownFile(info.size, info.mtime_ns)
 
 
 def _file_type() -> Any:
@@ -114,6 +132,10 @@ class _FsspecStore:
         names = ((item["name"].rstrip("/").rpartition("/")[2], item["type"]) for item in found)
         # Object stores may list the folder itself, as an empty object.
         return [_Entry(name, kind == "directory") for name, kind in names if name != base]
+
+    def about(self, path: str) -> KnownFile | None:  # noqa: ARG002 - as the others
+        # Each of these file systems has words of its own for it, and many have none.
+        return KnownFile(None, None)
 
 
 class Stores:
@@ -157,6 +179,17 @@ class Stores:
             raise CaptureError(f"{shown_url(url)}: {_reason(error, url)}") from None
         return [url], False
 
+    def about(self, url: str) -> KnownFile | None:
+        """Return what is known of a file; None where it is known not to be there.
+
+        Raises :class:`CaptureError` when the file system cannot be asked.
+        """
+        try:
+            store, path = self._store(split_url(url))
+            return store.about(path)
+        except _errors() as error:
+            raise CaptureError(f"{shown_url(url)}: {_reason(error, url)}") from None
+
     def _matching(self, parts: UrlParts) -> list[str]:
         """Match a pattern part by part."""
         first, *rest = parts.path.lstrip("/").split("/")
@@ -167,7 +200,7 @@ class Stores:
         return [
             url
             for folder in folders
-            for url in self._files(folder)
+            for url in self._files(folder, hidden=paths.is_hidden(last))
             if _fits(self._name_of(url), last)
         ]
 
@@ -177,13 +210,18 @@ class Stores:
             return
         for entry in self._entries(parent):
             url = self._child(parent, entry).rstrip("/")
-            if entry.is_folder and _fits(self._name_of(url), pattern):
+            name = self._name_of(url)
+            if paths.is_hidden(name) and not paths.is_hidden(pattern):
+                continue
+            if entry.is_folder and _fits(name, pattern):
                 yield split_url(url)
 
-    def _files(self, folder: UrlParts) -> list[str]:
-        return [
+    def _files(self, folder: UrlParts, *, hidden: bool = False) -> list[str]:
+        """Return the files of a folder, those that are hidden only where it is asked for."""
+        urls = [
             self._child(folder, entry) for entry in self._entries(folder) if not entry.is_folder
         ]
+        return [url for url in urls if hidden or not paths.is_hidden(self._name_of(url))]
 
     def _entries(self, folder: UrlParts) -> list[_Entry]:
         if folder.scheme.lower() in _WEB and not folder.path.endswith("/"):

@@ -84,7 +84,7 @@ def _inputs(arguments: argparse.Namespace) -> Iterator[_File]:
                 found = _descriptor(_STANDARD_INPUT)
                 yield from () if found is None else (found,)
             elif each is not None:
-                from kanalyze.capture.inputs import local_files  # slow, not for who reads nothing
+                from kanalyze.capture.listing import local_files  # slow, not for who reads nothing
 
                 with suppress(OSError):  # a folder that cannot be listed: whoever reads it tells
                     files = map(_file, local_files(each))

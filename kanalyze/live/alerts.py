@@ -18,7 +18,7 @@ from kanalyze.analysis.text import escape
 from kanalyze.live.snapshot import PIPE
 from kanalyze.model import AnomalyKind
 from kanalyze.named import NamedTuple
-from kanalyze.render.header import refused_texts, unread_texts
+from kanalyze.render.header import discarded_texts, refused_texts, unread_texts
 from kanalyze.render.text import shown
 from kanalyze.render.units import count_text, duration_text, percent_text, rate_text
 
@@ -93,6 +93,8 @@ def _doubts(snapshot: Snapshot) -> Iterator[Alert]:
         for text in refused_texts(doubts):
             yield Alert(f"{text} since the capture began", _BAD)
         for text in unread_texts(doubts):
+            yield Alert(text, _ODD)
+        for text in discarded_texts(doubts):
             yield Alert(text, _ODD)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import numpy as np
 
 from kanalyze.analysis.arrays import ints_of, lists_of, words_of
+from kanalyze.analysis.measures import slow_on_purpose
 from kanalyze.analysis.text import escape
 from kanalyze.errors import UsageError
 from kanalyze.live.recent_packets import Ends, RecentPackets
@@ -250,8 +251,8 @@ def _may_match(block: RowBlock, wanted: RowFilter) -> NDArray[np.bool_]:
         is_error = np.array([*(word == "error" for word in status.words), False], dtype=np.bool_)
         near &= is_error[status.codes] | (np.diff(errors.offsets) > 0)
     if wanted.slower_than_ns is not None:
-        latency, waited = ints_of(block.columns["latency_ns"]), ints_of(block.columns["waited"])
-        near &= (latency.values > wanted.slower_than_ns) & (waited.values == 0)
+        near &= ints_of(block.columns["latency_ns"]).values > wanted.slower_than_ns
+        near &= ~slow_on_purpose(block.columns)
     return near
 
 

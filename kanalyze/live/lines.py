@@ -18,15 +18,16 @@ rounded to 3 decimals. Texts are as they came over the wire, long ones shortened
 - ``rows``, ``late_rows``: all since the beginning; late ones were older than the window
 - ``capture``: null, or ``source elapsed_ns packets wire_bytes dropped_packets connections
   begun_connections held_bytes last_packet_ns anomalies in_flight problems refused_connections
-  refused_by unanswered_connections unanswered_by unread_ports``, all since the
-  beginning but ``connections``, those open now, and ``held_bytes``, what is held for them;
+  refused_by unanswered_connections unanswered_by unread_ports late_packets late_bytes
+  out_of_window_packets out_of_window_bytes before_start_bytes``, all since the beginning but
+  ``connections``, those open now, and ``held_bytes``, what is held for them;
   ``dropped_packets`` null when unknown; ``anomalies``: how often, by kind; ``in_flight``:
   ``requests`` without a response now, and the ``oldest`` of them that the broker does not hold back
   on purpose: ``start_ns api_key api_name client_id client broker``; in the last line they are among
   the rows too, as unanswered; ``problems``: texts, why files cannot be written now; the
-  last five as ``quality`` of the report has them, and not there where nobody counts: connections
-  that were refused or never answered (of each :data:`MOST` brokers), and those on a broker's port
-  that are not recognised
+  last ten as ``quality`` of the report has them, and not there where nobody counts: connections
+  that were refused or never answered (of each :data:`MOST` brokers), those on a broker's port that
+  are not recognised, and TCP data that was captured but is of no stream that is read
 - ``packets_per_s wire_bytes_per_s dropped_packets_per_s``
 - ``requests_per_s errors_per_s request_bytes_per_s response_bytes_per_s``; ``error_share``: of
   requests those with an error code other than 0, between 0 and 1

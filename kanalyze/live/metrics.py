@@ -291,10 +291,9 @@ class _RowTables:
         self.errors.add([api[rows_of_items(errors)], self.error.slots(names)])
 
     def _add_histograms(self, rows: Measures, api: NDArray[np.int64]) -> None:
-        answered, waited = rows.known("latency_ns"), rows.is_slow_on_purpose
         for table, name, wanted in (
-            (self.latency, "latency_ns", answered & ~waited),
-            (self.wait, "latency_ns", answered & waited),
+            (self.latency, "latency_ns", rows.has_latency_of_work),
+            (self.wait, "latency_ns", rows.known("latency_ns") & rows.is_slow_on_purpose),
             (self.request_size, "request_bytes", rows.known("request_bytes")),
             (self.response_size, "response_bytes", rows.known("response_bytes")),
         ):

@@ -62,8 +62,9 @@ class CaptureState(NamedTuple):
     in_flight: InFlight | None = None
     """Requests without a response now; None: not counted."""
     doubts: Mapping[str, Any] | None = None
-    """Connections that never came to be, and those not recognised beside a broker, open ones among
-    them: as :meth:`kanalyze.pipeline.Analysis.doubts` gives them. None: not counted."""
+    """Connections that never came to be, those not recognised beside a broker, open ones among
+    them, and TCP data that is of no stream: as :meth:`kanalyze.pipeline.Analysis.doubts` gives
+    them. None: not counted."""
     problems: tuple[str, ...] = ()
     """Why files cannot be written now, a few words each."""
 

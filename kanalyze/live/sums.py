@@ -184,7 +184,7 @@ class Recent:
         """Add the rows of a block, at least one, and their measures."""
         add_groups(self.groups, rows)
         # As in a report: what waited on purpose is not slow.
-        known = np.flatnonzero(rows.known("latency_ns") & ~rows.is_slow_on_purpose)
+        known = np.flatnonzero(rows.has_latency_of_work)
         columns = [rows.ints(name).values[known] for name in SlowestRequests.FIRST_BY]
         places = self.slowest.candidates(*columns)
         if len(places):

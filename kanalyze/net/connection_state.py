@@ -398,6 +398,7 @@ class ConnectionState:
         end = position + segment.length
         if mine.is_stray(position, end):
             self._notes.counters.out_of_window_packets += 1
+            self._notes.counters.out_of_window_bytes += segment.length
             mine.strays += 1
             return False
         mine.strays = 0

@@ -59,7 +59,7 @@ cdef class Direction:
         captured=cython.longlong,
     )
     cdef long long _add_odd(
-        self, Segment segment, long long position, long long end, StreamWriter out
+        self, Segment segment, long long position, long long end, StreamWriter out, bint is_probe
     ) except -1
     cpdef finish_at(self, long long position)
     @cython.locals(position=cython.longlong)
@@ -110,5 +110,5 @@ cdef class Direction:
         StreamWriter out,
     )
     @cython.locals(before_start=cython.longlong)
-    cdef long long _count_old(self, long long position, long long end) except -1
+    cdef long long _count_old(self, long long position, long long end, bint is_probe) except -1
     cpdef note_limit(self)

@@ -209,7 +209,7 @@ class Direction:
             return
         is_probe = self.is_probe(segment, position)
         is_behind = bool(self.held) and position < self._last().position
-        repeated = self._add_odd(segment, position, end, out)
+        repeated = self._add_odd(segment, position, end, out, is_probe)
         if repeated:
             self.findings.repeated(segment, repeated, is_probe=is_probe)
         elif is_behind and end > 0:
@@ -230,11 +230,18 @@ class Direction:
             and self.started
         )
 
-    def _add_odd(self, segment: Segment, position: int, end: int, out: StreamWriter) -> int:
+    def _add_odd(
+        self,
+        segment: Segment,
+        position: int,
+        end: int,
+        out: StreamWriter,
+        is_probe: bool,
+    ) -> int:
         """Take payload that does not come next; return how much of it had been seen before."""
         repeated = 0
         if position < self.position:
-            repeated = self._count_old(position, min(end, self.position))
+            repeated = self._count_old(position, min(end, self.position), is_probe)
             if end <= self.position:
                 return repeated
             if not self.held:
@@ -437,12 +444,19 @@ class Direction:
         if known[:size] != again[:size]:
             self.findings.inconsistent(at, stop - at, segment)
 
-    def _count_old(self, position: int, end: int) -> int:
+    def _count_old(
+        self,
+        position: int,
+        end: int,
+        is_probe: bool,
+    ) -> int:
         """Return how many bytes, all before what comes next, had been seen; count the others."""
         if self.has_syn:
             return end - position
         before_start = max(min(end, 0) - position, 0)
-        self.findings.notes.counters.before_start_bytes += before_start
+        # The byte of a probe means nothing.
+        if before_start and not is_probe:
+            self.findings.notes.counters.before_start_bytes += before_start
         return end - position - before_start
 
     def note_limit(self) -> None:

@@ -34,7 +34,6 @@ cdef class Findings:
     )
     @cython.locals(cut=_Cut)
     cpdef end(self)
-    cdef _count_cut(self, long long missing)
     cpdef inconsistent(self, long long position, long long length, Segment segment)
     cpdef limit(self, long long position, long long held_bytes, Held after)
     cpdef out_of_order(self)

@@ -1,7 +1,12 @@
 """What is found wrong, or twice, in one direction of a connection: counted, and told.
 
-In: findings. Out: counts in the connection, counters and anomalies of the layer. Must not know: how
-anything is found.
+In: findings. Out: counts in the connection, anomalies of the layer. Must not know: how anything is
+found.
+
+Lost bytes are counted here, in the connection, and nowhere else: the quality of a capture, the rows
+of connections and all sums are made of these. A gap that is counted is an anomaly too, of the same
+length. What a message lacks (``Frame.missing_bytes``) is another thing: a message may begin or end
+in a gap, and what memory had no room for is missing of it, though it was captured.
 
 Compiled by Cython, with the types in ``findings.pxd``; uncompiled it does the same, slowly.
 """
@@ -89,10 +94,8 @@ class Findings:
         self._more_cut = None if more_cut is None else _Cut.from_state(more_cut)
 
     def lost(self, position: int, length: int, after: Held) -> None:
-        """Count bytes that are missing, up to ``after``."""
+        """Count bytes that are missing, up to ``after``, and tell of them with the same length."""
         self.connection.lost_bytes[self.index] += length
-        self.notes.counters.lost_bytes += length
-        self.notes.counters.gaps += 1
         self._tell(AnomalyKind.LOST_BYTES, position, length, after.time_ns, after.packet)
 
     def snapped(self, position: int, length: int, captured: int, time_ns: int, packet: int) -> None:
@@ -100,7 +103,7 @@ class Findings:
         missing = length - captured
         if not missing:
             return
-        self._count_cut(missing)
+        self.connection.snapped_bytes[self.index] += missing
         if not self._is_cut:
             self._is_cut = True
             self._tell(AnomalyKind.SNAPPED_BYTES, position + captured, missing, time_ns, packet)
@@ -119,10 +122,6 @@ class Findings:
             place = cut.position, cut.missing, cut.time_ns, cut.packet
             self._tell(AnomalyKind.SNAPPED_BYTES, *place, detail)
 
-    def _count_cut(self, missing: int) -> None:
-        self.connection.snapped_bytes[self.index] += missing
-        self.notes.counters.lost_bytes += missing
-
     def inconsistent(self, position: int, length: int, segment: Segment) -> None:
         """Say that a segment has other bytes than an earlier one."""
         kind = AnomalyKind.INCONSISTENT_RETRANSMISSION
@@ -135,7 +134,6 @@ class Findings:
     def out_of_order(self) -> None:
         """Count a packet that came after a later part of the stream."""
         self.connection.out_of_order_packets[self.index] += 1
-        self.notes.counters.out_of_order_packets += 1
 
     def repeated(self, segment: Segment, length: int, *, is_probe: bool) -> None:
         """Count bytes of a segment that had been seen before, by why they come again."""
@@ -148,7 +146,6 @@ class Findings:
                 tcp.measures.keep_alive_packets[index] += 1
         else:
             tcp.retransmitted_bytes[index] += length
-            self.notes.counters.retransmitted_bytes += length
             if tcp.measures is not None:
                 tcp.measures.retransmitted_packets[index] += 1
 

@@ -14,7 +14,6 @@ cdef class Table:
     cdef dict _arrays
     cdef long long _used
     cdef long long _segments
-    cdef long long _payload_total
     cdef long long[::1] _number
     cdef long long[::1] _time_ns
     cdef long long[::1] _is_ipv6

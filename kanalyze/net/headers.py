@@ -227,7 +227,7 @@ class Table:
     """The columns while they are filled, with room for so many segments."""
 
     __slots__ = (
-        *("_arrays", "_payload_total", "_segments", "_used"),
+        *("_arrays", "_segments", "_used"),
         *("_number", "_time_ns", "_is_ipv6", "_source_high", "_source_low", "_destination_high"),
         *("_destination_low", "_source_port", "_destination_port", "_sequence", "_acknowledgment"),
         *("_flags", "_window", "_checksum", "_identification", "_payload_start", "_payload_bytes"),
@@ -242,7 +242,6 @@ class Table:
         self._arrays = arrays
         self._used = 0
         self._segments = 0
-        self._payload_total = 0
         self._number = memoryview(arrays["number"])
         self._time_ns = memoryview(arrays["time_ns"])
         self._is_ipv6 = memoryview(arrays["is_ipv6"])
@@ -280,9 +279,7 @@ class Table:
                 self._number[self._used] = numbers[row]
                 self._time_ns[self._used] = times[row]
                 self._used += 1
-        counters = cursor.notes.counters
-        counters.tcp_segments += self._segments
-        counters.payload_bytes += self._payload_total
+        cursor.notes.counters.tcp_segments += self._segments
 
     def _take(self, cursor: Cursor, share_index: int, share_count: int) -> bool:
         """Read a TCP header; tell whether it is good, and of a connection of the share."""
@@ -295,7 +292,6 @@ class Table:
         if header_bytes < TCP_BYTES or payload_bytes < 0:
             return drop_bad(cursor)
         self._segments += 1
-        self._payload_total += payload_bytes
         if cursor.tunnels:
             count_tunnels(cursor)
         source_port = cursor.u16(at)

@@ -26,14 +26,16 @@ OTHER: Final = "other"
 
 
 class NetCounters:
-    """Counts over everything fed so far. Those of two captures are added by :meth:`merge`."""
+    """Counts over everything fed so far. Those of two captures are added by :meth:`merge`.
+
+    What can be told of one connection, as lost bytes, is counted there alone
+    (:class:`kanalyze.model.TcpConnection`).
+    """
 
     def __init__(self) -> None:
         self.packets = 0
         self.tcp_segments = 0
         """Packets whose TCP header could be read."""
-        self.payload_bytes = 0
-        """TCP payload on the wire, every copy counted."""
         self.not_ip = 0
         """Packets of another network protocol (ARP, ...)."""
         self.not_tcp = 0
@@ -59,17 +61,16 @@ class NetCounters:
         """Packets by LINKTYPE_ value."""
         self.connections = 0
         """TCP connections begun."""
-        self.retransmitted_bytes = 0
-        self.out_of_order_packets = 0
-        self.lost_bytes = 0
-        """Bytes of gaps and bytes that a snap length cut off."""
-        self.gaps = 0
         self.before_start_bytes = 0
         """Payload from before the first byte seen of a stream whose SYN was not; not delivered."""
         self.late_packets = 0
-        """Packets of connections that were closed already."""
+        """Packets of connections that were closed already; not delivered."""
+        self.late_bytes = 0
+        """Payload of these packets."""
         self.out_of_window_packets = 0
         """Packets whose sequence number cannot be of their connection; not delivered."""
+        self.out_of_window_bytes = 0
+        """Payload of these packets."""
         self.anomalies: dict[AnomalyKind, int] = {}
         """Occurrences by kind, those included that no :class:`Anomaly` was kept of."""
         self.anomaly_bytes: dict[AnomalyKind, int] = {}

@@ -240,7 +240,7 @@ class Reassembler:
     def _begin_half_open(self, pair: Pair, syn: Segment) -> None:
         """Begin a connection with its SYN, unless it is a late one of an earlier connection."""
         if self._closed.is_late(pair, syn):
-            self.counters.late_packets += 1
+            self._count_late(syn)
             return
         seen = 0 if self._ages is None else self._ages.now
         begun = HalfOpen(pair, self._closed.take_number(pair), syn, seen)
@@ -266,9 +266,13 @@ class Reassembler:
         segment = walk.segment()
         if not self._closed.is_late(pair, segment):
             return self._begin(pair, segment)
-        self.counters.late_packets += 1
+        self._count_late(segment)
         walk.advance()
         return None
+
+    def _count_late(self, segment: Segment) -> None:
+        self.counters.late_packets += 1
+        self.counters.late_bytes += segment.length
 
     def _begin(self, pair: Pair, segment: Segment) -> ConnectionState:
         number = self._closed.take_number(pair)

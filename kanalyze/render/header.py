@@ -23,7 +23,7 @@ from kanalyze.render.units import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["header_lines", "refused_texts", "unread_texts"]
+__all__ = ["discarded_texts", "header_lines", "refused_texts", "unread_texts"]
 
 _WARNING = "bold yellow"
 
@@ -234,6 +234,26 @@ def unread_texts(quality: Mapping[str, Any]) -> Iterator[str]:
         )
 
 
+def discarded_texts(quality: Mapping[str, Any]) -> Iterator[str]:
+    """Tell how much TCP data is in the capture, but of no stream that is read.
+
+    A packet without payload that came late is usual, as the last acknowledgment of a connection.
+    """
+    if quality["late_bytes"]:
+        yield f"{bytes_text(quality['late_bytes'])} sent after a connection had ended, not read"
+    if quality["out_of_window_packets"]:
+        yield (
+            f"{_counted(quality['out_of_window_packets'], 'packet')} "
+            f"({bytes_text(quality['out_of_window_bytes'])}) not read: the sequence number does "
+            f"not fit the connection"
+        )
+    if quality["before_start_bytes"]:
+        yield (
+            f"{bytes_text(quality['before_start_bytes'])} from before the first byte seen of a "
+            f"connection, not read"
+        )
+
+
 def _warnings(summary: dict[str, Any]) -> Iterator[str]:
     """Give a line for each reason to doubt what follows."""
     quality, totals = summary["quality"], summary["totals"]
@@ -256,6 +276,7 @@ def _warnings(summary: dict[str, Any]) -> Iterator[str]:
         yield f"{bytes_text(quality['lost_bytes'])} sent but not in the capture"
     if quality["snapped_bytes"]:
         yield f"{bytes_text(quality['snapped_bytes'])} cut off by the snap length"
+    yield from discarded_texts(quality)
     yield from _undecoded(quality)
     yield from unread_texts(quality)
     if quality["lost_datagrams"]:

@@ -17,15 +17,22 @@ each interface a folder and a query of its own.
 
 from __future__ import annotations
 
-import glob
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from pyarrow import ArrowException
-from pyarrow.fs import FileSystem
-
-from kanalyze.capture.inputs import FoundCapture, look_at
+from kanalyze import paths
+from kanalyze.capture.inputs import look_at, look_in_folder, reading_order
+from kanalyze.capture.listing import (
+    FoundCapture,
+    InputFile,
+    MissingFileError,
+    NamedFiles,
+    file_of,
+    is_settled,
+    named_files,
+    same_file,
+)
 from kanalyze.capture.source import capture_name
 from kanalyze.capture.stores import Stores
 from kanalyze.capture.urls import is_url
@@ -60,27 +67,19 @@ class Note(NamedTuple):
     detail: str
 
 
-class _Listed(NamedTuple):
-    """A file that is there."""
-
-    path: str
-    modified_ns: int | None
-    """Unix time; None where there is no telling."""
-
-
 class _Candidate(NamedTuple):
     """A file that was not admitted yet."""
 
-    listed: _Listed
+    file: InputFile
     capture: FoundCapture | None
     """None where it cannot be opened as a capture (yet)."""
-    reason: str
+    reason: str | None
+    """Why not; None for what is none and has to be told to nobody."""
 
     @property
     def order(self) -> tuple[bool, int, str]:
         """Captures are read in this order."""
-        time_ns = None if self.capture is None else self.capture.first_time_ns
-        return time_ns is None, time_ns or 0, self.listed.path
+        return reading_order(self.capture or FoundCapture(self.file.path))
 
 
 class AdmittedCaptures:
@@ -104,8 +103,10 @@ class AdmittedCaptures:
         self._captures = _kept(folder, _FILES, FoundCapture)
         self.notes = _kept(folder, _NOTES, Note)
         """What was wrong, in the order in which it was found."""
-        self._known = {each.path for each in self._captures}
-        self._known |= {note.path for note in self.notes}
+        self._known: set[str] = set()
+        """Paths of files that are not looked at any more, as they were named and without links."""
+        for path in [*(each.path for each in self._captures), *(each.path for each in self.notes)]:
+            self._know(path)
 
     def __len__(self) -> int:
         return len(self._captures)
@@ -127,31 +128,37 @@ class AdmittedCaptures:
 
     def admit(self, now_ns: int) -> None:
         """Admit what is complete at a time. Raises UsageError where that cannot be kept."""
-        candidates = [self._look(listed) for listed in self._fresh()]
+        candidates = self._fresh()
         candidates.sort(key=lambda each: each.order)
         complete = [each for each in candidates if self._is_complete(each, candidates, now_ns)]
         latest_ns = max((each.first_time_ns or 0 for each in self._captures), default=0)
         admitted, notes = [], []
         for each in complete:
             if each.capture is None:
-                notes.append(Note(each.listed.path, AnomalyKind.CAPTURE_UNREADABLE, each.reason))
+                if each.reason is not None:
+                    notes.append(Note(each.file.path, AnomalyKind.CAPTURE_UNREADABLE, each.reason))
                 continue
             admitted.append(each.capture)
             if each.capture.first_time_ns is not None and each.capture.first_time_ns < latest_ns:
-                name = capture_name(each.listed.path)
+                name = capture_name(each.file.path)
                 detail = f"{name}: begins before captures that were read already: it comes late"
-                notes.append(Note(each.listed.path, AnomalyKind.REORDER_LIMIT, detail))
+                notes.append(Note(each.file.path, AnomalyKind.REORDER_LIMIT, detail))
         self._note([*self._grown(), *notes])
         if admitted:
             _keep(self._folder, _FILES, len(self._captures), [each._asdict() for each in admitted])
             self._captures += admitted
-        self._known |= {each.listed.path for each in complete}
+        for each in complete:
+            self._know(each.file.path)
+
+    def _know(self, path: str) -> None:
+        self._known |= {path, same_file(path)}
 
     def _grown(self) -> list[Note]:
         """Tell which of the latest captures were written to after they were admitted."""
         notes = []
         for each in self._captures[-_WATCHED:]:
-            size = _size_bytes(each.path)
+            # Those in stores do not grow.
+            size = None if is_url(each.path) else paths.regular_bytes(each.path)
             if size is not None and each.total_bytes is not None and size > each.total_bytes:
                 detail = f"{capture_name(each.path)}: was written to after it seemed complete"
                 notes.append(Note(each.path, AnomalyKind.CAPTURE_TRUNCATED, detail))
@@ -163,73 +170,68 @@ class AdmittedCaptures:
             _keep(self._folder, _NOTES, len(self.notes), [note._asdict() for note in fresh])
             self.notes += fresh
 
-    def _fresh(self) -> list[_Listed]:
-        listed = {path: None for each in self._paths for path in _expanded(each, self._stores)}
-        return [_Listed(path, _modified_ns(path)) for path in listed if path not in self._known]
+    def _fresh(self) -> list[_Candidate]:
+        """Look at the files that are there and were not settled yet, each once.
 
-    def _look(self, listed: _Listed) -> _Candidate:
+        Raises CaptureError for what can be read only once.
+        """
+        found: dict[str, tuple[str, bool]] = {}
+        for argument in self._paths:
+            listed, is_folder = self._listed(argument)
+            for path in listed:
+                real = same_file(path)
+                if not self._known.isdisjoint((path, real)):
+                    continue
+                known = found.get(real)
+                if known is None:
+                    found[real] = path, is_folder
+                    continue
+                # A link may come to lead elsewhere: the file's own name is kept, where it has one.
+                best = path if Path(known[0]).is_symlink() else known[0]
+                found[real] = best, is_folder and known[1]
+        files = ((self._there(path), is_folder) for path, is_folder in found.values())
+        return [self._look(file, is_folder) for file, is_folder in files if file is not None]
+
+    def _listed(self, argument: str) -> NamedFiles:
+        """Return the files that an argument names now; none is no error: they may come."""
         try:
-            return _Candidate(listed, look_at(FoundCapture(listed.path), self._stores), "")
+            return named_files(argument, self._stores)
+        except CaptureError:
+            return NamedFiles([], is_folder=False)
+
+    def _there(self, path: str) -> InputFile | None:
+        try:
+            return file_of(path, self._stores)
+        except MissingFileError:
+            return None  # it may come
+
+    def _look(self, file: InputFile, is_folder: bool) -> _Candidate:
+        try:
+            if not is_folder:
+                return _Candidate(file, look_at(FoundCapture(file.path), self._stores), None)
+            seen = look_in_folder(file.path, self._stores)
         except CaptureError as error:
-            return _Candidate(listed, None, str(error))
+            seen = error
+        if isinstance(seen, CaptureError):
+            return _Candidate(file, None, str(seen))
+        return _Candidate(file, seen, None)
 
     def _is_complete(
         self, candidate: _Candidate, others: Iterable[_Candidate], now_ns: int
     ) -> bool:
-        modified_ns = candidate.listed.modified_ns
-        if not self._settle_ns:
-            return True
-        if modified_ns is not None and now_ns - modified_ns >= self._settle_ns:
+        if is_settled(candidate.file, now_ns=now_ns, settle_ns=self._settle_ns):
             return True
         return candidate.capture is not None and any(
-            other.order > candidate.order and _was_written_later(other.listed, candidate.listed)
+            other.order > candidate.order and _was_written_later(other.file, candidate.file)
             for other in others
             if other.capture is not None
         )
 
 
-def _was_written_later(one: _Listed, other: _Listed) -> bool:
+def _was_written_later(one: InputFile, other: InputFile) -> bool:
     if one.modified_ns is None or other.modified_ns is None:
         return True
     return one.modified_ns >= other.modified_ns
-
-
-# -- what is there --------------------------------------------------------------------------------
-
-
-def _expanded(argument: str, stores: Stores) -> list[str]:
-    """Return the files that an argument names now; none is no error: they may come."""
-    try:
-        if is_url(argument):
-            return stores.expand(argument)[0]
-        path = Path(argument)
-        if path.is_dir():
-            return sorted(str(each) for each in path.iterdir() if each.is_file())
-        if path.exists():
-            return [argument]
-        names = sorted(glob.glob(argument))  # noqa: PTH207 - Path.glob takes no absolute pattern
-        return [name for name in names if Path(name).is_file()]
-    except (CaptureError, OSError):
-        return []
-
-
-def _size_bytes(path: str) -> int | None:
-    """Return the size of a file on disk; those in stores do not grow."""
-    try:
-        return None if is_url(path) else Path(path).stat().st_size
-    except OSError:
-        return None
-
-
-def _modified_ns(path: str) -> int | None:
-    try:
-        if not is_url(path):
-            return Path(path).stat().st_mtime_ns
-        system, inside = FileSystem.from_uri(path)
-        found: int | None = system.get_file_info(inside).mtime_ns
-    except (ArrowException, OSError, ValueError):
-        return None
-    return found
 
 
 # -- lists that only grow -------------------------------------------------------------------------

@@ -9,55 +9,28 @@ there are: who reads it tells what is none. What has another name is looked at.
 
 from __future__ import annotations
 
-import os
 import re
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from pyarrow import ArrowException
-from pyarrow.fs import FileSystem, FileType
-
-from kanalyze.capture.inputs import (
-    FoundCapture,
-    can_be_read_twice,
+from kanalyze.capture.inputs import look_in_folder
+from kanalyze.capture.listing import (
+    InputFile,
+    MissingFileError,
+    file_of,
     has_capture_name,
-    look_at,
-    may_be_a_capture,
+    is_settled,
     named_files,
+    nothing_named,
 )
-from kanalyze.capture.source import STDIN, capture_name
 from kanalyze.capture.stores import Stores
-from kanalyze.capture.urls import is_url, shown_url
-from kanalyze.errors import CaptureError
 from kanalyze.named import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from kanalyze.capture.listing import NamedFiles
+
 __all__ = ["InputFile", "Selection", "find_files", "select"]
-
-_HADOOP_S3: Final = re.compile(r"^s3[an]://")
-
-
-class InputFile(NamedTuple):
-    """A file to be read."""
-
-    path: str
-    """As it was named; a URL may hold credentials."""
-    total_bytes: int | None
-    """None where there is no telling, as below."""
-    modified_ns: int | None
-    """Unix time in ns."""
-
-    @property
-    def capture(self) -> FoundCapture:
-        """What is to be read."""
-        return FoundCapture(self.path, total_bytes=self.total_bytes)
-
-    @property
-    def identity(self) -> str:
-        """Tells it from others, however it is named; without credentials."""
-        return shown_url(self.path) if is_url(self.path) else os.path.realpath(self.path)
 
 
 class Selection(NamedTuple):
@@ -85,9 +58,10 @@ def find_files(arguments: Sequence[str], *, may_be_none: bool) -> list[InputFile
     stores = Stores()
     found: dict[str, InputFile] = {}
     for argument in arguments:
-        files = list(_named(argument, stores))
+        named = named_files(argument, stores)
+        files = list(_files(named, stores))
         if not files and not may_be_none:
-            raise CaptureError(f"{capture_name(argument)}: no capture there")
+            raise nothing_named(argument, named)
         for file in files:
             found.setdefault(file.identity, file)
     return sorted(found.values(), key=_in_order)
@@ -116,62 +90,25 @@ def select(
         if file.identity in read:
             if read[file.identity] != file.total_bytes:
                 selection.changed.append(file)
-        elif file.modified_ns is not None and now_ns - file.modified_ns < settle_ns:
+        elif not is_settled(file, now_ns=now_ns, settle_ns=settle_ns):
             selection.unsettled.append(file)
         else:
             selection.new.append(file)
     return selection
 
 
-def _named(argument: str, stores: Stores) -> Iterator[InputFile]:
-    if argument == STDIN:
-        raise CaptureError("standard input: cannot be read by several tasks")
-    named = named_files(argument, stores)
+def _files(named: NamedFiles, stores: Stores) -> Iterator[InputFile]:
     for path in named.paths:
         if not named.is_folder:
-            yield _input_file(path)
-        elif _is_read(path, stores):
-            yield _in_folder(path)
+            yield file_of(path, stores)
+        # Tasks tell of those that cannot be read.
+        elif has_capture_name(path) or look_in_folder(path, stores) is not None:
+            yield _in_folder(path, stores)
 
 
-def _is_read(path: str, stores: Stores) -> bool:
-    """Tell whether a file in a folder is to be read: tasks tell of those that cannot be."""
-    if has_capture_name(path):
-        return True
-    try:
-        look_at(FoundCapture(path), stores)
-    except CaptureError as error:
-        return may_be_a_capture(path, error)
-    return True
-
-
-def _in_folder(path: str) -> InputFile:
+def _in_folder(path: str, stores: Stores) -> InputFile:
     """Return a file that nobody named: where it is not there, as behind a link, tasks tell."""
     try:
-        return _input_file(path)
-    except CaptureError:
+        return file_of(path, stores)
+    except MissingFileError:
         return InputFile(path, None, None)
-
-
-def _input_file(path: str) -> InputFile:
-    if is_url(path):
-        return InputFile(path, *_stored(path))
-    if not can_be_read_twice(path):
-        raise CaptureError(f"{path}: can be read only once")
-    try:
-        status = Path(path).stat()
-    except OSError as error:
-        raise CaptureError(f"{path}: {(error.strerror or str(error)).lower()}") from None
-    return InputFile(path, status.st_size, status.st_mtime_ns)
-
-
-def _stored(url: str) -> tuple[int | None, int | None]:
-    """Return the size and the time of a file in a store, as far as it tells them."""
-    try:
-        system, inside = FileSystem.from_uri(_HADOOP_S3.sub("s3://", url))
-        info = system.get_file_info(inside)
-    except (ArrowException, OSError, ValueError):
-        return None, None
-    if info.type == FileType.NotFound:
-        raise CaptureError(f"{capture_name(url)}: no such file")
-    return info.size, info.mtime_ns

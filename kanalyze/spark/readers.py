@@ -22,10 +22,10 @@ from kanalyze.analysis.connections import CONNECTION_COLUMNS
 from kanalyze.analysis.records import RECORD_COLUMNS, VALUE_COLUMNS, RecordReader, has_records
 from kanalyze.analysis.row import COLUMNS
 from kanalyze.analysis.times import parse_time_of_day_ns
-from kanalyze.capture.inputs import can_be_read_twice, find_inputs, find_readable, look_at
-from kanalyze.capture.source import capture_name
+from kanalyze.capture.inputs import find_inputs, find_readable, look_at
+from kanalyze.capture.listing import check_many_may_read
 from kanalyze.capture.stores import Stores
-from kanalyze.errors import CaptureError, UsageError
+from kanalyze.errors import UsageError
 from kanalyze.export.arrow import BatchMaker
 from kanalyze.export.schema import choose_columns
 from kanalyze.library import make_filter, read_topic_ids
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
     from kanalyze.analysis.filters import RowFilter
     from kanalyze.analysis.row import AnyRow, Column
-    from kanalyze.capture.inputs import FoundCapture
+    from kanalyze.capture.listing import FoundCapture
     from kanalyze.connection.kafka import Keep
     from kanalyze.model import Anomaly
     from kanalyze.spark.options import Options
@@ -200,8 +200,7 @@ def captures_of(options: Options, stores: Stores) -> tuple[list[FoundCapture], l
     left_out: list[Anomaly] = []
     found = find_inputs(options.paths, stores, left_out.append)
     for each in found:
-        if not can_be_read_twice(each.path):
-            raise CaptureError(f"{capture_name(each.path)}: can be read only once")
+        check_many_may_read(each.path)
     return [look_at(each, stores) for each in found], left_out
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from kanalyze.analysis.block import RowBlock
-    from kanalyze.capture.inputs import FoundCapture
+    from kanalyze.capture.listing import FoundCapture
     from kanalyze.model import Anomaly, PacketBatch
     from kanalyze.net.share import Share
     from kanalyze.spark.folder import Folder

@@ -14,7 +14,7 @@ from kanalyze.errors import CaptureError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kanalyze.capture.inputs import FoundCapture
+    from kanalyze.capture.listing import FoundCapture
     from kanalyze.capture.stores import Stores
 
 __all__ = ["buckets_for", "tasks_for"]

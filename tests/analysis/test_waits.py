@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from kanalyze.analysis.waits import LogEnds
+import pytest
+
+from kanalyze.analysis.facts import Facts
+from kanalyze.analysis.sessions import SessionFacts
+from kanalyze.analysis.waits import LogEnds, longest_wait_ms, may_be_held_back
 
 MS = 1_000_000
 NOW = 1_700_000_000_000 * MS
@@ -86,3 +90,56 @@ def test_a_fetch_sent_while_another_is_held_is_held_with_it() -> None:
     assert not fetch(ends, 0, asked_ns=inside, answered_ns=inside + 103 * MS, connection=2)
     after = NOW + 502 * MS
     assert not fetch(ends, 0, asked_ns=after, answered_ns=after + 3 * MS)
+
+
+def asked(session: SessionFacts | None = None, **values: int | None) -> Facts:
+    """What a request asks for."""
+    facts = Facts()
+    facts.session = session
+    for name, value in {"max_wait_ms": 500, "min_bytes": 1, **values}.items():
+        setattr(facts, name, value)
+    return facts
+
+
+ENDING = SessionFacts(7, -1, [], [], None, 0)
+ENDING_WITH_A_LAST_FETCH = SessionFacts(7, -1, [("t", None, 0)], [], None, 0)
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        (asked(), 500),
+        (asked(max_wait_ms=None), None),
+        (asked(min_bytes=None), None),
+        (asked(max_wait_ms=-1), 0),
+        (asked(min_bytes=0), 0),
+        (asked(share_epoch=3), 500),
+        (asked(share_epoch=-1), 0),
+        (asked(ENDING), 0),
+        (asked(ENDING_WITH_A_LAST_FETCH), 500),
+    ],
+)
+def test_how_long_a_fetch_asks_to_be_held_back(facts: Facts, expected: int | None) -> None:
+    assert longest_wait_ms(facts) == expected
+
+
+@pytest.mark.parametrize("api_key", [1, 78])
+def test_a_fetch_without_an_answer_may_be_held_back_as_long_as_it_asks(api_key: int) -> None:
+    def may_be(facts: Facts, age_ms: int) -> bool:
+        return may_be_held_back(api_key, facts, start_ns=NOW, now_ns=NOW + age_ms * MS)
+
+    assert may_be(asked(), 500)
+    assert not may_be(asked(), 501)
+    # These are answered at once: one that is not is late.
+    assert not may_be(asked(min_bytes=0), 1)
+    assert not may_be(asked(share_epoch=-1), 1)
+
+
+def test_members_wait_without_end_but_for_their_leader() -> None:
+    def may_be(api_key: int, **values: bool) -> bool:
+        return may_be_held_back(api_key, asked(**values), start_ns=NOW, now_ns=NOW * 2)
+
+    assert may_be(11)
+    assert may_be(14, leads=False)
+    assert not may_be(14, leads=True)
+    assert not may_be(0)

@@ -63,6 +63,11 @@ def test_a_broker_that_is_down_and_what_is_not_read_are_told():
         "unanswered_connections": 1,
         "unanswered_by": {"10.0.0.3:9092": 1},
         "unread_ports": {"9092": {"connections": 2, "packets": 9, "bytes": 7200}},
+        "late_packets": 2,
+        "late_bytes": 10,
+        "out_of_window_packets": 3,
+        "out_of_window_bytes": 30,
+        "before_start_bytes": 50,
     }
     capture = usual().capture._replace(doubts=doubts)
     unread = (
@@ -73,6 +78,9 @@ def test_a_broker_that_is_down_and_what_is_not_read_are_told():
         "7 connections refused by 10.0.0.2:9092 since the capture began",
         "1 connection without an answer from 10.0.0.3:9092 since the capture began",
         unread,
+        "10 B sent after a connection had ended, not read",
+        "3 packets (30 B) not read: the sequence number does not fit the connection",
+        "50 B from before the first byte seen of a connection, not read",
     ]
     line = rates(calm()._replace(capture=capture))["capture"]
     assert doubts.items() <= line.items()

@@ -388,6 +388,11 @@ def test_what_came_to_nothing_and_what_is_not_read_is_told_while_it_is_open():
         "unanswered_connections": 1,
         "unanswered_by": {"10.0.0.2:9092": 1},
         "unread_ports": {"9092": {"connections": 1, "packets": 12, "bytes": 12_000}},
+        "late_packets": 0,
+        "late_bytes": 0,
+        "out_of_window_packets": 0,
+        "out_of_window_bytes": 0,
+        "before_start_bytes": 0,
     }
     assert told[-1].items() <= report["quality"].items()
 

@@ -243,6 +243,14 @@ def test_bytes_from_before_the_first_seen_are_dropped_and_counted(batch_packets)
 
 
 @BATCHES
+def test_a_keep_alive_probe_before_the_first_bytes_seen_is_no_data(batch_packets):
+    fin = segment(seq=101, flags=FIN | ACK)
+    done = reassemble(timed([fin, data(99, 100)]), batch_packets)
+    assert done.reassembler.counters.before_start_bytes == 0
+    assert done.connections[0].keep_alive_bytes == [0, 0]
+
+
+@BATCHES
 def test_a_snap_length_leaves_the_length_of_the_stream_as_it_was(batch_packets):
     packets = timed([*opening(), data(0, 100), data(200, 300), data(100, 200), data(300, 400)])
     for i in range(3, 7):
@@ -455,6 +463,7 @@ def test_late_packets_of_a_closed_connection_open_none(batch_packets, end):
     assert done.data() == TEXT[:100]
     assert len(done.connections) == 1
     assert done.reassembler.counters.late_packets == len(late)
+    assert done.reassembler.counters.late_bytes == 50 + 10
 
 
 @BATCHES
@@ -557,6 +566,7 @@ def test_a_few_impossible_segments_are_dropped_and_many_are_a_new_connection(bat
     done = reassemble(timed([*packets, *strays[:16], data(100, 200)]), batch_packets)
     assert done.data() == TEXT[:200]
     assert done.reassembler.counters.out_of_window_packets == 16
+    assert done.reassembler.counters.out_of_window_bytes == 160
     done = reassemble(timed([*packets, *strays, data(170, 200, isn=far)]), batch_packets)
     assert [done.data(n) for n in range(2)] == [TEXT[:100], TEXT[160:200]]
     assert [c.connection_number for c in done.connections] == [1, 2]

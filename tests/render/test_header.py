@@ -33,6 +33,18 @@ def test_a_sound_capture_has_no_warning():
         ({"dropped_packets": 1}, "1 packet dropped while capturing"),
         ({"unreadable_packets": 2}, "2 packets with unreadable headers"),
         (
+            {"late_packets": 3, "late_bytes": 1460},
+            "1.46 kB sent after a connection had ended, not read",
+        ),
+        (
+            {"out_of_window_packets": 1, "out_of_window_bytes": 10},
+            "1 packet (10 B) not read: the sequence number does not fit the connection",
+        ),
+        (
+            {"before_start_bytes": 50},
+            "50 B from before the first byte seen of a connection, not read",
+        ),
+        (
             {"kafka_bytes": 200, "decoded_bytes": 100, "undecoded_bytes": 60, "skipped_bytes": 40},
             (
                 "50.00 % of the Kafka bytes not decoded: 60 B in messages that were not read to "
@@ -59,6 +71,10 @@ def test_captures_are_described_by_their_own_words_escaped_and_no_more_than_thre
         "comment: rack \\u001b[2J 2",
         "2 comments on packets",
     ]
+
+
+def test_late_packets_without_payload_are_no_warning():
+    assert warnings_of([row()], late_packets=1) == []
 
 
 def test_a_capture_without_kafka_says_so():

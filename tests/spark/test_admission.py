@@ -103,14 +103,14 @@ def test_one_that_comes_late_is_read_late_and_noted(watched: Watched) -> None:
 
 
 def test_what_is_no_capture_is_passed_over_once_it_is_complete(watched: Watched) -> None:
-    watched.write("a", b"no capture", at_s=1010)
-    watched.write("empty", b"", at_s=1010)
+    watched.write("a.pcap", b"no capture", at_s=1010)
+    watched.write("empty.cap", b"", at_s=1010)
     watched.capture("b", 20, at_s=0)
     assert watched.names(1011) == ["b"]
     assert watched.admitted.notes == []
     assert watched.names(1010 + SETTLE_S) == watched.names(9999) == ["b"]
     kinds = [(note.path.rpartition("/")[2], note.kind) for note in watched.admitted.notes]
-    assert kinds == [("a", "capture_unreadable"), ("empty", "capture_unreadable")]
+    assert kinds == [("a.pcap", "capture_unreadable"), ("empty.cap", "capture_unreadable")]
 
 
 def test_what_was_admitted_stays_as_it_was(watched: Watched) -> None:

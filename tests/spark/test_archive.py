@@ -14,7 +14,7 @@ import pytest
 import kanalyze
 from kanalyze.analysis.quality import CaptureQuality
 from kanalyze.analysis.row import COLUMNS
-from kanalyze.capture.inputs import FoundCapture
+from kanalyze.capture.listing import FoundCapture
 from kanalyze.capture.splits import MIN_SPLIT_BYTES, Split, plan_splits
 from kanalyze.capture.stores import Stores
 from kanalyze.errors import CaptureError

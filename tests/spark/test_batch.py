@@ -578,8 +578,8 @@ def test_an_archive_that_was_not_begun_anew_goes_on(run, archive, tmp_path, monk
     ("arguments", "told"),
     [
         (["{folder}/none.pcap"], "none.pcap: no such file or directory"),
-        (["{folder}/*.pcap"], "*.pcap: no capture there"),
-        (["{folder}"], ": no capture there"),
+        (["{folder}/*.pcap"], "*.pcap: no file has such a name"),
+        (["{folder}"], ": no capture in this folder"),
         (["-"], "standard input: cannot be read by several tasks"),
     ],
 )

@@ -88,8 +88,8 @@ def test_a_glob_is_the_files_it_matches(folder):
     [
         ("{folder}/none.pcap", "none.pcap: no such file or directory$"),
         ("file://{folder}/none.pcap", "none.pcap: no such file$"),
-        ("{folder}/x*", r"x\*: no capture there$"),
-        ("{folder}/empty-folder", "empty-folder: no capture there$"),
+        ("{folder}/x*", r"x\*: no file has such a name$"),
+        ("{folder}/empty-folder", "empty-folder: no capture in this folder$"),
         ("{folder}/pipe", "pipe: can be read only once$"),
         ("-", "standard input"),
     ],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from kanalyze.capture.inputs import FoundCapture
+from kanalyze.capture.listing import FoundCapture
 from kanalyze.capture.places import UNKNOWN_CAPTURE
 from kanalyze.net.share import Share
 from kanalyze.spark import stream_part

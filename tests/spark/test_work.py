@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kanalyze.capture.inputs import FoundCapture
+from kanalyze.capture.listing import FoundCapture
 from kanalyze.capture.stores import Stores
 from kanalyze.spark.work import buckets_for, tasks_for
 from tests.support.packets import pcap_file, segment, timed

@@ -13,7 +13,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from kanalyze.capture.inputs import FoundCapture
+from kanalyze.capture.listing import FoundCapture
 from kanalyze.capture.splits import plan_splits
 from kanalyze.capture.stores import Stores
 from kanalyze.spark.archive import read_captures

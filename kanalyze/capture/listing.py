@@ -1,0 +1,237 @@
+"""Which files an argument names, and what the file system knows of them. Nothing is opened here.
+
+In: paths, folders, globs, URLs of any of these. Out: files, with their sizes and times. Must not
+know: what is in a file (:mod:`kanalyze.capture.inputs` looks into them), nor who reads them.
+
+One process, a batch of Spark and a stream of Spark go by these rules:
+
+- A folder is the files directly in it, links among them; a link to what is gone is listed, so that
+  it can be told. Pipes, devices and folders in it are passed over.
+- A name that begins with a dot is hidden: a folder or a glob passes it over, as a shell does. Who
+  names it reads it. Programs that copy files call them so until they are complete.
+- A file that is named in several ways, or by links, is one file.
+- Standard input and pipes can be read once, by one process: they are an error for several tasks.
+- Somebody may still write to a file that was written to a moment ago. Where there is no telling
+  when that was, as in some stores, it is complete.
+- What is missing is an error for one process and a batch. A stream waits for it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, Final
+
+from kanalyze import paths
+from kanalyze.capture.source import STDIN, capture_name
+from kanalyze.capture.urls import is_url, shown_url, split_url
+from kanalyze.errors import CaptureError
+from kanalyze.named import NamedTuple
+
+if TYPE_CHECKING:
+    from kanalyze.capture.source import PathLike
+    from kanalyze.capture.stores import Stores
+
+__all__ = [
+    "FoundCapture",
+    "InputFile",
+    "MissingFileError",
+    "NamedFiles",
+    "can_be_read_twice",
+    "check_many_may_read",
+    "file_of",
+    "has_capture_name",
+    "is_settled",
+    "local_files",
+    "named_files",
+    "nothing_named",
+    "same_file",
+]
+
+_CAPTURE_NAME: Final = re.compile(
+    r"\.(pcap|pcapng|cap|ntar|dmp)\d*(\.\d+)?(\.(gz|bz2|xz|zst|lz4))*$", re.IGNORECASE
+)
+"""With a number behind it where ``tcpdump -C`` or a rotation of logs wrote it."""
+
+_MAGIC: Final = re.compile(r"[*?[]")
+"""What makes a pattern, as for :mod:`glob`."""
+
+
+class MissingFileError(CaptureError):
+    """A file is not there."""
+
+
+class FoundCapture(NamedTuple):
+    """A capture that an argument names."""
+
+    path: str
+    """For :func:`~kanalyze.capture.reader.open_capture`; a URL may hold credentials."""
+    looked_at: bool = False
+    """It was opened, and the fields below are known."""
+    first_time_ns: int | None = None
+    """Unix time in ns of its first packet; None when it has none."""
+    total_bytes: int | None = None
+    """Its size; None where there is no telling."""
+
+
+class InputFile(NamedTuple):
+    """A file to be read."""
+
+    path: str
+    """As it was named; a URL may hold credentials."""
+    total_bytes: int | None
+    """None where there is no telling, as below."""
+    modified_ns: int | None
+    """Unix time in ns."""
+
+    @property
+    def capture(self) -> FoundCapture:
+        """What is to be read."""
+        return FoundCapture(self.path, total_bytes=self.total_bytes)
+
+    @property
+    def identity(self) -> str:
+        """Tells it from others, however it is named; without credentials."""
+        return shown_url(self.path) if is_url(self.path) else same_file(self.path)
+
+
+class NamedFiles(NamedTuple):
+    """The files that an argument stands for."""
+
+    paths: list[str]
+    is_folder: bool
+    """They are all that is in a folder: nobody named each of them, nor says that it is one."""
+
+
+def named_files(argument: PathLike, stores: Stores) -> NamedFiles:
+    """Return the files of an argument: a file, a folder, a glob, a URL of any of these.
+
+    A file that is named need not be there; a folder or a glob may stand for none.
+
+    Raises :class:`CaptureError` where a folder cannot be listed, or a store not be asked.
+    """
+    text = os.fspath(argument)
+    if is_url(text):
+        return NamedFiles(*stores.expand(text))
+    try:
+        return _local(text)
+    except OSError as error:
+        raise CaptureError(f"{text}: {(error.strerror or str(error)).lower()}") from error
+
+
+def nothing_named(argument: PathLike, named: NamedFiles) -> CaptureError:
+    """Return what is to be said of a folder or a glob that stands for no capture."""
+    what = "no capture in this folder" if named.is_folder else "no file has such a name"
+    return CaptureError(f"{capture_name(argument)}: {what}")
+
+
+def local_files(argument: PathLike) -> list[str]:
+    """Return the files of this machine that an argument stands for, whatever they hold.
+
+    Folders and globs stand for all files in them; of URLs only ``file://`` stands for any. Raises
+    OSError where a folder cannot be listed.
+    """
+    text = os.fspath(argument)
+    if is_url(text):
+        parts = split_url(text)
+        if parts.scheme.lower() != "file":
+            return []
+        from urllib.parse import unquote  # not for paths
+
+        text = unquote(parts.path)
+    return _local(text).paths
+
+
+def file_of(path: str, stores: Stores) -> InputFile:
+    """Return what is known of a file that several tasks are to read.
+
+    Raises:
+        MissingFileError: it is not there.
+        CaptureError: it can be read only once.
+    """
+    if is_url(path):
+        try:
+            known = stores.about(path)
+        except CaptureError:
+            # It may be opened nevertheless; who opens it tells.
+            return InputFile(path, None, None)
+        if known is None:
+            raise MissingFileError(f"{capture_name(path)}: no such file")
+        return InputFile(path, known.total_bytes, known.modified_ns)
+    from pathlib import Path  # not for one process
+
+    check_many_may_read(path)
+    try:
+        status = Path(path).stat()
+    except (OSError, ValueError) as error:  # ValueError: a null byte in the path
+        reason = error.strerror if isinstance(error, OSError) else None
+        raise MissingFileError(f"{path}: {(reason or str(error)).lower()}") from None
+    return InputFile(path, status.st_size, status.st_mtime_ns)
+
+
+def check_many_may_read(path: str) -> None:
+    """Raise :class:`CaptureError` for what only one process can read, and once."""
+    if path == STDIN:
+        raise CaptureError("standard input: cannot be read by several tasks")
+    if not can_be_read_twice(path):
+        raise CaptureError(f"{capture_name(path)}: can be read only once")
+
+
+def can_be_read_twice(path: str) -> bool:
+    """Files can; what does not exist is left for opening it to complain of."""
+    if is_url(path):
+        return True
+    return path != STDIN and (paths.is_file(path) or not paths.exists(path))
+
+
+def same_file(path: str) -> str:
+    """Return what is equal for all paths to one file; two URLs are of one file if they are equal.
+
+    It may hold credentials.
+    """
+    return path if path == STDIN or is_url(path) else os.path.realpath(path)
+
+
+def is_settled(file: InputFile, *, now_ns: int, settle_ns: int) -> bool:
+    """Tell whether nobody has written to a file for ``settle_ns``; 0: whatever is there."""
+    if not settle_ns or file.modified_ns is None:
+        return True
+    return now_ns - file.modified_ns >= settle_ns
+
+
+def has_capture_name(path: str) -> bool:
+    """Tell whether a path or a URL ends as those of captures do."""
+    name = path.partition("?")[0] if is_url(path) else path
+    return _CAPTURE_NAME.search(name) is not None
+
+
+# -- this machine ---------------------------------------------------------------------------------
+
+
+def _local(text: str) -> NamedFiles:
+    if paths.is_folder(text):
+        return NamedFiles(_inside(text), is_folder=True)
+    return NamedFiles(_fitting(text) if _is_pattern(text) else [text], is_folder=False)
+
+
+def _inside(folder: str) -> list[str]:
+    """Return the files directly in a folder, and links to what is not there."""
+    from pathlib import Path  # not for files
+
+    return [
+        str(each)
+        for each in sorted(Path(folder).iterdir())
+        if not paths.is_hidden(each.name)
+        and (each.is_file() or (each.is_symlink() and not each.exists()))
+    ]
+
+
+def _is_pattern(text: str) -> bool:
+    return not paths.exists(text) and _MAGIC.search(text) is not None
+
+
+def _fitting(pattern: str) -> list[str]:
+    import glob  # not for files
+
+    names = sorted(glob.glob(pattern))  # noqa: PTH207 - Path.glob takes no absolute pattern
+    return [name for name in names if not paths.is_folder(name)]

@@ -1,0 +1,168 @@
+"""One listing for all: one process, a batch of Spark and a stream agree on what is in a folder."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kanalyze.capture.inputs import find_inputs, look_in_folder
+from kanalyze.capture.listing import (
+    InputFile,
+    MissingFileError,
+    file_of,
+    is_settled,
+    local_files,
+    named_files,
+    same_file,
+)
+from kanalyze.capture.stores import Stores
+from kanalyze.errors import CaptureError
+from kanalyze.spark.admission import AdmittedCaptures
+from kanalyze.spark.folder import Folder
+from kanalyze.spark.inventory import find_files, select
+from tests.support.packets import Packet, pcap_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+S = 10**9
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Everything that a folder may hold."""
+    inside = tmp_path / "in"
+    inside.mkdir()
+    capture = pcap_file([Packet(b"x", S)])
+    for name in ("a.pcap", "plain", ".hidden.pcap", ".a.pcap.Xy12"):
+        (inside / name).write_bytes(capture)
+    (inside / "c.pcap.gz").write_bytes(gzip.compress(capture))
+    (inside / "link.pcap").symlink_to("a.pcap")
+    (inside / "gone.pcap").symlink_to("nowhere")
+    (inside / "called.pcap").write_bytes(b"no capture")
+    (inside / "cut.dat").write_bytes(capture[:20])
+    (inside / "README.md").write_text("no capture")
+    (inside / "empty").write_bytes(b"")
+    (inside / "empty.cap").write_bytes(b"")
+    (inside / "sub").mkdir()
+    (inside / "sub" / "d.pcap").write_bytes(capture)
+    os.mkfifo(inside / "pipe.pcap")
+    return inside
+
+
+READ = {"a.pcap", "plain", "c.pcap.gz"}
+TOLD = {"called.pcap", "cut.dat", "empty.cap"}
+
+
+def names(paths: Iterable[str]) -> set[str]:
+    """Of files, whether they are told by a link or not."""
+    return {Path(os.path.realpath(path)).name for path in paths}
+
+
+def one_process(folder: Path) -> tuple[set[str], set[str]]:
+    left_out: list[str] = []
+    found = find_inputs([folder], leave_out=lambda each: left_out.append(each.detail))
+    return names(each.path for each in found), names(text.split(": ")[0] for text in left_out)
+
+
+def batch(folder: Path) -> tuple[set[str], set[str]]:
+    """What tasks cannot read they tell of."""
+    files = find_files([str(folder)], may_be_none=False)
+    told = [f.path for f in files if isinstance(look_in_folder(f.path, Stores()), CaptureError)]
+    return names(f.path for f in files) - names(told), names(told)
+
+
+def stream(folder: Path) -> tuple[set[str], set[str]]:
+    admitted = AdmittedCaptures([str(folder)], Folder(str(folder.parent / "state")), settle_s=0)
+    admitted.admit(0)
+    found = admitted.between(0, len(admitted))
+    return names(each.path for each in found), names(note.path for note in admitted.notes)
+
+
+@pytest.mark.parametrize("how", [one_process, batch])
+def test_all_read_the_same_of_a_folder_and_tell_the_same(folder: Path, how: Callable) -> None:
+    assert how(folder) == (READ, TOLD | {"nowhere"})
+
+
+def test_a_stream_waits_for_what_a_link_leads_to(folder: Path) -> None:
+    assert stream(folder) == (READ, TOLD)
+    (folder / "nowhere").write_bytes(pcap_file([]))
+    assert stream(folder) == (READ | {"nowhere"}, TOLD)
+
+
+def test_a_file_and_links_to_it_are_read_once_by_all(folder: Path) -> None:
+    arguments = [str(folder / name) for name in ("link.pcap", "a.pcap")]
+    assert len(find_inputs(arguments)) == len(find_files(arguments, may_be_none=False)) == 1
+    admitted = AdmittedCaptures(arguments, Folder(str(folder.parent / "state")), settle_s=0)
+    for _ in range(2):
+        admitted.admit(0)
+    # Its own name is kept: a link may come to lead elsewhere.
+    assert [each.path for each in admitted.between(0, 2)] == [str(folder / "a.pcap")]
+
+
+@pytest.mark.parametrize("form", ["{}", "file://{}"])
+def test_hidden_files_are_read_by_their_names_alone(folder: Path, form: str) -> None:
+    here, stores = form.format(folder), Stores()
+    for argument in (here, f"{here}/*"):
+        listed = named_files(argument, stores).paths
+        assert listed
+        assert not [path for path in listed if Path(path).name.startswith(".")]
+    hidden = sorted(Path(path).name for path in named_files(f"{here}/.*", stores).paths)
+    assert hidden == [".a.pcap.Xy12", ".hidden.pcap"]
+    assert named_files(f"{here}/.hidden.pcap", stores).paths == [f"{here}/.hidden.pcap"]
+    assert not [path for path in local_files(here) if "/." in path]
+
+
+@pytest.mark.parametrize("name", ["pipe.pcap", "p*.pcap"])
+def test_what_can_be_read_once_is_an_error_for_tasks(folder: Path, name: str) -> None:
+    argument = str(folder / name)
+    with pytest.raises(CaptureError, match=r"pipe\.pcap: can be read only once$"):
+        find_files([argument], may_be_none=True)
+    admitted = AdmittedCaptures([argument], Folder(str(folder.parent / "state")), settle_s=0)
+    with pytest.raises(CaptureError, match=r"pipe\.pcap: can be read only once$"):
+        admitted.admit(0)
+
+
+def test_standard_input_is_an_error_for_tasks(tmp_path: Path) -> None:
+    admitted = AdmittedCaptures(["-"], Folder(str(tmp_path)), settle_s=0)
+    with pytest.raises(CaptureError, match="standard input: cannot be read by several tasks"):
+        admitted.admit(0)
+
+
+def test_what_is_missing_is_told_apart(folder: Path) -> None:
+    stores = Stores()
+    for path in (f"{folder}/none.pcap", f"file://{folder}/none.pcap", f"{folder}/gone.pcap"):
+        with pytest.raises(MissingFileError, match="no such file"):
+            file_of(path, stores)
+    with pytest.raises(MissingFileError, match="null byte"):
+        file_of("a\0b", stores)
+
+
+@pytest.mark.parametrize("form", ["{}", "file://{}"])
+def test_sizes_and_times_are_told(folder: Path, form: str) -> None:
+    os.utime(folder / "a.pcap", ns=(5 * S, 7 * S))
+    path = form.format(folder / "a.pcap")
+    assert file_of(path, Stores()) == InputFile(path, 41, 7 * S)
+
+
+def test_links_are_the_file_that_they_lead_to(folder: Path) -> None:
+    assert same_file(str(folder / "link.pcap")) == same_file(str(folder / "a.pcap"))
+    url = "https://host/a.pcap?part=1"
+    assert (same_file("-"), same_file(url)) == ("-", url)
+
+
+def test_a_file_is_settled_when_nobody_writes_to_it() -> None:
+    def settled(modified_ns: int | None, settle_ns: int) -> bool:
+        return is_settled(InputFile("a", 1, modified_ns), now_ns=100 * S, settle_ns=settle_ns)
+
+    assert settled(40 * S, 60 * S)
+    assert not settled(41 * S, 60 * S)
+    # In some stores nobody can tell.
+    assert settled(None, 60 * S)
+    # Clocks differ: what there is is read, also where it is from the future.
+    assert settled(101 * S, 0)
+    assert not select([InputFile("a", 1, 101 * S)], {}, now_ns=100 * S, settle_ns=0).unsettled

@@ -1,0 +1,90 @@
+"""TCP data that is in a capture, but of no stream that is read: the report says how much of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import kanalyze
+from kanalyze.analysis.quality import DISCARDED
+from kanalyze.net.share import Share
+from kanalyze.pipeline import Analysis
+from kanalyze.render.header import header_lines
+from tests.support import kafka as k
+from tests.support.packets import ACK, RST, SYN, segment
+from tests.support.traffic import Line, capture_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def packets_of() -> list[bytes]:
+    """Connections with late data, with a sequence number from nowhere, and begun before."""
+    packets: list[bytes] = []
+    Line(packets, 51_000).open().client(k.heartbeat(1)).broker(k.heartbeat_answer(1))
+    late, odd, begun = [("10.0.0.1", port) for port in (51_001, 51_002, 51_003)]
+    packets += [
+        segment(seq=100, flags=SYN, client=late),
+        segment(seq=101, payload=b"x" * 10, client=late),
+        segment(to_broker=False, ack=111, flags=RST | ACK, client=late),
+        segment(seq=111, payload=b"x" * 5, client=late),
+        segment(seq=111, client=late),
+        segment(seq=100, flags=SYN, client=odd),
+        segment(seq=101, payload=b"x" * 10, client=odd),
+        segment(seq=0x70000000, payload=b"x" * 7, client=odd),
+        segment(seq=1000, payload=b"x" * 10, client=begun),
+        segment(seq=900, payload=b"x" * 20, client=begun),
+    ]
+    return packets
+
+
+FOUND = {
+    "late_packets": 2,
+    "late_bytes": 5,
+    "out_of_window_packets": 1,
+    "out_of_window_bytes": 7,
+    "before_start_bytes": 20,
+}
+TEXTS = [
+    "WARNING: 5 B sent after a connection had ended, not read",
+    "WARNING: 1 packet (7 B) not read: the sequence number does not fit the connection",
+    "WARNING: 20 B from before the first byte seen of a connection, not read",
+]
+
+
+def discarded(quality: dict[str, Any]) -> dict[str, int]:
+    return {name: quality[name] for name in DISCARDED}
+
+
+def test_the_report_says_what_was_discarded(tmp_path: Path) -> None:
+    capture = tmp_path / "a.pcap"
+    capture.write_bytes(capture_of(packets_of()))
+    for jobs in (1, 2):
+        summary = kanalyze.report(str(capture), jobs=jobs)
+        assert discarded(summary["quality"]) == FOUND
+        lines = [line.plain for line in header_lines(summary)]
+        assert [line for line in lines if line in TEXTS] == TEXTS
+
+
+def test_the_shares_of_the_connections_say_it_together(tmp_path: Path) -> None:
+    capture = tmp_path / "a.pcap"
+    capture.write_bytes(capture_of(packets_of()))
+    merged = None
+    for index in range(3):
+        analysis = Analysis([str(capture)], share=Share(index, 3))
+        for _ in analysis.row_batches():
+            pass
+        if merged is None:
+            merged = analysis.quality
+        else:
+            merged.merge(analysis.quality)
+    assert merged is not None
+    assert discarded(merged.to_dict()) == FOUND
+
+
+def test_live_is_told_the_same_while_it_runs(tmp_path: Path) -> None:
+    capture = tmp_path / "a.pcap"
+    capture.write_bytes(capture_of(packets_of()))
+    analysis = Analysis([str(capture)])
+    told = [discarded(analysis.doubts()) for _ in analysis.batches()]
+    assert FOUND in [*told, discarded(analysis.doubts())]
+    assert discarded(analysis.doubts()) == FOUND
