@@ -84,7 +84,7 @@ class Decoders:
             else:
                 message = self._catalog.message(api_key, kind)
                 program = program_of(message, version, projection)
-            decoder = self._made[key] = BodyDecoder(program, self._programs)
+            decoder = self._made[key] = self._make(program)
         return decoder
 
     def superseded(
@@ -93,13 +93,12 @@ class Decoders:
         """Return the decoder for the layout of :meth:`Catalog.superseded`; None for none."""
         key = (api_key, kind, version, projection)
         if key not in self._superseded:
-            message = self._catalog.superseded(api_key, kind, version)
-            self._superseded[key] = (
-                None
-                if message is None
-                else BodyDecoder(program_of(message, version, projection), self._programs)
-            )
+            is_spoken = self._catalog.superseded(api_key, kind, version) is not None
+            self._superseded[key] = self._make(_superseded_program(*key)) if is_spoken else None
         return self._superseded[key]
+
+    def _make(self, program: Program) -> BodyDecoder:
+        return BodyDecoder(program, self._programs)
 
 
 def compile_decoder(message: Message, version: int, projection: Projection) -> Decoder:
@@ -110,6 +109,13 @@ def compile_decoder(message: Message, version: int, projection: Projection) -> D
 @lru_cache(maxsize=_MOST_PROGRAMS)
 def _built_in_program(api_key: int, kind: Kind, version: int, projection: Projection) -> Program:
     return program_of(_BUILT_IN.message(api_key, kind), version, projection)
+
+
+@lru_cache(maxsize=_MOST_PROGRAMS)
+def _superseded_program(api_key: int, kind: Kind, version: int, projection: Projection) -> Program:
+    message = _BUILT_IN.superseded(api_key, kind, version)
+    assert message is not None  # a user's catalog has none that is not built in
+    return program_of(message, version, projection)
 
 
 def program_of(message: Message, version: int, projection: Projection) -> Program:
