@@ -88,16 +88,28 @@ def ordinary_user() -> Callable[..., list[str]]:
     return rights.ordinary_user
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makeitem(collector: pytest.Collector, obj: object) -> list[pytest.Item] | None:
+    """Make no items of long tests where these are not asked for: they are a third of all."""
+    asked_for = collector.config.option.markexpr.split(" and ")
+    is_long = any(mark.name == "long" for mark in getattr(obj, "pytestmark", ()))
+    return [] if is_long and "not long" in asked_for else None
+
+
+@pytest.hookimpl(tryfirst=True)  # before the marks that are asked for are looked at
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Put the tests that run Spark last, or leave them out where there is no Java.
+    """Mark the tests that run Spark and put them last, or leave them out where there is no Java.
 
     The threads of a session stay in this process, and a process with threads is not to be forked,
     which is what other tests do.
     """
     running, others = [], []
     for item in items:
-        runs_spark = SPARK_FIXTURES.intersection(fixture_names(item))
-        (running if runs_spark else others).append(item)
+        if SPARK_FIXTURES.intersection(fixture_names(item)):
+            item.add_marker("spark")
+            running.append(item)
+        else:
+            others.append(item)
     if not HAS_JAVA:
         config.hook.pytest_deselected(items=running)
         running = []

@@ -39,7 +39,11 @@ def cut_at_every_byte(name: str, length: int, step: int = 1) -> None:
         assert len(rows) <= run.quality.packets <= length // 50
 
 
-@pytest.mark.parametrize("name", ["mock", "errors", "ipv6", "any"])
+OTHERS = [pytest.param(name, marks=pytest.mark.long) for name in ("ipv6", "any")]
+"""Of the same formats, pcap and pcapng."""
+
+
+@pytest.mark.parametrize("name", ["mock", "errors", *OTHERS])
 def test_the_start_of_a_capture_cut_at_any_byte_is_reported_or_refused(name: str) -> None:
     cut_at_every_byte(name, 1200)
     cut_at_every_byte(name, 20_000, step=211)

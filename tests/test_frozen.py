@@ -16,7 +16,7 @@ from kanalyze.frozen import StateError, thaw
 from kanalyze.plain import to_bytes
 from tests.support import kafka as k
 from tests.support import kafka07 as old
-from tests.support.captures import NAMES, path
+from tests.support.captures import NAMES, in_turn, path
 from tests.support.conversations import conversations
 from tests.support.disorder import altered
 from tests.support.frozen import Run, first_part, opened, run, second_part
@@ -68,8 +68,7 @@ def assert_same_when_broken(capture: Callable[[], Any], seed: int, **settings: A
     assert broken == whole
 
 
-@pytest.mark.parametrize("settings", SETTINGS)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("name", "settings"), in_turn(NAMES, SETTINGS))
 def test_a_run_goes_on_where_it_was_broken_off(name: str, settings: str) -> None:
     assert_same_when_broken(lambda: str(path(name)), len(name), **SETTINGS[settings])
 

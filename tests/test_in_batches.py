@@ -134,7 +134,8 @@ def assert_same_after(name: str, label: str, folder: Path) -> None:
     assert fast.quality.to_dict() == expected.quality.to_dict()
 
 
-@pytest.mark.parametrize("label", TRANSFORMATIONS)
+# Every one of them is tried in test_disorder.py, with the rows that are expected.
+@pytest.mark.parametrize("label", list(TRANSFORMATIONS)[::3])
 def test_a_transformed_capture_has_the_rows_of_packet_by_packet(label: str, tmp_path: Path) -> None:
     assert_same_after(Random(label).choice(SMALL), label, tmp_path)
 

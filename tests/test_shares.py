@@ -12,7 +12,7 @@ from kanalyze.net.share import EVERYTHING, Share
 from kanalyze.pipeline import Analysis
 from kanalyze.protocol.catalog import Catalog
 from kanalyze.protocol.compiler import Decoders
-from tests.support.captures import NAMES, path
+from tests.support.captures import NAMES, in_turn, path
 
 SHARES = [Share(index, 3) for index in range(3)]
 
@@ -36,8 +36,7 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("name", "kind"), in_turn(NAMES, KINDS))
 def test_the_rows_of_all_shares_are_those_of_one_analysis(name, kind):
     shares = [rows_of(KINDS[kind], str(path(name)), share=share) for share in SHARES]
     assert sum(shares, Counter()) == rows_of(KINDS[kind], str(path(name)))

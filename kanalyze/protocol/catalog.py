@@ -8,7 +8,8 @@ first use.
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cache, cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from kanalyze.errors import DefinitionError
@@ -18,6 +19,7 @@ from kanalyze.protocol.api_table import APIS, RELEASES, SUPERSEDED
 from kanalyze.protocol.versions import NONE, VersionRange
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from kanalyze.protocol.language import Message
@@ -68,8 +70,9 @@ class Api(NamedTuple):
 class Catalog:
     """The API table and the definitions behind it.
 
-    Definitions are read from the package on first use, one file at a time, and kept. Those of a
-    user are read at once: what is wrong with them is said before any work is done.
+    Definitions are read from the package on first use, one file at a time, once in a process: all
+    catalogs share what was read. Those of a user are read at once: what is wrong with them is said
+    before any work is done.
     """
 
     def __init__(self, definitions: str | Path | None = None) -> None:
@@ -83,7 +86,6 @@ class Catalog:
         Raises:
             DefinitionError: the folder cannot be read, or a definition in it breaks a rule.
         """
-        self._messages: dict[str, dict[str, Message]] = {}
         self._superseded: dict[tuple[int, Kind], Message] = {}
         self._own: dict[tuple[int, Kind], Message] = {}
         self._own_data: dict[str, Message] = {}
@@ -94,8 +96,7 @@ class Catalog:
 
     @cached_property
     def _apis(self) -> dict[int, Api]:
-        rows = [_api(row) for row in APIS.splitlines()]
-        return {api.key: api for api in rows}
+        return dict(_built_in_apis())
 
     @cached_property
     def _by_name(self) -> dict[str, Api]:
@@ -123,6 +124,10 @@ class Catalog:
         own = self._own.get((key, kind))
         return self._built_in(self._apis[key], kind) if own is None else own
 
+    def is_built_in(self, key: int, kind: Kind) -> bool:
+        """Return whether :meth:`message` gives what the package has, not what a user wrote."""
+        return (key, kind) not in self._own
+
     def superseded(self, key: int, kind: Kind, version: int) -> Message | None:
         """Return another layout that some releases gave a version; None where there is none.
 
@@ -130,14 +135,14 @@ class Catalog:
         definition has every field that :meth:`message` has, those in no version that it lacks.
         """
         releases = SUPERSEDED.get((key, kind))
-        if releases is None or (key, kind) in self._own:
+        if releases is None or not self.is_built_in(key, kind):
             return None
         found = self._superseded.get((key, kind))
         if found is None:
             from kanalyze.protocol.overlay import overlay
 
             api = self._apis[key]
-            upper = _message_of(self._messages_in(f"superseded/{_file_of(api)}"), api, kind)
+            upper = _message_of(_read(f"superseded/{_file_of(api)}"), api, kind)
             found = overlay(upper, self._built_in(api, kind))._replace(
                 valid_versions=upper.valid_versions, releases=releases
             )
@@ -236,28 +241,22 @@ class Catalog:
     # -- the built-in ones ------------------------------------------------------------------------
 
     def _built_in(self, api: Api, kind: Kind) -> Message:
-        return _message_of(self._messages_in(_file_of(api)), api, kind)
+        return _message_of(_read(_file_of(api)), api, kind)
 
     def _other(self, kind: str, name: str) -> Message:
         if not name.isidentifier():
             raise KeyError(name)
         try:
-            return self._messages_in(f"{kind}_{name}.json")[name]
+            return _read(f"{kind}_{name}.json")[name]
         except FileNotFoundError:
             raise KeyError(name) from None
-
-    def _messages_in(self, file: str) -> dict[str, Message]:
-        found = self._messages.get(file)
-        if found is None:
-            found = self._messages[file] = _read(file)
-        return found
 
 
 def _file_of(api: Api) -> str:
     return f"{api.key:03d}_{api.name}.json"
 
 
-def _message_of(messages: dict[str, Message], api: Api, kind: Kind) -> Message:
+def _message_of(messages: Mapping[str, Message], api: Api, kind: Kind) -> Message:
     return messages[api.name + ("Request" if kind == "request" else "Response")]
 
 
@@ -286,8 +285,12 @@ def _lowest(flexible: VersionRange) -> int:
     return _NEVER if flexible.is_empty else flexible.lowest
 
 
-def _read(file: str) -> dict[str, Message]:
-    """Read a packaged definition file; the imports are slow and most commands need few files."""
+@cache
+def _read(file: str) -> Mapping[str, Message]:
+    """Read a packaged definition file, once; the imports are slow, and most commands need few.
+
+    What is given cannot be changed: everybody in the process has the same.
+    """
     from kanalyze.protocol.loader import load_messages
 
     # Not by importlib.resources, which takes 10 ms to import: NumPy cannot be in a zip file either.
@@ -296,7 +299,13 @@ def _read(file: str) -> dict[str, Message]:
     by_name = {message.name: message for message in messages}
     if len(by_name) != len(messages):
         raise DefinitionError(f"{file}: a message stands twice")
-    return by_name
+    return MappingProxyType(by_name)
+
+
+@cache
+def _built_in_apis() -> Mapping[int, Api]:
+    rows = [_api(row) for row in APIS.splitlines()]
+    return MappingProxyType({api.key: api for api in rows})
 
 
 def _api(row: str) -> Api:

@@ -10,9 +10,11 @@ see :data:`Decoder`. The reader in :mod:`kanalyze.protocol.reference` says the s
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kanalyze.errors import UsageError
+from kanalyze.protocol.catalog import Catalog
 from kanalyze.protocol.codec.decoder import BodyDecoder
 from kanalyze.protocol.codec.machine import Programs
 from kanalyze.protocol.codec.program import Program, write_program
@@ -21,7 +23,7 @@ from kanalyze.protocol.projection import Projection, select
 from kanalyze.protocol.wire import Source
 
 if TYPE_CHECKING:
-    from kanalyze.protocol.catalog import Catalog, Kind
+    from kanalyze.protocol.catalog import Kind
     from kanalyze.protocol.language import Message
 
 __all__ = ["Decoder", "Decoders", "compile_decoder", "program_of"]
@@ -48,8 +50,17 @@ MissingBytes for what the capture lacks; no other exception, whatever the bytes.
 """
 
 
+_BUILT_IN = Catalog()
+_MOST_PROGRAMS = 1 << 12
+"""Of built-in messages that are kept: all versions of all with two projections or so."""
+
+
 class Decoders:
-    """The decoders made so far; to be used from one thread."""
+    """The decoders made so far; to be used from one thread.
+
+    The programs of built-in messages, which cannot be changed, are written once in a process: all
+    tables of decoders share them.
+    """
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
@@ -68,8 +79,12 @@ class Decoders:
         if decoder is None:
             if self._catalog.api(api_key) is None:
                 raise UsageError(f"no API has the key {api_key}")
-            message = self._catalog.message(api_key, kind)
-            decoder = self._made[key] = self._make(message, version, projection)
+            if self._catalog.is_built_in(api_key, kind):
+                program = _built_in_program(api_key, kind, version, projection)
+            else:
+                message = self._catalog.message(api_key, kind)
+                program = program_of(message, version, projection)
+            decoder = self._made[key] = self._make(program)
         return decoder
 
     def superseded(
@@ -78,19 +93,29 @@ class Decoders:
         """Return the decoder for the layout of :meth:`Catalog.superseded`; None for none."""
         key = (api_key, kind, version, projection)
         if key not in self._superseded:
-            message = self._catalog.superseded(api_key, kind, version)
-            self._superseded[key] = (
-                None if message is None else self._make(message, version, projection)
-            )
+            is_spoken = self._catalog.superseded(api_key, kind, version) is not None
+            self._superseded[key] = self._make(_superseded_program(*key)) if is_spoken else None
         return self._superseded[key]
 
-    def _make(self, message: Message, version: int, projection: Projection) -> BodyDecoder:
-        return BodyDecoder(program_of(message, version, projection), self._programs)
+    def _make(self, program: Program) -> BodyDecoder:
+        return BodyDecoder(program, self._programs)
 
 
 def compile_decoder(message: Message, version: int, projection: Projection) -> Decoder:
     """Make the decoder of one message; raises as :meth:`Decoders.get` does."""
     return BodyDecoder(program_of(message, version, projection), Programs())
+
+
+@lru_cache(maxsize=_MOST_PROGRAMS)
+def _built_in_program(api_key: int, kind: Kind, version: int, projection: Projection) -> Program:
+    return program_of(_BUILT_IN.message(api_key, kind), version, projection)
+
+
+@lru_cache(maxsize=_MOST_PROGRAMS)
+def _superseded_program(api_key: int, kind: Kind, version: int, projection: Projection) -> Program:
+    message = _BUILT_IN.superseded(api_key, kind, version)
+    assert message is not None  # a user's catalog has none that is not built in
+    return program_of(message, version, projection)
 
 
 def program_of(message: Message, version: int, projection: Projection) -> Program:

@@ -18,12 +18,13 @@ def test_captures_are_short_and_of_every_format() -> None:
     assert starts == plain | {b"\x1f\x8b", b"\x28\xb5", b"\x04\x22", b"BZ", b"\xfd7"}
 
 
-@pytest.mark.parametrize("number", range(0, len(captures()), 7))
-def test_a_capture_is_read_without_a_complaint(number: int) -> None:
-    reassembler = Reassembler()
-    with open_capture(io.BytesIO(captures()[number])) as reader:
-        for batch in reader.batches():
-            reassembler.feed(batch)
-    assert reader.packets >= 1
-    assert [anomaly for anomaly in reader.anomalies if reader.packets < 20] == []
-    assert reassembler.counters.tcp_segments > 0
+@pytest.mark.parametrize("first", range(0, 7 * 7, 7))
+def test_a_capture_is_read_without_a_complaint(first: int) -> None:
+    for data in captures()[first :: 7 * 7]:
+        reassembler = Reassembler()
+        with open_capture(io.BytesIO(data)) as reader:
+            for batch in reader.batches():
+                reassembler.feed(batch)
+        assert reader.packets >= 1
+        assert [anomaly for anomaly in reader.anomalies if reader.packets < 20] == []
+        assert reassembler.counters.tcp_segments > 0

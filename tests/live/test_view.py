@@ -30,13 +30,10 @@ def test_whatever_is_pressed_the_view_fits_the_terminal(keys, width, height):
     state = ViewState()
     for key in keys:
         state, _ = state.key(key)
-    for snapshot in SNAPSHOTS:
+    for snapshot in (usual(), hostile(), nothing()):
         lines = view_of(snapshot, state, width, height).lines
         assert len(lines) == height
         assert max(cell_len(line.plain) for line in lines) <= width
-
-
-SNAPSHOTS = [usual(), hostile(), nothing()]
 
 
 # -- what is shown --------------------------------------------------------------------------------

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kanalyze.protocol.catalog import Catalog
-from tests.support.vector_table import Outcomes, summary, table
+from tests.support.vector_table import VECTORS, Outcomes, summary, table
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
-
-_OUTCOMES = pytest.StashKey[Outcomes]()
 
 
 @pytest.fixture(scope="session")
@@ -20,16 +18,17 @@ def catalog() -> Catalog:
     return Catalog()
 
 
-@pytest.fixture(scope="session")
-def vector_outcomes(pytestconfig: pytest.Config) -> Outcomes:
-    """What the comparison with Kafka's vectors found; shown at the end of the run."""
-    return pytestconfig.stash.setdefault(_OUTCOMES, {})
-
-
 def pytest_terminal_summary(terminalreporter: TerminalReporter, config: pytest.Config) -> None:
     """Say which versions decode equal to Kafka's own JSON: a line, with -v the whole table."""
-    outcomes = config.stash.get(_OUTCOMES, None)
-    if outcomes is None:
+    outcomes: Outcomes = {
+        (name, version): differences
+        for result in ("passed", "failed")
+        for report in terminalreporter.getreports(result)
+        for label, found in report.user_properties
+        if label == VECTORS
+        for name, version, differences in found
+    }
+    if not outcomes:
         return
     catalog = Catalog()
     terminalreporter.section("Kafka's own vectors")

@@ -320,6 +320,17 @@ def test_decoders_of_one_table_of_programs_do_not_disturb_each_other(catalog: Ca
     assert uuid(body, 0, 0, None) == ((body[:16],), 17)
 
 
+def test_what_one_table_of_decoders_gave_is_not_changed_by_another(catalog: Catalog) -> None:
+    # In version 4 there are no forgotten topics: the default is a list, for each caller its own.
+    wanted = Projection.of("ForgottenTopicsData")
+    body = bytes(64)
+    one, other = (Decoders(catalog).get(1, "request", 4, wanted) for _ in range(2))
+    ((forgotten,), _), ((same,), _) = one(body, 0, 0, None), other(body, 0, 0, None)
+    assert (forgotten, same) == ([], [])
+    forgotten.append("mine")
+    assert (same, one(body, 0, 0, None)[0]) == ([], ([],))
+
+
 @pytest.mark.parametrize(
     ("key", "version", "path", "reason"),
     [

@@ -81,7 +81,7 @@ def test_a_definition_laid_over_itself_is_itself(catalog: Catalog) -> None:
             assert words_of(both, version) == words_of(built_in, version)
 
 
-def words_of(definition: Message, version: int) -> list[int]:
+def words_of(definition: Message, version: int) -> tuple[int, ...]:
     return program_of(definition, version, Projection.ALL).words
 
 

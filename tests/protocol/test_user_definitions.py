@@ -4,11 +4,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kanalyze.errors import DefinitionError
+from kanalyze.errors import DefinitionError, UsageError
 from kanalyze.protocol import user_definitions
 from kanalyze.protocol.catalog import Catalog
+from kanalyze.protocol.compiler import Decoders
+from kanalyze.protocol.projection import Projection
 from kanalyze.protocol.user_definitions import read_definitions
 from tests.support.definitions import built_in, field, folder, message, next_fetch, vendor_folder
+from tests.support.messages import Writer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,6 +52,20 @@ def test_a_newer_version_of_a_built_in_api_is_added(tmp_path: Path) -> None:
     assert mood is not None
     assert str(mood.versions) == "19+"
     assert catalog.message(0, "request").name == before.message(0, "request").name
+
+
+def test_decoders_of_what_a_user_wrote_are_for_that_catalog_alone(tmp_path: Path) -> None:
+    own, wanted = Catalog(next_fetch(tmp_path)), Projection.of("Mood")
+    numbers = ("maxWaitMs", "minBytes", "maxBytes", "isolationLevel", "sessionId", "sessionEpoch")
+    values = dict.fromkeys(numbers, 0) | {"topics": [], "forgottenTopicsData": [], "rackId": ""}
+    body = Writer(own.message(1, "request"), 19).write(values | {"mood": "sad"})
+    for _ in range(2):
+        with pytest.raises(UsageError, match="no version 19"):
+            Decoders(Catalog()).get(1, "request", 19, Projection.ALL)
+        with pytest.raises(UsageError, match="no field 'Mood'"):
+            Decoders(Catalog()).get(1, "request", 17, wanted)
+        decode = Decoders(own).get(1, "request", 19, wanted)
+        assert decode(body, 0, 0, None)[0] == ("sad",)
 
 
 def test_the_built_in_files_laid_over_themselves_change_nothing(tmp_path: Path) -> None:

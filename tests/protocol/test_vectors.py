@@ -18,7 +18,7 @@ from kanalyze.protocol.reference import field_path_of_failure, read_message
 from kanalyze.protocol.wire import Truncated, WireError
 from tests.support.effort import took_soon
 from tests.support.messages import every_message
-from tests.support.vector_table import cells_of, compare, summary, table
+from tests.support.vector_table import VECTORS, cells_of, compare, summary, table
 from tests.support.vectors import (
     Vector,
     definition_of,
@@ -28,11 +28,10 @@ from tests.support.vectors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from kanalyze.protocol.compiler import Decoder
     from kanalyze.protocol.language import Field, Message
-    from tests.support.vector_table import Outcomes
 
 NAMES = sorted({message.name for message, _ in every_message(Catalog())})
 MAX_COMPARED_BYTES = 1000
@@ -67,10 +66,10 @@ def test_what_kafka_wrote_decodes_equal_to_kafkas_own_json(
     name: str,
     by_message: dict[str, list[Vector]],
     catalog: Catalog,
-    vector_outcomes: Outcomes,
+    record_property: Callable[[str, object], None],
 ) -> None:
     outcomes = compare(by_message[name], catalog)
-    vector_outcomes.update(outcomes)
+    record_property(VECTORS, [[*cell, differences] for cell, differences in outcomes.items()])
     assert [text for differences in outcomes.values() for text in differences] == []
 
 

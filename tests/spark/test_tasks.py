@@ -11,7 +11,7 @@ import pytest
 from kanalyze.model import AnomalyKind
 from kanalyze.pipeline import Analysis
 from tests.support.archives import a_job, cut, placed, read_all, rebuilt
-from tests.support.captures import NAMES, analysis
+from tests.support.captures import NAMES, analysis, in_turn
 from tests.support.disorder import TRANSFORMATIONS, Stage, altered
 from tests.support.disorder.compare import write
 
@@ -33,8 +33,7 @@ def read(files: list[str]) -> tuple[list[Row], Analysis]:
     return [row for batch in run.row_batches() for row in batch], run
 
 
-@pytest.mark.parametrize("count", [1, 2, 7, 50])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("name", "count"), in_turn(NAMES, BUCKETS))
 def test_rows_are_those_of_one_process(name: str, count: int, tmp_path: Path) -> None:
     files = cut(name, count, tmp_path)
     rows, run = read(files.files)
@@ -132,18 +131,12 @@ def test_captures_that_overlap_are_one_stream(label: str, tmp_path: Path) -> Non
     assert counted(rebuilt(a_job(), files).rows) == counted(rows)
 
 
-SAMPLE = [
-    (random.Random(label).choice(["groups", "old-1-1-1", "waits"]), label)
-    for label, step in TRANSFORMATIONS.items()
-    if step.stage is not Stage.FILES
-]
+LABELS = [label for label, step in TRANSFORMATIONS.items() if step.stage is not Stage.FILES]
 
 
-@pytest.mark.parametrize("more", ["seven files", "two capture points"])
-@pytest.mark.parametrize(("name", "label"), SAMPLE)
-def test_captures_in_disorder_over_several_files(
-    name: str, label: str, more: str, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize(("label", "more"), in_turn(LABELS, ["seven files", "two capture points"]))
+def test_captures_in_disorder_over_several_files(label: str, more: str, tmp_path: Path) -> None:
+    name = random.Random(label).choice(["groups", "old-1-1-1", "waits"])
     write(altered(name, label, more), tmp_path, name)
     files = [str(file) for file in tmp_path.iterdir()]
     rows, _ = read(files)

@@ -8,9 +8,13 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from kanalyze.pipeline import Analysis
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from kanalyze.analysis.quality import CaptureQuality
     from kanalyze.analysis.row import Row
 
@@ -36,6 +40,21 @@ def request_log(name: str) -> list[dict[str, Any]]:
         return []
     with gzip.open(log, "rt") as lines:
         return [json.loads(line) for line in lines]
+
+
+def in_turn(names: Iterable[str], others: Iterable[Any]) -> list[Any]:
+    """Return parameters: each name with each of the others, all but one of a name ``long``.
+
+    Which one that is goes round, so that by default each of the others has its names too.
+    """
+    named, beside = list(names), list(others)
+    return [
+        pytest.param(
+            name, other, marks=() if beside[at % len(beside)] == other else pytest.mark.long
+        )
+        for at, name in enumerate(named)
+        for other in beside
+    ]
 
 
 @functools.cache

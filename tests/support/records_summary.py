@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kanalyze.protocol.wire import Source
 
 _PREFIX_BYTES = 4
-_PROGRAM = Program([op.RECORDS, op.WANTED | op.WIDE, op.END], [], 0, Shape(KINDS["records"]))
+_PROGRAM = Program((op.RECORDS, op.WANTED | op.WIDE, op.END), (), 0, Shape(KINDS["records"]))
 _DECODE = BodyDecoder(_PROGRAM, Programs())
 
 

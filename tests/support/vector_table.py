@@ -24,6 +24,10 @@ Cell: TypeAlias = tuple[str, int]
 Outcomes: TypeAlias = dict[Cell, list[str]]
 """What differs in each version that was compared; nothing where all is equal."""
 
+VECTORS = "vectors"
+"""The property of a test's report with what it compared, for the run's summary: other processes
+may have run the test."""
+
 
 def compare(vectors: Iterable[Vector], catalog: Catalog) -> Outcomes:
     """Decode vectors, and compare with what Kafka says of them."""

@@ -42,10 +42,10 @@ _NUMBERS = {
 
 
 class Program(NamedTuple):
-    """Instructions, to be put into a table of programs."""
+    """Instructions, to be put into tables of programs."""
 
-    words: list[int]
-    relocations: list[int]
+    words: tuple[int, ...]
+    relocations: tuple[int, ...]
     """Indices of the words that hold addresses, counted from the first word."""
     stack_cells: int
     """What it takes of the machine's stack at most."""
@@ -59,7 +59,7 @@ def write_program(layout: Layout, selection: Selection, projection: Projection) 
     shape = writer.struct(layout.message.struct, selection)
     writer.end()
     assert shape is not None
-    return Program(writer.words, writer.relocations, writer.stack_cells, shape)
+    return Program(tuple(writer.words), tuple(writer.relocations), writer.stack_cells, shape)
 
 
 class _Writer:

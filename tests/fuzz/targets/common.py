@@ -8,14 +8,14 @@ from unittest.mock import patch
 
 from kanalyze.analysis.extract import Extractors
 from kanalyze.protocol.catalog import Catalog
-from kanalyze.protocol.compiler import Decoders, compile_decoder
+from kanalyze.protocol.codec.decoder import BodyDecoder
+from kanalyze.protocol.codec.machine import Programs
+from kanalyze.protocol.compiler import Decoders
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kanalyze.protocol.compiler import Decoder
-    from kanalyze.protocol.language import Message
-    from kanalyze.protocol.projection import Projection
+    from kanalyze.protocol.codec.program import Program
 
 __all__ = ["CATALOG", "DECODERS", "EXTRACTORS", "TABLE", "decoders_made_before"]
 
@@ -29,17 +29,15 @@ TABLE = [
 ]
 """Every API and version."""
 
-_MADE: dict[tuple[str, int, Projection], Decoder] = {}
+_MADE: dict[int, tuple[Program, BodyDecoder]] = {}
+"""By the identity of the program, which is kept, so that no other one has it."""
 
 
-def _made_before(
-    _decoders: Decoders, message: Message, version: int, projection: Projection
-) -> Decoder:
-    key = (message.name, version, projection)
-    found = _MADE.get(key)
+def _made_before(_decoders: Decoders, program: Program) -> BodyDecoder:
+    found = _MADE.get(id(program))
     if found is None:
-        found = _MADE[key] = compile_decoder(message, version, projection)
-    return found
+        found = _MADE[id(program)] = program, BodyDecoder(program, Programs())
+    return found[1]
 
 
 @contextmanager

@@ -26,7 +26,7 @@ OPERANDS = {
 }
 
 
-def instructions(words: list[int]) -> list[tuple[int, ...]]:
+def instructions(words: tuple[int, ...]) -> list[tuple[int, ...]]:
     """Divide words into instructions."""
     found, at = [], 0
     while at < len(words):
