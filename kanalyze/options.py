@@ -30,7 +30,7 @@ from kanalyze.analysis.given import (
     truth,
 )
 from kanalyze.analysis.times import parse_duration_ns
-from kanalyze.capture.inputs import FoundCapture
+from kanalyze.capture.listing import FoundCapture
 from kanalyze.errors import UsageError
 
 if TYPE_CHECKING:
