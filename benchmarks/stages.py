@@ -21,7 +21,7 @@ from benchmarks.errors import output_of, run_main
 from benchmarks.sampler import START_UP
 
 STAGES = {
-    "start-up": (START_UP, "cli/", "library"),
+    "start-up": (START_UP, "cli/", "library", "options"),
     "read": ("capture/", "packet_columns", "paths"),
     "headers": (
         *("net/headers", "net/cursor", "net/kinds", "net/layers", "net/link", "net/addresses"),

@@ -135,7 +135,7 @@ def test_members_may_wait_for_each_other_and_their_leader_for_nobody() -> None:
         asks(11, 5, 2, body(11, "request", 5, **group)),
         asks(14, 3, 3, body(14, "request", 3, **group)),
         asks(14, 3, 4, body(14, "request", 3, **group, assignments=assignments)),
-        asks(78, 1, 5, body(78, "request", 1, **group, maxWaitMs=20_000)),
+        asks(78, 1, 5, body(78, "request", 1, **group, maxWaitMs=20_000, minBytes=1)),
     )
     run = Analysis([io.BytesIO(capture_of(packets))])
     next(run.batches())

@@ -14,7 +14,7 @@ from kanalyze.protocol.catalog import Catalog
 from kanalyze.protocol.compiler import compile_decoder
 from kanalyze.protocol.language import PRIMITIVES
 from kanalyze.protocol.projection import Projection
-from kanalyze.protocol.reference import field_path_of_failure, read_message
+from kanalyze.protocol.reference import failure_of, read_message
 from kanalyze.protocol.wire import Truncated, WireError
 from tests.support.effort import took_soon
 from tests.support.messages import every_message
@@ -155,9 +155,9 @@ def check_cut(vector: Vector, message: Message, decode: Decoder, lengths: Iterab
         cut = vector.content[:length]
         with pytest.raises(Truncated):
             decode(cut, 0, 0, None)
-        path = field_path_of_failure(message, vector.version, cut)
-        assert path is not None, (vector.name, vector.version, length)
-        assert path.split(".")[0].split("[")[0] in names, path
+        failure = failure_of(message, vector.version, cut)
+        assert failure is not None, (vector.name, vector.version, length)
+        assert failure.path.split(".")[0].split("[")[0] in names, failure.path
 
 
 def test_a_cut_vector_is_truncated_in_a_field(one_each: list[Vector], catalog: Catalog) -> None:
