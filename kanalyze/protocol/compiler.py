@@ -18,6 +18,7 @@ from kanalyze.protocol.catalog import Catalog
 from kanalyze.protocol.codec.decoder import BodyDecoder
 from kanalyze.protocol.codec.machine import Programs
 from kanalyze.protocol.codec.program import Program, write_program
+from kanalyze.protocol.codec.values import TapeCursor
 from kanalyze.protocol.layout import Layout
 from kanalyze.protocol.projection import Projection, select
 from kanalyze.protocol.wire import Source
@@ -65,6 +66,7 @@ class Decoders:
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         self._programs = Programs()
+        self._known = TapeCursor()
         self._made: dict[tuple[int, Kind, int, Projection], BodyDecoder] = {}
         self._superseded: dict[tuple[int, Kind, int, Projection], BodyDecoder | None] = {}
 
@@ -98,7 +100,7 @@ class Decoders:
         return self._superseded[key]
 
     def _make(self, program: Program) -> BodyDecoder:
-        return BodyDecoder(program, self._programs)
+        return BodyDecoder(program, self._programs, self._known)
 
 
 def compile_decoder(message: Message, version: int, projection: Projection) -> Decoder:

@@ -25,6 +25,7 @@ if not cython.compiled:
 
 if TYPE_CHECKING:
     from kanalyze.protocol.codec.program import Program
+    from kanalyze.protocol.codec.values import TapeCursor
     from kanalyze.protocol.frame import Frame, Spread
 
 __all__ = ["BodyDecoder"]
@@ -37,13 +38,18 @@ _TAPE_CELLS, _TAPE_BYTES = 1 << 14, 1 << 14
 class BodyDecoder:
     """Decodes bodies of one message in one version; not from several threads at once."""
 
-    def __init__(self, program: Program, programs: Programs) -> None:
-        """Put a program into a table of programs, and run it from there."""
+    def __init__(
+        self, program: Program, programs: Programs, known: TapeCursor | None = None
+    ) -> None:
+        """Put a program into a table of programs, and run it from there.
+
+        Texts that come again are remembered together with those of another cursor, if there is one.
+        """
         self.address = programs.add(program.words, program.relocations)
         self.stack_cells = program.stack_cells
         self.shape = program.shape
         self.machine = Machine(programs)
-        self.reader = TapeReader(self.machine)
+        self.reader = TapeReader(self.machine, known)
         self.end = 0
 
     def __call__(

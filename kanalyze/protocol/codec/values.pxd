@@ -112,6 +112,7 @@ cdef class TapeCursor:
     cdef Texts texts
     cdef list uuids
 
+    cdef _share(self, TapeCursor known)
     @cython.locals(tape=Tape)
     cdef begin(self, Taped taped)
     cdef long long number(self) except? -7

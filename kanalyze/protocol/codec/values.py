@@ -285,15 +285,25 @@ class TapeCursor:
 
     __slots__ = ("arena", "arena_at", "at", "on", "tape", "texts", "uuids")
 
-    def __init__(self) -> None:
-        """Stand before no cell at all."""
+    def __init__(self, known: TapeCursor | None = None) -> None:
+        """Stand before no cell at all; remember texts and UUIDs together with another cursor.
+
+        They take up to 64 KiB, and there is a cursor for each version of each message.
+        """
         self.at = 0
         self.on: Tape | None = None
         self.tape = memoryview(array("q", [0]))
         self.arena = memoryview(bytearray(1))
         self.arena_at = 0
-        self.texts = Texts()
-        self.uuids: list[_Uuid | None] = [None] * _MOST_KNOWN
+        self.texts: Texts
+        self.uuids: list[_Uuid | None]
+        if known is None:
+            self.texts, self.uuids = Texts(), [None] * _MOST_KNOWN
+        else:
+            self._share(known)
+
+    def _share(self, known: TapeCursor) -> None:
+        self.texts, self.uuids = known.texts, known.uuids
 
     def begin(self, taped: Taped) -> None:
         """Go to the first cell of what was read of a body."""
@@ -382,8 +392,8 @@ class TapeReader(TapeCursor):
 
     __slots__ = ("machine",)
 
-    def __init__(self, machine: Machine) -> None:
-        super().__init__()
+    def __init__(self, machine: Machine, known: TapeCursor | None = None) -> None:
+        super().__init__(known)
         self.machine = machine
         self.tape = self.machine.tape
         self.arena = self.machine.arena

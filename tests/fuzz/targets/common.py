@@ -10,6 +10,7 @@ from kanalyze.analysis.extract import Extractors
 from kanalyze.protocol.catalog import Catalog
 from kanalyze.protocol.codec.decoder import BodyDecoder
 from kanalyze.protocol.codec.machine import Programs
+from kanalyze.protocol.codec.values import TapeCursor
 from kanalyze.protocol.compiler import Decoders
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ TABLE = [
 ]
 """Every API and version."""
 
+_KNOWN = TapeCursor()
 _MADE: dict[int, tuple[Program, BodyDecoder]] = {}
 """By the identity of the program, which is kept, so that no other one has it."""
 
@@ -36,7 +38,7 @@ _MADE: dict[int, tuple[Program, BodyDecoder]] = {}
 def _made_before(_decoders: Decoders, program: Program) -> BodyDecoder:
     found = _MADE.get(id(program))
     if found is None:
-        found = _MADE[id(program)] = program, BodyDecoder(program, Programs())
+        found = _MADE[id(program)] = program, BodyDecoder(program, Programs(), _KNOWN)
     return found[1]
 
 
