@@ -12,10 +12,16 @@ Compiled by Cython, with the types in ``column_buffers.pxd``; uncompiled it does
 from __future__ import annotations
 
 from array import array
+from typing import TYPE_CHECKING
 
 from kanalyze.analysis.block import Ints, Words
 
-__all__ = ["IntBuffer", "WordBuffer"]
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from kanalyze.analysis.row import Column
+
+__all__ = ["IntBuffer", "WordBuffer", "buffers_of", "ints_of", "words_of"]
 
 
 class IntBuffer:
@@ -144,3 +150,34 @@ class WordBuffer:
     def forget(self) -> None:
         """Forget all words: from here on they have other numbers."""
         self.words, self.known, self.characters = [], {}, 0
+
+
+def buffers_of(columns: Sequence[Column]) -> dict[str, IntBuffer | WordBuffer]:
+    """Return a buffer for each column of a table, and for each field of its lists.
+
+    The names are those of the columns, ``LIST.FIELD`` of fields. A list itself has none, but one of
+    texts: its texts are that column's.
+    """
+    buffers: dict[str, IntBuffer | WordBuffer] = {}
+    for column in columns:
+        if column.type == "list<string>":
+            buffers[column.name] = WordBuffer()
+        for field in column.fields or (column,):
+            name = field.name if field is column else f"{column.name}.{field.name}"
+            if not field.type.startswith("list<"):
+                buffers[name] = WordBuffer() if field.type == "string" else IntBuffer()
+    return buffers
+
+
+def ints_of(buffers: Mapping[str, IntBuffer | WordBuffer], name: str) -> IntBuffer:
+    """Return the numbers of a name."""
+    found = buffers[name]
+    assert isinstance(found, IntBuffer)
+    return found
+
+
+def words_of(buffers: Mapping[str, IntBuffer | WordBuffer], name: str) -> WordBuffer:
+    """Return the texts of a name."""
+    found = buffers[name]
+    assert isinstance(found, WordBuffer)
+    return found

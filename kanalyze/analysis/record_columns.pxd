@@ -29,6 +29,13 @@ cdef class RecordColumns:
     cdef IntBuffer _sequence
     cdef IntBuffer _crc_ok
     cdef WordBuffer _control_type
+    cdef WordBuffer _key
+    cdef WordBuffer _key_encoding
+    cdef WordBuffer _value
+    cdef WordBuffer _value_encoding
+    cdef WordBuffer _header_key
+    cdef WordBuffer _header_value
+    cdef WordBuffer _header_encoding
     cdef IntBuffer _header_ends
     cdef Py_ssize_t _rows
     cdef Py_ssize_t _room
@@ -43,8 +50,6 @@ cdef class RecordColumns:
     cdef bint _has_offset
     cdef long long _assigned
 
-    cdef IntBuffer _ints(self, name)
-    cdef WordBuffer _words(self, name)
     cdef bint _is_full(self)
     cpdef begin(self, tuple cells, RecordBatch batch=*, assigned=*, bint is_assigned=*)
     @cython.locals(count=cython.longlong, at=cython.Py_ssize_t)

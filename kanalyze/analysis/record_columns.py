@@ -13,7 +13,13 @@ from array import array
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.analysis.block import Lists, RowBlock
-from kanalyze.analysis.column_buffers import IntBuffer, WordBuffer
+from kanalyze.analysis.column_buffers import (
+    IntBuffer,
+    WordBuffer,
+    buffers_of,
+    ints_of,
+    words_of,
+)
 from kanalyze.protocol.record_types import as_int64
 
 try:
@@ -51,41 +57,33 @@ class RecordColumns:
             columns: those of the table.
             shared: names of those whose cells the records of a batch share.
         """
-        self._buffers: dict[str, IntBuffer | WordBuffer] = {}
-        for column in columns:
-            for field in column.fields or (column,):
-                name = field.name if field is column else f"{column.name}.{field.name}"
-                is_text = field.type == "string"
-                self._buffers[name] = WordBuffer() if is_text else IntBuffer()
+        buffers = self._buffers = buffers_of(columns)
         self._names = [column.name for column in columns]
         self._header_names = [name for name in self._buffers if name.startswith("headers.")]
         self._of_rows = [name for name in self._buffers if name not in self._header_names]
         self._shared = [self._buffers[name] for name in shared]
-        self._index: IntBuffer = self._ints("record_index")
-        self._offset: IntBuffer = self._ints("offset")
-        self._timestamp: IntBuffer = self._ints("timestamp_ms")
-        self._key_bytes: IntBuffer = self._ints("key_bytes")
-        self._value_bytes: IntBuffer = self._ints("value_bytes")
-        self._header_count: IntBuffer = self._ints("header_count")
-        self._sequence: IntBuffer = self._ints("sequence")
-        self._crc_ok: IntBuffer = self._ints("crc_ok")
-        self._control_type: WordBuffer = self._words("control_type")
+        self._index: IntBuffer = ints_of(buffers, "record_index")
+        self._offset: IntBuffer = ints_of(buffers, "offset")
+        self._timestamp: IntBuffer = ints_of(buffers, "timestamp_ms")
+        self._key_bytes: IntBuffer = ints_of(buffers, "key_bytes")
+        self._value_bytes: IntBuffer = ints_of(buffers, "value_bytes")
+        self._header_count: IntBuffer = ints_of(buffers, "header_count")
+        self._sequence: IntBuffer = ints_of(buffers, "sequence")
+        self._crc_ok: IntBuffer = ints_of(buffers, "crc_ok")
+        self._control_type: WordBuffer = words_of(buffers, "control_type")
+        self._key: WordBuffer = words_of(buffers, "key")
+        self._key_encoding: WordBuffer = words_of(buffers, "key_encoding")
+        self._value: WordBuffer = words_of(buffers, "value")
+        self._value_encoding: WordBuffer = words_of(buffers, "value_encoding")
+        self._header_key: WordBuffer = words_of(buffers, "headers.key")
+        self._header_value: WordBuffer = words_of(buffers, "headers.value")
+        self._header_encoding: WordBuffer = words_of(buffers, "headers.encoding")
         self._header_ends: IntBuffer = IntBuffer()
         self._rows = self._room = self._headers = self._header_room = 0
         self._first = 0
         self._wrong_crcs: list[int] = []
         self._bytes = 0
         self.begin(())
-
-    def _ints(self, name: str) -> IntBuffer:
-        found = self._buffers[name]
-        assert isinstance(found, IntBuffer)
-        return found
-
-    def _words(self, name: str) -> WordBuffer:
-        found = self._buffers[name]
-        assert isinstance(found, WordBuffer)
-        return found
 
     def __len__(self) -> int:
         """Return how many rows there are to be taken."""
@@ -220,10 +218,10 @@ class RecordColumns:
 
     def _put_shown(self, at: int, shown: tuple[Any, ...]) -> None:
         key, key_encoding, value, value_encoding, headers = shown
-        self._words("key").put(at, key)
-        self._words("key_encoding").put(at, key_encoding)
-        self._words("value").put(at, value)
-        self._words("value_encoding").put(at, value_encoding)
+        self._key.put(at, key)
+        self._key_encoding.put(at, key_encoding)
+        self._value.put(at, value)
+        self._value_encoding.put(at, value_encoding)
         for name, text, encoding in headers:
             self._put_header(name, text, encoding)
 
@@ -233,9 +231,9 @@ class RecordColumns:
             self._header_room = max(LEAST_ROOM, 2 * at)
             for name in self._header_names:
                 self._buffers[name].make_room(self._header_room)
-        self._words("headers.key").put(at, key)
-        self._words("headers.value").put(at, value)
-        self._words("headers.encoding").put(at, encoding)
+        self._header_key.put(at, key)
+        self._header_value.put(at, value)
+        self._header_encoding.put(at, encoding)
         self._headers = at + 1
         self._bytes += HEADER_BYTES + (0 if value is None else len(value))
 

@@ -152,8 +152,6 @@ cdef class RowBuilder:
     cdef IntBuffer _anomaly_ends
 
     cdef _make_columns(self)
-    cdef IntBuffer _ints(self, name)
-    cdef WordBuffer _words(self, name)
     @cython.locals(
         at=cython.Py_ssize_t,
         peers=Peers,

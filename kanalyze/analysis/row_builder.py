@@ -17,7 +17,13 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from kanalyze.analysis.block import HELD_BYTES, Lists, RowBlock, Words
-from kanalyze.analysis.column_buffers import IntBuffer, WordBuffer
+from kanalyze.analysis.column_buffers import (
+    IntBuffer,
+    WordBuffer,
+    buffers_of,
+    ints_of,
+    words_of,
+)
 from kanalyze.analysis.extract import FETCH, PRODUCE, SHARE_FETCH, Extractors
 from kanalyze.analysis.row import COLUMNS
 from kanalyze.analysis.sessions import MOST_LISTED, FetchSessions, Session, SessionFacts
@@ -207,14 +213,7 @@ class RowBuilder:
 
     def _make_columns(self) -> None:
         """Make a buffer for each column and each field of lists, and call the hot ones by name."""
-        columns: dict[str, IntBuffer | WordBuffer] = {}
-        for column in COLUMNS:
-            if column.type == "list<string>":
-                columns[column.name] = WordBuffer()
-            for field in column.fields or (column,):
-                name = field.name if field is column else f"{column.name}.{field.name}"
-                if not field.type.startswith("list<"):
-                    columns[name] = WordBuffer() if field.type == "string" else IntBuffer()
+        columns = buffers_of(COLUMNS)
         columns[_ERROR_IDS] = WordBuffer()
         self._columns = columns
         lists = {
@@ -224,74 +223,64 @@ class RowBuilder:
         }
         self._of_rows = [name for name in columns if not any(name in of for of in lists.values())]
         self._of_errors, self._of_parts = lists["errors"], lists["partitions"]
-        self._connection: WordBuffer = self._words("connection")
-        self._connection_number: IntBuffer = self._ints("connection_number")
-        self._client_ip: WordBuffer = self._words("client_ip")
-        self._broker_ip: WordBuffer = self._words("broker_ip")
-        self._client_port: IntBuffer = self._ints("client_port")
-        self._broker_port: IntBuffer = self._ints("broker_port")
-        self._software_name: WordBuffer = self._words("client_software_name")
-        self._software_version: WordBuffer = self._words("client_software_version")
-        self._principal: WordBuffer = self._words("principal")
-        self._capture: WordBuffer = self._words("capture")
-        self._wire: WordBuffer = self._words("wire")
-        self._api_key: IntBuffer = self._ints("api_key")
-        self._api_version: IntBuffer = self._ints("api_version")
-        self._api_name: WordBuffer = self._words("api_name")
-        self._correlation_id: IntBuffer = self._ints("correlation_id")
-        self._client_id: WordBuffer = self._words("client_id")
-        self._request_start_ns: IntBuffer = self._ints("request_start_ns")
-        self._request_end_ns: IntBuffer = self._ints("request_end_ns")
-        self._response_start_ns: IntBuffer = self._ints("response_start_ns")
-        self._response_end_ns: IntBuffer = self._ints("response_end_ns")
-        self._latency_ns: IntBuffer = self._ints("latency_ns")
-        self._total_time_ns: IntBuffer = self._ints("total_time_ns")
-        self._request_bytes: IntBuffer = self._ints("request_bytes")
-        self._response_bytes: IntBuffer = self._ints("response_bytes")
-        self._request_packet: IntBuffer = self._ints("request_packet")
-        self._response_packet: IntBuffer = self._ints("response_packet")
-        self._status: WordBuffer = self._words("status")
-        self._error_code: IntBuffer = self._ints("error_code")
-        self._error_name: WordBuffer = self._words("error_name")
-        self._throttle_time_ms: IntBuffer = self._ints("throttle_time_ms")
-        self._record_count: IntBuffer = self._ints("record_count")
-        self._record_bytes: IntBuffer = self._ints("record_bytes")
-        self._acks: IntBuffer = self._ints("acks")
-        self._max_wait_ms: IntBuffer = self._ints("max_wait_ms")
-        self._min_bytes: IntBuffer = self._ints("min_bytes")
-        self._waited: IntBuffer = self._ints("waited")
-        self._group_id: WordBuffer = self._words("group_id")
-        self._member_id: WordBuffer = self._words("member_id")
-        self._transactional_id: WordBuffer = self._words("transactional_id")
-        self._part_topic: WordBuffer = self._words("partitions.topic")
-        self._part_topic_id: WordBuffer = self._words("partitions.topic_id")
-        self._part_partition: IntBuffer = self._ints("partitions.partition")
-        self._part_record_count: IntBuffer = self._ints("partitions.record_count")
-        self._part_record_bytes: IntBuffer = self._ints("partitions.record_bytes")
-        self._part_base_offset: IntBuffer = self._ints("partitions.base_offset")
-        self._part_high_watermark: IntBuffer = self._ints("partitions.high_watermark")
-        self._part_codec: WordBuffer = self._words("partitions.codec")
-        self._part_error_code: IntBuffer = self._ints("partitions.error_code")
-        self._error_topic: WordBuffer = self._words("errors.topic")
-        self._error_topic_id: WordBuffer = self._words(_ERROR_IDS)
-        self._error_partition: IntBuffer = self._ints("errors.partition")
-        self._error_item_code: IntBuffer = self._ints("errors.code")
-        self._error_item_name: WordBuffer = self._words("errors.name")
-        self._anomaly: WordBuffer = self._words("anomalies")
+        self._connection: WordBuffer = words_of(columns, "connection")
+        self._connection_number: IntBuffer = ints_of(columns, "connection_number")
+        self._client_ip: WordBuffer = words_of(columns, "client_ip")
+        self._broker_ip: WordBuffer = words_of(columns, "broker_ip")
+        self._client_port: IntBuffer = ints_of(columns, "client_port")
+        self._broker_port: IntBuffer = ints_of(columns, "broker_port")
+        self._software_name: WordBuffer = words_of(columns, "client_software_name")
+        self._software_version: WordBuffer = words_of(columns, "client_software_version")
+        self._principal: WordBuffer = words_of(columns, "principal")
+        self._capture: WordBuffer = words_of(columns, "capture")
+        self._wire: WordBuffer = words_of(columns, "wire")
+        self._api_key: IntBuffer = ints_of(columns, "api_key")
+        self._api_version: IntBuffer = ints_of(columns, "api_version")
+        self._api_name: WordBuffer = words_of(columns, "api_name")
+        self._correlation_id: IntBuffer = ints_of(columns, "correlation_id")
+        self._client_id: WordBuffer = words_of(columns, "client_id")
+        self._request_start_ns: IntBuffer = ints_of(columns, "request_start_ns")
+        self._request_end_ns: IntBuffer = ints_of(columns, "request_end_ns")
+        self._response_start_ns: IntBuffer = ints_of(columns, "response_start_ns")
+        self._response_end_ns: IntBuffer = ints_of(columns, "response_end_ns")
+        self._latency_ns: IntBuffer = ints_of(columns, "latency_ns")
+        self._total_time_ns: IntBuffer = ints_of(columns, "total_time_ns")
+        self._request_bytes: IntBuffer = ints_of(columns, "request_bytes")
+        self._response_bytes: IntBuffer = ints_of(columns, "response_bytes")
+        self._request_packet: IntBuffer = ints_of(columns, "request_packet")
+        self._response_packet: IntBuffer = ints_of(columns, "response_packet")
+        self._status: WordBuffer = words_of(columns, "status")
+        self._error_code: IntBuffer = ints_of(columns, "error_code")
+        self._error_name: WordBuffer = words_of(columns, "error_name")
+        self._throttle_time_ms: IntBuffer = ints_of(columns, "throttle_time_ms")
+        self._record_count: IntBuffer = ints_of(columns, "record_count")
+        self._record_bytes: IntBuffer = ints_of(columns, "record_bytes")
+        self._acks: IntBuffer = ints_of(columns, "acks")
+        self._max_wait_ms: IntBuffer = ints_of(columns, "max_wait_ms")
+        self._min_bytes: IntBuffer = ints_of(columns, "min_bytes")
+        self._waited: IntBuffer = ints_of(columns, "waited")
+        self._group_id: WordBuffer = words_of(columns, "group_id")
+        self._member_id: WordBuffer = words_of(columns, "member_id")
+        self._transactional_id: WordBuffer = words_of(columns, "transactional_id")
+        self._part_topic: WordBuffer = words_of(columns, "partitions.topic")
+        self._part_topic_id: WordBuffer = words_of(columns, "partitions.topic_id")
+        self._part_partition: IntBuffer = ints_of(columns, "partitions.partition")
+        self._part_record_count: IntBuffer = ints_of(columns, "partitions.record_count")
+        self._part_record_bytes: IntBuffer = ints_of(columns, "partitions.record_bytes")
+        self._part_base_offset: IntBuffer = ints_of(columns, "partitions.base_offset")
+        self._part_high_watermark: IntBuffer = ints_of(columns, "partitions.high_watermark")
+        self._part_codec: WordBuffer = words_of(columns, "partitions.codec")
+        self._part_error_code: IntBuffer = ints_of(columns, "partitions.error_code")
+        self._error_topic: WordBuffer = words_of(columns, "errors.topic")
+        self._error_topic_id: WordBuffer = words_of(columns, _ERROR_IDS)
+        self._error_partition: IntBuffer = ints_of(columns, "errors.partition")
+        self._error_item_code: IntBuffer = ints_of(columns, "errors.code")
+        self._error_item_name: WordBuffer = words_of(columns, "errors.name")
+        self._anomaly: WordBuffer = words_of(columns, "anomalies")
         self._part_ends, self._error_ends, self._anomaly_ends = (IntBuffer() for _ in range(3))
         self._parts = self._part_room = 0
         self._errors = self._error_room = 0
         self._anomalies = self._anomaly_room = 0
-
-    def _ints(self, name: str) -> IntBuffer:
-        found = self._columns[name]
-        assert isinstance(found, IntBuffer)
-        return found
-
-    def _words(self, name: str) -> WordBuffer:
-        found = self._columns[name]
-        assert isinstance(found, WordBuffer)
-        return found
 
     def __len__(self) -> int:
         """Return how many rows there are to be taken."""

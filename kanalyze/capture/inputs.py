@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from kanalyze.capture.source import PathLike
 
 __all__ = [
-    "find_captures",
     "find_inputs",
     "find_readable",
     "first_packet_time_ns",
@@ -47,14 +46,6 @@ __all__ = [
 
 _PEEK_BYTES: Final = 64 << 10
 _LeaveOut: TypeAlias = "Callable[[Anomaly], object]"
-
-
-def find_captures(arguments: Sequence[PathLike]) -> list[str]:
-    """Return the captures that the arguments name, each once, by the time of their first packet.
-
-    As :func:`find_inputs`, which also tells what it saw of them.
-    """
-    return [found.path for found in find_inputs(arguments)]
 
 
 def find_inputs(

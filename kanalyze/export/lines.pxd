@@ -21,15 +21,11 @@ cdef class NumberCells(Cells):
     cdef bytes _null
 
     cdef put(self, TextBuffer text, Py_ssize_t row)
+    cdef _put_known(self, TextBuffer text, Py_ssize_t row)
 
 
-cdef class TruthCells(Cells):
-    cdef const long long[::1] _values
-    cdef const unsigned char[::1] _valid
-    cdef bint _has_nulls
-    cdef bytes _null
-
-    cdef put(self, TextBuffer text, Py_ssize_t row)
+cdef class TruthCells(NumberCells):
+    cdef _put_known(self, TextBuffer text, Py_ssize_t row)
 
 
 cdef class WordCells(Cells):

@@ -62,27 +62,19 @@ class NumberCells(Cells):
         if self._has_nulls and self._valid[row] == 0:
             text.put_bytes(self._null)
         else:
-            text.put_number(self._values[row])
+            self._put_known(text, row)
+
+    def _put_known(self, text: TextBuffer, row: int) -> None:
+        text.put_number(self._values[row])
 
 
-class TruthCells(Cells):
-    """Truths, as JSON has them, and what stands for none."""
+class TruthCells(NumberCells):
+    """Truths, 0 or 1, as JSON has them, and what stands for none."""
 
-    __slots__ = ("_has_nulls", "_null", "_valid", "_values")
+    __slots__ = ()
 
-    def __init__(self, values: array[int], valid: bytearray | None, null: bytes) -> None:
-        """Have values, 0 or 1; those where ``valid`` is 0 are none."""
-        self._values = memoryview(values)
-        self._has_nulls = valid is not None
-        self._valid = memoryview(bytearray() if valid is None else valid)
-        self._null = null
-
-    def put(self, text: TextBuffer, row: int) -> None:
-        """Write the cell of a row."""
-        if self._has_nulls and self._valid[row] == 0:
-            text.put_bytes(self._null)
-        else:
-            text.put_bytes(b"true" if self._values[row] else b"false")
+    def _put_known(self, text: TextBuffer, row: int) -> None:
+        text.put_bytes(b"true" if self._values[row] else b"false")
 
 
 class WordCells(Cells):

@@ -12,7 +12,6 @@ import pytest
 
 from kanalyze import paths
 from kanalyze.capture.inputs import (
-    find_captures,
     find_inputs,
     find_readable,
     first_packet_time_ns,
@@ -42,6 +41,10 @@ def folder(tmp_path):
     (tmp_path / "inner").mkdir()
     (tmp_path / "inner" / "d.pcap").write_bytes(pcap_file([Packet(b"x", 4_000)]))
     return tmp_path
+
+
+def find_captures(arguments):
+    return [found.path for found in find_inputs(arguments)]
 
 
 def names(paths):
