@@ -13,7 +13,7 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from kanalyze.capture.inputs import find_captures, find_inputs
+from kanalyze.capture.inputs import find_inputs
 from kanalyze.capture.merge import MergedCaptures
 from kanalyze.capture.reader import open_capture
 from kanalyze.capture.stores import Stores
@@ -251,7 +251,7 @@ def test_s3_goes_by_the_names_of_hadoop_too(scheme, folder, monkeypatch):
 @pytest.mark.parametrize("scheme", ["abfs", "abfss"])
 def test_azure_goes_by_both_of_its_names(scheme):
     with pytest.raises(CaptureError, match=f"^{scheme}://box@account.somewhere/a.pcap: ") as caught:
-        find_captures([f"{scheme}://box@account.somewhere/a.pcap?wrong=1"])
+        find_inputs([f"{scheme}://box@account.somewhere/a.pcap?wrong=1"])
     assert "Unrecognized filesystem" not in str(caught.value)
 
 
@@ -268,7 +268,7 @@ def test_azure_goes_by_both_of_its_names(scheme):
 def test_what_cannot_be_opened_is_an_error_of_one_line_without_credentials(url):
     for argument in (url, url.replace("a.pcap", "*.pcap")):
         with pytest.raises(CaptureError) as caught:
-            find_captures([argument])
+            find_inputs([argument])
         assert SECRET not in str(caught.value)
         assert "\n" not in str(caught.value)
         assert str(caught.value).startswith(shown_url(argument))
