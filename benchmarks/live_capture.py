@@ -23,8 +23,8 @@ from unittest import mock
 import numpy as np
 
 from benchmarks.errors import run_main
-from kanalyze.capture import live_ring
-from kanalyze.capture.live import LiveCapture
+from kanalyze.capture.live import ring
+from kanalyze.capture.live.capture import LiveCapture
 from tests.support.netns import Namespace
 
 PACKETS_AT_ONCE = 64
@@ -126,8 +126,8 @@ def measure(flood: Flood, *, by_messages: bool = False) -> Measured:
 
 
 def _ring_or_not(*, by_messages: bool) -> mock._patch[object]:
-    version = 99 if by_messages else live_ring._VERSION_3
-    return mock.patch.object(live_ring, "_VERSION_3", version)
+    version = 99 if by_messages else ring._VERSION_3
+    return mock.patch.object(ring, "_VERSION_3", version)
 
 
 def _arguments() -> argparse.Namespace:

@@ -4,7 +4,8 @@
 
 What clients of a benchmark send compresses to next to nothing, unlike most real data. SOURCE is a
 pcap as for `benchmarks.repeat`, and is held in memory. Which bytes are record data is what
-`kanalyze.spark.trim` says of the whole capture at once; copies in retransmitted packets stay.
+`kanalyze.spark.archive.payload_pruning` says of the whole capture at once; copies in retransmitted
+packets stay.
 """
 
 from __future__ import annotations
@@ -24,17 +25,17 @@ from benchmarks.repeat import (
     check_room,
     record_starts,
 )
-from kanalyze.analysis.extract import Extractors
-from kanalyze.gathers import PacketArrays
+from kanalyze.kafka.codec.compiler import Decoders
+from kanalyze.kafka.schema.catalog import Catalog
+from kanalyze.model.packet_arrays import PacketArrays
 from kanalyze.net.headers import read_headers
-from kanalyze.net.notes import Notes
-from kanalyze.protocol.catalog import Catalog
-from kanalyze.protocol.compiler import Decoders
-from kanalyze.spark.segments import as_arrays
-from kanalyze.spark.trim import Trimmer
+from kanalyze.net.layer_stats import Notes
+from kanalyze.spark.archive.packed_segments import as_arrays
+from kanalyze.spark.archive.payload_pruning import Trimmer
+from kanalyze.tables.requests.extract import Extractors
 
 if TYPE_CHECKING:
-    from kanalyze.model import PacketBatch
+    from kanalyze.model.packets import PacketBatch
 
 _LINK_TYPE_AT = 20
 _SEED = 2026

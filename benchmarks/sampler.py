@@ -24,9 +24,9 @@ from kanalyze.cli.main import run
 if TYPE_CHECKING:
     from types import FrameType
 
-START_UP, DECODERS, UNKNOWN = "start-up", "protocol/generated", "unknown"
+START_UP, UNKNOWN = "start-up", "unknown"
 _PACKAGE = str(Path(sys.modules["kanalyze"].__file__ or "").parent) + "/"
-_SHARED = ("gathers", "model")  # what they do counts for who called them
+_SHARED = ("model/packet_arrays", "model/packets")  # what they do counts for who called them
 _EVERY_S = 0.001
 
 
@@ -36,8 +36,6 @@ def module_of(frame: FrameType | None) -> str:
         file = frame.f_code.co_filename
         if file.startswith("<frozen importlib"):
             return START_UP
-        if file.startswith("<decoder of"):
-            return DECODERS
         if file.startswith(_PACKAGE):
             name = file.removeprefix(_PACKAGE).removesuffix(".py")
             if name not in _SHARED:

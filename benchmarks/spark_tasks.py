@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from benchmarks.errors import BenchmarkError, run_main
+from kanalyze.capture.io.stores import Stores
 from kanalyze.capture.listing import FoundCapture
 from kanalyze.capture.splits import plan_splits
-from kanalyze.capture.stores import Stores
-from kanalyze.spark.exchange import (
+from kanalyze.spark.archive.planning import Readings, parts_to_read_again
+from kanalyze.spark.archive.shuffle_schema import (
     FOUND_FIELDS,
     REPORT_BUCKET,
     SENT_SCHEMA,
@@ -28,10 +29,9 @@ from kanalyze.spark.exchange import (
     report_of,
     sent_batch,
 )
-from kanalyze.spark.planning import Readings, parts_to_read_again
-from kanalyze.spark.readers import make_plan
-from kanalyze.spark.run_plan import Settings
-from kanalyze.spark.tasks import Job, read_splits, rebuild
+from kanalyze.spark.archive.tasks import Job, read_splits, rebuild
+from kanalyze.spark.batch.run_plan import Settings
+from kanalyze.spark.source.readers import make_plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kanalyze.capture.splits import Split
-    from kanalyze.spark.exchange import Sent
+    from kanalyze.spark.archive.shuffle_schema import Sent
 
 _SPLIT_BYTES = Settings((), "").split_bytes
 _ORDER = attrgetter(*SENT_SCHEMA.names[:-1])

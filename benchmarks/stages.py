@@ -21,27 +21,20 @@ from benchmarks.errors import output_of, run_main
 from benchmarks.sampler import START_UP
 
 STAGES = {
-    "start-up": (START_UP, "cli/", "library", "options"),
-    "read": ("capture/", "packet_columns", "paths"),
-    "headers": (
-        *("net/headers", "net/cursor", "net/kinds", "net/layers", "net/link", "net/addresses"),
-        *("net/ethernet", "net/mpls", "net/ppp", "net/nflog", "net/ip", "net/tunnels"),
-        *("net/udp_tunnels", "net/datagram", "net/fragments"),
-    ),
-    "reassembly": ("net/",),
+    "start-up": (START_UP, "cli/", "api/"),
+    "read": ("capture/", "common/int_columns", "common/paths"),
+    "headers": ("net/",),
+    "reassembly": ("net/tcp/",),
     "framing": (
-        *("protocol/frame", "protocol/framing", "segments"),
-        *("connection/candidates", "connection/locate"),
+        *("kafka/framing/", "model/segments"),
+        *("kafka/session/header_candidates", "kafka/session/resync"),
     ),
-    "decode": ("protocol/", "connection/reader"),
-    "pairing": ("connection/",),
-    "rows": ("analysis/",),
+    "decode": ("kafka/", "decoding/", "kafka/session/message_reader"),
+    "pairing": ("kafka/session/", "kafka/v07/"),
+    "rows": ("tables/", "common/"),
     "export": ("export/",),
-    "report": (
-        *("analysis/statistics", "analysis/totals", "analysis/keyed", "analysis/series"),
-        *("analysis/sketch", "analysis/measures", "analysis/grouping", "render/"),
-    ),
-    "in between": ("stages", "reading", "pipeline", "workers", "frozen", "plain"),
+    "report": ("statistics/", "render/"),
+    "in between": ("runtime/", "common/plain_values"),
     "spark": ("spark/",),
     "live": ("live/",),
     "other": ("",),

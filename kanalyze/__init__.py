@@ -15,12 +15,7 @@ from typing import TYPE_CHECKING, Any
 from kanalyze.version import __version__
 
 if TYPE_CHECKING:
-    from kanalyze.analysis.anomalies import AnomalyRow
-    from kanalyze.analysis.connections import ConnectionRow
-    from kanalyze.analysis.record_row import RecordRow
-    from kanalyze.analysis.row import Row
-    from kanalyze.errors import CaptureError, DefinitionError, KanalyzeError, UsageError
-    from kanalyze.library import (
+    from kanalyze.api.library import (
         Results,
         Rows,
         anomalies,
@@ -30,6 +25,11 @@ if TYPE_CHECKING:
         report,
         requests,
     )
+    from kanalyze.errors import CaptureError, DefinitionError, KanalyzeError, UsageError
+    from kanalyze.tables.anomalies import AnomalyRow
+    from kanalyze.tables.connections import ConnectionRow
+    from kanalyze.tables.records.row import RecordRow
+    from kanalyze.tables.row import Row
 
 __all__ = [
     "AnomalyRow",
@@ -52,19 +52,19 @@ __all__ = [
 ]
 
 _HOMES = {
-    "AnomalyRow": "kanalyze.analysis.anomalies",
+    "AnomalyRow": "kanalyze.tables.anomalies",
     "CaptureError": "kanalyze.errors",
-    "ConnectionRow": "kanalyze.analysis.connections",
+    "ConnectionRow": "kanalyze.tables.connections",
     "DefinitionError": "kanalyze.errors",
     "KanalyzeError": "kanalyze.errors",
-    "RecordRow": "kanalyze.analysis.record_row",
-    "Row": "kanalyze.analysis.row",
+    "RecordRow": "kanalyze.tables.records.row",
+    "Row": "kanalyze.tables.row",
     "UsageError": "kanalyze.errors",
 }
 """Where names are from; the others are from the library."""
 
 if os.environ.get("KANALYZE_PURE") == "1":  # compiled.is_pure_wanted, not loaded for nothing
-    from kanalyze.compiled import prefer_sources
+    from kanalyze.common.compiled import prefer_sources
 
     prefer_sources()
 
@@ -75,7 +75,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'kanalyze' has no attribute {name!r}")
     import importlib
 
-    return getattr(importlib.import_module(_HOMES.get(name, "kanalyze.library")), name)
+    return getattr(importlib.import_module(_HOMES.get(name, "kanalyze.api.library")), name)
 
 
 def __dir__() -> list[str]:

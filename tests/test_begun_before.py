@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kanalyze.analysis.statistics import Statistics
-from kanalyze.pipeline import Analysis
 from kanalyze.render.header import header_lines
-from tests.connection.test_search import join_group, join_group_answer
+from kanalyze.runtime.pipeline import Analysis
+from kanalyze.statistics.summary import Statistics
+from tests.kafka.session.test_request_scan import join_group, join_group_answer
 from tests.support import kafka as k
 from tests.support.packets import pcap_file, segment, timed
 from tests.support.streams import cut
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from kanalyze.analysis.row import Row
+    from kanalyze.tables.row import Row
 
 SEGMENT_BYTES = 1448
 MIB = 1 << 20

@@ -10,7 +10,7 @@ import pytest
 
 from kanalyze.cli.main import main
 from kanalyze.errors import KanalyzeError
-from kanalyze.pipeline import Analysis
+from kanalyze.runtime.pipeline import Analysis
 from tests.support.captures import FOLDER, analysis, path
 
 if TYPE_CHECKING:

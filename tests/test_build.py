@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import setuptools
 
-from kanalyze.compiled import cython
+from kanalyze.common.compiled import cython
 from tests.support.captures import ROOT
 from tests.support.installing import Environment, Project, interpreters
 from tests.support.uncompiled import compiled_modules
@@ -46,18 +46,18 @@ exec cc "$@"
 USE_UNCOMPILED = """
 import importlib, sys
 sys.modules["cython"] = sys.modules["Cython"] = None
-from kanalyze.compiled import cython
+from kanalyze.common.compiled import cython
 for name in sys.argv[1:]:
     module = importlib.import_module(name)
     assert module.__file__.endswith(".py"), module.__file__
     assert getattr(module, "cython", cython) is cython
 """
 DECODE = """
-from kanalyze.compiled import is_compiled
-from kanalyze.protocol.catalog import Catalog
-from kanalyze.protocol.codec import machine
-from kanalyze.protocol.compiler import compile_decoder
-from kanalyze.protocol.projection import Projection
+from kanalyze.common.compiled import is_compiled
+from kanalyze.kafka.schema.catalog import Catalog
+from kanalyze.kafka.codec import machine
+from kanalyze.kafka.codec.compiler import compile_decoder
+from kanalyze.kafka.codec.projection import Projection
 assert is_compiled()
 assert machine.__file__.endswith(".abi3.so"), machine.__file__
 decode = compile_decoder(Catalog().message(18, "response"), 0, Projection.ALL)

@@ -13,8 +13,8 @@ import pytest
 import kanalyze
 from kanalyze.cli.main import main
 from kanalyze.errors import DefinitionError
-from kanalyze.pipeline import Analysis
-from kanalyze.protocol.catalog import Catalog
+from kanalyze.kafka.schema.catalog import Catalog
+from kanalyze.runtime.pipeline import Analysis
 from tests.support.captures import analysis, path
 from tests.support.definitions import folder, message, next_fetch, vendor_folder
 from tests.support.kafka import heartbeat, heartbeat_answer, request, response
@@ -24,7 +24,7 @@ from tests.support.packets import pcap_file, segment, timed
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from kanalyze.analysis.row import Row
+    from kanalyze.tables.row import Row
 
 VENDOR, FETCH = 1000, 1
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import kanalyze
-from kanalyze.analysis.quality import DISCARDED
-from kanalyze.net.share import Share
-from kanalyze.pipeline import Analysis
+from kanalyze.net.shard import Share
 from kanalyze.render.header import header_lines
+from kanalyze.runtime.pipeline import Analysis
+from kanalyze.tables.quality import DISCARDED
 from tests.support import kafka as k
 from tests.support.packets import ACK, RST, SYN, segment
 from tests.support.traffic import Line, capture_of

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import kanalyze
-from kanalyze.analysis.filters import RowFilter
 from kanalyze.cli.main import main
+from kanalyze.tables.filters import RowFilter
 from tests.support.captures import path
 
 if TYPE_CHECKING:

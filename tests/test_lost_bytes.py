@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kanalyze.model import AnomalyKind
-from kanalyze.pipeline import Analysis
+from kanalyze.model.anomalies import AnomalyKind
+from kanalyze.runtime.pipeline import Analysis
 from tests.support.captures import NAMES, path
 from tests.support.loss import packets_of, pcap_without
 

@@ -12,8 +12,8 @@ import pytest
 import kanalyze
 from kanalyze.cli.main import main
 from kanalyze.errors import UsageError
-from kanalyze.pipeline import Analysis
-from kanalyze.stages import MemoryBounds
+from kanalyze.runtime.pipeline import Analysis
+from kanalyze.runtime.stages import MemoryBounds
 from tests.support import kafka as k
 from tests.support.packets import ACK, START_NS, SYN, Packet, pcap_file, segment
 from tests.support.traffic import Line, Part, capture_of, fetch, fetch_answer

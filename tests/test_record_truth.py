@@ -8,10 +8,10 @@ from collections import Counter
 
 import pytest
 
-from kanalyze.analysis.records import RecordReader, RecordRow, has_records
-from kanalyze.pipeline import Analysis
-from kanalyze.protocol.catalog import Catalog
-from kanalyze.protocol.compiler import Decoders
+from kanalyze.kafka.codec.compiler import Decoders
+from kanalyze.kafka.schema.catalog import Catalog
+from kanalyze.runtime.pipeline import Analysis
+from kanalyze.tables.records.rows import RecordReader, RecordRow, has_records
 from tests.support.captures import NAMES, analysis, path, truth
 
 CUT = {"snaplen"}

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import kanalyze
-from kanalyze.analysis.quality import CaptureQuality
-from kanalyze.model import Endpoint, TcpConnection
+from kanalyze.model.tcp import Endpoint, TcpConnection
 from kanalyze.render.header import header_lines
+from kanalyze.tables.quality import CaptureQuality
 from tests.support import kafka as k
 from tests.support.packets import ACK, RST, START_NS, SYN, Packet, pcap_file, segment, timed
 from tests.support.traffic import Line, capture_of

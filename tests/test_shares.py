@@ -6,12 +6,12 @@ from collections import Counter
 
 import pytest
 
-from kanalyze.analysis.records import RecordReader, has_records
 from kanalyze.capture.inputs import find_inputs
-from kanalyze.net.share import EVERYTHING, Share
-from kanalyze.pipeline import Analysis
-from kanalyze.protocol.catalog import Catalog
-from kanalyze.protocol.compiler import Decoders
+from kanalyze.kafka.codec.compiler import Decoders
+from kanalyze.kafka.schema.catalog import Catalog
+from kanalyze.net.shard import EVERYTHING, Share
+from kanalyze.runtime.pipeline import Analysis
+from kanalyze.tables.records.rows import RecordReader, has_records
 from tests.support.captures import NAMES, in_turn, path
 
 SHARES = [Share(index, 3) for index in range(3)]

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kanalyze.analysis.statistics import Statistics
 from kanalyze.render.header import header_lines
+from kanalyze.statistics.summary import Statistics
 from tests.support import kafka as k
 from tests.support.packets import pcap_file, timed
 from tests.support.reference import read, reference

@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kanalyze import frozen
-from kanalyze.frozen import StateError, thaw
-from kanalyze.plain import from_bytes, to_bytes
-from kanalyze.protocol.catalog import Catalog
-from kanalyze.protocol.compiler import Decoders
-from kanalyze.protocol.projection import Projection
+from kanalyze.common.plain_values import from_bytes, to_bytes
+from kanalyze.kafka.codec.compiler import Decoders
+from kanalyze.kafka.codec.projection import Projection
+from kanalyze.kafka.schema.catalog import Catalog
+from kanalyze.runtime import state as saved
+from kanalyze.runtime.state import StateError, thaw
+from tests.runtime.test_state import IN_DISORDER, login_with_raw_tokens, old_traffic
 from tests.support import kafka as k
 from tests.support.captures import in_turn, path
 from tests.support.conversations import conversations
@@ -29,12 +30,11 @@ from tests.support.disorder import altered
 from tests.support.frozen import Run, first_part, opened, second_part
 from tests.support.traffic import Line, capture_of, produce
 from tests.support.waiting import LONG_S
-from tests.test_frozen import IN_DISORDER, login_with_raw_tokens, old_traffic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-ROOT = Path(frozen.__file__).parent
+ROOT = Path(saved.__file__).parent.parent
 TAKERS = {"from_state", "saying", "take_up"}
 
 
@@ -99,7 +99,7 @@ def attributes_of(name: str, node: ast.ClassDef) -> set[str]:
 
 
 STATEFUL = stateful_classes()
-BY_OTHERS = ("kanalyze.stages.Stages", "kanalyze.analysis.row_builder.RowBuilder")
+BY_OTHERS = ("kanalyze.runtime.stages.Stages", "kanalyze.tables.requests.row_assembler.RowBuilder")
 """They live as long as the run, and have parts with a state."""
 
 
@@ -276,12 +276,12 @@ CHANGES = {
 @pytest.mark.parametrize("name", ["waits", "snaplen", "sasl", "old-0-9-0-1"])
 def test_a_value_that_is_another_is_refused_or_read(name: str, change: str) -> None:
     """And what is refused has changed nothing."""
-    state = from_bytes(frozen._opened(halfway(name, 150).frozen()))
+    state = from_bytes(saved._opened(halfway(name, 150).frozen()))
     dice = Random(change)
     all_places = list(places(state))
     refused = 0
     for at in dice.sample(all_places, min(60, len(all_places))):
-        data = frozen._sealed(to_bytes(changed(state, at, CHANGES[change])))
+        data = saved._sealed(to_bytes(changed(state, at, CHANGES[change])))
         going = new_run(name)
         before = going.stages._reassembler, going.stages._tracker, going.maker.log_ends
         try:
@@ -298,13 +298,13 @@ def test_a_value_that_is_another_is_refused_or_read(name: str, change: str) -> N
 @pytest.mark.parametrize("name", ["waits", "snaplen", "sasl"])
 def test_a_run_goes_on_with_what_was_read_whatever_it_says(name: str) -> None:
     """What no check can tell to be wrong breaks nothing."""
-    state = from_bytes(frozen._opened(first_part(str(path(name)), 60)))
+    state = from_bytes(saved._opened(first_part(str(path(name)), 60)))
     dice = Random(name)
     of_connections = [at for at in places(state) if len(at) > 2 and at[:3] != (1, 0, 3)]
     outcomes = set()
     for _ in range(60):
         to = CHANGES[dice.choice(list(CHANGES))]
-        data = frozen._sealed(to_bytes(changed(state, dice.choice(of_connections), to)))
+        data = saved._sealed(to_bytes(changed(state, dice.choice(of_connections), to)))
         try:
             second_part(str(path(name)), 60, data)
             outcomes.add("read")

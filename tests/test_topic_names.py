@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 import kanalyze
-from kanalyze.analysis.topics import topic_id_text
 from kanalyze.errors import UsageError
-from kanalyze.pipeline import Analysis
+from kanalyze.runtime.pipeline import Analysis
+from kanalyze.tables.requests.topic_names import topic_id_text
 from tests.support import topic_ids as t
 from tests.support.packets import pcap_file, segment, timed
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from kanalyze.analysis.row import Row
+    from kanalyze.tables.row import Row
 
 OTHER_ID = bytes(15) + b"\7"
 

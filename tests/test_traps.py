@@ -14,20 +14,20 @@ import pytest
 
 TESTS = Path(__file__).resolve().parent
 
-KAFKA = "connection/test_kafka.py"
-TRACKER = "connection/test_tracker.py"
-LOCATE = "connection/test_locate.py"
-READER = "connection/test_reader.py"
-INTERESTS = "analysis/test_interests.py"
-OLD = "protocol/test_kafka07.py"
-OLD_CONNECTION = "connection/test_kafka07.py"
-OLD_ROWS = "analysis/test_kafka07.py"
-ROWS = "analysis/test_rows.py"
-RECORDS = "protocol/test_records.py"
-BATCHES = "protocol/test_batches.py"
-COMPRESSION = "protocol/test_compression.py"
-REASSEMBLY = "net/test_reassembly.py"
-FRAMING = "protocol/test_framing.py"
+KAFKA = "kafka/session/test_connection.py"
+TRACKER = "kafka/session/test_tracker.py"
+LOCATE = "kafka/session/test_resync.py"
+READER = "kafka/session/test_message_reader.py"
+INTERESTS = "tables/requests/test_field_selection.py"
+OLD = "kafka/v07/test_messages.py"
+OLD_CONNECTION = "kafka/v07/test_connection.py"
+OLD_ROWS = "tables/requests/test_kafka07.py"
+ROWS = "tables/test_rows.py"
+RECORDS = "kafka/records/test_batch_headers.py"
+BATCHES = "kafka/records/test_reader.py"
+COMPRESSION = "kafka/records/test_compression.py"
+REASSEMBLY = "net/tcp/test_reassembly.py"
+FRAMING = "kafka/framing/test_framer.py"
 DISORDER = "test_disorder.py"
 LOSS = "test_loss.py"
 
@@ -42,7 +42,7 @@ PAIRING = {
     ],
     "the oldest unanswered request with an id is the one answered": [
         f"{KAFKA}::test_of_two_requests_with_one_id_the_oldest_is_answered_first",
-        "connection/test_pending.py::test_it_answers_as_a_list_searched_from_its_oldest_end",
+        "kafka/session/test_pending_requests.py::test_it_answers_as_a_list_searched_from_its_oldest_end",
     ],
     "a response may be captured before its request": [
         f"{KAFKA}::test_a_response_captured_before_its_request_is_paired_and_said_so",
@@ -62,7 +62,7 @@ PAIRING = {
     ],
     "acks sits after the transactional id": [
         f"{KAFKA}::test_acks_is_read_after_the_transactional_id",
-        "connection/test_reader.py::test_acks_of_every_layout",
+        "kafka/session/test_message_reader.py::test_acks_of_every_layout",
     ],
     "an unsupported ApiVersions is answered with error 35 in version 0": [
         f"{KAFKA}::test_an_unsupported_api_versions_request_is_answered_in_version_0",
@@ -73,7 +73,7 @@ PAIRING = {
     ],
     "ControlledShutdown v0 has no client id": [
         f"{KAFKA}::test_controlled_shutdown_v0_has_no_client_id",
-        "protocol/test_headers.py::test_version_0_has_no_client_id",
+        "kafka/framing/test_headers.py::test_version_0_has_no_client_id",
     ],
     "after SaslHandshake v0 come raw tokens, after v1 SaslAuthenticate": [
         f"{KAFKA}::test_after_sasl_handshake_v0_come_raw_tokens_and_then_requests_again",
@@ -94,11 +94,11 @@ PAIRING = {
     ],
     "tokens are never shown, never stored": [
         f"{TRACKER}::test_tokens_are_shown_nowhere",
-        "analysis/test_interests.py::test_no_secret_is_ever_asked_for",
+        "tables/requests/test_field_selection.py::test_no_secret_is_ever_asked_for",
         f"{KAFKA}::test_a_password_is_in_nothing_that_comes_out",
     ],
     "TLS records": [
-        "connection/test_tls.py::test_records_are_known_by_type_version_and_length",
+        "kafka/session/test_tls.py::test_records_are_known_by_type_version_and_length",
         f"{TRACKER}::test_a_tls_connection_gives_no_row_and_is_counted",
         f"{TRACKER}::test_a_tls_connection_has_its_lifetime_and_its_bytes",
     ],
@@ -129,8 +129,8 @@ BODIES = {
         f"{ROWS}::test_an_unknown_api_is_named_by_its_number",
     ],
     "the same version had other fields in another release while it was unstable": [
-        "connection/test_superseded.py::test_a_summary_as_kafka_3_9_wrote_it_is_read",
-        "connection/test_superseded.py::test_what_an_early_release_wrote_is_read",
+        "kafka/session/test_superseded.py::test_a_summary_as_kafka_3_9_wrote_it_is_read",
+        "kafka/session/test_superseded.py::test_what_an_early_release_wrote_is_read",
     ],
     "topic ids, and names told later": [
         "test_topic_names.py::test_a_name_told_later_holds_for_earlier_rows",
@@ -139,8 +139,8 @@ BODIES = {
     ],
     "fetch sessions, forgotten topics included": [
         f"{ROWS}::test_an_incremental_fetch_is_of_all_partitions_of_its_session",
-        "analysis/test_sessions.py::test_partitions_are_added_and_forgotten_as_requests_say",
-        "analysis/test_sessions.py::test_a_missed_epoch_makes_the_session_unknown",
+        "tables/requests/test_fetch_sessions.py::test_partitions_are_added_and_forgotten_as_requests_say",
+        "tables/requests/test_fetch_sessions.py::test_a_missed_epoch_makes_the_session_unknown",
         f"{ROWS}::test_a_session_from_before_the_capture_claims_only_what_is_seen",
     ],
     "an empty response is legal": [
@@ -151,7 +151,7 @@ BODIES = {
         f"{BATCHES}::test_a_last_batch_that_is_cut_anywhere_is_left_out_and_said",
     ],
     "records, keys, values and header values may be null": [
-        "analysis/test_extract.py::test_null_records_are_none_at_all",
+        "tables/requests/test_extract.py::test_null_records_are_none_at_all",
         f"{BATCHES}::test_any_records_by_another_encoder_are_read_back",
         f"{RECORDS}::test_no_bytes_hold_no_batch",
     ],
@@ -177,14 +177,14 @@ BODIES = {
         f"{ROWS}::test_a_throttled_answer_says_so_and_its_latency_does_not",
     ],
     "waiting is not slowness": [
-        "analysis/test_waits.py::test_an_empty_answer_after_max_wait_waited",
-        "analysis/test_waits.py::test_data_beyond_the_log_end_of_a_moment_ago_was_waited_for",
+        "tables/requests/test_long_polls.py::test_an_empty_answer_after_max_wait_waited",
+        "tables/requests/test_long_polls.py::test_data_beyond_the_log_end_of_a_moment_ago_was_waited_for",
         "test_truth.py::test_a_fetch_that_waited_is_one_the_broker_held_in_purgatory",
     ],
     "errors live at several levels": [
         f"{ROWS}::test_an_error_deep_inside_is_an_error_of_the_request",
-        "analysis/test_extract.py::test_metadata_tells_names_and_errors_at_every_level",
-        "analysis/test_interests.py::test_every_error_code_of_every_response_is_found_in_its_order",
+        "tables/requests/test_extract.py::test_metadata_tells_names_and_errors_at_every_level",
+        "tables/requests/test_field_selection.py::test_every_error_code_of_every_response_is_found_in_its_order",
     ],
     "librdkafka's four zero bytes after ApiVersions v0": [
         f"{KAFKA}::test_bytes_left_over_are_an_anomaly_and_no_reason_to_drop_the_message",
@@ -194,7 +194,7 @@ BODIES = {
         "test_tshark.py::test_tshark_sees_the_same_tcp_connections_and_as_many_tcp_packets",
     ],
     "unknown tagged fields are skipped by their size, and kept where all is read": [
-        "protocol/test_compiler.py::test_unknown_tags_are_kept_or_stepped_over",
+        "kafka/codec/test_compiler.py::test_unknown_tags_are_kept_or_stepped_over",
     ],
 }
 
@@ -229,7 +229,7 @@ KAFKA_0_7 = {
         f"{TRACKER}::test_no_topic_of_kafka_0_7_is_taken_for_a_version",
         f"{TRACKER}::test_later_versions_are_not_taken_for_kafka_0_7",
         f"{TRACKER}::test_of_two_sound_readings_the_answer_decides",
-        "connection/test_locate07.py::test_no_request_of_later_versions_is_one",
+        "kafka/v07/test_resync.py::test_no_request_of_later_versions_is_one",
     ],
 }
 
@@ -255,7 +255,7 @@ STREAMS = {
     ],
     "a capture that holds every packet twice": [
         f"{REASSEMBLY}::test_what_is_captured_twice_is_not_held_for_sent_again",
-        "net/test_duplicates.py::test_the_same_packet_soon_after_is_a_copy_and_the_first_is_none",
+        "net/tcp/test_duplicates.py::test_the_same_packet_soon_after_is_a_copy_and_the_first_is_none",
     ],
     "a lost segment is a gap; the next frame is found in both directions": [
         f"{FRAMING}::test_a_gap_over_a_boundary_loses_sync_and_the_next_frame_is_found",
@@ -285,26 +285,26 @@ STREAMS = {
     ],
     "nothing is buffered without bound": [
         f"{REASSEMBLY}::test_too_much_held_by_all_together_gives_up_who_holds_the_most",
-        "connection/test_findings.py::test_all_together_hold_no_more_than_they_may",
+        "kafka/session/test_connection_anomalies.py::test_all_together_hold_no_more_than_they_may",
         "test_memory_limit.py::test_memory_stays_within_what_is_allowed",
     ],
 }
 
 HOSTILE = {
     "array counts of 2^31 and nested counts": [
-        "protocol/test_compiler.py::test_counts_and_lengths_that_lie_cost_nothing",
+        "kafka/codec/test_compiler.py::test_counts_and_lengths_that_lie_cost_nothing",
         "fuzz/test_hostile.py::test_an_array_of_nothing_costs_no_more_than_it_may",
         "fuzz/test_hostile.py::test_no_message_costs_more_than_it_may",
     ],
     "varints that never end": [
-        "protocol/test_primitives.py::test_a_varint_that_is_too_long_or_too_large_is_malformed",
+        "kafka/codec/test_primitives.py::test_a_varint_that_is_too_long_or_too_large_is_malformed",
     ],
     "negative lengths, sizes that overflow": [
-        "protocol/test_compiler.py::test_many_wrong_bytes_give_what_the_reference_gives",
+        "kafka/codec/test_compiler.py::test_many_wrong_bytes_give_what_the_reference_gives",
         "fuzz/test_fuzz.py::test_hostile_inputs_break_nothing",
     ],
     "tags out of order": [
-        "protocol/test_primitives.py::test_tags_that_do_not_rise_are_malformed",
+        "kafka/codec/test_primitives.py::test_tags_that_do_not_rise_are_malformed",
     ],
     "compressed data that lies": [
         f"{COMPRESSION}::test_a_bomb_takes_no_more_than_the_limit",

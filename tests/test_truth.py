@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kanalyze.analysis.statistics import Statistics
+from kanalyze.statistics.summary import Statistics
 from tests.support.captures import NAMES, analysis, request_log, truth
 
 ENVELOPE = 58

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import kanalyze
-from kanalyze.analysis.filters import RowFilter
-from kanalyze.pipeline import Analysis
+from kanalyze.runtime.pipeline import Analysis
+from kanalyze.tables.filters import RowFilter
 from tests.support import kafka as k
 from tests.support.captures import path
 from tests.support.packets import START_NS, Packet, pcap_file
 from tests.support.traffic import Line, answers, asks, body
 
 if TYPE_CHECKING:
-    from kanalyze.analysis.row import Row
+    from kanalyze.tables.row import Row
 
 MS = 1_000_000
 JOIN_GROUP, SYNC_GROUP, HEARTBEAT, SHARE_FETCH = 11, 14, 68, 78

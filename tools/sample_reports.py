@@ -16,19 +16,19 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from kanalyze.analysis.anomalies import ANOMALY_COLUMNS, stage_of
-from kanalyze.analysis.connections import CONNECTION_COLUMNS
-from kanalyze.analysis.row import COLUMNS
-from kanalyze.analysis.statistics import Statistics
-from kanalyze.model import AnomalyKind
-from kanalyze.pipeline import Analysis
+from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.render.json import summary_json
 from kanalyze.render.terminal import render_report
+from kanalyze.runtime.pipeline import Analysis
+from kanalyze.statistics.summary import Statistics
+from kanalyze.tables.anomalies import ANOMALY_COLUMNS, stage_of
+from kanalyze.tables.connections import CONNECTION_COLUMNS
+from kanalyze.tables.row import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from kanalyze.analysis.row import Column
+    from kanalyze.tables.row import Column
 
 ROOT = Path(__file__).resolve().parent.parent
 SAMPLES = ("basics.pcap", "errors.pcapng", "waits.pcap", "snaplen.pcap", "tls.pcap")

@@ -3,9 +3,10 @@
     python tools/transcribe_definitions.py PATH/messages.txt
 
 In: ``messages.txt``, and ``superseded.txt``, ``apikeys.txt`` and ``errors.txt`` beside it. Out,
-under ``kanalyze/protocol``: one definition file an API (request, then response) or other message in
-``definitions/``, those of layouts that only some releases had in ``definitions/superseded/``, and
-the tables ``api_table.py`` and ``error_table.py``. The same facts give the same files, to the byte.
+under ``kanalyze/kafka/schema``: one definition file an API (request, then response) or other
+message in ``definitions/``, those of layouts that only some releases had in
+``definitions/superseded/``, and the tables ``api_table.py`` and ``error_table.py``. The same facts
+give the same files, to the byte.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-PACKAGE = Path(__file__).resolve().parent.parent / "kanalyze" / "protocol"
+PACKAGE = Path(__file__).resolve().parent.parent / "kanalyze" / "kafka" / "schema"
 WIDTH = 110
 OPEN_END = 32767
 
@@ -294,7 +295,7 @@ def api_table(text: str, superseded: Sequence[MessageFact]) -> str:
     return (
         '"""The APIs of Kafka, written from the tables of facts by '
         "tools/transcribe_definitions.py.\n\n"
-        "In: nothing. Out: plain text for :mod:`kanalyze.protocol.catalog`. Must not import\n"
+        "In: nothing. Out: plain text for :mod:`kanalyze.kafka.schema.catalog`. Must not import\n"
         'anything: it is loaded at every start.\n"""\n\n'
         "from __future__ import annotations\n\n"
         '__all__ = ["APIS", "RELEASES", "SUPERSEDED"]\n\n'
@@ -334,8 +335,8 @@ def error_table(text: str) -> str:
     return (
         '"""The error codes of Kafka, written from the tables of facts by '
         "tools/transcribe_definitions.py.\n\n"
-        "In: nothing. Out: plain values for :mod:`kanalyze.protocol.error_codes`. Must not import\n"
-        'anything: it is loaded at every start.\n"""\n\n'
+        "In: nothing. Out: plain values for :mod:`kanalyze.kafka.schema.error_codes`. Must not\n"
+        'import anything: it is loaded at every start.\n"""\n\n'
         "from __future__ import annotations\n\n"
         '__all__ = ["ERRORS"]\n\n'
         "ERRORS = {\n" + shown + "}\n"

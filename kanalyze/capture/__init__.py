@@ -1,5 +1,5 @@
-"""Captured bytes to packet batches: pcap and pcapng, compressed or not, one file or many.
+"""Captured bytes become packets, in time order.
 
-In: paths, URLs, pipes or binary files. Out: :class:`kanalyze.model.PacketBatch`. Must not know:
-what is inside a packet.
+In: files, URLs, pipes, interfaces. Out: :class:`~kanalyze.model.packets.PacketBatch`. Begin reading
+with ``reader.py`` (one capture) and ``merge.py`` (several).
 """

@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from kanalyze.capture.io.source import STDIN, capture_name
+from kanalyze.capture.io.stores import Stores
 from kanalyze.capture.listing import (
     FoundCapture,
     can_be_read_twice,
@@ -24,16 +26,14 @@ from kanalyze.capture.reader import (
     NotACaptureError,
     open_capture,
 )
-from kanalyze.capture.source import STDIN, capture_name
-from kanalyze.capture.stores import Stores
 from kanalyze.errors import CaptureError
-from kanalyze.model import Anomaly, AnomalyKind
+from kanalyze.model.anomalies import Anomaly, AnomalyKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from kanalyze.capture.io.source import PathLike
     from kanalyze.capture.listing import NamedFiles
-    from kanalyze.capture.source import PathLike
 
 __all__ = [
     "find_inputs",

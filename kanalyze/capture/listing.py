@@ -22,15 +22,15 @@ import os
 import re
 from typing import TYPE_CHECKING, Final
 
-from kanalyze import paths
-from kanalyze.capture.source import STDIN, capture_name
-from kanalyze.capture.urls import is_url, shown_url, split_url
+from kanalyze.capture.io.source import STDIN, capture_name
+from kanalyze.capture.io.urls import is_url, shown_url, split_url
+from kanalyze.common import paths
+from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import CaptureError
-from kanalyze.named import NamedTuple
 
 if TYPE_CHECKING:
-    from kanalyze.capture.source import PathLike
-    from kanalyze.capture.stores import Stores
+    from kanalyze.capture.io.source import PathLike
+    from kanalyze.capture.io.stores import Stores
 
 __all__ = [
     "FoundCapture",

@@ -17,25 +17,25 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
-from kanalyze import paths
-from kanalyze.capture.description import Description
-from kanalyze.capture.front import Joiner, OpenCapture, cut
+from kanalyze.capture.file_metadata import Description
 from kanalyze.capture.inputs import look_at
+from kanalyze.capture.io.source import BinaryFile, PathLike, capture_name
+from kanalyze.capture.io.stores import Stores
+from kanalyze.capture.io.urls import is_url
 from kanalyze.capture.listing import FoundCapture, can_be_read_twice
-from kanalyze.capture.places import UNKNOWN_CAPTURE, Places
+from kanalyze.capture.merge_cursor import Joiner, OpenCapture, cut
+from kanalyze.capture.packet_index import UNKNOWN_CAPTURE, Places
 from kanalyze.capture.reader import DEFAULT_BUFFER_BYTES, open_capture
-from kanalyze.capture.source import BinaryFile, PathLike, capture_name
-from kanalyze.capture.stores import Stores
-from kanalyze.capture.urls import is_url
-from kanalyze.model import Anomaly, AnomalyKind
-from kanalyze.packet_columns import rising
+from kanalyze.common import paths
+from kanalyze.common.int_columns import rising
+from kanalyze.model.anomalies import Anomaly, AnomalyKind
 
 if TYPE_CHECKING:
     from array import array
     from collections.abc import Iterator, Sequence
     from types import TracebackType
 
-    from kanalyze.model import PacketBatch
+    from kanalyze.model.packets import PacketBatch
 
 __all__ = ["UNKNOWN_CAPTURE", "MergeInput", "MergedCaptures"]
 

@@ -10,23 +10,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Self
 
-from kanalyze import paths
-from kanalyze.capture.description import Description
-from kanalyze.capture.pcap import PCAP_MAGICS, PcapParser
-from kanalyze.capture.records import MOST_PACKETS
-from kanalyze.capture.source import DamagedDataError, FileSource, open_source
+from kanalyze.capture.file_metadata import Description
+from kanalyze.capture.formats.parser import MOST_PACKETS
+from kanalyze.capture.formats.pcap import PCAP_MAGICS, PcapParser
+from kanalyze.capture.io.source import DamagedDataError, FileSource, open_source
+from kanalyze.common import paths
 from kanalyze.errors import CaptureError
-from kanalyze.model import Anomaly, AnomalyKind
+from kanalyze.model.anomalies import Anomaly, AnomalyKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import TracebackType
 
-    from kanalyze.capture.description import CaptureInterface, Comment, DecryptionSecrets
-    from kanalyze.capture.records import CaptureParser, Parsed
-    from kanalyze.capture.source import BinaryFile, ByteSource, PathLike
-    from kanalyze.capture.stores import Stores
-    from kanalyze.model import PacketBatch
+    from kanalyze.capture.file_metadata import CaptureInterface, Comment, DecryptionSecrets
+    from kanalyze.capture.formats.parser import CaptureParser, Parsed
+    from kanalyze.capture.io.source import BinaryFile, ByteSource, PathLike
+    from kanalyze.capture.io.stores import Stores
+    from kanalyze.model.packets import PacketBatch
 
 __all__ = [
     "DEFAULT_BUFFER_BYTES",
@@ -216,7 +216,7 @@ class CaptureReader:
 
     def _decompressed(self, magic: bytes) -> bytes:
         """Decompress what follows, if it is compressed; return how it begins then."""
-        from kanalyze.capture.compressed import DecompressedSource, compression_name
+        from kanalyze.capture.io.decompression import DecompressedSource, compression_name
 
         outer = compression_name(magic)
         if outer is None:
@@ -238,7 +238,7 @@ class CaptureReader:
         if magic in PCAP_MAGICS:
             return PcapParser(self.name, self.description)
         if magic == _PCAPNG_MAGIC:
-            from kanalyze.capture.pcapng import PcapngParser  # not for most captures
+            from kanalyze.capture.formats.pcapng import PcapngParser  # not for most captures
 
             return PcapngParser(self.name, self.description)
         if self.anomalies:

@@ -6,10 +6,10 @@ a check of what was read. Must not know: who reads which split, nor what is insi
 Only plain pcap files have several splits. Compressed data cannot be read from its middle, and what
 a pcapng packet means is told by blocks that may stand anywhere before it.
 
-A split owns the records that begin in its range of bytes. Where the first one of these begins is
-a guess (see :mod:`kanalyze.capture.boundary`), and what a capture holds may be made to lead it
-astray. So nothing that was read of splits counts before :func:`check_splits` has held the ends of
-each against the beginning of the next::
+A split owns the records that begin in its range of bytes. Where the first one of these begins is a
+guess (see :mod:`kanalyze.capture.formats.pcap_boundary`), and what a capture holds may be made to
+lead it astray. So nothing that was read of splits counts before :func:`check_splits` has held the
+ends of each against the beginning of the next::
 
     done = [read(split) for split in plan_splits(found, stores, split_bytes)]
     while (check := check_splits(done)).again is not None:
@@ -22,22 +22,22 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING, Final
 
-from kanalyze.capture.boundary import CHAIN_BYTES, find_boundary
+from kanalyze.capture.formats.parser import MOST_PACKETS, Parsed
+from kanalyze.capture.formats.pcap import PCAP_MAGICS, PcapParser
+from kanalyze.capture.formats.pcap_boundary import CHAIN_BYTES, find_boundary
+from kanalyze.capture.io.source import open_source
 from kanalyze.capture.listing import can_be_read_twice
-from kanalyze.capture.pcap import PCAP_MAGICS, PcapParser
 from kanalyze.capture.reader import DEFAULT_BUFFER_BYTES, CaptureReader
-from kanalyze.capture.records import MOST_PACKETS, Parsed
-from kanalyze.capture.source import open_source
+from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import CaptureError, UsageError
-from kanalyze.named import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from kanalyze.capture.formats.parser import CaptureParser
+    from kanalyze.capture.io.source import ByteSource, FileSource
+    from kanalyze.capture.io.stores import Stores
     from kanalyze.capture.listing import FoundCapture
-    from kanalyze.capture.records import CaptureParser
-    from kanalyze.capture.source import ByteSource, FileSource
-    from kanalyze.capture.stores import Stores
 
 __all__ = [
     "MIN_SPLIT_BYTES",
@@ -267,7 +267,7 @@ class _PartParser:
         return self._parser.start(buffer, end)
 
     def parse(self, buffer: memoryview, start: int, end: int, most: int = MOST_PACKETS) -> Parsed:
-        """Read records: see :class:`kanalyze.capture.records.CaptureParser`."""
+        """Read records: see :class:`kanalyze.capture.formats.parser.CaptureParser`."""
         if self._is_at_limit():
             return Parsed(None, start, is_last=True)
         if self._is_at_record:
@@ -313,7 +313,7 @@ class _Portions:
         self._wanted_bytes = wanted_bytes
 
     def readinto(self, target: memoryview) -> int:
-        """Fill the start of ``target``: see :class:`kanalyze.capture.source.ByteSource`."""
+        """Fill the start of ``target``: see :class:`kanalyze.capture.io.source.ByteSource`."""
         if self._wanted_bytes is None:
             return self._source.readinto(target)
         count = self._source.readinto(target[: max(self._wanted_bytes, _BEYOND_BYTES)])

@@ -10,19 +10,19 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.cli.main import tell
-from kanalyze.library import make_filter, read_topic_ids
-from kanalyze.pipeline import Analysis
-from kanalyze.protocol.catalog import Catalog
+from kanalyze.api.library import make_filter, read_topic_ids
+from kanalyze.cli.messages import print_message
+from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.render.nothing import no_kafka_text
+from kanalyze.runtime.pipeline import Analysis
 
 if TYPE_CHECKING:
     import argparse
     import threading
     from collections.abc import Iterator
 
-    from kanalyze.connection.kafka import Keep
-    from kanalyze.model import Anomaly
+    from kanalyze.kafka.session.connection import Keep
+    from kanalyze.model.anomalies import Anomaly
 
 __all__ = ["analysis_of", "catalog_of", "filters_of", "progress_bar", "tell_if_none"]
 
@@ -52,8 +52,9 @@ def analysis_of(
 ) -> Analysis:
     """Return the analysis that arguments ask for; raises UsageError and DefinitionError.
 
-    ``keep`` tells whose messages' bytes are wanted, as in :class:`~kanalyze.pipeline.Analysis`;
-    ``catalog`` is for those who made one with ``arguments.definitions`` before.
+    ``keep`` tells whose messages' bytes are wanted, as in
+    :class:`~kanalyze.runtime.pipeline.Analysis`; ``catalog`` is for those who made one with
+    ``arguments.definitions`` before.
     """
     if catalog is None:
         catalog = catalog_of(arguments)
@@ -84,9 +85,11 @@ class _TellsOfFew:
     def __call__(self, anomaly: Anomaly) -> None:
         self._told += 1
         if self._told <= _MOST_TOLD:
-            tell(f"left out: {anomaly.detail}")
+            print_message(f"left out: {anomaly.detail}")
         elif self._told == _MOST_TOLD + 1:
-            tell("more files are left out; kanalyze anomalies --kind capture_unreadable lists them")
+            print_message(
+                "more files are left out; kanalyze anomalies --kind capture_unreadable lists them"
+            )
 
 
 def catalog_of(arguments: argparse.Namespace) -> Catalog | None:
@@ -95,7 +98,7 @@ def catalog_of(arguments: argparse.Namespace) -> Catalog | None:
 
 
 def filters_of(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return what :func:`~kanalyze.library.make_filter` takes; not every command has all of it."""
+    """Return what :func:`.make_filter` takes; not every command has all of it."""
     return {
         name: getattr(arguments, option)
         for name, option in _FILTERS.items()
@@ -114,7 +117,7 @@ def tell_if_none(rows: int, arguments: argparse.Namespace, analysis: Analysis) -
     of_kafka = command not in _NOT_KAFKA_ALONE
     given = _given_filters(arguments)
     if of_kafka and not quality.kafka_connections:
-        tell(
+        print_message(
             no_kafka_text(
                 packets=quality.packets,
                 connections=quality.connections,
@@ -125,7 +128,7 @@ def tell_if_none(rows: int, arguments: argparse.Namespace, analysis: Analysis) -
         )
         return
     what = "requests" if command == "decode" else command
-    tell(f"no {what} match {' '.join(given)}" if given else f"no {what} found")
+    print_message(f"no {what} match {' '.join(given)}" if given else f"no {what} found")
 
 
 def _given_filters(arguments: argparse.Namespace) -> list[str]:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kanalyze.analysis.anomalies import ANOMALY_COLUMNS, parse_kinds
 from kanalyze.cli.analyze import analysis_of
 from kanalyze.cli.output import write_rows
 from kanalyze.render.anomalies import ANOMALY_TABLE, anomaly_status
+from kanalyze.tables.anomalies import ANOMALY_COLUMNS, parse_kinds
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-    from kanalyze.analysis.anomalies import AnomalyRow
-    from kanalyze.pipeline import Analysis
+    from kanalyze.runtime.pipeline import Analysis
+    from kanalyze.tables.anomalies import AnomalyRow
 
 __all__ = ["anomalies"]
 

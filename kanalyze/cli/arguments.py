@@ -10,9 +10,9 @@ import argparse
 from typing import TYPE_CHECKING
 
 import kanalyze
-from kanalyze.analysis.sizes import parse_size
 from kanalyze.cli.hints import HelpLines, HintingParser, LaterCommand
-from kanalyze.compiled import is_compiled
+from kanalyze.common.compiled import is_compiled
+from kanalyze.common.sizes import parse_size
 from kanalyze.errors import UsageError
 
 if TYPE_CHECKING:
@@ -584,7 +584,7 @@ def _repeated(group: argparse._ArgumentGroup, flag: str, metavar: str, text: str
 
 
 def _size(text: str) -> int:
-    """Return the bytes that a text says, as :func:`~kanalyze.analysis.sizes.parse_size`."""
+    """Return the bytes that a text says, as :func:`~kanalyze.common.sizes.parse_size`."""
     try:
         return parse_size(text)
     except UsageError as error:

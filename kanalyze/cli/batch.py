@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.cli.analyze import filters_of
-from kanalyze.cli.main import tell
+from kanalyze.cli.messages import print_message
 from kanalyze.cli.report import write_report
 from kanalyze.spark.session import check_packages, start
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from kanalyze.spark.readers import Plan
-    from kanalyze.spark.run_plan import Settings
+    from kanalyze.spark.batch.run_plan import Settings
+    from kanalyze.spark.source.readers import Plan
 
 __all__ = ["batch"]
 
@@ -32,19 +32,19 @@ def batch(arguments: argparse.Namespace) -> None:
 
 
 def _run(arguments: argparse.Namespace, plan: Plan, settings: Settings) -> dict[str, Any]:
-    from kanalyze.spark.batch import run_batch
+    from kanalyze.spark.batch.batch import run_batch
 
     _tell_phase("starting Spark")
     with _session(arguments) as spark:
-        return run_batch(spark, plan, settings, warn=tell, tell_phase=_tell_phase)
+        return run_batch(spark, plan, settings, warn=print_message, tell_phase=_tell_phase)
 
 
 def _plan(arguments: argparse.Namespace) -> Plan:
-    from kanalyze.analysis.row import COLUMNS
-    from kanalyze.library import make_filter, read_topic_ids
-    from kanalyze.protocol.catalog import Catalog
-    from kanalyze.spark.options import Options
-    from kanalyze.spark.readers import Part, Plan
+    from kanalyze.api.library import make_filter, read_topic_ids
+    from kanalyze.kafka.schema.catalog import Catalog
+    from kanalyze.spark.source.options import Options
+    from kanalyze.spark.source.readers import Part, Plan
+    from kanalyze.tables.row import COLUMNS
 
     catalog = Catalog(arguments.definitions)
     filters = filters_of(arguments)
@@ -76,7 +76,7 @@ def _plan(arguments: argparse.Namespace) -> Plan:
 def _settings(arguments: argparse.Namespace) -> Settings:
     from kanalyze.capture.splits import MIN_SPLIT_BYTES
     from kanalyze.errors import UsageError
-    from kanalyze.spark.run_plan import Settings
+    from kanalyze.spark.batch.run_plan import Settings
 
     if arguments.finish and arguments.checkpoint is None:
         raise UsageError("--finish is for archives that grow: it takes --checkpoint")
@@ -110,4 +110,4 @@ def _session(arguments: argparse.Namespace) -> Iterator[SparkSession]:
 
 def _tell_phase(text: str) -> None:
     if sys.stderr.isatty():
-        tell(text)
+        print_message(text)

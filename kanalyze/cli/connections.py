@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kanalyze.analysis.connections import CONNECTION_COLUMNS
 from kanalyze.cli.analyze import analysis_of
 from kanalyze.cli.output import write_rows
 from kanalyze.render.connections import CONNECTION_TABLE, connection_status
+from kanalyze.tables.connections import CONNECTION_COLUMNS
 
 if TYPE_CHECKING:
     import argparse

@@ -6,22 +6,22 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from kanalyze.analysis.decoding.bodies import BodyReader
+from kanalyze.api.library import keeps_bytes, make_filter
 from kanalyze.cli.analyze import analysis_of, progress_bar, tell_if_none
+from kanalyze.decoding.bodies import BodyReader
 from kanalyze.errors import UsageError
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
 from kanalyze.export.kip673 import LogLines
-from kanalyze.library import keeps_bytes, make_filter
-from kanalyze.protocol.catalog import Catalog
-from kanalyze.protocol.compiler import Decoders
+from kanalyze.kafka.codec.compiler import Decoders
+from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.render.tree import TreeText
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator, Sequence
 
-    from kanalyze.analysis.block import RowBlock
-    from kanalyze.connection.exchange import Exchange
+    from kanalyze.kafka.session.exchange import Exchange
+    from kanalyze.tables.columns.block import RowBlock
 
     _Lines: TypeAlias = Callable[[Sequence[Exchange], RowBlock], Iterator[str]]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from kanalyze.analysis.text import escape
-from kanalyze.capture.interfaces import interfaces
+from kanalyze.capture.live.interfaces import interfaces
+from kanalyze.common.escaping import escape
 
 __all__ = ["list_interfaces"]
 

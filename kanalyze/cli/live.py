@@ -8,20 +8,20 @@ import time
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
+from kanalyze.api.library import read_topic_ids
 from kanalyze.cli.live_checks import check_arguments
 from kanalyze.cli.live_feed import open_feed
 from kanalyze.cli.live_sinks import Wanted, make_sinks
-from kanalyze.cli.main import tell
+from kanalyze.cli.messages import print_message
 from kanalyze.cli.report import write_report
 from kanalyze.errors import UsageError
 from kanalyze.export.files import OutputFile
-from kanalyze.library import read_topic_ids
+from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.live.privileges import give_up_root
 from kanalyze.live.run import IDLE_NS, LiveRun
-from kanalyze.pipeline import Analysis
-from kanalyze.protocol.catalog import Catalog
 from kanalyze.render.json import summary_json
-from kanalyze.stages import DEFAULT_MEMORY_BYTES
+from kanalyze.runtime.pipeline import Analysis
+from kanalyze.runtime.stages import DEFAULT_MEMORY_BYTES
 
 if TYPE_CHECKING:
     import argparse
@@ -42,7 +42,7 @@ def live(arguments: argparse.Namespace) -> None:
     """
     from rich.console import Console
 
-    from kanalyze.live.terminal import can_draw
+    from kanalyze.live.view.terminal import can_draw
 
     console = Console(markup=False, emoji=False, highlight=False)
     chosen = arguments.format or ("view" if can_draw(console) else "jsonl")
@@ -72,7 +72,7 @@ def _prepared(
     opened = open_feed(arguments, chosen, stack) if is_interface else None
     told = give_up_root(may_capture=is_interface)
     if told is not None:
-        tell(told)
+        print_message(told)
 
     def run() -> dict[str, Any]:
         return _run(arguments, chosen, console, wanted, catalog, topic_ids, opened)

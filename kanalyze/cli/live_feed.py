@@ -10,16 +10,16 @@ import sys
 import time
 from typing import TYPE_CHECKING, BinaryIO, Final
 
-from kanalyze.capture.live import DEFAULT_GATHER_S, LiveCapture
-from kanalyze.cli.main import tell
+from kanalyze.capture.live.capture import DEFAULT_GATHER_S, LiveCapture
+from kanalyze.cli.messages import print_message
 from kanalyze.errors import UsageError
-from kanalyze.live.snapshot import PIPE
+from kanalyze.live.window.snapshot import PIPE
 
 if TYPE_CHECKING:
     import argparse
     from contextlib import ExitStack
 
-    from kanalyze.live.filter_packets import PacketFilter
+    from kanalyze.live.feed.filter_packets import PacketFilter
     from kanalyze.live.run import Feed
 
 __all__ = ["open_feed"]
@@ -40,7 +40,7 @@ def open_feed(arguments: argparse.Namespace, chosen: str, stack: ExitStack) -> t
 
 
 def _pipe(arguments: argparse.Namespace, stack: ExitStack) -> Feed:
-    from kanalyze.capture.pipe import PipeCapture
+    from kanalyze.capture.io.pipe import PipeCapture
 
     wanted = _wanted_packets(arguments)
     return _filtered(stack.enter_context(PipeCapture(_standard_input(), name=PIPE)), wanted)
@@ -48,9 +48,9 @@ def _pipe(arguments: argparse.Namespace, stack: ExitStack) -> Feed:
 
 def _interface(arguments: argparse.Namespace, gather_s: float, stack: ExitStack) -> Feed:
     """Listen on an interface; the kernel filters, unless there is nothing to compile that with."""
-    from kanalyze.capture.interfaces import link_type_of
-    from kanalyze.capture.live_filter import compile_filter, why_not_compiled
-    from kanalyze.live.feeds import InterfaceFeed
+    from kanalyze.capture.live.interfaces import link_type_of
+    from kanalyze.capture.live.kernel_filter import compile_filter, why_not_compiled
+    from kanalyze.live.feed.interface_feed import InterfaceFeed
 
     interface, wanted, text = arguments.interface, None, None
     is_filtered = bool(_filter(arguments) or arguments.port or arguments.host)
@@ -68,13 +68,13 @@ def _interface(arguments: argparse.Namespace, gather_s: float, stack: ExitStack)
         LiveCapture(interface, filter_text=text, buffer_bytes=arguments.buffer, gather_s=gather_s)
     )
     if reason is not None:
-        tell(f"packets are filtered in the process, after they were copied: {reason}")
+        print_message(f"packets are filtered in the process, after they were copied: {reason}")
     return _filtered(InterfaceFeed(capture, time.monotonic_ns), wanted)
 
 
 def _conditions(arguments: argparse.Namespace, link_type: int) -> list[str]:
     """Return what has to hold for a packet; raises UsageError."""
-    from kanalyze.capture.live_filter import port_filter
+    from kanalyze.capture.live.kernel_filter import port_filter
 
     conditions = [text] if (text := _filter(arguments)) else []
     if arguments.port or arguments.host:
@@ -89,9 +89,9 @@ def _filter(arguments: argparse.Namespace) -> str:
 
 def _wanted_packets(arguments: argparse.Namespace) -> PacketFilter | None:
     """Return what filters here; None where all packets are wanted. Raises UsageError."""
-    from kanalyze.capture.interfaces import RAW_IP
-    from kanalyze.live.filter_language import parse_conditions
-    from kanalyze.live.filter_packets import PacketFilter
+    from kanalyze.capture.live.interfaces import RAW_IP
+    from kanalyze.live.feed.filter_language import parse_conditions
+    from kanalyze.live.feed.filter_packets import PacketFilter
 
     texts = _conditions(arguments, RAW_IP)  # tags are seen through in any case
     return PacketFilter(parse_conditions(texts)) if texts else None
@@ -100,7 +100,7 @@ def _wanted_packets(arguments: argparse.Namespace) -> PacketFilter | None:
 def _filtered(feed: Feed, wanted: PacketFilter | None) -> Feed:
     if wanted is None:
         return feed
-    from kanalyze.live.filtered_feed import FilteredFeed
+    from kanalyze.live.feed.filtered_feed import FilteredFeed
 
     return FilteredFeed(feed, wanted)
 

@@ -10,12 +10,12 @@ from collections import deque
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
-from kanalyze.cli.main import tell
+from kanalyze.api.library import make_filter
+from kanalyze.cli.messages import print_message
+from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import UsageError
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
-from kanalyze.library import make_filter
-from kanalyze.live.windows import Windows
-from kanalyze.named import NamedTuple
+from kanalyze.live.window.windows import Windows
 
 if TYPE_CHECKING:
     import argparse
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from kanalyze.analysis.filters import RowFilter
-    from kanalyze.live.metrics_server import ListenAddress
+    from kanalyze.live.metrics.server import ListenAddress
     from kanalyze.live.run import Sink
     from kanalyze.live.sinks import FilesSink
+    from kanalyze.tables.filters import RowFilter
 
 __all__ = ["Wanted", "make_sinks"]
 
@@ -69,7 +69,7 @@ def _listen(text: str | None) -> ListenAddress | None:
         return None
     if find_spec("prometheus_client") is None:
         raise UsageError("--metrics needs prometheus_client: pip install 'kanalyze[live]'")
-    from kanalyze.live.metrics_server import parse_listen
+    from kanalyze.live.metrics.server import parse_listen
 
     return parse_listen(text)
 
@@ -98,19 +98,19 @@ def make_sinks(
 def _teller(chosen: str, stack: ExitStack) -> Callable[[str], None]:
     """Return what tells a line: at once, or where a view is drawn, the last ones after it."""
     if chosen != "view":
-        return tell
+        return print_message
     told: deque[str] = deque(maxlen=_MOST_TOLD)
 
     def tell_all() -> None:
         for line in told:
-            tell(line)
+            print_message(line)
 
     stack.callback(tell_all)
     return told.append
 
 
 def _rows_files(arguments: argparse.Namespace, say: Callable[[str], None]) -> FilesSink:
-    from kanalyze.live.rolling import RollingRows
+    from kanalyze.live.recorder.rolling_parquet import RollingRows
     from kanalyze.live.sinks import RollingSink
 
     return RollingSink(
@@ -129,8 +129,8 @@ def _rows_files(arguments: argparse.Namespace, say: Callable[[str], None]) -> Fi
 def _packets_files(
     arguments: argparse.Namespace, kept: Sequence[RowFilter], say: Callable[[str], None]
 ) -> FilesSink:
-    from kanalyze.live.keep import PacketKeeper
-    from kanalyze.live.pcapng_writer import PcapngWriter
+    from kanalyze.live.recorder.packet_recorder import PacketKeeper
+    from kanalyze.live.recorder.pcapng_writer import PcapngWriter
     from kanalyze.live.sinks import KeepSink
 
     writer = PcapngWriter(
@@ -151,15 +151,15 @@ def _metrics(
 ) -> Sink:
     from prometheus_client.process_collector import ProcessCollector
 
-    from kanalyze.live.metrics import Metrics
-    from kanalyze.live.metrics_server import MetricsServer
+    from kanalyze.live.metrics.counters import Metrics
+    from kanalyze.live.metrics.server import MetricsServer
     from kanalyze.live.sinks import MetricsSink
 
     metrics = Metrics()
     # Since when it runs, its memory and its time, by the names that all programs have for them.
     ProcessCollector(registry=metrics.registry)
     server = stack.enter_context(MetricsServer(metrics.registry, where, names))
-    tell(f"metrics: {server.url}")
+    print_message(f"metrics: {server.url}")
     return MetricsSink(metrics, files)
 
 
@@ -173,14 +173,14 @@ def _output(
     from kanalyze.live.sinks import LinesSink, RowsSink, ViewSink
 
     if chosen == "view":
-        from kanalyze.live.loop import LiveView
-        from kanalyze.live.terminal import Terminal
+        from kanalyze.live.view.controller import LiveView
+        from kanalyze.live.view.terminal import Terminal
 
         windows = Windows()
         view = LiveView(windows, stack.enter_context(Terminal(console)))
         return ViewSink(windows, view, files)
     if chosen == "jsonl":
-        from kanalyze.live.lines import RateLines
+        from kanalyze.live.rate_jsonl import RateLines
 
         windows = Windows()
         stream = stack.enter_context(OutputFile(STANDARD_OUTPUT)).file

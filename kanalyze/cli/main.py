@@ -14,14 +14,15 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, TextIO
 
 from kanalyze.cli.arguments import parser
-from kanalyze.compiled import is_compiled, is_pure_wanted
+from kanalyze.cli.messages import print_message
+from kanalyze.common.compiled import is_compiled, is_pure_wanted
 from kanalyze.errors import KanalyzeError
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-__all__ = ["main", "run", "tell"]
+__all__ = ["main", "run"]
 
 FAILED = 2
 INTERRUPTED = 130
@@ -58,7 +59,9 @@ def main(argv: Sequence[str]) -> int:
     sys.stderr = _tolerant(sys.stderr)
     arguments = parser().parse_args(argv)
     if not is_compiled() and not is_pure_wanted():
-        tell("not compiled: it will run slowly (installed where it can be compiled, it is faster)")
+        print_message(
+            "not compiled: it will run slowly (installed where it can be compiled, it is faster)"
+        )
     try:
         _run_command(arguments)
         sys.stdout.flush()
@@ -128,15 +131,8 @@ def _run_command(arguments: argparse.Namespace) -> None:
 
 
 def _fail(text: str) -> int:
-    tell(text)
+    print_message(text)
     return FAILED
-
-
-def tell(text: str) -> None:
-    """Write a line to standard error: one line, whatever a file name or a system message holds."""
-    line = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
-    with suppress(OSError):
-        sys.stderr.write(f"kanalyze: {line}\n")
 
 
 def _os_error_text(error: OSError) -> str:

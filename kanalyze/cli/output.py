@@ -12,23 +12,23 @@ import sys
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kanalyze import paths
-from kanalyze.analysis.row import COLUMNS
 from kanalyze.cli.analyze import progress_bar, tell_if_none
 from kanalyze.cli.screen import is_plain, plain_width
+from kanalyze.common import paths
+from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
 from kanalyze.export.open import format_of, open_writer
 from kanalyze.export.schema import choose_columns
-from kanalyze.named import NamedTuple
 from kanalyze.render.table import RowTable
+from kanalyze.tables.row import COLUMNS
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from kanalyze.analysis.block import RowBlock
-    from kanalyze.analysis.row import AnyRow, Column
-    from kanalyze.pipeline import Analysis
+    from kanalyze.runtime.pipeline import Analysis
+    from kanalyze.tables.columns.block import RowBlock
+    from kanalyze.tables.row import AnyRow, Column
 
 __all__ = [
     "TABLE",

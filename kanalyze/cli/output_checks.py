@@ -12,7 +12,7 @@ import stat
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from kanalyze import paths
+from kanalyze.common import paths
 from kanalyze.errors import UsageError
 
 if TYPE_CHECKING:

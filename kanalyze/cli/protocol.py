@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.errors import UsageError
-from kanalyze.protocol.catalog import Catalog
+from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.render.protocol import (
     api_facts,
     api_lines,
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
 
-    from kanalyze.protocol.catalog import Api
+    from kanalyze.kafka.schema.catalog import Api
 
 __all__ = ["protocol"]
 

@@ -5,21 +5,21 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from kanalyze.analysis.record_row import VALUE_COLUMNS, columns_of_records
-from kanalyze.analysis.records import RecordReader, has_records
 from kanalyze.cli.analyze import analysis_of, progress_bar, tell_if_none
 from kanalyze.cli.output import TABLE, Output, column_names, default_format
 from kanalyze.errors import UsageError
 from kanalyze.export.files import STANDARD_OUTPUT
-from kanalyze.protocol.catalog import Catalog
-from kanalyze.protocol.compiler import Decoders
-from kanalyze.protocol.record_types import DecompressionLimits
+from kanalyze.kafka.codec.compiler import Decoders
+from kanalyze.kafka.records.types import DecompressionLimits
+from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.render.records import LONGEST_SHOWN, record_columns, record_status
+from kanalyze.tables.records.row import VALUE_COLUMNS, columns_of_records
+from kanalyze.tables.records.rows import RecordReader, has_records
 
 if TYPE_CHECKING:
     import argparse
 
-    from kanalyze.analysis.row import Column
+    from kanalyze.tables.row import Column
 
 __all__ = ["records"]
 

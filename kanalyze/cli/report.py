@@ -6,17 +6,17 @@ import sys
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.analysis.statistics import Statistics
 from kanalyze.cli.analyze import analysis_of, progress_bar
 from kanalyze.cli.screen import is_plain, plain_width
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
 from kanalyze.render.terminal import render_report, report_lines
+from kanalyze.statistics.summary import Statistics
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
-    from kanalyze.pipeline import Analysis
+    from kanalyze.runtime.pipeline import Analysis
 
 __all__ = ["report", "write_report"]
 

@@ -14,8 +14,9 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.analysis.block import Lists, Words, columns_of_rows, words_in_use
-from kanalyze.analysis.column_math import (
+from kanalyze.export.row_groups import utf8
+from kanalyze.export.schema import arrow_schema
+from kanalyze.tables.columns.arithmetic import (
     bits,
     bits_of_codes,
     bits_of_longs,
@@ -24,9 +25,8 @@ from kanalyze.analysis.column_math import (
     narrowed_shorts,
     sums_up_to,
 )
-from kanalyze.analysis.row import COLUMNS, Column
-from kanalyze.export.row_groups import utf8
-from kanalyze.export.schema import arrow_schema
+from kanalyze.tables.columns.block import Lists, Words, columns_of_rows, words_in_use
+from kanalyze.tables.row import COLUMNS, Column
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
-    from kanalyze.analysis.block import ColumnValues, Ints, RowBlock
-    from kanalyze.analysis.row import AnyRow
+    from kanalyze.tables.columns.block import ColumnValues, Ints, RowBlock
+    from kanalyze.tables.row import AnyRow
 
 __all__ = [
     "BatchMaker",

@@ -1,6 +1,6 @@
 """Columns as texts: what a line of a file says of each value.
 
-In: columns of :mod:`~kanalyze.analysis.block`. Out: the cells of each,
+In: columns of :mod:`~kanalyze.tables.columns.block`. Out: the cells of each,
 :class:`~kanalyze.export.lines.Cells`. This module must not know where lines go.
 
 A text that comes again and again is escaped once.
@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from kanalyze.analysis.block import Lists, Words
 from kanalyze.export.lines import (
     Cells,
     LineWriter,
@@ -20,12 +19,13 @@ from kanalyze.export.lines import (
     TruthCells,
     WordCells,
 )
+from kanalyze.tables.columns.block import Lists, Words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from kanalyze.analysis.block import ColumnValues, Ints
-    from kanalyze.analysis.row import Column
+    from kanalyze.tables.columns.block import ColumnValues, Ints
+    from kanalyze.tables.row import Column
 
 __all__ = ["JsonTexts", "WordTexts", "json_lines", "number_cells"]
 

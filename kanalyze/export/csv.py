@@ -4,7 +4,7 @@ In: rows, or columns of them. Out: bytes. This module must not know where they g
 
 - null is an empty cell; true and false are those words; nested columns are compact JSON text.
 - Text is what somebody sent over a network. In it, a backslash and every character that is not
-  printable (see :func:`kanalyze.analysis.text.escape`) stand as JSON escapes: ``\\``, ``\n``,
+  printable (see :func:`kanalyze.common.escaping.escape`) stand as JSON escapes: ``\\``, ``\n``,
   ``\u001b``. No cell has a line break.
 - Spreadsheets run cells that begin with ``= + - @``, and some with the full-width forms of these. A
   text that begins with one of them (a lone dash is none), or with an apostrophe, gets an apostrophe
@@ -20,19 +20,19 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.analysis.block import RowBlock, columns_of_rows
-from kanalyze.analysis.row import COLUMNS
-from kanalyze.analysis.text import escape
+from kanalyze.common.escaping import escape
 from kanalyze.export.column_texts import JsonTexts, WordTexts, number_cells
 from kanalyze.export.files import OutputFile
 from kanalyze.export.lines import Cells, LineWriter, TextCells
 from kanalyze.export.writer import FileWriter
+from kanalyze.tables.columns.block import RowBlock, columns_of_rows
+from kanalyze.tables.row import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from kanalyze.analysis.block import Lists
-    from kanalyze.analysis.row import AnyRow, Column
+    from kanalyze.tables.columns.block import Lists
+    from kanalyze.tables.row import AnyRow, Column
 
 __all__ = ["CsvWriter", "csv_text"]
 

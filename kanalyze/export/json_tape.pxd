@@ -2,8 +2,8 @@
 cimport cython
 
 from kanalyze.export.text_buffer cimport TextBuffer
-from kanalyze.protocol.codec.machine cimport RECORDS_CELLS
-from kanalyze.protocol.codec.values cimport (
+from kanalyze.kafka.codec.machine cimport RECORDS_CELLS
+from kanalyze.kafka.codec.values cimport (
     AS_ARRAY,
     AS_BOOL,
     AS_DICT,

@@ -1,8 +1,8 @@
 """Writes what a machine read of a body as JSON text, straight from the tape.
 
-In: what was read (:class:`~kanalyze.protocol.codec.values.Taped`) and the :class:`Form` that
+In: what was read (:class:`~kanalyze.kafka.codec.values.Taped`) and the :class:`Form` that
 belongs to its shape. Out: ASCII text. This module must not know which forms there are nor where the
-text goes; what has to be hidden it asks :mod:`kanalyze.analysis.decoding.secrets`.
+text goes; what has to be hidden it asks :mod:`kanalyze.decoding.secrets`.
 
 Compiled by Cython, with the types in ``json_tape.pxd``; uncompiled it does the same, slowly.
 """
@@ -15,18 +15,18 @@ import math
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.analysis.decoding.secrets import HIDDEN, hidden_in, hide
-from kanalyze.analysis.decoding.values import uuid_text
+from kanalyze.decoding.secrets import HIDDEN, hidden_in, hide
+from kanalyze.decoding.values import uuid_text
 from kanalyze.export.text_buffer import TextBuffer
-from kanalyze.protocol.codec.values import TapeCursor, Taped
+from kanalyze.kafka.codec.values import TapeCursor, Taped
 
 try:
     import cython
 except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
-    from kanalyze.compiled import cython
+    from kanalyze.common.compiled import cython
 
 if not cython.compiled:
-    from kanalyze.protocol.codec.opcodes import RECORDS_CELLS
+    from kanalyze.kafka.codec.opcodes import RECORDS_CELLS
 
     AS_NUMBER, AS_BOOL, AS_FLOAT, AS_UUID, AS_TEXT, AS_BYTES = range(6)
     AS_RECORDS, AS_ARRAY, AS_TUPLE, AS_DICT, AS_NULLABLE = range(6, 11)
@@ -38,8 +38,8 @@ if not cython.compiled:
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kanalyze.analysis.decoding.secrets import Plan
-    from kanalyze.protocol.codec.values import Shape
+    from kanalyze.decoding.secrets import Plan
+    from kanalyze.kafka.codec.values import Shape
 
 __all__ = ["Form", "TapeJson", "bytes_text", "json_line"]
 

@@ -11,16 +11,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kanalyze.analysis.block import RowBlock, columns_of_rows
-from kanalyze.analysis.row import COLUMNS
 from kanalyze.export.column_texts import JsonTexts, json_lines
 from kanalyze.export.files import OutputFile
 from kanalyze.export.writer import FileWriter
+from kanalyze.tables.columns.block import RowBlock, columns_of_rows
+from kanalyze.tables.row import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from kanalyze.analysis.row import AnyRow, Column
+    from kanalyze.tables.row import AnyRow, Column
 
 __all__ = ["JsonLinesWriter"]
 

@@ -22,7 +22,7 @@ of a real broker, entry by entry:
 
 Where the log of a broker says something else:
 
-- Secrets are ``"[hidden]"`` (see :mod:`kanalyze.analysis.decoding.secrets`). The broker logs salts,
+- Secrets are ``"[hidden]"`` (see :mod:`kanalyze.decoding.secrets`). The broker logs salts,
   salted passwords and the HMACs of delegation tokens as they are; of configurations it hides those
   that it doesn't know by name, which cannot be told from the wire.
 - Records are sizes everywhere; the broker logs those of ShareFetch responses as an empty text.
@@ -50,29 +50,29 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.analysis.block import Words
-from kanalyze.analysis.decoding.values import api_key_name
-from kanalyze.analysis.row import COLUMNS
+from kanalyze.decoding.values import api_key_name
 from kanalyze.export.column_texts import JsonTexts, WordTexts
 from kanalyze.export.json_tape import Form, TapeJson, bytes_text, json_line
 from kanalyze.export.lines import LineWriter
-from kanalyze.protocol.language import ZERO_UUID
+from kanalyze.kafka.schema.schema_ast import ZERO_UUID
+from kanalyze.tables.columns.block import Words
+from kanalyze.tables.row import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from kanalyze.analysis.block import RowBlock
-    from kanalyze.analysis.decoding.bodies import (
+    from kanalyze.decoding.bodies import (
         DecodedExchange,
         DecodedMessage,
         ForwardedExchange,
         Problem,
     )
-    from kanalyze.analysis.decoding.secrets import Plan
-    from kanalyze.connection.exchange import Exchange
-    from kanalyze.protocol.catalog import Catalog
-    from kanalyze.protocol.codec.values import Shape
-    from kanalyze.protocol.language import Field, Struct
+    from kanalyze.decoding.secrets import Plan
+    from kanalyze.kafka.codec.values import Shape
+    from kanalyze.kafka.schema.catalog import Catalog
+    from kanalyze.kafka.schema.schema_ast import Field, Struct
+    from kanalyze.kafka.session.exchange import Exchange
+    from kanalyze.tables.columns.block import RowBlock
 
 __all__ = ["LogLines"]
 

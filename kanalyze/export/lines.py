@@ -15,7 +15,7 @@ from kanalyze.export.text_buffer import TextBuffer
 try:
     import cython
 except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
-    from kanalyze.compiled import cython
+    from kanalyze.common.compiled import cython
 
 if not cython.compiled:
     OPEN_LIST, CLOSE_LIST, COMMA = 0x5B, 0x5D, 0x2C

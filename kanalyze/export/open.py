@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kanalyze import paths
-from kanalyze.analysis.row import COLUMNS
+from kanalyze.common import paths
 from kanalyze.errors import UsageError
 from kanalyze.export.files import STANDARD_OUTPUT
 from kanalyze.export.schema import choose_columns
+from kanalyze.tables.row import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kanalyze.analysis.row import Column
     from kanalyze.export.writer import RowWriter
+    from kanalyze.tables.row import Column
 
 __all__ = ["FORMATS", "format_of", "open_writer"]
 

@@ -11,19 +11,19 @@ import base64
 import sys
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from kanalyze.analysis.block import RowBlock, columns_of_rows
-from kanalyze.analysis.row import COLUMNS
 from kanalyze.errors import UsageError
 from kanalyze.export.arrow import BatchMaker
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
 from kanalyze.export.row_groups import RowGroups
 from kanalyze.export.schema import arrow_schema, parquet_paths
 from kanalyze.export.writer import FileWriter
+from kanalyze.tables.columns.block import RowBlock, columns_of_rows
+from kanalyze.tables.row import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from kanalyze.analysis.row import AnyRow, Column
+    from kanalyze.tables.row import AnyRow, Column
 
 __all__ = ["ParquetWriter"]
 

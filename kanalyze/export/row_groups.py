@@ -13,14 +13,14 @@ from array import array
 from bisect import bisect_left
 from typing import TYPE_CHECKING
 
-from kanalyze.analysis.block import Lists, RowBlock, Words, words_in_use
-from kanalyze.analysis.column_math import add_list_sizes, add_word_sizes, sums_up_to
+from kanalyze.tables.columns.arithmetic import add_list_sizes, add_word_sizes, sums_up_to
+from kanalyze.tables.columns.block import Lists, RowBlock, Words, words_in_use
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from kanalyze.analysis.block import ColumnValues
-    from kanalyze.analysis.row import Column
+    from kanalyze.tables.columns.block import ColumnValues
+    from kanalyze.tables.row import Column
 
 __all__ = ["RowGroups", "sizes_up_to", "utf8"]
 

@@ -1,6 +1,6 @@
 """The row contract as an Arrow schema.
 
-In: the columns of :mod:`kanalyze.analysis.row`. Out: a ``pyarrow.Schema``, and where in a Parquet
+In: the columns of :mod:`kanalyze.tables.row`. Out: a ``pyarrow.Schema``, and where in a Parquet
 file its columns are. pyarrow is imported
 when a schema is asked for, not before: it takes longer to load than most commands to run.
 """
@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.analysis.row import COLUMNS, Column
 from kanalyze.errors import UsageError
+from kanalyze.tables.row import COLUMNS, Column
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

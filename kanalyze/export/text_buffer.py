@@ -10,7 +10,7 @@ from __future__ import annotations
 try:
     import cython
 except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
-    from kanalyze.compiled import cython
+    from kanalyze.common.compiled import cython
 
 if not cython.compiled:
     ZERO, MINUS = 0x30, 0x2D

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import TracebackType
 
-    from kanalyze.analysis.block import RowBlock
-    from kanalyze.analysis.row import AnyRow
     from kanalyze.export.files import OutputFile
+    from kanalyze.tables.columns.block import RowBlock
+    from kanalyze.tables.row import AnyRow
 
 __all__ = ["FileWriter", "RowWriter"]
 

@@ -1,5 +1,4 @@
-"""The same rows while they happen: what the last seconds were like, shown, told and kept.
+"""The same rows while they happen: shown, counted, kept.
 
-In: rows, and the state of a capture. Out: a view on a terminal, lines of JSON, metrics, files.
-Knows neither packets nor how rows are made.
+In: packets and a clock. Out: a view, metrics, files. Begin reading with ``run.py``.
 """

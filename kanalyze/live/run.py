@@ -13,18 +13,20 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from kanalyze.analysis.statistics import Statistics
-from kanalyze.live.snapshot import CaptureState
-from kanalyze.packet_columns import total
+from kanalyze.common.int_columns import total
+from kanalyze.live.window.snapshot import CaptureState
+from kanalyze.statistics.summary import Statistics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from kanalyze.analysis.block import RowBlock
-    from kanalyze.analysis.in_flight import InFlight
-    from kanalyze.capture.description import Description
-    from kanalyze.model import Anomaly, PacketBatch, TokenBytes
-    from kanalyze.pipeline import Analysis
+    from kanalyze.capture.file_metadata import Description
+    from kanalyze.model.anomalies import Anomaly
+    from kanalyze.model.packets import PacketBatch
+    from kanalyze.model.streams import TokenBytes
+    from kanalyze.runtime.pipeline import Analysis
+    from kanalyze.statistics.in_flight import InFlight
+    from kanalyze.tables.columns.block import RowBlock
 
 __all__ = ["IDLE_NS", "Feed", "LiveRun", "LiveSource", "Sink"]
 
@@ -94,7 +96,7 @@ class Sink(Protocol):
 
 
 class LiveSource:
-    """Stands for captures where an analysis reads; see :class:`kanalyze.stages.Captures`."""
+    """Stands for captures where an analysis reads; see :class:`.stages.Captures`."""
 
     def __init__(self, feed: Feed, name: str, turn: Callable[[PacketBatch | None], bool]) -> None:
         """Read a feed.

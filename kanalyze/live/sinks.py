@@ -9,22 +9,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kanalyze.live.write_failures import WriteFailures
-from kanalyze.packet_columns import total
+from kanalyze.common.int_columns import total
+from kanalyze.live.recorder.write_failures import WriteFailures
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from kanalyze.analysis.block import RowBlock
-    from kanalyze.live.keep import PacketKeeper
-    from kanalyze.live.lines import RateLines
-    from kanalyze.live.loop import LiveView
-    from kanalyze.live.metrics import Metrics
-    from kanalyze.live.pcapng_writer import PcapngWriter
-    from kanalyze.live.rolling import RollingRows
-    from kanalyze.live.snapshot import CaptureState
-    from kanalyze.live.windows import Windows
-    from kanalyze.model import PacketBatch, TokenBytes
+    from kanalyze.live.metrics.counters import Metrics
+    from kanalyze.live.rate_jsonl import RateLines
+    from kanalyze.live.recorder.packet_recorder import PacketKeeper
+    from kanalyze.live.recorder.pcapng_writer import PcapngWriter
+    from kanalyze.live.recorder.rolling_parquet import RollingRows
+    from kanalyze.live.view.controller import LiveView
+    from kanalyze.live.window.snapshot import CaptureState
+    from kanalyze.live.window.windows import Windows
+    from kanalyze.model.packets import PacketBatch
+    from kanalyze.model.streams import TokenBytes
+    from kanalyze.tables.columns.block import RowBlock
 
 __all__ = [
     "FilesSink",

@@ -1,5 +1,6 @@
-"""Packet batches to TCP streams: link, IP and TCP headers as columns, and reassembly.
+"""Packets become streams of bytes: one pair of streams for each TCP connection.
 
-In: :class:`kanalyze.model.PacketBatch`. Out: :class:`kanalyze.model.StreamUpdate`. Must not know:
-where packets come from, nor what the streams say.
+In: :class:`~kanalyze.model.packets.PacketBatch`. Out:
+:class:`~kanalyze.model.streams.StreamUpdate`. Begin reading with ``headers.py``, then
+``tcp/reassembly.py``.
 """

@@ -1,9 +1,9 @@
 # The C types of headers.py.
 cimport cython
 
-from kanalyze.net.cursor cimport Cursor
+from kanalyze.net.header_cursor cimport Cursor
 from kanalyze.net.layers cimport find_tcp
-from kanalyze.net.share cimport share_of
+from kanalyze.net.shard cimport share_of
 
 cdef enum:
     TCP_BYTES = 20

@@ -13,30 +13,30 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from kanalyze.model import AnomalyKind
-from kanalyze.net.cursor import Cursor, as_numbers
-from kanalyze.net.names import TUNNELS
-from kanalyze.net.share import EVERYTHING
+from kanalyze.model.anomalies import AnomalyKind
+from kanalyze.net.header_cursor import Cursor, as_numbers
+from kanalyze.net.header_names import TUNNELS
+from kanalyze.net.shard import EVERYTHING
 
 try:
     import cython
 except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
-    from kanalyze.compiled import cython
+    from kanalyze.common.compiled import cython
 
 if not cython.compiled:
     from kanalyze.net.layers import find_tcp
-    from kanalyze.net.share import share_of
+    from kanalyze.net.shard import share_of
 
     TCP_BYTES = 20
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kanalyze.model import PacketBatch
-    from kanalyze.net.fragments import FragmentLimits, Fragments, PassOn
-    from kanalyze.net.notes import Notes
-    from kanalyze.net.share import Share
-    from kanalyze.plain import State
+    from kanalyze.common.plain_values import State
+    from kanalyze.model.packets import PacketBatch
+    from kanalyze.net.ip.fragments import FragmentLimits, Fragments, PassOn
+    from kanalyze.net.layer_stats import Notes
+    from kanalyze.net.shard import Share
 
 __all__ = ["ACK", "FIN", "RST", "SYN", "HeaderReader", "SegmentColumns", "read_headers"]
 
@@ -161,7 +161,7 @@ class HeaderReader:
             notes: where to count.
             limits: bounds for fragments; None for the defaults.
             pass_on: is offered the datagrams of which fragments are missing, before they are
-                counted as lost; see :class:`kanalyze.net.fragments.Fragments`.
+                counted as lost; see :class:`kanalyze.net.ip.fragments.Fragments`.
         """
         self._notes = notes
         self._limits = limits
@@ -210,7 +210,7 @@ class HeaderReader:
         return self._fragments.add(cursor)
 
     def _new_fragments(self) -> Fragments:
-        from kanalyze.net.fragments import FragmentLimits, Fragments  # most captures have none
+        from kanalyze.net.ip.fragments import FragmentLimits, Fragments  # most captures have none
 
         return Fragments(self._limits or FragmentLimits(), self._notes, self._pass_on)
 

@@ -1,8 +1,8 @@
 # The C types of innermost.py.
 cimport cython
 
-from kanalyze.net.cursor cimport Cursor, DROPPED, IP_PROTOCOL, IPV4, IPV6
-from kanalyze.net.ip cimport read_ipv4, read_ipv6
+from kanalyze.net.header_cursor cimport Cursor, DROPPED, IP_PROTOCOL, IPV4, IPV6
+from kanalyze.net.ip.ip_headers cimport read_ipv4, read_ipv6
 from kanalyze.net.layers cimport find_tcp
 
 cdef enum:

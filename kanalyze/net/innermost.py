@@ -13,24 +13,24 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING
 
-from kanalyze.net.cursor import Cursor
-from kanalyze.net.notes import Notes
+from kanalyze.net.header_cursor import Cursor
+from kanalyze.net.layer_stats import Notes
 
 try:
     import cython
 except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
-    from kanalyze.compiled import cython
+    from kanalyze.common.compiled import cython
 
 if not cython.compiled:
-    from kanalyze.net.ip import read_ipv4, read_ipv6
-    from kanalyze.net.kinds import DROPPED, IP_PROTOCOL, IPV4, IPV6
+    from kanalyze.net.header_kinds import DROPPED, IP_PROTOCOL, IPV4, IPV6
+    from kanalyze.net.ip.ip_headers import read_ipv4, read_ipv6
     from kanalyze.net.layers import find_tcp
 
     TCP_PROTOCOL, UDP_PROTOCOL = 6, 17
     NONE = -1
 
 if TYPE_CHECKING:
-    from kanalyze.model import PacketBatch
+    from kanalyze.model.packets import PacketBatch
 
 __all__ = ["Innermost"]
 
@@ -39,7 +39,8 @@ class Innermost:
     """Columns with an entry for each packet of a batch; valid as long as its buffer.
 
     Attributes:
-        kind: of the innermost header (see :mod:`kanalyze.net.kinds`); of what carries a tunnel
+        kind: of the innermost header (see :mod:`kanalyze.net.header_kinds`); of what carries a
+        tunnel
             that is not read, that of IP. -1 where there is no telling.
         at: index in the buffer of that header.
         protocol: what IP carries; -1 where that is not known, or there is no IP.

@@ -1,7 +1,7 @@
 # The C types of layers.py.
 cimport cython
 
-from kanalyze.net.cursor cimport (
+from kanalyze.net.header_cursor cimport (
     ANY_IP,
     Cursor,
     DROPPED,
@@ -14,9 +14,9 @@ from kanalyze.net.cursor cimport (
     TOO_DEEP,
     TRANSPORT,
 )
-from kanalyze.net.ethernet cimport read_ethernet, read_llc
-from kanalyze.net.ip cimport read_ipv4, read_ipv6
-from kanalyze.net.link cimport read_link, read_version
+from kanalyze.net.link.ethernet cimport read_ethernet, read_llc
+from kanalyze.net.ip.ip_headers cimport read_ipv4, read_ipv6
+from kanalyze.net.link.linktypes cimport read_link, read_version
 
 cdef enum:
     MAX_ROUNDS = 24

@@ -11,22 +11,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from kanalyze.net.kinds import MPLS, MPLS_MULTICAST, PBB, PPP, PPPOE
-from kanalyze.net.mpls import read_mpls
-from kanalyze.net.names import kind_name
-from kanalyze.net.ppp import read_ppp, read_pppoe
+from kanalyze.net.header_kinds import MPLS, MPLS_MULTICAST, PBB, PPP, PPPOE
+from kanalyze.net.header_names import kind_name
+from kanalyze.net.ip.tunnels import read_in_ip
+from kanalyze.net.link.mpls import read_mpls
+from kanalyze.net.link.ppp import read_ppp, read_pppoe
 from kanalyze.net.rare_layers import read_pbb
-from kanalyze.net.tunnels import read_in_ip
 
 try:
     import cython
 except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
-    from kanalyze.compiled import cython
+    from kanalyze.common.compiled import cython
 
 if not cython.compiled:
-    from kanalyze.net.ethernet import read_ethernet, read_llc
-    from kanalyze.net.ip import read_ipv4, read_ipv6
-    from kanalyze.net.kinds import (
+    from kanalyze.net.header_kinds import (
         ANY_IP,
         DROPPED,
         ETHERNET,
@@ -38,14 +36,16 @@ if not cython.compiled:
         TOO_DEEP,
         TRANSPORT,
     )
-    from kanalyze.net.link import read_link, read_version
+    from kanalyze.net.ip.ip_headers import read_ipv4, read_ipv6
+    from kanalyze.net.link.ethernet import read_ethernet, read_llc
+    from kanalyze.net.link.linktypes import read_link, read_version
 
     MAX_ROUNDS = 24  # eight tunnels of IP, UDP or GRE, and Ethernet in one another
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kanalyze.net.cursor import Cursor
+    from kanalyze.net.header_cursor import Cursor
 
 __all__ = ["find_tcp"]
 
@@ -63,7 +63,7 @@ def find_tcp(cursor: Cursor, link: int, put_together: Callable[[Cursor], int]) -
 
     What has none is counted in the notes by its reason. ``put_together`` takes a fragment, and
     returns the kind of the datagram that is whole with it, to which it moved the cursor;
-    :data:`~kanalyze.net.kinds.DROPPED` where none is.
+    :data:`~kanalyze.net.header_kinds.DROPPED` where none is.
     """
     kind = read_link(cursor, link)
     for _i in range(MAX_ROUNDS):

@@ -14,12 +14,12 @@ import warnings
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from kanalyze.model import AnomalyKind
-from kanalyze.net.kinds import DROPPED
-from kanalyze.net.names import tunnel_bit
+from kanalyze.model.anomalies import AnomalyKind
+from kanalyze.net.header_kinds import DROPPED
+from kanalyze.net.header_names import tunnel_bit
 
 if TYPE_CHECKING:
-    from kanalyze.net.cursor import Cursor
+    from kanalyze.net.header_cursor import Cursor
 
 __all__ = ["can_read", "find_inside", "note_missing", "read_pbb", "read_wireless"]
 

@@ -22,8 +22,8 @@ from scapy.error import Scapy_Exception
 from scapy.layers.dot11 import Dot11, Dot11QoS, RadioTap
 from scapy.layers.l2 import GRE_PPTP, Dot1AH
 
-from kanalyze.named import NamedTuple
-from kanalyze.net.kinds import ETHERNET, IPV4, IPV6, LLC_FRAME, PPP
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.net.header_kinds import ETHERNET, IPV4, IPV6, LLC_FRAME, PPP
 
 if TYPE_CHECKING:
     from scapy.packet import Packet

@@ -14,7 +14,7 @@ from kanalyze.render.times import clock_text
 from kanalyze.render.units import bytes_text, count_text, duration_text
 
 if TYPE_CHECKING:
-    from kanalyze.analysis.connections import ConnectionRow
+    from kanalyze.tables.connections import ConnectionRow
 
 __all__ = ["CONNECTION_TABLE", "connection_status"]
 

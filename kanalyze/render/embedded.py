@@ -11,15 +11,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kanalyze.protocol.embedded import parse_assignment, parse_subscription
-from kanalyze.protocol.wire import WireError
+from kanalyze.kafka.codec.embedded_protocols import parse_assignment, parse_subscription
+from kanalyze.kafka.wire import WireError
 from kanalyze.render.text import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kanalyze.protocol.embedded import TopicPartitions
-    from kanalyze.protocol.trace import TraceNode
+    from kanalyze.kafka.codec.embedded_protocols import TopicPartitions
+    from kanalyze.kafka.codec.trace import TraceNode
 
 __all__ = ["embedded_lines"]
 

@@ -9,20 +9,20 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.analysis.decoding.values import api_key_name
-from kanalyze.analysis.text import escape
-from kanalyze.protocol.catalog import RELEASES, Catalog, Kind
-from kanalyze.protocol.error_codes import is_retriable
-from kanalyze.protocol.error_table import ERRORS
-from kanalyze.protocol.versions import MAX_VERSION
+from kanalyze.common.escaping import escape
+from kanalyze.decoding.values import api_key_name
+from kanalyze.kafka.schema.catalog import RELEASES, Catalog, Kind
+from kanalyze.kafka.schema.error_codes import is_retriable
+from kanalyze.kafka.schema.error_table import ERRORS
+from kanalyze.kafka.schema.versions import MAX_VERSION
 from kanalyze.render.layout import TableColumn, natural_widths, padded
 from kanalyze.render.text import MISSING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from kanalyze.protocol.catalog import Api
-    from kanalyze.protocol.language import Field, Message, Struct
+    from kanalyze.kafka.schema.catalog import Api
+    from kanalyze.kafka.schema.schema_ast import Field, Message, Struct
 
 __all__ = [
     "api_facts",

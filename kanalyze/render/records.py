@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kanalyze.analysis.times import format_time
+from kanalyze.common.times import format_time
 from kanalyze.render.layout import TableColumn
 from kanalyze.render.table import ReadableColumn
 from kanalyze.render.text import MISSING, shown
 from kanalyze.render.times import clock_text
 
 if TYPE_CHECKING:
-    from kanalyze.analysis.records import RecordRow
+    from kanalyze.tables.records.rows import RecordRow
 
 __all__ = ["LONGEST_SHOWN", "record_columns", "record_status"]
 

@@ -11,18 +11,18 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 
-from kanalyze.analysis.block import HELD_BYTES, bytes_of_row
-from kanalyze.named import NamedTuple
+from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.render.layout import GAP, TableColumn, fitted, natural_widths, padded
 from kanalyze.render.text import MISSING, shown
 from kanalyze.render.times import clock_text
 from kanalyze.render.units import bytes_text, duration_text
+from kanalyze.tables.columns.block import HELD_BYTES, bytes_of_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from kanalyze.analysis.block import RowBlock
-    from kanalyze.analysis.row import AnyRow, Column, Row
+    from kanalyze.tables.columns.block import RowBlock
+    from kanalyze.tables.row import AnyRow, Column, Row
 
 __all__ = ["READABLE", "ReadableColumn", "RowTable"]
 

@@ -1,6 +1,6 @@
 """The report for people, on a terminal or not.
 
-In: a summary (see :mod:`kanalyze.analysis.statistics`). Out: lines, also on a rich console. This
+In: a summary (see :mod:`kanalyze.statistics.summary`). Out: lines, also on a rich console. This
 module must not know where the summary comes from; whatever text in it came over the wire is
 escaped.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from kanalyze.named import NamedTuple
+from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.render.chart import bar_lines, columns_for, resampled
 from kanalyze.render.header import header_lines
 from kanalyze.render.layout import TableColumn, fitted, natural_widths, padded

@@ -5,7 +5,7 @@ In: any text, or None. Out: short printable text. This module must not know colo
 
 from __future__ import annotations
 
-from kanalyze.analysis.text import escape
+from kanalyze.common.escaping import escape
 
 __all__ = ["MISSING", "shown"]
 

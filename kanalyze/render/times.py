@@ -5,7 +5,7 @@ In: Unix times. Out: short text, in UTC. This module must not know the local tim
 
 from __future__ import annotations
 
-from kanalyze.analysis.times import format_time
+from kanalyze.common.times import format_time
 from kanalyze.render.text import MISSING
 
 __all__ = ["clock_text", "moment_text"]

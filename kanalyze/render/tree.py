@@ -7,30 +7,30 @@ A line is ``START..END  NAME: TYPE = VALUE``. Positions count from the first byt
 size prefix; END is the position after the last byte, length prefixes included. Tag sections
 without tags, single zero bytes, have no line. Whatever came over the wire is escaped and, unless
 all is asked for, cut: a text after 120 characters, bytes after 32, an array after 20 elements.
-Secrets are hidden (see :mod:`kanalyze.analysis.decoding.secrets`).
+Secrets are hidden (see :mod:`kanalyze.decoding.secrets`).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.analysis.decoding.bodies import (
+from kanalyze.common.escaping import escape
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.common.times import format_time
+from kanalyze.decoding.bodies import (
     PREFIX_BYTES,
     DecodedMessage,
     ForwardedExchange,
     json_path,
 )
-from kanalyze.analysis.decoding.kafka07 import trace_07
-from kanalyze.analysis.decoding.secrets import HIDDEN
-from kanalyze.analysis.decoding.values import uuid_text
-from kanalyze.analysis.text import escape
-from kanalyze.analysis.times import format_time
-from kanalyze.model import AnomalyKind
-from kanalyze.named import NamedTuple
-from kanalyze.protocol.error_codes import error_name
-from kanalyze.protocol.kafka07 import error_name_07
-from kanalyze.protocol.trace import TraceNode, trace_message
-from kanalyze.protocol.wire import WireError
+from kanalyze.decoding.kafka07 import trace_07
+from kanalyze.decoding.secrets import HIDDEN
+from kanalyze.decoding.values import uuid_text
+from kanalyze.kafka.codec.trace import TraceNode, trace_message
+from kanalyze.kafka.schema.error_codes import error_name
+from kanalyze.kafka.v07.messages import error_name_07
+from kanalyze.kafka.wire import WireError
+from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.render.embedded import embedded_lines
 from kanalyze.render.text import shown
 from kanalyze.render.units import duration_text
@@ -38,10 +38,10 @@ from kanalyze.render.units import duration_text
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kanalyze.analysis.decoding.bodies import BodyReader, DecodedExchange, Problem
-    from kanalyze.analysis.row import Row
-    from kanalyze.connection.exchange import Exchange, Message
-    from kanalyze.protocol.catalog import Kind
+    from kanalyze.decoding.bodies import BodyReader, DecodedExchange, Problem
+    from kanalyze.kafka.schema.catalog import Kind
+    from kanalyze.kafka.session.exchange import Exchange, Message
+    from kanalyze.tables.row import Row
 
 __all__ = ["TreeText"]
 

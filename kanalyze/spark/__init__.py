@@ -18,7 +18,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kanalyze.spark.datasource import KanalyzeDataSource, register
     from kanalyze.spark.functions import (
         Archive,
         anomalies,
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
         records,
         requests,
     )
+    from kanalyze.spark.source.datasource import KanalyzeDataSource, register
 
 __all__ = [
     "Archive",
@@ -43,13 +43,13 @@ __all__ = [
 
 _HOMES = {
     "Archive": "kanalyze.spark.functions",
-    "KanalyzeDataSource": "kanalyze.spark.datasource",
+    "KanalyzeDataSource": "kanalyze.spark.source.datasource",
     "anomalies": "kanalyze.spark.functions",
     "connections": "kanalyze.spark.functions",
     "open_archive": "kanalyze.spark.functions",
     "open_packets": "kanalyze.spark.functions",
     "records": "kanalyze.spark.functions",
-    "register": "kanalyze.spark.datasource",
+    "register": "kanalyze.spark.source.datasource",
     "requests": "kanalyze.spark.functions",
 }
 """The module of each public name."""

@@ -14,24 +14,24 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from kanalyze.analysis.given import duration_text, texts, time_text
-from kanalyze.analysis.quality import CaptureQuality
-from kanalyze.capture.stores import Stores
+from kanalyze.capture.io.stores import Stores
+from kanalyze.common.argument_values import duration_text, texts, time_text
 from kanalyze.errors import UsageError
-from kanalyze.spark.anomaly_table import anomaly_table
-from kanalyze.spark.archive import read_captures, read_packets
-from kanalyze.spark.inventory import find_files
-from kanalyze.spark.packets import PACKET_COLUMNS
-from kanalyze.spark.readers import make_plan
-from kanalyze.spark.tasks import Job
-from kanalyze.spark.work import buckets_for, tasks_for
+from kanalyze.spark.archive.anomaly_table import anomaly_table
+from kanalyze.spark.archive.archive import read_captures, read_packets
+from kanalyze.spark.archive.division import buckets_for, tasks_for
+from kanalyze.spark.archive.tasks import Job
+from kanalyze.spark.batch.inventory import find_files
+from kanalyze.spark.source.packets import PACKET_COLUMNS
+from kanalyze.spark.source.readers import make_plan
+from kanalyze.tables.quality import CaptureQuality
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from kanalyze.spark.archive import Captured, Found
+    from kanalyze.spark.archive.archive import Captured, Found
 
 __all__ = [
     "Archive",

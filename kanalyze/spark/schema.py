@@ -1,6 +1,6 @@
 """The columns of kanalyze's tables as Spark and its Python workers want them.
 
-In: columns (:class:`~kanalyze.analysis.row.Column`), and the Arrow batches that
+In: columns (:class:`~kanalyze.tables.row.Column`), and the Arrow batches that
 :mod:`kanalyze.export.arrow` makes of their rows. Out: a ``StructType``, the ``pyarrow.Schema`` that
 Spark derives from it, and batches of exactly that schema. Must not know: where rows come from, nor
 what Spark does with them.
@@ -32,7 +32,7 @@ from pyspark.sql.types import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from kanalyze.analysis.row import Column
+    from kanalyze.tables.row import Column
 
 __all__ = ["arrow_schema", "as_asked", "as_spark", "spark_schema"]
 

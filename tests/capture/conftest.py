@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kanalyze.capture import front, merge, pcap, pcapng, places, records
+from kanalyze.capture import merge, merge_cursor, packet_index
+from kanalyze.capture.formats import parser, pcap, pcapng
 from tests.support.uncompiled import uncompiled
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ WIRESHARK = ("tshark", "capinfos", "editcap", "mergecap")
 collect_ignore = [] if all(map(shutil.which, WIRESHARK)) else ["test_wireshark.py"]
 if sys.platform != "linux":
     # The kernel they are applied by is Linux.
-    collect_ignore += ["test_live_filter.py", "test_interfaces.py"]
+    collect_ignore += ["test_kernel_filter.py", "test_interfaces.py"]
 
 
 def pytest_report_header() -> str:
@@ -26,8 +27,8 @@ def pytest_report_header() -> str:
 
 
 _SCANNED_BY = {
-    "kanalyze.capture.scan": (pcap, pcapng),
-    "kanalyze.packet_columns": (front, merge, places, records),
+    "kanalyze.capture.formats.packet_scan": (pcap, pcapng),
+    "kanalyze.common.int_columns": (merge_cursor, merge, packet_index, parser),
 }
 
 

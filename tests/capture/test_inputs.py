@@ -10,15 +10,15 @@ from pathlib import Path
 import lz4.frame
 import pytest
 
-from kanalyze import paths
 from kanalyze.capture.inputs import (
     find_inputs,
     find_readable,
     first_packet_time_ns,
 )
-from kanalyze.capture.stores import Stores
+from kanalyze.capture.io.stores import Stores
+from kanalyze.common import paths
 from kanalyze.errors import CaptureError
-from kanalyze.model import AnomalyKind
+from kanalyze.model.anomalies import AnomalyKind
 from tests.support.packets import Packet, pcap_file, pcapng_file
 
 if sys.version_info >= (3, 14):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kanalyze.capture.inputs import find_inputs, look_in_folder
+from kanalyze.capture.io.stores import Stores
 from kanalyze.capture.listing import (
     InputFile,
     MissingFileError,
@@ -19,11 +20,10 @@ from kanalyze.capture.listing import (
     named_files,
     same_file,
 )
-from kanalyze.capture.stores import Stores
 from kanalyze.errors import CaptureError
-from kanalyze.spark.admission import AdmittedCaptures
-from kanalyze.spark.folder import Folder
-from kanalyze.spark.inventory import find_files, select
+from kanalyze.spark.batch.inventory import find_files, select
+from kanalyze.spark.shared_folder import Folder
+from kanalyze.spark.source.admission import AdmittedCaptures
 from tests.support.packets import Packet, pcap_file
 
 if TYPE_CHECKING:

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kanalyze import paths
 from kanalyze.capture.inputs import find_inputs
 from kanalyze.capture.merge import UNKNOWN_CAPTURE, MergedCaptures
-from kanalyze.capture.places import Places
+from kanalyze.capture.packet_index import Places
+from kanalyze.common import paths
 from kanalyze.errors import CaptureError
-from kanalyze.model import AnomalyKind
+from kanalyze.model.anomalies import AnomalyKind
 from tests.support.packets import (
     START_NS,
     Blocks,

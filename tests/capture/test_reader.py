@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kanalyze import paths
 from kanalyze.capture.reader import open_capture
+from kanalyze.common import paths
 from kanalyze.errors import CaptureError
-from kanalyze.model import AnomalyKind
+from kanalyze.model.anomalies import AnomalyKind
 from tests.support.packets import START_NS, Blocks, Packet, pcap_file, pcapng_file, timed
 
 pytestmark = pytest.mark.usefixtures("scan")

@@ -20,7 +20,7 @@ import pytest
 
 from kanalyze.capture.reader import open_capture
 from kanalyze.errors import CaptureError
-from kanalyze.model import AnomalyKind
+from kanalyze.model.anomalies import AnomalyKind
 from tests.support.effort import took_soon
 from tests.support.packets import (
     START_NS,

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kanalyze.capture.inputs import find_inputs, look_at
+from kanalyze.capture.io.stores import Stores
 from kanalyze.capture.listing import FoundCapture
 from kanalyze.capture.reader import NotACaptureError, open_capture
 from kanalyze.capture.splits import (
@@ -22,9 +23,8 @@ from kanalyze.capture.splits import (
     open_split,
     plan_splits,
 )
-from kanalyze.capture.stores import Stores
 from kanalyze.errors import CaptureError, UsageError
-from kanalyze.model import AnomalyKind
+from kanalyze.model.anomalies import AnomalyKind
 from tests.support.packets import (
     START_NS,
     Packet,

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from kanalyze.analysis.block import RowBlock
 from kanalyze.cli import analyze
+from kanalyze.tables.columns.block import RowBlock
 from tests.support.quality import capture_quality
 from tests.support.rows import START_NS, failed, fetch, row
 

@@ -7,11 +7,11 @@ import time
 
 import pytest
 
-from kanalyze.analysis.filters import BrokerAddress
 from kanalyze.cli import analyze
 from kanalyze.cli.analyze import analysis_of, progress_bar
 from kanalyze.cli.arguments import parser
 from kanalyze.errors import DefinitionError, UsageError
+from kanalyze.tables.filters import BrokerAddress
 from tests.support.definitions import vendor_folder
 from tests.support.rows import row
 

@@ -4,8 +4,8 @@ import json
 
 import pyarrow.parquet as pq
 
-from kanalyze.analysis.connections import ConnectionRow
 from kanalyze.cli.main import main
+from kanalyze.tables.connections import ConnectionRow
 from tests.support.captures import analysis, path
 
 

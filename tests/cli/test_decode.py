@@ -5,9 +5,9 @@ import re
 
 import pytest
 
-from kanalyze.analysis.block import RowBlock
-from kanalyze.analysis.quality import CaptureQuality
 from kanalyze.cli.main import main
+from kanalyze.tables.columns.block import RowBlock
+from kanalyze.tables.quality import CaptureQuality
 from tests.support.captures import analysis, path
 from tests.support.decoding import exchanges_of
 

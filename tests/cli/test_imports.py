@@ -20,23 +20,23 @@ NEVER = {"asyncio", "dataclasses", "difflib", "fractions", "multiprocessing", "p
 HEAVY = {
     *("base64", "bz2", "ctypes", "decimal", "glob", "inspect", "json", "lzma", "pathlib", "pickle"),
     *("shutil", "signal", "urllib", "urllib.parse", "ipaddress", "zlib"),
-    *("kanalyze.capture.compressed", "kanalyze.capture.live"),
+    *("kanalyze.capture.io.decompression", "kanalyze.capture.live.capture"),
 }
 """Each takes 0.3 ms or more, and a report of a plain file needs none of it. Python itself takes 12
 ms, and all of a report 60 at most."""
 
 SELDOM = {
     "decimal",
-    "kanalyze.analysis.anomalies",
-    "kanalyze.analysis.connections",
-    "kanalyze.analysis.kafka07",
-    "kanalyze.capture.pcapng",
-    "kanalyze.connection.guess",
-    "kanalyze.connection.kafka07",
-    "kanalyze.connection.locate07",
-    "kanalyze.net.fragments",
-    "kanalyze.protocol.kafka07",
-    "kanalyze.protocol.messages07",
+    "kanalyze.tables.anomalies",
+    "kanalyze.tables.connections",
+    "kanalyze.tables.requests.kafka07",
+    "kanalyze.capture.formats.pcapng",
+    "kanalyze.kafka.session.signatures",
+    "kanalyze.kafka.v07.connection",
+    "kanalyze.kafka.v07.resync",
+    "kanalyze.net.ip.fragments",
+    "kanalyze.kafka.v07.messages",
+    "kanalyze.kafka.v07.records",
 }
 """What a pcap file with nothing but Kafka 0.8 and later in TCP does not need, unless asked to."""
 
@@ -136,21 +136,26 @@ with MergedCaptures(find_inputs(arguments.captures)) as captures:
 
 def test_help_imports_none_of_the_pipeline():
     found = imported("--help")
-    assert not found & {"kanalyze.pipeline", "kanalyze.library", "pathlib", "dataclasses"}
+    assert not found & {
+        "kanalyze.runtime.pipeline",
+        "kanalyze.api.library",
+        "pathlib",
+        "dataclasses",
+    }
 
 
 def test_listing_interfaces_needs_nothing_of_the_pipeline():
     found = imported("live", "--list")
     assert not found & SLOW
-    assert not found & {"kanalyze.pipeline", "kanalyze.library", "kanalyze.live"}
+    assert not found & {"kanalyze.runtime.pipeline", "kanalyze.api.library", "kanalyze.live"}
 
 
 @pytest.mark.parametrize("command", ["report", "requests", "connections", "anomalies"])
 def test_nothing_of_live_is_imported_by_others(command):
     found = imported(command, CAPTURE)
     assert not {name for name in found if name.startswith("kanalyze.live")}
-    assert not {name for name in found if name.startswith("kanalyze.capture.live")}
-    assert not found & {"kanalyze.capture.pipe", "scapy", "prometheus_client"}
+    assert not {name for name in found if name.startswith("kanalyze.capture.live.capture")}
+    assert not found & {"kanalyze.capture.io.pipe", "scapy", "prometheus_client"}
 
 
 def test_the_report_needs_rich_where_it_is_coloured_alone():
@@ -166,11 +171,11 @@ def test_a_plain_capture_of_kafka_needs_nothing_that_is_for_others(argv):
 @pytest.mark.parametrize(
     ("argv", "module"),
     [
-        (("connections",), "kanalyze.analysis.connections"),
-        (("anomalies",), "kanalyze.analysis.anomalies"),
-        (("requests", "--api", "Fetch"), "kanalyze.protocol.kafka07"),
+        (("connections",), "kanalyze.tables.connections"),
+        (("anomalies",), "kanalyze.tables.anomalies"),
+        (("requests", "--api", "Fetch"), "kanalyze.kafka.v07.messages"),
         (("requests", "--slower-than", "1ms"), "decimal"),
-        (("requests", "captures/ipv6.pcapng"), "kanalyze.capture.pcapng"),
+        (("requests", "captures/ipv6.pcapng"), "kanalyze.capture.formats.pcapng"),
     ],
 )
 def test_what_is_asked_for_is_loaded(argv, module):

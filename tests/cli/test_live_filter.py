@@ -108,7 +108,7 @@ NO_LIBPCAP = "a filter in the kernel needs libpcap, which is not found"
 
 @pytest.fixture
 def without_libpcap(monkeypatch) -> None:
-    monkeypatch.setattr("kanalyze.capture.live_filter.why_not_compiled", lambda: NO_LIBPCAP)
+    monkeypatch.setattr("kanalyze.capture.live.kernel_filter.why_not_compiled", lambda: NO_LIBPCAP)
 
 
 @pytest.mark.usefixtures("without_libpcap")

@@ -21,7 +21,7 @@ def test_help_imports_nothing_slow():
         "from kanalyze.cli.main import main\n"
         "try: main(['--help'])\n"
         "except SystemExit: pass\n"
-        "slow = {'numpy', 'pyarrow', 'rich', 'pandas', 'kanalyze.pipeline', 'asyncio'}\n"
+        "slow = {'numpy', 'pyarrow', 'rich', 'pandas', 'kanalyze.runtime.pipeline', 'asyncio'}\n"
         "sys.exit(','.join(slow & set(sys.modules)) or 0)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, cwd=ROOT)
@@ -108,8 +108,8 @@ def shell(command: str, **settings) -> subprocess.CompletedProcess[bytes]:
     code = (
         "import sys\n"
         "from kanalyze.cli import analyze\n"
-        "from kanalyze.analysis.block import RowBlock\n"
-        "from kanalyze.analysis.quality import CaptureQuality\n"
+        "from kanalyze.tables.columns.block import RowBlock\n"
+        "from kanalyze.tables.quality import CaptureQuality\n"
         "from tests.support.rows import plain_traffic\n"
         "class Fake:\n"
         "    def __init__(self, captures, row_filter, **_):\n"

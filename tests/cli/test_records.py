@@ -8,12 +8,12 @@ import stat
 import pyarrow.parquet as pq
 import pytest
 
-from kanalyze.analysis.block import RowBlock
-from kanalyze.analysis.quality import CaptureQuality
-from kanalyze.analysis.records import RECORD_COLUMNS, VALUE_COLUMNS
 from kanalyze.cli import analyze
 from kanalyze.cli.arguments import parser
 from kanalyze.cli.main import main
+from kanalyze.tables.columns.block import RowBlock
+from kanalyze.tables.quality import CaptureQuality
+from kanalyze.tables.records.rows import RECORD_COLUMNS, VALUE_COLUMNS
 from tests.support.captures import path
 from tests.support.record_exchanges import fetched, produced
 from tests.support.record_sets import ITEMS, TIME_MS, batch_of

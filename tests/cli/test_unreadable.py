@@ -67,6 +67,6 @@ def test_of_many_some_are_told(folder, capsys):
 
 
 def test_workers_count_it_once(folder, monkeypatch):
-    monkeypatch.setattr("kanalyze.workers._LEAST_BYTES", 0)
+    monkeypatch.setattr("kanalyze.runtime.workers._LEAST_BYTES", 0)
     report = kanalyze.report(str(folder), jobs=2)
     assert report["quality"]["anomalies"]["capture_unreadable"]["count"] == 1

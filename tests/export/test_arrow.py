@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kanalyze.analysis.block import Ints, RowBlock, Words
-from kanalyze.analysis.row import COLUMNS
 from kanalyze.export.arrow import BatchMaker, frame_of, record_batch, table_of
 from kanalyze.export.schema import arrow_schema, choose_columns
+from kanalyze.tables.columns.block import Ints, RowBlock, Words
+from kanalyze.tables.row import COLUMNS
 from tests.support.row_blocks import blocks_of
 from tests.support.rows import START_NS, failed, orphan, plain_traffic, row, rows
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kanalyze.analysis.row import COLUMNS
 from kanalyze.export.csv import CsvWriter, csv_text
 from kanalyze.export.schema import choose_columns
+from kanalyze.tables.row import COLUMNS
 from tests.support.rows import START_NS, failed, orphan, plain_traffic, row, rows
 
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kanalyze.analysis.block import RowBlock
-from kanalyze.analysis.decoding.bodies import EVERYTHING, DecodedExchange, DecodedMessage
-from kanalyze.analysis.decoding.secrets import Redactor
+from kanalyze.decoding.bodies import EVERYTHING, DecodedExchange, DecodedMessage
+from kanalyze.decoding.secrets import Redactor
 from kanalyze.export import kip673
-from kanalyze.protocol import compiler
+from kanalyze.kafka.codec import compiler
+from kanalyze.tables.columns.block import RowBlock
 from tests.support.decoding import CATALOG, exchange, frame
 from tests.support.messages import Writer
 from tests.support.rows import row
@@ -22,9 +22,9 @@ from tests.support.vectors import definition_of, read_vectors
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kanalyze.protocol.language import Message
+    from kanalyze.kafka.schema.schema_ast import Message
 
-_BESIDES = ("kanalyze.protocol.codec.program", "kanalyze.protocol.compiler")
+_BESIDES = ("kanalyze.kafka.codec.program", "kanalyze.kafka.codec.compiler")
 _WRITERS = ("kanalyze.export.column_texts", "kanalyze.export.kip673")
 _LARGEST = 2**63 - 1
 
@@ -38,7 +38,7 @@ def core(request: pytest.FixtureRequest) -> Iterator[SimpleNamespace]:
     with uncompiled(*_BESIDES, *_WRITERS) as modules:
         pass
     log = modules["kanalyze.export.kip673"].LogLines(CATALOG)
-    yield SimpleNamespace(compiler=modules["kanalyze.protocol.compiler"], log=log)
+    yield SimpleNamespace(compiler=modules["kanalyze.kafka.codec.compiler"], log=log)
 
 
 def written(core: SimpleNamespace, definition: Message, version: int, content: bytes) -> Any:

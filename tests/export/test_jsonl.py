@@ -6,9 +6,9 @@ import pandas as pd
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kanalyze.analysis.row import COLUMNS
 from kanalyze.export.jsonl import JsonLinesWriter
 from kanalyze.export.schema import choose_columns
+from kanalyze.tables.row import COLUMNS
 from tests.support.rows import START_NS, plain_traffic, row, rows
 
 

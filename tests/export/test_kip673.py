@@ -8,17 +8,17 @@ from collections import defaultdict
 
 import pytest
 
-from kanalyze.analysis.block import RowBlock
-from kanalyze.analysis.decoding.bodies import (
+from kanalyze.decoding.bodies import (
     EVERYTHING,
     BodyReader,
     DecodedExchange,
     DecodedMessage,
 )
-from kanalyze.analysis.decoding.secrets import HIDDEN
+from kanalyze.decoding.secrets import HIDDEN
 from kanalyze.export.kip673 import LogLines
-from kanalyze.protocol.catalog import Catalog
-from kanalyze.protocol.compiler import Decoders, compile_decoder
+from kanalyze.kafka.codec.compiler import Decoders, compile_decoder
+from kanalyze.kafka.schema.catalog import Catalog
+from kanalyze.tables.columns.block import RowBlock
 from tests.support.captures import NAMES, request_log
 from tests.support.decoding import CATALOG, READER, exchange, exchanges_of, frame, json_of, sized
 from tests.support.rows import START_NS, row

@@ -6,10 +6,10 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kanalyze.analysis.block import RowBlock, Words
-from kanalyze.analysis.row import COLUMNS, Column, Row
 from kanalyze.export.arrow import record_batch
 from kanalyze.export.row_groups import RowGroups, sizes_up_to
+from kanalyze.tables.columns.block import RowBlock, Words
+from kanalyze.tables.row import COLUMNS, Column, Row
 from tests.support.rows import failed, plain_traffic, rows
 
 TEXTS = (Column("text", "string", "", nullable=False, meaning=""),)

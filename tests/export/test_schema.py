@@ -7,10 +7,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kanalyze.analysis.records import RECORD_COLUMNS
-from kanalyze.analysis.row import COLUMNS
 from kanalyze.errors import UsageError
 from kanalyze.export.schema import arrow_schema, choose_columns, parquet_paths
+from kanalyze.tables.records.rows import RECORD_COLUMNS
+from kanalyze.tables.row import COLUMNS
 
 
 def test_the_schema_has_every_column_of_the_contract_in_order():

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kanalyze.protocol.language import Field, Message, Struct
+    from kanalyze.kafka.schema.schema_ast import Field, Message, Struct
 
 __all__ = ["HostileBody", "hostile_bodies"]
 

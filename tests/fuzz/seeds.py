@@ -17,12 +17,12 @@ import cramjam
 import lz4.frame
 
 from kanalyze.capture.reader import open_capture
-from kanalyze.connection.reader import MessageReader
-from kanalyze.connection.tracker import ConnectionTracker
-from kanalyze.net.reassembly import Reassembler
-from kanalyze.protocol.headers import parse_request_header, parse_response_header
-from kanalyze.protocol.projection import Projection
-from kanalyze.protocol.wire import WireError
+from kanalyze.kafka.codec.projection import Projection
+from kanalyze.kafka.framing.headers import parse_request_header, parse_response_header
+from kanalyze.kafka.session.message_reader import MessageReader
+from kanalyze.kafka.session.tracker import ConnectionTracker
+from kanalyze.kafka.wire import WireError
+from kanalyze.net.tcp.reassembly import Reassembler
 from tests.fuzz.shapes import BATCHES
 from tests.fuzz.targets.common import CATALOG, DECODERS, EXTRACTORS
 from tests.fuzz.turns import turns_of
@@ -38,8 +38,8 @@ else:
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from kanalyze.connection.exchange import Exchange
-    from kanalyze.protocol.catalog import Kind
+    from kanalyze.kafka.schema.catalog import Kind
+    from kanalyze.kafka.session.exchange import Exchange
 
 __all__ = [
     "Body",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kanalyze.protocol.projection import Projection
+from kanalyze.kafka.codec.projection import Projection
 from tests.fuzz.hostile import hostile_bodies
 from tests.fuzz.invariant import sizes_of
 from tests.fuzz.targets.common import CATALOG, DECODERS, EXTRACTORS, TABLE
@@ -15,7 +15,7 @@ from tests.fuzz.targets.messages import MOST_BYTES_A_BYTE
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kanalyze.protocol.catalog import Kind
+    from kanalyze.kafka.schema.catalog import Kind
 
 ELEMENTS = 2000
 MOST_BYTES_A_BYTE_OF_A_ROW = 60

@@ -5,7 +5,7 @@ import io
 import pytest
 
 from kanalyze.capture.reader import open_capture
-from kanalyze.net.reassembly import Reassembler
+from kanalyze.net.tcp.reassembly import Reassembler
 from tests.fuzz.seed_captures import captures
 
 

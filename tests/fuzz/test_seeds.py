@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from kanalyze.protocol.compression import decompress
+from kanalyze.kafka.records.compression import decompress
 from tests.fuzz import seeds
 from tests.fuzz.targets.common import TABLE
 

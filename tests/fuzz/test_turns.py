@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from array import array
 
-from kanalyze.model import Chunk, Gap
+from kanalyze.model.streams import Chunk, Gap
 from tests.fuzz.turns import LOST, SNAP, items_of, turns_in, turns_of
 
 CUTS = b"\x01\x02\x00\x01"

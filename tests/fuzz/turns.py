@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from kanalyze.model import Chunk, Gap
-from kanalyze.segments import Segments
+from kanalyze.model.segments import Segments
+from kanalyze.model.streams import Chunk, Gap
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kanalyze.model import StreamItem
+    from kanalyze.model.streams import StreamItem
 
 __all__ = ["LOST", "SNAP", "Turn", "items_of", "turns_in", "turns_of"]
 

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from kanalyze.analysis.block import RowBlock
-from kanalyze.live.loop import LiveView
-from kanalyze.live.snapshot import CaptureState
-from kanalyze.live.terminal import Terminal
-from kanalyze.live.windows import Windows
+from kanalyze.live.view.controller import LiveView
+from kanalyze.live.view.terminal import Terminal
+from kanalyze.live.window.snapshot import CaptureState
+from kanalyze.live.window.windows import Windows
+from kanalyze.tables.columns.block import RowBlock
 from tests.support.rows import failed, fetch, partition, row
 
 if TYPE_CHECKING:
-    from kanalyze.analysis.row import Row
+    from kanalyze.tables.row import Row
 
 TURN_S = 0.1
 HOSTILE = "\x1b[2Jbad[bold]\u202e\n"

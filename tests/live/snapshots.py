@@ -5,14 +5,14 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from kanalyze.analysis.block import RowBlock
-from kanalyze.live.snapshot import CaptureState
-from kanalyze.live.windows import Windows
+from kanalyze.live.window.snapshot import CaptureState
+from kanalyze.live.window.windows import Windows
+from kanalyze.tables.columns.block import RowBlock
 from tests.support.rows import START_NS, failed, fetch, orphan, partition, plain_traffic, row
 
 if TYPE_CHECKING:
-    from kanalyze.analysis.row import Row
-    from kanalyze.live.snapshot import Snapshot
+    from kanalyze.live.window.snapshot import Snapshot
+    from kanalyze.tables.row import Row
 
 SECOND_NS = 1_000_000_000
 HOSTILE = "\x1b[31mred[bold]x[/]\u202egnp\n:smile:"

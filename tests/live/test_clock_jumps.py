@@ -13,17 +13,17 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 import kanalyze
-from kanalyze.analysis.filters import RowFilter
 from kanalyze.capture.inputs import find_inputs
 from kanalyze.capture.merge import MergedCaptures
-from kanalyze.live.keep import PacketKeeper
-from kanalyze.live.metrics import Metrics
-from kanalyze.live.pcapng_writer import PcapngWriter
-from kanalyze.live.rolling import RollingRows
+from kanalyze.common.int_columns import shifted as later
+from kanalyze.live.metrics.counters import Metrics
+from kanalyze.live.recorder.packet_recorder import PacketKeeper
+from kanalyze.live.recorder.pcapng_writer import PcapngWriter
+from kanalyze.live.recorder.rolling_parquet import RollingRows
 from kanalyze.live.run import IDLE_NS, LiveRun
 from kanalyze.live.sinks import KeepSink, MetricsSink, RollingSink
-from kanalyze.packet_columns import shifted as later
-from kanalyze.pipeline import Analysis
+from kanalyze.runtime.pipeline import Analysis
+from kanalyze.tables.filters import RowFilter
 from tests.live.test_run import Clock, Feed, Sink
 from tests.support.captures import path
 from tests.support.watched import part_of
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from kanalyze.analysis.row import Row
-    from kanalyze.model import PacketBatch
+    from kanalyze.model.packets import PacketBatch
+    from kanalyze.tables.row import Row
 
 S = 1_000_000_000
 TURN_NS = S // 5

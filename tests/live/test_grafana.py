@@ -12,9 +12,9 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 from prometheus_client.process_collector import ProcessCollector
 
-from kanalyze.analysis.block import RowBlock
-from kanalyze.live.metrics import Metrics
-from kanalyze.model import AnomalyKind
+from kanalyze.live.metrics.counters import Metrics
+from kanalyze.model.anomalies import AnomalyKind
+from kanalyze.tables.columns.block import RowBlock
 from tests.support import rows as made
 
 BOARD: dict[str, Any] = json.loads(

@@ -37,7 +37,7 @@ import json, os, socket, sys
 from kanalyze.live.privileges import give_up_root
 os.setgroups([0, 4, 27])
 said = give_up_root(may_capture=sys.argv[1] == "yes")
-import kanalyze.protocol.catalog  # what was not needed before
+import kanalyze.kafka.schema.catalog  # what was not needed before
 told = {"said": said, "ids": [*os.getresuid(), *os.getresgid()], "groups": os.getgroups()}
 def tried(what):
     try:

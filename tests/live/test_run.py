@@ -15,8 +15,8 @@ from kanalyze.capture.merge import MergedCaptures
 from kanalyze.capture.reader import open_capture
 from kanalyze.errors import CaptureError
 from kanalyze.live.run import LiveRun
-from kanalyze.model import Anomaly, AnomalyKind
-from kanalyze.pipeline import Analysis
+from kanalyze.model.anomalies import Anomaly, AnomalyKind
+from kanalyze.runtime.pipeline import Analysis
 from tests.support import kafka as k
 from tests.support.captures import NAMES, path
 from tests.support.compare import in_any_order, nameless
@@ -27,11 +27,11 @@ from tests.support.watched import part_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from kanalyze.analysis.block import RowBlock
-    from kanalyze.analysis.row import Row
-    from kanalyze.capture.description import Description
-    from kanalyze.live.snapshot import CaptureState
-    from kanalyze.model import PacketBatch
+    from kanalyze.capture.file_metadata import Description
+    from kanalyze.live.window.snapshot import CaptureState
+    from kanalyze.model.packets import PacketBatch
+    from kanalyze.tables.columns.block import RowBlock
+    from kanalyze.tables.row import Row
 
 MS = 1_000_000
 SOME = ("basics", "errors", "ipv6", "loopback", "tls")

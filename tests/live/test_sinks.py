@@ -14,14 +14,11 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 import kanalyze
-from kanalyze.analysis.block import RowBlock
-from kanalyze.analysis.filters import RowFilter
-from kanalyze.live.keep import PacketKeeper
-from kanalyze.live.lines import RateLines
-from kanalyze.live.loop import LiveView
-from kanalyze.live.metrics import Metrics
-from kanalyze.live.pcapng_writer import PcapngWriter
-from kanalyze.live.rolling import RollingRows
+from kanalyze.live.metrics.counters import Metrics
+from kanalyze.live.rate_jsonl import RateLines
+from kanalyze.live.recorder.packet_recorder import PacketKeeper
+from kanalyze.live.recorder.pcapng_writer import PcapngWriter
+from kanalyze.live.recorder.rolling_parquet import RollingRows
 from kanalyze.live.sinks import (
     KeepSink,
     LinesSink,
@@ -30,11 +27,14 @@ from kanalyze.live.sinks import (
     RowsSink,
     ViewSink,
 )
-from kanalyze.live.snapshot import CaptureState
-from kanalyze.live.windows import Windows
-from kanalyze.model import AnomalyKind
-from kanalyze.pipeline import Analysis
-from tests.live.test_loop import FakeTerminal
+from kanalyze.live.view.controller import LiveView
+from kanalyze.live.window.snapshot import CaptureState
+from kanalyze.live.window.windows import Windows
+from kanalyze.model.anomalies import AnomalyKind
+from kanalyze.runtime.pipeline import Analysis
+from kanalyze.tables.columns.block import RowBlock
+from kanalyze.tables.filters import RowFilter
+from tests.live.view.test_controller import FakeTerminal
 from tests.support.captures import path
 from tests.support.packets import Packet, make_batch, segment
 from tests.support.rows import START_NS, row

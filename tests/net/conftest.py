@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kanalyze.net import reassembly
+from kanalyze.net.tcp import reassembly
 from tests.support import measuring, packets
 from tests.support.uncompiled import uncompiled
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kanalyze.model import AnomalyKind
+from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.net.headers import read_headers
-from kanalyze.net.notes import MAX_ANOMALIES_PER_KIND, Notes
+from kanalyze.net.layer_stats import MAX_ANOMALIES_PER_KIND, Notes
 from tests.support.packets import (
     ACK,
     PSH,

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
+from kanalyze.net.header_kinds import IPV4, IPV6
 from kanalyze.net.innermost import Innermost
-from kanalyze.net.kinds import IPV4, IPV6
 from tests.support.packets import Packet, ethernet, ipv4, ipv6, make_batch, tcp
 
 ARP = 0x0806

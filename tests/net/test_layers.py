@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kanalyze.net.cursor import Cursor
+from kanalyze.net.header_cursor import Cursor
+from kanalyze.net.header_kinds import IPV4
 from kanalyze.net.headers import read_headers
-from kanalyze.net.kinds import IPV4
+from kanalyze.net.layer_stats import Notes
 from kanalyze.net.layers import find_tcp
-from kanalyze.net.notes import Notes
 from tests.support.packets import Packet, ethernet, ipv4, make_batch, tcp
 from tests.support.wrapped import INNER, INNER_V6, PAYLOAD, wrapped
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kanalyze.net.reassembly import Reassembler
+from kanalyze.net.tcp.reassembly import Reassembler
 from tests.support.measuring import at, figures, measured, numbered
 from tests.support.packets import ACK, FIN, RST, SYN, Packet, make_batch
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kanalyze.capture.reader import open_capture
-from kanalyze.net.reassembly import Reassembler
+from kanalyze.net.tcp.reassembly import Reassembler
 from tests.support.captures import NAMES, path
 from tests.support.measuring import figures, measured, slots_of
 from tests.support.packets import Packet, pcap_file
@@ -31,7 +31,7 @@ from tests.support.packets import Packet, pcap_file
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from kanalyze.model import TcpConnection
+    from kanalyze.model.tcp import TcpConnection
 
 CHOSEN = ("any", "basics", "ipv6", "large", "loopback", "snaplen", "transactions")
 EVERY = [name if name in CHOSEN else pytest.param(name, marks=pytest.mark.long) for name in NAMES]

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kanalyze.model import AnomalyKind
+from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.net import rare_layers, scapy_layers
+from kanalyze.net.header_kinds import LLC_FRAME
 from kanalyze.net.headers import read_headers
-from kanalyze.net.kinds import LLC_FRAME
-from kanalyze.net.notes import Notes
+from kanalyze.net.layer_stats import Notes
 from tests.support.packets import Packet, ethernet, ipv4, make_batch, tcp
 from tests.support.wrapped import wrapped
 
@@ -46,7 +46,7 @@ def test_the_library_is_not_imported_before_it_is_needed():
     code = """if True:
         import sys
         from kanalyze.net.headers import read_headers
-        from kanalyze.net.notes import Notes
+        from kanalyze.net.layer_stats import Notes
         from tests.support.packets import make_batch, segment, timed
         read_headers(make_batch(timed([segment()])), Notes())
         assert not [name for name in sys.modules if name.partition(".")[0] == "scapy"]

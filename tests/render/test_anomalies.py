@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import io
 
-from kanalyze.analysis.anomalies import AnomalyRow, anomaly_row
-from kanalyze.model import Anomaly, AnomalyKind, Endpoint, TcpConnection
+from kanalyze.model.anomalies import Anomaly, AnomalyKind
+from kanalyze.model.tcp import Endpoint, TcpConnection
 from kanalyze.render.anomalies import ANOMALY_TABLE, anomaly_status
 from kanalyze.render.table import RowTable
+from kanalyze.tables.anomalies import AnomalyRow, anomaly_row
 
 TCP = TcpConnection(1, (Endpoint("10.0.0.1", 50000), Endpoint("10.0.0.2", 9092)), 2, 0, 5, 5)
 

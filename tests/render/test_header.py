@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from kanalyze.analysis.quality import CaptureQuality
-from kanalyze.analysis.statistics import Statistics
-from kanalyze.model import AnomalyKind
+from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.render.header import header_lines
+from kanalyze.statistics.summary import Statistics
+from kanalyze.tables.quality import CaptureQuality
 from tests.support.quality import capture_quality
 from tests.support.rows import START_NS, orphan, row
 

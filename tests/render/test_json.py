@@ -3,9 +3,9 @@ from __future__ import annotations
 import json
 
 import kanalyze
-from kanalyze.analysis.quality import CaptureQuality
-from kanalyze.analysis.statistics import Statistics
 from kanalyze.render.json import summary_json
+from kanalyze.statistics.summary import Statistics
+from kanalyze.tables.quality import CaptureQuality
 from tests.support.rows import row
 
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from kanalyze.protocol.catalog import RELEASES, Catalog
-from kanalyze.protocol.error_table import ERRORS
+from kanalyze.kafka.schema.catalog import RELEASES, Catalog
+from kanalyze.kafka.schema.error_table import ERRORS
 from kanalyze.render.protocol import (
     api_facts,
     api_lines,

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from kanalyze.analysis.records import HeaderItem, RecordRow
 from kanalyze.render.records import record_columns, record_status
 from kanalyze.render.table import RowTable
+from kanalyze.tables.records.rows import HeaderItem, RecordRow
 
 EVERY: dict[str, Any] = dict.fromkeys(RecordRow._fields)
 PLAIN: dict[str, Any] = EVERY | {

@@ -8,10 +8,10 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from kanalyze.analysis.quality import CaptureQuality
-from kanalyze.analysis.statistics import Statistics
-from kanalyze.model import AnomalyKind
+from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.render.terminal import render_report
+from kanalyze.statistics.summary import Statistics
+from kanalyze.tables.quality import CaptureQuality
 from tests.support.golden import assert_golden
 from tests.support.quality import capture_quality
 from tests.support.rows import (

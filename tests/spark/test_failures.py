@@ -27,7 +27,7 @@ def line_of(error: Exception) -> str:
     ("text", "line"),
     [
         (
-            IN_A_TASK.format(error="kanalyze.frozen.StateError: the state is damaged"),
+            IN_A_TASK.format(error="kanalyze.runtime.state.StateError: the state is damaged"),
             "the state is damaged",
         ),
         (

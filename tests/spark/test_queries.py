@@ -13,12 +13,12 @@ import pyarrow as pa
 import pytest
 
 import kanalyze
-from kanalyze.analysis.row import COLUMNS, Row
 from kanalyze.errors import UsageError
 from kanalyze.export.arrow import record_batch
-from kanalyze.protocol.catalog import Catalog
+from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.spark.queries import queries, query
 from kanalyze.spark.schema import arrow_schema, as_spark, spark_schema
+from kanalyze.tables.row import COLUMNS, Row
 from tests.support.captures import NAMES, path
 
 if TYPE_CHECKING:

@@ -10,16 +10,16 @@ import pytest
 from pyspark.sql.types import StructType
 
 import kanalyze
-from kanalyze.analysis.anomalies import ANOMALY_COLUMNS
-from kanalyze.analysis.connections import CONNECTION_COLUMNS
-from kanalyze.analysis.records import RECORD_COLUMNS, RecordReader, has_records
-from kanalyze.analysis.row import COLUMNS
 from kanalyze.export.arrow import BatchMaker, record_batch
-from kanalyze.pipeline import Analysis
-from kanalyze.protocol.catalog import Catalog
-from kanalyze.protocol.compiler import Decoders
+from kanalyze.kafka.codec.compiler import Decoders
+from kanalyze.kafka.schema.catalog import Catalog
+from kanalyze.runtime.pipeline import Analysis
 from kanalyze.spark import schema as schema_module
 from kanalyze.spark.schema import arrow_schema, as_asked, as_spark, spark_schema
+from kanalyze.tables.anomalies import ANOMALY_COLUMNS
+from kanalyze.tables.connections import CONNECTION_COLUMNS
+from kanalyze.tables.records.rows import RECORD_COLUMNS, RecordReader, has_records
+from kanalyze.tables.row import COLUMNS
 from tests.support.captures import path
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from kanalyze.analysis.row import Column
+    from kanalyze.tables.row import Column
 
 CAPTURES = (str(path("errors")), str(path("transactions")))
 TABLES = {

@@ -11,11 +11,9 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from kanalyze.analysis.anomalies import ANOMALY_COLUMNS, AnomalyRow
-from kanalyze.analysis.quality import CaptureQuality
-from kanalyze.analysis.row import COLUMNS, ErrorItem, PartitionItem, Row
 from kanalyze.capture.splits import Split
-from kanalyze.spark.exchange import (
+from kanalyze.spark.archive.planning import Readings, parts_to_read_again, without_parts
+from kanalyze.spark.archive.shuffle_schema import (
     ANOMALY_BUCKET,
     FIRST_KEY_NS,
     FOUND_FIELDS,
@@ -26,9 +24,11 @@ from kanalyze.spark.exchange import (
     report_of,
     sent_batch,
 )
-from kanalyze.spark.planning import Readings, parts_to_read_again, without_parts
-from kanalyze.spark.readers import make_plan
-from kanalyze.spark.tasks import Job, read_splits, rebuild
+from kanalyze.spark.archive.tasks import Job, read_splits, rebuild
+from kanalyze.spark.source.readers import make_plan
+from kanalyze.tables.anomalies import ANOMALY_COLUMNS, AnomalyRow
+from kanalyze.tables.quality import CaptureQuality
+from kanalyze.tables.row import COLUMNS, ErrorItem, PartitionItem, Row
 from tests.support.captures import path
 from tests.support.disorder.capture_files import read_packets
 from tests.support.packets import Packet, pcap_file
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from kanalyze.spark.exchange import CaptureReport
+    from kanalyze.spark.archive.shuffle_schema import CaptureReport
 
 
 class Cut(NamedTuple):

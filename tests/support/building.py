@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kanalyze.analysis.row import Row
-    from kanalyze.analysis.row_builder import RowBuilder
-    from kanalyze.connection.exchange import Exchange
+    from kanalyze.kafka.session.exchange import Exchange
+    from kanalyze.tables.requests.row_assembler import RowBuilder
+    from kanalyze.tables.row import Row
 
 
 def rows_of_exchanges(builder: RowBuilder, exchanges: Iterable[Exchange]) -> list[Row]:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kanalyze.pipeline import Analysis
+from kanalyze.runtime.pipeline import Analysis
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kanalyze.analysis.quality import CaptureQuality
-    from kanalyze.analysis.row import Row
+    from kanalyze.tables.quality import CaptureQuality
+    from kanalyze.tables.row import Row
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "captures"

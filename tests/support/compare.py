@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.analysis.row import COLUMNS
+from kanalyze.tables.row import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kanalyze.analysis.row import Row
+    from kanalyze.tables.row import Row
 
 
 def in_any_order(rows: Iterable[Row]) -> list[str]:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.analysis.block import RowBlock
-from kanalyze.analysis.decoding.bodies import BodyReader, DecodedExchange
-from kanalyze.connection.exchange import Exchange, Message, Peers
+from kanalyze.decoding.bodies import BodyReader, DecodedExchange
 from kanalyze.export.kip673 import LogLines
-from kanalyze.model import Endpoint, TcpConnection
-from kanalyze.pipeline import Analysis
-from kanalyze.protocol.catalog import Catalog
-from kanalyze.protocol.compiler import Decoders
-from kanalyze.protocol.frame import Frame
+from kanalyze.kafka.codec.compiler import Decoders
+from kanalyze.kafka.framing.frame import Frame
+from kanalyze.kafka.schema.catalog import Catalog
+from kanalyze.kafka.session.exchange import Exchange, Message, Peers
+from kanalyze.model.tcp import Endpoint, TcpConnection
+from kanalyze.runtime.pipeline import Analysis
+from kanalyze.tables.columns.block import RowBlock
 from tests.support.captures import path
 from tests.support.messages import Writer, unsigned_varint
 from tests.support.rows import START_NS
@@ -21,8 +21,8 @@ from tests.support.rows import START_NS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kanalyze.analysis.row import Row
-    from kanalyze.protocol.catalog import Kind
+    from kanalyze.kafka.schema.catalog import Kind
+    from kanalyze.tables.row import Row
 
 CATALOG = Catalog()
 READER = BodyReader(CATALOG, Decoders(CATALOG))

@@ -50,7 +50,7 @@ def vendor_folder(path: Path) -> Path:
 
 def built_in(file: str) -> str:
     """Return the text of a packaged definition file."""
-    return (files("kanalyze.protocol") / "definitions" / file).read_text("utf-8")
+    return (files("kanalyze.kafka.schema") / "definitions" / file).read_text("utf-8")
 
 
 def next_fetch(path: Path) -> Path:

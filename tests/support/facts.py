@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-FOLDER = Path(__file__).parent.parent / "protocol" / "facts"
+FOLDER = Path(__file__).parent.parent / "kafka" / "facts"
 
 _LINE = re.compile(r"(?P<indent> +)(?P<name>\S+) (?P<type>\S+) (?P<versions>\S+)(?P<rest>.*)")
 _HEAD = re.compile(r"message (?P<name>\S+) (?P<kind>\S+)(?P<rest>.*)")

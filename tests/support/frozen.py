@@ -8,28 +8,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kanalyze import pipeline
-from kanalyze.analysis.extract import Extractors
-from kanalyze.analysis.quality import CaptureQuality
-from kanalyze.analysis.row_builder import RowBuilder
-from kanalyze.analysis.topics import TopicNames
-from kanalyze.connection.reader import MessageReader
-from kanalyze.frozen import freeze, thaw
-from kanalyze.model import NET_ANOMALIES
-from kanalyze.pipeline import Analysis
-from kanalyze.protocol.catalog import Catalog
-from kanalyze.protocol.compiler import Decoders
-from kanalyze.stages import Stages
+from kanalyze.kafka.codec.compiler import Decoders
+from kanalyze.kafka.schema.catalog import Catalog
+from kanalyze.kafka.session.message_reader import MessageReader
+from kanalyze.model.anomalies import NET_ANOMALIES
+from kanalyze.runtime import pipeline
+from kanalyze.runtime.pipeline import Analysis
+from kanalyze.runtime.stages import Stages
+from kanalyze.runtime.state import freeze, thaw
+from kanalyze.tables.quality import CaptureQuality
+from kanalyze.tables.requests.extract import Extractors
+from kanalyze.tables.requests.row_assembler import RowBuilder
+from kanalyze.tables.requests.topic_names import TopicNames
 from tests.support.reference import batches_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from kanalyze.analysis.connections import ConnectionRow
-    from kanalyze.analysis.row import Row
     from kanalyze.capture.merge import MergedCaptures
-    from kanalyze.model import Anomaly, PacketBatch
-    from kanalyze.stages import Step
+    from kanalyze.model.anomalies import Anomaly
+    from kanalyze.model.packets import PacketBatch
+    from kanalyze.runtime.stages import Step
+    from kanalyze.tables.connections import ConnectionRow
+    from kanalyze.tables.row import Row
 
 
 class Outcome(NamedTuple):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from scapy.libs import winpcapy
 
 if TYPE_CHECKING:
-    from kanalyze.model import PacketBatch
+    from kanalyze.model.packets import PacketBatch
 
 SNAP_BYTES = 262_144
 # scapy binds it on Windows alone.

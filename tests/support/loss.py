@@ -15,22 +15,22 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kanalyze.capture.reader import open_capture
-from kanalyze.model import Gap
+from kanalyze.kafka.framing.framer import FrameCutter, Locate
+from kanalyze.kafka.wire import WireError
+from kanalyze.model.streams import Gap
 from kanalyze.net.headers import read_headers
-from kanalyze.net.notes import Notes
-from kanalyze.net.reassembly import Reassembler
-from kanalyze.pipeline import Analysis
-from kanalyze.protocol.framing import FrameCutter, Locate
-from kanalyze.protocol.wire import WireError
+from kanalyze.net.layer_stats import Notes
+from kanalyze.net.tcp.reassembly import Reassembler
+from kanalyze.runtime.pipeline import Analysis
 from tests.support.captures import analysis, path
 from tests.support.packets import Packet, pcap_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from kanalyze.analysis.row import Row
-    from kanalyze.model import StreamItem, StreamUpdate
-    from kanalyze.protocol.frame import Frame
+    from kanalyze.kafka.framing.frame import Frame
+    from kanalyze.model.streams import StreamItem, StreamUpdate
+    from kanalyze.tables.row import Row
 
 __all__ = ["Judgement", "Lossy", "judge", "packets_of", "pcap_without", "rows_without"]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.net.reassembly import Reassembler, ReassemblyLimits
+from kanalyze.net.tcp.reassembly import Reassembler, ReassemblyLimits
 from tests.support.packets import Packet, make_batch, segment
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kanalyze.model import TcpConnection
+    from kanalyze.model.tcp import TcpConnection
 
 _IDENTIFICATION_AT = 14 + 4
 _WINDOW_AT = {False: 14 + 20 + 14, True: 14 + 40 + 14}

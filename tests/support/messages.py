@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from random import Random
 
-    from kanalyze.protocol.catalog import Catalog, Kind
-    from kanalyze.protocol.language import Field, Message, Struct
-    from kanalyze.protocol.projection import Projection
+    from kanalyze.kafka.codec.projection import Projection
+    from kanalyze.kafka.schema.catalog import Catalog, Kind
+    from kanalyze.kafka.schema.schema_ast import Field, Message, Struct
 
 NUMBERS = {
     "int8": ("b", -(2**7), 2**7 - 1),
@@ -224,7 +224,7 @@ def _default(field: Field, selection: Any) -> Any:
 
 
 def random_projection(message: Message, random: Random) -> Projection:
-    from kanalyze.protocol.projection import Projection
+    from kanalyze.kafka.codec.projection import Projection
 
     paths = [path for path in leaf_paths(message.struct) if random.random() < 0.3]
     return Projection.of(*paths, raw_records=True)

@@ -8,13 +8,16 @@ from array import array
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kanalyze.model import Chunk, Gap, PacketBatch
-from kanalyze.net.reassembly import Reassembler, ReassemblyLimits
+from kanalyze.model.packets import PacketBatch
+from kanalyze.model.streams import Chunk, Gap
+from kanalyze.net.tcp.reassembly import Reassembler, ReassemblyLimits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from kanalyze.model import Anomaly, StreamUpdate, TcpConnection
+    from kanalyze.model.anomalies import Anomaly
+    from kanalyze.model.streams import StreamUpdate
+    from kanalyze.model.tcp import TcpConnection
 
 FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16
 CLIENT = ("10.0.0.1", 50000)

@@ -1,10 +1,10 @@
-"""A :class:`~kanalyze.analysis.quality.CaptureQuality` with counts of one's choice."""
+"""A :class:`~kanalyze.tables.quality.CaptureQuality` with counts of one's choice."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.analysis.quality import CaptureQuality
+from kanalyze.tables.quality import CaptureQuality
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

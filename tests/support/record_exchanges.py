@@ -5,16 +5,16 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.connection.exchange import Exchange, Message, Peers
-from kanalyze.model import Endpoint, TcpConnection
-from kanalyze.protocol.catalog import Catalog
-from kanalyze.protocol.compiler import Decoders
-from kanalyze.protocol.frame import Frame
+from kanalyze.kafka.codec.compiler import Decoders
+from kanalyze.kafka.framing.frame import Frame
+from kanalyze.kafka.schema.catalog import Catalog
+from kanalyze.kafka.session.exchange import Exchange, Message, Peers
+from kanalyze.model.tcp import Endpoint, TcpConnection
 from tests.support import kafka
 from tests.support.rows import START_NS, fetch, partition, row
 
 if TYPE_CHECKING:
-    from kanalyze.analysis.row import Row
+    from kanalyze.tables.row import Row
 
 PRODUCE_VERSION, FETCH_VERSION = 3, 4
 Records = dict[tuple[str, int], bytes | None]

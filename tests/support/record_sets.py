@@ -14,10 +14,10 @@ with warnings.catch_warnings():
     from kafka.record.legacy_records import LegacyRecordBatchBuilder
     from kafka.record.util import calc_crc32, calc_crc32c
 
-from kanalyze.protocol.batches import RecordSet
+from kanalyze.kafka.records.reader import RecordSet
 
 if TYPE_CHECKING:
-    from kanalyze.protocol.record_types import (
+    from kanalyze.kafka.records.types import (
         DecompressionLimits,
         Record,
         RecordBatch,

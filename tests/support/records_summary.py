@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kanalyze.protocol.codec import opcodes as op
-from kanalyze.protocol.codec.decoder import BodyDecoder
-from kanalyze.protocol.codec.machine import Programs
-from kanalyze.protocol.codec.program import Program
-from kanalyze.protocol.codec.values import KINDS, Shape
+from kanalyze.kafka.codec import opcodes as op
+from kanalyze.kafka.codec.decoder import BodyDecoder
+from kanalyze.kafka.codec.machine import Programs
+from kanalyze.kafka.codec.program import Program
+from kanalyze.kafka.codec.values import KINDS, Shape
 
 if TYPE_CHECKING:
-    from kanalyze.protocol.records import RecordsSummary
-    from kanalyze.protocol.wire import Source
+    from kanalyze.kafka.records.batch_headers import RecordsSummary
+    from kanalyze.kafka.wire import Source
 
 _PREFIX_BYTES = 4
 _PROGRAM = Program((op.RECORDS, op.WANTED | op.WIDE, op.END), (), 0, Shape(KINDS["records"]))

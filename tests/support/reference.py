@@ -14,20 +14,20 @@ from unittest.mock import patch
 
 import numpy as np
 
-from kanalyze import pipeline
-from kanalyze.capture.front import cut
 from kanalyze.capture.merge import MergedCaptures
-from kanalyze.packet_columns import shifted
-from kanalyze.pipeline import Analysis
+from kanalyze.capture.merge_cursor import cut
+from kanalyze.common.int_columns import shifted
+from kanalyze.runtime import pipeline
+from kanalyze.runtime.pipeline import Analysis
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from kanalyze.analysis.block import RowBlock
-    from kanalyze.analysis.quality import CaptureQuality
-    from kanalyze.analysis.row import Row
-    from kanalyze.model import PacketBatch
-    from kanalyze.pipeline import CaptureInput
+    from kanalyze.model.packets import PacketBatch
+    from kanalyze.runtime.pipeline import CaptureInput
+    from kanalyze.tables.columns.block import RowBlock
+    from kanalyze.tables.quality import CaptureQuality
+    from kanalyze.tables.row import Row
 
 __all__ = ["Reading", "batches_of", "read", "reference"]
 
@@ -55,10 +55,10 @@ def read(
     """Read captures.
 
     Args:
-        captures: as :class:`~kanalyze.pipeline.Analysis` takes them.
+        captures: as :class:`~kanalyze.runtime.pipeline.Analysis` takes them.
         most_packets: gives, for each batch, how many packets it may have; None leaves batches as
             they are.
-        arguments: others of :class:`~kanalyze.pipeline.Analysis`.
+        arguments: others of :class:`~kanalyze.runtime.pipeline.Analysis`.
     """
     run = Analysis(captures, **arguments)  # type: ignore[arg-type]
     if most_packets is None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kanalyze.analysis.block import RowBlock
+from kanalyze.tables.columns.block import RowBlock
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from random import Random
 
-    from kanalyze.analysis.row import Row
+    from kanalyze.tables.row import Row
 
 
 def blocks_of(rows: Sequence[Row], dice: Random) -> list[RowBlock]:

@@ -18,7 +18,7 @@ from kio.serial import entity_reader, entity_writer
 from tests.support.messages import Generator
 
 if TYPE_CHECKING:
-    from kanalyze.protocol.language import Field, Message, Struct
+    from kanalyze.kafka.schema.schema_ast import Field, Message, Struct
 
 KNOWN_ERRORS = (0, 1, 3, 5, 6, 7, 16, 29, 35, 72)
 

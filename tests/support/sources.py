@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kanalyze.protocol.wire import MissingBytes, Truncated
+from kanalyze.kafka.wire import MissingBytes, Truncated
 
 
 class PiecesSource:

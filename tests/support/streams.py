@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kanalyze.model import Chunk
-from kanalyze.segments import Segments
+from kanalyze.model.segments import Segments
+from kanalyze.model.streams import Chunk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

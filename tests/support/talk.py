@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kanalyze.analysis.extract import Extractors
-from kanalyze.connection.reader import MessageReader
-from kanalyze.connection.tracker import ConnectionTracker
-from kanalyze.model import Endpoint, Gap, StreamUpdate, TcpConnection
-from kanalyze.protocol.catalog import Catalog
-from kanalyze.protocol.compiler import Decoders
+from kanalyze.kafka.codec.compiler import Decoders
+from kanalyze.kafka.schema.catalog import Catalog
+from kanalyze.kafka.session.message_reader import MessageReader
+from kanalyze.kafka.session.tracker import ConnectionTracker
+from kanalyze.model.streams import Gap, StreamUpdate
+from kanalyze.model.tcp import Endpoint, TcpConnection
+from kanalyze.tables.requests.extract import Extractors
 from tests.support.streams import TIME_NS, chunk
 
 if TYPE_CHECKING:
-    from kanalyze.connection.exchange import Exchange
-    from kanalyze.connection.tracker import BrokerSide
-    from kanalyze.model import Anomaly, StreamItem
+    from kanalyze.kafka.session.exchange import Exchange
+    from kanalyze.kafka.session.tracker import BrokerSide
+    from kanalyze.model.anomalies import Anomaly
+    from kanalyze.model.streams import StreamItem
 
 CLIENT, BROKER = 0, 1
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kanalyze.protocol.catalog import Catalog
+from kanalyze.kafka.schema.catalog import Catalog
 from tests.support import kafka as k
 from tests.support.messages import NUMBERS, Writer
 from tests.support.packets import ACK, FIN, RST, SYN, pcap_file, segment, timed
@@ -17,8 +17,8 @@ from tests.support.packets import ACK, FIN, RST, SYN, pcap_file, segment, timed
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from kanalyze.protocol.catalog import Kind
-    from kanalyze.protocol.language import Struct
+    from kanalyze.kafka.schema.catalog import Kind
+    from kanalyze.kafka.schema.schema_ast import Struct
 
 CATALOG = Catalog()
 NO_ID = bytes(16)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import kanalyze
-from kanalyze.compiled import prefer_sources
+from kanalyze.common.compiled import prefer_sources
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

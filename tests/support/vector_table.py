@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from kanalyze.protocol.compiler import compile_decoder
-from kanalyze.protocol.projection import Projection
-from kanalyze.protocol.reference import read_message
-from kanalyze.protocol.wire import WireError
+from kanalyze.kafka.codec.compiler import compile_decoder
+from kanalyze.kafka.codec.interpreter import read_message
+from kanalyze.kafka.codec.projection import Projection
+from kanalyze.kafka.wire import WireError
 from tests.support.vectors import definition_of, kafka_json, records_in, unknown_tags_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kanalyze.protocol.catalog import Api, Catalog
-    from kanalyze.protocol.compiler import Decoder
-    from kanalyze.protocol.language import Message
+    from kanalyze.kafka.codec.compiler import Decoder
+    from kanalyze.kafka.schema.catalog import Api, Catalog
+    from kanalyze.kafka.schema.schema_ast import Message
     from tests.support.vectors import Vector
 
 Cell: TypeAlias = tuple[str, int]

@@ -1,4 +1,4 @@
-"""The vectors in tests/protocol/vectors/: messages that Kafka's own serializer wrote.
+"""The vectors in tests/kafka/vectors/: messages that Kafka's own serializer wrote.
 
 tools/vectors/make.py makes them. Each line holds a message's name, version, bytes and Kafka's own
 JSON of it; apart from that what the JSON leaves out: contents of records, unknown tags.
@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kanalyze.protocol.catalog import Catalog, Kind
-    from kanalyze.protocol.language import Field, Message, Struct
+    from kanalyze.kafka.schema.catalog import Catalog, Kind
+    from kanalyze.kafka.schema.schema_ast import Field, Message, Struct
 
-FOLDER = Path(__file__).resolve().parent.parent / "protocol" / "vectors"
+FOLDER = Path(__file__).resolve().parent.parent / "kafka" / "vectors"
 
 
 class Vector(NamedTuple):

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from kanalyze.capture.inputs import find_inputs
 from kanalyze.capture.merge import MergedCaptures
-from kanalyze.model import PacketBatch
-from kanalyze.pipeline import Analysis
+from kanalyze.model.packets import PacketBatch
+from kanalyze.runtime.pipeline import Analysis
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from kanalyze.live.keep import PacketKeeper
+    from kanalyze.live.recorder.packet_recorder import PacketKeeper
 
 
 _MOST_PACKET_BYTES = 1 << 17

@@ -1,4 +1,4 @@
-"""Makes tests/protocol/vectors/: messages written by Kafka's own serializer, with Kafka's own JSON.
+"""Makes tests/kafka/vectors/: messages written by Kafka's own serializer, with Kafka's own JSON.
 
     python tools/vectors/make.py
 

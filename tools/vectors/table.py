@@ -3,7 +3,7 @@
     python tools/vectors/table.py
 
 Exits with 1 when a version differs or has no vector. The tests say the same: ``pytest -v
-tests/protocol/test_vectors.py`` ends with this table.
+tests/kafka/test_vectors.py`` ends with this table.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
-from kanalyze.protocol.catalog import Catalog
+from kanalyze.kafka.schema.catalog import Catalog
 from tests.support.vector_table import cells_of, compare, table
 from tests.support.vectors import read_vectors
 

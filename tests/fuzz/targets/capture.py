@@ -12,7 +12,7 @@ from tests.fuzz.invariant import holds
 
 if TYPE_CHECKING:
     from kanalyze.capture.reader import CaptureReader
-    from kanalyze.model import PacketBatch
+    from kanalyze.model.packets import PacketBatch
 
 __all__ = ["read_capture"]
 

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.connection.sasl import looks_like_gssapi, principal_of
-from kanalyze.model import Chunk
-from kanalyze.protocol.embedded import (
+from kanalyze.kafka.codec.byte_ranges_read import skim
+from kanalyze.kafka.codec.embedded_protocols import (
     parse_assignment,
     parse_subscription,
 )
-from kanalyze.protocol.frame import Frame
-from kanalyze.protocol.framing import FrameCutter, Locate
-from kanalyze.protocol.headers import parse_request_header, parse_response_header
-from kanalyze.protocol.projection import Projection
-from kanalyze.protocol.reference import failure_of, read_message
-from kanalyze.protocol.skim import skim
-from kanalyze.protocol.trace import trace_message
-from kanalyze.protocol.wire import WireError
-from kanalyze.segments import Segments
+from kanalyze.kafka.codec.interpreter import failure_of, read_message
+from kanalyze.kafka.codec.projection import Projection
+from kanalyze.kafka.codec.trace import trace_message
+from kanalyze.kafka.framing.frame import Frame
+from kanalyze.kafka.framing.framer import FrameCutter, Locate
+from kanalyze.kafka.framing.headers import parse_request_header, parse_response_header
+from kanalyze.kafka.session.sasl import looks_like_gssapi, principal_of
+from kanalyze.kafka.wire import WireError
+from kanalyze.model.segments import Segments
+from kanalyze.model.streams import Chunk
 from tests.fuzz.invariant import holds, sizes_of
 from tests.fuzz.targets.common import CATALOG, DECODERS, EXTRACTORS, TABLE
 
 if TYPE_CHECKING:
-    from kanalyze.protocol.catalog import Kind
-    from kanalyze.protocol.compiler import Decoder
-    from kanalyze.protocol.trace import TraceNode
+    from kanalyze.kafka.codec.compiler import Decoder
+    from kanalyze.kafka.codec.trace import TraceNode
+    from kanalyze.kafka.schema.catalog import Kind
     from tests.fuzz.seeds import Body
 
 __all__ = [

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 from kanalyze.capture.reader import open_capture
 from kanalyze.errors import CaptureError
-from kanalyze.model import Gap
-from kanalyze.net.reassembly import Reassembler
+from kanalyze.model.streams import Gap
+from kanalyze.net.tcp.reassembly import Reassembler
 from tests.fuzz.invariant import holds
 
 if TYPE_CHECKING:
-    from kanalyze.model import Chunk, PacketBatch, StreamItem, StreamUpdate
+    from kanalyze.model.packets import PacketBatch
+    from kanalyze.model.streams import Chunk, StreamItem, StreamUpdate
 
 __all__ = ["reassemble"]
 

@@ -5,18 +5,19 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
-from kanalyze.connection.reader import MessageReader
-from kanalyze.connection.tracker import ConnectionTracker
-from kanalyze.model import Endpoint, Gap, StreamUpdate, TcpConnection
-from kanalyze.protocol.framing import FrameCutter, Locate
-from kanalyze.protocol.wire import WireError
+from kanalyze.kafka.framing.framer import FrameCutter, Locate
+from kanalyze.kafka.session.message_reader import MessageReader
+from kanalyze.kafka.session.tracker import ConnectionTracker
+from kanalyze.kafka.wire import WireError
+from kanalyze.model.streams import Gap, StreamUpdate
+from kanalyze.model.tcp import Endpoint, TcpConnection
 from tests.fuzz.invariant import holds
 from tests.fuzz.targets.common import CATALOG, DECODERS, EXTRACTORS
 from tests.fuzz.turns import items_of, turns_in
 
 if TYPE_CHECKING:
-    from kanalyze.model import StreamItem
-    from kanalyze.protocol.frame import Frame
+    from kanalyze.kafka.framing.frame import Frame
+    from kanalyze.model.streams import StreamItem
     from tests.fuzz.turns import Turn
 
 __all__ = ["cut_frames", "follow_connection"]

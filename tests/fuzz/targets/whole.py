@@ -7,25 +7,25 @@ import json
 import os
 from typing import TYPE_CHECKING
 
-from kanalyze.analysis.block import RowBlock
-from kanalyze.analysis.decoding.bodies import BodyReader
-from kanalyze.analysis.records import RECORD_COLUMNS, RecordReader
+from kanalyze.decoding.bodies import BodyReader
 from kanalyze.errors import CaptureError
 from kanalyze.export.csv import CsvWriter
 from kanalyze.export.jsonl import JsonLinesWriter
 from kanalyze.export.kip673 import LogLines
-from kanalyze.pipeline import Analysis
-from kanalyze.protocol.record_types import DecompressionLimits
+from kanalyze.kafka.records.types import DecompressionLimits
 from kanalyze.render.tree import TreeText
+from kanalyze.runtime.pipeline import Analysis
+from kanalyze.tables.columns.block import RowBlock
+from kanalyze.tables.records.rows import RECORD_COLUMNS, RecordReader
 from tests.fuzz.invariant import holds
 from tests.fuzz.targets.common import CATALOG, DECODERS, decoders_made_before
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kanalyze.analysis.quality import CaptureQuality
-    from kanalyze.analysis.row import AnyRow, Column, Row
-    from kanalyze.connection.exchange import Exchange
+    from kanalyze.kafka.session.exchange import Exchange
+    from kanalyze.tables.quality import CaptureQuality
+    from kanalyze.tables.row import AnyRow, Column, Row
 
 __all__ = ["make_rows", "show_messages"]
 

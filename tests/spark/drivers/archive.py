@@ -13,10 +13,10 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from kanalyze.capture.io.stores import Stores
 from kanalyze.capture.listing import FoundCapture
 from kanalyze.capture.splits import plan_splits
-from kanalyze.capture.stores import Stores
-from kanalyze.spark.archive import read_captures
+from kanalyze.spark.archive.archive import read_captures
 from kanalyze.spark.session import start
 from tests.spark.drivers.marking import READING, REBUILDING, MarkingJob, marks_in
 from tests.support.archives import a_job, rows_of
@@ -25,8 +25,8 @@ from tests.support.spark_cluster import answer, cluster_settings
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kanalyze.analysis.row import Row
     from kanalyze.capture.splits import Split
+    from kanalyze.tables.row import Row
 
 EVENTS = "events"
 

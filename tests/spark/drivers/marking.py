@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark import TaskContext
 
-from kanalyze.spark.tasks import Job
+from kanalyze.spark.archive.tasks import Job
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kanalyze.spark.readers import Plan
-    from kanalyze.spark.trim import Trimmer
+    from kanalyze.spark.archive.payload_pruning import Trimmer
+    from kanalyze.spark.source.readers import Plan
 
 READING, REBUILDING = "reading", "rebuilding"
 GO_ON = "go-on"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
-from kanalyze.pipeline import Analysis
+from kanalyze.runtime.pipeline import Analysis
 from tests.support.captures import analysis
 from tests.support.disorder.transformation import PLACES, TIMES, plain_file
 from tests.support.disorder.variants import altered, packets_of
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
-    from kanalyze.analysis.quality import CaptureQuality
-    from kanalyze.analysis.row import Row
-    from kanalyze.pipeline import CaptureInput
+    from kanalyze.runtime.pipeline import CaptureInput
+    from kanalyze.tables.quality import CaptureQuality
+    from kanalyze.tables.row import Row
     from tests.support.disorder.packet import Packet
     from tests.support.disorder.transformation import Altered
 

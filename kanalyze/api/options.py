@@ -1,0 +1,195 @@
+"""What the functions of the library take: the options by name and type, and what they mean.
+
+In: keyword arguments, as a user wrote them. Out: a filter and the arguments of an analysis, or a
+UsageError of one line that names the argument. This module must not know how captures are read.
+
+The types stand here once: ``**options: Unpack[RequestOptions]`` is what editors and type checkers
+read, and what :func:`check_names` holds calls to. The meaning of each stands in
+:func:`kanalyze.requests`.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
+
+from kanalyze.capture.listing import FoundCapture
+from kanalyze.common.argument_values import (
+    address_texts,
+    duration_text,
+    parsed,
+    ports,
+    texts,
+    time_text,
+    truth,
+)
+from kanalyze.common.times import parse_duration_ns
+from kanalyze.errors import UsageError
+from kanalyze.tables.filters import (
+    RowFilter,
+    parse_apis,
+    parse_broker,
+    parse_network,
+    parse_time_or_time_of_day,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import TypeAlias
+
+    from kanalyze.common.argument_values import Addresses, Apis, Duration, Moment, Ports, Texts
+    from kanalyze.runtime.pipeline import CaptureInput
+
+    Captures: TypeAlias = CaptureInput | Iterable[CaptureInput]
+    FileName: TypeAlias = str | os.PathLike[str] | None
+    """A path; None for none."""
+
+__all__ = [
+    "AnomalyOptions",
+    "ConnectionOptions",
+    "EndOptions",
+    "MessageOptions",
+    "RecordOptions",
+    "RequestOptions",
+    "captures_of",
+    "check_names",
+    "filter_of",
+]
+
+
+_T = TypeVar("_T")
+
+
+class EndOptions(TypedDict, total=False):
+    """What all functions take: conditions on the two ends and on times, and limits."""
+
+    client_ip: Addresses
+    broker: Addresses
+    port: Ports
+    since: Moment
+    until: Moment
+    definitions: FileName
+    max_memory_bytes: int | str | None
+
+
+class AnomalyOptions(EndOptions, total=False):
+    """What :func:`kanalyze.anomalies` takes."""
+
+    kind: Texts
+
+
+class ConnectionOptions(EndOptions, total=False):
+    """What :func:`kanalyze.connections` takes."""
+
+    client_id: Texts
+
+
+class MessageOptions(ConnectionOptions, total=False):
+    """What :func:`kanalyze.decode` takes: every condition on requests."""
+
+    api: Apis
+    topic: Texts
+    group: Texts
+    errors: bool
+    slower_than: Duration
+    topic_ids: FileName
+
+
+class RecordOptions(MessageOptions, total=False):
+    """What :func:`kanalyze.records` takes."""
+
+    values: bool
+    max_records: int | None
+
+
+class RequestOptions(MessageOptions, total=False):
+    """What :func:`kanalyze.requests` and :func:`kanalyze.report` take."""
+
+    jobs: int
+
+
+def check_names(function: str, options: Mapping[str, Any], known: frozenset[str]) -> None:
+    """Raise the TypeError of Python where a function was given an argument that it does not have.
+
+    Args:
+        function: its name.
+        options: what it was given.
+        known: the names that it has: the ``__optional_keys__`` of one of the classes above.
+    """
+    for name in options:
+        if name not in known:
+            import difflib  # only for a name that there is not
+
+            near = difflib.get_close_matches(name, sorted(known), n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise TypeError(f"{function}() got an unexpected keyword argument {name!r}{hint}")
+
+
+def captures_of(given: Iterable[object]) -> tuple[Any, ...]:
+    """Return captures in one row, where lists and the like of them may be given.
+
+    What is no capture is left for who reads it to say. Raises UsageError where there is none.
+    """
+    found: list[object] = []
+    for each in given:
+        if _is_one(each):
+            found.append(each)
+        else:
+            found += each  # type: ignore[arg-type]
+    if not found:
+        raise UsageError("no capture given")
+    return tuple(found)
+
+
+def _is_one(given: object) -> bool:
+    if isinstance(given, str | bytes | os.PathLike | FoundCapture) or hasattr(given, "read"):
+        return True
+    return not hasattr(given, "__iter__") or isinstance(given, type)
+
+
+def filter_of(options: Mapping[str, Any], api_names: Callable[[], Mapping[str, int]]) -> RowFilter:
+    """Return which rows are asked for.
+
+    Args:
+        options: any of those above; what is missing is no condition.
+        api_names: gives the keys of APIs by their names.
+
+    Raises:
+        UsageError: one makes no sense; the text begins with its name.
+    """
+    api = texts("api", options.get("api"), numbers=True)
+    asked = parsed("api", parse_apis, api, api_names() if api else None)
+    since_ns, since_of_day_ns = _time("since", options.get("since"))
+    until_ns, until_of_day_ns = _time("until", options.get("until"))
+    return RowFilter(
+        api_names=asked.names,
+        api_keys=asked.keys,
+        client_ids=texts("client_id", options.get("client_id")),
+        client_networks=_each("client_ip", parse_network, options.get("client_ip")),
+        brokers=_each("broker", parse_broker, options.get("broker")),
+        ports=frozenset(ports("port", options.get("port"))),
+        topics=texts("topic", options.get("topic")),
+        groups=texts("group", options.get("group")),
+        errors_only=truth("errors", options.get("errors", False)),
+        slower_than_ns=_duration_ns("slower_than", options.get("slower_than")),
+        since_ns=since_ns,
+        until_ns=until_ns,
+        since_of_day_ns=since_of_day_ns,
+        until_of_day_ns=until_of_day_ns,
+    )
+
+
+def _each(name: str, parse: Callable[[str], _T], value: object) -> tuple[_T, ...]:
+    return tuple(parsed(name, parse, text) for text in address_texts(name, value))
+
+
+def _time(name: str, value: object) -> tuple[int | None, int | None]:
+    text = time_text(name, value)
+    if text is None:
+        return None, None
+    return parsed(name, parse_time_or_time_of_day, text)
+
+
+def _duration_ns(name: str, value: object) -> int | None:
+    text = duration_text(name, value)
+    return None if text is None else parsed(name, parse_duration_ns, text)

@@ -1,0 +1,170 @@
+"""What a capture says of itself beside its packets: interfaces, names, comments, secrets.
+
+In: texts and bytes that a parser found. Out: bounded collections of them. Must not know: the
+formats they came in.
+
+All of it is the word of whoever wrote the file. Texts are kept as they are and are to be escaped
+where they are shown. Secrets are never part of a ``repr`` or of a message.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kanalyze.common.named_tuples import NamedTuple
+
+__all__ = [
+    "CaptureInterface",
+    "Comment",
+    "DecryptionSecrets",
+    "Description",
+    "readable",
+]
+
+MAX_INTERFACES: Final = 65_536
+MAX_COMMENTS: Final = 10_000
+MAX_NAMES: Final = 65_536
+MAX_NAMES_OF_ONE: Final = 64
+MAX_TEXT_BYTES: Final = 4096
+"""Of one comment, name or other text; what is longer is cut."""
+MAX_TEXTS_BYTES: Final = 8 << 20
+"""Of all texts together."""
+MAX_SECRETS_BYTES: Final = 16 << 20
+"""Of all decryption secrets together."""
+_BYTES_OF_AN_ENTRY: Final = 64
+"""What an entry counts at least: many empty ones take memory too."""
+
+
+class CaptureInterface(NamedTuple):
+    """An interface that packets were captured on. A pcap file has one, and no texts."""
+
+    capture: str
+    """Name of the capture that describes it."""
+    link_type: int
+    """LINKTYPE_ value: 1 Ethernet, 113 Linux cooked, ..."""
+    snap_bytes: int
+    """The most bytes kept of a packet; 0 for no limit."""
+    name: str | None = None
+    description: str | None = None
+    hardware: str | None = None
+    system: str | None = None
+    """Operating system of the machine it is in."""
+    filter: str | None = None
+    """The filter that was set while capturing, as text; None where it is told as a program."""
+
+    @property
+    def text(self) -> str | None:
+        """What it says of itself, in one line; None where it has neither a name nor a filter.
+
+        ``eth0 (bond to rack 2), filter: tcp port 9092``
+        """
+        if self.name is None and self.description is None and self.filter is None:
+            return None
+        name = self.name or self.description or "an interface without a name"
+        if self.name and self.description:
+            name += f" ({self.description})"
+        return name if self.filter is None else f"{name}, filter: {self.filter}"
+
+
+class Comment(NamedTuple):
+    """A comment in a capture."""
+
+    capture: str
+    about: str
+    """``section``, ``interface``, ``packet``, ``names``, ``statistics`` or ``secrets``."""
+    number: int | None
+    """Of a packet: its number in the capture, from 1; of an interface and its statistics: its
+    number in the section, from 0; otherwise None."""
+    text: str
+
+
+class DecryptionSecrets(NamedTuple):
+    """Keys to what is encrypted in a capture; shown nowhere."""
+
+    kind: int
+    """Secrets type: 0x544c534b for a TLS key log (the NSS format)."""
+    data: bytes
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(kind={self.kind})"
+
+
+class Description:
+    """Collects what one or several captures say of themselves, up to bounds."""
+
+    def __init__(self) -> None:
+        self.interfaces: list[CaptureInterface] = []
+        """In the order in which they are described, over all sections and captures."""
+        self.names: dict[str, tuple[str, ...]] = {}
+        """The names that a capture gives to IP addresses (canonical text)."""
+        self.comments: list[Comment] = []
+        self.left_out = 0
+        """Descriptions that were not kept, because they are too many or make no sense."""
+        self._secrets: dict[DecryptionSecrets, None] = {}
+        self._secrets_left = MAX_SECRETS_BYTES
+        self._texts_left = MAX_TEXTS_BYTES
+
+    @property
+    def decryption_secrets(self) -> list[DecryptionSecrets]:
+        """The secrets so far, each once, in the order of the captures."""
+        return list(self._secrets)
+
+    @property
+    def takes_comments(self) -> bool:
+        """Whether there is room for another comment."""
+        return len(self.comments) < MAX_COMMENTS and self._texts_left > 0
+
+    def add_interface(self, interface: CaptureInterface) -> None:
+        """Keep an interface."""
+        texts = (interface.name, interface.description, interface.hardware)
+        size = sum(len(text or "") for text in (*texts, interface.system, interface.filter))
+        if len(self.interfaces) < MAX_INTERFACES and self._afford(size):
+            self.interfaces.append(interface)
+        else:
+            self.left_out += 1
+
+    def add_comment(self, capture: str, about: str, number: int | None, text: str) -> None:
+        """Keep a comment."""
+        if len(self.comments) < MAX_COMMENTS and self._afford(len(text)):
+            self.comments.append(Comment(capture, about, number, text))
+        else:
+            self.left_out += 1
+
+    def add_names(self, ip: str, names: tuple[str, ...]) -> None:
+        """Keep the names of an IP address, beside those known before."""
+        known = self.names.get(ip, ())
+        new = tuple(dict.fromkeys(name for name in names if name and name not in known))
+        if not new:
+            return
+        room = len(self.names) < MAX_NAMES if not known else len(known) < MAX_NAMES_OF_ONE
+        if room and self._afford(sum(map(len, new))):
+            self.names[ip] = (known + new)[:MAX_NAMES_OF_ONE]
+        else:
+            self.left_out += 1
+
+    def add_secrets(self, kind: int, data: memoryview) -> None:
+        """Keep a copy of secrets; what every file of a rotation repeats is kept once."""
+        size = len(data) + _BYTES_OF_AN_ENTRY
+        if size > MAX_SECRETS_BYTES:
+            self.left_out += 1
+            return
+        secrets = DecryptionSecrets(kind, bytes(data))
+        if secrets in self._secrets:
+            return
+        if size > self._secrets_left:
+            self.left_out += 1
+            return
+        self._secrets_left -= size
+        self._secrets[secrets] = None
+
+    def _afford(self, size: int) -> bool:
+        size += _BYTES_OF_AN_ENTRY
+        if size > self._texts_left:
+            return False
+        self._texts_left -= size
+        return True
+
+
+def readable(data: bytes | memoryview) -> str:
+    """Turn bytes that should be UTF-8 into text of bounded length; wrong bytes become hex."""
+    return bytes(data[:MAX_TEXT_BYTES]).rstrip(b"\0").decode("utf-8", "backslashreplace")

@@ -1,0 +1,427 @@
+"""Finds packets in the bytes of captures: what runs once for each of them.
+
+In: bytes of a pcap or pcapng file, and what its headers said. Out: columns, and where it stopped.
+Must not know: where the bytes come from, nor what is inside a packet.
+
+Compiled by Cython, with the types in ``scan.pxd``; uncompiled it does the same, slowly. No length
+of a file is believed: each is held against the bytes that there are.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING
+
+try:
+    import cython
+except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+    from kanalyze.common.compiled import cython
+
+from kanalyze.capture.formats.parser import Columns
+
+if not cython.compiled:
+    FIRST_ROOM = 256
+
+    NS_PER_S = 1_000_000_000
+    MAX_RECORD_BYTES = 256 << 20
+    STANDARD_SNAP_BYTES = 262_144
+    LIKELY_BEFORE_S, LIKELY_AFTER_S = 86_400, 366 * 86_400
+
+    INTERFACE, OBSOLETE_PACKET, SIMPLE_PACKET, NAMES, STATISTICS, ENHANCED_PACKET = range(1, 7)
+    SECRETS = 10
+    SECTION = 0x0A0D0D0A
+    MIN_BLOCK_BYTES = 12
+    PACKET_OVERHEAD_BYTES, SIMPLE_OVERHEAD_BYTES = 32, 16
+    PACKET_AT, SIMPLE_PACKET_AT = 28, 12
+    LEAST_OPTION_BYTES = 8
+    MOST_OPTIONS = 64
+    COMMENT, DROP_COUNT = 1, 4
+    UNKNOWN_DROPS = 0xFFFF
+    MOST_HIGH_TICKS = 0x3FFFFFFF
+
+    END, FULL, AT_SECTION, AT_BLOCK, SHORT, WRONG = range(6)
+
+if TYPE_CHECKING:
+    from kanalyze.capture.formats.pcapng_blocks import Clock, SectionNotes
+
+__all__ = ["ColumnMaker", "PcapRecords", "PcapngBlocks", "Stop"]
+
+
+class Stop:
+    """Why :meth:`PcapngBlocks.scan` stopped: the values of :attr:`PcapngBlocks.stop`."""
+
+    END = 0
+    """No block begins that could be told from the bytes that are left."""
+    FULL = 1
+    """There are as many packets as were asked for."""
+    SECTION = 2
+    """A section header, which may be in another byte order."""
+    BLOCK = 3
+    """A complete block that describes something: ``kind`` and ``size`` say which."""
+    SHORT = 4
+    """A block that is too small to be one, or not complete: ``size`` says which."""
+    WRONG = 5
+    """A block that contradicts itself."""
+
+
+class ColumnMaker:
+    """Takes packets one by one, and makes columns of them.
+
+    Attributes:
+        count: packets since :meth:`take`.
+    """
+
+    __slots__ = (
+        *("count", "_room", "_time_ns", "_offset", "_captured", "_wire", "_link_type"),
+        *("_times", "_offsets", "_captureds", "_wires", "_link_types"),
+    )
+
+    def __init__(self) -> None:
+        self.count = self._room = 0
+        self._time_ns, self._offset, self._captured, self._wire = (array("q") for _ in range(4))
+        self._link_type = array("i")
+        self._make_room(FIRST_ROOM)
+
+    def add(self, time_ns: int, offset: int, captured: int, wire: int, link_type: int) -> int:
+        """Take a packet; of those on the wire there are no fewer bytes than were captured."""
+        at = self.count
+        if at == self._room:
+            self._make_room(at)
+        self._times[at] = time_ns
+        self._offsets[at] = offset
+        self._captureds[at] = captured
+        self._wires[at] = max(captured, wire)
+        self._link_types[at] = link_type
+        self.count = at + 1
+        return 0
+
+    def take(self) -> Columns | None:
+        """Return the packets since the last call; None for none."""
+        return self.take_all() if self.count else None
+
+    def take_all(self) -> Columns:
+        """Return the packets since the last call, also where there are none."""
+        count, self.count = self.count, 0
+        return Columns(
+            time_ns=self._time_ns[:count],
+            offset=self._offset[:count],
+            captured_bytes=self._captured[:count],
+            wire_bytes=self._wire[:count],
+            link_type=self._link_type[:count],
+        )
+
+    def _make_room(self, more: int) -> None:
+        # New arrays: nobody else has a view of them.
+        self._time_ns = self._times = self._time_ns + array("q", bytes(8 * more))
+        self._offset = self._offsets = self._offset + array("q", bytes(8 * more))
+        self._captured = self._captureds = self._captured + array("q", bytes(8 * more))
+        self._wire = self._wires = self._wire + array("q", bytes(8 * more))
+        self._link_type = self._link_types = self._link_type + array("i", bytes(4 * more))
+        self._room += more
+
+
+def u32(data: memoryview, at: int, is_big: bool) -> int:
+    """Read a 32-bit number in the file's byte order."""
+    a, b, c, d = data[at], data[at + 1], data[at + 2], data[at + 3]
+    if is_big:
+        return a << 24 | b << 16 | c << 8 | d
+    return d << 24 | c << 16 | b << 8 | a
+
+
+def u16(data: memoryview, at: int, is_big: bool) -> int:
+    """Read a 16-bit number in the file's byte order."""
+    a, b = data[at], data[at + 1]
+    return a << 8 | b if is_big else b << 8 | a
+
+
+class PcapRecords:
+    """Finds the records of a pcap file, whose header says how they are written.
+
+    Attributes:
+        header_bytes: of a record.
+    """
+
+    __slots__ = (
+        *("header_bytes", "_is_big", "_captured_at", "_wire_at", "_ns_per_unit"),
+        *("_link_type", "_most_captured"),
+    )
+
+    def __init__(
+        self,
+        is_big: bool,
+        header_bytes: int,
+        captured_at: int,
+        wire_at: int,
+        ns_per_unit: int,
+        link_type: int,
+        most_captured: int,
+    ) -> None:
+        """Take what the file's header says.
+
+        Args:
+            is_big: numbers are written with their highest byte first.
+            header_bytes: of a record.
+            captured_at: where in a record's header the length of what was captured stands.
+            wire_at: where that of the whole packet stands.
+            ns_per_unit: of the second time field.
+            link_type: of all packets.
+            most_captured: a record of more bytes is taken for corruption.
+        """
+        self.header_bytes = header_bytes
+        self._is_big = is_big
+        self._captured_at = captured_at
+        self._wire_at = wire_at
+        self._ns_per_unit = ns_per_unit
+        self._link_type = link_type
+        self._most_captured = most_captured
+
+    def scan(self, buffer: memoryview, start: int, end: int, maker: ColumnMaker, most: int) -> int:
+        """Hand on the records from ``start`` on, until the maker has ``most``.
+
+        Returns where it stopped: at a record that is not complete, or too large, or one too many.
+        """
+        data = buffer
+        is_big, header_bytes = self._is_big, self.header_bytes
+        captured_at, wire_at = self._captured_at, self._wire_at
+        at = start
+        last = end - header_bytes
+        while at <= last and maker.count < most:
+            captured = u32(data, at + captured_at, is_big)
+            packet = at + header_bytes
+            if captured > self._most_captured or captured > end - packet:
+                break
+            time_ns = u32(data, at, is_big) * NS_PER_S
+            time_ns += u32(data, at + 4, is_big) * self._ns_per_unit
+            wire = u32(data, at + wire_at, is_big)
+            maker.add(time_ns, packet, captured, wire, self._link_type)
+            at = packet + captured
+        return at
+
+    def captured_bytes(self, buffer: memoryview, at: int) -> int:
+        """Return the length that a record's header tells."""
+        return u32(buffer, at + self._captured_at, self._is_big)
+
+    def time_ns(self, buffer: memoryview, at: int) -> int:
+        """Return the Unix time in ns that a record's header tells."""
+        fraction = u32(buffer, at + 4, self._is_big)
+        return u32(buffer, at, self._is_big) * NS_PER_S + fraction * self._ns_per_unit
+
+    def likely(
+        self, buffer: memoryview, start: int, end: int, near_s: int
+    ) -> tuple[array[int], array[int]]:
+        """Return where in ``buffer[start:end]`` records may begin, and where these would end.
+
+        ``near_s`` is the Unix time in s of the file's first packet; -1 when it is not known.
+        """
+        data = buffer
+        is_big, header_bytes = self._is_big, self.header_bytes
+        captured_at, wire_at = self._captured_at, self._wire_at
+        most_fraction = NS_PER_S // self._ns_per_unit
+        places, ends = array("q"), array("q")
+        for at in range(start, end - header_bytes + 1):
+            captured = u32(data, at + captured_at, is_big)
+            if captured < 1 or captured > STANDARD_SNAP_BYTES:
+                continue
+            wire = u32(data, at + wire_at, is_big)
+            if wire < captured or wire > MAX_RECORD_BYTES:
+                continue
+            if u32(data, at + 4, is_big) >= most_fraction:
+                continue
+            if near_s >= 0:
+                after_s = u32(data, at, is_big) - near_s
+                if after_s < -LIKELY_BEFORE_S or after_s > LIKELY_AFTER_S:
+                    continue
+            places.append(at)
+            ends.append(at + header_bytes + captured)
+        return places, ends
+
+
+class PcapngBlocks:
+    """Finds the packets among the blocks of a pcapng file.
+
+    Attributes:
+        stop: why :meth:`scan` returned, one of :class:`Stop`.
+        kind: of the block there, where it describes something.
+        size: of the block there, as it says.
+        packets: found so far, in all sections.
+    """
+
+    __slots__ = (
+        *("stop", "kind", "size", "packets", "_notes", "_is_big", "_clocks", "_interfaces"),
+        *("_factors", "_limits", "_offsets", "_link_types", "_first_snap_bytes", "_last_time_ns"),
+    )
+
+    def __init__(self, notes: SectionNotes) -> None:
+        """Set up; ``notes`` is told what packets say beside their bytes."""
+        self.stop = END
+        self.kind = self.size = self.packets = 0
+        self._notes = notes
+        self._last_time_ns = 0
+        self.begin_section(False, [])
+
+    def begin_section(self, is_big: bool, clocks: list[Clock]) -> None:
+        """Begin a section: its byte order is its own, and its interfaces are those of ``clocks``.
+
+        These are added to from outside: see :meth:`add_interfaces`.
+        """
+        self._is_big = is_big
+        self._clocks = clocks
+        self._interfaces = 0
+        self._first_snap_bytes = 0
+        self._factors, self._limits, self._offsets = array("q"), array("q"), array("q")
+        self._link_types = array("i")
+
+    def add_interfaces(self) -> None:
+        """Take up the interfaces that the section has got."""
+        count = len(self._clocks)
+        if count > len(self._factors):
+            self._tabulate(2 * count)
+        for index in range(self._interfaces, count):
+            clock = self._clocks[index]
+            self._factors[index], self._limits[index] = clock.factor, clock.limit
+            self._offsets[index] = clock.offset_ns if clock.factor else 0
+            self._link_types[index] = clock.link_type
+        self._interfaces = count
+        self._first_snap_bytes = self._clocks[0].snap_bytes if count else 0
+
+    def _tabulate(self, room: int) -> None:
+        """Make tables of interfaces with more room."""
+        self._interfaces = 0
+        self._factors, self._limits, self._offsets = (array("q", bytes(8 * room)) for _ in range(3))
+        self._link_types = array("i", bytes(4 * room))
+
+    def scan(self, buffer: memoryview, start: int, end: int, maker: ColumnMaker, most: int) -> int:
+        """Hand on the packets in the blocks from ``start`` on, until the maker has ``most``.
+
+        Returns where it stopped: at a block that it does not read (see ``stop``).
+        """
+        data = buffer
+        is_big = self._is_big
+        at = start
+        last = end - 8
+        self.stop = END
+        while at <= last:
+            kind = u32(data, at, is_big)
+            size = self.size = u32(data, at + 4, is_big)
+            if kind == SECTION:
+                self.stop = AT_SECTION
+                return at
+            if size < MIN_BLOCK_BYTES or size > end - at:
+                self.stop = SHORT
+                return at
+            if u32(data, at + size - 4, is_big) != size:
+                self.stop = WRONG
+                return at
+            if kind in (ENHANCED_PACKET, OBSOLETE_PACKET, SIMPLE_PACKET):
+                if maker.count >= most:
+                    self.stop = FULL
+                    return at
+                if not self._packet(buffer, data, at, kind, size, maker):
+                    self.stop = WRONG
+                    return at
+            elif kind in (INTERFACE, NAMES, STATISTICS, SECRETS):
+                self.stop, self.kind = AT_BLOCK, kind
+                return at
+            at += size
+        return at
+
+    def _packet(
+        self,
+        buffer: memoryview,
+        data: memoryview,
+        at: int,
+        kind: int,
+        size: int,
+        maker: ColumnMaker,
+    ) -> bool:
+        """Read the block of a packet; false where it contradicts itself."""
+        if kind == SIMPLE_PACKET:
+            return self._simple(data, at, size, maker)
+        is_big = self._is_big
+        if size < PACKET_OVERHEAD_BYTES:
+            return False
+        captured = u32(data, at + 20, is_big)
+        rest = size - PACKET_OVERHEAD_BYTES - captured
+        dropped = -1
+        if kind == OBSOLETE_PACKET:
+            interface, dropped = u16(data, at + 8, is_big), u16(data, at + 10, is_big)
+            if dropped == UNKNOWN_DROPS:
+                dropped = -1
+        else:
+            interface = u32(data, at + 8, is_big)
+        if rest < 0 or interface >= self._interfaces:
+            return False
+        high, low = u32(data, at + 12, is_big), u32(data, at + 16, is_big)
+        time_ns = self._time_ns(interface, high, low)
+        wire = u32(data, at + 24, is_big)
+        maker.add(time_ns, at + PACKET_AT, captured, wire, self._link_types[interface])
+        self._last_time_ns = time_ns
+        self.packets += 1
+        if rest >= LEAST_OPTION_BYTES or dropped >= 0:
+            options_at = at + PACKET_AT + (captured + 3 & ~3)
+            self._read_options(buffer, data, options_at, at + size - 4, interface, dropped)
+        return True
+
+    def _simple(self, data: memoryview, at: int, size: int, maker: ColumnMaker) -> bool:
+        """Read a simple packet block: of the first interface, and of the time of the last packet.
+
+        It has none of its own.
+        """
+        if size < SIMPLE_OVERHEAD_BYTES or not self._interfaces:
+            return False
+        wire = u32(data, at + 8, self._is_big)
+        captured = min(wire, size - SIMPLE_OVERHEAD_BYTES)
+        if self._first_snap_bytes:
+            captured = min(captured, self._first_snap_bytes)
+        link_type = self._link_types[0]
+        maker.add(self._last_time_ns, at + SIMPLE_PACKET_AT, captured, wire, link_type)
+        self.packets += 1
+        return True
+
+    def _time_ns(self, interface: int, high: int, low: int) -> int:
+        """Turn a timestamp into a Unix time in ns."""
+        if high <= MOST_HIGH_TICKS:
+            ticks = high << 32 | low
+            # The limit is below 0 where this is not enough.
+            if ticks <= self._limits[interface]:
+                time_ns = ticks * self._factors[interface] + self._offsets[interface]
+                return max(0, time_ns)
+        clock = self._clocks[interface]
+        exact: int = clock.time_ns(high, low)
+        return exact
+
+    def _read_options(
+        self,
+        buffer: memoryview,
+        data: memoryview,
+        at: int,
+        end: int,
+        interface: int,
+        dropped: int,
+    ) -> None:
+        """Tell of what is wanted from a packet's options: drops before it, and comments.
+
+        They end at the end mark, at one that is cut, or at a last one without a value.
+        """
+        is_big = self._is_big
+        for _ in range(MOST_OPTIONS):
+            if at + LEAST_OPTION_BYTES > end:
+                break
+            code, length = u16(data, at, is_big), u16(data, at + 2, is_big)
+            at += 4
+            if code == 0 or length > end - at:
+                break
+            if code == COMMENT:
+                self._notes.note_packet_comment(self.packets, buffer[at : at + length])
+            elif code == DROP_COUNT and length == 8:
+                high, low = u32(data, at, is_big), u32(data, at + 4, is_big)
+                if not is_big:
+                    high, low = low, high
+                # That more were dropped is not to be believed.
+                if high == 0:
+                    dropped = low
+                elif high == 1 and low == 0:
+                    dropped = high << 32
+            at += length + 3 & ~3
+        if dropped >= 0:
+            self._notes.count_drops(interface, dropped)

@@ -1,0 +1,150 @@
+"""The pcap file format: a file header, then records of a header and a packet.
+
+In: bytes, in any portions. Out: packets as columns. Must not know: where the bytes come from.
+
+The format is that of the Internet-Draft draft-ietf-opsawg-pcap: all numbers in the byte order of
+the machine that wrote them, which the magic number tells, together with the unit of time. Variants
+have longer headers, whose additions say nothing that is needed (facts from Wireshark's
+``wiretap/libpcap.h`` and ``libpcap.c``): the one of Alexey Kuznetsov's patches, which routers still
+write, has 8 bytes more in each record; Ixia's ``lcap`` files have the size of all records at the
+end of the file header, a count of microseconds where software and of nanoseconds where hardware
+captured. Before version 2.3 the two lengths of a record stood the other way round. AIX writes
+version 2.2, nanoseconds, and instead of a link type the kind of interface of RFC 1573.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Final, Literal
+
+from kanalyze.capture.file_metadata import CaptureInterface, Description
+from kanalyze.capture.formats.packet_scan import ColumnMaker, PcapRecords
+from kanalyze.capture.formats.parser import (
+    MAX_RECORD_BYTES,
+    MOST_PACKETS,
+    STANDARD_SNAP_BYTES,
+    Parsed,
+    corrupt,
+)
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.errors import CaptureError
+
+if TYPE_CHECKING:
+    from array import array
+
+__all__ = ["PCAP_MAGICS", "PcapParser"]
+
+
+class _Variant(NamedTuple):
+    order: str
+    """Byte order, as :mod:`struct` writes it."""
+    ns_per_unit: int
+    """Nanoseconds in a unit of the second time field."""
+    file_header_bytes: int = 24
+    record_header_bytes: int = 16
+
+
+_BYTE_ORDERS: Final[tuple[tuple[Literal["big", "little"], str], ...]] = (
+    ("big", ">"),
+    ("little", "<"),
+)
+PCAP_MAGICS: Final = {
+    magic.to_bytes(4, byteorder): _Variant(order, *layout)
+    for magic, layout in {
+        0xA1B2C3D4: (1000,),
+        0xA1B23C4D: (1,),
+        0xA1B2CD34: (1000, 24, 24),
+        0x1C0001AB: (1000, 28),
+        0x1C0001AC: (1, 28),
+    }.items()
+    for byteorder, order in _BYTE_ORDERS
+}
+"""The variants, by the first four bytes of the file."""
+
+_LINK_TYPE_MASK: Final = 0xFFFF
+"""Above the link type stand the length of the frame check sequence and flags. Packets may end with
+such a sequence: it lies behind the length that the IP header tells, and nobody reads on to it."""
+_AIX_LINK_TYPES: Final = {6: 1, 9: 6, 15: 10, 24: 0}
+"""By kind of interface: Ethernet, token ring, FDDI, loopback."""
+_AIX_VERSION: Final = (2, 2)
+_LENGTHS_AT: Final = (8, 12)
+"""Where in a record's header it stands how much was captured, and how much there was."""
+_LENGTHS_BEFORE_2_3_AT: Final = (12, 8)
+_NS_PER_SECOND: Final = 1_000_000_000
+
+
+class PcapParser:
+    """Reads a pcap file. ``name`` is for messages and descriptions alone."""
+
+    dropped_packets: int | None = None
+
+    def __init__(self, name: str, description: Description | None = None) -> None:
+        self._name = name
+        self._description = Description() if description is None else description
+        self._maker = ColumnMaker()
+        self._records = PcapRecords(False, 16, *_LENGTHS_AT, 1, 0, 0)
+        """As the file's header says, once that was read."""
+        self._max_captured_bytes = STANDARD_SNAP_BYTES
+
+    def start(self, buffer: memoryview, end: int) -> Parsed | None:
+        """Read the file header: see :class:`kanalyze.capture.formats.parser.CaptureParser`."""
+        variant = PCAP_MAGICS[bytes(buffer[:4])]
+        if end < variant.file_header_bytes:
+            return None
+        major, minor, _zone, _sigfigs, snap_bytes, link_type = struct.unpack_from(
+            f"{variant.order}HHiIII", buffer, 4
+        )
+        if major != 2:
+            raise CaptureError(f"{self._name}: pcap version {major} is not known (2 is)")
+        ns_per_unit = variant.ns_per_unit
+        if (major, minor) == _AIX_VERSION and link_type in _AIX_LINK_TYPES:
+            link_type = _AIX_LINK_TYPES[link_type]
+            ns_per_unit = 1
+        link_type &= _LINK_TYPE_MASK
+        self._max_captured_bytes = min(max(snap_bytes, STANDARD_SNAP_BYTES), MAX_RECORD_BYTES)
+        self._records = PcapRecords(
+            variant.order == ">",
+            variant.record_header_bytes,
+            *(_LENGTHS_BEFORE_2_3_AT if minor < 3 else _LENGTHS_AT),
+            ns_per_unit,
+            link_type,
+            self._max_captured_bytes,
+        )
+        self._description.add_interface(CaptureInterface(self._name, link_type, snap_bytes))
+        return Parsed(None, variant.file_header_bytes)
+
+    def parse(self, buffer: memoryview, start: int, end: int, most: int = MOST_PACKETS) -> Parsed:
+        """Read records: see :class:`kanalyze.capture.formats.parser.CaptureParser`."""
+        position = self._records.scan(buffer, start, end, self._maker, most)
+        columns = self._maker.take()
+        if end - position < self.header_bytes:
+            return Parsed(columns, position)
+        captured = self._records.captured_bytes(buffer, position)
+        if captured > self._max_captured_bytes:
+            anomaly = corrupt(
+                f"a packet of {captured} bytes, where {self._max_captured_bytes} is the most"
+            )
+            return Parsed(columns, position, 0, anomaly)
+        return Parsed(columns, position, self.header_bytes + captured)
+
+    @property
+    def header_bytes(self) -> int:
+        """Size of a record's header; known when the file's header was read."""
+        return self._records.header_bytes
+
+    def time_ns(self, buffer: memoryview, start: int, end: int) -> int | None:
+        """Return the Unix time in ns of the record at ``start``; None where its header is cut."""
+        return self._records.time_ns(buffer, start) if end - start >= self.header_bytes else None
+
+    def likely_records(
+        self, buffer: memoryview, start: int, end: int, near_ns: int | None
+    ) -> tuple[array[int], array[int]]:
+        """Return where in ``buffer[start:end]`` records may begin, and where these would end.
+
+        What stands there could be a whole header as capturing programs write it: a fraction of a
+        second, a packet that was captured at all, and not more of it than there was, at a time
+        that is likely for a file whose first packet has the Unix time ``near_ns`` (None: any).
+        A hint: packets may hold such bytes too, and odd files hold other headers.
+        """
+        near_s = -1 if near_ns is None else near_ns // _NS_PER_SECOND
+        return self._records.likely(buffer, start, end, near_s)

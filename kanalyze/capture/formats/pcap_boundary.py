@@ -1,0 +1,72 @@
+"""Finds a place where a record of a pcap file begins, without having read what is before it.
+
+In: bytes from the middle of a file. Out: :class:`Boundary`, a guess. Must not know: where the bytes
+come from, nor what follows from a wrong guess.
+
+A pcap file has no mark between its records. What there is: a record's header tells where the next
+one is. A place is taken for a boundary when headers that look right follow each other from it on,
+over more bytes than a record has, so that none of the usual size can hold them all, or up to the
+end of the file exactly. That proves nothing: a packet may hold a capture, and the last record of
+that may end where the packet does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from kanalyze.common.named_tuples import NamedTuple
+
+if TYPE_CHECKING:
+    from kanalyze.capture.formats.pcap import PcapParser
+
+__all__ = ["CHAIN_BYTES", "Boundary", "find_boundary"]
+
+CHAIN_BYTES: Final = 1 << 20
+"""Bytes over which records have to follow each other: at least four of the largest usual ones."""
+_WINDOW_BYTES: Final = 2 * CHAIN_BYTES
+"""Looked at in one go: room for a whole chain from any place in the first half."""
+
+
+class Boundary(NamedTuple):
+    """What was found out about a range of bytes."""
+
+    place: int
+    """Index in the buffer; at none before it does a record begin, as far as can be told."""
+    is_found: bool
+    """A record begins there. Otherwise go on there, with more bytes if it is where this began."""
+
+
+def find_boundary(
+    parser: PcapParser,
+    buffer: memoryview,
+    start: int,
+    end: int,
+    *,
+    is_end: bool,
+    near_ns: int | None,
+) -> Boundary:
+    """Look for the first place in ``buffer[start:end]`` where a record begins.
+
+    Args:
+        parser: has read the file's header.
+        buffer: a part of the file.
+        start: where to begin.
+        end: where the bytes end.
+        is_end: the file ends there too.
+        near_ns: Unix time in ns of the file's first packet; None when it is not known.
+    """
+    if end - start > _WINDOW_BYTES:
+        end, is_end = start + _WINDOW_BYTES, False
+    places, ends = parser.likely_records(buffer, start, end, near_ns)
+    following = list(zip(places.tolist(), ends.tolist(), strict=True))
+    reach: dict[int, int] = {}
+    for place, record_end in reversed(following):
+        reach[place] = reach.get(record_end, record_end)
+    unseen = end - parser.header_bytes + 1
+    """The first place of which the header is not all there."""
+    for place, _ in following:
+        if reach[place] - place >= CHAIN_BYTES or (is_end and reach[place] == end):
+            return Boundary(place, is_found=True)
+        if reach[place] >= unseen and not is_end:
+            return Boundary(place, is_found=False)
+    return Boundary(end if is_end else max(start, unseen), is_found=False)

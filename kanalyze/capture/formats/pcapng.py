@@ -1,0 +1,111 @@
+"""The pcapng file format: sections of blocks, packets among them.
+
+In: bytes, in any portions. Out: packets as columns. Must not know: where the bytes come from.
+
+The format is that of the Internet-Draft draft-ietf-opsawg-pcapng. The blocks of packets are read by
+:mod:`kanalyze.capture.formats.packet_scan`, those that are no packets (a handful in a file) here.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Final
+
+from kanalyze.capture.file_metadata import Description
+from kanalyze.capture.formats.packet_scan import ColumnMaker, PcapngBlocks, Stop
+from kanalyze.capture.formats.parser import MAX_RECORD_BYTES, MOST_PACKETS, Parsed, corrupt
+from kanalyze.capture.formats.pcapng_blocks import INTERFACE, SectionNotes
+from kanalyze.errors import CaptureError
+
+if TYPE_CHECKING:
+    from kanalyze.model.anomalies import Anomaly
+
+__all__ = ["PCAPNG_MAGIC", "PcapngParser"]
+
+PCAPNG_MAGIC: Final = b"\x0a\x0d\x0d\x0a"
+"""Type of a section header block, the same in both byte orders: a file begins with it."""
+
+_MIN_BLOCK_BYTES: Final = 12
+_MIN_SECTION_BYTES: Final = 28
+_BYTE_ORDERS: Final = {b"\x1a\x2b\x3c\x4d": ">", b"\x4d\x3c\x2b\x1a": "<"}
+
+
+class PcapngParser:
+    """Reads a pcapng file. ``name`` is for messages and descriptions alone."""
+
+    def __init__(self, name: str, description: Description | None = None) -> None:
+        self._name = name
+        self._notes = SectionNotes(name, Description() if description is None else description)
+        self._maker = ColumnMaker()
+        self._blocks = PcapngBlocks(self._notes)
+
+    @property
+    def dropped_packets(self) -> int | None:
+        """Packets dropped, summed over interfaces (their statistics count from the start)."""
+        return self._notes.dropped_packets
+
+    def start(self, buffer: memoryview, end: int) -> Parsed | None:
+        """Read the first section header: see :class:`.parser.CaptureParser`."""
+        if end < _MIN_SECTION_BYTES:
+            return None
+        parsed = self._section(buffer, 0, end)
+        if parsed.anomaly is not None:
+            raise CaptureError(f"{self._name}: {parsed.anomaly.detail}")
+        return None if parsed.record_bytes else parsed
+
+    def parse(self, buffer: memoryview, start: int, end: int, most: int = MOST_PACKETS) -> Parsed:
+        """Read blocks: see :class:`.parser.CaptureParser`.
+
+        Sections that follow each other are read at once: a batch of its own for each would cost
+        more than its packets.
+        """
+        parsed = Parsed(None, start)
+        while not parsed.record_bytes and parsed.anomaly is None:
+            at = self._blocks.scan(buffer, parsed.position, end, self._maker, most)
+            if self._blocks.stop == Stop.SECTION:
+                parsed = self._section(buffer, at, end)
+            elif self._blocks.stop == Stop.BLOCK:
+                parsed = self._block(buffer, at)
+            else:
+                parsed = Parsed(None, at, *self._left())
+                break
+        return parsed._replace(columns=self._maker.take())
+
+    def _left(self) -> tuple[int, Anomaly | None]:
+        """Return the size of the next block, as far as it is known, and what is wrong with it."""
+        size = self._blocks.size
+        match self._blocks.stop:
+            case Stop.WRONG:
+                return 0, corrupt("a block that contradicts itself")
+            case Stop.SHORT if not _MIN_BLOCK_BYTES <= size <= MAX_RECORD_BYTES:
+                return 0, corrupt(f"a block of {size or 1} bytes")
+            case Stop.SHORT:
+                return size, None
+        return 0, None
+
+    def _section(self, buffer: memoryview, start: int, end: int) -> Parsed:
+        """Begin a section: its byte order is its own, its interfaces are still to come."""
+        if end - start < _MIN_SECTION_BYTES:
+            return Parsed(None, start, _MIN_SECTION_BYTES)
+        order = _BYTE_ORDERS.get(bytes(buffer[start + 8 : start + 12]))
+        if order is None:
+            return Parsed(None, start, 0, corrupt("a section with an unknown byte order"))
+        size, _magic, major = struct.unpack_from(f"{order}IIH", buffer, start + 4)
+        if not _MIN_SECTION_BYTES <= size <= MAX_RECORD_BYTES:
+            return Parsed(None, start, 0, corrupt(f"a section header of {size} bytes"))
+        if major != 1:
+            return Parsed(None, start, 0, corrupt(f"pcapng version {major} is not known (1 is)"))
+        if start + size > end:
+            return Parsed(None, start, size)
+        self._notes.begin_section(order, buffer[start + 8 : start + size - 4])
+        self._blocks.begin_section(order == ">", self._notes.clocks)
+        return Parsed(None, start + size)
+
+    def _block(self, buffer: memoryview, at: int) -> Parsed:
+        """Note a block that describes something."""
+        kind, end = self._blocks.kind, at + self._blocks.size
+        if not self._notes.note(kind, buffer[at + 8 : end - 4]):
+            return Parsed(None, at, 0, corrupt("a block that contradicts itself"))
+        if kind == INTERFACE:
+            self._blocks.add_interfaces()
+        return Parsed(None, end)

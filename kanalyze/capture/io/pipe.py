@@ -1,0 +1,214 @@
+"""A capture that is still being written, through a pipe: ``tcpdump -w - | kanalyze live -``.
+
+In: a binary file. Out: :class:`kanalyze.model.PacketBatch`, as from an interface. Must not know:
+what is inside a packet, nor who reads.
+
+The reader of captures waits in the middle of a header, a block, a compressed piece, for as long as
+the pipe is silent. So it has a thread to wait in, which runs only while a batch is asked for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import select
+import threading
+import time
+from typing import TYPE_CHECKING, Final, Self
+
+from kanalyze.capture.io.source import FileSource, capture_name
+from kanalyze.capture.reader import DEFAULT_BUFFER_BYTES, CaptureReader
+from kanalyze.errors import KanalyzeError
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from kanalyze.capture.file_metadata import Description
+    from kanalyze.capture.io.source import BinaryFile
+    from kanalyze.model.anomalies import Anomaly
+    from kanalyze.model.packets import PacketBatch
+
+__all__ = ["PipeCapture"]
+
+DEFAULT_GATHER_S: Final = 0.1
+_LOOK_EVERY_S: Final = 0.1
+"""How often the thread looks whether it is to end."""
+_SET_PIPE_SIZE: Final = 1031
+_PIPE_BYTES: Final = 1 << 20
+"""What Linux allows everyone; pipes begin with a sixteenth of it."""
+
+
+class PipeCapture:
+    """A capture read as it comes; a context manager that stops reading.
+
+    ``file`` is a pipe, or anything that can be read, best unbuffered; it stays open. Batches
+    hold what came within ``gather_s`` after their first byte, or ``buffer_bytes``.
+    """
+
+    def __init__(
+        self,
+        file: BinaryFile,
+        *,
+        name: str | None = None,
+        buffer_bytes: int = DEFAULT_BUFFER_BYTES,
+        gather_s: float = DEFAULT_GATHER_S,
+    ) -> None:
+        self.name = name or capture_name(file)
+        self._source = _GatheringSource(file, self.name, gather_s)
+        self._buffer_bytes = buffer_bytes
+        self._reader: CaptureReader | None = None
+        self._turn = threading.Condition()
+        self._is_asked = False
+        self._batch: PacketBatch | None = None
+        self._error: KanalyzeError | None = None
+        self._is_at_end = False
+        self._thread = threading.Thread(target=self._run, name=f"read {self.name}", daemon=True)
+        self._thread.start()
+
+    @property
+    def packets(self) -> int:
+        """Packets handed out so far."""
+        return self._reader.packets if self._reader is not None else 0
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes taken from the pipe so far."""
+        return self._source.bytes_read
+
+    @property
+    def about(self) -> Description | None:
+        """What the capture says of itself, as far as it was read; None before it begins."""
+        return self._reader.description if self._reader is not None else None
+
+    @property
+    def dropped_packets(self) -> int | None:
+        """Packets that the capturing machine dropped, where the capture says it (so far)."""
+        return self._reader.dropped_packets if self._reader is not None else None
+
+    @property
+    def anomalies(self) -> list[Anomaly]:
+        """What is wrong with the capture: at most a few, known at its end."""
+        return list(self._reader.anomalies) if self._reader is not None else []
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether nothing more comes: the writer is done, or wrote what makes no sense."""
+        return self._is_at_end
+
+    @property
+    def description(self) -> str:
+        """What is read, for people."""
+        return f"{self.name}: a capture as it is written"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def read(self, timeout_s: float) -> PacketBatch | None:
+        """Return what has come since the last call, or None when nothing came in ``timeout_s``.
+
+        None at the end too (see :attr:`is_at_end`). The batch's buffer is valid until the next
+        call. Raises :class:`CaptureError` when it is no capture, or cannot be read.
+        """
+        with self._turn:
+            # One that came when nobody waited any more is given first: the thread reads the next
+            # one over it.
+            if not self._is_answered():
+                self._is_asked = True
+                self._turn.notify_all()
+                self._turn.wait_for(self._is_answered, timeout_s)
+            batch, self._batch = self._batch, None
+            if self._error is not None:
+                error, self._error = self._error, None
+                raise error
+            return batch
+
+    def close(self) -> None:
+        """Stop reading."""
+        with self._turn:
+            self._source.is_stopped = True
+            self._turn.notify_all()
+        # A file that cannot be waited for may keep the thread; the program does not wait for it.
+        self._thread.join(4 * _LOOK_EVERY_S)
+
+    def _run(self) -> None:
+        """Read a batch each time that one is asked for; this is the thread."""
+        try:
+            self._wait_until_asked()
+            self._reader = CaptureReader(self._source, self._buffer_bytes)
+            for batch in self._reader.batches():
+                if not self._answer(batch):
+                    break
+        except KanalyzeError as error:
+            self._error = error
+        finally:
+            with self._turn:
+                self._is_at_end = True
+                self._turn.notify_all()
+
+    def _answer(self, batch: PacketBatch) -> bool:
+        """Hand a batch over and wait until the next is asked for; false when there is none."""
+        with self._turn:
+            self._batch = batch
+            self._is_asked = False
+            self._turn.notify_all()
+        return self._wait_until_asked()
+
+    def _wait_until_asked(self) -> bool:
+        with self._turn:
+            self._turn.wait_for(lambda: self._is_asked or self._source.is_stopped)
+            return not self._source.is_stopped
+
+    def _is_answered(self) -> bool:
+        return self._batch is not None or self._is_at_end
+
+
+class _GatheringSource(FileSource):
+    """A file of which each read takes what comes within a while, not the first piece alone."""
+
+    def __init__(self, file: BinaryFile, name: str, gather_s: float) -> None:
+        super().__init__(file, name, owned=False)
+        self.is_stopped = False
+        """Set from outside: what is being waited for is not wanted any more."""
+        self._gather_s = gather_s
+        self._poll = _poll_of(file)
+
+    def readinto(self, target: memoryview) -> int:
+        """Fill the start of ``target``: see :class:`ByteSource`."""
+        while not self._is_readable(_LOOK_EVERY_S):
+            if self.is_stopped:
+                return 0
+        count = super().readinto(target)
+        until_s = time.monotonic() + self._gather_s
+        while 0 < count < len(target) and not self.is_stopped:
+            left_s = until_s - time.monotonic()
+            if left_s <= 0 or not self._is_readable(left_s):
+                break
+            more = super().readinto(target[count:])
+            if not more:
+                break
+            count += more
+        return count
+
+    def _is_readable(self, timeout_s: float) -> bool:
+        return self._poll is None or bool(self._poll.poll(timeout_s * 1000))
+
+
+def _poll_of(file: BinaryFile) -> select.poll | None:
+    """Return what waits for the file; None where it never has to be waited for, or cannot be."""
+    try:
+        descriptor = file.fileno()
+    except (OSError, AttributeError, ValueError):
+        return None
+    with contextlib.suppress(OSError):  # no pipe, or no Linux
+        fcntl.fcntl(descriptor, _SET_PIPE_SIZE, _PIPE_BYTES)
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return poll

@@ -1,0 +1,380 @@
+"""Captures that are named by a URL: in object stores, on HDFS, on web servers.
+
+In: a URL (``s3://bucket/key``, ``file:///folder``, ``https://host/file``). Out: binary files, and
+the URLs that a folder or a pattern stands for. Must not know: what is in the files.
+
+pyarrow opens what it knows (file, s3, gs, hdfs, abfs), fsspec the rest, if it is installed. Neither
+is imported before a URL is given.
+
+A URL may hold credentials: a user's password before the host, keys or signatures after a ``?``.
+They are used and never shown: not in names, not in messages.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import sys
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from kanalyze.capture.io.urls import UrlParts, is_url, scrubbed, shown_url, split_url
+from kanalyze.common import paths
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.errors import CaptureError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["KnownFile", "Stores"]
+
+_HTTP_NOT_FOUND: Final = 404
+_SAFE: Final = "/%:@!$&'()+,;=~"
+_WEB: Final = frozenset({"http", "https"})
+_ARROW_SCHEMES: Final = {"s3a": "s3", "s3n": "s3"}
+"""What Hadoop's users call a store, and what pyarrow does; abfss it knows."""
+_FIRST_READ_BYTES: Final = 64 << 10
+_MAX_READ_BYTES: Final = 4 << 20
+
+
+class _Entry(NamedTuple):
+    name: str
+    """Within its folder; or a URL of its own."""
+    is_folder: bool
+
+
+class KnownFile(NamedTuple):
+    """What a file system knows of a file; None where there is no telling."""
+
+    total_bytes: int | None
+    modified_ns: int | None
+    """Unix time in ns."""
+
+
+class _Store(Protocol):
+    """A file system with one way of naming files in it."""
+
+    has_quoted_urls: bool
+    """A percent sign in a URL quotes a character, as in RFC 3986."""
+
+    can_seek: bool
+    """What was opened can be read from any place on."""
+
+    def open(self, path: str) -> Any:
+        """Open a file; the object has ``read``, ``close``, ``seek`` and maybe ``size``."""
+
+    def is_folder(self, path: str) -> bool:
+        """Tell whether there is a folder of that name."""
+
+    def entries(self, path: str) -> list[_Entry]:
+        """List a folder."""
+
+    def about(self, path: str) -> KnownFile | None:
+        """Return what is known of a file; None where it is known not to be there."""
+
+
+class _ArrowStore:
+    """A file system of pyarrow."""
+
+    has_quoted_urls = True
+    can_seek = True
+
+    def __init__(self, system: Any) -> None:
+        self._system = system
+
+    def open(self, path: str) -> Any:
+        return self._system.open_input_file(path)
+
+    def is_folder(self, path: str) -> bool:
+        return bool(self._system.get_file_info(path).type == _file_type().Directory)
+
+    def entries(self, path: str) -> list[_Entry]:
+        selector = importlib.import_module("pyarrow.fs").FileSelector(path)
+        found = self._system.get_file_info(selector)
+        return [_Entry(info.base_name, info.type == _file_type().Directory) for info in found]
+
+    def about(self, path: str) -> KnownFile | None:
+        info = self._system.get_file_info(path)
+        if info.type == _file_type().NotFound:
+            return None
+        return KnownFile(info.size, info.mtime_ns)
+
+
+def _file_type() -> Any:
+    return importlib.import_module("pyarrow.fs").FileType
+
+
+class _FsspecStore:
+    """A file system of fsspec."""
+
+    def __init__(self, system: Any, *, is_web: bool) -> None:
+        self._system = system
+        self._is_web = is_web
+        self.has_quoted_urls = is_web
+        self.can_seek = not is_web
+
+    def open(self, path: str) -> Any:
+        if self._is_web:
+            # In one go from the beginning: not every server serves ranges.
+            return self._system.open(path, "rb", block_size=0)
+        return self._system.open(path, "rb")
+
+    def is_folder(self, path: str) -> bool:
+        if self._is_web:
+            # Whether it links to files is not asked of what does not look like a folder.
+            return path.partition("?")[0].endswith("/")
+        return bool(self._system.isdir(path))
+
+    def entries(self, path: str) -> list[_Entry]:
+        found = self._system.ls(path, detail=True)
+        if self._is_web:
+            return [_Entry(item["name"], item["type"] == "directory") for item in found]
+        base = path.rstrip("/").rpartition("/")[2]
+        names = ((item["name"].rstrip("/").rpartition("/")[2], item["type"]) for item in found)
+        # Object stores may list the folder itself, as an empty object.
+        return [_Entry(name, kind == "directory") for name, kind in names if name != base]
+
+    def about(self, path: str) -> KnownFile | None:  # noqa: ARG002 - as the others
+        # Each of these file systems has words of its own for it, and many have none.
+        return KnownFile(None, None)
+
+
+class Stores:
+    """File systems by URL, connected to once each."""
+
+    def __init__(self) -> None:
+        self._connected: dict[tuple[str, str], tuple[_Store, str]] = {}
+        """By the URL's root and query: the file system, and what stands before the path in it."""
+
+    def open(self, url: str) -> tuple[io.RawIOBase, int | None]:
+        """Open a file; return it, and its size where that is known.
+
+        Raises :class:`CaptureError` when it cannot be opened.
+        """
+        try:
+            store, path = self._store(split_url(url))
+            file = store.open(path)
+            size = getattr(file, "size", None)
+            if callable(size):
+                size = size()
+        except _errors() as error:
+            raise CaptureError(f"{shown_url(url)}: {_reason(error, url)}") from None
+        stored = _ReadAhead(file, url, can_seek=store.can_seek)
+        return stored, size if isinstance(size, int) else None
+
+    def expand(self, url: str) -> tuple[list[str], bool]:
+        """Return the files that a URL names, and whether it names a folder.
+
+        ``*`` and ``[...]`` in the path are patterns, for any part of it; ``?`` begins the query.
+
+        Raises :class:`CaptureError` when the file system cannot be asked.
+        """
+        parts = split_url(url)
+        try:
+            if "*" in parts.path or "[" in parts.path:
+                return sorted(self._matching(parts)), False
+            store, path = self._store(parts)
+            if store.is_folder(path):
+                return sorted(self._files(parts)), True
+        except _errors() as error:
+            raise CaptureError(f"{shown_url(url)}: {_reason(error, url)}") from None
+        return [url], False
+
+    def about(self, url: str) -> KnownFile | None:
+        """Return what is known of a file; None where it is known not to be there.
+
+        Raises :class:`CaptureError` when the file system cannot be asked.
+        """
+        try:
+            store, path = self._store(split_url(url))
+            return store.about(path)
+        except _errors() as error:
+            raise CaptureError(f"{shown_url(url)}: {_reason(error, url)}") from None
+
+    def _matching(self, parts: UrlParts) -> list[str]:
+        """Match a pattern part by part."""
+        first, *rest = parts.path.lstrip("/").split("/")
+        folders = [parts._replace(path="")]
+        for pattern in [first, *rest[:-1]] if rest else []:
+            folders = [found for each in folders for found in self._folders(each, pattern)]
+        last = rest[-1] if rest else first
+        return [
+            url
+            for folder in folders
+            for url in self._files(folder, hidden=paths.is_hidden(last))
+            if _fits(self._name_of(url), last)
+        ]
+
+    def _folders(self, parent: UrlParts, pattern: str) -> Iterator[UrlParts]:
+        if "*" not in pattern and "[" not in pattern:
+            yield parent._replace(path=f"{parent.path}/{pattern}")
+            return
+        for entry in self._entries(parent):
+            url = self._child(parent, entry).rstrip("/")
+            name = self._name_of(url)
+            if paths.is_hidden(name) and not paths.is_hidden(pattern):
+                continue
+            if entry.is_folder and _fits(name, pattern):
+                yield split_url(url)
+
+    def _files(self, folder: UrlParts, *, hidden: bool = False) -> list[str]:
+        """Return the files of a folder, those that are hidden only where it is asked for."""
+        urls = [
+            self._child(folder, entry) for entry in self._entries(folder) if not entry.is_folder
+        ]
+        return [url for url in urls if hidden or not paths.is_hidden(self._name_of(url))]
+
+    def _entries(self, folder: UrlParts) -> list[_Entry]:
+        if folder.scheme.lower() in _WEB and not folder.path.endswith("/"):
+            folder = folder._replace(path=f"{folder.path}/")
+        store, path = self._store(folder)
+        return store.entries(path)
+
+    def _child(self, folder: UrlParts, entry: _Entry) -> str:
+        if is_url(entry.name):
+            return entry.name
+        store, _ = self._store(folder)
+        name = _quote(entry.name) if store.has_quoted_urls else entry.name
+        return folder.with_path(f"{folder.path.rstrip('/')}/{name}")
+
+    def _name_of(self, url: str) -> str:
+        """Return the last part of a URL's path, as patterns see it."""
+        parts = split_url(url)
+        name = parts.path.rstrip("/").rpartition("/")[2]
+        return _unquote(name) if self._store(parts)[0].has_quoted_urls else name
+
+    def _store(self, parts: UrlParts) -> tuple[_Store, str]:
+        """Return the file system of a URL, and the file's name in it."""
+        key = (parts.root, parts.query)
+        if key in self._connected:
+            store, before = self._connected[key]
+            return store, before + _path(store, parts)
+        store, named = _connect(parts)
+        path = _path(store, parts)
+        if named.endswith(path):
+            self._connected[key] = (store, named.removesuffix(path))
+        return store, named
+
+
+# What only URLs need is not imported for files.
+
+
+def _fits(name: str, pattern: str) -> bool:
+    from fnmatch import fnmatchcase
+
+    return fnmatchcase(name, pattern)
+
+
+def _quote(text: str, safe: str = "/") -> str:
+    from urllib.parse import quote
+
+    return quote(text, safe=safe)
+
+
+def _unquote(text: str) -> str:
+    from urllib.parse import unquote
+
+    return unquote(text)
+
+
+def _path(store: _Store, parts: UrlParts) -> str:
+    return _unquote(parts.path) if isinstance(store, _ArrowStore) else parts.path
+
+
+def _connect(parts: UrlParts) -> tuple[_Store, str]:
+    url = parts.with_path(parts.path)
+    # What the user need not quote, pyarrow must see quoted: spaces, and "#" in an object's name.
+    known = parts._replace(scheme=_ARROW_SCHEMES.get(parts.scheme.lower(), parts.scheme))
+    strict = known.with_path(_quote(parts.path, _SAFE))
+    if parts.scheme.lower() not in _WEB:
+        arrow = importlib.import_module("pyarrow")
+        try:
+            system, path = importlib.import_module("pyarrow.fs").FileSystem.from_uri(strict)
+            return _ArrowStore(system), path
+        except (arrow.ArrowInvalid, arrow.ArrowNotImplementedError) as error:
+            if "Unrecognized filesystem" not in str(error) and not isinstance(
+                error, arrow.ArrowNotImplementedError
+            ):
+                raise
+    try:
+        core = importlib.import_module("fsspec.core")
+    except ImportError:
+        needed = "fsspec and aiohttp" if parts.scheme.lower() in _WEB else "fsspec"
+        raise CaptureError(
+            f"{shown_url(url)}: to read {parts.scheme}:// install {needed}"
+        ) from None
+    system, path = core.url_to_fs(url)
+    return _FsspecStore(system, is_web=parts.scheme.lower() in _WEB), path
+
+
+class _ReadAhead(io.RawIOBase):
+    """Reads a stored file in portions that grow: a look at the start is cheap, so is the rest.
+
+    Each read of such a file may be a request over the network.
+    """
+
+    def __init__(self, file: Any, url: str, *, can_seek: bool) -> None:
+        super().__init__()
+        self._file = file
+        self._url = url
+        self._can_seek = can_seek
+        self._portion = _FIRST_READ_BYTES
+        self._ahead = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return self._can_seek
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Go on at ``offset`` from the beginning; raises OSError, whose text holds no secret."""
+        if whence != io.SEEK_SET or not self._can_seek:
+            raise io.UnsupportedOperation("can only be read from its beginning on")
+        try:
+            self._file.seek(offset)
+        except _errors() as error:
+            raise OSError(_reason(error, self._url)) from None
+        self._ahead = memoryview(b"")
+        return offset
+
+    def readinto(self, target: Any) -> int:
+        """Fill the start of ``target``; raises OSError, whose text holds no secret."""
+        if not self._ahead:
+            try:
+                data = self._file.read(self._portion)
+            except _errors() as error:
+                raise OSError(_reason(error, self._url)) from None
+            self._ahead = memoryview(data)
+            self._portion = min(2 * self._portion, _MAX_READ_BYTES)
+        count = min(len(self._ahead), len(target))
+        target[:count] = self._ahead[:count]
+        self._ahead = self._ahead[count:]
+        return count
+
+    def close(self) -> None:
+        if not self.closed:
+            self._file.close()
+        super().close()
+
+
+def _errors() -> tuple[type[Exception], ...]:
+    """Return what file systems raise; those of the web are not all of them OSErrors."""
+    known: tuple[type[Exception], ...] = (OSError, ValueError, ImportError, NotImplementedError)
+    client = sys.modules.get("aiohttp")
+    return known if client is None else (*known, client.ClientError)
+
+
+def _reason(error: Exception, url: str) -> str:
+    """Say in one line why, without anything secret that the URL holds."""
+    if isinstance(error, FileNotFoundError):
+        cause = error.__cause__
+        if not isinstance(cause, Exception) or isinstance(cause, FileNotFoundError):
+            return "no such file"
+        # fsspec calls a file missing whose server cannot be reached, too.
+        if getattr(cause, "status", None) == _HTTP_NOT_FOUND:
+            return "no such file"
+        error = cause
+    if isinstance(error, IsADirectoryError):
+        return "is a folder"
+    text = (str(error) or type(error).__name__).splitlines()[0]
+    return scrubbed(text, url)

@@ -1,0 +1,124 @@
+"""Packets through the Berkeley packet filter: macOS, by scapy's socket.
+
+In: the name of an interface. Out: :class:`~kanalyze.capture.formats.parser.Columns`. Must not know:
+what is inside a packet.
+
+scapy opens the device, sets the filter and tells the counts. Its packets are read here, many at
+once, as it reads them one by one, by a function that calls itself for each. Times are in
+microseconds, as the system tells no others.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import TYPE_CHECKING, Any
+
+from kanalyze.capture.formats.packet_scan import ColumnMaker
+from kanalyze.capture.live.kernel_packets import KernelScan
+from kanalyze.capture.live.packet_socket import InterfaceState
+from kanalyze.errors import CaptureError
+
+if TYPE_CHECKING:
+    from kanalyze.capture.formats.parser import Columns
+
+__all__ = ["BpfFeed", "BpfSocket", "bpf_columns"]
+
+
+class BpfSocket:
+    """scapy's listening socket; raises :class:`CaptureError` when there is none to be had."""
+
+    def __init__(self, interface: str, filter_text: str | None, *, promiscuous: bool) -> None:
+        try:
+            from scapy.arch.bpf.consts import BIOCGDLT
+            from scapy.arch.bpf.supersocket import L2bpfListenSocket
+            from scapy.error import Scapy_Exception
+        except (ImportError, OSError) as error:
+            raise CaptureError(
+                f"{interface}: capturing needs scapy here: pip install 'kanalyze[live]'"
+            ) from error
+        try:
+            listening: Any = L2bpfListenSocket  # abstract, says its type, which it is not
+            self._socket = listening(iface=interface, filter=filter_text, promisc=promiscuous)
+            self.link_type = _link_type(self._socket.fileno(), BIOCGDLT)
+        except (Scapy_Exception, OSError) as error:
+            reason = " ".join(str(error).split())
+            raise CaptureError(
+                f"{interface}: {reason} (capturing takes root, or the right to read /dev/bpf*)"
+            ) from error
+        self.is_promiscuous = promiscuous
+        self.buffer_bytes: int = self._socket.get_blen()
+        """The device is read with a buffer of this size, no other."""
+        self.is_removed = False
+        self._counts = 0, 0
+
+    @property
+    def state(self) -> InterfaceState:
+        """How the interface is; whether it is up is not told here."""
+        return InterfaceState.REMOVED if self.is_removed else InterfaceState.UP
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Packets that came to the filter so far, and how many were dropped."""
+        if self._socket.fileno() >= 0:
+            received, dropped = self._socket.get_stats()
+            self._counts = received or 0, dropped or 0
+        return self._counts
+
+    def fileno(self) -> int:
+        """Return what can be polled."""
+        return int(self._socket.fileno())
+
+    def clear_error(self) -> None:
+        """Nothing stays set here."""
+
+    def close(self) -> None:
+        """End the capture."""
+        _ = self.counts
+        self._socket.close()
+
+
+class BpfFeed:
+    """The packets of such a socket."""
+
+    description = "through /dev/bpf, times in microseconds"
+    is_filling = False
+
+    def __init__(self, source: BpfSocket, snap_bytes: int) -> None:
+        self._source = source
+        self._snap_bytes = snap_bytes
+        self._buffer = memoryview(bytearray(source.buffer_bytes))
+        os.set_blocking(source.fileno(), False)
+
+    def take(self) -> tuple[memoryview, Columns] | None:
+        """Return what has come; None for nothing. It is valid until the next call."""
+        try:
+            end = os.readv(self._source.fileno(), [self._buffer])
+        except BlockingIOError:
+            return None
+        except OSError as error:
+            if error.errno not in (errno.ENXIO, errno.ENETDOWN):
+                raise CaptureError(f"capturing: {(error.strerror or '').lower()}") from error
+            self._source.is_removed = error.errno == errno.ENXIO
+            return None
+        columns = bpf_columns(self._buffer[:end], self._source.link_type, self._snap_bytes)
+        return (self._buffer, columns) if len(columns) else None
+
+    def give_back(self) -> None:
+        """Say that what was taken is not looked at any more."""
+
+    def close(self) -> None:
+        """Nothing is held but memory."""
+
+
+def bpf_columns(buffer: memoryview, link_type: int, snap_bytes: int) -> Columns:
+    """Return the packets in what was read from the device at once."""
+    maker = ColumnMaker()
+    KernelScan(link_type, snap_bytes).bpf(buffer, len(buffer), maker)
+    return maker.take_all()
+
+
+def _link_type(descriptor: int, request: int) -> int:
+    import fcntl  # not on Windows
+
+    return int.from_bytes(fcntl.ioctl(descriptor, request, bytes(4)), "little")

@@ -1,0 +1,211 @@
+"""Packets out of memory that the kernel shares: a ring of blocks, each with many packets.
+
+In: a packet socket. Out: :class:`~kanalyze.capture.formats.parser.Columns` over the ring itself: no
+packet is copied. Must not know: which interface it is, what is inside a packet.
+
+The layout is that of TPACKET_V3 (linux/if_packet.h; Documentation/networking/packet_mmap.rst): the
+kernel fills block after block, hands each over when it is full or some time has passed, and drops
+packets while the next one has not been given back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import mmap
+import struct
+from typing import TYPE_CHECKING, Final
+
+from kanalyze.capture.formats.packet_scan import ColumnMaker
+from kanalyze.capture.live.kernel_packets import KernelScan
+from kanalyze.capture.live.packet_socket import HEADROOM_BYTES, SOL_PACKET
+from kanalyze.common.named_tuples import NamedTuple
+
+if TYPE_CHECKING:
+    from kanalyze.capture.formats.parser import Columns
+    from kanalyze.capture.live.packet_socket import PacketSocket
+
+__all__ = ["BlockRing", "RingFeed", "RingLayout", "open_ring"]
+
+_RX_RING: Final = 5
+_VERSION: Final = 10
+_RESERVE: Final = 12
+_VERSION_3: Final = 2
+
+_LEAST_BLOCK_BYTES: Final = 256 << 10
+_LEAST_BLOCKS: Final = 4
+_FRAME_BYTES: Final = 2048
+"""Means nothing in this version, but has to make sense."""
+RETIRE_MS: Final = 50
+"""A block that is not full is handed over after so long."""
+_PACKET_OVERHEAD_BYTES: Final = 4096
+"""More than the headers of a block and of a packet in it."""
+
+_BLOCK_STATUS_AT: Final = 8
+_OF_KERNEL: Final = 0
+_OF_USER: Final = 1
+
+_MOST_TAKEN_BYTES: Final = 16 << 20
+
+
+class RingLayout(NamedTuple):
+    """Sizes of a ring."""
+
+    block_bytes: int
+    block_count: int
+
+    @classmethod
+    def of(cls, buffer_bytes: int, snap_bytes: int) -> RingLayout:
+        """Return the ring of at most ``buffer_bytes`` whose blocks hold the largest packet.
+
+        Blocks cannot be smaller than that, and a few there are in any case.
+        """
+        block_bytes = _LEAST_BLOCK_BYTES
+        while block_bytes < snap_bytes + _PACKET_OVERHEAD_BYTES:
+            block_bytes *= 2
+        return cls(block_bytes, max(buffer_bytes // block_bytes, _LEAST_BLOCKS))
+
+    @property
+    def total_bytes(self) -> int:
+        """Size of the ring."""
+        return self.block_bytes * self.block_count
+
+
+class BlockRing:
+    """Reads blocks in memory; what the kernel does with it, and when, is not known here."""
+
+    def __init__(
+        self, memory: memoryview, layout: RingLayout, link_type: int, snap_bytes: int
+    ) -> None:
+        self._memory = memory
+        self._layout = layout
+        self._scan = KernelScan(link_type, snap_bytes)
+        self._maker = ColumnMaker()
+        self._words = memory.cast("I")
+        self._first = 0
+        """The next block to be read."""
+        self._held = 0
+        """Blocks before it that were read and not given back."""
+        # The rest is for the kernel to go on with while these are worked on. Of a large ring that
+        # is all but what is worth taking at once: a batch takes as much again in columns.
+        most = min(layout.block_count // 4, _MOST_TAKEN_BYTES // layout.block_bytes)
+        self._most_blocks = max(most, 1)
+
+    @property
+    def is_filling(self) -> bool:
+        """Whether :meth:`take` would return as much as it ever does."""
+        return self._count_ready() == self._most_ready()
+
+    def take(self) -> tuple[memoryview, Columns] | None:
+        """Return the packets of the blocks that were handed over; None when there are none.
+
+        Up to 16 MiB, and a quarter of the ring at most. They are valid until :meth:`give_back`. A
+        block is never read twice, and blocks are given in their order.
+        """
+        ready = self._count_ready()
+        if not ready:
+            return None
+        start = self._first * self._layout.block_bytes
+        view = self._memory[start : start + ready * self._layout.block_bytes]
+        self._first = (self._first + ready) % self._layout.block_count
+        self._held += ready
+        self._scan.blocks(view, self._layout.block_bytes, ready, self._maker)
+        return view, self._maker.take_all()
+
+    def give_back(self) -> None:
+        """Let the kernel have the blocks that were read."""
+        for block in range(self._first - self._held, self._first):
+            self._words[self._word(block % self._layout.block_count, _BLOCK_STATUS_AT)] = _OF_KERNEL
+        self._held = 0
+
+    def _count_ready(self) -> int:
+        """How many blocks from the next on can be read, without going round.
+
+        What is in a block was written before its status. No barrier is taken for that here: no
+        processor reads ahead by as much as the interpreter does in between.
+        """
+        most = self._most_ready()
+        status = self._word(self._first, _BLOCK_STATUS_AT)
+        step = self._layout.block_bytes // self._words.itemsize
+        for ready in range(most):
+            if not self._words[status + ready * step] & _OF_USER:
+                return ready
+        return most
+
+    def _most_ready(self) -> int:
+        return min(self._most_blocks - self._held, self._layout.block_count - self._first)
+
+    def _word(self, block: int, at: int) -> int:
+        return (block * self._layout.block_bytes + at) // self._words.itemsize
+
+
+class RingFeed:
+    """The packets of a socket, through a ring that it shares."""
+
+    def __init__(self, packet_socket: PacketSocket, layout: RingLayout, snap_bytes: int) -> None:
+        self._memory = mmap.mmap(packet_socket.socket.fileno(), layout.total_bytes)
+        self._ring: BlockRing | None = BlockRing(
+            memoryview(self._memory), layout, packet_socket.link_type, snap_bytes
+        )
+        self._taken: memoryview | None = None
+        """What was handed out last."""
+        self.description = f"a ring of {layout.total_bytes >> 20} MiB shared with the kernel"
+
+    @property
+    def is_filling(self) -> bool:
+        """Whether there is enough not to wait for more."""
+        return self._ring is not None and self._ring.is_filling
+
+    def take(self) -> tuple[memoryview, Columns] | None:
+        """Return what was handed over since :meth:`give_back`; None for nothing."""
+        taken = self._ring.take() if self._ring is not None else None
+        if taken is not None:
+            self._taken = taken[0]
+        return taken
+
+    def give_back(self) -> None:
+        """Say that what was taken is not looked at any more."""
+        if self._ring is not None:
+            self._ring.give_back()
+
+    def close(self) -> None:
+        """Free the ring: what was handed out can be read no longer.
+
+        Where somebody made another view of it, that goes with the view.
+        """
+        self._ring = None
+        with contextlib.suppress(BufferError):
+            if self._taken is not None:
+                # A batch is held until the next one comes, and that may be never.
+                self._taken.release()
+            self._memory.close()
+
+
+def open_ring(packet_socket: PacketSocket, buffer_bytes: int, snap_bytes: int) -> RingFeed | None:
+    """Make the ring of a socket that was not started; None where the kernel has no such rings.
+
+    It gets smaller than ``buffer_bytes`` where the system has not so much in a piece.
+    """
+    layout = RingLayout.of(buffer_bytes, snap_bytes)
+    options = packet_socket.socket
+    try:
+        options.setsockopt(SOL_PACKET, _VERSION, _VERSION_3)
+        options.setsockopt(SOL_PACKET, _RESERVE, HEADROOM_BYTES)
+    except OSError:
+        return None
+    while True:
+        try:
+            options.setsockopt(SOL_PACKET, _RX_RING, _request(layout))
+            return RingFeed(packet_socket, layout, snap_bytes)
+        except OSError as error:
+            if error.errno != errno.ENOMEM or layout.block_count < 2 * _LEAST_BLOCKS:
+                return None
+            layout = layout._replace(block_count=layout.block_count // 2)
+
+
+def _request(layout: RingLayout) -> bytes:
+    """``struct tpacket_req3``."""
+    frames = layout.total_bytes // _FRAME_BYTES
+    return struct.pack(
+        "@7I", layout.block_bytes, layout.block_count, _FRAME_BYTES, frames, RETIRE_MS, 0, 0
+    )

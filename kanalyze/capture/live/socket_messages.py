@@ -1,0 +1,177 @@
+"""Packets out of a socket in messages, many to a call: for kernels without shared rings.
+
+In: a packet socket. Out: :class:`~kanalyze.capture.formats.parser.Columns` over one buffer. Must
+not know: which interface it is, what is inside a packet.
+
+Each packet costs a copy and a call into the socket, and the queue in front of it is of single
+packets. gVisor and other systems that behave like Linux have no more than this.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import socket
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from kanalyze.capture.formats.packet_scan import ColumnMaker
+from kanalyze.capture.live.kernel_packets import KernelScan
+from kanalyze.capture.live.packet_socket import ADDRESS_BYTES, HEADROOM_BYTES, SOL_PACKET
+from kanalyze.errors import CaptureError
+from kanalyze.model.packet_arrays import gather, to_column
+
+if TYPE_CHECKING:
+    from kanalyze.capture.formats.parser import Columns
+    from kanalyze.capture.live.packet_socket import PacketSocket
+
+__all__ = ["MessageFeed"]
+
+_AUXILIARY: Final = 8
+_RECEIVE_BUFFER: Final = 8
+_RECEIVE_BUFFER_FORCED: Final = 33
+_MOST_PACKETS: Final = 512
+"""To a call."""
+_LARGEST_PACKET_BYTES: Final = 66 << 10
+"""The largest that is not cut here: IP's largest, and what comes before it."""
+_MAX_QUEUE_BYTES: Final = (1 << 31) - 1
+
+
+class _Message(ctypes.Structure):
+    """``struct mmsghdr``; pointers are numbers, to be set and read by columns.
+
+    The flags are an int, with what fills up ``struct msghdr`` behind it.
+    """
+
+    _fields_ = (
+        ("name", ctypes.c_size_t),
+        ("name_bytes", ctypes.c_uint32),
+        ("parts", ctypes.c_size_t),
+        ("part_count", ctypes.c_size_t),
+        ("control", ctypes.c_size_t),
+        ("control_bytes", ctypes.c_size_t),
+        ("flags", ctypes.c_size_t),
+        ("wire", ctypes.c_uint),
+    )
+
+
+_PART: Final = np.dtype([("base", np.uintp), ("length", np.uintp)])
+_CONTROL: Final = np.dtype(
+    [
+        *(("time_length", np.uintp), ("time_level", "=i4"), ("time_type", "=i4")),
+        *(("seconds", np.dtype("l")), ("nanoseconds", np.dtype("l"))),
+        *(("length", np.uintp), ("level", "=i4"), ("type", "=i4")),
+        *(("status", "=u4"), ("wire", "=u4"), ("captured", "=u4")),
+        *(("link_at", "=u2"), ("network_at", "=u2")),
+        *(("tag_control", "=u2"), ("tag_protocol", "=u2"), ("padding", "V4")),
+    ]
+)
+"""What comes with each packet, in this order: its time, then ``struct tpacket_auxdata``."""
+_NS_PER_SECOND: Final = 1_000_000_000
+
+
+class _Slots:
+    """Where packets of one call are put: for each an address, what is said of it, and its bytes."""
+
+    def __init__(self, count: int, packet_bytes: int) -> None:
+        self.control_at = ADDRESS_BYTES + -ADDRESS_BYTES % 8
+        self.packet_at = self.control_at + _CONTROL.itemsize + HEADROOM_BYTES
+        stride = self.packet_at + packet_bytes + -(self.packet_at + packet_bytes) % 8
+        self.packet_bytes = packet_bytes
+        self.buffer = np.zeros(count * stride, np.uint8)
+        self.starts = np.arange(count, dtype=np.int64) * stride
+        base = self.buffer.ctypes.data + self.starts.astype(np.uintp)
+        self._parts = np.empty(count, _PART)
+        self._parts["base"] = base + np.uintp(self.packet_at)
+        self._parts["length"] = packet_bytes
+        self.messages = np.zeros(count, np.dtype(_Message))
+        self.messages["name"] = base
+        self.messages["control"] = base + np.uintp(self.control_at)
+        parts_at = np.arange(count, dtype=np.uintp) * np.uintp(_PART.itemsize)
+        self.messages["parts"] = self._parts.ctypes.data + parts_at
+        self.messages["part_count"] = 1
+
+    def ready(self) -> Any:
+        """Say how much room there is; return what ``recvmmsg`` is to be called with."""
+        self.messages["name_bytes"] = ADDRESS_BYTES
+        self.messages["control_bytes"] = _CONTROL.itemsize
+        return self.messages.ctypes.data
+
+
+class MessageFeed:
+    """The packets of a socket that was not started yet, in messages."""
+
+    def __init__(self, packet_socket: PacketSocket, buffer_bytes: int, snap_bytes: int) -> None:
+        self._socket = packet_socket.socket
+        self._scan = KernelScan(packet_socket.link_type, snap_bytes)
+        self._maker = ColumnMaker()
+        self._socket.setsockopt(SOL_PACKET, _AUXILIARY, 1)
+        queue_bytes = _enlarge_queue(self._socket, min(buffer_bytes, _MAX_QUEUE_BYTES))
+        packet_bytes = min(snap_bytes, _LARGEST_PACKET_BYTES)
+        count = min(max(buffer_bytes // 2 // packet_bytes, 1), _MOST_PACKETS)
+        self._slots = _Slots(count, packet_bytes)
+        self._last_count = 0
+        self._receive = ctypes.CDLL(None, use_errno=True).recvmmsg
+        self.description = (
+            f"in messages, as the kernel shares no ring, out of a queue of {queue_bytes >> 20} MiB"
+        )
+
+    @property
+    def is_filling(self) -> bool:
+        """Whether there is enough not to wait for more: the last time there was."""
+        return self._last_count == len(self._slots.messages)
+
+    def take(self) -> tuple[memoryview, Columns] | None:
+        """Return what has come; None for nothing. It is valid until the next call."""
+        count = self._last_count = self._receive_all()
+        if not count:
+            return None
+        slots = self._slots
+        view = slots.buffer.data
+        starts = slots.starts[:count]
+        told = gather(view, _CONTROL, starts + slots.control_at)
+        if (told["time_level"] != socket.SOL_SOCKET).any() or (told["level"] != SOL_PACKET).any():
+            raise CaptureError("the kernel does not tell when packets came")
+        time_ns = told["seconds"].astype(np.int64) * _NS_PER_SECOND + told["nanoseconds"]
+        captured = np.minimum(slots.messages["wire"][:count], slots.packet_bytes)
+        numbers = (time_ns, starts + slots.packet_at, captured, told["wire"], told["status"])
+        tags = (told["tag_control"], told["tag_protocol"])
+        columns = [to_column(column.astype(np.int64)) for column in (*numbers, *tags, starts)]
+        self._scan.told(view, columns, self._maker)
+        return view, self._maker.take_all()
+
+    def give_back(self) -> None:
+        """Say that what was taken is not looked at any more."""
+
+    def close(self) -> None:
+        """Nothing is held but memory."""
+
+    def _receive_all(self) -> int:
+        messages = self._slots.ready()
+        count = self._receive(
+            self._socket.fileno(),
+            ctypes.c_void_p(messages),
+            len(self._slots.messages),
+            socket.MSG_DONTWAIT | socket.MSG_TRUNC,
+            None,
+        )
+        if count >= 0:
+            return int(count)
+        number = ctypes.get_errno()
+        if number in (errno.EAGAIN, errno.EINTR, errno.ENETDOWN):
+            return 0
+        raise CaptureError(f"capturing: {os.strerror(number).lower()}")
+
+
+def _enlarge_queue(queue: socket.socket, wanted_bytes: int) -> int:
+    """Make the socket's queue as large as may be; return how large it is."""
+    for option in (_RECEIVE_BUFFER_FORCED, _RECEIVE_BUFFER):
+        try:
+            queue.setsockopt(socket.SOL_SOCKET, option, wanted_bytes)
+            break
+        except PermissionError:
+            continue  # beyond the system's limit with CAP_NET_ADMIN alone
+    size: int = queue.getsockopt(socket.SOL_SOCKET, _RECEIVE_BUFFER)
+    return size

@@ -1,0 +1,227 @@
+"""What Python's users give as conditions: datetimes, durations, one value or several.
+
+In: any value, with the name of the argument. Out: the texts that
+:class:`~kanalyze.tables.filters.RowFilter` reads, numbers, or a UsageError of one line that
+begins with the name. This module must not know what is done with them.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, date, datetime, time, timedelta
+from operator import index
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+from kanalyze.common.sizes import parse_size
+from kanalyze.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from decimal import Decimal
+    from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+
+__all__ = [
+    "Addresses",
+    "Apis",
+    "Duration",
+    "Moment",
+    "Ports",
+    "Texts",
+    "address_texts",
+    "count",
+    "duration_text",
+    "parsed",
+    "path_text",
+    "ports",
+    "shown",
+    "size_bytes",
+    "texts",
+    "time_text",
+    "truth",
+]
+
+Texts: TypeAlias = "str | Iterable[str] | None"
+"""One, several, or none."""
+Apis: TypeAlias = "int | str | Iterable[int | str] | None"
+"""Names, or keys as numbers."""
+Ports: TypeAlias = "int | str | Iterable[int | str] | None"
+_Address: TypeAlias = "str | IPv4Address | IPv6Address | IPv4Network | IPv6Network"
+Addresses: TypeAlias = "_Address | Iterable[_Address] | None"
+"""As texts, or as the values of Python's ``ipaddress``."""
+Moment: TypeAlias = "str | datetime | date | time | float | Decimal | None"
+"""As text; without a zone it is UTC; a number is Unix seconds."""
+Duration: TypeAlias = "str | timedelta | None"
+
+_T = TypeVar("_T")
+_NS_PER_US = 1_000
+_MICROSECOND = timedelta(microseconds=1)
+_MOST_SHOWN = 60
+_NO_NUMBER = 1 << 63
+"""What is this large is no number of Kafka's."""
+
+
+def parsed(name: str, parse: Callable[..., _T], *values: Any) -> _T:
+    """Return what ``parse`` makes of values; a UsageError that it raises begins with the name."""
+    try:
+        return parse(*values)
+    except UsageError as error:
+        raise UsageError(f"{name}: {error}") from None
+
+
+def texts(name: str, value: object, *, numbers: bool = False) -> tuple[str, ...]:
+    """Return one text or several as texts; none for None. With ``numbers``, integers too."""
+    if value is None:
+        return ()
+    return tuple(_text(name, each, numbers=numbers) for each in _several(value))
+
+
+def _several(value: object) -> list[object]:
+    """Return what a list, a set and the like hold; anything else is alone."""
+    if isinstance(value, str | bytes) or not hasattr(value, "__iter__") or isinstance(value, type):
+        return [value]
+    return list(value)
+
+
+def _text(name: str, value: object, *, numbers: bool) -> str:
+    if isinstance(value, str):
+        return value
+    number = _integer(value) if numbers else None
+    if number is None:
+        raise UsageError(f"{name}: not a text: {shown(value)}")
+    if not 0 <= number < _NO_NUMBER:
+        raise UsageError(f"{name}: not the key of an API: {shown(value)}")
+    return str(number)
+
+
+def _integer(value: object) -> int | None:
+    """Return an integer of Python or of NumPy; None for what is none, as is a bool."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        return None
+    return index(value)
+
+
+def address_texts(name: str, value: object) -> tuple[str, ...]:
+    """Return addresses or networks, given as texts or as values of ``ipaddress``, as texts."""
+    if type(value).__module__ == "ipaddress":
+        return (str(value),)  # a network gives all its addresses to who iterates
+    several = () if value is None else _several(value)
+    return tuple(
+        str(each) if type(each).__module__ == "ipaddress" else _text(name, each, numbers=False)
+        for each in several
+    )
+
+
+def ports(name: str, value: object) -> tuple[int, ...]:
+    """Return TCP ports, 1 to 65535, given as numbers or as texts; none for None."""
+    return () if value is None else tuple(_port(name, each) for each in _several(value))
+
+
+def _port(name: str, value: object) -> int:
+    number = _integer(value)
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 5:
+        number = int(value)
+    if number is not None and 0 < number < 65536:
+        return number
+    raise UsageError(f"{name}: not a TCP port: {shown(value)}")
+
+
+def count(name: str, value: object, most: int) -> int:
+    """Return a number from 1 to ``most``."""
+    number = _integer(value)
+    if number is not None and 0 < number <= most:
+        return number
+    raise UsageError(f"{name}: not a number from 1 to {most}: {shown(value)}")
+
+
+def time_text(name: str, value: object) -> str | None:
+    """Return a time as the text that says it; None for None.
+
+    A datetime without a zone is UTC; a date is its first moment; a number is Unix seconds.
+    """
+    if value is None or isinstance(value, str):
+        return value
+    text = None
+    if isinstance(value, datetime):
+        text = _datetime_text(value)
+    elif isinstance(value, date) or (isinstance(value, time) and value.tzinfo is None):
+        text = value.isoformat()
+    else:
+        text = _seconds_text(value)
+    if text is None:
+        raise UsageError(f"{name}: not a time: {shown(value)}")
+    return text
+
+
+def _seconds_text(value: object) -> str | None:
+    """Return a number of seconds in digits; None for what is none."""
+    from decimal import Decimal  # slow to import, and most filters tell no time
+
+    number = _integer(value)
+    if number is not None:
+        seconds = Decimal(number)
+    elif isinstance(value, float):
+        seconds = Decimal(repr(float(value)))  # NumPy's have another repr
+    elif isinstance(value, Decimal):
+        seconds = value
+    else:
+        return None
+    return f"{seconds:f}" if seconds.is_finite() and seconds >= 0 else None
+
+
+def _datetime_text(value: datetime) -> str | None:
+    """Return a time in UTC; None for pandas' NaT, and for what is before the year 1 there."""
+    if value != value:
+        return None
+    try:
+        at = value if value.tzinfo is None else value.astimezone(UTC)
+    except OverflowError:
+        return None
+    # Those of pandas have nanoseconds besides.
+    ns = at.microsecond * _NS_PER_US + getattr(at, "nanosecond", 0)
+    return f"{at.replace(tzinfo=None).isoformat(timespec='seconds')}.{ns:09d}Z"
+
+
+def duration_text(name: str, value: object) -> str | None:
+    """Return a duration as the text that says it; None for None."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, timedelta) and value >= timedelta(0):
+        # Those of pandas have nanoseconds besides.
+        return f"{value // _MICROSECOND * _NS_PER_US + getattr(value, 'nanoseconds', 0)}ns"
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        raise UsageError(f"{name}: {value} has no unit (give '{value}ms', or a timedelta)")
+    raise UsageError(f"{name}: not a duration: {shown(value)}")
+
+
+def truth(name: str, value: object) -> bool:
+    """Return what is True or False, and nothing that only counts as such."""
+    if isinstance(value, bool):
+        return value
+    raise UsageError(f"{name}: not True or False: {shown(value)}")
+
+
+def size_bytes(name: str, value: object) -> int | None:
+    """Return a size, given as bytes or as a text such as ``2G``; None for None."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return parsed(name, parse_size, value)
+    number = _integer(value)
+    if number is None:
+        raise UsageError(f"{name}: not a number of bytes: {shown(value)}")
+    return number
+
+
+def path_text(name: str, value: object) -> str | None:
+    """Return a path as text; None for None."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, os.PathLike):
+        return os.fsdecode(value)
+    raise UsageError(f"{name}: not a path: {shown(value)}")
+
+
+def shown(value: Any) -> str:
+    """Return a value as a message may show it: one line, and no long one."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."

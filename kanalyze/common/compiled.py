@@ -1,0 +1,75 @@
+"""Whether the modules that Cython compiles run compiled, and what they need where they do not.
+
+In: the environment variable ``KANALYZE_PURE``. Out: :func:`is_compiled`, and :class:`cython`, a
+stand-in for the package of that name. This module must not know which modules are compiled: those
+are the ones with a ``.pxd`` beside them.
+
+A compiled module is plain Python in a ``.py`` file, with its C types in a ``.pxd``. What runs is
+the compiled one where it was built, unless ``KANALYZE_PURE=1`` asks for the other: the same
+results, some fifty times as slowly.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+
+__all__ = ["cython", "is_compiled", "is_pure_wanted", "prefer_sources"]
+
+
+class cython:  # noqa: N801 - it stands for the package of that name
+    """The few names of the package ``cython`` that run as Python."""
+
+    compiled = False
+    nogil = nullcontext()
+    gil = nullcontext()
+    int = int
+
+    @staticmethod
+    def cast(_kind: Any, value: Any) -> Any:
+        """Return the value as it is: Python's integers have no width."""
+        return value
+
+
+class _Sources:
+    """Finds the source of a module that has a compiled one beside it."""
+
+    @staticmethod
+    def find_spec(
+        name: str, path: Sequence[str] | None, _target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return where the source is; None for modules that are never compiled."""
+        if path is None or not name.startswith("kanalyze."):
+            return None
+        import importlib.util  # not where compiled modules run
+        from pathlib import Path
+
+        for folder in path:
+            types = Path(folder, name.rpartition(".")[2] + ".pxd")
+            if types.exists():
+                return importlib.util.spec_from_file_location(name, types.with_suffix(".py"))
+        return None
+
+
+def prefer_sources() -> None:
+    """Let modules that are imported from now on run uncompiled."""
+    sys.meta_path.insert(0, _Sources)
+
+
+def is_pure_wanted() -> bool:
+    """Tell whether the uncompiled modules were asked for."""
+    return os.environ.get("KANALYZE_PURE") == "1"
+
+
+def is_compiled() -> bool:
+    """Tell whether the compiled modules run."""
+    import kanalyze.common.int_columns  # noqa: F401 - all are compiled, or none; most commands need it
+
+    return not (sys.modules["kanalyze.common.int_columns"].__file__ or "").endswith(".py")

@@ -1,0 +1,270 @@
+"""Plain values as bytes, and what a state that is made of them is checked with.
+
+In: None, booleans, integers of 64 bits, bytes, texts, and tuples of these. Out: bytes; and of bytes
+such values again, or ValueError. This module must not know what the values are for.
+
+A value begins with a byte that says what it is (see the constants). Sizes and numbers are varints:
+seven bits a byte, the lowest first. Nothing is made before its bytes are there, and nothing nests
+deeper than :data:`MOST_DEEP`.
+
+Compiled by Cython, with the types in ``plain.pxd``; uncompiled it does the same, slowly.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+try:
+    import cython
+except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+    from kanalyze.common.compiled import cython
+
+if not cython.compiled:
+    # Below: the number itself. From SHORT_TUPLE on: a tuple of so many items.
+    NONE = 0x80
+    FALSE, TRUE = 0x81, 0x82
+    NUMBER, NEGATIVE = 0x83, 0x84  # a varint; of a negative number -1 less the number
+    BYTES, TEXT = 0x85, 0x86  # a size, and so many bytes
+    TUPLE = 0x87  # how many items, and these
+    SHORT_TUPLE = 0xC0
+    MOST_DEEP = 32  # a state has some twelve levels
+    MOST_SHIFT = 56  # of the ninth byte of a varint: 63 bits in all
+
+__all__ = ["State", "fields", "from_bytes", "from_wide", "items", "to_bytes", "wide"]
+
+State: TypeAlias = tuple[Any, ...]
+"""What a class says of itself in plain values. Its method ``state`` writes it, its ``from_state``
+reads it: raises ValueError, TypeError or OverflowError for what the first did not write. What a
+class leaves out, it names in ``_LEFT_OUT``: what others share, what follows from the rest, and what
+is empty between two batches."""
+
+_MOST, _LEAST = (1 << 63) - 1, -(1 << 63)
+_LONGEST_WIDE_BYTES = 32
+_MOST_COUNT = 1 << 62
+"""No sum of two takes more than 64 bits without a sign, whatever it is of."""
+
+
+def to_bytes(value: Any) -> bytes:
+    """Return a plain value as bytes.
+
+    Raises:
+        TypeError: there is something in it that is none.
+        OverflowError: an integer takes more than 64 bits.
+        ValueError: it nests too deeply.
+    """
+    writer = PlainWriter()
+    writer.write(value, 0)
+    return bytes(writer.data)
+
+
+def from_bytes(data: bytes) -> Any:
+    """Return the value of bytes; raises ValueError where they are none of :func:`to_bytes`."""
+    reader = PlainReader(data)
+    value = reader.read(0)
+    if reader.at != len(data):
+        raise ValueError(f"{len(data) - reader.at} bytes left over")
+    return value
+
+
+class PlainWriter:
+    """Writes."""
+
+    __slots__ = ("data",)
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+
+    def write(self, value: Any, depth: int) -> None:
+        """Add a value that so many others are around."""
+        data = self.data
+        kind = type(value)
+        if value is None:
+            data.append(NONE)
+        elif kind is int:
+            number = value
+            if not cython.compiled and not _LEAST <= number <= _MOST:
+                raise OverflowError(f"{number} takes more than 64 bits")
+            if number < 0:
+                self._head(NEGATIVE, -1 - number)
+            elif number < NONE:
+                data.append(number)
+            else:
+                self._head(NUMBER, number)
+        elif kind is tuple:
+            count = len(value)
+            if depth == MOST_DEEP:
+                raise ValueError(f"tuples within tuples, more than {MOST_DEEP} deep")
+            if count < 0x100 - SHORT_TUPLE:
+                data.append(SHORT_TUPLE + count)
+            else:
+                self._head(TUPLE, count)
+            for item in value:
+                self.write(item, depth + 1)
+        elif kind is bool:
+            data.append(TRUE if value else FALSE)
+        else:
+            self._write_sized(value)
+
+    def _write_sized(self, value: Any) -> None:
+        if type(value) is bytes:
+            self._head(BYTES, len(value))
+            self.data += value
+        elif type(value) is str:
+            text = value.encode("utf-8", "surrogatepass")
+            self._head(TEXT, len(text))
+            self.data += text
+        else:
+            raise TypeError(f"no plain value: {type(value).__name__}")
+
+    def _head(self, head: int, number: int) -> None:
+        data = self.data
+        data.append(head)
+        while number >= 0x80:
+            data.append((number & 0x7F) | 0x80)
+            number >>= 7
+        data.append(number)
+
+
+class PlainReader:
+    """Reads; ``at`` is the index of the next byte."""
+
+    __slots__ = ("at", "data", "end", "source")
+
+    def __init__(self, data: bytes) -> None:
+        self.source = data
+        self.data = memoryview(data)
+        self.at = 0
+        self.end = len(data)
+
+    def read(self, depth: int) -> Any:
+        """Return the next value, which so many others are around."""
+        head = self._byte()
+        if head < NONE:
+            return head
+        if head >= SHORT_TUPLE:
+            return self._tuple(head - SHORT_TUPLE, depth)
+        if head == NONE:
+            return None
+        if head == NUMBER:
+            return self._number()
+        if head == TUPLE:
+            return self._tuple(self._number(), depth)
+        if head == TRUE:
+            return True
+        if head == FALSE:
+            return False
+        if head == BYTES:
+            return self._bytes()
+        if head == TEXT:
+            return self._bytes().decode("utf-8", "surrogatepass")
+        if head == NEGATIVE:
+            return -1 - self._number()
+        raise ValueError(f"a value that begins with {head}")
+
+    def _byte(self) -> int:
+        if self.at >= self.end:
+            raise ValueError("the bytes end within a value")
+        found = self.data[self.at]
+        self.at += 1
+        return found
+
+    def _number(self) -> int:
+        number = shift = 0
+        while True:
+            byte = self._byte()
+            if shift > MOST_SHIFT:
+                raise ValueError("a number of more than 63 bits")
+            bits = byte & 0x7F
+            number |= bits << shift
+            if byte < 0x80:
+                return number
+            shift += 7
+
+    def _bytes(self) -> bytes:
+        size = self._number()
+        begin = self.at
+        if size > self.end - begin:
+            raise ValueError("the bytes end within a value")
+        self.at = begin + size
+        return self.source[begin : begin + size]
+
+    def _tuple(self, count: int, depth: int) -> tuple[Any, ...]:
+        if count > self.end - self.at:
+            raise ValueError("the bytes end within a value")
+        if depth == MOST_DEEP:
+            raise ValueError(f"tuples within tuples, more than {MOST_DEEP} deep")
+        found = []
+        for _i in range(count):
+            found.append(self.read(depth + 1))  # noqa: PERF401 - compiled, this is faster
+        return tuple(found)
+
+
+# -- checks ---------------------------------------------------------------------------------------
+
+
+def fields(state: object, kinds: str) -> tuple[Any, ...]:
+    """Return a state that is a tuple of certain kinds of values.
+
+    Args:
+        state: what is to be one.
+        kinds: a letter for each: ``i`` an integer, ``n`` one from 0 to 2^62, ``b`` true or false,
+            ``s`` a text, ``y`` bytes, ``t`` a tuple. Capitals: that, or None; ``*``: anything.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if not isinstance(state, tuple) or len(state) != len(kinds):
+        raise ValueError(f"no {len(kinds)} values")
+    for index in range(len(kinds)):
+        if not is_of_kind(state[index], kinds[index]):
+            raise ValueError(f"value {index} is not of kind {kinds[index]}")
+    return state
+
+
+def items(state: object, kinds: str) -> tuple[Any, ...]:
+    """Return a state that is a tuple of any number of values, all of one of the kinds."""
+    if not isinstance(state, tuple):
+        raise ValueError("no tuple")  # noqa: TRY004 - as of all that is no state
+    for index in range(len(state)):
+        if not is_of_kind(state[index], kinds):
+            raise ValueError(f"value {index} is not of kind {kinds}")
+    return state
+
+
+def is_of_kind(value: Any, letter: str) -> bool:
+    """Tell whether a value is of the kind with a letter."""
+    if letter.isupper():
+        if value is None:
+            return True
+        letter = letter.lower()
+    kind = type(value)
+    if letter == "n":
+        return kind is int and 0 <= value <= _MOST_COUNT
+    if letter == "i":
+        return kind is int
+    if letter == "b":
+        return kind is bool
+    if letter == "t":
+        return kind is tuple
+    if letter == "y":
+        return kind is bytes
+    return letter == "*" or (kind is str and letter == "s")
+
+
+# -- integers of more than 64 bits ----------------------------------------------------------------
+
+
+def wide(number: int) -> int | bytes:
+    """Return an integer of 0 or more as a plain value, however large."""
+    if number <= _MOST:
+        return number
+    return number.to_bytes((number.bit_length() + 7) // 8)
+
+
+def from_wide(value: object) -> int:
+    """Return the integer that :func:`wide` was given."""
+    if type(value) is bytes and len(value) <= _LONGEST_WIDE_BYTES:
+        return int.from_bytes(value)
+    if type(value) is not int or value < 0:
+        raise ValueError("no integer of 0 or more")
+    return value

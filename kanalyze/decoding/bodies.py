@@ -1,0 +1,487 @@
+"""Reads all fields of the messages of an exchange.
+
+In: an :class:`~kanalyze.kafka.session.exchange.Exchange` whose messages hold their frames' bytes.
+Out: :class:`DecodedMessage` for each, with what has to be hidden of it (see
+:mod:`kanalyze.decoding.secrets`), or the :class:`Problem` why there is none. This module must not
+know how a message is shown.
+
+The versions are those that the connection stage reads by too: an ApiVersions answer of error 35
+has a version 0 body whatever was asked; a version newer than the definitions is read as the newest
+known one only if that consumes the frame to the byte; one that some releases gave other fields, as
+they did where that alone consumes the frame.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any
+
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.decoding.kafka07 import trace_07, values_of
+from kanalyze.decoding.secrets import Redactor, hide
+from kanalyze.kafka.codec.failures import (
+    LEFT_OVER,
+    NOT_ALL_THERE,
+    UNKNOWN_API,
+    found_failure,
+    json_path,
+    unknown_version,
+)
+from kanalyze.kafka.codec.interpreter import read_message
+from kanalyze.kafka.codec.projection import Projection
+from kanalyze.kafka.framing.headers import (
+    RequestHeader,
+    parse_request_header,
+    parse_response_header,
+)
+from kanalyze.kafka.framing.plain_header import plain_body
+from kanalyze.kafka.wire import WireError
+from kanalyze.model.anomalies import AnomalyKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from kanalyze.decoding.secrets import Plan
+    from kanalyze.kafka.codec.compiler import Decoder, Decoders
+    from kanalyze.kafka.codec.decoder import BodyDecoder
+    from kanalyze.kafka.codec.values import Tape, Taped
+    from kanalyze.kafka.schema.catalog import Catalog, Kind
+    from kanalyze.kafka.schema.schema_ast import Message as Definition
+    from kanalyze.kafka.session.exchange import Exchange, Message
+
+__all__ = [
+    "PREFIX_BYTES",
+    "BodyReader",
+    "DecodedExchange",
+    "DecodedMessage",
+    "ForwardedExchange",
+    "Placed",
+    "Problem",
+    "json_path",
+]
+
+PREFIX_BYTES = 4
+"""Bytes of a frame's size prefix."""
+
+_API_VERSIONS = 18
+_ENVELOPE = 58
+_UNSUPPORTED_VERSION = 35
+_NOTHING = Projection.of()
+EVERYTHING = Projection((), everything=True)
+"""Every field; of records what their headers say, so that none is copied."""
+_MOST_PLANS = 4096
+_INT16 = struct.Struct(">h").unpack_from
+_SIZE = struct.Struct(">i").pack
+_HEAD = struct.Struct(">hh").pack
+
+
+class Problem(NamedTuple):
+    """Why bytes of a message were not decoded."""
+
+    kind: AnomalyKind
+    """``TRAILING_BYTES`` where the message was decoded and bytes were left over."""
+    frame_offset: int
+    """Frame position of the first byte that was not decoded; positions count from the first byte
+    of the size prefix."""
+    size_in_bytes: int
+    """Bytes from there to the end of the frame."""
+    field_path: str | None
+    """The field that could not be read, as ``topics[0].name``; None where no definition says."""
+    reason: str
+    """A short text; never bytes from the wire."""
+
+
+class Placed(NamedTuple):
+    """Where a body stands in its frame, and what it is."""
+
+    definition: Definition | None
+    """None for an API that nobody knows."""
+    version: int | None
+    """The version to read the body as; None where there is none to try."""
+    known: bool
+    """Whether the definition has the version that was asked for."""
+    header_version: int
+    body: int
+    """Frame position of the first byte of the body."""
+
+
+class DecodedMessage(NamedTuple):
+    """One message, as far as it can be read."""
+
+    definition: Definition | None
+    version: int | None
+    """The version that ``body`` was read as."""
+    body: Taped | None
+    """All of its fields, **secrets among them**; None when it could not be read."""
+    header_tags: list[tuple[int, bytes]]
+    """Tagged fields of the header; no release knows any."""
+    problem: Problem | None
+    secrets: Plan | None = None
+    """What has to be hidden of ``body``; None for nothing."""
+    values_07: dict[str, Any] | None = None
+    """Of Kafka 0.7, for which there is no definition, in place of ``body``: what
+    :func:`kanalyze.decoding.kafka07.values_of` gives."""
+
+    @property
+    def values(self) -> dict[str, Any] | None:
+        """All fields as Python values, made anew each time, secrets replaced by text.
+
+        As :data:`kanalyze.kafka.codec.compiler.Decoder` gives them with :data:`EVERYTHING`; None
+        when the body could not be read.
+        """
+        if self.body is None:
+            return self.values_07
+        values: dict[str, Any] = self.body.values()
+        if self.secrets is not None:
+            hide(values, self.secrets, force=False)
+        return values
+
+
+class DecodedExchange(NamedTuple):
+    """The messages of an exchange; None for one that was not seen."""
+
+    request: DecodedMessage | None
+    response: DecodedMessage | None
+    forwarded: ForwardedExchange | None
+    """What an Envelope held: a request that a broker passed on to the controller (KIP-590)."""
+
+
+class ForwardedExchange(NamedTuple):
+    """A request inside an Envelope, with the response inside the Envelope's response."""
+
+    header: RequestHeader
+    request: DecodedMessage
+    response: DecodedMessage | None
+    request_data: bytes
+    """The request as a frame, with a size prefix that was not on the wire."""
+    response_data: bytes | None
+
+
+class _Plan(NamedTuple):
+    """How to read the messages of a version that can be read in one way alone."""
+
+    definition: Definition
+    version: int
+    header_version: int
+    head: bytes
+    """Of requests: key and version, as they begin; of responses nothing."""
+    decode: BodyDecoder
+    secrets: Plan | None
+
+
+class BodyReader:
+    """Reads messages with decoders that are made when first needed, and kept."""
+
+    def __init__(self, catalog: Catalog, decoders: Decoders) -> None:
+        self.catalog = catalog
+        self._decoders = decoders
+        self._redactors: dict[tuple[int, Kind], Redactor] = {}
+        self._plans: dict[tuple[int, int, Kind], _Plan | None] = {}
+        self._tape: Tape | None = None
+        """The one that was written last, and may have room."""
+
+    def exchange(self, exchange: Exchange) -> DecodedExchange:
+        """Decode both messages of an exchange; raises nothing, whatever the bytes."""
+        if exchange.wire != "kafka":
+            request = _old(exchange, exchange.request, "request")
+            return DecodedExchange(request, _old(exchange, exchange.response, "response"), None)
+        key, version = exchange.api_key, exchange.api_version
+        request = self._message(exchange.request, key, version, "request")
+        response = self._message(exchange.response, key, version, "response")
+        forwarded = self._forwarded(exchange) if key == _ENVELOPE else None
+        return DecodedExchange(request, response, forwarded)
+
+    def exchanges(self, exchanges: Iterable[Exchange]) -> Iterator[DecodedExchange]:
+        """Decode exchanges; what was kept of the bytes of each is given back with the next.
+
+        A batch of exchanges may hold many large ones. Raises nothing, whatever the bytes.
+        """
+        for exchange in exchanges:
+            yield self.exchange(exchange)
+            for message in (exchange.request, exchange.response):
+                if message is not None:
+                    message.data = None
+
+    def place(self, data: bytes, api_key: int, api_version: int, kind: Kind) -> Placed:
+        """Return where the body of a whole frame begins and what it is to be read as.
+
+        Raises WireError when the header cannot be read.
+        """
+        header_version, body = self._body_start(data, api_key, api_version, kind)
+        api = self.catalog.api(api_key)
+        if api is None:
+            return Placed(None, None, False, header_version, body)
+        definition = self.catalog.message(api_key, kind)
+        if kind == "response" and api_key == _API_VERSIONS and _is_unsupported(data, body):
+            return Placed(definition, 0, True, header_version, body)
+        if api_version < api.versions.lowest:
+            return Placed(definition, None, False, header_version, body)
+        version = min(api_version, api.versions.highest)
+        superseded = self.catalog.superseded(api_key, kind, api_version)
+        if superseded is not None and not self._fits(data, api_key, kind, version, body):
+            decode = self._decoders.superseded(api_key, kind, version, _NOTHING)
+            if decode is not None and _ends(decode, data, body):
+                definition = superseded
+        return Placed(definition, version, version == api_version, header_version, body)
+
+    def _fits(self, data: bytes, api_key: int, kind: Kind, version: int, body: int) -> bool:
+        return _ends(self._decoders.get(api_key, kind, version, _NOTHING), data, body)
+
+    def api_name(self, api_key: int) -> str:
+        """Return the name of an API as rows have it."""
+        api = self.catalog.api(api_key)
+        return f"Unknown{api_key}" if api is None else api.name
+
+    def redactor(self, api_key: int, kind: Kind) -> Redactor:
+        """Return what takes the secrets out of an API's messages; raises KeyError as Catalog."""
+        found = self._redactors.get((api_key, kind))
+        if found is None:
+            found = Redactor(self.catalog.message(api_key, kind))
+            self._redactors[api_key, kind] = found
+        return found
+
+    # -- one message ------------------------------------------------------------------------------
+
+    def _message(
+        self, message: Message | None, api_key: int | None, version: int | None, kind: Kind
+    ) -> DecodedMessage | None:
+        if message is None:
+            return None
+        if api_key is None or version is None:
+            text = "a response to a request that was not seen"
+            return _undecoded(
+                None, Problem(AnomalyKind.ORPHAN_RESPONSE, 8, message.length - 8, None, text)
+            )
+        if message.data is None:
+            return _undecoded(
+                None, Problem(AnomalyKind.MISSING_BYTES, 0, message.length, None, NOT_ALL_THERE)
+            )
+        return self.message(message.data, api_key, version, kind)
+
+    def message(self, data: bytes, api_key: int, api_version: int, kind: Kind) -> DecodedMessage:
+        """Decode a whole frame, size prefix included; raises nothing, whatever the bytes."""
+        found = self._as_planned(data, api_key, api_version, kind)
+        if found is not None:
+            return found
+        try:
+            placed = self.place(data, api_key, api_version, kind)
+        except WireError as error:
+            at = PREFIX_BYTES
+            problem = Problem(
+                AnomalyKind.MALFORMED_BODY, at, len(data) - at, f"{kind}Header", str(error)
+            )
+            return _undecoded(None, problem)
+        if placed.definition is None or placed.version is None:
+            return _undecoded(placed.definition, _unknown(placed, len(data)))
+        return self._body(data, api_key, kind, placed)
+
+    def _body(self, data: bytes, api_key: int, kind: Kind, placed: Placed) -> DecodedMessage:
+        definition, version = placed.definition, placed.version
+        if definition is None or version is None:
+            return _undecoded(definition, _unknown(placed, len(data)))
+        decode = self._decoders.get(api_key, kind, version, EVERYTHING)
+        if definition.releases:
+            decode = self._decoders.superseded(api_key, kind, version, EVERYTHING) or decode
+        tags: list[tuple[int, bytes]] = []
+        try:
+            tags = self._header_tags(data, kind, placed)
+            end = decode.read(data, placed.body)
+        except WireError as error:
+            return _undecoded(definition, _failure(data, placed, str(error)), tags)
+        problem = None
+        if end != len(data):
+            if not placed.known:
+                return _undecoded(definition, _unknown(placed, len(data)), tags)
+            problem = _left_over(data, end)
+        secrets = self.redactor(api_key, kind).plan
+        return DecodedMessage(definition, version, self._take(decode), tags, problem, secrets)
+
+    def _take(self, decode: BodyDecoder) -> Taped:
+        """Take what was decoded last, onto the tape that is being written."""
+        taken = decode.take(self._tape)
+        self._tape = taken.tape
+        return taken
+
+    # -- what is as nearly all is -----------------------------------------------------------------
+
+    def _as_planned(
+        self, data: bytes, api_key: int, api_version: int, kind: Kind
+    ) -> DecodedMessage | None:
+        """Decode a frame that is as nearly all are; None for any other."""
+        try:
+            plan = self._plans[api_key, api_version, kind]
+        except KeyError:
+            plan = self._make_plan(api_key, api_version, kind)
+        if plan is None:
+            return None
+        body = plain_body(data, plan.head, plan.header_version)
+        if not body:
+            return None
+        try:
+            end = plan.decode.read(data, body)
+        except WireError:
+            return None
+        if end != len(data):
+            return None
+        taken = self._take(plan.decode)
+        return DecodedMessage(plan.definition, plan.version, taken, [], None, plan.secrets)
+
+    def _make_plan(self, api_key: int, api_version: int, kind: Kind) -> _Plan | None:
+        # Keys and versions come from the wire: 2^32 of them would fit in a hostile capture.
+        if len(self._plans) >= _MOST_PLANS:
+            self._plans.clear()
+        plan = self._plans[api_key, api_version, kind] = self._new_plan(api_key, api_version, kind)
+        return plan
+
+    def _new_plan(self, api_key: int, api_version: int, kind: Kind) -> _Plan | None:
+        """Return how :meth:`place` would have a message read; None where its bytes decide."""
+        catalog, api, is_request = self.catalog, self.catalog.api(api_key), kind == "request"
+        if api is None or api_version < api.versions.lowest:
+            return None
+        if catalog.superseded(api_key, kind, api_version) is not None or (
+            api_key == _API_VERSIONS and not is_request
+        ):
+            return None
+        version = min(api_version, api.versions.highest)
+        version_of = catalog.request_header_version
+        if not is_request:
+            version_of = catalog.response_header_version
+        return _Plan(
+            catalog.message(api_key, kind),
+            version,
+            version_of(api_key, api_version),
+            _HEAD(api_key, api_version) if is_request else b"",
+            self._decoders.get(api_key, kind, version, EVERYTHING),
+            self.redactor(api_key, kind).plan,
+        )
+
+    def _body_start(
+        self, data: bytes, api_key: int, api_version: int, kind: Kind
+    ) -> tuple[int, int]:
+        if kind == "request":
+            header = parse_request_header(data, PREFIX_BYTES, len(data), self.catalog)
+            key, its_version = header.api_key, header.api_version
+            if self.catalog.api(key) is None:
+                return 1, header.body  # as parse_request_header reads it
+            return self.catalog.request_header_version(key, its_version), header.body
+        version = self.catalog.response_header_version(api_key, api_version)
+        if self.catalog.api(api_key) is None:
+            version = 0
+        return version, parse_response_header(data, PREFIX_BYTES, len(data), version).body
+
+    def _header_tags(self, data: bytes, kind: Kind, placed: Placed) -> list[tuple[int, bytes]]:
+        # A tag section without tags, as nearly every one is, takes one byte.
+        if placed.header_version < (2 if kind == "request" else 1):
+            return []
+        plain_end = 4 + 4
+        if kind == "request":
+            plain_end = 4 + 10 + max(_INT16(data, 12)[0], 0)
+        if placed.body == plain_end + 1:
+            return []
+        header = self.catalog.header(kind)
+        values, _ = read_message(header, placed.header_version, data[: placed.body], PREFIX_BYTES)
+        tags: list[tuple[int, bytes]] = values.get("_taggedFields", [])
+        return tags
+
+    # -- Envelope ---------------------------------------------------------------------------------
+
+    def _forwarded(self, exchange: Exchange) -> ForwardedExchange | None:
+        """Decode what an Envelope holds; None when that is no request."""
+        inner = self._inner(exchange.request, exchange.api_version, "request")
+        if inner is None:
+            return None
+        try:
+            header = parse_request_header(inner, PREFIX_BYTES, len(inner), self.catalog)
+        except WireError:
+            return None
+        key, version = header.api_key, header.api_version
+        answer = self._inner(exchange.response, exchange.api_version, "response")
+        return ForwardedExchange(
+            header,
+            self.message(inner, key, version, "request"),
+            None if answer is None else self.message(answer, key, version, "response"),
+            inner,
+            answer,
+        )
+
+    def _inner(self, message: Message | None, version: int | None, kind: Kind) -> bytes | None:
+        """Return what an Envelope's message holds, as a frame; None when there is none."""
+        if message is None or message.data is None or version is None:
+            return None
+        try:
+            placed = self.place(message.data, _ENVELOPE, version, kind)
+            if placed.version is None:
+                return None
+            wanted = Projection.of("RequestData" if kind == "request" else "ResponseData")
+            decode = self._decoders.get(_ENVELOPE, kind, placed.version, wanted)
+            (inner,), _ = decode(message.data, placed.body, 0, None)
+        except WireError:
+            return None
+        return None if inner is None else _SIZE(len(inner)) + bytes(inner)
+
+
+def _old(exchange: Exchange, message: Message | None, kind: Kind) -> DecodedMessage | None:
+    """Decode a message of Kafka 0.7, which no definition describes."""
+    if message is None:
+        return None
+    size = message.length - PREFIX_BYTES
+    if exchange.request is None:
+        text = "a response to a request that was not seen"
+        return _undecoded(
+            None, Problem(AnomalyKind.ORPHAN_RESPONSE, PREFIX_BYTES, size, None, text)
+        )
+    if message.data is None and exchange.api_key is None and exchange.malformed:
+        # Nobody can want the bytes of what has not even a type, so they were not kept.
+        text = "no request of Kafka 0.7, or not all there"
+        return _undecoded(None, Problem(AnomalyKind.MALFORMED_BODY, PREFIX_BYTES, size, None, text))
+    if message.data is None:
+        return _undecoded(
+            None, Problem(AnomalyKind.MISSING_BYTES, 0, message.length, None, NOT_ALL_THERE)
+        )
+    try:
+        nodes = trace_07(exchange, kind)
+    except WireError as error:
+        problem = Problem(AnomalyKind.MALFORMED_BODY, PREFIX_BYTES, size, None, str(error))
+        return _undecoded(None, problem)
+    return DecodedMessage(None, 0, None, [], None, values_07=values_of(nodes))
+
+
+def _ends(decode: Decoder, data: bytes, body: int) -> bool:
+    """Tell whether a body ends where its frame does."""
+    try:
+        _, end = decode(data, body, 0, None)
+    except WireError:
+        return False
+    return end == len(data)
+
+
+def _is_unsupported(data: bytes, body: int) -> bool:
+    return len(data) >= body + 2 and _INT16(data, body)[0] == _UNSUPPORTED_VERSION
+
+
+def _undecoded(
+    definition: Definition | None, problem: Problem, tags: list[tuple[int, bytes]] | None = None
+) -> DecodedMessage:
+    return DecodedMessage(definition, None, None, tags or [], problem)
+
+
+def _unknown(placed: Placed, length: int) -> Problem:
+    size = length - placed.body
+    if placed.definition is None:
+        return Problem(AnomalyKind.UNKNOWN_API, placed.body, size, None, UNKNOWN_API)
+    text = unknown_version(placed.definition)
+    return Problem(AnomalyKind.UNKNOWN_API_VERSION, placed.body, size, None, text)
+
+
+def _failure(data: bytes, placed: Placed, reason: str) -> Problem:
+    """Return why a body could not be read: the slow reader says where."""
+    if not placed.known:
+        return _unknown(placed, len(data))
+    path, pos = None, placed.body
+    if placed.definition is not None and placed.version is not None:
+        path, pos, reason = found_failure(placed.definition, placed.version, data, pos, reason)
+    return Problem(AnomalyKind.MALFORMED_BODY, pos, len(data) - pos, path, reason)
+
+
+def _left_over(data: bytes, end: int) -> Problem:
+    return Problem(AnomalyKind.TRAILING_BYTES, end, len(data) - end, None, LEFT_OVER)

@@ -1,0 +1,268 @@
+"""What must not be shown of a message, and its removal.
+
+In: definitions, and values or traces read with them. Out: the same with :data:`HIDDEN` in place of
+secrets. This module must not know what the rest is used for; nothing that has passed it holds a
+secret.
+
+Hidden are:
+
+- fields of bytes or text whose name says so, in any API, so that one that comes tomorrow is
+  covered too: ``AuthBytes`` (SaslAuthenticate, both ways), ``Hmac`` (delegation tokens), ``Salt``
+  and ``SaltedPassword`` (AlterUserScramCredentials), ``...Password``, ``...Secret``;
+- ``RequestData`` and ``ResponseData`` (Envelope): whole messages, with whatever they hold;
+- the values of configurations whose name says so (see :func:`is_secret_name`), that hold a password
+  as URLs do (see :func:`holds_password`), that the broker calls sensitive, or that belong to a kind
+  of resource that nobody knows; the broker itself hides values by their type, and those of names
+  that it doesn't know;
+- unknown tagged fields of a message that has any of these.
+
+The word is Kafka's own (``Password.HIDDEN``).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from kanalyze.common.named_tuples import NamedTuple
+
+if TYPE_CHECKING:
+    from kanalyze.kafka.codec.trace import TraceNode
+    from kanalyze.kafka.schema.schema_ast import Field, Message, Struct
+
+__all__ = [
+    "HIDDEN",
+    "Plan",
+    "Redactor",
+    "hidden_in",
+    "hide",
+    "holds_password",
+    "is_secret_name",
+]
+
+HIDDEN = "[hidden]"
+
+_SECRET_FIELD = re.compile(
+    r"^(AuthBytes|RequestData|ResponseData|Salt)$|Hmac|Password|Secret|PrivateKey"
+)
+_SECRET_WORDS = (
+    "passw",
+    "pwd",
+    "passphrase",
+    "secret",
+    "jaas",
+    "credential",
+    "certificate",
+    "private",
+    "token",
+)
+_SECRET_PHRASES = (
+    "user.info",
+    "userinfo",
+    "connection.string",
+    "connectionstring",
+    "shared.access",
+)
+_SECRET_ENDINGS = frozenset(("pass", "sas", "license", "licence"))
+_BETWEEN_WORDS = re.compile(r"[._-]")
+_PASSWORD_PARAMETER = re.compile(
+    r"[?&;,](?:password|passwd|pass|pwd|secret|client_?secret|token|access_?token|sig|signature"
+    r"|api_?key|access_?key|account_?key|shared_?access_?key|shared_?access_?signature)=",
+    re.IGNORECASE,
+)
+_AUTHORITY = re.compile(r"://[^/?#:@]*:(?!//)")
+"""Of a URL up to the colon that a password, or a port, comes after."""
+_HARMLESS_ENDINGS = frozenset(("ms", "seconds", "url", "class", "type", "location", "algorithm"))
+_RESOURCE_TYPES = frozenset((2, 4, 8, 16, 32))
+"""Topic, broker, broker logger, client metrics, group (ConfigResource.Type)."""
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a configuration's value is a secret, by its name.
+
+    ``sasl.jaas.config``, ``listener.name.x.ssl.keystore.key``, ``client.secret``, ``db.pass`` and
+    ``basic.auth.user.info`` are; ``delegation.token.expiry.time.ms`` and ``ssl.keystore.location``
+    are not.
+    """
+    lower = _BETWEEN_WORDS.sub(".", name.lower())
+    last = lower.rpartition(".")[2]
+    if last in _HARMLESS_ENDINGS:
+        return False
+    if last.endswith("key") or last in _SECRET_ENDINGS:
+        return True
+    return any(words in lower for words in (*_SECRET_WORDS, *_SECRET_PHRASES))
+
+
+def holds_password(value: str) -> bool:
+    """Whether a configuration's value has a password in it, as URLs have, whatever its name.
+
+    ``https://user:password@host``, ``jdbc:x://host?user=u&password=p`` and the connection strings
+    of clouds have; ``https://user@host:80`` has not. It may be a list.
+    """
+    if "://" not in value:
+        return False
+    if _PASSWORD_PARAMETER.search(value) is not None:
+        return True
+    return any(map(_has_user_and_password, value.split()))
+
+
+def _has_user_and_password(text: str) -> bool:
+    """Whether one of the URLs in a text has ``user:password@``; a password may hold anything."""
+    last = text.rfind("@")
+    return any(found.end() <= last for found in _AUTHORITY.finditer(text))
+
+
+class Redactor:
+    """Takes the secrets out of the messages of one definition."""
+
+    def __init__(self, message: Message) -> None:
+        self.plan = _plan(message.struct)
+        """What to hide; None for nothing."""
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether the message has any field that may be secret."""
+        return self.plan is not None
+
+    def redact_trace(self, root: TraceNode) -> None:
+        """Replace the secrets in a trace, in place; one that ended early is no exception."""
+        if self.plan is not None:
+            _redact_node(root, self.plan, force=False)
+
+
+class Plan(NamedTuple):
+    """What to hide in a struct."""
+
+    hidden: frozenset[str]
+    """Names of secret fields."""
+    pair: str | None
+    """Name of the field that names what the field ``Value`` is a value of; None when the struct
+    is no such pair."""
+    nested: dict[str, Plan]
+    has_resource: bool
+    """The struct's ``ResourceType`` says whose configurations are inside."""
+    json_names: dict[str, str]
+
+
+def _plan(struct: Struct) -> Plan | None:
+    """Return what to do with a struct, None for nothing."""
+    hidden = frozenset(field.name for field in struct.fields if _is_secret(field))
+    nested = {}
+    for field in struct.fields:
+        inner = None if field.struct is None else _plan(field.struct)
+        if inner is not None:
+            nested[field.name] = inner
+    pair = _pair(struct)
+    if not (hidden or nested or pair):
+        return None
+    return Plan(
+        hidden,
+        pair,
+        nested,
+        struct.field("ResourceType") is not None,
+        {field.name: field.json_name for field in struct.fields},
+    )
+
+
+def _is_secret(field: Field) -> bool:
+    return (
+        field.element_type in ("bytes", "string") and _SECRET_FIELD.search(field.name) is not None
+    )
+
+
+def _pair(struct: Struct) -> str | None:
+    value = struct.field("Value")
+    if value is None or value.type != "string":
+        return None
+    return next((name for name in ("Name", "Key") if struct.field(name) is not None), None)
+
+
+# -- values ---------------------------------------------------------------------------------------
+
+
+def hide(values: dict[str, Any] | list[dict[str, Any]] | None, plan: Plan, *, force: bool) -> None:
+    """Replace the secrets in a struct, or in an array of them, in place.
+
+    ``force`` says that values are secret whatever their names.
+    """
+    for item in _items(values):
+        hidden, inside = hidden_in(item, plan, force=force)
+        for name in hidden:
+            item[name] = HIDDEN
+        if "_taggedFields" in item:
+            item["_taggedFields"] = [(tag, HIDDEN) for tag, _ in item["_taggedFields"]]
+        for name, inner in plan.nested.items():
+            hide(item.get(plan.json_names[name]), inner, force=inside)
+
+
+def hidden_in(values: dict[str, Any], plan: Plan, *, force: bool) -> tuple[frozenset[str], bool]:
+    """Return which fields of a struct are to be hidden, and what ``force`` is further in.
+
+    By the names that ``values`` have; not those that are null.
+    """
+    names = plan.json_names
+    hidden = {names[name] for name in plan.hidden}
+    if plan.has_resource and values.get("resourceType") not in _RESOURCE_TYPES:
+        force = True
+    if plan.pair is not None:
+        named, value = values.get(names[plan.pair]) or "", values.get("value") or ""
+        force = force or bool(values.get("isSensitive"))
+        force = force or is_secret_name(named) or holds_password(value)
+        if force:
+            hidden.add("value")
+    return frozenset(name for name in hidden if values.get(name) is not None), force
+
+
+def _items(value: Any) -> list[dict[str, Any]]:
+    if value is None:
+        return []
+    return value if isinstance(value, list) else [value]
+
+
+# -- traces ---------------------------------------------------------------------------------------
+
+
+def _redact_node(node: TraceNode, plan: Plan, *, force: bool) -> None:
+    """Redact a struct's node; what was not read to its end is taken for sensitive."""
+    fields = _fields_of(node)
+    if plan.has_resource and _value(fields, "ResourceType") not in _RESOURCE_TYPES:
+        force = True
+    if plan.pair is not None:
+        sensitive = node.end is None or _value(fields, "IsSensitive")
+        force = force or bool(sensitive) or is_secret_name(_value(fields, plan.pair) or "")
+        force = force or holds_password(_value(fields, "Value") or "")
+        if force:
+            _hide_node(fields.get("Value"))
+    for name, child in fields.items():
+        if name in plan.hidden or child.field is None:
+            _hide_node(child)
+        elif name in plan.nested:
+            for item in _struct_nodes(child):
+                _redact_node(item, plan.nested[name], force=force)
+
+
+def _fields_of(node: TraceNode) -> dict[str, TraceNode]:
+    found = {}
+    for child in node.children:
+        if child.name == "_taggedFields":
+            found.update({inner.name: inner for inner in child.children})
+        else:
+            found[child.name] = child
+    return found
+
+
+def _value(fields: dict[str, TraceNode], name: str) -> Any:
+    node = fields.get(name)
+    return None if node is None else node.value
+
+
+def _hide_node(node: TraceNode | None) -> None:
+    if node is not None and not node.is_null:
+        node.value = HIDDEN
+        node.children.clear()
+
+
+def _struct_nodes(node: TraceNode) -> list[TraceNode]:
+    if node.field is not None and node.field.is_array:
+        return node.children
+    return [node]

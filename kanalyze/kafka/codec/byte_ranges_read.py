@@ -1,0 +1,115 @@
+"""Which bytes of a frame a decoder reads, so that the others need not be kept.
+
+In: a frame, and a decoder. Out: the frame without what is stepped over, or where that is: most
+bytes of a large frame are record data, of which a row takes the batch headers. This module must not
+know what is decoded.
+
+The decoder is let run over what is there until it finds no more. What it asked for up to that
+place is what it will ask for again; what lies between is let go. From that place on everything is
+kept.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, TypeAlias
+
+from kanalyze.kafka.wire import MissingBytes, WireError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from kanalyze.kafka.framing.frame import Frame
+
+__all__ = ["Ranges", "needed", "skim"]
+
+_HEAD_BYTES = 2048
+"""Kept in any case: the frame's header, and the fields before its body's first array."""
+
+
+Ranges: TypeAlias = list[tuple[int, int]]
+"""Frame positions, each range up to the second of them; rising, without overlaps."""
+
+
+def skim(frame: Frame, at: int, decode: Callable[..., tuple[Any, int]]) -> tuple[Ranges, int]:
+    """Drop the bytes of an unfinished frame that ``decode``, from ``at`` on, steps over.
+
+    Returns which were kept of those before a frame position, and that position.
+    """
+    reads = _Reads(frame)
+    reads.note(0, min(_HEAD_BYTES, frame.length))
+    with suppress(WireError):
+        decode(reads.window(at), 0, at, reads)
+    ranges = reads.ranges()
+    frame.keep_only(ranges, reads.stuck_at)
+    return ranges, reads.stuck_at
+
+
+def needed(frame: Frame, at: int, decode: Callable[..., tuple[Any, int]]) -> Ranges | None:
+    """Return which bytes of a whole frame ``decode``, from ``at`` on, asks for.
+
+    All before ``at`` are among them. None where the frame cannot be read. Windows are small: what
+    lies in one is needed as a whole, for there is no telling what of it is read.
+    """
+    frame.narrow(_NARROW_BYTES)
+    reads = _Reads(frame)
+    reads.note(0, at)
+    try:
+        decode(reads.window(at), 0, at, reads)
+    except WireError:
+        return None
+    return reads.ranges()
+
+
+_NARROW_BYTES = 192
+"""Holds the head of a partition and the header of its batch (61 bytes), as a rule."""
+
+
+class _Reads:
+    """A :class:`~kanalyze.kafka.wire.Source` that notes what is asked of a frame."""
+
+    def __init__(self, frame: Frame) -> None:
+        self._frame = frame
+        self._ranges: list[tuple[int, int]] = []
+        self.stuck_at = frame.received
+        """The first place that was asked for and is not there."""
+
+    @property
+    def length(self) -> int:
+        """Bytes of the frame with its size prefix: see :class:`~kanalyze.kafka.wire.Source`."""
+        return self._frame.length
+
+    def window(self, at: int) -> memoryview:
+        """Return bytes from ``at`` on: see :class:`~kanalyze.kafka.wire.Source`."""
+        try:
+            found = self._frame.window(at)[: self._frame.window_bytes]
+        except MissingBytes:
+            self.stuck_at = min(self.stuck_at, at)
+            raise
+        self.note(at, at + len(found))
+        return found
+
+    def read(self, at: int, length: int) -> memoryview:
+        """Return exactly ``length`` bytes: see :class:`~kanalyze.kafka.wire.Source`."""
+        try:
+            found = self._frame.read(at, length)
+        except MissingBytes:
+            self.stuck_at = min(self.stuck_at, at)
+            raise
+        self.note(at, at + length)
+        return found
+
+    def note(self, begin: int, end: int) -> None:
+        """Note a range that is needed."""
+        self._ranges.append((begin, end))
+
+    def ranges(self) -> Ranges:
+        """Return what is needed."""
+        joined: list[tuple[int, int]] = []
+        for begin, end in sorted(self._ranges):
+            if joined and begin <= joined[-1][1]:
+                joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+            else:
+                joined.append((begin, end))
+        return joined

@@ -1,0 +1,129 @@
+"""Makes decoders: one for a message, a version and the wanted fields.
+
+In: a definition, a version, a projection. Out: a :data:`Decoder`. Must not know where the bytes
+come from, nor what they mean.
+
+What a decoder gives for a message ``A, B [C, D]`` with all of it wanted is ``(a, [(c, d), ...])``;
+see :data:`Decoder`. The reader in :mod:`kanalyze.kafka.codec.interpreter` says the same, slowly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from kanalyze.errors import UsageError
+from kanalyze.kafka.codec.decoder import BodyDecoder
+from kanalyze.kafka.codec.machine import Programs
+from kanalyze.kafka.codec.program import Program, write_program
+from kanalyze.kafka.codec.projection import Projection, select
+from kanalyze.kafka.codec.values import TapeCursor
+from kanalyze.kafka.schema.catalog import Catalog
+from kanalyze.kafka.schema.layout import Layout
+from kanalyze.kafka.wire import Source
+
+if TYPE_CHECKING:
+    from kanalyze.kafka.schema.catalog import Kind
+    from kanalyze.kafka.schema.schema_ast import Message
+
+__all__ = ["Decoder", "Decoders", "compile_decoder", "program_of"]
+
+Decoder: TypeAlias = Callable[[bytes | memoryview, int, int, Source | None], tuple[Any, int]]
+"""``decode(view, pos, base, source) -> (values, end)``.
+
+``view`` holds bytes of one frame and none after its end; the body starts at ``view[pos]``; ``base``
+is the frame position of ``view[0]``. ``source`` gives the bytes of the frame that ``view`` doesn't
+hold; None when it holds all there are. ``end`` is the frame position after the body.
+
+``values`` is a tuple of the wanted fields in the order of the definition, the same for every
+version: a field the version doesn't have is its default. A struct is such a tuple, an array a list,
+null None, a UUID 16 bytes, text ``str`` (what is no UTF-8 as ``\\xNN``), records a
+:class:`~kanalyze.kafka.records.batch_headers.RecordsSummary` or their bytes.
+
+With :data:`Projection.ALL` it is a dict by Kafka's JSON names of the fields that the version has;
+tagged fields where they are on the wire only, those that the definition doesn't know as
+``(tag, bytes)`` pairs under ``_taggedFields``.
+
+Raises Truncated when the bytes end first. With a source, only records and bytes fields may go past
+the end of ``view``: the view must be larger then. Raises Malformed for what breaks the grammar,
+MissingBytes for what the capture lacks; no other exception, whatever the bytes.
+"""
+
+
+_BUILT_IN = Catalog()
+_MOST_PROGRAMS = 1 << 12
+"""Of built-in messages that are kept: all versions of all with two projections or so."""
+
+
+class Decoders:
+    """The decoders made so far; to be used from one thread.
+
+    The programs of built-in messages, which cannot be changed, are written once in a process: all
+    tables of decoders share them.
+    """
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._programs = Programs()
+        self._known = TapeCursor()
+        self._made: dict[tuple[int, Kind, int, Projection], BodyDecoder] = {}
+        self._superseded: dict[tuple[int, Kind, int, Projection], BodyDecoder | None] = {}
+
+    def get(self, api_key: int, kind: Kind, version: int, projection: Projection) -> BodyDecoder:
+        """Return the decoder for an API's requests or responses in one version.
+
+        Made on the first call. Raises UsageError for an API or a version that the catalog doesn't
+        have, and for a path that the message doesn't have.
+        """
+        key = (api_key, kind, version, projection)
+        decoder = self._made.get(key)
+        if decoder is None:
+            if self._catalog.api(api_key) is None:
+                raise UsageError(f"no API has the key {api_key}")
+            if self._catalog.is_built_in(api_key, kind):
+                program = _built_in_program(api_key, kind, version, projection)
+            else:
+                message = self._catalog.message(api_key, kind)
+                program = program_of(message, version, projection)
+            decoder = self._made[key] = self._make(program)
+        return decoder
+
+    def superseded(
+        self, api_key: int, kind: Kind, version: int, projection: Projection
+    ) -> BodyDecoder | None:
+        """Return the decoder for the layout of :meth:`Catalog.superseded`; None for none."""
+        key = (api_key, kind, version, projection)
+        if key not in self._superseded:
+            is_spoken = self._catalog.superseded(api_key, kind, version) is not None
+            self._superseded[key] = self._make(_superseded_program(*key)) if is_spoken else None
+        return self._superseded[key]
+
+    def _make(self, program: Program) -> BodyDecoder:
+        return BodyDecoder(program, self._programs, self._known)
+
+
+def compile_decoder(message: Message, version: int, projection: Projection) -> Decoder:
+    """Make the decoder of one message; raises as :meth:`Decoders.get` does."""
+    return BodyDecoder(program_of(message, version, projection), Programs())
+
+
+@lru_cache(maxsize=_MOST_PROGRAMS)
+def _built_in_program(api_key: int, kind: Kind, version: int, projection: Projection) -> Program:
+    return program_of(_BUILT_IN.message(api_key, kind), version, projection)
+
+
+@lru_cache(maxsize=_MOST_PROGRAMS)
+def _superseded_program(api_key: int, kind: Kind, version: int, projection: Projection) -> Program:
+    message = _BUILT_IN.superseded(api_key, kind, version)
+    assert message is not None  # a user's catalog has none that is not built in
+    return program_of(message, version, projection)
+
+
+def program_of(message: Message, version: int, projection: Projection) -> Program:
+    """Write the program of one message; raises as :meth:`Decoders.get` does."""
+    if not message.valid_versions.contains(version):
+        known = message.valid_versions
+        raise UsageError(f"{message.name} has no version {version}; there are: {known}")
+    selection = select(message, projection)
+    return write_program(Layout(message, version), selection, projection)

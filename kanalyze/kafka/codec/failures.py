@@ -1,0 +1,59 @@
+"""Says in words why a message could not be read, or not to its end.
+
+In: definitions, and bytes that a decoder refused. Out: short texts for people, never bytes from the
+wire. This module must not know of packets or connections.
+
+Decoders are made for speed: they know what is wrong, not where. The slow reader is asked for that.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from kanalyze.kafka.codec.interpreter import failure_of
+
+if TYPE_CHECKING:
+    from kanalyze.kafka.schema.schema_ast import Message
+
+__all__ = [
+    "LEFT_OVER",
+    "NOT_ALL_THERE",
+    "UNKNOWN_API",
+    "found_failure",
+    "json_path",
+    "unknown_version",
+]
+
+LEFT_OVER: Final = "bytes after the message"
+NOT_ALL_THERE: Final = "the capture does not hold all its bytes"
+UNKNOWN_API: Final = "no definition has this API"
+
+
+def unknown_version(definition: Message) -> str:
+    """Say that a version is none that a message is defined in."""
+    return f"known are the versions {definition.valid_versions}"
+
+
+def json_path(path: str) -> str:
+    """Return a path of definition names as Kafka's JSON names: ``topics[0].name``."""
+    return re.sub(r"(^|\.)([A-Z])", lambda found: found[1] + found[2].lower(), path)
+
+
+def found_failure(
+    definition: Message, version: int, data: bytes | memoryview, at: int, reason: str
+) -> tuple[str | None, int, str]:
+    """Return the path of the field that cannot be read, its position in ``data``, and why.
+
+    Args:
+        definition: of the message.
+        version: as which the body was read.
+        data: of the whole frame.
+        at: where in it the body begins.
+        reason: what the decoder said; it holds where the slow reader finds nothing wrong, and then
+            no field is named.
+    """
+    failure = failure_of(definition, version, data, at)
+    if failure is None:
+        return None, at, reason
+    return json_path(failure.path), failure.pos, failure.reason

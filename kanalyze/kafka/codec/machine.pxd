@@ -1,0 +1,184 @@
+# The C types of machine.py. The numbers are those of opcodes.py: tests/kafka/codec/test_opcodes.py.
+cimport cython
+
+cdef enum:
+    END = 0
+    NEXT_TAG = 1
+    SKIP = 2
+    INT8 = 3
+    UINT8 = 4
+    INT16 = 5
+    UINT16 = 6
+    INT32 = 7
+    UINT32 = 8
+    INT64 = 9
+    UUID = 10
+    TEXT = 11
+    RECORDS = 12
+    ARRAY = 13
+    ELEMENTS = 14
+    LOOP = 15
+    NULLABLE = 16
+    TAGS = 17
+    TAG_END = 18
+    JUMP = 19
+
+    NULLS = 1
+    COMPACT = 2
+    WIDE = 4
+    WANTED = 8
+    KEEP_UNKNOWN = 16
+
+    NEXT_TAG_ADDRESS = 1
+    RECORDS_CELLS = 8
+
+    CONTROL = 1
+    TRUNCATED_RECORDS = 2
+    MALFORMED_RECORDS = 4
+    MISSING_RECORDS = 8
+    HIDDEN_COUNT = 16
+    HIDDEN_FIRST = 32
+
+cdef enum:
+    RUNNING = 0
+    DONE = 1
+    TRUNCATED = 2
+    MALFORMED = 3
+
+cdef enum:
+    CARRY_BYTES = 64
+    BATCH_HEADER_BYTES = 61
+    ENTRY_HEAD_BYTES = 12
+    MESSAGE_HEAD_BYTES = 18
+    MAGIC_AT = 16
+    LEAST_BATCH_LENGTH = 49
+    LEAST_MESSAGE_SIZE_0 = 14
+    LEAST_MESSAGE_SIZE_1 = 22
+    LEAST_RECORD_BYTES = 7
+    CODEC_BITS = 7
+    CONTROL_BIT = 32
+    NO_TIMESTAMP = -1
+    TAG_CELLS = 5
+    FEW_BYTES = 48
+
+
+@cython.final
+cdef class Programs:
+    cdef readonly int size
+    cdef object words
+    cdef int[::1] code
+
+
+@cython.final
+cdef class Machine:
+    cdef readonly int status
+    cdef readonly long long skip
+    cdef readonly long long left
+    cdef readonly long long used
+    cdef readonly long long arena_used
+    cdef readonly int carried
+    cdef readonly Programs programs
+    cdef int pc
+    cdef long long floor
+    cdef int inside
+    cdef long long copy
+    cdef long long records
+    cdef long long records_at
+    cdef long long[::1] stack
+    cdef int depth
+    cdef long long[::1] tape
+    cdef unsigned char[::1] arena
+    cdef unsigned char[::1] carry
+
+    cpdef begin(self, int address, int stack_cells, long long body_bytes)
+    @cython.locals(used=cython.longlong)
+    cpdef Py_ssize_t feed(
+        self, const unsigned char[::1] data, long long pos, long long end
+    ) except -1
+    @cython.locals(used=cython.longlong, old=cython.longlong, take=cython.longlong, i=cython.longlong)
+    cdef Py_ssize_t _feed_carried(
+        self, const unsigned char[::1] data, long long pos, long long end
+    ) except -1
+    @cython.locals(i=cython.longlong)
+    cdef int _carry_on(
+        self, const unsigned char[::1] data, long long pos, long long end
+    ) except -1
+    @cython.locals(rest=cython.longlong)
+    cpdef bint miss_records(self) except -1
+    cpdef pass_skipped(self, long long count)
+
+    @cython.locals(
+        code="int[::1]",
+        pc=cython.int,
+        op=cython.int,
+        flags=cython.int,
+        frame_end=cython.longlong,
+        bound=cython.longlong,
+        stop=cython.longlong,
+        have=cython.longlong,
+        need=cython.longlong,
+        width=cython.longlong,
+        value=cython.longlong,
+        wrong=cython.int,
+        at=cython.int,
+        i=cython.int,
+    )
+    cdef Py_ssize_t _run(
+        self, const unsigned char[::1] data, long long pos, long long end
+    ) except -1 nogil
+    @cython.locals(
+        width=cython.longlong, more=cython.longlong, tag=cython.longlong, size=cython.longlong
+    )
+    cdef int _next_tag(
+        self, const unsigned char[::1] data, long long pos, long long stop, int at
+    ) except -9 nogil
+    @cython.locals(pc=cython.int, tag=cython.longlong, place=cython.int, i=cython.int)
+    cdef int _tag_place(self, int[::1] code, int at) except -9 nogil
+
+    cdef int _put_records(self, long long length) except -1 nogil
+    @cython.locals(
+        left=cython.longlong,
+        need=cython.longlong,
+        magic=cython.int,
+        size=cython.longlong,
+        least=cython.longlong,
+    )
+    cdef int _entry(self, const unsigned char[::1] data, long long pos, long long end) except -1 nogil
+    @cython.locals(at=cython.longlong, attributes=cython.int, count=cython.longlong)
+    cdef int _batch(
+        self, const unsigned char[::1] data, long long pos, long long size
+    ) except -1 nogil
+    @cython.locals(at=cython.longlong, attributes=cython.int, time=cython.longlong)
+    cdef int _message(self, const unsigned char[::1] data, long long pos, int magic) except -1 nogil
+    @cython.locals(at=cython.longlong)
+    cdef int _whole(
+        self, long long offset, int codec, long long first, long long last
+    ) except -1 nogil
+    cdef int _end_records(self, int flag) except -1 nogil
+
+    cdef int _put(self, long long value) except -1 nogil
+    @cython.locals(i=cython.longlong, at=cython.longlong)
+    cdef int _copy_bytes(
+        self, const unsigned char[::1] data, long long pos, long long count
+    ) except -1 nogil
+    cdef _grow_tape(self)
+    cdef _grow_arena(self, long long least)
+
+
+cdef long long int16_of(long long first, long long second) noexcept nogil
+@cython.locals(high=cython.longlong)
+cdef long long int32_of(
+    long long first, long long second, long long third, long long fourth
+) noexcept nogil
+cdef long long int16_at(const unsigned char[::1] data, long long pos) except? -1 nogil
+@cython.locals(value=cython.longlong)
+cdef long long uint32_at(const unsigned char[::1] data, long long pos) except? -1 nogil
+cdef long long int32_at(const unsigned char[::1] data, long long pos) except? -1 nogil
+@cython.locals(high=cython.longlong)
+cdef long long int64_at(const unsigned char[::1] data, long long pos) except? -1 nogil
+@cython.locals(k=cython.longlong)
+cdef long long varint_width(
+    const unsigned char[::1] data, long long pos, long long stop
+) except -9 nogil
+@cython.locals(value=cython.longlong, byte=cython.longlong, scale=cython.longlong)
+cdef long long varint_at(const unsigned char[::1] data, long long pos) except? -1 nogil

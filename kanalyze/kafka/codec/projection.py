@@ -1,0 +1,93 @@
+"""Which fields of a message are wanted.
+
+In: field paths as text. Out: :class:`Projection`, a hashable value, and, against a message's
+definition, the tree of wanted fields. Must not know how a message is decoded.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
+
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kanalyze.kafka.schema.schema_ast import Message, Struct
+
+__all__ = ["Projection", "Selection", "select"]
+
+Selection: TypeAlias = dict[str, "Selection"]
+"""The wanted fields of a struct by name; the value is empty but for structs."""
+
+
+class _Wanted(NamedTuple):
+    paths: tuple[str, ...]
+    """Sorted, each once: ``Acks``, ``TopicData.PartitionData.Index``."""
+    everything: bool = False
+    """Every field, as dicts; ``paths`` is empty."""
+    raw_records: bool = False
+    """Records fields give their bytes, not a summary."""
+
+
+class Projection(_Wanted):
+    """A set of wanted fields: a value, quick to hash. Made by :meth:`of`, or :data:`ALL`."""
+
+    __slots__ = ()
+
+    ALL: ClassVar[Projection]
+    """Every field of the version, as nested dicts, records as bytes."""
+
+    @classmethod
+    def of(cls, *paths: str, raw_records: bool = False) -> Projection:
+        """Want the fields that ``paths`` name, from the message down, as in its definition.
+
+        The path of a struct, or of an array of them, wants all its fields. No paths want nothing:
+        the decoder steps over the whole message and gives ``()``. Whether the paths exist shows
+        when a decoder is asked for.
+        """
+        return cls(tuple(sorted(set(paths))), raw_records=raw_records)
+
+
+Projection.ALL = Projection((), everything=True, raw_records=True)
+
+
+def select(message: Message, projection: Projection) -> Selection:
+    """Return the tree of fields that the projection wants of the message, of any version.
+
+    Raises UsageError for a path that the message doesn't have.
+    """
+    if projection.everything:
+        return _whole(message.struct)
+    selection: Selection = {}
+    for path in projection.paths:
+        _add(selection, message, path)
+    return selection
+
+
+def _add(selection: Selection, message: Message, path: str) -> None:
+    struct: Struct | None = message.struct
+    at = selection
+    names = path.split(".")
+    for depth, name in enumerate(names):
+        field = None if struct is None else struct.field(name)
+        if field is None:
+            known = ", ".join(_names(struct)) or "nothing"
+            found = ".".join(names[: depth + 1])
+            raise UsageError(f"{message.name} has no field {found!r}; there is: {known}")
+        struct = field.struct
+        at = at.setdefault(name, {})
+    if struct is not None:
+        at.update(_whole(struct))
+
+
+def _whole(struct: Struct) -> Selection:
+    return {
+        field.name: {} if field.struct is None else _whole(field.struct) for field in struct.fields
+    }
+
+
+def _names(struct: Struct | None) -> Iterator[str]:
+    if struct is not None:
+        yield from (field.name for field in struct.fields)

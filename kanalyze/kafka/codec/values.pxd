@@ -1,0 +1,215 @@
+# The C types of values.py.
+cimport cython
+
+from kanalyze.kafka.codec.machine cimport (
+    CONTROL,
+    HIDDEN_COUNT,
+    HIDDEN_FIRST,
+    MALFORMED_RECORDS,
+    MISSING_RECORDS,
+    Machine,
+    RECORDS_CELLS,
+    TRUNCATED_RECORDS,
+)
+
+cdef enum:
+    AS_NUMBER = 0
+    AS_BOOL = 1
+    AS_FLOAT = 2
+    AS_UUID = 3
+    AS_TEXT = 4
+    AS_BYTES = 5
+    AS_RECORDS = 6
+    AS_ARRAY = 7
+    AS_TUPLE = 8
+    AS_DICT = 9
+    AS_NULLABLE = 10
+
+cdef long long ALL_CODECS, MOST_EMPTY_ELEMENTS, _MOST_KNOWN, _LONGEST_KNOWN_BYTES
+
+
+cdef class Shape:
+    cdef readonly int kind
+    cdef readonly Shape inner
+    cdef readonly list places
+    cdef readonly list shapes
+    cdef readonly list defaults
+    cdef bint has_lists
+    cdef bint is_full
+    cdef readonly dict tags
+    cdef readonly object unknown
+    cdef readonly long long cells
+
+
+cdef class Tape:
+    cdef long long[::1] cells
+    cdef unsigned char[::1] arena
+    cdef long long used
+    cdef long long arena_used
+
+    cpdef bint has_room(self, long long cells, long long arena_bytes)
+    @cython.locals(at=cython.longlong, i=cython.longlong)
+    cdef add(self, const long long[::1] cells, long long begin, long long count)
+    @cython.locals(at=cython.longlong, i=cython.longlong)
+    cdef add_bytes(self, const unsigned char[::1] arena, long long begin, long long count)
+
+
+cdef class Taped:
+    cdef TapeReader reader
+    cdef readonly Shape shape
+    cdef readonly Tape tape
+    cdef long long at
+    cdef readonly long long cells
+    cdef long long arena_at
+    cdef readonly long long arena_bytes
+
+    cdef _begin(self, TapeReader reader, Shape shape, Tape tape)
+    cdef take(
+        self,
+        const long long[::1] cells,
+        long long at,
+        long long count,
+        const unsigned char[::1] arena,
+        long long begin,
+        long long size,
+    )
+    cpdef values(self)
+    @cython.locals(made=Taped, old=Tape)
+    cpdef Taped moved(self, Tape tape)
+    @cython.locals(
+        tape=Tape, at=cython.longlong, begin=cython.longlong, size=cython.longlong, cells=list
+    )
+    cpdef tuple state(self)
+
+
+cdef class _Text:
+    cdef const unsigned char[::1] data
+    cdef str text
+
+    @cython.locals(i=cython.longlong)
+    cdef bint is_at(self, const unsigned char[::1] data, long long begin, long long end) except -1
+
+
+cdef class Texts:
+    cdef list _known
+
+    @cython.locals(place=cython.longlong, i=cython.longlong, known=_Text)
+    cpdef str text(self, const unsigned char[::1] data, long long begin, long long end)
+
+
+cdef class _Uuid:
+    cdef readonly long long high
+    cdef readonly long long low
+    cdef bytes data
+
+
+cdef class TapeCursor:
+    cdef readonly long long at
+    cdef Tape on
+    cdef long long[::1] tape
+    cdef unsigned char[::1] arena
+    cdef long long arena_at
+    cdef Texts texts
+    cdef list uuids
+
+    cdef _share(self, TapeCursor known)
+    @cython.locals(tape=Tape)
+    cdef begin(self, Taped taped)
+    cdef long long number(self) except? -7
+    cdef long long peek(self, long long at) except? -7
+    @cython.locals(size=cython.longlong, begin=cython.longlong)
+    cdef str text(self)
+    @cython.locals(high=cython.longlong, low=cython.longlong, known=_Uuid)
+    cdef bytes uuid(self)
+    @cython.locals(kind=cython.int)
+    cdef pass_value(self, Shape shape)
+    @cython.locals(count=cython.longlong, _i=cython.longlong)
+    cdef _pass_array(self, Shape inner)
+    @cython.locals(each=Shape, count=cython.longlong, _i=cython.longlong, known=tuple)
+    cdef _pass_struct(self, Shape shape)
+
+
+cdef class TapeReader(TapeCursor):
+    cdef Machine machine
+
+    @cython.locals(machine=Machine)
+    cpdef value(self, Shape shape)
+    cdef taped(self, Taped taped)
+    @cython.locals(machine=Machine, made=Taped)
+    cdef Taped take(self, Shape shape, Tape tape)
+    @cython.locals(
+        kind=cython.int,
+        size=cython.longlong,
+        begin=cython.longlong,
+        inner=Shape,
+        values=list,
+        _i=cython.longlong,
+    )
+    cdef object _value(self, Shape shape)
+    @cython.locals(count=cython.Py_ssize_t)
+    cdef tuple _short(self, list shapes)
+    @cython.locals(
+        index=cython.Py_ssize_t,
+        places=list,
+        shapes=list,
+        values=list,
+        inner=Shape,
+        count=cython.longlong,
+        _i=cython.longlong,
+    )
+    cdef tuple _tuple(self, Shape shape)
+    @cython.locals(
+        index=cython.Py_ssize_t,
+        places=list,
+        shapes=list,
+        values=dict,
+        tag=cython.longlong,
+        size=cython.longlong,
+        begin=cython.longlong,
+        count=cython.longlong,
+        _i=cython.longlong,
+    )
+    cdef dict _dict(self, Shape shape)
+    @cython.locals(
+        at=cython.longlong,
+        size=cython.longlong,
+        flags=cython.longlong,
+        tape="long long[::1]",
+        hidden=cython.longlong,
+        batches=cython.longlong,
+        is_last=cython.bint,
+    )
+    cdef object _records(self)
+
+
+cdef Shape _inner(Shape shape)
+cdef object _known_time(long long time_ms)
+cdef object _float(object bits)
+
+
+@cython.locals(made=Taped)
+cdef Taped new_taped(TapeReader reader, Shape shape, Tape tape)
+@cython.locals(made=Taped)
+cpdef Taped taped_of(
+    const long long[::1] cells, const unsigned char[::1] texts, TapeReader reader, Shape shape
+)
+cpdef check_cells(const long long[::1] cells, long long arena_bytes, Shape shape)
+
+
+cdef class CellChecker:
+    cdef const long long[::1] cells
+    cdef readonly Py_ssize_t at
+    cdef Py_ssize_t end
+    cdef long long arena_bytes
+
+    @cython.locals(kind=cython.int, size=cython.longlong)
+    cpdef pass_value(self, Shape shape)
+    cdef long long _cell(self) except? -7
+    @cython.locals(begin=cython.longlong)
+    cdef _pass_bytes(self, long long size)
+    @cython.locals(size=cython.longlong, begin=cython.Py_ssize_t, _i=cython.longlong)
+    cdef _pass_array(self, Shape inner)
+    @cython.locals(each=Shape, count=cython.longlong, size=cython.longlong, _i=cython.longlong)
+    cdef _pass_struct(self, Shape shape, bint is_dict)
+    @cython.locals(begin=cython.Py_ssize_t, codecs=cython.longlong, _i=cython.longlong)
+    cdef _pass_records(self)

@@ -1,0 +1,667 @@
+"""What a machine wrote, kept, and as Python values.
+
+In: a machine that has read a body, and the :class:`Shape` that belongs to its program. Out: tuples
+or dicts, lists, texts, numbers; or a :class:`Taped`, which becomes these when it is asked. This
+module must not know how a body is read, nor what it means.
+
+Compiled by Cython, with the types in ``values.pxd``; uncompiled it does the same, slowly.
+"""
+
+from __future__ import annotations
+
+from array import array
+from struct import Struct
+from typing import TYPE_CHECKING, Any
+
+from kanalyze.common.plain_values import fields, items
+from kanalyze.kafka.records.batch_headers import RecordsSummary
+
+try:
+    import cython
+except ModuleNotFoundError:  # as in machine.py
+    from kanalyze.common.compiled import cython
+
+if not cython.compiled:
+    from kanalyze.kafka.codec.opcodes import (
+        CONTROL,
+        HIDDEN_COUNT,
+        HIDDEN_FIRST,
+        MALFORMED_RECORDS,
+        MISSING_RECORDS,
+        RECORDS_CELLS,
+        TRUNCATED_RECORDS,
+    )
+
+    AS_NUMBER, AS_BOOL, AS_FLOAT, AS_UUID, AS_TEXT, AS_BYTES = range(6)
+    AS_RECORDS, AS_ARRAY, AS_TUPLE, AS_DICT, AS_NULLABLE = range(6, 11)
+
+if TYPE_CHECKING:
+    from kanalyze.common.plain_values import State
+    from kanalyze.kafka.codec.machine import Machine
+
+__all__ = [
+    "KINDS",
+    "NO_UUID",
+    "SEEN_CODECS",
+    "Shape",
+    "Tape",
+    "TapeCursor",
+    "TapeReader",
+    "Taped",
+    "Texts",
+]
+
+KINDS = {
+    "number": 0,
+    "bool": 1,
+    "float": 2,
+    "uuid": 3,
+    "text": 4,
+    "bytes": 5,
+    "records": 6,
+    "array": 7,
+    "tuple": 8,
+    "dict": 9,
+    "nullable": 10,
+}
+"""What a :class:`Shape` may be, and its number. A test holds them and ``values.pxd`` together."""
+
+_CODECS = ("none", "gzip", "snappy", "lz4", "zstd", "unknown", "unknown", "unknown")
+SEEN_CODECS = tuple(
+    None if not seen else _CODECS[seen.bit_length() - 1] if not seen & (seen - 1) else "mixed"
+    for seen in range(256)
+)
+"""What the codecs seen are together, a bit each: the name for every such number."""
+_new = tuple.__new__
+ALL_CODECS = 0xFF
+"""A bit each."""
+MOST_EMPTY_ELEMENTS = 1 << 20
+"""Of an array that was read before, with elements that nothing was read of."""
+_INT64, _DOUBLE, _PAIR = Struct(">q"), Struct(">d"), Struct(">qq")
+NO_UUID = bytes(16)
+"""What a cursor gives for a UUID of zeros, always the same object."""
+_MOST_KNOWN = 256
+_LONGEST_KNOWN_BYTES = 64
+"""Texts and UUIDs that come again are not made again: so many of each, and texts up to a length."""
+
+
+class Shape:
+    """What the cells of a value become.
+
+    Attributes:
+        kind: one of :data:`KINDS`.
+        inner: the shape of an array's elements, or of the struct that may be null.
+        places: of a tuple: where each value goes, in the order of the tape. Of a dict: its key.
+        shapes: the shapes of those values.
+        defaults: of a tuple: what stands where nothing was read, one for each place.
+        tags: the tagged fields by tag: place or key, and shape; None where there is no tag section.
+        is_full: of a tuple: whether all of its values are on the tape, in their order.
+        unknown: of a dict: the key of the tagged fields that the definition does not know.
+        cells: how many cells it takes on the tape; -1 where that depends on the value.
+    """
+
+    def __init__(
+        self,
+        kind: int,
+        inner: Shape | None = None,
+        places: list[Any] | None = None,
+        shapes: list[Shape] | None = None,
+        defaults: list[Any] | None = None,
+        tags: dict[int, tuple[Any, Shape]] | None = None,
+        unknown: str | None = None,
+    ) -> None:
+        self.kind = kind
+        self.inner = inner
+        self.places = [] if places is None else places
+        self.shapes = [] if shapes is None else shapes
+        self.defaults = [] if defaults is None else defaults
+        self.has_lists = any(isinstance(value, list) for value in self.defaults)
+        self.tags = tags
+        count = len(self.shapes)
+        self.is_full = count > 0 and self.places == list(range(len(self.defaults))) and tags is None
+        self.unknown = "" if unknown is None else unknown
+        self.cells = _fixed_cells(self)
+
+
+class Tape:
+    """What machines wrote, of many bodies one after the other: cells, and the bytes of texts."""
+
+    __slots__ = ("arena", "arena_used", "cells", "used")
+
+    def __init__(self, cells: int, arena_bytes: int) -> None:
+        """Make room for so many cells and bytes; it does not grow."""
+        self.cells = memoryview(array("q", [0]) * cells)
+        self.arena = memoryview(bytearray(arena_bytes))
+        self.used = 0
+        self.arena_used = 0
+
+    def has_room(self, cells: int, arena_bytes: int) -> bool:
+        """Tell whether so much can be added."""
+        return self.used + cells <= len(self.cells) and self.arena_used + arena_bytes <= len(
+            self.arena
+        )
+
+    def add(self, cells: memoryview, begin: int, count: int) -> None:
+        """Add cells of another tape; there is room for them."""
+        at = self.used
+        for i in range(count):
+            self.cells[at + i] = cells[begin + i]
+        self.used = at + count
+
+    def add_bytes(self, arena: memoryview, begin: int, count: int) -> None:
+        """Add bytes of another tape; there is room for them."""
+        at = self.arena_used
+        for i in range(count):
+            self.arena[at + i] = arena[begin + i]
+        self.arena_used = at + count
+
+
+class Taped:
+    """What was read of one body: a part of a tape, and the shape of it.
+
+    Attributes:
+        tape: where it is; at ``at``, so many ``cells``.
+        arena_at: index in the tape's arena of the first byte that its texts may be in, of
+            ``arena_bytes``. Cells that say where a text begins count from there.
+        shape: what becomes of it.
+    """
+
+    __slots__ = ("arena_at", "arena_bytes", "at", "cells", "reader", "shape", "tape")
+    _LEFT_OUT = ("reader", "shape")
+
+    def __init__(self, reader: TapeReader, shape: Shape, tape: Tape) -> None:
+        """Take what comes next on a tape; :meth:`take` adds it."""
+        self._begin(reader, shape, tape)
+
+    def _begin(self, reader: TapeReader, shape: Shape, tape: Tape) -> None:
+        self.reader = reader
+        self.shape = shape
+        self.tape = tape
+        self.at = self.tape.used
+        self.arena_at = self.tape.arena_used
+        self.cells = 0
+        self.arena_bytes = 0
+
+    def take(
+        self, cells: memoryview, at: int, count: int, arena: memoryview, begin: int, size: int
+    ) -> None:
+        """Add ``count`` cells and ``size`` bytes of elsewhere; there is room for them."""
+        self.tape.add(cells, at, count)
+        self.tape.add_bytes(arena, begin, size)
+        self.cells = count
+        self.arena_bytes = size
+
+    def values(self) -> Any:
+        """Return the values; made anew each time."""
+        return self.reader.taped(self)
+
+    def moved(self, tape: Tape) -> Taped:
+        """Return the same on another tape, which has room for it."""
+        made = new_taped(self.reader, self.shape, tape)
+        old = self.tape
+        made.take(old.cells, self.at, self.cells, old.arena, self.arena_at, self.arena_bytes)
+        return made
+
+    def is_of(self, shape: Shape) -> bool:
+        """Tell whether that is the shape of it."""
+        return self.shape is shape
+
+    def state(self) -> State:
+        """Return what :meth:`from_state` takes: the cells, and the bytes of texts."""
+        tape = self.tape
+        cells = []
+        for at in range(self.at, self.at + self.cells):
+            cells.append(tape.cells[at])  # noqa: PERF401 - compiled, this is faster
+        begin, size = self.arena_at, self.arena_bytes
+        return tuple(cells), bytes(tape.arena[begin : begin + size]) if size > 0 else b""
+
+    @classmethod
+    def from_state(cls, state: object, reader: TapeReader, shape: Shape) -> Taped:
+        """Make one from a state, of a shape; raises ValueError where it is none of that."""
+        found, texts = fields(state, "ty")
+        cells = memoryview(array("q", items(found, "i")))
+        check_cells(cells, len(texts), shape)
+        return taped_of(cells, memoryview(texts), reader, shape)
+
+
+class _Text:
+    """A text with the bytes that it was made of."""
+
+    __slots__ = ("data", "text")
+
+    def __init__(self, data: bytes) -> None:
+        self.data = memoryview(data)
+        self.text = str(data, "utf-8", "backslashreplace")
+
+    def is_at(self, data: memoryview, begin: int, end: int) -> bool:
+        """Tell whether the same bytes stand in others."""
+        if end - begin != len(self.data):
+            return False
+        for i in range(end - begin):  # noqa: SIM110 - compiled, this is faster
+            if data[begin + i] != self.data[i]:
+                return False
+        return True
+
+
+class Texts:
+    """Makes texts of bytes; most come again and again, and are the same objects then."""
+
+    __slots__ = ("_known",)
+
+    def __init__(self) -> None:
+        self._known: list[_Text | None] = [None] * _MOST_KNOWN
+
+    def text(self, data: memoryview, begin: int, end: int) -> str:
+        """Return the text of some bytes; what is no UTF-8 with backslashes."""
+        if end - begin > _LONGEST_KNOWN_BYTES:
+            return str(bytes(data[begin:end]), "utf-8", "backslashreplace")
+        place = 0
+        for i in range(begin, end):
+            place = (place * 31 + data[i]) & 0xFFFFFF
+        place %= _MOST_KNOWN
+        known = self._known[place]
+        if known is None or not known.is_at(data, begin, end):
+            known = self._known[place] = _Text(bytes(data[begin:end]))
+        return known.text
+
+
+class _Uuid:
+    """A UUID with the two numbers that it was made of."""
+
+    __slots__ = ("data", "high", "low")
+
+    def __init__(self, high: int, low: int) -> None:
+        self.high = high
+        self.low = low
+        self.data = _PAIR.pack(high, low)
+
+
+class TapeCursor:
+    """Goes over what was taken of a body, cell by cell; whoever moves it knows the shape.
+
+    Attributes:
+        at: index of the next cell.
+    """
+
+    __slots__ = ("arena", "arena_at", "at", "on", "tape", "texts", "uuids")
+
+    def __init__(self, known: TapeCursor | None = None) -> None:
+        """Stand before no cell at all; remember texts and UUIDs together with another cursor.
+
+        They take up to 64 KiB, and there is a cursor for each version of each message.
+        """
+        self.at = 0
+        self.on: Tape | None = None
+        self.tape = memoryview(array("q", [0]))
+        self.arena = memoryview(bytearray(1))
+        self.arena_at = 0
+        self.texts: Texts
+        self.uuids: list[_Uuid | None]
+        if known is None:
+            self.texts, self.uuids = Texts(), [None] * _MOST_KNOWN
+        else:
+            self._share(known)
+
+    def _share(self, known: TapeCursor) -> None:
+        self.texts, self.uuids = known.texts, known.uuids
+
+    def begin(self, taped: Taped) -> None:
+        """Go to the first cell of what was read of a body."""
+        tape = taped.tape
+        if tape is not self.on:  # taking hold of a view costs more than the rest of this
+            self.on = tape
+            self.tape = tape.cells
+            self.arena = tape.arena
+        self.at = taped.at
+        self.arena_at = taped.arena_at
+
+    def number(self) -> int:
+        """Return the next cell, and go on."""
+        value = self.tape[self.at]
+        self.at += 1
+        return value
+
+    def peek(self, at: int) -> int:
+        """Return the cell at an index, and stay."""
+        return self.tape[at]
+
+    def text(self) -> str | None:
+        """Return the text that comes next, and go on; None for null."""
+        size = self.number()
+        if size < 0:
+            return None
+        begin = self.arena_at + self.number()
+        return self.texts.text(self.arena, begin, begin + size)
+
+    def uuid(self) -> bytes:
+        """Return the 16 bytes that come next, and go on."""
+        high = self.number()
+        low = self.number()
+        if high == 0 and low == 0:
+            return NO_UUID
+        place = (high ^ low) & (_MOST_KNOWN - 1)
+        known = self.uuids[place]
+        if known is None or known.high != high or known.low != low:
+            known = self.uuids[place] = _Uuid(high, low)
+        return known.data
+
+    def pass_value(self, shape: Shape) -> None:
+        """Go on behind a value of a shape."""
+        if shape.cells >= 0:
+            self.at += shape.cells
+            return
+        kind = shape.kind
+        if kind in (AS_TEXT, AS_BYTES):
+            self.at += 1 if self.tape[self.at] < 0 else 2
+        elif kind == AS_RECORDS:
+            self.at += 1 if self.tape[self.at] < 0 else RECORDS_CELLS
+        elif kind == AS_ARRAY:
+            self._pass_array(_inner(shape))
+        elif kind == AS_NULLABLE:
+            if self.number() >= 0:
+                self.pass_value(_inner(shape))
+        else:
+            self._pass_struct(shape)
+
+    def _pass_array(self, inner: Shape) -> None:
+        count = self.number()
+        if count <= 0:
+            return
+        if inner.cells >= 0:
+            self.at += count * inner.cells
+            return
+        for _i in range(count):
+            self.pass_value(inner)
+
+    def _pass_struct(self, shape: Shape) -> None:
+        for each in shape.shapes:
+            self.pass_value(each)
+        if shape.tags is None:
+            return
+        count = self.number()
+        for _i in range(count):
+            known = shape.tags.get(self.number())
+            if known is not None:
+                self.pass_value(known[1])
+            else:
+                self.at += 2  # how many bytes, and where: a dict keeps what nobody knows
+
+
+class TapeReader(TapeCursor):
+    """Makes values of the tape of one machine, or of what was taken from it."""
+
+    __slots__ = ("machine",)
+
+    def __init__(self, machine: Machine, known: TapeCursor | None = None) -> None:
+        super().__init__(known)
+        self.machine = machine
+        self.tape = self.machine.tape
+        self.arena = self.machine.arena
+
+    def value(self, shape: Shape) -> Any:
+        """Return the value of the whole tape."""
+        machine = self.machine
+        self.on = None
+        self.tape = machine.tape
+        self.at = 0
+        self.arena = machine.arena
+        self.arena_at = 0
+        return self._value(shape)
+
+    def taped(self, taped: Taped) -> Any:
+        """Return the value of what was taken from the machine's tape."""
+        self.begin(taped)
+        return self._value(taped.shape)
+
+    def take(self, shape: Shape, tape: Tape) -> Taped:
+        """Take the machine's whole tape, onto one that has room for it."""
+        machine = self.machine
+        made = new_taped(self, shape, tape)
+        made.take(machine.tape, 0, machine.used, machine.arena, 0, machine.arena_used)
+        return made
+
+    def _value(self, shape: Shape) -> Any:  # noqa: C901 - one switch
+        kind = shape.kind
+        if kind == AS_NUMBER:
+            return self.number()
+        if kind == AS_TEXT:
+            return self.text()
+        if kind == AS_TUPLE:
+            return self._tuple(shape)
+        if kind == AS_ARRAY:
+            size = self.number()
+            if size < 0:
+                return None
+            inner = _inner(shape)
+            values = []
+            for _i in range(size):
+                values.append(self._value(inner))  # noqa: PERF401 - compiled, this is faster
+            return values
+        if kind == AS_DICT:
+            return self._dict(shape)
+        if kind == AS_UUID:
+            return self.uuid()
+        if kind == AS_RECORDS:
+            return self._records()
+        if kind == AS_BYTES:
+            size = self.number()
+            if size < 0:
+                return None
+            begin = self.arena_at + self.number()
+            return bytes(self.arena[begin : begin + size])
+        if kind == AS_NULLABLE:
+            if self.number() < 0:
+                return None
+            return self._value(_inner(shape))
+        if kind == AS_BOOL:
+            return self.number() != 0
+        return _float(self.number())
+
+    def _tuple(self, shape: Shape) -> tuple[Any, ...]:
+        places, shapes = shape.places, shape.shapes
+        if shape.is_full and len(shapes) <= 4:
+            return self._short(shapes)
+        values = list(shape.defaults)
+        if shape.has_lists:
+            for index in range(len(values)):
+                if isinstance(values[index], list):
+                    values[index] = []  # nobody shall share a list with the next message
+        for index in range(len(places)):
+            values[places[index]] = self._value(shapes[index])
+        if shape.tags is not None:
+            count = self.number()
+            for _i in range(count):
+                place, inner = shape.tags[self.number()]
+                values[place] = self._value(inner)
+        return tuple(values)
+
+    def _short(self, shapes: list[Shape]) -> tuple[Any, ...]:
+        """Return a tuple of a few values, all of them read, in their order."""
+        count = len(shapes)
+        if count == 1:
+            return (self._value(shapes[0]),)
+        first, second = self._value(shapes[0]), self._value(shapes[1])
+        if count == 2:
+            return (first, second)
+        third = self._value(shapes[2])
+        return (
+            (first, second, third) if count == 3 else (first, second, third, self._value(shapes[3]))
+        )
+
+    def _dict(self, shape: Shape) -> dict[str, Any]:
+        places, shapes = shape.places, shape.shapes
+        values: dict[str, Any] = {}
+        for index in range(len(places)):
+            values[places[index]] = self._value(shapes[index])
+        if shape.tags is not None:
+            count = self.number()
+            for _i in range(count):
+                tag = self.number()
+                known = shape.tags.get(tag)
+                if known is not None:
+                    values[known[0]] = self._value(known[1])
+                    continue
+                size = self.number()
+                begin = self.arena_at + self.number()
+                pair = (tag, bytes(self.arena[begin : begin + size]))
+                values.setdefault(shape.unknown, []).append(pair)
+        return values
+
+    def _records(self) -> RecordsSummary | None:
+        at = self.at
+        size = self.number()
+        if size < 0:
+            return None
+        tape = self.tape
+        flags = tape[at + 7]
+        self.at = at + RECORDS_CELLS
+        hidden = flags & (HIDDEN_COUNT | MISSING_RECORDS)
+        batches = tape[at + 4]
+        offset = tape[at + 2] if batches else None
+        is_last = flags & HIDDEN_FIRST != 0
+        return _new(
+            RecordsSummary,
+            (
+                size,
+                None if hidden else tape[at + 1],
+                None if is_last else offset,
+                SEEN_CODECS[tape[at + 3]],
+                batches,
+                _known_time(tape[at + 5]),
+                _known_time(tape[at + 6]),
+                flags & CONTROL != 0,
+                flags & TRUNCATED_RECORDS != 0,
+                flags & MALFORMED_RECORDS != 0,
+                flags & MISSING_RECORDS != 0,
+                offset if is_last else None,
+            ),
+        )
+
+
+def new_taped(reader: TapeReader, shape: Shape, tape: Tape) -> Taped:
+    """Make what :class:`Taped` does, faster from compiled modules."""
+    made = Taped.__new__(Taped)
+    made._begin(reader, shape, tape)
+    return made
+
+
+def taped_of(cells: memoryview, texts: memoryview, reader: TapeReader, shape: Shape) -> Taped:
+    """Make what was read of a body of cells that are those of a shape."""
+    made = new_taped(reader, shape, Tape(len(cells), len(texts)))
+    made.take(cells, 0, len(cells), texts, 0, len(texts))
+    return made
+
+
+def check_cells(cells: memoryview, arena_bytes: int, shape: Shape) -> None:
+    """Raise ValueError where cells are not what a value of a shape takes up."""
+    checker = CellChecker(cells, arena_bytes)
+    checker.pass_value(shape)
+    if checker.at != len(cells):
+        raise ValueError("cells left over")
+
+
+class CellChecker:
+    """Goes over cells as a :class:`TapeReader` does, and makes nothing of them."""
+
+    __slots__ = ("arena_bytes", "at", "cells", "end")
+
+    def __init__(self, cells: memoryview, arena_bytes: int) -> None:
+        self.cells = cells
+        self.at = 0
+        self.end = len(cells)
+        self.arena_bytes = arena_bytes
+
+    def pass_value(self, shape: Shape) -> None:
+        """Go over the cells of a value."""
+        kind = shape.kind
+        if kind in (AS_TEXT, AS_BYTES):
+            size = self._cell()
+            if size >= 0:
+                self._pass_bytes(size)
+        elif kind in (AS_TUPLE, AS_DICT):
+            self._pass_struct(shape, kind == AS_DICT)
+        elif kind == AS_ARRAY:
+            self._pass_array(_inner(shape))
+        elif kind == AS_NULLABLE:
+            if self._cell() >= 0:
+                self.pass_value(_inner(shape))
+        elif kind == AS_RECORDS:
+            self._pass_records()
+        else:
+            self._cell()
+            if kind == AS_UUID:
+                self._cell()
+
+    def _cell(self) -> int:
+        if self.at >= self.end:
+            raise ValueError("too few cells")
+        value = self.cells[self.at]
+        self.at += 1
+        return value
+
+    def _pass_bytes(self, size: int) -> None:
+        begin = self._cell()
+        if begin < 0 or begin > self.arena_bytes or size > self.arena_bytes - begin:
+            raise ValueError("a text that is not there")
+
+    def _pass_array(self, inner: Shape) -> None:
+        size = self._cell()
+        begin = self.at
+        for _i in range(size):
+            self.pass_value(inner)
+            if self.at == begin and size > MOST_EMPTY_ELEMENTS:
+                # Elements that take no cells: nothing in what was written tells how many there are.
+                raise ValueError("too many elements of nothing")
+
+    def _pass_struct(self, shape: Shape, is_dict: bool) -> None:
+        for each in shape.shapes:
+            self.pass_value(each)
+        if shape.tags is None:
+            return
+        count = self._cell()
+        for _i in range(count):
+            known = shape.tags.get(self._cell())
+            if known is not None:
+                self.pass_value(known[1])
+            elif is_dict:
+                size = self._cell()
+                if size < 0:
+                    raise ValueError("a tagged field of less than nothing")
+                self._pass_bytes(size)
+            else:
+                raise ValueError("a tagged field that nobody knows")
+
+    def _pass_records(self) -> None:
+        begin = self.at
+        if self._cell() < 0:
+            return
+        for _i in range(RECORDS_CELLS - 1):
+            self._cell()
+        codecs = self.cells[begin + 3]
+        if codecs < 0 or codecs > ALL_CODECS:
+            raise ValueError("a codec that there is not")
+
+
+def _fixed_cells(shape: Shape) -> int:
+    """Return how many cells every value of a shape takes; -1 where they differ."""
+    if shape.kind in (AS_NUMBER, AS_BOOL, AS_FLOAT):
+        return 1
+    if shape.kind == AS_UUID:
+        return 2
+    if shape.kind != AS_TUPLE or shape.tags is not None:
+        return -1
+    cells = [each.cells for each in shape.shapes]
+    return -1 if -1 in cells else sum(cells)
+
+
+def _inner(shape: Shape) -> Shape:
+    assert shape.inner is not None
+    return shape.inner
+
+
+def _known_time(time_ms: int) -> int | None:
+    return time_ms if time_ms >= 0 else None
+
+
+def _float(bits: int) -> float:
+    return float(_DOUBLE.unpack(_INT64.pack(bits))[0])

@@ -1,0 +1,67 @@
+# The C types of framing.py.
+cimport cython
+
+from kanalyze.kafka.codec.machine cimport int32_at
+from kanalyze.kafka.framing.frame cimport (
+    NO_PACKET,
+    Frame,
+    Spread,
+    frame_begun,
+    frame_in_segment,
+    spread_of,
+)
+from kanalyze.model.segments cimport Segments
+
+
+cdef class FrameCutter:
+    cdef public object _locate
+    cdef public long long _largest
+    cdef public long long _smallest
+    cdef public int _small_left
+    cdef public list _frames
+    cdef readonly list losses
+    cdef public object _search
+    cdef public long long _search_from
+    cdef public Frame _partial
+    cdef public long long _found_at
+    cdef public long long _found_until
+    cdef public long long _remaining
+    cdef public bytes _prefix
+    cdef public Frame _prefix_frame
+    cdef public long long skipped_bytes
+
+    cpdef list take(self)
+    cpdef list take_losses(self)
+    cpdef feed(self, list items)
+    cpdef settle(self)
+    cdef _work(self, list chunks)
+    @cython.locals(
+        segments=Segments,
+        lengths="const long long[::1]",
+        index=cython.longlong,
+        last=cython.longlong,
+        offset=cython.longlong,
+        used=cython.longlong,
+        first=cython.longlong,
+        skip=cython.longlong,
+        taken=cython.longlong,
+        length=cython.longlong,
+    )
+    cdef list _cut(self, chunk)
+    @cython.locals(
+        length=cython.longlong,
+        start=cython.longlong,
+        captured=cython.longlong,
+        size=cython.longlong,
+        time_ns=cython.longlong,
+        packet=cython.longlong,
+    )
+    cdef long long _cut_segment(
+        self, Segments segments, long long index, long long offset, long long used
+    ) except -1
+    cdef _go_on(self, Frame frame, Spread spread, long long index)
+    cdef bint _may_be_small(self, long long size) except -1
+    @cython.locals(frame=Frame, begin=cython.longlong, seems=cython.bint)
+    cdef _finish(self, long long time_ns, long long packet)
+    cdef int _complete_prefix(self, Frame frame, Segments segments, long long index) except -1
+    cdef _begin_prefix(self, Segments segments, long long index, long long offset, long long used)

@@ -1,0 +1,328 @@
+"""Decompression of records, bounded.
+
+In: compressed bytes and how many bytes may come out. Out: :class:`Decompressed`, whatever the
+bytes are. This module must not know records.
+
+No more than the limit is ever held (and what the codec's own window takes: 128 MiB of address
+space at the most, for zstd), however much a bomb would expand to: output is asked for a piece at a
+time, and codecs without streaming are asked for their size first.
+
+Each library is loaded when a batch first needs it:
+
+- gzip: the standard library.
+- snappy: cramjam (MIT), which is all that python-snappy is by now; it decompresses into a buffer
+  of ours, so that the limit holds. Wheels for every Python here, 1 ms to load.
+- lz4: lz4 (BSD), the binding to the reference library, with a limit on each call. 1 ms to load.
+- zstd: the standard library's compression.zstd where there is one (3.14), and its backport by the
+  same author (backports.zstd, PSF licence) before: one way to call both, and with 3.14 no
+  dependency at all.
+"""
+
+from __future__ import annotations
+
+import sys
+import zlib
+from struct import Struct
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.kafka.records.types import RecordProblem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["CODEC_NAMES", "Decompressed", "decompress", "lz4_header_checksum"]
+
+CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd", "unknown", "unknown", "unknown")
+"""By the low three bits of a batch's attributes."""
+GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
+
+_PIECE_BYTES = 1 << 16
+"""Input and output go through the codecs in pieces of so many bytes."""
+_MOST_MEMBERS = 1000
+"""Members of a gzip file, frames of zstd, that are read: empty ones cost time and give nothing."""
+
+
+class Decompressed(NamedTuple):
+    """What came out."""
+
+    data: bytes
+    """Never longer than the limit; with a problem, what came out before it."""
+    problem: RecordProblem | None
+    """``UNKNOWN_CODEC``, ``BAD_COMPRESSION`` or ``DECOMPRESSED_TOO_LARGE``."""
+
+
+def decompress(
+    codec: int, data: bytes, limit: int, *, wrong_lz4_checksum: bool = False
+) -> Decompressed:
+    """Decompress ``data``; at most ``limit`` bytes come out.
+
+    ``codec`` is the number in a batch's attributes, 0 to 7. ``wrong_lz4_checksum`` is for magic 0:
+    its LZ4 frames have a header checksum that counts the magic bytes too (KAFKA-3160), so it is
+    not looked at. Raises nothing.
+    """
+    if codec == 0:
+        if len(data) > limit:
+            return Decompressed(data[:limit], RecordProblem.DECOMPRESSED_TOO_LARGE)
+        return Decompressed(data, None)
+    if codec == LZ4 and wrong_lz4_checksum:
+        data = _with_right_checksum(data)
+    read = _READERS.get(codec)
+    if read is None:
+        return Decompressed(b"", RecordProblem.UNKNOWN_CODEC)
+    output = _Output(limit)
+    try:
+        problem = read(data, output)
+    except _TooLarge:
+        problem = RecordProblem.DECOMPRESSED_TOO_LARGE
+    return Decompressed(output.joined(), problem)
+
+
+_Result: TypeAlias = "RecordProblem | None"
+
+
+class _TooLarge(Exception):
+    """More came out than may."""
+
+
+class _Output:
+    """Collects pieces up to a limit."""
+
+    def __init__(self, limit: int) -> None:
+        self._pieces: list[bytes] = []
+        self.left = limit
+
+    @property
+    def room(self) -> int:
+        """How much the next piece may hold: one byte beyond the limit, to see that there is one."""
+        return min(_PIECE_BYTES, self.left + 1)
+
+    def add(self, piece: bytes) -> None:
+        if len(piece) > self.left:
+            self._pieces.append(piece[: self.left])
+            self.left = 0
+            raise _TooLarge
+        if piece:
+            self._pieces.append(piece)
+            self.left -= len(piece)
+
+    def joined(self) -> bytes:
+        pieces, self._pieces = self._pieces, []
+        return b"".join(pieces)
+
+
+# -- gzip, lz4, zstd ------------------------------------------------------------------------------
+
+
+class _Stream(Protocol):
+    """What the decompressors of lz4 and zstd have in common."""
+
+    @property
+    def eof(self) -> bool: ...
+
+    @property
+    def needs_input(self) -> bool: ...
+
+    @property
+    def unused_data(self) -> bytes | None: ...
+
+    def decompress(self, data: bytes, max_length: int) -> bytes: ...
+
+
+class _Gzip:
+    """zlib's decompressor in the shape of the others."""
+
+    def __init__(self) -> None:
+        self._inner = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
+        self._tail = b""
+        self._full = False
+
+    @property
+    def eof(self) -> bool:
+        return self._inner.eof
+
+    @property
+    def needs_input(self) -> bool:
+        # zlib may hold back output when a piece is exactly full, its input all taken.
+        return not (self._tail or self._full)
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._inner.unused_data
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        piece = self._inner.decompress(self._tail + data, max_length)
+        self._tail = self._inner.unconsumed_tail
+        self._full = len(piece) == max_length
+        return piece
+
+
+def _gzip(data: bytes, output: _Output) -> _Result:
+    return _members(data, output, _Gzip, zlib.error, b"\x1f\x8b")
+
+
+def _lz4(data: bytes, output: _Output) -> _Result:
+    from lz4.frame import LZ4FrameDecompressor
+
+    # Kafka reads one frame and stops.
+    try:
+        stream: _Stream = LZ4FrameDecompressor()
+        _, problem = _one_member(stream, data, 0, output)
+    except (RuntimeError, ValueError):
+        return RecordProblem.BAD_COMPRESSION
+    return problem
+
+
+def _zstd(data: bytes, output: _Output) -> _Result:
+    if sys.version_info >= (3, 14):
+        from compression.zstd import ZstdDecompressor, ZstdError
+    else:
+        from backports.zstd import ZstdDecompressor, ZstdError
+
+    return _members(data, output, ZstdDecompressor, ZstdError, b"\x28\xb5\x2f\xfd")
+
+
+def _members(
+    data: bytes,
+    output: _Output,
+    open_stream: Callable[[], _Stream],
+    error: type[Exception],
+    start: bytes,
+) -> _Result:
+    """Read compressed members one after the other; what is no member after one is not looked at.
+
+    Java's readers do the same.
+    """
+    at = 0
+    for number in range(_MOST_MEMBERS):
+        if number and not data.startswith(start, at):
+            return None
+        try:
+            at, problem = _one_member(open_stream(), data, at, output)
+        except error:
+            return RecordProblem.BAD_COMPRESSION
+        if problem is not None or at >= len(data):
+            return problem
+    return RecordProblem.BAD_COMPRESSION
+
+
+def _one_member(stream: _Stream, data: bytes, at: int, output: _Output) -> tuple[int, _Result]:
+    """Read one member from ``data[at:]``; return where the next begins, and a problem."""
+    while at < len(data):
+        piece = data[at : at + _PIECE_BYTES]
+        at += len(piece)
+        more = stream.decompress(piece, output.room)
+        output.add(more)
+        while more and not (stream.eof or stream.needs_input):
+            more = stream.decompress(b"", output.room)
+            output.add(more)
+        if stream.eof:
+            return at - len(stream.unused_data or b""), None
+    return at, RecordProblem.BAD_COMPRESSION
+
+
+# -- lz4's header checksum ------------------------------------------------------------------------
+
+_LZ4_MAGIC = b"\x04\x22\x4d\x18"
+_HAS_CONTENT_SIZE, _HAS_DICTIONARY = 0x08, 0x01
+_LEAST_LZ4_HEADER = 7
+_MASK = 0xFFFFFFFF
+_PRIME_1, _PRIME_2, _PRIME_3 = 2654435761, 2246822519, 3266489917
+_PRIME_4, _PRIME_5 = 668265263, 374761393
+_LANE_BYTES = 16
+
+
+def lz4_header_checksum(descriptor: bytes) -> int:
+    """Return the header checksum of a frame: the second byte of the descriptor's xxHash-32.
+
+    ``descriptor`` is what stands between the magic bytes and the checksum: 2 to 14 bytes. Source:
+    LZ4 frame format 1.6, xxHash specification (inputs of less than 16 bytes). Raises ValueError for
+    a longer one.
+    """
+    if len(descriptor) >= _LANE_BYTES:
+        raise ValueError("an LZ4 frame descriptor has less than 16 bytes")
+    value = (_PRIME_5 + len(descriptor)) & _MASK
+    words = len(descriptor) // 4
+    for index in range(words):
+        word = int.from_bytes(descriptor[4 * index : 4 * index + 4], "little")
+        value = _rotated((value + word * _PRIME_3) & _MASK, 17) * _PRIME_4 & _MASK
+    for byte in descriptor[4 * words :]:
+        value = _rotated((value + byte * _PRIME_5) & _MASK, 11) * _PRIME_1 & _MASK
+    value = (value ^ value >> 15) * _PRIME_2 & _MASK
+    value = (value ^ value >> 13) * _PRIME_3 & _MASK
+    value ^= value >> 16
+    return value >> 8 & 0xFF
+
+
+def _rotated(value: int, bits: int) -> int:
+    return (value << bits | value >> (32 - bits)) & _MASK
+
+
+def _with_right_checksum(data: bytes) -> bytes:
+    """Return an LZ4 frame with the header checksum that its descriptor ought to have."""
+    if len(data) < _LEAST_LZ4_HEADER or not data.startswith(_LZ4_MAGIC):
+        return data
+    flags = data[4]
+    at = 6 + (8 if flags & _HAS_CONTENT_SIZE else 0) + (4 if flags & _HAS_DICTIONARY else 0)
+    if at >= len(data):
+        return data
+    return data[:at] + bytes((lz4_header_checksum(data[4:at]),)) + data[at + 1 :]
+
+
+# -- snappy ---------------------------------------------------------------------------------------
+
+_XERIAL_MAGIC = b"\x82SNAPPY\x00"
+_XERIAL_HEADER_BYTES = 16
+"""Magic, version, oldest version that can read it. The latter two are not looked at: there is one
+version, and some clients write the numbers the wrong way round."""
+_MOST_SNAPPY_RATIO = 22
+"""A copy of at most 64 bytes takes 3."""
+_length: Callable[[bytes, int], tuple[int]] = Struct(">i").unpack_from
+
+
+def _snappy(data: bytes, output: _Output) -> _Result:
+    if not data.startswith(_XERIAL_MAGIC):
+        return _raw_snappy(data, output)
+    at = 0
+    while at < len(data):
+        if data.startswith(_XERIAL_MAGIC, at):  # streams one after the other
+            at += _XERIAL_HEADER_BYTES
+            continue
+        if at + 4 > len(data):
+            return RecordProblem.BAD_COMPRESSION
+        size = _length(data, at)[0]
+        at += 4
+        if not 0 <= size <= len(data) - at:
+            return RecordProblem.BAD_COMPRESSION
+        problem = _raw_snappy(data[at : at + size], output)
+        if problem is not None:
+            return problem
+        at += size
+    return None if at == len(data) else RecordProblem.BAD_COMPRESSION
+
+
+def _raw_snappy(data: bytes, output: _Output) -> _Result:
+    import cramjam
+
+    try:
+        size = cramjam.snappy.decompress_raw_len(data)
+        if size > _MOST_SNAPPY_RATIO * len(data):
+            return RecordProblem.BAD_COMPRESSION
+        if size > output.left:
+            return RecordProblem.DECOMPRESSED_TOO_LARGE
+        buffer = bytearray(size)
+        written = cramjam.snappy.decompress_raw_into(data, buffer)
+    except cramjam.DecompressionError:
+        return RecordProblem.BAD_COMPRESSION
+    if written != size:
+        return RecordProblem.BAD_COMPRESSION
+    output.add(bytes(buffer))
+    return None
+
+
+_READERS: dict[int, Callable[[bytes, _Output], _Result]] = {
+    GZIP: _gzip,
+    SNAPPY: _snappy,
+    LZ4: _lz4,
+    ZSTD: _zstd,
+}

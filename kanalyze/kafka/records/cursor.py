@@ -1,0 +1,262 @@
+"""Goes over the records of a batch of magic 2, one after the other.
+
+In: the bytes of the records, as they came out of the codec, and what the batch says of them. Out:
+numbers of the record that it stands at, or a :class:`~kanalyze.kafka.records.types.Record` where
+somebody wants one. This module must not know where a batch begins, nor how it was compressed.
+
+No length is believed: each is held against the bytes that the record, or the batch, has left.
+Layouts: KIP-98 and KIP-82.
+
+Compiled by Cython, with the types in ``record_cursor.pxd``; uncompiled it does the same, slowly.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kanalyze.kafka.records.types import Header, Record, RecordProblem, as_int64
+
+try:
+    import cython
+except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+    from kanalyze.common.compiled import cython
+
+if not cython.compiled:
+    RIGHT, MALFORMED, TOO_MANY_HEADERS = range(3)
+    MOST_HEADERS = 1 << 16
+    MOST_SHIFT = 63
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["RecordCursor"]
+
+# MOST_HEADERS is of one record. Each is an object, of many times the two bytes that it may have on
+# the wire.
+
+LARGEST_INT64 = (1 << 63) - 1
+LEAST_INT64 = -LARGEST_INT64 - 1
+NO_TIMESTAMP = -1
+_new = tuple.__new__
+"""Makes a Record without the cost of its own constructor."""
+
+
+class RecordCursor:
+    """Stands before the first record, until :meth:`advance` is called.
+
+    Attributes:
+        offset, timestamp_ms: of the record; the time is -1 where it has none.
+        key_bytes, value_bytes: sizes; -1 for null.
+        header_count: how many headers it has.
+        problem: why there are no more records, once there are none; None where all is right.
+    """
+
+    __slots__ = (
+        *("_append_time", "_at", "_base_offset", "_base_timestamp", "_bytes", "_data", "_end"),
+        *("_headers_at", "_is_append_time", "_key_at", "_left", "_record_end", "_value_at"),
+        *("_wrong", "header_count", "key_bytes", "offset", "problem", "timestamp_ms"),
+        "value_bytes",
+    )
+
+    def __init__(
+        self,
+        data: bytes,
+        at: int,
+        end: int,
+        count: int,
+        base_offset: int,
+        base_timestamp: int,
+        append_time: int | None,
+    ) -> None:
+        """Begin before the first of so many records in ``data[at:end]``.
+
+        Args:
+            data: the bytes.
+            at: where the first record begins.
+            end: where the last one has to end; not beyond ``data``.
+            count: how many records there are, as the batch says.
+            base_offset: what offsets count from.
+            base_timestamp: what timestamps count from.
+            append_time: the timestamp of all of them, where it is the broker's.
+        """
+        self._bytes = data
+        self._data = memoryview(data)
+        self._at = at
+        self._end = min(end, len(data))
+        self._left = count
+        self._base_offset = base_offset
+        self._base_timestamp = base_timestamp
+        self._is_append_time = append_time is not None
+        self._append_time = 0 if append_time is None else append_time
+        self._wrong = RIGHT
+        self._record_end = self._key_at = self._value_at = self._headers_at = 0
+        self.offset = 0
+        self.timestamp_ms = NO_TIMESTAMP
+        self.key_bytes = self.value_bytes = -1
+        self.header_count = 0
+        self.problem: RecordProblem | None = None
+
+    def advance(self) -> bool:
+        """Go to the next record; tell whether there is one."""
+        if self._left > 0 and self._at < self._end:
+            self._read()
+            if self._wrong == RIGHT:
+                self._left -= 1
+                return True
+            self._left = 0
+            self._at = self._end
+            is_malformed = self._wrong == MALFORMED
+            self.problem = (
+                RecordProblem.MALFORMED_RECORD if is_malformed else RecordProblem.TOO_MANY_HEADERS
+            )
+        elif self._wrong == RIGHT and (self._left != 0 or self._at != self._end):
+            self.problem = RecordProblem.WRONG_RECORD_COUNT
+        return False
+
+    def records(self) -> Iterator[Record]:
+        """Give what comes next, record by record."""
+        while self.advance():
+            yield self.record()
+
+    def record(self) -> Record:
+        """Return the record that it stands at."""
+        time_ms = None if self.timestamp_ms == NO_TIMESTAMP else self.timestamp_ms
+        headers = self._headers() if self.header_count > 0 else ()
+        key = self._part(self._key_at, self.key_bytes)
+        value = self._part(self._value_at, self.value_bytes)
+        return _new(Record, (self.offset, time_ms, key, value, headers, True))
+
+    def key(self) -> bytes | None:
+        """Return the key of the record that it stands at."""
+        return self._part(self._key_at, self.key_bytes)
+
+    def _part(self, at: int, size: int) -> bytes | None:
+        return None if size < 0 else self._bytes[at : at + size]
+
+    def _headers(self) -> tuple[Header, ...]:
+        """Return the headers, which were looked at before."""
+        at, self._at = self._at, self._headers_at
+        made = []
+        for _ in range(self.header_count):
+            size = self._size()
+            key = self._part(self._at, size)
+            self._at += size
+            size = self._size()
+            value = self._part(self._at, size)
+            self._at += max(size, 0)
+            made.append(_new(Header, (key, value)))
+        self._at = at
+        return tuple(made)
+
+    # -- one record -------------------------------------------------------------------------------
+
+    def _read(self) -> None:
+        """Read a record, or note what is wrong with it."""
+        self._record_end = self._end
+        length = self._varint()
+        if self._wrong != RIGHT or length < 0 or length > self._end - self._at:
+            self._wrong = MALFORMED
+            return
+        self._record_end = self._at + length
+        self._at += 1  # attributes, of which none is defined
+        timestamp = self._varint()
+        offset = self._varint()
+        self.key_bytes = self._size()
+        self._key_at = self._at
+        if self.key_bytes > 0:
+            self._at += self.key_bytes
+        self.value_bytes = self._size()
+        self._value_at = self._at
+        if self.value_bytes > 0:
+            self._at += self.value_bytes
+        self._pass_headers()
+        if self._wrong != RIGHT:
+            return
+        if self._at != self._record_end:
+            self._wrong = MALFORMED
+            return
+        self.offset = _sum(self._base_offset, offset)
+        if self._is_append_time:
+            self.timestamp_ms = self._append_time
+        else:
+            self.timestamp_ms = _sum(self._base_timestamp, timestamp)
+
+    def _pass_headers(self) -> None:
+        """Go behind the headers of the record."""
+        count = self._varint()
+        if count == 0 or self._wrong != RIGHT:
+            self.header_count = 0
+            return
+        # Two lengths at least.
+        if count < 0 or count > (self._record_end - self._at) // 2:
+            self._wrong = MALFORMED
+            return
+        if count > MOST_HEADERS:
+            self._wrong = TOO_MANY_HEADERS
+            return
+        self.header_count = count
+        self._headers_at = self._at
+        for _i in range(count):
+            size = self._size()
+            if size < 0:
+                self._wrong = MALFORMED
+            if self._wrong != RIGHT:
+                return
+            self._at += size
+            size = self._size()
+            if self._wrong != RIGHT:
+                return
+            if size > 0:
+                self._at += size
+
+    def _size(self) -> int:
+        """Read a length of bytes that are all there; any negative one is null, as for Kafka."""
+        size = self._varint()
+        if self._wrong != RIGHT or size < 0:
+            return -1
+        if size > self._record_end - self._at:
+            self._wrong = MALFORMED
+            return -1
+        return size
+
+    def _varint(self) -> int:
+        """Read a zigzag varint of at most 10 bytes, -2^63 to 2^63 - 1.
+
+        Numbers that Kafka has as 32 bits are read so as well: those that don't fit are lengths or
+        counts, and longer than any batch.
+        """
+        at = self._at
+        if at >= self._record_end:
+            self._wrong = MALFORMED
+            return 0
+        byte = self._data[at]
+        at += 1
+        value = byte & 0x7F
+        shift = 7
+        while byte >= 0x80:
+            if at >= self._record_end or shift > MOST_SHIFT:
+                self._wrong = MALFORMED
+                return 0
+            byte = self._data[at]
+            at += 1
+            if shift == MOST_SHIFT and byte > 1:
+                self._wrong = MALFORMED
+                return 0
+            value |= (byte & 0x7F) << shift
+            shift += 7
+        self._at = at
+        return (value >> 1) ^ -(value & 1)
+
+
+def _sum(one: int, other: int) -> int:
+    """Return a sum as 64 bits hold it."""
+    if other >= 0:
+        if one <= LARGEST_INT64 - other:
+            return one + other
+    elif one >= LEAST_INT64 - other:
+        return one + other
+    return _wrapped(one, other)
+
+
+def _wrapped(one: int, other: int) -> int:
+    return as_int64(one + other)

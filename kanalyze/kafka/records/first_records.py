@@ -1,0 +1,52 @@
+"""Where the first records of a message begin, though the message is not all there.
+
+In: a definition, a version, the first bytes of a body. Out: a position and a length. This module
+must not know what records are. It is slow, as the reader it is made of: for a few messages that
+are in doubt.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kanalyze.kafka.codec.interpreter import Reader
+from kanalyze.kafka.wire import Truncated, WireError
+
+if TYPE_CHECKING:
+    from kanalyze.kafka.schema.schema_ast import Field, Message
+
+__all__ = ["first_records"]
+
+
+def first_records(
+    message: Message, version: int, body: bytes | memoryview, pos: int = 0
+) -> tuple[int, int] | None:
+    """Return where the first records field begins that is not null, and its length.
+
+    The message begins at ``body[pos]``; the position is that of the first byte after the field's
+    length, and may be the end of ``body``. None where the bytes end, or make no sense, before it.
+    """
+    finder = _Finder(message, version, bytes(body), pos)
+    try:
+        finder.struct(message.struct)
+    except WireError:
+        return finder.found
+    return None
+
+
+class _Finder(Reader):
+    """Reads up to the first records."""
+
+    found: tuple[int, int] | None = None
+
+    def field(self, field: Field) -> Any:
+        """Read a field; go no further than the first records."""
+        if field.type != "records":
+            return super().field(field)
+        flexible = field.is_flexible(self._version, self._flexible)
+        nullable = field.is_nullable(self._version)
+        length = self._length(">i", flexible=flexible, nullable=nullable)
+        if length is None:
+            return None
+        self.found = (self.pos, length)
+        raise Truncated("the records come next")

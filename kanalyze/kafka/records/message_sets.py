@@ -1,0 +1,226 @@
+"""Reads messages of magic 0 and 1, and the message sets that are compressed inside of them.
+
+In: bytes and where a whole message lies in them. Out: a
+:class:`~kanalyze.kafka.records.types.RecordBatch`, of one record where the message isn't
+compressed. This module must not know of batches (magic 2), nor which message the bytes stand in.
+
+Layouts: the message format of Kafka 0.8 (magic 0), KIP-31 (relative offsets) and KIP-32
+(timestamps; magic 1).
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import TYPE_CHECKING, TypeAlias
+
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.kafka.records.batch import RecordBatch
+from kanalyze.kafka.records.checksums import crc32
+from kanalyze.kafka.records.compression import CODEC_NAMES, decompress
+from kanalyze.kafka.records.types import Record, RecordProblem, as_int64, note
+from kanalyze.kafka.wire import Malformed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from kanalyze.kafka.records.types import DecompressionLimits
+
+    _Unpack: TypeAlias = Callable[[bytes, int], tuple[int, ...]]
+
+__all__ = ["MESSAGE_HEAD_BYTES", "least_message_size", "read_message"]
+
+MESSAGE_HEAD_BYTES = 18
+"""Offset, size, CRC, magic, attributes."""
+_ENTRY_HEAD_BYTES = 12
+"""Offset and size."""
+_MAGIC_AT = 16
+_CRC_FROM = 16
+"""The checksum counts all from the magic byte on."""
+_LEAST_SIZES = (14, 22)
+_APPEND_TIME = 0x08
+"""Bit of a message's attributes, in magic 1."""
+_MOST_DEPTH = 3
+"""Compressed sets within each other. Producers write one, and brokers take no more."""
+
+# offset, size, CRC, magic, attributes
+_head: _Unpack = Struct(">qiIbB").unpack_from
+_entry_head: _Unpack = Struct(">qi").unpack_from
+_int64: _Unpack = Struct(">q").unpack_from
+_int32: _Unpack = Struct(">i").unpack_from
+
+
+class _Message(NamedTuple):
+    offset: int
+    magic: int
+    codec: int
+    timestamp_ms: int | None
+    is_append_time: bool
+    key: bytes | None
+    value: bytes | None
+    crc_ok: bool
+
+
+class _Budget:
+    """How many bytes may still come out of codecs, and messages, over all depths of one."""
+
+    def __init__(self, limits: DecompressionLimits, packed_bytes: int, batch_bytes: int) -> None:
+        self.left = limits.allowed(packed_bytes)
+        self.messages_left = limits.allowed_records(batch_bytes)
+
+
+def least_message_size(magic: int) -> int:
+    """Return the smallest size that a message of magic 0 or 1 can tell of itself.
+
+    CRC, magic, attributes, the timestamp in magic 1, two lengths.
+    """
+    return _LEAST_SIZES[magic]
+
+
+def read_message(data: bytes, start: int, end: int, limits: DecompressionLimits) -> RecordBatch:
+    """Read the message ``data[start:end]``, whose size is right and whose magic is 0 or 1.
+
+    Raises nothing: what is wrong is in the batch's ``problems`` once its records are read.
+    """
+    offset, _, crc, magic, attributes = _head(data, start)
+
+    def read(problems: list[RecordProblem]) -> Iterator[Record]:
+        try:
+            message = _message(data, start, end)
+        except Malformed:
+            note(problems, RecordProblem.MALFORMED_RECORD)
+            return
+        if not message.codec:
+            yield _record(message, crc_ok=True)
+            return
+        budget = _Budget(limits, len(message.value or b""), end - start)
+        yield from _inside(message, budget, 1, problems)
+
+    is_append_time = magic == 1 and bool(attributes & _APPEND_TIME)
+    return RecordBatch(
+        read,
+        base_offset=offset,
+        batch_bytes=end - start,
+        magic=magic,
+        codec=CODEC_NAMES[attributes & 7],
+        crc_ok=crc32(data, start + _CRC_FROM, end) == crc,
+        timestamp_type=("append" if is_append_time else "create") if magic else None,
+        limits=limits,
+    )
+
+
+def _message(data: bytes, start: int, end: int) -> _Message:
+    """Read the message ``data[start:end]``; raises Malformed."""
+    offset, _, crc, magic, attributes = _head(data, start)
+    at = start + MESSAGE_HEAD_BYTES
+    timestamp = -1
+    if magic:
+        timestamp = _int64(data, at)[0]
+        at += 8
+    key, at = _bytes(data, at, end)
+    value, at = _bytes(data, at, end)
+    if at != end:
+        raise Malformed("a message whose parts are not as long as the whole")
+    return _Message(
+        offset,
+        magic,
+        attributes & 7,
+        None if timestamp == -1 else timestamp,
+        magic == 1 and bool(attributes & _APPEND_TIME),
+        key,
+        value,
+        crc32(data, start + _CRC_FROM, end) == crc,
+    )
+
+
+def _bytes(data: bytes, at: int, end: int) -> tuple[bytes | None, int]:
+    """Read a length and so many bytes; any negative length is null, as for Kafka itself."""
+    if at + 4 > end:
+        raise Malformed("the message ends within a length")
+    length = _int32(data, at)[0]
+    at += 4
+    if length < 0:
+        return None, at
+    if at + length > end:
+        raise Malformed("a field longer than its message")
+    return data[at : at + length], at + length
+
+
+def _record(message: _Message, *, crc_ok: bool) -> Record:
+    return Record(message.offset, message.timestamp_ms, message.key, message.value, (), crc_ok)
+
+
+def _inside(
+    wrapper: _Message, budget: _Budget, depth: int, problems: list[RecordProblem]
+) -> Iterator[Record]:
+    """Read the records of the message set that is compressed in a message's value."""
+    if wrapper.value is None:
+        note(problems, RecordProblem.MALFORMED_RECORD)
+        return
+    if depth > _MOST_DEPTH:
+        note(problems, RecordProblem.NESTED_TOO_DEEP)
+        return
+    data, problem = decompress(
+        wrapper.codec, wrapper.value, budget.left, wrong_lz4_checksum=wrapper.magic == 0
+    )
+    budget.left -= len(data)
+    if problem is not None:
+        note(problems, problem)
+    first = _first_offset(wrapper, data)
+    # A codec that failed has said why there is less than there should be.
+    for inner in _messages(data, problems if problem is None else []):
+        if not budget.messages_left:
+            note(problems, RecordProblem.TOO_MANY_RECORDS)
+            return
+        budget.messages_left -= 1
+        message = inner
+        if wrapper.magic == 1:
+            message = inner._replace(offset=as_int64(first + inner.offset))
+            if wrapper.is_append_time:
+                message = message._replace(timestamp_ms=wrapper.timestamp_ms, is_append_time=True)
+        if message.codec:
+            yield from _inside(message, budget, depth + 1, problems)
+        else:
+            yield _record(message, crc_ok=message.crc_ok)
+
+
+def _first_offset(wrapper: _Message, data: bytes) -> int:
+    """Return what the relative offsets in a wrapper of magic 1 count from.
+
+    The wrapper carries the last one's absolute offset. Some producers write 0 there, with offsets
+    from 0 on inside.
+    """
+    if wrapper.magic == 0 or wrapper.offset == 0:
+        return 0
+    last = 0
+    at = 0
+    while at + MESSAGE_HEAD_BYTES <= len(data):
+        offset, size = _entry_head(data, at)
+        at += _ENTRY_HEAD_BYTES + size
+        if size < _LEAST_SIZES[0] or at > len(data):
+            break
+        last = offset
+    return wrapper.offset - last
+
+
+def _messages(data: bytes, problems: list[RecordProblem]) -> Iterator[_Message]:
+    """Read the messages of a set that was compressed, which must be all there."""
+    at = 0
+    while at < len(data):
+        try:
+            message, at = _next(data, at)
+        except Malformed:
+            note(problems, RecordProblem.MALFORMED_RECORD)
+            return
+        yield message
+
+
+def _next(data: bytes, at: int) -> tuple[_Message, int]:
+    """Read the message at ``at``; return the index after it too. Raises Malformed."""
+    if at + MESSAGE_HEAD_BYTES > len(data):
+        raise Malformed("the set ends within a message")
+    size = _entry_head(data, at)[1]
+    magic = data[at + _MAGIC_AT]
+    end = at + _ENTRY_HEAD_BYTES + size
+    if magic > 1 or size < _LEAST_SIZES[magic] or end > len(data):
+        raise Malformed("no message of magic 0 or 1")
+    return _message(data, at, end), end

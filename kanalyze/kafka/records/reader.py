@@ -1,0 +1,99 @@
+"""Reads records out of the bytes of a records field.
+
+In: the bytes. Out: :class:`RecordSet`, which gives batches, which give records. This module must
+not know which message the bytes stand in; what is known of a records field without reading its
+records is in :mod:`kanalyze.kafka.records.batch_headers`.
+
+Nothing raises, whatever the bytes: what is wrong is noted (:class:`RecordProblem`) and what can be
+read is read. Nothing is allocated by a number that the bytes tell: records come one by one.
+
+Batches (magic 2) are in :mod:`kanalyze.kafka.records.batch`, messages (magic 0 and 1) in
+:mod:`kanalyze.kafka.records.message_sets`.
+
+Compiled by Cython, with the types in ``batches.pxd``; uncompiled it does the same, slowly.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import TYPE_CHECKING
+
+from kanalyze.kafka.records.batch import batch_of
+from kanalyze.kafka.records.message_sets import MESSAGE_HEAD_BYTES, least_message_size, read_message
+from kanalyze.kafka.records.types import DecompressionLimits, RecordProblem
+
+try:
+    import cython
+except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+    from kanalyze.common.compiled import cython
+
+if not cython.compiled:
+    BATCH_HEADER_BYTES = 61
+    ENTRY_HEAD_BYTES = 12
+    MAGIC_AT = 16
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from kanalyze.kafka.records.batch import RecordBatch
+
+__all__ = ["RecordSet"]
+
+
+_entry_head: Callable[[bytes, int], tuple[int, ...]] = Struct(">qi").unpack_from
+
+
+class RecordSet:
+    """The batches in the bytes of a records field.
+
+    Iterate it, as often as need be; then ``problems`` says what was wrong outside of whole batches
+    (each batch has ``problems`` of its own).
+    """
+
+    def __init__(self, data: bytes, limits: DecompressionLimits | None = None) -> None:
+        """Keep what is to be read; None for ``limits`` takes the defaults."""
+        self._data = data
+        self._limits = DecompressionLimits() if limits is None else limits
+        self.problems: list[RecordProblem] = []
+
+    def __iter__(self) -> Iterator[RecordBatch]:
+        """Give the whole batches, in order. Raises nothing; each step goes on by 26 bytes or more.
+
+        What comes after a batch that is cut, or whose length cannot be, is not looked at.
+        """
+        self.problems.clear()
+        at = 0
+        while (end := self._end(at)) > 0:
+            yield self._batch(at, end)
+            at = end
+
+    def _batch(self, at: int, end: int) -> RecordBatch:
+        if self._data[at + MAGIC_AT] == 2:
+            return batch_of(self._data, at, end, self._limits)
+        return read_message(self._data, at, end, self._limits)
+
+    def _end(self, at: int) -> int:
+        """Return where the batch at ``at`` ends.
+
+        0 where there is none, and with a problem where that cannot be told.
+        """
+        data = self._data
+        left = len(data) - at
+        if left <= 0:
+            return 0
+        if left < MESSAGE_HEAD_BYTES:
+            self.problems.append(RecordProblem.CUT_BATCH)
+            return 0
+        magic = data[at + MAGIC_AT]
+        if magic > 2:
+            self.problems.append(RecordProblem.UNKNOWN_MAGIC)
+            return 0
+        length = _entry_head(data, at)[1]
+        least = BATCH_HEADER_BYTES - ENTRY_HEAD_BYTES if magic == 2 else least_message_size(magic)
+        if length < least:
+            self.problems.append(RecordProblem.MALFORMED_BATCH)
+            return 0
+        if length + ENTRY_HEAD_BYTES > left:
+            self.problems.append(RecordProblem.CUT_BATCH)
+            return 0
+        return at + ENTRY_HEAD_BYTES + length

@@ -1,0 +1,328 @@
+"""What Kafka speaks: its APIs, their versions, and the definitions of their messages.
+
+In: the packaged tables and definition files, and a user's own. Out: :class:`Api` rows and, one file
+at a time as they are asked for, :class:`~kanalyze.kafka.schema.schema_ast.Message` definitions.
+Must not know of bytes or decoders. Loaded at every start: what reads definitions is imported on
+first use.
+"""
+
+from __future__ import annotations
+
+from functools import cache, cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.common.paths import beside, opened
+from kanalyze.errors import DefinitionError
+from kanalyze.kafka.schema.api_table import APIS, RELEASES, SUPERSEDED
+from kanalyze.kafka.schema.versions import NONE, VersionRange
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from kanalyze.kafka.schema.schema_ast import Message
+    from kanalyze.kafka.schema.user_definitions import UserDefinitions, UserMessage
+
+__all__ = ["RELEASES", "Api", "Catalog", "Kind"]
+
+Kind: TypeAlias = Literal["request", "response"]
+
+_NEVER = 1 << 16
+"""A version beyond all: from which nothing is flexible."""
+_CONTROLLED_SHUTDOWN = 7
+_API_VERSIONS = 18
+
+
+class Api(NamedTuple):
+    """One API of Kafka."""
+
+    key: int
+    name: str
+    """As in Kafka's definitions: ``Produce``, ``Fetch``, ``ListOffsets``, ..."""
+    versions: VersionRange
+    """Every version a release has spoken, removed ones included."""
+    request_flexible_from: int
+    """Version from which requests are flexible; above 32767 for never."""
+    response_flexible_from: int
+    first_release: str
+    """Release it was first seen in; ``2.2``, the oldest looked at, stands for that or older; ``-``
+    for an API of the user's own."""
+    listeners: tuple[str, ...]
+    """``broker``, ``controller``, ``zkBroker``: who answers it."""
+    by_release: tuple[str, ...]
+    """Versions by release as text, in the order of :data:`RELEASES`; see :meth:`spoken_by`."""
+    unstable: tuple[str, ...]
+    """Versions that a release did not hold to be stable, as ``release:version``."""
+
+    def spoken_by(self, release: str) -> VersionRange:
+        """Return the versions that ``release`` speaks, the empty range for none.
+
+        Raises KeyError when ``release`` is not in :data:`RELEASES`.
+        """
+        if release not in RELEASES:
+            raise KeyError(release)
+        text = self.by_release[RELEASES.index(release)]
+        return NONE if text == "-" else VersionRange.parse(text)
+
+
+class Catalog:
+    """The API table and the definitions behind it.
+
+    Definitions are read from the package on first use, one file at a time, once in a process: all
+    catalogs share what was read. Those of a user are read at once: what is wrong with them is said
+    before any work is done.
+    """
+
+    def __init__(self, definitions: str | Path | None = None) -> None:
+        """Make the table.
+
+        Args:
+            definitions: a folder of message definitions, added to the built-in ones. Of a message
+                that is built in, the versions that the folder's definition has are read by that
+                one, the others as before; see :mod:`kanalyze.kafka.schema.overlay`.
+
+        Raises:
+            DefinitionError: the folder cannot be read, or a definition in it breaks a rule.
+        """
+        self._superseded: dict[tuple[int, Kind], Message] = {}
+        self._own: dict[tuple[int, Kind], Message] = {}
+        self._own_data: dict[str, Message] = {}
+        if definitions is not None:
+            from kanalyze.kafka.schema.user_definitions import read_definitions
+
+            self._add(read_definitions(definitions))
+
+    @cached_property
+    def _apis(self) -> dict[int, Api]:
+        return dict(_built_in_apis())
+
+    @cached_property
+    def _by_name(self) -> dict[str, Api]:
+        return {api.name: api for api in self._apis.values()}
+
+    @property
+    def apis(self) -> tuple[Api, ...]:
+        """Every API, by rising key."""
+        return tuple(self._apis.values())
+
+    def api(self, key: int) -> Api | None:
+        """Return the API with that key, None when there is none."""
+        return self._apis.get(key)
+
+    def named(self, name: str) -> Api | None:
+        """Return the API with that name as Kafka writes it, None when there is none."""
+        return self._by_name.get(name)
+
+    def message(self, key: int, kind: Kind) -> Message:
+        """Return the definition of an API's request or response.
+
+        Reads that API's file on first use. Raises KeyError for an unknown key, DefinitionError
+        for a definition that breaks the rules (never the packaged ones).
+        """
+        own = self._own.get((key, kind))
+        return self._built_in(self._apis[key], kind) if own is None else own
+
+    def is_built_in(self, key: int, kind: Kind) -> bool:
+        """Return whether :meth:`message` gives what the package has, not what a user wrote."""
+        return (key, kind) not in self._own
+
+    def superseded(self, key: int, kind: Kind, version: int) -> Message | None:
+        """Return another layout that some releases gave a version; None where there is none.
+
+        A version that Kafka does not hold to be stable may change from release to release. The
+        definition has every field that :meth:`message` has, those in no version that it lacks.
+        """
+        releases = SUPERSEDED.get((key, kind))
+        if releases is None or not self.is_built_in(key, kind):
+            return None
+        found = self._superseded.get((key, kind))
+        if found is None:
+            from kanalyze.kafka.schema.overlay import overlay
+
+            api = self._apis[key]
+            upper = _message_of(_read(f"superseded/{_file_of(api)}"), api, kind)
+            found = overlay(upper, self._built_in(api, kind))._replace(
+                valid_versions=upper.valid_versions, releases=releases
+            )
+            self._superseded[key, kind] = found
+        return found if found.valid_versions.contains(version) else None
+
+    def data(self, name: str) -> Message:
+        """Return the definition of data inside messages, such as ``ConsumerProtocolSubscription``.
+
+        Raises KeyError when there is none of that name.
+        """
+        own = self._own_data.get(name)
+        return self._other("data", name) if own is None else own
+
+    def header(self, kind: Kind) -> Message:
+        """Return the definition of the request or the response header."""
+        return self._other("header", "RequestHeader" if kind == "request" else "ResponseHeader")
+
+    def request_header_version(self, key: int, version: int) -> int:
+        """Return the header version (0, 1 or 2) of a request; never raises.
+
+        A version newer than the table has the newest one's, an unknown API that of new APIs: 2.
+        """
+        api = self._apis.get(key)
+        if api is None:
+            return 2
+        if version >= api.request_flexible_from:
+            return 2
+        return 0 if key == _CONTROLLED_SHUTDOWN and version <= 0 else 1
+
+    def response_header_version(self, key: int, version: int) -> int:
+        """Return the header version (0 or 1) of a response; never raises.
+
+        That of ApiVersions is 0 in every version: a client must be able to read the answer of a
+        broker that doesn't know the version asked (KIP-511). Otherwise as for requests.
+        """
+        if key == _API_VERSIONS:
+            return 0
+        api = self._apis.get(key)
+        return 1 if api is None or version >= api.response_flexible_from else 0
+
+    # -- the user's own ---------------------------------------------------------------------------
+
+    def _add(self, found: UserDefinitions) -> None:
+        for name, one in found.data.items():
+            try:
+                self._own_data[name] = _over(one, self._other("data", name))
+            except KeyError:
+                self._own_data[name] = one.message
+        added = {**found.responses, **found.requests}
+        for key in added:
+            self._add_message(key, "request", found.requests.get(key))
+            self._add_message(key, "response", found.responses.get(key))
+        for key, one in added.items():
+            self._apis[key] = self._changed(key, one)
+        self._apis = {key: self._apis[key] for key in sorted(self._apis)}
+        _check_names(self._apis, added)
+
+    def _add_message(self, key: int, kind: Kind, one: UserMessage | None) -> None:
+        """Keep a message of an API of which the user defines the request, the response or both."""
+        api = self._apis.get(key)
+        old = None if api is None else self._built_in(api, kind)
+        if one is None:
+            if old is not None:
+                self._own[key, kind] = old
+        else:
+            self._own[key, kind] = one.message if old is None else _over(one, old)
+
+    def _changed(self, key: int, one: UserMessage) -> Api:
+        """Return the row of an API of which the user defines a message, such as ``one``."""
+        for kind in get_args(Kind):
+            if (key, kind) not in self._own:
+                raise DefinitionError(
+                    f"{one.file}: {one.message.name}: there is no {kind} with apiKey {key}"
+                )
+        request, response = self.message(key, "request"), self.message(key, "response")
+        if request.valid_versions != response.valid_versions:
+            raise DefinitionError(
+                f"{one.file}: {one.message.name}: requests have versions {request.valid_versions}, "
+                f"responses {response.valid_versions}"
+            )
+        name = one.message.name.removesuffix("Request").removesuffix("Response")
+        old = self._apis.get(key)
+        return Api(
+            key=key,
+            name=name,
+            versions=request.valid_versions,
+            request_flexible_from=_lowest(request.flexible_versions),
+            response_flexible_from=_lowest(response.flexible_versions),
+            first_release="-" if old is None else old.first_release,
+            listeners=request.listeners,
+            by_release=("-",) * len(RELEASES) if old is None else old.by_release,
+            unstable=() if old is None else old.unstable,
+        )
+
+    # -- the built-in ones ------------------------------------------------------------------------
+
+    def _built_in(self, api: Api, kind: Kind) -> Message:
+        return _message_of(_read(_file_of(api)), api, kind)
+
+    def _other(self, kind: str, name: str) -> Message:
+        if not name.isidentifier():
+            raise KeyError(name)
+        try:
+            return _read(f"{kind}_{name}.json")[name]
+        except FileNotFoundError:
+            raise KeyError(name) from None
+
+
+def _file_of(api: Api) -> str:
+    return f"{api.key:03d}_{api.name}.json"
+
+
+def _message_of(messages: Mapping[str, Message], api: Api, kind: Kind) -> Message:
+    return messages[api.name + ("Request" if kind == "request" else "Response")]
+
+
+def _over(one: UserMessage, old: Message) -> Message:
+    from kanalyze.kafka.schema.overlay import Conflict, overlay
+
+    try:
+        return overlay(one.message, old)
+    except Conflict as error:
+        raise DefinitionError(f"{one.file}: {error}") from None
+
+
+def _check_names(apis: dict[int, Api], added: dict[int, UserMessage]) -> None:
+    """Refuse two APIs of one name; one of them is the user's."""
+    keys: dict[str, int] = {}
+    for key, api in apis.items():
+        other = keys.setdefault(api.name, key)
+        if other != key:
+            one = added.get(key) or added[other]
+            raise DefinitionError(
+                f"{one.file}: {one.message.name}: the APIs {other} and {key} have one name"
+            )
+
+
+def _lowest(flexible: VersionRange) -> int:
+    return _NEVER if flexible.is_empty else flexible.lowest
+
+
+@cache
+def _read(file: str) -> Mapping[str, Message]:
+    """Read a packaged definition file, once; the imports are slow, and most commands need few.
+
+    What is given cannot be changed: everybody in the process has the same.
+    """
+    from kanalyze.kafka.schema.loader import load_messages
+
+    # Not by importlib.resources, which takes 10 ms to import: NumPy cannot be in a zip file either.
+    with opened(beside(__file__, "definitions", file)) as found:
+        messages = load_messages(str(found.read(), "utf-8"), file)
+    by_name = {message.name: message for message in messages}
+    if len(by_name) != len(messages):
+        raise DefinitionError(f"{file}: a message stands twice")
+    return MappingProxyType(by_name)
+
+
+@cache
+def _built_in_apis() -> Mapping[int, Api]:
+    rows = [_api(row) for row in APIS.splitlines()]
+    return MappingProxyType({api.key: api for api in rows})
+
+
+def _api(row: str) -> Api:
+    key, name, versions, request_from, response_from, first, *rest = row.split()
+    *spoken, listeners, unstable = rest
+    return Api(
+        key=int(key),
+        name=name,
+        versions=VersionRange.parse(versions),
+        request_flexible_from=_flexible_from(request_from),
+        response_flexible_from=_flexible_from(response_from),
+        first_release=first,
+        listeners=tuple(listeners.split(",")),
+        by_release=tuple(spoken),
+        unstable=() if unstable == "-" else tuple(unstable.split(",")),
+    )
+
+
+def _flexible_from(text: str) -> int:
+    return _NEVER if text == "never" else int(text)

@@ -1,0 +1,30 @@
+"""The error codes of Kafka by name.
+
+In: a code from the wire. Out: its name and whether a client may retry. Must not know where in a
+message the code stood.
+"""
+
+from __future__ import annotations
+
+from kanalyze.kafka.schema.error_table import ERRORS
+
+__all__ = ["error_name", "is_known_error", "is_retriable"]
+
+
+def error_name(code: int) -> str:
+    """Return the name of an error code: ``NONE`` for 0, ``UNKNOWN_<code>`` for an unknown one."""
+    found = ERRORS.get(code)
+    if found is not None:
+        return found[0]
+    return f"UNKNOWN_{code}"
+
+
+def is_retriable(code: int) -> bool:
+    """Whether a client may send the request again; False for 0 and for unknown codes."""
+    found = ERRORS.get(code)
+    return found is not None and found[1]
+
+
+def is_known_error(code: int) -> bool:
+    """Whether the code is in Kafka's table."""
+    return code in ERRORS

@@ -1,0 +1,381 @@
+"""Reads message definitions and says what is wrong with them.
+
+In: the text of a definition file: JSON objects one after the other, with ``//`` comments. Out:
+:class:`~kanalyze.kafka.schema.schema_ast.Message` values that keep every rule of the language, so
+that what is built on them need not check again. Must not know where the text came from, nor of
+bytes.
+
+The rules are those of Kafka's generator (org.apache.kafka.message: MessageSpec, StructSpec,
+FieldSpec), but for two: a struct may be declared in more than one place of a message, and a range
+with an upper end may not go past ``validVersions``. All that Kafka has published keeps to them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from kanalyze.errors import DefinitionError
+from kanalyze.kafka.schema.field_rules import check_fields, parse_default
+from kanalyze.kafka.schema.schema_ast import PRIMITIVES, Field, Message, Struct
+from kanalyze.kafka.schema.versions import NONE, VersionRange
+
+__all__ = ["load_messages"]
+
+MAX_NESTING = 8
+"""Structs within structs; Kafka has 4 at most. A decoder is one function with up to two loops for
+each, and Python nests 20."""
+
+MAX_FIELDS = 10_000
+"""Of a message, those of a common struct counted at each use; Kafka has 120 at most."""
+
+_MESSAGE_KEYS = frozenset(
+    {
+        "about",
+        "apiKey",
+        "commonStructs",
+        "deprecatedVersions",
+        "fields",
+        "flexibleVersions",
+        "latestVersionUnstable",
+        "listeners",
+        "name",
+        "type",
+        "validVersions",
+    }
+)
+_FIELD_KEYS = frozenset(
+    {
+        "about",
+        "default",
+        "entityType",
+        "fields",
+        "flexibleVersions",
+        "ignorable",
+        "mapKey",
+        "name",
+        "nullableVersions",
+        "tag",
+        "taggedVersions",
+        "type",
+        "versions",
+        "zeroCopy",
+    }
+)
+_STRUCT_KEYS = frozenset({"about", "fields", "name", "versions"})
+_KINDS = frozenset(
+    {
+        "coordinator-key",
+        "coordinator-value",
+        "data",
+        "header",
+        "metadata",
+        "request",
+        "response",
+    }
+)
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*\Z")
+_STRING_OR_COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*')
+
+_Object = dict[str, Any]
+
+
+def load_messages(text: str, file: str) -> tuple[Message, ...]:
+    """Read every message in ``text``; ``file`` is its name for error messages.
+
+    Raises DefinitionError with file, field path and reason.
+    """
+    return tuple(_MessageReader(file, found).message() for found in _objects(text, file))
+
+
+def _objects(text: str, file: str) -> list[_Object]:
+    """Split the text into its top-level JSON objects."""
+    plain = _STRING_OR_COMMENT.sub(_blank_comment, text)
+    decoder = json.JSONDecoder(object_pairs_hook=_without_repeats)
+    objects: list[_Object] = []
+    position = _skip_space(plain, 0)
+    while position < len(plain):
+        try:
+            found, end = decoder.raw_decode(plain, position)
+        except RecursionError:
+            raise DefinitionError(f"{file}: nested too deeply") from None
+        except ValueError as error:
+            reason = " ".join(str(error).split())
+            raise DefinitionError(f"{file}: not the JSON of a message: {reason}") from None
+        if not isinstance(found, dict):
+            raise DefinitionError(f"{file}: a message must be a JSON object")
+        objects.append(found)
+        position = _skip_space(plain, end)
+    return objects
+
+
+def _blank_comment(match: re.Match[str]) -> str:
+    found = match.group()
+    return " " * len(found) if found.startswith("//") else found
+
+
+def _skip_space(text: str, position: int) -> int:
+    while position < len(text) and text[position] in " \t\r\n":
+        position += 1
+    return position
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> _Object:
+    """Refuse a key that stands twice with two values; with the same it does no harm."""
+    made: _Object = {}
+    for key, value in pairs:
+        if made.setdefault(key, value) != value:
+            raise ValueError(f"key {key!r} stands twice in one object")
+    return made
+
+
+class _MessageReader:
+    """Turns one JSON object into a message."""
+
+    def __init__(self, file: str, found: _Object) -> None:
+        self._file = file
+        self._found = found
+        self._name = ""
+        self._common: dict[str, list[_Object]] = {}
+        self._common_walked: set[str] = set()
+        self._count = 0
+        self._valid = NONE
+        self._flexible = NONE
+
+    def message(self) -> Message:
+        found = self._found
+        self._name = self._text(found, "name", "(message)")
+        where = self._name
+        self._check_keys(found, _MESSAGE_KEYS, where)
+        kind = self._text(found, "type", where)
+        if kind not in _KINDS:
+            raise self._error(where, f"unknown message type {kind!r}")
+        self._valid = self._versions(found, "validVersions", where)
+        self._flexible = self._versions(found, "flexibleVersions", where, self._valid)
+        self._check_message_versions(where)
+        self._read_common_structs(where)
+        # An API that is gone has a definition without fields.
+        own = self._objects_in(found, "fields", where, optional=self._valid.is_empty)
+        fields = self._fields(own, where, self._valid, ())
+        return Message(
+            name=self._name,
+            kind=kind,
+            api_key=self._api_key(kind, where),
+            valid_versions=self._valid,
+            deprecated_versions=self._versions(found, "deprecatedVersions", where, NONE),
+            flexible_versions=self._flexible,
+            struct=Struct(self._name, fields),
+            listeners=self._listeners(where),
+            latest_version_unstable=self._flag(found, "latestVersionUnstable", where),
+        )
+
+    def _check_message_versions(self, where: str) -> None:
+        if self._valid.is_open:
+            raise self._error(where, "validVersions must have an upper end")
+        flexible = self._found.get("flexibleVersions", "none")
+        if flexible != "none" and not str(flexible).endswith("+"):
+            raise self._error(where, "flexibleVersions must be none or open-ended")
+
+    def _api_key(self, kind: str, where: str) -> int | None:
+        key = self._found.get("apiKey")
+        if kind not in ("request", "response"):
+            if key is not None and kind in ("header", "data"):
+                raise self._error(where, f"a message of type {kind} has no apiKey")
+            return None
+        if type(key) is not int or not 0 <= key <= 32767:
+            raise self._error(where, "apiKey must be a number from 0 to 32767")
+        return key
+
+    def _listeners(self, where: str) -> tuple[str, ...]:
+        found = self._found.get("listeners", [])
+        if not isinstance(found, list) or not all(isinstance(item, str) for item in found):
+            raise self._error(where, "listeners must be a list of texts")
+        return tuple(found)
+
+    def _read_common_structs(self, where: str) -> None:
+        for found in self._objects_in(self._found, "commonStructs", where, optional=True):
+            name = self._text(found, "name", f"{where}.commonStructs")
+            at = f"{where}.commonStructs.{name}"
+            self._check_keys(found, _STRUCT_KEYS, at)
+            if name in self._common or name in PRIMITIVES:
+                raise self._error(at, "a struct or a type of that name exists already")
+            self._common[name] = self._objects_in(found, "fields", at)
+        for name in sorted(self._common):
+            self._walk_struct(name, ())
+
+    def _walk_struct(self, name: str, around: tuple[str, ...]) -> None:
+        """Refuse a common struct that holds itself: such a message would have no end."""
+        if name in around:
+            raise self._error(f"{self._name}.commonStructs.{name}", "the struct contains itself")
+        if len(around) > MAX_NESTING:
+            raise self._error(f"{self._name}.commonStructs.{name}", "structs nest too deeply")
+        if name in self._common_walked:
+            return
+        for inner in _struct_types(self._common[name]):
+            if inner in self._common:
+                self._walk_struct(inner, (*around, name))
+        self._common_walked.add(name)
+
+    def _fields(
+        self, found: list[_Object], where: str, around: VersionRange, structs: tuple[str, ...]
+    ) -> tuple[Field, ...]:
+        """Read the fields of a struct that exists in the versions ``around``."""
+        if len(structs) > MAX_NESTING:
+            raise self._error(where, "structs nest too deeply")
+        self._count += len(found)
+        if self._count > MAX_FIELDS:
+            raise self._error(where, f"the message has more than {MAX_FIELDS} fields")
+        fields = tuple(self._field(item, where, around, structs) for item in found)
+        problem = check_fields(fields, around, self._flexible)
+        if problem is not None:
+            name, reason = problem
+            raise self._error(f"{where}.{name}", reason)
+        return fields
+
+    def _field(
+        self, found: _Object, where: str, around: VersionRange, structs: tuple[str, ...]
+    ) -> Field:
+        name = self._text(found, "name", f"{where}.(field)")
+        at = f"{where}.{name}"
+        self._check_keys(found, _FIELD_KEYS, at)
+        kind = self._text(found, "type", at)
+        versions = self._versions(found, "versions", at)
+        self._check_inside_valid(versions, at)
+        struct = self._struct(found, kind, at, around.intersect(versions), structs)
+        default, is_null = self._default(found, kind, at)
+        flexible = found.get("flexibleVersions")
+        return Field(
+            name=name,
+            type=kind,
+            versions=versions,
+            nullable_versions=self._versions(found, "nullableVersions", at, NONE),
+            tag=self._tag(found, at),
+            tagged_versions=self._versions(found, "taggedVersions", at, NONE),
+            flexible_versions=None if flexible is None else self._range(flexible, at),
+            default=default,
+            has_null_default=is_null,
+            struct=struct,
+            map_key=self._flag(found, "mapKey", at),
+            ignorable=self._flag(found, "ignorable", at),
+            entity_type=self._optional_text(found, "entityType", at),
+            about=self._optional_text(found, "about", at) or "",
+        )
+
+    def _check_inside_valid(self, versions: VersionRange, at: str) -> None:
+        """Refuse versions that the message doesn't have yet; an open end means up to its newest.
+
+        Versions before its oldest are left over from when it had them: Kafka's own have such.
+        """
+        highest = self._valid.highest
+        if self._valid.is_empty or versions.is_empty:
+            return
+        if versions.lowest > highest or (versions.highest > highest and not versions.is_open):
+            raise self._error(at, f"versions {versions} lie outside validVersions {self._valid}")
+
+    def _struct(
+        self,
+        found: _Object,
+        kind: str,
+        at: str,
+        around: VersionRange,
+        structs: tuple[str, ...],
+    ) -> Struct | None:
+        element = kind.removeprefix("[]")
+        if element in PRIMITIVES:
+            if "fields" in found:
+                raise self._error(at, f"a field of type {kind} has no fields")
+            if kind == "[]records":
+                raise self._error(at, "records cannot stand in an array")
+            return None
+        if "fields" in found:
+            if element in self._common:
+                raise self._error(at, f"struct {element} is declared in commonStructs already")
+            inner = self._objects_in(found, "fields", at)
+        elif element in self._common:
+            inner = self._common[element]
+        else:
+            raise self._error(at, f"unknown type {kind!r}")
+        if not _NAME.match(element):
+            raise self._error(at, f"not a struct's name: {element!r}")
+        return Struct(element, self._fields(inner, at, around, (*structs, element)))
+
+    def _default(self, found: _Object, kind: str, at: str) -> tuple[Any, bool]:
+        try:
+            return parse_default(kind, found.get("default"))
+        except ValueError as error:
+            raise self._error(at, str(error)) from None
+
+    def _tag(self, found: _Object, at: str) -> int | None:
+        tag = found.get("tag")
+        if isinstance(tag, str) and tag.isascii() and tag.isdigit() and len(tag) <= 10:
+            tag = int(tag)  # some of Kafka's own are written as texts
+        if tag is not None and (type(tag) is not int or not 0 <= tag <= 0x7FFFFFFF):
+            raise self._error(at, "tag must be a number that is not negative")
+        return tag
+
+    def _versions(
+        self, found: _Object, key: str, at: str, default: VersionRange | None = None
+    ) -> VersionRange:
+        if key not in found:
+            if default is None:
+                raise self._error(at, f"{key} is missing")
+            return default
+        return self._range(found[key], at)
+
+    def _range(self, text: object, at: str) -> VersionRange:
+        try:
+            return VersionRange.parse(str(text))
+        except ValueError as error:
+            raise self._error(at, str(error)) from None
+
+    def _objects_in(
+        self, found: _Object, key: str, at: str, *, optional: bool = False
+    ) -> list[_Object]:
+        items = found.get(key, [] if optional else None)
+        if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+            raise self._error(at, f"{key} must be a list of objects")
+        return items
+
+    def _text(self, found: _Object, key: str, at: str) -> str:
+        text = found.get(key)
+        if not isinstance(text, str) or not text:
+            raise self._error(at, f"{key} must be a text")
+        if key == "name" and not _NAME.match(text):
+            raise self._error(at, f"not a name: {text!r}")
+        return text
+
+    def _optional_text(self, found: _Object, key: str, at: str) -> str | None:
+        text = found.get(key)
+        if text is not None and not isinstance(text, str):
+            raise self._error(at, f"{key} must be a text")
+        return text
+
+    def _flag(self, found: _Object, key: str, at: str) -> bool:
+        flag = found.get(key, False)
+        if flag in ("true", "false"):
+            return bool(flag == "true")
+        if not isinstance(flag, bool):
+            raise self._error(at, f"{key} must be true or false")
+        return flag
+
+    def _check_keys(self, found: _Object, known: frozenset[str], at: str) -> None:
+        unknown = sorted(set(found) - known)
+        if unknown:
+            raise self._error(at, f"unknown key {unknown[0]!r}")
+
+    def _error(self, at: str, reason: str) -> DefinitionError:
+        return DefinitionError(f"{self._file}: {at}: {reason}")
+
+
+def _struct_types(fields: list[_Object]) -> list[str]:
+    """Name the types of fields, and of the fields declared inside them."""
+    names: list[str] = []
+    waiting = list(fields)
+    while waiting:
+        field = waiting.pop()
+        names.append(str(field.get("type", "")).removeprefix("[]"))
+        inner = field.get("fields")
+        if isinstance(inner, list):
+            waiting.extend(item for item in inner if isinstance(item, dict))
+    return names

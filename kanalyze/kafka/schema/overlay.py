@@ -1,0 +1,174 @@
+"""Lays a definition over another of the same message: its versions count, the rest stay.
+
+In: two sound definitions. Out: one, in which every version of the upper one has that one's fields,
+and every other version those of the lower one. Must not know where definitions come from.
+
+What reads messages of Kafka's own APIs counts on their fields: so every field of the lower
+definition is still there afterwards, with the same type and in the same order, if only in no
+version. An upper definition that doesn't keep to that is refused.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kanalyze.kafka.schema.schema_ast import Field, Message, Struct
+from kanalyze.kafka.schema.versions import MAX_VERSION, NONE, VersionRange
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Conflict", "overlay"]
+
+
+class Conflict(ValueError):
+    """Two definitions that don't fit together; the text begins with the field's path."""
+
+
+def overlay(upper: Message, lower: Message) -> Message:
+    """Return ``upper`` with the versions of ``lower`` that it doesn't have.
+
+    Raises Conflict when a field has another type, tag or place in ``upper``, and when the versions
+    that have something would no longer follow each other.
+    """
+    made = _Overlay(upper, lower)
+    struct = made.struct(upper.struct, lower.struct, upper.name)
+    ranges = made.range_of
+    return upper._replace(
+        valid_versions=_closed(made.all_versions, f"{upper.name}: validVersions"),
+        deprecated_versions=_within(upper.deprecated_versions, made.upper_versions),
+        flexible_versions=ranges(
+            upper.flexible_versions, lower.flexible_versions, f"{upper.name}: flexibleVersions"
+        ),
+        struct=struct,
+        listeners=upper.listeners or lower.listeners,
+    )
+
+
+class _Overlay:
+    """The versions of two definitions, and how ranges of them are put together."""
+
+    def __init__(self, upper: Message, lower: Message) -> None:
+        self.upper_versions = frozenset(upper.valid_versions.each())
+        self.lower_versions = frozenset(lower.valid_versions.each()) - self.upper_versions
+        self.all_versions = self.upper_versions | self.lower_versions
+        self._newest = max(self.all_versions)
+
+    def range_of(self, upper: VersionRange, lower: VersionRange, what: str) -> VersionRange:
+        """Return the versions that are in ``upper`` or ``lower``, each where it counts."""
+        found = {version for version in self.upper_versions if upper.contains(version)}
+        found |= {version for version in self.lower_versions if lower.contains(version)}
+        made = _closed(found, what)
+        # The newest version and all that follow.
+        return made._replace(highest=MAX_VERSION) if made.highest == self._newest else made
+
+    def struct(self, upper: Struct, lower: Struct, at: str) -> Struct:
+        """Return a struct with the fields of both, each in its order."""
+        known = {field.name: field for field in lower.fields}
+        fields = []
+        names = _in_both_orders(upper, lower)
+        self._check_order(upper, names, at)
+        new = {field.name: field for field in upper.fields}
+        for name in names:
+            own, old = new.get(name), known.get(name)
+            if own is None:
+                if old is not None:
+                    fields.append(self._one_sided(old, at, lambda it: (NONE, it)))
+            elif old is None:
+                fields.append(self._one_sided(own, at, lambda it: (it, NONE)))
+            else:
+                fields.append(self._field(own, old, f"{at}.{name}"))
+        return Struct(upper.name, tuple(fields))
+
+    def _check_order(self, upper: Struct, names: list[str], at: str) -> None:
+        """Refuse an order of fields that is not the one ``upper`` has on the wire."""
+        places = {name: place for place, name in enumerate(names)}
+        for version in sorted(self.upper_versions):
+            last = -1
+            for field in upper.fields:
+                if not field.is_present(version) or field.is_tagged(version):
+                    continue
+                if places[field.name] < last:
+                    before = names[last]
+                    raise Conflict(
+                        f"{at}.{field.name}: stands before {before} in the built-in definition"
+                    )
+                last = places[field.name]
+
+    def _one_sided(
+        self, field: Field, at: str, sides: Callable[[VersionRange], tuple[VersionRange, ...]]
+    ) -> Field:
+        """Return a field that only one of the definitions has, in that one's versions."""
+        at = f"{at}.{field.name}"
+
+        def kept(versions: VersionRange) -> VersionRange:
+            upper, lower = sides(versions)
+            return self.range_of(upper, lower, f"{at}: versions")
+
+        struct = field.struct
+        if struct is not None:
+            inner = tuple(self._one_sided(one, at, sides) for one in struct.fields)
+            struct = Struct(struct.name, inner)
+        return field._replace(
+            versions=kept(field.versions),
+            nullable_versions=kept(field.nullable_versions),
+            tagged_versions=kept(field.tagged_versions),
+            struct=struct,
+        )
+
+    def _field(self, own: Field, old: Field, at: str) -> Field:
+        _check_alike(own, old, at)
+        struct = None
+        if own.struct is not None and old.struct is not None:
+            struct = self.struct(own.struct, old.struct, at)
+        return own._replace(
+            versions=self.range_of(own.versions, old.versions, f"{at}: versions"),
+            nullable_versions=self.range_of(
+                own.nullable_versions, old.nullable_versions, f"{at}: nullableVersions"
+            ),
+            tag=old.tag if own.tag is None else own.tag,
+            tagged_versions=self.range_of(
+                own.tagged_versions, old.tagged_versions, f"{at}: taggedVersions"
+            ),
+            struct=struct,
+            entity_type=own.entity_type or old.entity_type,
+        )
+
+
+def _in_both_orders(upper: Struct, lower: Struct) -> list[str]:
+    """Return the names of all fields: ``lower``'s in its order, ``upper``'s own between them."""
+    names = [field.name for field in lower.fields]
+    place = 0
+    for field in upper.fields:
+        if field.name in names:
+            place = names.index(field.name) + 1
+        else:
+            names.insert(place, field.name)
+            place += 1
+    return names
+
+
+def _check_alike(own: Field, old: Field, at: str) -> None:
+    if own.struct is not None and old.struct is not None:
+        is_alike = own.is_array == old.is_array
+    else:
+        is_alike = own.type == old.type
+    if not is_alike:
+        raise Conflict(f"{at}: type {own.type} is not the built-in {old.type}")
+    if own.flexible_versions != old.flexible_versions:
+        raise Conflict(f"{at}: flexibleVersions are not the built-in ones")
+    if own.tag != old.tag and None not in (own.tag, old.tag):
+        raise Conflict(f"{at}: tag {own.tag} is not the built-in {old.tag}")
+
+
+def _closed(versions: set[int] | frozenset[int], what: str) -> VersionRange:
+    if not versions:
+        return NONE
+    found = VersionRange(min(versions), max(versions))
+    if len(versions) != found.highest - found.lowest + 1:
+        raise Conflict(f"{what}: with the built-in ones there is a gap in {found}")
+    return found
+
+
+def _within(versions: VersionRange, these: frozenset[int]) -> VersionRange:
+    return versions.intersect(VersionRange(min(these), max(these)))

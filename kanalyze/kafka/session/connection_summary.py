@@ -1,0 +1,138 @@
+"""What a connection was, said once it has ended.
+
+In: what the tracker knows of it. Out: plain values. This module must not know how any of it was
+found.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.common.plain_values import fields, items
+
+if TYPE_CHECKING:
+    from kanalyze.common.plain_values import State
+    from kanalyze.model.tcp import TcpConnection
+
+__all__ = ["ConnectionCounts", "EndedConnection", "UnknownTotal"]
+
+
+class ConnectionCounts:
+    """What the connections turned out to be, and how much of them was read; sums may be added."""
+
+    def __init__(self) -> None:
+        self.kafka = 0
+        self.tls = 0
+        self.other = 0
+        self.kafka_bytes = 0
+        """TCP payload of Kafka connections, each byte once."""
+        self.decoded_bytes = 0
+        self.undecoded_bytes = 0
+        self.skipped_bytes = 0
+        self.kafka_ports: dict[int, int] = {}
+        """Kafka connections by the broker's port."""
+        self.unknown_ports: dict[int, UnknownTotal] = {}
+        """Of ``unknown`` connections that ended, by the port that was opened; by both ports where
+        the opening was not seen."""
+        self.by_protocol: dict[str, int] = {}
+        """Connections that are not Kafka, by protocol (one of ``guess.PROTOCOLS``); their sum is
+        ``tls`` and ``other`` together. A protocol with none is not there."""
+
+    def state(self) -> State:
+        """Return what :meth:`from_state` takes."""
+        return (
+            *(self.kafka, self.tls, self.other, self.kafka_bytes),
+            *(self.decoded_bytes, self.undecoded_bytes, self.skipped_bytes),
+            tuple(self.kafka_ports.items()),
+            tuple([(port, total.state()) for port, total in self.unknown_ports.items()]),
+            tuple(self.by_protocol.items()),
+        )
+
+    @classmethod
+    def from_state(cls, state: object) -> ConnectionCounts:
+        """Make them from a state; raises ValueError where that is none."""
+        values = fields(state, "nnnnnnnttt")
+        made = cls()
+        made.kafka, made.tls, made.other, made.kafka_bytes = values[:4]
+        made.decoded_bytes, made.undecoded_bytes, made.skipped_bytes = values[4:7]
+        ports, unknown, protocols = values[7:]
+        made.kafka_ports = dict(fields(each, "nn") for each in items(ports, "t"))
+        for each in items(unknown, "t"):
+            port, total = fields(each, "nt")
+            made.unknown_ports[port] = UnknownTotal.from_state(total)
+        made.by_protocol = dict(fields(each, "sn") for each in items(protocols, "t"))
+        return made
+
+    def count(self, protocol: str) -> None:
+        """Count a connection that is not Kafka."""
+        self.by_protocol[protocol] = self.by_protocol.get(protocol, 0) + 1
+        if protocol == "tls":
+            self.tls += 1
+        else:
+            self.other += 1
+
+    def count_kafka(self, port: int) -> None:
+        """Count a Kafka connection to a broker's port."""
+        self.kafka += 1
+        self.kafka_ports[port] = self.kafka_ports.get(port, 0) + 1
+
+    def count_unknown(self, tcp: TcpConnection) -> None:
+        """Count what went over a connection of which nobody knows what it is, once it ended."""
+        sides = (0, 1) if tcp.opened_by is None else (1 - tcp.opened_by,)
+        for port in {tcp.endpoints[side].port for side in sides}:
+            total = self.unknown_ports.setdefault(port, UnknownTotal())
+            total.add(1, sum(tcp.packets), sum(tcp.unique_bytes))
+
+
+class UnknownTotal:
+    """Connections of which nobody knows what they are."""
+
+    __slots__ = ("bytes", "connections", "packets")
+
+    def __init__(self) -> None:
+        self.connections = 0
+        self.packets = 0
+        self.bytes = 0
+        """Payload, every byte of a stream once."""
+
+    def state(self) -> State:
+        """Return what :meth:`from_state` takes."""
+        return self.connections, self.packets, self.bytes
+
+    @classmethod
+    def from_state(cls, state: object) -> UnknownTotal:
+        """Make one from a state; raises ValueError where that is none."""
+        made = cls()
+        made.add(*fields(state, "nnn"))
+        return made
+
+    def add(self, connections: int, packets: int, size: int) -> None:
+        """Add some."""
+        self.connections += connections
+        self.packets += packets
+        self.bytes += size
+
+
+class EndedConnection(NamedTuple):
+    """One TCP connection that ended, or whose capture did."""
+
+    tcp: TcpConnection
+    protocol: str
+    """``kafka``, ``kafka-0.7``, or one of ``guess.PROTOCOLS``."""
+    client_side: int | None = None
+    """Which end is the client, 0 or 1: of Kafka the one that sent requests, of TLS the one that
+    sent a ClientHello. None where neither was seen."""
+    client_id: str | None = None
+    """The first one seen; None for none, and in Kafka 0.7."""
+    software_name: str | None = None
+    software_version: str | None = None
+    principal: str | None = None
+    """The user that logged in, where it was seen; never a secret."""
+    requests: int = 0
+    """Requests seen, those without an answer too."""
+    decoded_bytes: int = 0
+    """In frames whose body was read to the end; 0 where it is not Kafka, as the next two."""
+    undecoded_bytes: int = 0
+    skipped_bytes: int = 0
+    """Passed over while looking for a frame boundary."""

@@ -1,0 +1,426 @@
+"""A request with its response, as the connection stage hands it on.
+
+In: nothing. Out: :class:`Exchange`, :class:`Message` and :class:`Peers`. This module must not know
+how frames are read or what becomes of an exchange.
+
+Compiled by Cython, with the types in ``exchange.pxd``; uncompiled it is the same, slowly.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from kanalyze.common.plain_values import fields, items
+from kanalyze.model.anomalies import kind_of
+
+try:
+    import cython
+except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+    from kanalyze.common.compiled import cython
+
+if not cython.compiled:
+    from kanalyze.kafka.framing.frame import NO_PACKET
+
+    NO_VERSION = -1  # in place of the version a body was read as
+    NO_API = -32769  # in place of an API key or version: those have 16 bits
+
+if TYPE_CHECKING:
+    from kanalyze.common.plain_values import State
+    from kanalyze.kafka.codec.values import Taped
+    from kanalyze.kafka.framing.frame import Frame
+    from kanalyze.model.anomalies import AnomalyKind
+    from kanalyze.model.tcp import Endpoint, TcpConnection
+
+NO_ID = 1 << 40
+"""In place of a correlation id: those have 32 bits."""
+
+__all__ = ["Bodies", "Exchange", "Message", "Peers", "exchange_of", "message_of"]
+
+
+class Bodies(Protocol):
+    """Knows what was read of bodies as plain values."""
+
+    def body_state(
+        self, message: Message, api_key: int | None, kind: Literal["request", "response"]
+    ) -> State | None:
+        """Return what was read of a message of an API; None where nothing was."""
+        ...
+
+    def take_up_body(
+        self,
+        message: Message,
+        state: object,
+        api_key: int | None,
+        kind: Literal["request", "response"],
+    ) -> None:
+        """Give it to a message that has it no more; raises ValueError where it is none."""
+        ...
+
+
+class Peers:
+    """The two ends of a Kafka connection and what they said of themselves so far.
+
+    It does not change: what is learned later makes another one, for the exchanges from there on.
+    """
+
+    __slots__ = ("broker", "client", "principal", "software_name", "software_version", "tcp")
+    _LEFT_OUT = ("broker", "client", "tcp")
+
+    def __init__(
+        self,
+        tcp: TcpConnection,
+        client: Endpoint,
+        broker: Endpoint,
+        software_name: str | None = None,
+        software_version: str | None = None,
+        principal: str | None = None,
+    ) -> None:
+        self.tcp = tcp
+        self.client = client
+        self.broker = broker
+        self.software_name = software_name
+        """``ClientSoftwareName`` of ApiVersions v3+ (KIP-511)."""
+        self.software_version = software_version
+        self.principal = principal
+        """The user of SASL/PLAIN or SCRAM; never a secret."""
+
+    def state(self) -> State:
+        """Return what :meth:`saying` takes."""
+        return self.software_name, self.software_version, self.principal
+
+    def saying(self, state: object) -> Peers:
+        """Return the same ends, as they had said something; raises ValueError where that is none.
+
+        Itself, where they said no more since.
+        """
+        if state == self.state():
+            return self
+        return Peers(self.tcp, self.client, self.broker, *fields(state, "SSS"))
+
+    def with_software(self, name: str, version: str) -> Peers:
+        """Return the same with what the client calls itself."""
+        return Peers(self.tcp, self.client, self.broker, name, version, self.principal)
+
+    def with_principal(self, principal: str) -> Peers:
+        """Return the same with the user that logged in."""
+        software = self.software_name, self.software_version
+        return Peers(self.tcp, self.client, self.broker, *software, principal)
+
+
+class Message:
+    """When and how large one request or response was on the wire, and what was read of it.
+
+    What may be None is a number for compiled modules, and None only as an object.
+
+    Attributes:
+        start_ns, start_packet: of the packet with the first byte.
+        last_ns, last_packet: of the packet with the last byte; where that one was lost,
+            ``last_packet`` is ``NO_PACKET``. As objects: ``end_ns``, ``end_packet``.
+        length: bytes with the 4-byte size prefix.
+        taped: what was read of the wanted fields; None when the body was not read, or its values
+            were set.
+        read_as: API version that the body was read as, ``NO_VERSION`` when it was not read. As an
+            object: ``version``.
+        data: the whole frame from its size prefix on, where it was asked for and is all there.
+    """
+
+    __slots__ = (
+        "_values",
+        "data",
+        "last_ns",
+        "last_packet",
+        "length",
+        "read_as",
+        "start_ns",
+        "start_packet",
+        "taped",
+    )
+    _LEFT_OUT = ("_values", "taped")
+
+    def __init__(self, frame: Frame) -> None:
+        self._of_frame(frame)
+
+    def _of_frame(self, frame: Frame) -> None:
+        self.start_ns = frame.start_time_ns
+        self.start_packet = frame.start_packet
+        self.last_ns = frame.last_time_ns
+        self.last_packet = frame.last_packet
+        self.length = frame.length
+        self.taped: Taped | None = None
+        self._values: Any = None
+        self.read_as = NO_VERSION
+        self.data: bytes | None = None
+
+    @classmethod
+    def read(
+        cls,
+        start_ns: int,
+        start_packet: int,
+        end_ns: int | None,
+        end_packet: int | None,
+        length: int,
+        values: Any,
+        version: int | None,
+    ) -> Message:
+        """Make one of a message that was read already; raises ValueError for half an end."""
+        if (end_ns is None) != (end_packet is None):
+            raise ValueError("half an end of a message")
+        made = cls.__new__(cls)
+        made.start_ns, made.start_packet = start_ns, start_packet
+        made.last_ns = 0 if end_ns is None else end_ns
+        made.last_packet = NO_PACKET if end_packet is None else end_packet
+        made.length = length
+        made.taped, made.version, made.data = None, version, None
+        made.values = values
+        return made
+
+    @property
+    def end_ns(self) -> int | None:
+        """Time of the packet with the last byte; None where that one was lost."""
+        return None if self.last_packet == NO_PACKET else self.last_ns
+
+    @property
+    def end_packet(self) -> int | None:
+        """Number of the packet with the last byte; None where that one was lost."""
+        return None if self.last_packet == NO_PACKET else self.last_packet
+
+    @property
+    def version(self) -> int | None:
+        """API version that the body was read as; None when it was not read."""
+        return None if self.read_as == NO_VERSION else self.read_as
+
+    @version.setter
+    def version(self, version: int | None) -> None:
+        self.read_as = NO_VERSION if version is None else version
+
+    @property
+    def values(self) -> Any:
+        """What the decoder gave for the wanted fields; None when the body was not read."""
+        if self._values is None and self.taped is not None:
+            self._values = self.taped.values()
+        return self._values
+
+    @values.setter
+    def values(self, values: Any) -> None:
+        self._values = values
+
+    def state(self) -> State:
+        """Return what :meth:`from_state` takes; what was read of the body is :class:`Bodies`'."""
+        is_ended = self.last_packet != NO_PACKET
+        return (
+            *(self.start_ns, self.start_packet),
+            *((self.last_ns, self.last_packet) if is_ended else (None, None)),
+            *(self.length, None if self.read_as == NO_VERSION else self.read_as, self.data),
+        )
+
+    @classmethod
+    def from_state(cls, state: object) -> Message:
+        """Make one from a state; raises ValueError where that is none."""
+        start_ns, start_packet, end_ns, end_packet, length, version, data = fields(state, "inINnNY")
+        made = cls.read(start_ns, start_packet, end_ns, end_packet, length, None, version)
+        made.data = data
+        return made
+
+
+class Exchange:
+    """One request and its response.
+
+    ``response`` is None for one that needs none (``one_way``), unless it came all the same, and for
+    one that never came;
+    ``request`` is None for a response whose request was not seen, and then ``api_key`` and
+    ``api_version`` are None too.
+
+    These are objects of ``key`` and ``key_version``, which are ``NO_API`` then;
+    ``correlation_id`` is one of ``correlation``, ``NO_ID`` in Kafka 0.7, and ``settled_packet``
+    one of ``settled``, which may be ``NO_PACKET``. ``anomalies`` is made of ``_anomalies``, which
+    is None while there are none, when it is asked for.
+    """
+
+    __slots__ = (
+        "_anomalies",
+        "client_id",
+        "correlation",
+        "key",
+        "key_version",
+        "lost_ns",
+        "malformed",
+        "one_way",
+        "peers",
+        "request",
+        "response",
+        "settled",
+        "wire",
+    )
+
+    def __init__(
+        self,
+        peers: Peers,
+        request: Message | None,
+        response: Message | None,
+        api_key: int | None,
+        api_version: int | None,
+        correlation_id: int | None,
+        client_id: str | None,
+        one_way: bool = False,
+        wire: str = "kafka",
+    ) -> None:
+        self._begin(
+            peers,
+            request,
+            NO_API if api_key is None else api_key,
+            NO_API if api_version is None else api_version,
+            NO_ID if correlation_id is None else correlation_id,
+            client_id,
+        )
+        self.response = response
+        self.one_way = one_way
+        """No response is due: Produce with acks=0."""
+        self.wire = wire
+        """``kafka`` or ``kafka-0.7``: which protocol's keys and values these are."""
+
+    def _begin(
+        self,
+        peers: Peers,
+        request: Message | None,
+        key: int,
+        key_version: int,
+        correlation: int,
+        client_id: str | None,
+    ) -> None:
+        self.peers = peers
+        """As they were known with the request; of a response alone, when it was read."""
+        self.request = request
+        self.response = None
+        self.key = key
+        self.key_version = key_version
+        self.correlation = correlation
+        self.client_id = client_id
+        self.one_way = False
+        self.malformed = False
+        """A body could not be read: it breaks its grammar, or bytes of it are missing."""
+        self._anomalies: list[AnomalyKind] | None = None
+        self.lost_ns: int | None = None
+        """When bytes of the connection were last found missing before the exchange ended; None
+        while all were there."""
+        self.settled = NO_PACKET
+        self.wire = "kafka"
+
+    @property
+    def api_key(self) -> int | None:
+        """The API; None where it is not known."""
+        return None if self.key == NO_API else self.key
+
+    @api_key.setter
+    def api_key(self, api_key: int | None) -> None:
+        self.key = NO_API if api_key is None else api_key
+
+    @property
+    def api_version(self) -> int | None:
+        """The version that was asked for; None where it is not known."""
+        return None if self.key_version == NO_API else self.key_version
+
+    @api_version.setter
+    def api_version(self, api_version: int | None) -> None:
+        self.key_version = NO_API if api_version is None else api_version
+
+    @property
+    def correlation_id(self) -> int | None:
+        """What request and response have in common; None in Kafka 0.7, which has none."""
+        return None if self.correlation == NO_ID else self.correlation
+
+    @property
+    def settled_packet(self) -> int | None:
+        """The packet by which it was known that nothing more comes, where that ended it.
+
+        None where its own last packet did.
+        """
+        return None if self.settled == NO_PACKET else self.settled
+
+    @settled_packet.setter
+    def settled_packet(self, packet: int | None) -> None:
+        self.settled = NO_PACKET if packet is None else packet
+
+    @property
+    def anomalies(self) -> list[AnomalyKind]:
+        """What was found wrong with it."""
+        if self._anomalies is None:
+            self._anomalies = []
+        return self._anomalies
+
+    @anomalies.setter
+    def anomalies(self, kinds: list[AnomalyKind]) -> None:
+        self._anomalies = kinds
+
+    def state(self, bodies: Bodies) -> State:
+        """Return what :meth:`from_state` takes."""
+        request, response = self.request, self.response
+        api_key = None if self.key == NO_API else self.key
+        return (
+            *(self.wire, api_key, None if self.key_version == NO_API else self.key_version),
+            *(None if self.correlation == NO_ID else self.correlation, self.client_id),
+            *(self.one_way, self.malformed, self.lost_ns),
+            None if self.settled == NO_PACKET else self.settled,
+            tuple([kind.value for kind in self._anomalies or ()]),
+            self.peers.state(),
+            None if request is None else request.state(),
+            None if request is None else bodies.body_state(request, api_key, "request"),
+            None if response is None else response.state(),
+            None if response is None else bodies.body_state(response, api_key, "response"),
+        )
+
+    @classmethod
+    def from_state(cls, state: object, peers: Peers, bodies: Bodies) -> Exchange:
+        """Make one from a state, of a connection whose ends ``peers`` has.
+
+        Raises ValueError where that is none.
+        """
+        values = fields(state, "sIIISbbINttTTTT")
+        wire, api_key, api_version, correlation_id, client_id = values[:5]
+        anomalies, said, request, asked, response, answered = values[9:]
+        if wire not in _WIRES or not (_is_int16(api_key) and _is_int16(api_version)):
+            raise ValueError("no API")
+        if not _is_int32(correlation_id):
+            raise ValueError("a correlation id of more than 32 bits")
+        known = peers.saying(said)
+        made = cls(known, None, None, api_key, api_version, correlation_id, client_id, wire=wire)
+        made.one_way, made.malformed, made.lost_ns, made.settled_packet = values[5:9]
+        made.anomalies = [kind_of(kind) for kind in items(anomalies, "s")]
+        if request is not None:
+            made.request = Message.from_state(request)
+            bodies.take_up_body(made.request, asked, api_key, "request")
+        if response is not None:
+            made.response = Message.from_state(response)
+            bodies.take_up_body(made.response, answered, api_key, "response")
+        return made
+
+
+_WIRES = ("kafka", "kafka-0.7")
+
+
+def _is_int16(number: int | None) -> bool:
+    return number is None or -(1 << 15) <= number < 1 << 15
+
+
+def _is_int32(number: int | None) -> bool:
+    return number is None or -(1 << 31) <= number < 1 << 31
+
+
+def message_of(frame: Frame) -> Message:
+    """Make what :class:`Message` does, faster from compiled modules."""
+    made = Message.__new__(Message)
+    made._of_frame(frame)
+    return made
+
+
+def exchange_of(
+    peers: Peers,
+    request: Message,
+    key: int,
+    key_version: int,
+    correlation: int,
+    client_id: str | None,
+) -> Exchange:
+    """Make what :class:`Exchange` does of a request, faster from compiled modules."""
+    made = Exchange.__new__(Exchange)
+    made._begin(peers, request, key, key_version, correlation, client_id)
+    return made

@@ -1,0 +1,210 @@
+"""What the first bytes of a direction say: a request of Kafka, of Kafka 0.7, SASL tokens, or none.
+
+In: the bytes of a stream from its first one on, as they come. Out: verdicts. This module must not
+know the other direction.
+
+Looks again only when that can tell more: at the end of a frame, or when a quarter more has come.
+So a stream of one-byte segments costs a few times what it costs at once.
+
+Compiled by Cython, with the types in ``first_bytes.pxd``; uncompiled it does the same, slowly.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+from kanalyze.common.plain_values import fields, items
+from kanalyze.kafka.framing.framer import LARGEST_FRAME_BYTES
+from kanalyze.kafka.session.heuristics import RequestHead, names_client, read_head
+from kanalyze.kafka.session.resync import after_tokens
+from kanalyze.kafka.v07.first_request import verdict_07
+
+if TYPE_CHECKING:
+    from kanalyze.common.plain_values import State
+    from kanalyze.kafka.schema.catalog import Catalog
+    from kanalyze.kafka.session.message_reader import MessageReader
+    from kanalyze.kafka.session.replay_buffer import HeldStream
+    from kanalyze.kafka.session.resync import RequestLocator
+    from kanalyze.kafka.v07.resync import Verdict
+    from kanalyze.model.segments import Segments
+
+__all__ = ["FirstBytes", "FirstBytesReader"]
+
+_INT16 = struct.Struct(">h").unpack_from
+_INT32 = struct.Struct(">i").unpack_from
+_CONTROLLED_SHUTDOWN = 7
+_HEAD_BYTES = 14
+"""Size, key, version, correlation id, length of the client id."""
+_SMALLEST_BYTES = 10
+_NEWER_VERSIONS = 8
+_LONGEST_CLIENT_ID_BYTES = 1024
+_FEW_BYTES = 64
+_MOST_FRAMES = 17
+_NEVER = 1 << 62
+_VERDICTS = {"yes", "perhaps", "no"}
+
+
+class FirstBytes:
+    """What is known so far of the first bytes of one direction.
+
+    Attributes:
+        new, old: whether a request of Kafka, or of Kafka 0.7, begins here.
+        tokens: whether a GSSAPI login and then requests do.
+        heads: the headers of the first requests that are there: the first one's unless ``new`` is
+            no, and that of the second where both fit to the byte.
+    """
+
+    __slots__ = ("_next_end", "heads", "new", "old", "tokens")
+
+    def __init__(self) -> None:
+        self.new: Verdict = "perhaps"
+        self.old: Verdict = "perhaps"
+        self.tokens: Verdict = "perhaps"
+        self.heads: list[RequestHead] = []
+        self._next_end = 1
+
+    def state(self) -> State:
+        """Return what :meth:`from_state` takes."""
+        heads = tuple([tuple(head) for head in self.heads])
+        return self.new, self.old, self.tokens, self._next_end, heads
+
+    @classmethod
+    def from_state(cls, state: object) -> FirstBytes:
+        """Make one from a state; raises ValueError where that is none."""
+        new, old, tokens, next_end, heads = fields(state, "sssnt")
+        if not {new, old, tokens} <= _VERDICTS:
+            raise ValueError("no verdict")
+        made = cls()
+        made.new, made.old, made.tokens, made._next_end = new, old, tokens, next_end
+        made.heads = [RequestHead.from_state(head) for head in items(heads, "t")]
+        return made
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether no stream of a Kafka client begins so."""
+        return self.new == self.old == self.tokens == "no"
+
+    def is_due(self, held: HeldStream, *, last: bool) -> bool:
+        """Tell whether looking again may say more."""
+        return held.first_run_end >= self._next_end or (last and not self.is_hopeless)
+
+    def looked_at(self, view: memoryview) -> None:
+        """Settle when to look again."""
+        if self.is_hopeless:
+            self._next_end = _NEVER
+            return
+        end = len(view)
+        if end < _FEW_BYTES:
+            self._next_end = end + 1
+            return
+        self._next_end = max(end + 1, min(end + end // 4, _next_frame_end(view)))
+
+
+class FirstBytesReader:
+    """Looks at first bytes."""
+
+    def __init__(
+        self,
+        reader: MessageReader,
+        catalog: Catalog,
+        locate: RequestLocator,
+    ) -> None:
+        self._reader = reader
+        self._catalog = catalog
+        self._locate = locate
+
+    def look(self, first: FirstBytes, held: HeldStream, *, last: bool = False) -> None:
+        """Bring ``first`` up to date, if what came since can change it."""
+        if not first.is_due(held, last=last):
+            return
+        view = held.read(0, held.first_run_end)
+        first.new = self.verdict(view)
+        first.old = verdict_07(view)
+        first.tokens = after_tokens(view, self.verdict) if first.new == "no" else "no"
+        if len(view) < _FEW_BYTES and first.new == "no" and first.tokens == "no":
+            # A token whose head is not all there.
+            first.tokens = _tokens_may_begin(view)
+        first.heads = [] if first.new == "no" else self._heads(view, first.new)
+        first.looked_at(view)
+
+    def settles(self, segments: Segments, index: int) -> bool:
+        """Tell whether a segment begins with a request that nothing after it can speak against.
+
+        It is there to its last byte, fits, names its client, and is none of Kafka 0.7. The segment
+        was captured to its end.
+        """
+        header = self._locate.whole_request(segments, index)
+        if header is None:
+            return False
+        begin = segments.start[index]
+        view = segments.view(begin, begin + segments.length[index])
+        return names_client(view, header) and verdict_07(view) != "yes"
+
+    def verdict(self, view: memoryview) -> Verdict:
+        """Tell whether a request begins at the view's first byte; as ``RequestLocator.verdict``.
+
+        But a header that is not all there is judged by what is there.
+        """
+        if len(view) < 4:
+            return "perhaps"
+        size = _INT32(view)[0]
+        if not _SMALLEST_BYTES <= size <= LARGEST_FRAME_BYTES or not self._is_known(view):
+            return "no"
+        if len(view) < _HEAD_BYTES:
+            return "perhaps"
+        if len(view) < min(size + 4, _header_bytes(view)):
+            named = _INT16(view, 12)[0]
+            return "perhaps" if named <= _LONGEST_CLIENT_ID_BYTES else "no"
+        return self._locate.verdict(view)
+
+    def _is_known(self, view: memoryview) -> bool:
+        """Tell whether the key and the version are known, as far as they are there."""
+        if len(view) < 6:
+            return True
+        api = self._catalog.api(_INT16(view, 4)[0])
+        if api is None or len(view) < 8:
+            return api is not None
+        return bool(0 <= _INT16(view, 6)[0] <= api.versions.highest + _NEWER_VERSIONS)
+
+    def _heads(self, view: memoryview, verdict: Verdict) -> list[RequestHead]:
+        head = read_head(self._reader, view)
+        if head is None:
+            return []
+        following = view[head.end :]
+        if verdict == "yes" and len(following) >= _HEAD_BYTES:
+            second = read_head(self._reader, following)
+            if second is not None and self.verdict(following) == "yes":
+                return [head, second]
+        return [head]
+
+
+def _header_bytes(view: memoryview) -> int:
+    """Return how many bytes a header takes, with one for its tags."""
+    if _INT32(view, 4)[0] == _CONTROLLED_SHUTDOWN << 16:
+        return _HEAD_BYTES
+    return _HEAD_BYTES + max(0, int(_INT16(view, 12)[0])) + 1
+
+
+def _tokens_may_begin(view: memoryview) -> Verdict:
+    """RFC 2743: behind the size a GSSAPI token has the tag 0x60, then a length and an OID."""
+    if len(view) >= 12 or (len(view) > 4 and view[4] != 0x60):
+        return "no"
+    if len(view) >= 4 and not _SMALLEST_BYTES <= _INT32(view)[0] <= LARGEST_FRAME_BYTES:
+        return "no"
+    return "perhaps"
+
+
+def _next_frame_end(view: memoryview) -> int:
+    """Return where the first frame that is not all there ends, or has its size."""
+    at = 0
+    for _ in range(_MOST_FRAMES):
+        if at + 4 > len(view):
+            return at + 4
+        size = int(_INT32(view, at)[0])
+        if not 0 <= size <= LARGEST_FRAME_BYTES:
+            break
+        at += size + 4
+        if at > len(view):
+            return at
+    return _NEVER

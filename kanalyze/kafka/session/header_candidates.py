@@ -1,0 +1,166 @@
+"""Where the fixed part of a header could stand, in bytes that begin anywhere.
+
+In: bytes, and what may be there: the APIs that there are, or the ids that wait for an answer. Out:
+indices, few enough to look at each. This module must not know what becomes of them.
+
+It says no only where reading the header would, which takes a hundred times as long.
+
+Compiled by Cython, with the types in ``candidates.pxd``; uncompiled it does the same, slowly.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING
+
+try:
+    import cython
+except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+    from kanalyze.common.compiled import cython
+
+if not cython.compiled:
+    from kanalyze.kafka.codec.machine import int16_at, int32_at
+
+    MOST_CANDIDATES = 4096
+    HEAD_BYTES = 14
+    LARGEST_FRAME_BYTES = 100 * 1024 * 1024
+    TOP_SIZE_BYTE = LARGEST_FRAME_BYTES >> 24
+    NEWER_VERSIONS = 8
+    LONGEST_CLIENT_ID_BYTES = 4 * 1024
+    FIRST_PRINTABLE, DELETE = 0x20, 0x7F
+    PRODUCE, CONTROLLED_SHUTDOWN = 0, 7
+    LAST_OLD_PRODUCE = 2
+    OLD_PRODUCE_HEAD_BYTES = 26
+    LEAST_TOPIC_BYTES, LONGEST_TOPIC_BYTES = 6, 255
+    FILTER_BITS = 4096
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from kanalyze.kafka.schema.catalog import Catalog
+
+__all__ = ["RequestCandidates", "responses", "tls_records"]
+
+
+class RequestCandidates:
+    """Finds where a request's header could stand."""
+
+    __slots__ = ("_has_high_byte", "_highest")
+
+    def __init__(self, catalog: Catalog) -> None:
+        """Make a table of the keys that there are, by their bytes.
+
+        Of each low byte the highest plausible version, or -1: at most 255, for of a version too
+        the low byte is looked at.
+        """
+        highest, has_high_byte = array("i", [-1] * 256), bytearray(256)
+        for api in catalog.apis:
+            low, version = api.key & 0xFF, min(api.versions.highest + NEWER_VERSIONS, 255)
+            highest[low] = max(highest[low], version)
+            has_high_byte[api.key >> 8 & 0xFF] = 1
+        self._highest = memoryview(highest)
+        self._has_high_byte = memoryview(has_high_byte)
+
+    def find(self, data: memoryview, limit: int) -> list[int]:
+        """Return the indices below ``limit``, no more than can be looked at.
+
+        After each of them there are at least the bytes of a header without a client id.
+        """
+        found: list[int] = []
+        for index in range(limit):
+            if data[index] <= TOP_SIZE_BYTE and data[index + 6] == 0 and self._may_be(data, index):
+                found.append(index)
+                if len(found) == MOST_CANDIDATES:
+                    break
+        return found
+
+    def _may_be(self, data: memoryview, index: int) -> bool:
+        if self._has_high_byte[data[index + 4]] == 0:
+            return False
+        if data[index + 7] > self._highest[data[index + 5]]:
+            return False
+        size = int32_at(data, index)
+        if size < 8 or size > LARGEST_FRAME_BYTES:
+            return False
+        return _may_have_client_id(data, index, size) and _may_be_old_produce(data, index, size)
+
+
+def _may_have_client_id(data: memoryview, index: int, size: int) -> bool:
+    """Tell whether a header's client id may be one that is null, or there and sane."""
+    length = int16_at(data, index + 12)
+    if length == -1:
+        return True
+    # The first version of one API has no client id.
+    if data[index + 5] == CONTROLLED_SHUTDOWN and data[index + 7] == 0:
+        return True
+    room = min(size + 4, len(data) - index) - HEAD_BYTES
+    if length < 0 or length > room or length > LONGEST_CLIENT_ID_BYTES:
+        return False
+    if length == 0:
+        return True
+    first = data[min(index + HEAD_BYTES, len(data) - 1)]
+    return first >= FIRST_PRINTABLE and first != DELETE
+
+
+def _may_be_old_produce(data: memoryview, index: int, size: int) -> bool:
+    """Tell whether a candidate may be what it seems, if that is one of the first Produce requests.
+
+    API key, version and the length of an empty client id are all 0 there, as so much else is: of
+    what looks like a header in other data nearly all looks like these.
+    """
+    if data[index + 5] != PRODUCE or data[index + 7] > LAST_OLD_PRODUCE:
+        return True
+    # A null client id has no bytes, and a length of -1.
+    if index + OLD_PRODUCE_HEAD_BYTES > len(data) or int16_at(data, index + 12) > 0:
+        return True
+    body = index + HEAD_BYTES
+    acks_high = data[body]
+    if acks_high not in (0, 0xFF) or data[body + 2] >= 0x80:  # the second is of the timeout
+        return False
+    count, name_length = int32_at(data, body + 6), int16_at(data, body + 10)
+    if count < 1 or count > size // LEAST_TOPIC_BYTES:
+        return False
+    return 1 <= name_length <= LONGEST_TOPIC_BYTES
+
+
+def responses(data: memoryview, limit: int, waiting: Collection[int]) -> list[int]:
+    """Return the indices below ``limit`` where a response to one of some requests may stand.
+
+    ``waiting`` has their ids. After each index there are at least 8 bytes.
+    """
+    # Most bytes are no id of these: what a small table does not have is not looked up.
+    table = bytearray(FILTER_BITS)
+    for number in waiting:
+        table[number & (FILTER_BITS - 1)] = 1
+    return _responses(data, limit, waiting, table)
+
+
+def _responses(
+    data: memoryview, limit: int, waiting: Collection[int], table: bytearray | memoryview
+) -> list[int]:
+    found: list[int] = []
+    for index in range(limit):
+        if data[index] > TOP_SIZE_BYTE:
+            continue
+        number = int32_at(data, index + 4)
+        if table[number & (FILTER_BITS - 1)] == 0 or number not in waiting:
+            continue
+        size = int32_at(data, index)
+        if 4 <= size <= LARGEST_FRAME_BYTES:
+            found.append(index)
+            if len(found) == MOST_CANDIDATES:
+                break
+    return found
+
+
+def tls_records(data: memoryview, limit: int, first_type: int, last_type: int) -> list[int]:
+    """Return the indices below ``limit`` where a TLS record may begin: its type, version 3.x."""
+    found: list[int] = []
+    for index in range(limit):
+        if data[index + 1] != 3 or data[index + 2] > 4:
+            continue
+        if first_type <= data[index] <= last_type:
+            found.append(index)
+            if len(found) == MOST_CANDIDATES:
+                break
+    return found

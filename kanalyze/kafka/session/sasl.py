@@ -1,0 +1,231 @@
+"""SASL tokens: which frames are some, and the user name in one, and nothing else of it.
+
+In: the bytes of one token. Out: a user name or None; whether it is a token at all. Tokens are
+secrets: this module keeps none, returns no part of one but the name, and must not be given a place
+to write to.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.common.plain_values import fields
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kanalyze.common.plain_values import State
+
+__all__ = ["RawLogin", "looks_like_gssapi", "principal_of"]
+
+_LONGEST_NAME_BYTES = 1024
+_MOST_TOKENS = 16
+"""SASL exchanges take a few round trips; more size-delimited frames that are no requests are
+something else."""
+_SMALLEST_RESPONSE_BYTES = 4
+
+
+class RawLogin:
+    """Tells the raw tokens of a login from requests and responses, which are framed alike.
+
+    Raw tokens follow a SaslHandshake v0 that is accepted, in turn: one of the client, one of the
+    broker. What the tokens of a mechanism look like decides, where that is known; of other
+    mechanisms a frame is a token that cannot be a request and comes when one is due.
+    """
+
+    __slots__ = ("_client_left", "_has_requests", "_mechanism", "_unanswered")
+
+    def __init__(self, mechanism: str | None) -> None:
+        """Begin; ``mechanism`` is as in :func:`principal_of`."""
+        self._mechanism = mechanism
+        self._client_left = _form_of(mechanism).most_tokens
+        self._unanswered = 0
+        """Tokens of the client that none of the broker's came after."""
+        self._has_requests = False
+        """Whether something that is no token has come from the client since."""
+
+    def state(self) -> State:
+        """Return what :meth:`from_state` takes."""
+        return self._mechanism, self._client_left, self._unanswered, self._has_requests
+
+    @classmethod
+    def from_state(cls, state: object) -> RawLogin:
+        """Make one from a state; raises ValueError where that is none."""
+        mechanism, client_left, unanswered, has_requests = fields(state, "Snnb")
+        made = cls(mechanism)
+        made._client_left, made._unanswered = client_left, unanswered
+        made._has_requests = has_requests
+        return made
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no token of either end is due any more."""
+        return not self._client_left and not self._unanswered
+
+    def end(self) -> None:
+        """Note that the client has gone on to requests."""
+        self._client_left = 0
+        self._has_requests = True
+
+    def settle(self) -> None:
+        """Note that the broker has answered a request."""
+        if self._has_requests:
+            self._unanswered = 0
+
+    def takes_request(self, token: bytes | None, *, may_be_request: bool, is_lossy: bool) -> bool:
+        """Tell whether a frame of the client's is a token, and count it.
+
+        Args:
+            token: what the frame holds; None where bytes of it are missing.
+            may_be_request: it begins as a request does, though it could not be read as one.
+            is_lossy: answers may have been lost.
+        """
+        if not self._client_left:
+            return False
+        form = _form_of(self._mechanism)
+        if token is None:
+            is_token = not may_be_request
+        elif not token or form.is_clients(token):
+            is_token = True
+        else:
+            is_in_turn = is_lossy or not self._unanswered
+            is_token = not form.is_known and not may_be_request and is_in_turn
+        if is_token:
+            self._client_left -= 1
+            self._unanswered += 1
+        return is_token
+
+    def takes_response(self, token: bytes, size: int, *, is_lossy: bool) -> bool:
+        """Tell whether a frame of the broker's that answers no request is a token, and count it.
+
+        Args:
+            token: what the frame holds, as far as its bytes are there.
+            size: how many bytes it has.
+            is_lossy: requests may have been lost.
+        """
+        if self.is_over:
+            return False
+        is_due = (self._unanswered > 0 or is_lossy) and not self._has_requests
+        is_small = size < _SMALLEST_RESPONSE_BYTES
+        if not (is_due or is_small or _form_of(self._mechanism).is_brokers(token)):
+            return False
+        self._unanswered = max(0, self._unanswered - 1)
+        return True
+
+
+def principal_of(mechanism: str | None, token: bytes) -> str | None:
+    """Return the user that a client's SASL token names, or None when it names none.
+
+    Args:
+        mechanism: as in SaslHandshake (``PLAIN``, ``SCRAM-SHA-256``, ...), None when not seen.
+        token: one token of the client.
+
+    PLAIN is ``[authzid] NUL authcid NUL password`` (RFC 4616); the first message of SCRAM is
+    ``n,[a=authzid],n=user,r=nonce`` (RFC 5802), ``=2C`` and ``=3D`` standing for ``,`` and ``=``.
+    """
+    if mechanism == "PLAIN":
+        return _plain(token)
+    if mechanism is not None and mechanism.startswith("SCRAM-"):
+        return _scram(token)
+    return None
+
+
+_APPLICATION_0 = 0x60
+_WRAPPED = b"\x05\x04"
+"""RFC 4121 section 4.2.6.2: a token of Kerberos that holds something wrapped begins so."""
+_OBJECT_IDENTIFIER = 0x06
+_LONGEST_OID_BYTES = 32
+
+
+def looks_like_gssapi(head: bytes | memoryview, size: int) -> bool:
+    """Tell whether a token of ``size`` bytes that starts with ``head`` opens a GSSAPI login.
+
+    Clients of Kafka 0.9 log in so with no SaslHandshake before. RFC 2743 section 3.1: the tag
+    0x60, the DER length of all that follows, and the mechanism's object identifier.
+    """
+    if len(head) < 8 or head[0] != _APPLICATION_0:
+        return False
+    length, at = head[1], 2
+    if length > 0x80:
+        count = length & 0x7F
+        if count > 4:
+            return False
+        at += count
+        length = int.from_bytes(head[2:at], "big")
+    if length != size - at or len(head) < at + 2:
+        return False
+    return head[at] == _OBJECT_IDENTIFIER and 0 < head[at + 1] <= _LONGEST_OID_BYTES
+
+
+class _Form(NamedTuple):
+    """What the tokens of a mechanism look like."""
+
+    most_tokens: int
+    """That a client sends in one login."""
+    is_known: bool
+    """Whether there are no other tokens than those that look so."""
+    is_clients: Callable[[bytes], bool]
+    is_brokers: Callable[[bytes], bool]
+
+
+def _is_none(_token: bytes) -> bool:
+    return False
+
+
+def _is_plain(token: bytes) -> bool:
+    return token.count(b"\0") == 2
+
+
+def _is_scram_clients(token: bytes) -> bool:
+    return token.startswith((b"n,", b"y,", b"p=", b"c="))
+
+
+def _is_scram_brokers(token: bytes) -> bool:
+    return token.startswith((b"r=", b"v=", b"e="))
+
+
+def _is_bearer_clients(token: bytes) -> bool:
+    return token == b"\x01" or token.startswith((b"n,", b"y,"))
+
+
+def _is_bearer_brokers(token: bytes) -> bool:
+    return token.startswith(b"{")
+
+
+def _is_gssapi(token: bytes) -> bool:
+    return token.startswith(_WRAPPED) or looks_like_gssapi(token, len(token))
+
+
+_PLAIN = _Form(1, True, _is_plain, _is_none)
+_SCRAM = _Form(2, True, _is_scram_clients, _is_scram_brokers)
+_BEARER = _Form(2, True, _is_bearer_clients, _is_bearer_brokers)
+"""RFC 7628; the second one of the client says that it has read why it was refused."""
+_GSSAPI = _Form(_MOST_TOKENS, False, _is_gssapi, _is_gssapi)
+_OTHER = _Form(_MOST_TOKENS, False, _is_none, _is_none)
+_FORMS = {"PLAIN": _PLAIN, "OAUTHBEARER": _BEARER, "GSSAPI": _GSSAPI}
+
+
+def _form_of(mechanism: str | None) -> _Form:
+    if mechanism is not None and mechanism.startswith("SCRAM-"):
+        return _SCRAM
+    return _FORMS.get(mechanism or "", _OTHER)
+
+
+def _plain(token: bytes) -> str | None:
+    parts = token.split(b"\0", 3)
+    return _name(parts[1]) if len(parts) == 3 else None
+
+
+def _scram(token: bytes) -> str | None:
+    fields = token.split(b",", 4)
+    if len(fields) < 4 or fields[0] not in (b"n", b"y") or not fields[2].startswith(b"n="):
+        return None
+    name = _name(fields[2][2:])
+    return None if name is None else name.replace("=2C", ",").replace("=3D", "=")
+
+
+def _name(raw: bytes) -> str | None:
+    if not raw or len(raw) > _LONGEST_NAME_BYTES:
+        return None
+    return raw.decode("utf-8", "backslashreplace")

@@ -1,0 +1,51 @@
+"""Whether bytes begin with a request of Kafka 0.7, told by its first few bytes where they can.
+
+In: the first bytes of one direction. Out: a verdict. This module must not know how a request of
+Kafka 0.7 is read: what does is loaded where bytes may begin one, which those of later versions
+hardly ever do.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kanalyze.kafka.v07.resync import Verdict
+
+__all__ = ["verdict_07"]
+
+_INT16 = Struct(">h").unpack_from
+_LAST_TYPE = 4
+_TYPES_WITH_A_COUNT = (2, 3)
+_HEAD_BYTES = 11
+"""Size, type, number of parts, length of a topic and its first byte."""
+_SPACE = 0x20
+
+
+def verdict_07(view: memoryview) -> Verdict:
+    """Tell whether a request of Kafka 0.7 begins at the view's first byte.
+
+    As :meth:`~kanalyze.kafka.v07.resync.Request07Locator.verdict`, but sooner ``no``.
+    """
+    if len(view) >= _HEAD_BYTES and not _may_begin(view):
+        return "no"
+    from kanalyze.kafka.v07.resync import Request07Locator
+
+    return Request07Locator.verdict(view)
+
+
+def _may_begin(view: memoryview) -> bool:
+    """Tell whether there is a known type, and a topic that does not begin with a control character.
+
+    In later versions the bytes of a topic are a version and a correlation id.
+    """
+    kind = _INT16(view, 4)[0]
+    if not 0 <= kind <= _LAST_TYPE:
+        return False
+    at = 6
+    if kind in _TYPES_WITH_A_COUNT:
+        if _INT16(view, at)[0] <= 0:
+            return True  # no topic to go by
+        at += 2
+    return _INT16(view, at)[0] > 0 and view[at + 2] >= _SPACE

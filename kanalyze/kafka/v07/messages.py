@@ -1,0 +1,475 @@
+"""The wire protocol of Kafka 0.7, which is not that of any later version.
+
+In: the bytes of one frame, and for a response the request that it answers. Out: values. This
+module must not know of packets, of pairing, or of the later protocol.
+
+    request:  size int32, type int16, body
+    PRODUCE (0):      topic, partition int32, messages_length int32, messages; no response
+    FETCH (1):        topic, partition int32, offset int64, max_size int32
+    MULTIFETCH (2):   count int16, then each part as in FETCH
+    MULTIPRODUCE (3): count int16, then each part as in PRODUCE; no response
+    OFFSETS (4):      topic, partition int32, time int64, max_number int32
+    response: size int32, error int16, then messages, or a number int32 and offsets int64, or, for
+              MULTIFETCH, one whole FETCH response (with its size) a part
+
+A topic is an int16 length and its bytes. There is no correlation id, no version, no client id; an
+offset is a position in bytes in the log. A message: length int32, magic int8, for magic 1
+attributes int8 (codec in bits 0 and 1), CRC-32 of the payload int32, payload; the payload of a
+compressed message holds messages. Source: the wire format pages of Kafka 0.7's documentation.
+"""
+
+from __future__ import annotations
+
+import zlib
+from enum import IntEnum
+from struct import Struct
+from typing import TYPE_CHECKING, TypeAlias
+
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.common.plain_values import fields, items
+from kanalyze.kafka.v07.records import CODEC_NAMES_07, InsideCounter
+from kanalyze.kafka.wire import Malformed, Truncated, WireError
+
+if TYPE_CHECKING:
+    from kanalyze.common.plain_values import State
+    from kanalyze.kafka.records.types import DecompressionLimits
+
+__all__ = [
+    "ERROR_NAMES_07",
+    "FetchPart07",
+    "MessageSet07",
+    "OffsetsPart07",
+    "Part07",
+    "Request07",
+    "RequestType",
+    "Response07",
+    "error_name_07",
+    "fits_request",
+    "may_fit",
+    "parse_messages",
+    "parse_request",
+    "parse_response",
+    "request_from_state",
+    "request_state",
+    "response_from_state",
+    "response_state",
+]
+
+_INT16 = Struct(">h").unpack_from
+_INT32 = Struct(">i").unpack_from
+_INT64 = Struct(">q").unpack_from
+_LONGEST_TOPIC_BYTES = 255
+_RANDOM_PARTITION = -1
+_CHECKED_BYTES = 8 * 1024 * 1024
+"""Of the payloads of one message set, how many have their checksums computed."""
+_MESSAGE_HEAD_BYTES = 5
+"""Magic and checksum; one more in magic 1."""
+
+
+class RequestType(IntEnum):
+    """What stands where later versions have an API key."""
+
+    PRODUCE = 0
+    FETCH = 1
+    MULTIFETCH = 2
+    MULTIPRODUCE = 3
+    OFFSETS = 4
+
+    @property
+    def api_name(self) -> str:
+        """The name that rows give it: ``Produce``, ``MultiFetch``, ..."""
+        return _API_NAMES[self]
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether the broker answers it."""
+        return self not in (RequestType.PRODUCE, RequestType.MULTIPRODUCE)
+
+
+_API_NAMES = {
+    RequestType.PRODUCE: "Produce",
+    RequestType.FETCH: "Fetch",
+    RequestType.MULTIFETCH: "MultiFetch",
+    RequestType.MULTIPRODUCE: "MultiProduce",
+    RequestType.OFFSETS: "Offsets",
+}
+
+ERROR_NAMES_07 = {
+    -1: "UNKNOWN",
+    0: "NONE",
+    1: "OFFSET_OUT_OF_RANGE",
+    2: "INVALID_MESSAGE",
+    3: "WRONG_PARTITION",
+    4: "INVALID_FETCH_SIZE",
+}
+"""Codes by number; 3 and 4 mean other things in later versions."""
+
+
+def error_name_07(code: int) -> str:
+    """Return the name of an error code of Kafka 0.7, ``UNKNOWN_CODE_n`` for one it has not."""
+    return ERROR_NAMES_07.get(code) or f"UNKNOWN_CODE_{code}"
+
+
+class MessageSet07(NamedTuple):
+    """A run of messages in numbers; only whole messages count."""
+
+    record_bytes: int
+    """Bytes of the field, a cut message too."""
+    record_count: int | None
+    """Messages, those inside of compressed ones and not these; None where one was not opened, or
+    could not be read to its end."""
+    codec: str | None
+    """``none``, ``gzip``, ``snappy``, ``unknown``; ``mixed``; None without a whole message."""
+    whole_bytes: int
+    """Bytes of the whole messages: a consumer's next offset is so much higher."""
+    bad_checksums: int
+    """Payloads that do not have the CRC-32 that their header tells."""
+    is_cut: bool
+    """The last message is not all there, as a broker may send it."""
+    start: int = 0
+    """Position in the frame of the field's first byte."""
+
+
+class Part07(NamedTuple):
+    """One partition of a request.
+
+    ``offset`` and ``max_size`` are FETCH's; ``time_ms`` (-1 latest, -2 earliest) and ``max_number``
+    are those of OFFSETS; ``messages`` those of PRODUCE. None where the request has no such thing.
+    """
+
+    topic: str
+    partition: int
+    offset: int | None = None
+    max_size: int | None = None
+    time_ms: int | None = None
+    max_number: int | None = None
+    messages: MessageSet07 | None = None
+
+
+class Request07(NamedTuple):
+    """A request: its type, and its partitions in wire order."""
+
+    type: RequestType
+    parts: tuple[Part07, ...]
+
+
+class FetchPart07(NamedTuple):
+    """The answer for one partition of a FETCH or MULTIFETCH request."""
+
+    error_code: int
+    messages: MessageSet07
+
+
+class OffsetsPart07(NamedTuple):
+    """The answer to an OFFSETS request: offsets, newest first."""
+
+    error_code: int
+    offsets: tuple[int, ...]
+
+
+Response07: TypeAlias = tuple[FetchPart07, ...] | OffsetsPart07
+
+
+def request_state(request: Request07) -> State:
+    """Return a request as plain values."""
+    parts = [(*part[:-1], _messages_state(part.messages)) for part in request.parts]
+    return int(request.type), tuple(parts)
+
+
+def request_from_state(state: object) -> Request07:
+    """Return the request of :func:`request_state`; raises ValueError where that is none."""
+    kind, parts = fields(state, "nt")
+    found = []
+    for part in items(parts, "t"):
+        *first, messages = fields(part, "siIIIIT")
+        found.append(Part07._make((*first, _messages_from_state(messages))))
+    return Request07(RequestType(kind), tuple(found))
+
+
+def response_state(response: Response07) -> State:
+    """Return a response as plain values."""
+    if isinstance(response, OffsetsPart07):
+        return response.error_code, response.offsets
+    return tuple([(part.error_code, _messages_state(part.messages)) for part in response])
+
+
+def response_from_state(state: object) -> Response07:
+    """Return the response of :func:`response_state`; raises ValueError where that is none."""
+    if isinstance(state, tuple) and state and isinstance(state[0], int):
+        code, offsets = fields(state, "it")
+        return OffsetsPart07(code, items(offsets, "i"))
+    found = []
+    for part in items(state, "t"):
+        code, messages = fields(part, "it")
+        known = _messages_from_state(messages)
+        assert known is not None
+        found.append(FetchPart07(code, known))
+    return tuple(found)
+
+
+def _messages_state(messages: MessageSet07 | None) -> State | None:
+    return None if messages is None else tuple(messages)
+
+
+def _messages_from_state(state: object) -> MessageSet07 | None:
+    return None if state is None else MessageSet07(*fields(state, "nNSnnbn"))
+
+
+def parse_request(
+    frame: bytes | memoryview, limits: DecompressionLimits | None = None
+) -> Request07:
+    """Read a whole request frame, its size prefix included.
+
+    ``limits`` bound what comes out of compressed messages, of each partition; None opens none.
+
+    Raises:
+        Truncated: a field goes past the frame's end.
+        WireError: the type is none, a topic is no text, or bytes are left over.
+    """
+    if len(frame) < 6:
+        raise Truncated("a request of Kafka 0.7 is at least 6 bytes")
+    number = _INT16(frame, 4)[0]
+    if not 0 <= number <= RequestType.OFFSETS:
+        raise Malformed(f"request type {number}")
+    kind = RequestType(number)
+    at, count = 6, 1
+    if kind in (RequestType.MULTIFETCH, RequestType.MULTIPRODUCE):
+        count = _int16(frame, at)
+        at += 2
+        if count < 1:
+            raise Malformed(f"{count} parts")
+    parts = []
+    for _ in range(count):
+        part, at = _part(frame, at, kind, limits)
+        parts.append(part)
+    if at != len(frame):
+        raise Malformed(f"{len(frame) - at} bytes left over")
+    return Request07(kind, tuple(parts))
+
+
+def _part(
+    frame: bytes | memoryview, at: int, kind: RequestType, limits: DecompressionLimits | None
+) -> tuple[Part07, int]:
+    topic, at = _topic(frame, at)
+    partition = _int32(frame, at)
+    if partition < _RANDOM_PARTITION:
+        raise Malformed(f"partition {partition}")
+    at += 4
+    if kind in (RequestType.PRODUCE, RequestType.MULTIPRODUCE):
+        length = _int32(frame, at)
+        at += 4
+        if length < 0:
+            raise Malformed(f"messages of {length} bytes")
+        if at + length > len(frame):
+            raise Truncated("messages go past the end of the frame")
+        messages = _field(frame, at, at + length, limits)
+        return Part07(topic, partition, messages=messages), at + length
+    first, second = _int64(frame, at), _int32(frame, at + 8)
+    at += 12
+    if kind == RequestType.OFFSETS:
+        return Part07(topic, partition, time_ms=first, max_number=second), at
+    return Part07(topic, partition, offset=first, max_size=second), at
+
+
+def _topic(frame: bytes | memoryview, at: int) -> tuple[str, int]:
+    length = _int16(frame, at)
+    at += 2
+    if not 0 < length <= _LONGEST_TOPIC_BYTES:
+        raise Malformed(f"a topic of {length} bytes")
+    if at + length > len(frame):
+        raise Truncated("the topic goes past the end of the frame")
+    try:
+        topic = str(frame[at : at + length], "utf-8")
+    except UnicodeDecodeError as error:
+        raise Malformed("a topic that is no text") from error
+    # A topic is a directory's name on the broker.
+    if not topic.isprintable() or "/" in topic:
+        raise Malformed("a topic that can be none")
+    return topic, at + length
+
+
+def fits_request(view: bytes | memoryview, size: int) -> bool | None:
+    """Tell whether a frame of ``size`` bytes is a request, to the byte and with sound messages.
+
+    Args:
+        view: bytes from the frame's size prefix on; may end before the frame or go on after it.
+        size: the declared size.
+
+    Returns:
+        None when nothing speaks against it as far as the view goes.
+    """
+    here = view[: size + 4]
+    try:
+        request = parse_request(here)
+    except Truncated:
+        return None if len(here) < size + 4 and may_fit(here, size) else False
+    except WireError:
+        return False
+    if len(here) < size + 4:
+        return False
+    return all(_is_sound(part) for part in request.parts)
+
+
+def may_fit(head: bytes | memoryview, size: int) -> bool:
+    """Tell whether the head of a request with one part says the frame's size, if it is there.
+
+    Costs nothing, and is true of hardly anything else.
+    """
+    if len(head) < 8:
+        return True
+    kind = _int16(head, 4)
+    if kind in (RequestType.MULTIFETCH, RequestType.MULTIPRODUCE):
+        return True
+    topic_bytes = _int16(head, 6)
+    if not 0 < topic_bytes <= _LONGEST_TOPIC_BYTES:
+        return False
+    messages_at = 16 + topic_bytes
+    if kind != RequestType.PRODUCE:
+        return size + 4 == messages_at + 8
+    return len(head) < messages_at or _int32(head, messages_at - 4) == size + 4 - messages_at
+
+
+def _is_sound(part: Part07) -> bool:
+    if part.messages is not None:
+        return not (part.messages.bad_checksums or part.messages.is_cut)
+    if part.offset is not None and part.max_size is not None:
+        return part.offset >= 0 and part.max_size >= 0
+    least_time = -2
+    return (part.time_ms or 0) >= least_time and (part.max_number or 0) >= 0
+
+
+def parse_response(
+    frame: bytes | memoryview, request: Request07, limits: DecompressionLimits | None = None
+) -> Response07:
+    """Read a whole response frame, its size prefix included, as the answer to ``request``.
+
+    ``limits`` as for :func:`parse_request`.
+
+    Raises:
+        WireError: it is no answer to such a request.
+    """
+    if request.type == RequestType.OFFSETS:
+        return _offsets(frame)
+    if request.type == RequestType.FETCH:
+        return (_fetched(frame, 4, len(frame), limits),)
+    if request.type == RequestType.MULTIFETCH:
+        return _fetched_parts(frame, len(request.parts), limits)
+    raise Malformed(f"{request.type.api_name} has no response")
+
+
+def _offsets(frame: bytes | memoryview) -> OffsetsPart07:
+    code = _int16(frame, 4)
+    if code and len(frame) == 6:
+        return OffsetsPart07(code, ())
+    count = _int32(frame, 6)
+    if count < 0 or len(frame) != 10 + 8 * count:
+        raise Malformed(f"{count} offsets in a response of {len(frame)} bytes")
+    return OffsetsPart07(code, tuple(_INT64(frame, 10 + 8 * index)[0] for index in range(count)))
+
+
+def _fetched(
+    frame: bytes | memoryview, at: int, end: int, limits: DecompressionLimits | None
+) -> FetchPart07:
+    code = _int16(frame, at)
+    if code not in ERROR_NAMES_07:
+        raise Malformed(f"error code {code}")
+    return FetchPart07(code, _field(frame, at + 2, end, limits))
+
+
+def _fetched_parts(
+    frame: bytes | memoryview, count: int, limits: DecompressionLimits | None
+) -> tuple[FetchPart07, ...]:
+    """Read a part for each that was asked for, after an error code of the whole if there is one.
+
+    Brokers write the code; clients have been written that do not expect it. Only one of the two
+    readings takes up the frame.
+    """
+    code = _int16(frame, 4)
+    if code and len(frame) == 6:
+        return tuple(FetchPart07(code, parse_messages(b"")) for _ in range(count))
+    try:
+        return _parts_from(frame, 6, count, limits)
+    except WireError:
+        return _parts_from(frame, 4, count, limits)
+
+
+def _parts_from(
+    frame: bytes | memoryview, at: int, count: int, limits: DecompressionLimits | None
+) -> tuple[FetchPart07, ...]:
+    parts = []
+    for _ in range(count):
+        end = at + 4 + _int32(frame, at)
+        if not at + 6 <= end <= len(frame):
+            raise Malformed("a part goes past the end of the frame")
+        parts.append(_fetched(frame, at + 4, end, limits))
+        at = end
+    if at != len(frame):
+        raise Malformed(f"{len(frame) - at} bytes left over")
+    return tuple(parts)
+
+
+def _field(
+    frame: bytes | memoryview, start: int, end: int, limits: DecompressionLimits | None
+) -> MessageSet07:
+    return parse_messages(frame[start:end], limits)._replace(start=start)
+
+
+def parse_messages(
+    field: bytes | memoryview, limits: DecompressionLimits | None = None
+) -> MessageSet07:
+    """Count the messages in a field that holds nothing else.
+
+    The last one may be cut. Time: one step a message of at least 9 bytes, and a CRC-32 over the
+    first 8 MiB of payloads; with ``limits``, what they allow of opening compressed payloads.
+
+    Raises:
+        Malformed: a length or a magic byte that no message has.
+    """
+    at, count, bad = 0, 0, 0
+    codecs: set[int] = set()
+    size = len(field)
+    inside = InsideCounter(limits, size)
+    while at + 5 <= size:
+        length, magic = _INT32(field, at)[0], field[at + 4]
+        head = _MESSAGE_HEAD_BYTES + magic
+        if magic > 1 or length < head:
+            raise Malformed(f"a message of magic {magic} and {length} bytes")
+        end = at + 4 + length
+        if end > size:
+            break
+        codec = field[at + 5] & 3 if magic else 0
+        codecs.add(codec)
+        payload = at + 4 + head
+        if codec:
+            inside.add(codec, field[payload:end])
+        else:
+            count += 1
+        if end <= _CHECKED_BYTES:
+            bad += zlib.crc32(field[payload:end]) != _INT32(field, payload - 4)[0] & 0xFFFFFFFF
+        at = end
+    total = None if inside.count is None else count + inside.count
+    return MessageSet07(size, total, _codec(codecs), at, bad, is_cut=at < size)
+
+
+def _codec(codecs: set[int]) -> str | None:
+    if len(codecs) > 1:
+        return "mixed"
+    return CODEC_NAMES_07[next(iter(codecs))] if codecs else None
+
+
+def _int16(frame: bytes | memoryview, at: int) -> int:
+    if at + 2 > len(frame):
+        raise Truncated(f"an int16 at {at} of {len(frame)} bytes")
+    return int(_INT16(frame, at)[0])
+
+
+def _int32(frame: bytes | memoryview, at: int) -> int:
+    if at + 4 > len(frame):
+        raise Truncated(f"an int32 at {at} of {len(frame)} bytes")
+    return int(_INT32(frame, at)[0])
+
+
+def _int64(frame: bytes | memoryview, at: int) -> int:
+    if at + 8 > len(frame):
+        raise Truncated(f"an int64 at {at} of {len(frame)} bytes")
+    return int(_INT64(frame, at)[0])

@@ -1,0 +1,237 @@
+"""The messages of Kafka 0.7, those inside of compressed ones too.
+
+In: the bytes of a messages field. Out: :class:`MessageSet07Records`, which gives batches and
+records as :class:`~kanalyze.kafka.records.reader.RecordSet` does, and how many messages a
+compressed payload holds. This module must not know which request or response the bytes stand in.
+
+A message: length int32, magic int8, for magic 1 attributes int8 (codec in bits 0 and 1), CRC-32 of
+the payload int32, payload; the payload of a compressed message holds messages. Source: the wire
+format pages of Kafka 0.7's documentation.
+"""
+
+from __future__ import annotations
+
+import zlib
+from struct import Struct
+from typing import TYPE_CHECKING
+
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.kafka.records.types import (
+    DecompressionLimits,
+    Record,
+    RecordProblem,
+    as_int64,
+    note,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kanalyze.kafka.records.batch import RecordBatch
+
+__all__ = ["CODEC_NAMES_07", "COUNTING_LIMITS", "InsideCounter", "MessageSet07Records"]
+
+CODEC_NAMES_07 = ("none", "gzip", "snappy", "unknown")
+"""By the low two bits of a message's attributes."""
+COUNTING_LIMITS = DecompressionLimits(most_ratio=256, free_bytes=1 << 18)
+"""Bounds where messages are only counted: a row is made of every exchange, asked for or not."""
+
+_LENGTH_BYTES = 4
+_LEAST_HEAD_BYTES = 5
+"""Magic and checksum; one more in magic 1."""
+_UNKNOWN_CODEC = 3
+_MOST_DEPTH = 3
+"""Compressed messages within each other. Producers write one, and brokers take no more."""
+_int32 = Struct(">i").unpack_from
+_uint32 = Struct(">I").unpack_from
+
+
+class _Message(NamedTuple):
+    start: int
+    payload: int
+    end: int
+    magic: int
+    codec: int
+
+
+def _messages(data: bytes, problems: list[RecordProblem]) -> Iterator[_Message]:
+    """Give the whole messages, in order; each step goes on by 9 bytes or more. Raises nothing."""
+    at, size = 0, len(data)
+    while at < size:
+        if at + _LENGTH_BYTES >= size:
+            note(problems, RecordProblem.CUT_BATCH)
+            return
+        length, magic = _int32(data, at)[0], data[at + _LENGTH_BYTES]
+        if magic > 1:
+            note(problems, RecordProblem.UNKNOWN_MAGIC)
+            return
+        if length < _LEAST_HEAD_BYTES + magic:
+            note(problems, RecordProblem.MALFORMED_BATCH)
+            return
+        end = at + _LENGTH_BYTES + length
+        if end > size:
+            note(problems, RecordProblem.CUT_BATCH)
+            return
+        codec = data[at + _LENGTH_BYTES + 1] & 3 if magic else 0
+        yield _Message(at, at + _LENGTH_BYTES + _LEAST_HEAD_BYTES + magic, end, magic, codec)
+        at = end
+
+
+def _is_checked(data: bytes, message: _Message) -> bool:
+    payload, end = message.payload, message.end
+    return bool(zlib.crc32(memoryview(data)[payload:end]) == _uint32(data, payload - 4)[0])
+
+
+class _Budget:
+    """How many bytes may still come out of codecs, and how many messages, over all depths."""
+
+    def __init__(self, limits: DecompressionLimits, packed_bytes: int) -> None:
+        self.left = limits.allowed(packed_bytes)
+        self.messages_left = limits.allowed_records(packed_bytes)
+
+    def opened(self, codec: int, payload: bytes) -> tuple[bytes, RecordProblem | None]:
+        """Return what a payload holds, and why that is not all of it."""
+        if codec == _UNKNOWN_CODEC:
+            return b"", RecordProblem.UNKNOWN_CODEC
+        from kanalyze.kafka.records.compression import decompress  # loaded at every start otherwise
+
+        found, problem = decompress(codec, payload, self.left)
+        self.left -= len(found)
+        return found, problem
+
+
+# -- counting -------------------------------------------------------------------------------------
+
+
+class InsideCounter:
+    """Counts the messages inside of the compressed ones of one field."""
+
+    def __init__(self, limits: DecompressionLimits | None, field_bytes: int) -> None:
+        """Make a counter for a field of so many bytes; None for ``limits`` opens no payload."""
+        self._budget = None if limits is None else _Budget(limits, field_bytes)
+        self.count: int | None = 0
+        """Messages so far; None once a payload cannot be read to its end, or holds too many."""
+
+    def add(self, codec: int, payload: bytes | memoryview) -> None:
+        """Count the messages in the payload of a compressed message. Raises nothing."""
+        if self.count is None:
+            return
+        inside = None
+        if self._budget is not None:
+            inside = _count_inside(self._budget, codec, bytes(payload), 1)
+        self.count = None if inside is None else self.count + inside
+
+
+def _count_inside(budget: _Budget, codec: int, payload: bytes, depth: int) -> int | None:
+    found, problem = budget.opened(codec, payload)
+    if problem is not None:
+        return None
+    problems: list[RecordProblem] = []
+    count = 0
+    for message in _messages(found, problems):
+        if not budget.messages_left:
+            return None
+        budget.messages_left -= 1
+        if not message.codec:
+            count += 1
+            continue
+        inside = None
+        if depth < _MOST_DEPTH:
+            inner = found[message.payload : message.end]
+            inside = _count_inside(budget, message.codec, inner, depth + 1)
+        if inside is None:
+            return None
+        count += inside
+    return None if problems else count
+
+
+# -- reading --------------------------------------------------------------------------------------
+
+
+class MessageSet07Records:
+    """The messages in the bytes of a messages field.
+
+    Iterate it, as often as need be; then ``problems`` says what was wrong outside of whole messages
+    (each has ``problems`` of its own).
+    """
+
+    def __init__(
+        self, data: bytes, first_offset: int = 0, limits: DecompressionLimits | None = None
+    ) -> None:
+        """Keep what is to be read.
+
+        Args:
+            data: the field.
+            first_offset: position in the log, in bytes, of the field's first byte.
+            limits: bounds of what may come out of one compressed message; None for the defaults.
+        """
+        self._data = data
+        self._first_offset = first_offset
+        self._limits = DecompressionLimits() if limits is None else limits
+        self.problems: list[RecordProblem] = []
+
+    def __iter__(self) -> Iterator[RecordBatch]:
+        """Give each whole message as a batch, of one record where it is not compressed.
+
+        Offsets are the positions in the log where messages begin; what is inside a compressed
+        message has the offset of that, which is the one to fetch it by. Raises nothing.
+        """
+        self.problems.clear()
+        for message in _messages(self._data, self.problems):
+            yield self._batch(message)
+
+    def _batch(self, message: _Message) -> RecordBatch:
+        data = self._data
+        offset = as_int64(self._first_offset + message.start)
+
+        def read(problems: list[RecordProblem]) -> Iterator[Record]:
+            payload = data[message.payload : message.end]
+            if not message.codec:
+                yield Record(offset, None, None, payload)
+                return
+            budget = _Budget(self._limits, len(payload))
+            yield from _inside(budget, message.codec, payload, offset, problems)
+
+        from kanalyze.kafka.records.batch import RecordBatch  # loaded at every start otherwise
+
+        return RecordBatch(
+            read,
+            base_offset=offset,
+            batch_bytes=message.end - message.start,
+            magic=message.magic,
+            codec=CODEC_NAMES_07[message.codec],
+            crc_ok=_is_checked(data, message),
+            timestamp_type=None,
+            limits=self._limits,
+        )
+
+
+def _inside(
+    budget: _Budget,
+    codec: int,
+    payload: bytes,
+    offset: int,
+    problems: list[RecordProblem],
+    depth: int = 1,
+) -> Iterator[Record]:
+    """Read the messages in a compressed payload, and in those the messages, and so on."""
+    if depth > _MOST_DEPTH:
+        note(problems, RecordProblem.NESTED_TOO_DEEP)
+        return
+    found, problem = budget.opened(codec, payload)
+    inner_problems: list[RecordProblem] = []
+    for message in _messages(found, inner_problems):
+        if not budget.messages_left:
+            note(problems, RecordProblem.TOO_MANY_RECORDS)
+            return
+        budget.messages_left -= 1
+        inner = found[message.payload : message.end]
+        if message.codec:
+            yield from _inside(budget, message.codec, inner, offset, problems, depth + 1)
+        else:
+            yield Record(offset, None, None, inner, (), _is_checked(found, message))
+    if problem is not None:
+        note(problems, problem)
+    elif inner_problems:
+        # A broker cuts a field where it is full, but nobody cuts a payload.
+        note(problems, RecordProblem.MALFORMED_RECORD)

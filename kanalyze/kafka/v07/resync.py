@@ -1,0 +1,156 @@
+"""Finds where a request or a response of Kafka 0.7 begins in bytes that begin anywhere.
+
+In: bytes of one direction. Out: the index of a frame's first byte. This module must not know where
+the bytes come from, nor of later versions of the protocol.
+
+A request is known by its body: it takes up the frame to the byte, its topic is a name and its
+messages have the checksums that they tell. A response says next to nothing of itself; sizes that
+lead from one to the next are all there is.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from kanalyze.kafka.framing.framer import LARGEST_FRAME_BYTES, Locate
+from kanalyze.kafka.v07.messages import (
+    ERROR_NAMES_07,
+    RequestType,
+    fits_request,
+    may_fit,
+    parse_messages,
+)
+from kanalyze.kafka.wire import WireError
+
+__all__ = ["Request07Locator", "Response07Locator"]
+
+Verdict: TypeAlias = Literal["yes", "perhaps", "no"]
+
+_SIZE = struct.Struct(">i").unpack_from
+_CODE = struct.Struct(">h").unpack_from
+_HEAD_BYTES = 8
+"""Size, type, and the length of a topic or a number of parts."""
+_SMALLEST_REQUEST_BYTES = 13
+_PATIENCE_BYTES = 64 * 1024
+_MOST_CANDIDATES = 4096
+_MOST_TRIES = 64
+"""Of the candidates, how many are read to the end: each may be as long as all there is."""
+_LONGEST_HEAD_BYTES = 300
+_LARGEST_LEAD_BYTE = LARGEST_FRAME_BYTES >> 24
+
+
+class Request07Locator(Locate):
+    """Finds requests; a :class:`~kanalyze.kafka.framing.framer.Locate`."""
+
+    def __call__(self, view: memoryview) -> tuple[int | None, int]:
+        """Return (index of a request's first byte or None, index of the first byte to keep)."""
+        limit = len(view) - _HEAD_BYTES + 1
+        if limit <= 0:
+            return None, 0
+        tries = _MOST_TRIES
+        for index in _candidates(view, limit):
+            if not may_fit(view[index : index + _LONGEST_HEAD_BYTES], _SIZE(view, index)[0]):
+                continue
+            tries -= 1
+            if tries < 0:
+                break
+            verdict = self.verdict(view[index:])
+            if verdict == "yes" and self._goes_on(view, index):
+                return index, index
+            if verdict == "perhaps":
+                if len(view) - index >= _PATIENCE_BYTES:
+                    return index, index
+                return None, index
+        return None, limit
+
+    @staticmethod
+    def verdict(view: memoryview) -> Verdict:
+        """Tell whether a request begins at the view's first byte; ``perhaps`` if the view is short.
+
+        ``yes`` for no frame of later versions but by a rare chance: there, the bytes of a topic
+        are a version and a correlation id, which has bytes that no topic's name has.
+        """
+        if len(view) < _HEAD_BYTES:
+            return "perhaps" if len(view) < 4 or _is_size(_SIZE(view)[0]) else "no"
+        size = _SIZE(view)[0]
+        if not _is_size(size):
+            return "no"
+        fits = fits_request(view, size)
+        if fits is None:
+            return "perhaps"
+        return "yes" if fits else "no"
+
+    def _goes_on(self, view: memoryview, index: int) -> bool:
+        following = view[index + _SIZE(view, index)[0] + 4 :]
+        return len(following) < _HEAD_BYTES or self.verdict(following) != "no"
+
+
+class Response07Locator(Locate):
+    """Finds responses by the chain of their sizes; a ``framing.Locate``."""
+
+    def __call__(self, view: memoryview) -> tuple[int | None, int]:
+        """Return (index of a response's first byte or None, index of the first byte to keep)."""
+        limit = len(view) - 6 + 1
+        if limit <= 0:
+            return None, 0
+        octets = np.frombuffer(view, np.uint8)
+        # An error code is -1 to 4; what a search begins with is most often 0.
+        possible = octets[:limit] <= _LARGEST_LEAD_BYTE
+        possible &= octets[4 : limit + 4] == 0
+        possible &= octets[5 : limit + 5] <= max(ERROR_NAMES_07)
+        tries = _MOST_TRIES
+        for index in np.flatnonzero(possible)[:_MOST_CANDIDATES].tolist():
+            if not 2 <= _SIZE(view, index)[0] <= len(view) - index - 4:
+                continue
+            tries -= 1
+            if tries < 0:
+                break
+            if self._leads_to_the_end(view, index):
+                return index, index
+        return None, max(0, limit - _PATIENCE_BYTES)
+
+    @staticmethod
+    def _leads_to_the_end(view: memoryview, at: int) -> bool:
+        """Tell whether whole responses with sound messages fill the view from here on."""
+        while at < len(view):
+            if len(view) - at < 6:
+                return False
+            size, code = _SIZE(view, at)[0], _CODE(view, at + 4)[0]
+            end = at + 4 + size
+            if size < 2 or end > len(view) or code not in ERROR_NAMES_07:
+                return False
+            if not _may_be_a_body(view[at + 6 : end]):
+                return False
+            at = end
+        return True
+
+
+def _may_be_a_body(body: memoryview) -> bool:
+    if not len(body):
+        return True  # a fetch at the end of the log
+    if len(body) >= 4 and len(body) == 4 + 8 * _SIZE(body)[0]:
+        return True
+    try:
+        messages = parse_messages(body)
+    except WireError:
+        return False
+    return not messages.bad_checksums and messages.whole_bytes > 0
+
+
+def _candidates(view: memoryview, limit: int) -> list[int]:
+    """Return the indices below ``limit`` where a size, a type and a length could stand."""
+    octets = np.frombuffer(view, np.uint8)
+    possible = octets[:limit] <= _LARGEST_LEAD_BYTE
+    possible &= octets[4 : limit + 4] == 0
+    possible &= octets[5 : limit + 5] <= max(RequestType)
+    possible &= octets[6 : limit + 6] == 0
+    possible &= octets[7 : limit + 7] > 0
+    indices: list[int] = np.flatnonzero(possible)[:_MOST_CANDIDATES].tolist()
+    return indices
+
+
+def _is_size(size: int) -> bool:
+    return _SMALLEST_REQUEST_BYTES <= size <= LARGEST_FRAME_BYTES

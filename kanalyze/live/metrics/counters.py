@@ -1,0 +1,449 @@
+"""Metrics for Prometheus, counted while traffic goes by.
+
+In: rows, and counts of the capture. Out: a ``prometheus_client`` registry, scraped by whoever asks
+(:mod:`kanalyze.live.metrics.server`). This module must not know where rows come from.
+
+Everything is a count that only rises; rates and quantiles are for the one who asks. Numbers are
+added up by column, and become Python objects when somebody looks.
+"""
+
+from __future__ import annotations
+
+import re
+from threading import Lock
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+)
+from prometheus_client.registry import CollectorRegistry
+
+from kanalyze.errors import UsageError
+from kanalyze.live.metrics.label_counts import CounterTable, HistogramTable, LabelValues, label_text
+from kanalyze.live.window.rebalances import are_assignments
+from kanalyze.model.anomalies import AnomalyKind
+from kanalyze.model.tcp import Endpoint
+from kanalyze.statistics.aggregation_inputs import Measures, rows_of_items
+from kanalyze.tables.columns.numpy_arrays import WordArray
+from kanalyze.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from numpy.typing import NDArray
+    from prometheus_client.core import Metric
+
+    from kanalyze.tables.columns.block import RowBlock
+
+__all__ = ["Metrics"]
+
+_NS_PER_S: Final = 1_000_000_000
+_MS_PER_S: Final = 1_000
+LATENCY_EDGES_NS: Final = (
+    *(digits * 10**power for power in range(5, 10) for digits in (1, 2.5, 5)),
+    *(10e9, 30e9, 60e9),
+)
+"""100 us to 1 minute. A broker that answers from memory needs some 100 us."""
+SIZE_EDGES_BYTES: Final = tuple(64 * 4**power for power in range(11))
+"""64 B to 64 MiB; Kafka's own limit of a request is 100 MiB."""
+
+_MOST_APIS: Final = 128
+_MOST_BROKERS: Final = 64
+_MOST_ERRORS: Final = 256
+_MOST_OF_A_KIND: Final = 16
+"""Of values that the program makes up itself: there are fewer."""
+
+_ERROR: Final = "error"
+_PRODUCED, _FETCHED = "produced", "fetched"
+_SENT, _RECEIVED = "sent", "received"
+_REBALANCE_APIS: Final = {"JoinGroup": "join", "SyncGroup": "sync", "LeaveGroup": "leave"}
+_REBALANCE_ERROR: Final = "REBALANCE_IN_PROGRESS"
+_REBALANCING: Final = "rebalance_in_progress"
+_ASSIGNED: Final = "assign"
+
+_LABEL_NAME: Final = re.compile(r"(?!__)[a-zA-Z_][a-zA-Z0-9_]*", re.ASCII)
+_OWN_LABELS: Final = frozenset(
+    {
+        *("api", "broker", "client_id", "direction", "error", "event", "files", "group", "kind"),
+        *("label", "le", "status", "topic", "version"),
+    }
+)
+
+
+class Metrics:
+    """What Prometheus is told. One thread may add while others scrape ``registry``."""
+
+    def __init__(
+        self,
+        *,
+        labels: Mapping[str, str] | None = None,
+        most_clients: int = 100,
+        most_topics: int = 100,
+        most_groups: int = 100,
+    ) -> None:
+        """Make one with all counts at 0.
+
+        Args:
+            labels: put on every sample, such as the interface.
+            most_clients: client ids that get series of their own; the rest is ``other``.
+            most_topics: the same of topics.
+            most_groups: the same of consumer groups.
+
+        Raises:
+            UsageError: a limit below 0, or a label whose name Prometheus or this program does not
+                leave free.
+        """
+        for most in (most_clients, most_topics, most_groups):
+            if most < 0:
+                raise UsageError(f"not a number of label values: {most}")
+        self._labels = {name: label_text(value) for name, value in (labels or {}).items()}
+        for name in self._labels:
+            if name in _OWN_LABELS or not _LABEL_NAME.fullmatch(name):
+                raise UsageError(f"not a name for a label of one's own: {name!r}")
+        self._lock = Lock()
+        self._rows = _RowTables(most_clients, most_topics, most_groups)
+        self._capture: list[tuple[str, int | float | None]] = []
+        # A count that begins at 0 is known to have risen when it is 1.
+        self._anomalies = dict.fromkeys(AnomalyKind, 0)
+        self._write_failures: dict[str, int] = {}
+        self.registry = CollectorRegistry(auto_describe=True)
+        """Holds these metrics, and those of others who register there."""
+        self.registry.register(self)
+
+    def add(self, block: RowBlock) -> None:
+        """Count rows."""
+        if not len(block):
+            return
+        measures = Measures(block.columns)
+        with self._lock:
+            self._rows.add(measures)
+
+    def set_capture(
+        self,
+        *,
+        packets: int,
+        captured_bytes: int,
+        dropped_packets: int | None = None,
+        connections: int | None = None,
+        open_connections: int | None = None,
+        held_bytes: int | None = None,
+        last_packet_time_ns: int | None = None,
+        in_flight_requests: int | None = None,
+        oldest_in_flight_ns: int | None = None,
+    ) -> None:
+        """Say how the capture stands since it began; None is what is not known, and left out.
+
+        Args:
+            packets: that were captured.
+            captured_bytes: of these, link headers included.
+            dropped_packets: that the kernel or the card could not hand over.
+            connections: TCP connections, those that ended included.
+            open_connections: of these, held now.
+            held_bytes: of the traffic, for open connections.
+            last_packet_time_ns: Unix time of the last packet.
+            in_flight_requests: without a response now.
+            oldest_in_flight_ns: how long the oldest of them waits, of those that the broker does
+                not hold back on purpose; 0 where none does.
+        """
+        last_s = _seconds(last_packet_time_ns)
+        with self._lock:
+            self._capture = [
+                ("capture_packets", packets),
+                ("capture_bytes", captured_bytes),
+                ("capture_dropped_packets", dropped_packets),
+                ("connections", connections),
+                ("open_connections", open_connections),
+                ("held_bytes", held_bytes),
+                ("last_packet_timestamp_seconds", last_s),
+                ("in_flight_requests", in_flight_requests),
+                ("oldest_in_flight_request_age_seconds", _seconds(oldest_in_flight_ns)),
+            ]
+
+    def set_anomalies(self, counts: Mapping[AnomalyKind, int]) -> None:
+        """Say how often each kind of anomaly was met since the capture began."""
+        with self._lock:
+            self._anomalies |= counts
+
+    def set_write_failures(self, counts: Mapping[str, int]) -> None:
+        """Say how often files could not be written, by what is in them."""
+        with self._lock:
+            self._write_failures = dict(counts)
+
+    def collect(self) -> list[Metric]:
+        """Return all metrics as they stand now; this is what the registry calls."""
+        with self._lock:
+            return [self._labelled(metric) for metric in self._families()]
+
+    def _families(self) -> Iterator[Metric]:
+        build = GaugeMetricFamily(
+            "kanalyze_build_info", "The version that counted; always 1.", labels=["version"]
+        )
+        build.add_metric([__version__], 1)
+        yield build
+        yield from self._rows.families()
+        known = dict(self._capture)
+        for name, text in _CAPTURE_COUNTERS.items():
+            yield CounterMetricFamily(f"kanalyze_{name}", text, value=known.get(name))
+        for name, text in _CAPTURE_GAUGES.items():
+            yield GaugeMetricFamily(f"kanalyze_{name}", text, value=known.get(name))
+        anomalies = CounterMetricFamily(
+            "kanalyze_anomalies",
+            "Things that were wrong with the traffic or the capture.",
+            labels=["kind"],
+        )
+        for kind, count in self._anomalies.items():
+            anomalies.add_metric([kind.value], count)
+        yield anomalies
+        failures = CounterMetricFamily(
+            "kanalyze_write_failures",
+            "Attempts to write files of rows or of packets that failed.",
+            labels=["files"],
+        )
+        for files, count in self._write_failures.items():
+            failures.add_metric([files], count)
+        yield failures
+
+    def _labelled(self, metric: Metric) -> Metric:
+        if self._labels:
+            metric.samples = [
+                sample._replace(labels=self._labels | sample.labels) for sample in metric.samples
+            ]
+        return metric
+
+
+_CAPTURE_COUNTERS: Final = {
+    "capture_packets": "Packets captured.",
+    "capture_bytes": "Bytes of captured packets, link headers included.",
+    "capture_dropped_packets": "Packets that went by and could not be captured.",
+    "connections": "TCP connections seen.",
+}
+_CAPTURE_GAUGES: Final = {
+    "open_connections": "TCP connections that are open.",
+    "held_bytes": "Bytes of the traffic that are held for open connections.",
+    "last_packet_timestamp_seconds": "Unix time of the last packet captured.",
+    "in_flight_requests": "Requests that wait for their response.",
+    "oldest_in_flight_request_age_seconds": "How long one waits that is not held back on purpose.",
+}
+
+
+def _seconds(time_ns: int | None) -> float | None:
+    return None if time_ns is None else time_ns / _NS_PER_S
+
+
+class _RowTables:
+    """Everything that is counted of rows."""
+
+    def __init__(self, most_clients: int, most_topics: int, most_groups: int) -> None:
+        api = LabelValues("api", _MOST_APIS, null="unknown")
+        broker = LabelValues("broker", _MOST_BROKERS)
+        status = LabelValues("status", _MOST_OF_A_KIND)
+        error = LabelValues("error", _MOST_ERRORS)
+        client = LabelValues("client_id", most_clients)
+        topic = LabelValues("topic", most_topics)
+        group = LabelValues("group", most_groups)
+        moved = LabelValues("direction", _MOST_OF_A_KIND)
+        went = LabelValues("direction", _MOST_OF_A_KIND)
+        event = LabelValues("event", _MOST_OF_A_KIND)
+        self.api, self.broker, self.status, self.error = api, broker, status, error
+        self.client, self.topic, self.group = client, topic, group
+        self.moved, self.went, self.event = moved, went, event
+        self.limited = (api, broker, error, client, topic, group)
+
+        self.requests = CounterTable(api, broker, status)
+        self.orphans = CounterTable(broker)
+        self.errors = CounterTable(api, error)
+        self.latency = HistogramTable(api, [int(edge) for edge in LATENCY_EDGES_NS])
+        self.wait = HistogramTable(api, [int(edge) for edge in LATENCY_EDGES_NS])
+        self.request_size = HistogramTable(api, SIZE_EDGES_BYTES)
+        self.response_size = HistogramTable(api, SIZE_EDGES_BYTES)
+        self.client_requests = CounterTable(client)
+        self.client_errors = CounterTable(client)
+        self.client_bytes = CounterTable(client, went)
+        self.client_throttled = CounterTable(client)
+        self.client_throttle_ms = CounterTable(client)
+        self.topic_records = CounterTable(topic, moved)
+        self.topic_bytes = CounterTable(topic, moved)
+        self.group_events = CounterTable(group, event)
+
+    def add(self, rows: Measures) -> None:
+        """Count rows."""
+        api = self.api.slots(rows.words("api_name"))
+        broker = self.broker.slots(_brokers(rows))
+        status = self.status.slots(rows.words("status"))
+        asked, orphan = rows.is_request, rows.is_orphan
+        self.requests.add([api[asked], broker[asked], status[asked]])
+        # The first error of an API is to be a rise, too: from 0.
+        error = np.full(int(asked.sum()), self.status.slot(_ERROR))
+        self.requests.add([api[asked], broker[asked], error], np.zeros(len(error), dtype=np.int64))
+        self.orphans.add([broker], orphan.astype(np.int64))
+        self._add_errors(rows, api)
+        self._add_histograms(rows, api)
+        self._add_clients(rows)
+        self._add_topics(rows)
+        self._add_groups(rows)
+
+    def _add_errors(self, rows: Measures, api: NDArray[np.int64]) -> None:
+        errors = rows.lists("errors")
+        names = errors.fields["name"]
+        assert isinstance(names, WordArray)
+        self.errors.add([api[rows_of_items(errors)], self.error.slots(names)])
+
+    def _add_histograms(self, rows: Measures, api: NDArray[np.int64]) -> None:
+        for table, name, wanted in (
+            (self.latency, "latency_ns", rows.has_latency_of_work),
+            (self.wait, "latency_ns", rows.known("latency_ns") & rows.is_slow_on_purpose),
+            (self.request_size, "request_bytes", rows.known("request_bytes")),
+            (self.response_size, "response_bytes", rows.known("response_bytes")),
+        ):
+            table.add(api[wanted], rows.ints(name).values[wanted])
+
+    def _add_clients(self, rows: Measures) -> None:
+        asked = rows.is_request
+        clients = rows.words("client_id")
+        client = self.client.slots(WordArray(clients.codes[asked], clients.words))
+        self.client_requests.add([client])
+        self.client_errors.add([client], rows.is_error[asked].astype(np.int64))
+        for direction, name in ((_SENT, "request_bytes"), (_RECEIVED, "response_bytes")):
+            went = np.full(len(client), self.went.slot(direction))
+            self.client_bytes.add([client, went], rows.ints(name).values[asked])
+        throttle_ms = np.maximum(rows.ints("throttle_time_ms").values[asked], 0)
+        self.client_throttled.add([client], (throttle_ms > 0).astype(np.int64))
+        self.client_throttle_ms.add([client], throttle_ms)
+
+    def _add_topics(self, rows: Measures) -> None:
+        parts = rows.partitions
+        if parts is None:
+            return
+        held = ~parts.is_refused
+        named = held & (parts.topic.codes >= 0)
+        slots = np.zeros(len(held), dtype=np.int64)
+        for where, texts in ((named, parts.topic), (held & ~named, parts.topic_id)):
+            slots[where] = self.topic.slots(WordArray(texts.codes[where], texts.words))
+        moved = np.where(
+            rows.is_produce[parts.row], self.moved.slot(_PRODUCED), self.moved.slot(_FETCHED)
+        )
+        for table, amounts in (
+            (self.topic_records, parts.record_count),
+            (self.topic_bytes, parts.record_bytes),
+        ):
+            # A count in a header may be anything, below 0 too.
+            table.add([slots[held], moved[held]], np.maximum(amounts[held], 0))
+
+    def _add_groups(self, rows: Measures) -> None:
+        groups = rows.words("group_id")
+        apis, errors = rows.words("api_name"), rows.words("error_name")
+        of_api = [self._event(_REBALANCE_APIS.get(name)) for name in apis.words]
+        of_error = [
+            self._event(_REBALANCING if name == _REBALANCE_ERROR else None) for name in errors.words
+        ]
+        for texts, of_word in ((apis, of_api), (errors, of_error)):
+            # Code -1, null, finds the last one.
+            event = np.array([*of_word, -1], dtype=np.int64)[texts.codes]
+            wanted = (event >= 0) & (groups.codes >= 0)
+            if wanted.any():
+                group = self.group.slots(WordArray(groups.codes[wanted], groups.words))
+                self.group_events.add([group, event[wanted]])
+        assigned = are_assignments(rows) & (groups.codes >= 0)
+        if assigned.any():
+            group = self.group.slots(WordArray(groups.codes[assigned], groups.words))
+            event = np.full(len(group), self.event.slot(_ASSIGNED))
+            self.group_events.add([group, event])
+
+    def _event(self, name: str | None) -> int:
+        return -1 if name is None else self.event.slot(name)
+
+    def families(self) -> Iterator[Metric]:
+        """Give all metrics of rows."""
+        for name, text, table in (
+            ("requests", "Requests, by how they ended.", self.requests),
+            ("orphan_responses", "Responses whose request was not seen.", self.orphans),
+            ("errors", "Error codes in responses, other than 0, at any level.", self.errors),
+            ("client_requests", "Requests by client.", self.client_requests),
+            ("client_errors", "Requests that were answered with an error.", self.client_errors),
+            (
+                "client_bytes",
+                "Bytes of requests (sent) and of responses (received), with size prefixes.",
+                self.client_bytes,
+            ),
+            (
+                "client_throttled_responses",
+                "Responses that told the client to wait.",
+                self.client_throttled,
+            ),
+            ("topic_records", "Records, as batch headers count them.", self.topic_records),
+            ("topic_bytes", "Bytes of records as they are on the wire.", self.topic_bytes),
+            (
+                "group_rebalance_events",
+                "Joins, syncs and leaves of members, answers that it rebalances, assignments.",
+                self.group_events,
+            ),
+        ):
+            yield _counter(name, text, table)
+        throttle = "How long responses told the client to wait."
+        yield _counter(
+            "client_throttle_time_seconds", throttle, self.client_throttle_ms, per_unit=_MS_PER_S
+        )
+        yield from self._histograms()
+        yield from self._limits()
+
+    def _histograms(self) -> Iterator[Metric]:
+        for name, text, table, per_unit in (
+            (
+                "request_latency_seconds",
+                "From the end of a request to the begin of its response, held back ones left out.",
+                self.latency,
+                _NS_PER_S,
+            ),
+            (
+                "fetch_wait_seconds",
+                "The same of what was held back on purpose, such as a Fetch until there is data.",
+                self.wait,
+                _NS_PER_S,
+            ),
+            ("request_size_bytes", "Requests with their size prefix.", self.request_size, 1),
+            ("response_size_bytes", "Responses with their size prefix.", self.response_size, 1),
+        ):
+            family = HistogramMetricFamily(f"kanalyze_{name}", text, labels=[table.label.name])
+            edges = [repr(edge / per_unit) for edge in table.edges.tolist()]
+            for texts, counts, total in table.histograms():
+                buckets = list(zip([*edges, "+Inf"], counts, strict=True))
+                family.add_metric(texts, buckets, total / per_unit)
+            yield family
+
+    def _limits(self) -> Iterator[Metric]:
+        used = GaugeMetricFamily(
+            "kanalyze_label_values", "Values with a series of their own.", labels=["label"]
+        )
+        most = GaugeMetricFamily(
+            "kanalyze_label_values_limit", "How many may have one.", labels=["label"]
+        )
+        folded = CounterMetricFamily(
+            "kanalyze_label_folded",
+            "Things that were counted under the value other, for want of a series of their own.",
+            labels=["label"],
+        )
+        for label in self.limited:
+            used.add_metric([label.name], label.used)
+            most.add_metric([label.name], label.most)
+            folded.add_metric([label.name], label.folded)
+        yield from (used, most, folded)
+
+
+def _counter(name: str, text: str, table: CounterTable, per_unit: int = 1) -> CounterMetricFamily:
+    labels = [label.name for label in table.labels]
+    family = CounterMetricFamily(f"kanalyze_{name}", text, labels=labels)
+    for texts, total in table.sums():
+        family.add_metric(texts, total if per_unit == 1 else total / per_unit)
+    return family
+
+
+def _brokers(rows: Measures) -> WordArray:
+    """Return of each row the address of its broker."""
+    ips = rows.words("broker_ip")
+    keys = ips.codes.astype(np.int64) << 16 | rows.ints("broker_port").values
+    found, places = np.unique(keys, return_inverse=True)
+    words = [str(Endpoint(ips.words[key >> 16], key & 0xFFFF)) for key in found.tolist()]
+    return WordArray(places.astype(np.int32), words)

@@ -1,0 +1,196 @@
+"""What the last seconds were like, as JSON Lines.
+
+In: windows and the time. Out: a line of ASCII each interval, on a binary stream. This module must
+not know where the stream goes. Lines may stand between those of rows
+(:class:`~kanalyze.export.jsonl.JsonLinesWriter` on the same stream): rows have no ``kind``.
+
+The line, schema 1
+------------------
+
+Times are Unix times in ns, durations ns, ``..._per_s`` numbers per second over the window,
+rounded to 3 decimals. Texts are as they came over the wire, long ones shortened. An entry with
+``"other": true`` stands for all that is not told apart; its names are null. Tables hold the first
+:data:`MOST` entries.
+
+- ``kind``: ``rates``; ``schema``: 1
+- ``time_ns``, ``time`` (ISO 8601): the end of the window, by the time of the packets
+- ``window_ns``: what rates are over; ``recent_ns``: what ``slowest`` and ``groups`` look back on
+- ``rows``, ``late_rows``: all since the beginning; late ones were older than the window
+- ``capture``: null, or ``source elapsed_ns packets wire_bytes dropped_packets connections
+  begun_connections held_bytes last_packet_ns anomalies in_flight problems refused_connections
+  refused_by unanswered_connections unanswered_by unread_ports late_packets late_bytes
+  out_of_window_packets out_of_window_bytes before_start_bytes``, all since the beginning but
+  ``connections``, those open now, and ``held_bytes``, what is held for them;
+  ``dropped_packets`` null when unknown; ``anomalies``: how often, by kind; ``in_flight``:
+  ``requests`` without a response now, and the ``oldest`` of them that the broker does not hold back
+  on purpose: ``start_ns api_key api_name client_id client broker``; in the last line they are among
+  the rows too, as unanswered; ``problems``: texts, why files cannot be written now; the
+  last ten as ``quality`` of the report has them, and not there where nobody counts: connections
+  that were refused or never answered (of each :data:`MOST` brokers), those on a broker's port that
+  are not recognised, and TCP data that was captured but is of no stream that is read
+- ``packets_per_s wire_bytes_per_s dropped_packets_per_s``
+- ``requests_per_s errors_per_s request_bytes_per_s response_bytes_per_s``; ``error_share``: of
+  requests those with an error code other than 0, between 0 and 1
+- ``p50_ns p99_ns``: of latencies but those of requests that were held back on purpose; null where
+  there is none
+- ``idle_ns``: for how long no packet has come
+- ``apis``, most requests first: ``wire api_key api_name waited other requests_per_s errors_per_s
+  request_bytes_per_s response_bytes_per_s p50_ns p99_ns``; ``waited``: requests of which the broker
+  held the answer back on purpose, in an entry of their own; latencies null where there is none
+- ``clients``, most requests first: ``client_id client_ip other requests_per_s errors_per_s
+  request_bytes_per_s response_bytes_per_s``
+- ``topics``, most bytes first: ``topic topic_id other produce_requests_per_s
+  produced_records_per_s produced_bytes_per_s``, the same for fetch, ``records_known errors_per_s``
+- ``errors``, most frequent first: ``api_name error_code error_name topic other
+  occurrences_per_s last_time_ns``
+- ``groups`` that rebalanced, the last one first: ``group_id other protocol members members_known
+  rebalances joins syncs leaves told errors last_error_name longest_join_ns longest_sync_ns
+  last_time_ns``; ``protocol``: classic, consumer, share, streams or null; ``members``: at least so
+  many where ``members_known`` is false; ``rebalances``: at least so many, null when not known;
+  ``told``: responses with REBALANCE_IN_PROGRESS; ``errors``: requests of members that failed
+- ``slowest``: as in the report
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from kanalyze.common.times import format_time
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from kanalyze.common.named_tuples import NamedTuple
+    from kanalyze.live.window.snapshot import CaptureState, Snapshot
+    from kanalyze.live.window.windows import Windows
+
+__all__ = ["MOST", "SCHEMA", "RateLines", "rates"]
+
+SCHEMA = 1
+MOST = 10
+
+_AMOUNTS = frozenset(
+    {
+        "requests",
+        "errors",
+        "request_bytes",
+        "response_bytes",
+        "produce_requests",
+        "produced_records",
+        "produced_bytes",
+        "fetch_requests",
+        "fetched_records",
+        "fetched_bytes",
+        "occurrences",
+    }
+)
+"""Fields of entries that are sums over the window."""
+
+
+def rates(snapshot: Snapshot, most: int = MOST) -> dict[str, Any]:
+    """Return what a line says; of each table the first ``most`` entries."""
+    capture = snapshot.capture
+    return {
+        "kind": "rates",
+        "schema": SCHEMA,
+        "time_ns": snapshot.time_ns,
+        "time": format_time(snapshot.time_ns),
+        "window_ns": snapshot.window_ns,
+        "recent_ns": snapshot.recent_ns,
+        "rows": snapshot.rows,
+        "late_rows": snapshot.late_rows,
+        "capture": None if capture is None else _capture(capture, most),
+        "packets_per_s": _rate(snapshot, snapshot.packets),
+        "wire_bytes_per_s": _rate(snapshot, snapshot.wire_bytes),
+        "dropped_packets_per_s": _rate(snapshot, snapshot.dropped_packets),
+        **_entry(snapshot, snapshot.traffic),
+        "error_share": round(snapshot.error_share, 6),
+        "p50_ns": snapshot.p50_ns,
+        "p99_ns": snapshot.p99_ns,
+        "idle_ns": snapshot.idle_ns,
+        "apis": _entries(snapshot, snapshot.apis[:most]),
+        "clients": _entries(snapshot, snapshot.clients[:most]),
+        "topics": _entries(snapshot, snapshot.topics[:most]),
+        "errors": _entries(snapshot, snapshot.errors[:most]),
+        # Counts of a minute, which are few: no rates.
+        "groups": [group._asdict() for group in snapshot.groups[:most]],
+        "slowest": list(snapshot.slowest[:most]),
+    }
+
+
+class RateLines:
+    """Writes a line each interval."""
+
+    def __init__(
+        self, windows: Windows, stream: BinaryIO, *, interval_ns: int, most: int = MOST
+    ) -> None:
+        """Begin; the stream is not closed. A line is due an interval after the first turn."""
+        self._windows = windows
+        self._stream = stream
+        self._interval_ns = interval_ns
+        self._most = most
+        self._due_ns: int | None = None
+
+    def turn(self, now_ns: int, clock_ns: int) -> bool:
+        """Write a line if it is time to, and return whether one was. Raises OSError.
+
+        ``now_ns`` is the time of the packets, ``clock_ns`` that of a clock that does not jump.
+        """
+        if self._due_ns is None:
+            self._due_ns = clock_ns + self._interval_ns
+        if clock_ns < self._due_ns:
+            return False
+        # Who comes late does not make up for what was missed.
+        behind = (clock_ns - self._due_ns) // self._interval_ns
+        self._due_ns += (behind + 1) * self._interval_ns
+        self.write(now_ns)
+        return True
+
+    def write(self, now_ns: int) -> None:
+        """Write a line now, such as the last one. Raises OSError."""
+        line = json.dumps(
+            rates(self._windows.snapshot(now_ns), self._most),
+            ensure_ascii=True,
+            allow_nan=False,
+            separators=(",", ":"),
+        )
+        self._stream.write(line.encode("ascii") + b"\n")
+        self._stream.flush()
+
+
+def _capture(capture: CaptureState, most: int) -> dict[str, Any]:
+    told = capture._asdict()
+    for name, value in (told.pop("doubts") or {}).items():
+        told[name] = _first(value, most) if name.endswith("_by") else value
+    waiting = capture.in_flight
+    if waiting is not None:
+        oldest = [
+            {**one._asdict(), "client": str(one.client), "broker": str(one.broker)}
+            for one in waiting.oldest
+        ]
+        told["in_flight"] = {"requests": waiting.requests, "oldest": oldest}
+    return told
+
+
+def _first(counts: Mapping[str, int], most: int) -> dict[str, int]:
+    """Return the highest counts."""
+    return dict(sorted(counts.items(), key=lambda item: -item[1])[:most])
+
+
+def _entries(snapshot: Snapshot, entries: Iterable[NamedTuple]) -> list[dict[str, Any]]:
+    return [_entry(snapshot, entry) for entry in entries]
+
+
+def _entry(snapshot: Snapshot, entry: NamedTuple) -> dict[str, Any]:
+    """Return an entry with rates in place of sums."""
+    return {
+        f"{name}_per_s" if name in _AMOUNTS else name: _rate(snapshot, value)
+        if name in _AMOUNTS
+        else value
+        for name, value in entry._asdict().items()
+    }
+
+
+def _rate(snapshot: Snapshot, amount: int) -> float:
+    return round(snapshot.per_second(amount), 3)

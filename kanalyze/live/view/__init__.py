@@ -1,0 +1,4 @@
+"""The view on a terminal.
+
+In: snapshots and keys. Out: lines on a screen. Begin reading with ``controller.py``.
+"""

@@ -1,0 +1,194 @@
+"""What somebody who just came should know first: what is wrong, in a line each.
+
+In: a snapshot. Out: short texts with a style, the gravest first; none while nothing is wrong. This
+module must not know how much room there is. Whatever text came over the wire is escaped.
+
+There are two kinds: what makes the figures themselves wrong (packets lost, nothing captured, no
+Kafka in it), and what is wrong with the traffic (requests that nobody answers, errors, latency,
+rebalances).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from statistics import median
+from typing import TYPE_CHECKING
+
+from kanalyze.common.escaping import escape
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.live.window.snapshot import PIPE
+from kanalyze.model.anomalies import AnomalyKind
+from kanalyze.render.header import discarded_texts, refused_texts, unread_texts
+from kanalyze.render.text import shown
+from kanalyze.render.units import count_text, duration_text, percent_text, rate_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kanalyze.live.window.snapshot import CaptureState, Snapshot
+
+__all__ = ["Alert", "alerts"]
+
+_GRAVE = "bold white on red"
+_BAD = "bold red"
+_ODD = "bold yellow"
+
+_SECOND_NS = 1_000_000_000
+_HANGING_NS = 10_000_000_000
+"""So long a request waits for a response before that is worth a line."""
+_BEGINNING_NS = 3_000_000_000
+"""So long nothing is missed yet,"""
+_IDLE_NS = 5_000_000_000
+"""and so long a gap in what comes is nothing: quiet clients send a heartbeat every 3 s."""
+_MANY_ERRORS = 0.01
+_TIMES_USUAL = 3
+"""Latency is high when it is so many times as high as usual,"""
+_HIGH_NS = 5_000_000
+"""and is not lower than this: below it differences are those of machines."""
+_USUAL_STEPS = 15
+"""Steps before the window that it takes to know what is usual."""
+_MANY_REQUESTS = 100
+"""Of fewer the slowest one is the p99."""
+_MANY_REBALANCES = 3
+_NAME_LIMIT = 48
+
+
+class Alert(NamedTuple):
+    """One thing that is wrong."""
+
+    text: str
+    style: str
+
+
+def alerts(snapshot: Snapshot) -> Iterator[Alert]:
+    """Give what is wrong, the gravest first."""
+    yield from _of_capture(snapshot)
+    yield from _unanswered(snapshot)
+    yield from _errors(snapshot)
+    yield from _latency(snapshot)
+    yield from _groups(snapshot)
+    yield from _doubts(snapshot)
+
+
+def _of_capture(snapshot: Snapshot) -> Iterator[Alert]:
+    capture = snapshot.capture
+    if capture is None:
+        return
+    if dropped := snapshot.dropped_packets:
+        share = percent_text(dropped / (dropped + snapshot.packets))
+        rate = rate_text(dropped, snapshot.window_ns)
+        text = f"{rate} packets dropped before they were read ({share}): figures are too low"
+        yield Alert(text, _GRAVE)
+    for problem in capture.problems:
+        yield Alert(escape(problem), _GRAVE)
+    if snapshot.idle_ns >= (_IDLE_NS if capture.packets else _BEGINNING_NS):
+        yield _nothing(capture, snapshot.idle_ns)
+    elif snapshot.packets and not _has_requests(snapshot) and snapshot.window_ns >= _BEGINNING_NS:
+        yield _no_requests(snapshot)
+
+
+def _doubts(snapshot: Snapshot) -> Iterator[Alert]:
+    doubts = None if snapshot.capture is None else snapshot.capture.doubts
+    if doubts is not None:
+        for text in refused_texts(doubts):
+            yield Alert(f"{text} since the capture began", _BAD)
+        for text in unread_texts(doubts):
+            yield Alert(text, _ODD)
+        for text in discarded_texts(doubts):
+            yield Alert(text, _ODD)
+
+
+def _has_requests(snapshot: Snapshot) -> bool:
+    """Return whether there are requests, those that were not answered yet among them."""
+    waiting = None if snapshot.capture is None else snapshot.capture.in_flight
+    return bool(snapshot.traffic.requests or (waiting is not None and waiting.requests))
+
+
+def _nothing(capture: CaptureState, idle_ns: int) -> Alert:
+    # In whole seconds, that it can be read as it goes on.
+    time = duration_text(idle_ns // _SECOND_NS * _SECOND_NS)
+    if capture.packets:
+        return Alert(f"no packets for {time}", _ODD)
+    if capture.source == PIPE:
+        return Alert(f"no packets yet for {time}: is the pipe flushed, as tcpdump -U does?", _ODD)
+    return Alert(f"no packets yet for {time}: another interface, or another filter?", _ODD)
+
+
+def _no_requests(snapshot: Snapshot) -> Alert:
+    if snapshot.traffic.response_bytes:
+        return Alert("responses without requests: is one direction captured elsewhere?", _ODD)
+    if snapshot.rows:
+        return Alert(f"packets, but no requests for {duration_text(snapshot.window_ns)}", _ODD)
+    return Alert("packets, but no Kafka in them: another port, or TLS?", _ODD)
+
+
+def _unanswered(snapshot: Snapshot) -> Iterator[Alert]:
+    capture = snapshot.capture
+    waiting = None if capture is None else capture.in_flight
+    if capture is None or waiting is None or not waiting.oldest:
+        return
+    oldest = waiting.oldest[0]
+    age_ns = snapshot.time_ns - oldest.start_ns
+    if age_ns >= _HANGING_NS:
+        api = _name(oldest.api_name) if oldest.api_name else f"(key {oldest.api_key})"
+        # It may be in a gap; and a connection that is silent after one says nothing more of it.
+        is_sure = not (capture.anomalies or {}).get(AnomalyKind.LOST_BYTES)
+        text = "no response for " if is_sure else "no response, unless it was lost, for "
+        text += f"{duration_text(age_ns // _SECOND_NS * _SECOND_NS)}: {api}"
+        text += f" from {_name(oldest.client_id)} to {_name(str(oldest.broker))}"
+        if waiting.requests > 1:
+            text += f" ({count_text(waiting.requests)} requests wait)"
+        yield Alert(text, _BAD)
+        if not any(step.response_bytes for step in snapshot.history):
+            yield Alert("requests without responses: is one direction captured elsewhere?", _ODD)
+
+
+def _errors(snapshot: Snapshot) -> Iterator[Alert]:
+    if snapshot.error_share < _MANY_ERRORS or not snapshot.traffic.errors:
+        return
+    text = f"{percent_text(snapshot.error_share)} of requests fail"
+    counts: Counter[tuple[str | None, str | None]] = Counter()
+    for error in snapshot.errors:
+        if not error.other:
+            counts[error.api_name, error.error_name] += error.occurrences
+    if counts:
+        ((api_name, error_name), _), *_ = counts.most_common(1)
+        text += f", most with {_name(error_name)}: {_name(api_name)}"
+    yield Alert(text, _BAD)
+
+
+def _latency(snapshot: Snapshot) -> Iterator[Alert]:
+    window = -(-snapshot.window_ns // snapshot.step_ns)
+    before = [time for time in snapshot.p99_history[:-window] if time is not None]
+    if snapshot.p99_ns is None or len(before) < _USUAL_STEPS:
+        return
+    if snapshot.traffic.requests < _MANY_REQUESTS:
+        return
+    usual_ns = int(median(before))
+    if snapshot.p99_ns >= max(_TIMES_USUAL * usual_ns, _HIGH_NS):
+        text = f"p99 is {duration_text(snapshot.p99_ns)}, usually {duration_text(usual_ns)}"
+        # They are in the order of how much there is of them.
+        slow = [api for api in snapshot.apis if not api.waited and not api.other]
+        slow = [api for api in slow if (api.p99_ns or 0) >= snapshot.p99_ns]
+        if slow:
+            text += f": {_name(slow[0].api_name)}"
+        yield Alert(text, _BAD)
+
+
+def _groups(snapshot: Snapshot) -> Iterator[Alert]:
+    restless = [
+        group
+        for group in snapshot.groups
+        if (group.rebalances or 0) >= _MANY_REBALANCES and not group.other
+    ]
+    if restless:
+        worst = max(restless, key=lambda group: (group.rebalances or 0, group.last_time_ns or 0))
+        text = f"group {_name(worst.group_id)} rebalanced {count_text(worst.rebalances)} times"
+        text += f" in {duration_text(snapshot.recent_ns)}"
+        if len(restless) > 1:
+            text += f", and {count_text(len(restless) - 1)} more often too"
+        yield Alert(text, _ODD)
+
+
+def _name(text: str | None) -> str:
+    return shown(text, _NAME_LIMIT)

@@ -1,0 +1,427 @@
+"""The tables of the view: what they show, what they are sorted by, what a filter looks at.
+
+In: a snapshot. Out: :data:`TABLES`, and lines. This module must not know keys, nor how much room
+there is but for the numbers handed in. Whatever text came over the wire is escaped.
+"""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.render.layout import GAP, TableColumn, cell_width, fitted, natural_widths
+from kanalyze.render.lines import Line, table_line
+from kanalyze.render.text import MISSING, shown
+from kanalyze.render.times import clock_text
+from kanalyze.render.units import at_least, count_text, duration_text, rate_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterator, Sequence
+
+    from kanalyze.live.window.snapshot import (
+        ApiEntry,
+        ClientEntry,
+        ErrorEntry,
+        GroupEntry,
+        Snapshot,
+        TopicEntry,
+    )
+
+__all__ = ["TABLES", "LiveColumn", "LiveTable", "matches", "sorted_entries", "table_lines"]
+
+_SlowEntry: TypeAlias = dict[str, Any]
+_Shown: TypeAlias = "Callable[[Any, Snapshot], str]"
+
+
+class LiveColumn(NamedTuple):
+    """A column: its cells, and what its table is sorted by when it is chosen."""
+
+    column: TableColumn
+    cell: _Shown
+    order: Callable[[Any], int | str]
+    """Numbers are sorted from the highest on, texts from A on."""
+    style: Callable[[Any], str] | str = ""
+    calm: int = 0
+    """Width it has at least, where there is room: so that columns stand still."""
+
+
+class LiveTable(NamedTuple):
+    """A table of the view."""
+
+    name: str
+    """On its tab: one word."""
+    title: str
+    entries: Callable[[Snapshot], Sequence[Any]]
+    columns: tuple[LiveColumn, ...]
+    sorted_by: int
+    """The column it is sorted by at first."""
+    texts: Callable[[Any], tuple[str | None, ...]]
+    """What a filter looks at: clients, topics, APIs and the like."""
+    key: Callable[[Any], Hashable]
+    """What an entry is known by in the next snapshot."""
+
+
+def matches(pattern: str, texts: Sequence[str | None]) -> bool:
+    """Return whether any text contains a pattern, or matches it where it has ``*``, ``?``, ``[``.
+
+    Case makes no difference. An empty pattern matches everything.
+    """
+    if not pattern:
+        return True
+    wanted = pattern.lower()
+    known = (text.lower() for text in texts if text is not None)
+    if any(char in wanted for char in "*?["):
+        return any(fnmatchcase(text, wanted) for text in known)
+    return any(wanted in text for text in known)
+
+
+def sorted_entries(
+    table: LiveTable, snapshot: Snapshot, *, pattern: str = "", by: int, reverse: bool = False
+) -> list[Any]:
+    """Return a table's entries that match a filter, sorted by a column; that of all others last."""
+    order = table.columns[by].order
+    kept = [entry for entry in table.entries(snapshot) if matches(pattern, table.texts(entry))]
+    # What equals is in the order of the snapshot, whichever way round.
+    down = bool(kept) and not isinstance(order(kept[0]), str)
+    kept.sort(key=order, reverse=down != reverse)
+    return sorted(kept, key=_is_other)
+
+
+def table_lines(
+    table: LiveTable,
+    entries: Sequence[Any],
+    snapshot: Snapshot,
+    width: int,
+    *,
+    by: int | None = None,
+    reverse: bool = False,
+    selected: int | None = None,
+) -> Iterator[Line]:
+    """Give the titles of the columns, that sorted by with an arrow, and a line for each entry.
+
+    No line is longer than ``width``; that of the entry at place ``selected`` is as wide.
+    """
+    columns = [
+        item.column._replace(title=item.column.title + _ARROWS[reverse] * (index == by))
+        for index, item in enumerate(table.columns)
+    ]
+    cells = [[item.cell(entry, snapshot) for item in table.columns] for entry in entries]
+    natural = natural_widths(columns, cells)
+    calm = [max(need, item.calm) for need, item in zip(natural, table.columns, strict=True)]
+    widths = fitted(columns, calm if _fit(calm, width) else natural, width)
+    titles = [
+        (column.title, "bold underline" if index == by else "bold")
+        for index, column in enumerate(columns)
+    ]
+    yield from table_line(columns, widths, titles).fitted(width)
+    for place, (entry, row) in enumerate(zip(entries, cells, strict=True)):
+        styles = [_style(item, entry) for item in table.columns]
+        line = table_line(columns, widths, list(zip(row, styles, strict=True)))
+        for part in line.fitted(width):
+            yield _marked(part, width) if place == selected else part
+
+
+def _marked(line: Line, width: int) -> Line:
+    marked = Line()
+    for text, style in line.parts:
+        marked.append(text, f"{style} reverse".lstrip())
+    marked.append(" " * (width - cell_width(line.plain)), "reverse")
+    return marked
+
+
+def _fit(widths: Sequence[int], width: int) -> bool:
+    return sum(widths) + GAP * (len(widths) - 1) <= width
+
+
+def _is_other(entry: Any) -> bool:
+    return not isinstance(entry, dict) and bool(entry.other)
+
+
+_ARROWS = ("\u2193", "\u2191")
+
+
+def _style(column: LiveColumn, entry: Any) -> str:
+    style = column.style
+    return style if isinstance(style, str) else style(entry)
+
+
+_CALM = 9
+"""As wide as most numbers with their units."""
+
+
+# -- columns --------------------------------------------------------------------------------------
+
+
+def _name(text: str | None) -> str:
+    """Return a text from the wire; none looks like what is said in parentheses here."""
+    name = shown(text)
+    return f'"{name}"' if name.startswith("(") else name
+
+
+def _text(
+    title: str, least: int, text: Callable[[Any], str], *, rank: int = 0, style: str = ""
+) -> LiveColumn:
+    return LiveColumn(
+        TableColumn(title, least=least, rank=rank), lambda entry, _: text(entry), text, style
+    )
+
+
+def _number(
+    title: str,
+    amount: Callable[[Any], int | None],
+    text: Callable[[int | None], str],
+    rank: int = 0,
+    *,
+    style: Callable[[Any], str] | str = "",
+) -> LiveColumn:
+    return LiveColumn(
+        TableColumn(title, right=True, rank=rank),
+        lambda entry, _: text(amount(entry)),
+        lambda entry: _lowest_if_null(amount(entry)),
+        style,
+        _CALM,
+    )
+
+
+def _rate(
+    title: str, amount: Callable[[Any], int], unit: str = "", rank: int = 0, *, red: bool = False
+) -> LiveColumn:
+    def style(entry: Any) -> str:
+        return ("red" if red else "") if amount(entry) else "dim"
+
+    return LiveColumn(
+        TableColumn(title, right=True, rank=rank),
+        lambda entry, snapshot: rate_text(amount(entry), snapshot.window_ns, unit),
+        amount,
+        style,
+        _CALM,
+    )
+
+
+def _lowest_if_null(number: int | None) -> int:
+    return -(2**63) if number is None else number
+
+
+_REQUESTS = _rate("requests", lambda entry: entry.requests)
+_ERRORS = _rate("errors", lambda entry: entry.errors, red=True)
+_SENT = _rate("sent", lambda entry: entry.request_bytes, "B", rank=3)
+_RECEIVED = _rate("received", lambda entry: entry.response_bytes, "B", rank=2)
+
+
+# -- APIs -----------------------------------------------------------------------------------------
+
+
+def _api(entry: ApiEntry) -> str:
+    if entry.other:
+        return "(other APIs)"
+    if entry.api_key is None:
+        return "(response alone)"
+    name = _name(entry.api_name) if entry.api_name else f"(key {entry.api_key})"
+    if entry.wire != "kafka":
+        name = f"{name} {shown(entry.wire)}"
+    return f"{name} (waited)" if entry.waited else name
+
+
+_APIS = LiveTable(
+    "APIs",
+    "Requests by API",
+    lambda snapshot: snapshot.apis,
+    (
+        _text("API", 20, _api, style="bold"),
+        _REQUESTS,
+        _ERRORS,
+        _SENT,
+        _RECEIVED,
+        _number("p50", lambda entry: entry.p50_ns, duration_text, rank=1),
+        _number("p99", lambda entry: entry.p99_ns, duration_text),
+    ),
+    1,
+    lambda entry: (entry.api_name,),
+    itemgetter(slice(5)),
+)
+
+
+# -- clients and topics ---------------------------------------------------------------------------
+
+
+def _client(entry: ClientEntry) -> str:
+    return "(other clients)" if entry.other else _name(entry.client_id)
+
+
+_CLIENTS = LiveTable(
+    "clients",
+    "Busiest clients",
+    lambda snapshot: snapshot.clients,
+    (
+        _text("client", 16, _client, style="bold"),
+        _text("from", 13, lambda entry: shown(entry.client_ip), rank=4),
+        _REQUESTS,
+        _ERRORS,
+        _SENT,
+        _RECEIVED,
+    ),
+    2,
+    lambda entry: (entry.client_id, entry.client_ip),
+    itemgetter(slice(3)),
+)
+
+
+def _topic(entry: TopicEntry) -> str:
+    if entry.other:
+        return "(other topics)"
+    return _name(entry.topic) if entry.topic is not None else f"(id {shown(entry.topic_id)})"
+
+
+def _records(title: str, amount: Callable[[TopicEntry], int], rank: int = 0) -> LiveColumn:
+    def cell(entry: TopicEntry, snapshot: Snapshot) -> str:
+        return at_least(rate_text(amount(entry), snapshot.window_ns), known=entry.records_known)
+
+    return LiveColumn(
+        TableColumn(title, right=True, rank=rank),
+        cell,
+        amount,
+        lambda entry: "" if amount(entry) else "dim",
+        _CALM,
+    )
+
+
+_TOPICS = LiveTable(
+    "topics",
+    "Busiest topics",
+    lambda snapshot: snapshot.topics,
+    (
+        _text("topic", 16, _topic, style="bold"),
+        _rate("bytes in", lambda entry: entry.produced_bytes, "B"),
+        _rate("bytes out", lambda entry: entry.fetched_bytes, "B"),
+        _records("records in", lambda entry: entry.produced_records, rank=1),
+        _records("records out", lambda entry: entry.fetched_records, rank=2),
+        _ERRORS,
+    ),
+    1,
+    lambda entry: (entry.topic, entry.topic_id),
+    itemgetter(slice(3)),
+)
+
+
+# -- slowest --------------------------------------------------------------------------------------
+
+
+def _slow_api(entry: _SlowEntry) -> str:
+    if entry["api_key"] is None:
+        return MISSING
+    name = _name(entry["api_name"]) if entry["api_name"] else f"(key {entry['api_key']})"
+    return f"{name} v{entry['api_version']}"
+
+
+def _slow_topics(entry: _SlowEntry) -> str:
+    names = [shown(name) for name in entry["topics"]]
+    if entry["more_topics"]:
+        names.append("\u2026")
+    return ", ".join(names) or MISSING
+
+
+def _slow_status(entry: _SlowEntry) -> str:
+    return shown(entry["error_name"]) if entry["status"] == "error" else shown(entry["status"])
+
+
+_SLOWEST = LiveTable(
+    "slowest",
+    "Slowest requests of the last minute",
+    lambda snapshot: snapshot.slowest,
+    (
+        _number("latency", itemgetter("latency_ns"), duration_text),
+        _text("API", 12, _slow_api, style="bold"),
+        _text("client", 12, lambda entry: shown(entry["client_id"])),
+        _text("topics", 10, _slow_topics),
+        _text("status", 10, _slow_status, rank=2),
+        _number("at (UTC)", itemgetter("request_start_ns"), clock_text, rank=1),
+        _text("connection", 24, lambda entry: shown(entry["connection"]), rank=3),
+    ),
+    0,
+    lambda entry: (entry["api_name"], entry["client_id"], entry["connection"], *entry["topics"]),
+    itemgetter("connection", "request_start_ns", "request_packet"),
+)
+
+
+# -- groups and errors ----------------------------------------------------------------------------
+
+
+def _group(entry: GroupEntry) -> str:
+    return "(other groups)" if entry.other else _name(entry.group_id)
+
+
+def _group_wait_ns(entry: GroupEntry) -> int | None:
+    waits = [wait for wait in (entry.longest_join_ns, entry.longest_sync_ns) if wait is not None]
+    return max(waits, default=None)
+
+
+def _if_classic(
+    amount: Callable[[GroupEntry], int],
+) -> Callable[[GroupEntry], int | None]:
+    """Return an amount that is not known of groups of the newer protocols."""
+
+    def known(entry: GroupEntry) -> int | None:
+        return amount(entry) or (0 if entry.protocol in (None, "classic") else None)
+
+    return known
+
+
+def _group_members(entry: GroupEntry, _: Snapshot) -> str:
+    return at_least(count_text(entry.members or None), known=entry.members_known)
+
+
+_GROUPS = LiveTable(
+    "groups",
+    "Groups that rebalanced in the last minute",
+    lambda snapshot: snapshot.groups,
+    (
+        _text("group", 14, _group, style="bold"),
+        _text("protocol", 8, lambda entry: entry.protocol or MISSING, rank=4),
+        LiveColumn(
+            TableColumn("members", right=True, rank=3), _group_members, lambda entry: entry.members
+        ),
+        _number("rebalances", lambda entry: entry.rebalances, count_text),
+        _number("longest wait", _group_wait_ns, duration_text),
+        _number(
+            "errors",
+            lambda entry: entry.errors,
+            count_text,
+            style=lambda entry: "red" if entry.errors else "dim",
+        ),
+        _text("last error", 10, lambda entry: shown(entry.last_error_name), rank=1),
+        _number("joins", _if_classic(lambda entry: entry.joins), count_text, rank=6),
+        _number("leaves", _if_classic(lambda entry: entry.leaves), count_text, rank=7),
+        _number("told to rejoin", _if_classic(lambda entry: entry.told), count_text, rank=5),
+        _number("last (UTC)", lambda entry: entry.last_time_ns, clock_text, rank=2),
+    ),
+    10,
+    lambda entry: (entry.group_id, entry.last_error_name),
+    itemgetter(slice(2)),
+)
+
+
+def _error(entry: ErrorEntry) -> str:
+    return "(other errors)" if entry.other else f"{_name(entry.error_name)} {entry.error_code}"
+
+
+_ERROR_CODES = LiveTable(
+    "errors",
+    "Errors by code and topic",
+    lambda snapshot: snapshot.errors,
+    (
+        _text("error", 20, _error, style="red"),
+        _text("API", 10, lambda entry: shown(entry.api_name)),
+        _text("topic", 10, lambda entry: shown(entry.topic)),
+        _rate("rate", lambda entry: entry.occurrences),
+        _number("last (UTC)", lambda entry: entry.last_time_ns, clock_text, rank=1),
+    ),
+    3,
+    lambda entry: (entry.api_name, entry.topic, entry.error_name),
+    itemgetter(slice(5)),
+)
+
+
+TABLES: tuple[LiveTable, ...] = (_APIS, _CLIENTS, _TOPICS, _SLOWEST, _GROUPS, _ERROR_CODES)
+"""In the order of their tabs."""

@@ -1,0 +1,134 @@
+"""Packets for NumPy: their columns, and the same kind of thing at many places of a buffer.
+
+In: a batch, or a buffer and places in it. Out: NumPy arrays. This module must not know what is
+read; it lies below the stages because two of them, which may not know each other, read headers this
+way.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kanalyze.model.packets import PacketBatch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import DTypeLike, NDArray
+
+__all__ = ["PacketArrays", "each_value", "gather", "overlapping", "to_column"]
+
+
+class PacketArrays:
+    """A :class:`~kanalyze.model.PacketBatch` of which the columns are NumPy arrays."""
+
+    __slots__ = PacketBatch.__slots__
+
+    def __init__(
+        self,
+        buffer: memoryview,
+        number: NDArray[np.int64],
+        time_ns: NDArray[np.int64],
+        offset: NDArray[np.int64],
+        captured_bytes: NDArray[np.int64],
+        wire_bytes: NDArray[np.int64],
+        link_type: NDArray[np.int32],
+    ) -> None:
+        self.buffer = buffer
+        self.number = number
+        self.time_ns = time_ns
+        self.offset = offset
+        self.captured_bytes = captured_bytes
+        self.wire_bytes = wire_bytes
+        self.link_type = link_type
+
+    @classmethod
+    def of(cls, batch: PacketBatch) -> PacketArrays:
+        """Look at a batch this way; nothing is copied."""
+        return cls(
+            batch.buffer,
+            np.frombuffer(batch.number, np.int64),
+            np.frombuffer(batch.time_ns, np.int64),
+            np.frombuffer(batch.offset, np.int64),
+            np.frombuffer(batch.captured_bytes, np.int64),
+            np.frombuffer(batch.wire_bytes, np.int64),
+            np.frombuffer(batch.link_type, np.int32),
+        )
+
+    def batch(self) -> PacketBatch:
+        """Return a batch over the same buffer, with copies of the columns."""
+        return PacketBatch(
+            self.buffer,
+            to_column(self.number),
+            to_column(self.time_ns),
+            to_column(self.offset),
+            to_column(self.captured_bytes),
+            to_column(self.wire_bytes),
+            to_column(self.link_type),
+        )
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+    def taken(self, rows: NDArray[np.int64]) -> PacketArrays:
+        """Return the packets at some indices, over the same buffer."""
+        return PacketArrays(
+            self.buffer,
+            self.number[rows],
+            self.time_ns[rows],
+            self.offset[rows],
+            self.captured_bytes[rows],
+            self.wire_bytes[rows],
+            self.link_type[rows],
+        )
+
+
+def to_column(numbers: NDArray[np.int64] | NDArray[np.int32]) -> array[int]:
+    """Copy an array of NumPy into one of Python's."""
+    return array("q" if numbers.itemsize == 8 else "i", numbers.tobytes())
+
+
+def overlapping(buffer: memoryview | NDArray[np.uint8], dtype: DTypeLike) -> NDArray[Any]:
+    """View ``buffer`` as items that begin at every byte: item ``i`` is at ``buffer[i]``.
+
+    A fancy index into it is a gather from unaligned places in one operation. Empty when the
+    buffer is smaller than an item.
+    """
+    kind = np.dtype(dtype)
+    count = max(len(buffer) - kind.itemsize + 1, 0)
+    if not count:
+        return np.empty(0, kind)
+    return np.ndarray((count,), kind, buffer, 0, (1,))
+
+
+def gather(
+    buffer: memoryview, layout: np.dtype[np.void], places: NDArray[np.int64]
+) -> NDArray[np.void]:
+    """Copy out the structs of ``layout`` at ``places``, which must lie within ``buffer``.
+
+    Through an opaque type: NumPy copies that as bytes, but a struct field by field.
+    """
+    if not len(places):
+        return np.empty(0, layout)
+    return overlapping(buffer, f"V{layout.itemsize}")[places].view(layout)
+
+
+def each_value(numbers: NDArray[Any]) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    """Yield each number that there is, rising, and the indices at which it stands, rising.
+
+    An index is looked at once, however many numbers there are: a mask for each number would look
+    at all of them every time.
+    """
+    if not len(numbers):
+        return
+    if (numbers == numbers[0]).all():
+        yield int(numbers[0]), np.arange(len(numbers))
+        return
+    order = np.argsort(numbers, kind="stable")
+    ordered = numbers[order]
+    starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1]))).tolist()
+    for start, end in zip(starts, [*starts[1:], len(order)], strict=True):
+        yield int(ordered[start]), order[start:end]

@@ -1,0 +1,96 @@
+"""Streams: what ``net`` gives of each connection, and ``kafka`` reads.
+
+In: segments in order. Out: :class:`StreamUpdate` of :class:`Chunk` and :class:`Gap`, and
+:class:`TokenBytes` for whoever keeps packets. This module must not know how streams are put
+together.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from kanalyze.common.named_tuples import NamedTuple
+
+if TYPE_CHECKING:
+    from kanalyze.model.segments import Segments
+    from kanalyze.model.tcp import TcpConnection
+
+__all__ = [
+    "Chunk",
+    "Gap",
+    "StreamItem",
+    "StreamUpdate",
+    "TokenBytes",
+]
+
+
+class Chunk(NamedTuple):
+    """Consecutive bytes of one direction of a connection: ``segments[first:last]``, in order.
+
+    Each byte of a stream is in exactly one chunk or one gap; they come in rising order.
+    """
+
+    stream_offset: int
+    """Position in the stream of the first byte; 0 is the first byte after the SYN, or, where no
+    SYN was seen, the first byte seen."""
+    segments: Segments
+    first: int
+    last: int
+
+
+class Gap(NamedTuple):
+    """Bytes of a stream that the capture does not hold and will not."""
+
+    stream_offset: int
+    length: int
+    """Above 0."""
+    time_ns: int
+    """Of the packet that came after the gap."""
+    packet: int
+    """Number of the packet that came after the gap."""
+
+
+StreamItem: TypeAlias = Chunk | Gap
+
+
+class StreamUpdate:
+    """What a batch of packets added to one connection.
+
+    A connection whose ports are used again within one batch gives two updates, the closed one
+    first. An update may have no items (a FIN alone).
+    """
+
+    __slots__ = ("closed", "closed_packet", "connection", "items")
+
+    def __init__(
+        self,
+        connection: TcpConnection,
+        items: tuple[list[StreamItem], list[StreamItem]],
+        closed: bool,
+    ) -> None:
+        self.connection = connection
+        self.items = items
+        """By direction: ``items[0]`` is what ``connection.endpoints[0]`` sent."""
+        self.closed = closed
+        """No later update names this connection."""
+        self.closed_packet: int | None = None
+        """The packet that closed it; None where none did."""
+
+
+class TokenBytes(NamedTuple):
+    """Where a stream holds what somebody logs in with, or may hold it: for whoever keeps packets.
+
+    What is told later of the same connection, direction and ``stream_offset`` holds in its place.
+    """
+
+    connection: TcpConnection
+    direction: int
+    """0 or 1, as in :class:`StreamUpdate`."""
+    stream_offset: int
+    """Of the message, or of the bytes that could not be read."""
+    begin: int
+    """Position in the stream of the first byte of the token."""
+    end: int | None
+    """Position after its last byte; None for all that follows, for the present."""
+    time_ns: int
+    """When it was found: the time of the connection's latest packet."""

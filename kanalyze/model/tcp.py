@@ -1,0 +1,369 @@
+"""TCP connections: their ends, and what is measured of them.
+
+In: numbers that ``net`` counts. Out: :class:`TcpConnection` and what it is made of. This module
+must not know Kafka: there is no client and no broker here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.common.plain_values import fields
+
+if TYPE_CHECKING:
+    from kanalyze.common.plain_values import State
+
+__all__ = [
+    "ConnectionEnd",
+    "Endpoint",
+    "RoundTrips",
+    "TcpConnection",
+    "TcpMeasures",
+    "end_of_two",
+]
+
+
+class Endpoint(NamedTuple):
+    """One end of a TCP connection."""
+
+    ip: str
+    """Canonical text: dotted quad, or RFC 5952 for IPv6 (no brackets)."""
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.ip}]:{self.port}" if ":" in self.ip else f"{self.ip}:{self.port}"
+
+
+class RoundTrips:
+    """Times from data to its acknowledgment, both seen at the capture point; summed up."""
+
+    __slots__ = ("least_ns", "most_ns", "samples", "total_ns")
+
+    def __init__(
+        self,
+        samples: int = 0,
+        total_ns: int = 0,
+        least_ns: int | None = None,
+        most_ns: int | None = None,
+    ) -> None:
+        self.samples = samples
+        self.total_ns = total_ns
+        self.least_ns = least_ns
+        """None without samples."""
+        self.most_ns = most_ns
+
+    @property
+    def mean_ns(self) -> int | None:
+        """Rounded down; None without samples."""
+        return self.total_ns // self.samples if self.samples else None
+
+    def state(self) -> State:
+        """Return what :meth:`from_state` takes."""
+        return self.samples, self.total_ns, self.least_ns, self.most_ns
+
+    @classmethod
+    def from_state(cls, state: object) -> RoundTrips:
+        """Make one from a state; raises ValueError where that is none."""
+        made = cls(*fields(state, "nnNN"))
+        if (made.least_ns is None) != (not made.samples) or (made.most_ns is None) != (
+            not made.samples
+        ):
+            raise ValueError("a least and a most of no samples")
+        return made
+
+
+class TcpMeasures:
+    """What is measured of a connection for those who ask. Pairs by sender, as in the connection.
+
+    A *duplicate* is a packet that the capture holds more than once (an ``any`` capture of a
+    bridged packet, two mirror ports): the sender sent it once. Counts other than
+    ``duplicate_packets`` leave duplicates out.
+    """
+
+    __slots__ = (
+        "duplicate_packets",
+        "fin_packets",
+        "handshake_ack_time_ns",
+        "keep_alive_packets",
+        "opened_by",
+        "reset_packets",
+        "retransmitted_packets",
+        "round_trips",
+        "syn_ack_time_ns",
+        "syn_retransmissions",
+        "syn_time_ns",
+        "zero_window_packets",
+    )
+
+    def __init__(self) -> None:
+        self.duplicate_packets = [0, 0]
+        self.retransmitted_packets = [0, 0]
+        """Packets with payload of which some had been seen before, keep-alive probes left out."""
+        self.keep_alive_packets = [0, 0]
+        """Probes of no or one byte just before what comes next (RFC 9293, section 3.8.4)."""
+        self.zero_window_packets = [0, 0]
+        """Packets (no SYN, FIN, RST) that announce a receive window of 0."""
+        self.reset_packets = [0, 0]
+        self.fin_packets = [0, 0]
+        self.syn_retransmissions = [0, 0]
+        """SYNs after the first, of each end."""
+        self.syn_time_ns: int | None = None
+        """Of the first SYN of the end that opened; None when it was not seen."""
+        self.syn_ack_time_ns: int | None = None
+        """Of the first SYN that answers it."""
+        self.handshake_ack_time_ns: int | None = None
+        """Of the first packet that acknowledges the answer's SYN and nothing more; None when not
+        seen, or when the opener's first packet after the answer was another."""
+        self.opened_by: int | None = None
+        """Index of the end whose SYN ``syn_time_ns`` is, or that was answered."""
+        self.round_trips = (RoundTrips(), RoundTrips())
+        """By sender of the data: index 0 is from the capture point to ``endpoints[1]`` and back.
+
+        A sample is the time from a segment with payload, captured for the first time, to the first
+        acknowledgment that covers it, if that ends exactly where the segment does. The receiver's
+        delay of its acknowledgment is part of it. Segments that were sent again give none, for
+        there is no telling which one was acknowledged (Karn's rule; RFC 6298, section 3).
+        """
+
+    def state(self) -> State:
+        """Return what :meth:`from_state` takes."""
+        one, other = self.round_trips
+        return (
+            *self.duplicate_packets,
+            *self.retransmitted_packets,
+            *self.keep_alive_packets,
+            *self.zero_window_packets,
+            *self.reset_packets,
+            *self.fin_packets,
+            *self.syn_retransmissions,
+            self.opened_by,
+            self.syn_time_ns,
+            self.syn_ack_time_ns,
+            self.handshake_ack_time_ns,
+            one.state(),
+            other.state(),
+        )
+
+    @classmethod
+    def from_state(cls, state: object) -> TcpMeasures:
+        """Make them from a state; raises ValueError where that is none."""
+        values = fields(state, "n" * 14 + "NIIItt")
+        made = cls()
+        made.duplicate_packets = list(values[0:2])
+        made.retransmitted_packets = list(values[2:4])
+        made.keep_alive_packets = list(values[4:6])
+        made.zero_window_packets = list(values[6:8])
+        made.reset_packets = list(values[8:10])
+        made.fin_packets = list(values[10:12])
+        made.syn_retransmissions = list(values[12:14])
+        made.opened_by = end_of_two(values[14])
+        made.syn_time_ns, made.syn_ack_time_ns, made.handshake_ack_time_ns = values[15:18]
+        made.round_trips = RoundTrips.from_state(values[18]), RoundTrips.from_state(values[19])
+        return made
+
+    @property
+    def handshake_rtt_ns(self) -> int | None:
+        """From SYN to the acknowledgment of its answer: the whole way and back.
+
+        None when one of the three was not seen, came in another order, or a SYN of either end was
+        repeated: there is no telling then which one was answered (RFC 6298, section 3).
+        """
+        first_ns, second_ns = self.answer_rtt_ns, self.opener_rtt_ns
+        return None if first_ns is None or second_ns is None else first_ns + second_ns
+
+    @property
+    def answer_rtt_ns(self) -> int | None:
+        """From SYN to its answer: capture point to the end that was opened, and back.
+
+        None when one was not seen or the SYN was repeated.
+        """
+        if self.opened_by is None or self.syn_retransmissions[self.opened_by]:
+            return None
+        return _elapsed_ns(self.syn_time_ns, self.syn_ack_time_ns)
+
+    @property
+    def opener_rtt_ns(self) -> int | None:
+        """From the answer to its acknowledgment: capture point to the opener, and back.
+
+        None when one was not seen or the answer was repeated.
+        """
+        if self.opened_by is None or self.syn_retransmissions[1 - self.opened_by]:
+            return None
+        return _elapsed_ns(self.syn_ack_time_ns, self.handshake_ack_time_ns)
+
+
+def end_of_two(index: int | None) -> int | None:
+    """Return the index of an end of a connection, or None; raises ValueError for any other."""
+    if index is not None and index not in (0, 1):
+        raise ValueError(f"end {index} of a connection")
+    return index
+
+
+def _elapsed_ns(begin_ns: int | None, end_ns: int | None) -> int | None:
+    if begin_ns is None or end_ns is None or end_ns < begin_ns:
+        return None
+    return end_ns - begin_ns
+
+
+ConnectionEnd: TypeAlias = Literal["fin", "reset", "open", "reused", "limit", "idle"]
+"""Why nothing more is told of a connection: both ends sent a FIN; one sent a RST; the capture was
+over first; a new connection took the ports without a close of this one; too many were open; it was
+silent for so long that it counts as forgotten."""
+
+
+_ENDS = (None, *get_args(ConnectionEnd))
+_MOST_PORT = 0xFFFF
+
+
+class TcpConnection:
+    """One TCP connection, as the packet layer knows it: no notion of client and broker.
+
+    Compared and hashed by identity. The counters are pairs, by direction: index 0 counts what
+    ``endpoints[0]`` sent, index 1 what ``endpoints[1]`` sent. They are written by the reassembler
+    as packets arrive. ``packets`` and ``payload_bytes`` count what the capture holds, copies
+    included; each byte in ``payload_bytes`` is new (:attr:`unique_bytes`) or in exactly one of
+    ``retransmitted_bytes``, ``duplicate_bytes`` and ``keep_alive_bytes``.
+    """
+
+    __slots__ = (
+        "closed_by",
+        "connection_number",
+        "duplicate_bytes",
+        "end",
+        "endpoints",
+        "first_packet",
+        "first_sequence",
+        "first_time_ns",
+        "keep_alive_bytes",
+        "last_time_ns",
+        "lost_bytes",
+        "measures",
+        "opened_by",
+        "out_of_order_packets",
+        "packets",
+        "payload_bytes",
+        "reset",
+        "retransmitted_bytes",
+        "serial",
+        "snapped_bytes",
+        "start_seen",
+    )
+
+    def __init__(
+        self,
+        serial: int,
+        endpoints: tuple[Endpoint, Endpoint],
+        connection_number: int,
+        opened_by: int | None,
+        first_time_ns: int,
+        last_time_ns: int,
+        first_packet: int | None = None,
+        start_seen: list[bool] | None = None,
+        measures: TcpMeasures | None = None,
+    ) -> None:
+        self.serial = serial
+        """1, 2, 3, ... in the order of the connections' first packets."""
+        self.endpoints = endpoints
+        """``endpoints[0]`` sent the first packet seen."""
+        self.connection_number = connection_number
+        """1 for the first connection on this pair of endpoints, 2 when the ports are used again."""
+        self.opened_by = opened_by
+        """Index of the end that sent the first SYN; None when the capture began later."""
+        self.first_time_ns = first_time_ns
+        self.last_time_ns = last_time_ns
+        self.first_packet = first_packet
+        """Number of the first packet seen."""
+        self.first_sequence = [0, 0]
+        """Sequence number of position 0 of the stream, once there is one."""
+        self.start_seen = [False, False] if start_seen is None else start_seen
+        """Whether position 0 of the stream is known to be its first byte: its SYN was seen, or the
+        answer to it."""
+        self.packets = [0, 0]
+        """Packets captured, every copy counted."""
+        self.payload_bytes = [0, 0]
+        """TCP payload seen, every copy counted."""
+        self.retransmitted_bytes = [0, 0]
+        """Payload bytes sent again that had been seen before."""
+        self.duplicate_bytes = [0, 0]
+        """Payload bytes of packets that the capture holds more than once, without the first."""
+        self.keep_alive_bytes = [0, 0]
+        """Payload bytes of keep-alive probes: old, or of no meaning."""
+        self.out_of_order_packets = [0, 0]
+        """Packets with payload, none of it seen before, that came after a later part of the stream:
+        captured in another order, or sent again because the first was lost before the capture."""
+        self.lost_bytes = [0, 0]
+        """Bytes never seen: gaps. The one count of them: all others are sums of this."""
+        self.snapped_bytes = [0, 0]
+        """Bytes that a snap length cut off; the one count of them too."""
+        self.reset = False
+        """A RST was seen."""
+        self.closed_by: int | None = None
+        """Index of the end whose FIN or RST came first; None while none was seen."""
+        self.end: ConnectionEnd | None = None
+        """Why it ended; None as long as updates may come."""
+        self.measures = measures
+        """None unless the reassembler was told to measure."""
+
+    def state(self) -> State:
+        """Return what :meth:`from_state` takes."""
+        (one_ip, one_port), (other_ip, other_port) = self.endpoints
+        return (
+            *(self.serial, one_ip, one_port, other_ip, other_port, self.connection_number),
+            *(self.opened_by, self.first_time_ns, self.last_time_ns, self.first_packet),
+            *(self.reset, self.closed_by, self.end),
+            None if self.measures is None else self.measures.state(),
+            *self.start_seen,
+            *self.first_sequence,
+            *self.packets,
+            *self.payload_bytes,
+            *self.retransmitted_bytes,
+            *self.duplicate_bytes,
+            *self.keep_alive_bytes,
+            *self.out_of_order_packets,
+            *self.lost_bytes,
+            *self.snapped_bytes,
+        )
+
+    @classmethod
+    def from_state(cls, state: object) -> TcpConnection:
+        """Make one from a state; raises ValueError where that is none."""
+        values = fields(state, "nsnsnnNiiNbNSTbb" + 18 * "n")
+        serial, one_ip, one_port, other_ip, other_port, number, opened_by = values[:7]
+        first_time_ns, last_time_ns, first_packet, reset, closed_by, end, measures = values[7:14]
+        if max(one_port, other_port) > _MOST_PORT or end not in _ENDS:
+            raise ValueError("no port, or no end of a connection")
+        made = cls(
+            serial,
+            (Endpoint(one_ip, one_port), Endpoint(other_ip, other_port)),
+            number,
+            end_of_two(opened_by),
+            first_time_ns,
+            last_time_ns,
+            first_packet,
+            list(values[14:16]),
+            None if measures is None else TcpMeasures.from_state(measures),
+        )
+        made.reset, made.closed_by, made.end = reset, end_of_two(closed_by), end
+        pairs = iter(values[16:])
+        made.first_sequence = [next(pairs), next(pairs)]
+        made.packets = [next(pairs), next(pairs)]
+        made.payload_bytes = [next(pairs), next(pairs)]
+        made.retransmitted_bytes = [next(pairs), next(pairs)]
+        made.duplicate_bytes = [next(pairs), next(pairs)]
+        made.keep_alive_bytes = [next(pairs), next(pairs)]
+        made.out_of_order_packets = [next(pairs), next(pairs)]
+        made.lost_bytes = [next(pairs), next(pairs)]
+        made.snapped_bytes = [next(pairs), next(pairs)]
+        return made
+
+    @property
+    def unique_bytes(self) -> list[int]:
+        """Payload by direction, no byte of a stream counted twice."""
+        return [
+            self.payload_bytes[index]
+            - self.retransmitted_bytes[index]
+            - self.duplicate_bytes[index]
+            - self.keep_alive_bytes[index]
+            for index in (0, 1)
+        ]

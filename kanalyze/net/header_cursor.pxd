@@ -1,0 +1,81 @@
+# The C types of cursor.py, and the numbers of kinds.py: tests/net/test_header_kinds.py.
+cimport cython
+
+cdef enum:
+    IPV4 = 2048
+    IPV6 = 34525
+    ARP = 2054
+    MPLS = 34887
+    PPPOE = 34916
+    ETHERNET = 25944
+    LLC = 65536
+    FAMILY = 196608
+    IP_VERSION = 262144
+    TRANSPORT = 327680
+    IP_PROTOCOL = 327680
+    TCP = 327686
+    LLC_FRAME = 458753
+    ANY_IP = 458754
+    TOO_DEEP = 458756
+    DROPPED = -1
+    FRAGMENT = 458757
+
+
+# Cython writes the number behind "except" wrongly in a final class, and a name rightly.
+@cython.final
+cdef class Cursor:
+    cdef readonly object batch
+    cdef readonly object notes
+    cdef readonly long long row
+    cdef public long long at
+    cdef public long long limit
+    cdef public long long end
+    cdef readonly long long wire_bytes
+    cdef public long long kind
+    cdef public long long kind_at
+    cdef public long long kind_limit
+    cdef public long long tunnels
+    cdef public bint is_ipv6
+    cdef public unsigned long long source_high
+    cdef public unsigned long long source_low
+    cdef public unsigned long long destination_high
+    cdef public unsigned long long destination_low
+    cdef public long long identification
+    cdef public long long ip_at
+    cdef public long long ip_end
+    cdef public long long part_protocol
+    cdef public long long part_offset
+    cdef public bint has_more
+    cdef public object part_key
+    cdef readonly long long base
+    cdef const unsigned char[::1] data
+    cdef const long long[::1] _offsets
+    cdef const long long[::1] _captured
+    cdef const long long[::1] _wires
+    cdef const int[::1] _links
+    cdef list _joined
+    cdef long long _joined_bytes
+    cdef long long _used_bytes
+
+    cpdef long long begin(self, long long row) except? DROPPED
+    cpdef long long u8(self, long long at) except? DROPPED
+    cpdef long long u16(self, long long at) except? DROPPED
+    cpdef long long u32(self, long long at) except? DROPPED
+    @cython.locals(high=cython.ulonglong)
+    cpdef unsigned long long u64(self, long long at) except? IPV4
+    @cython.locals(at=cython.longlong)
+    cpdef long long peek8(self, long long skip) except? DROPPED
+    @cython.locals(at=cython.longlong)
+    cpdef long long peek16(self, long long skip) except? DROPPED
+    @cython.locals(at=cython.longlong)
+    cpdef long long peek32(self, long long skip) except? DROPPED
+    @cython.locals(end=cython.longlong)
+    cpdef bytes rest(self, long long most)
+    cpdef bint fits(self, long long size) noexcept
+    cpdef long long cut(self, str where) except? DROPPED
+    cpdef note(self, kind, str detail)
+    cpdef enter(self, long long tunnel)
+    cpdef shorten(self, long long end)
+    cpdef enter_joined(self, bytes data, long long wire_bytes)
+    @cython.locals(used=cython.longlong, row=cython.Py_ssize_t)
+    cdef long long _find_used_bytes(self) except DROPPED

@@ -1,0 +1,199 @@
+"""Where the reading of a packet's headers is, and what was read of them.
+
+In: a packet batch. Out: :class:`Cursor`, with numbers out of its bytes. Must not know: any header.
+
+Compiled by Cython, with the types in ``cursor.pxd``; uncompiled it does the same, slowly. No place
+is believed: whoever moves the cursor asks whether there are as many bytes before a number is read,
+and each index is checked.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kanalyze.model.anomalies import AnomalyKind
+
+try:
+    import cython
+except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+    from kanalyze.common.compiled import cython
+
+if not cython.compiled:
+    from kanalyze.net.header_kinds import DROPPED
+
+if TYPE_CHECKING:
+    from kanalyze.model.packets import PacketBatch
+    from kanalyze.net.layer_stats import Notes
+
+__all__ = ["Cursor", "as_numbers"]
+
+
+def as_numbers(column: Any) -> memoryview:
+    """Return a column of a batch so that what is read of it are plain numbers."""
+    return memoryview(column)
+
+
+class Cursor:
+    """Stands at a header of a packet, and goes from packet to packet of a batch.
+
+    Attributes:
+        row: index of the packet in the batch. at: index in the data of the header's first byte.
+        limit: index of the end of the packet, as far as it was captured. end: index of its end on
+        the wire, as far as outer headers tell. kind, kind_at, kind_limit: the last header that was
+        begun (see :mod:`kanalyze.net.header_kinds`),
+            and its place; -1 before the first.
+        tunnels: those that the packet came through, as a set of bits.
+        is_ipv6: of the last IP header, as all that follows. IPv4 has ``high`` 0.
+        identification: that of IPv4; -1 for IPv6.
+        ip_at: index of the IP header. ``ip_end``: of the end of the IP packet, captured or not.
+        part_protocol: of what the datagram carries that a fragment is of.
+        part_offset: place in the datagram, in bytes. ``has_more``: it is not the last one.
+        part_key: the same for all fragments of a datagram, and for no other one at the time.
+        base: what is to be added to an index to make one of :attr:`buffer`.
+    """
+
+    __slots__ = (
+        *("at", "base", "batch", "data", "destination_high", "destination_low", "end"),
+        *("has_more", "identification", "ip_at", "ip_end", "is_ipv6", "kind", "kind_at"),
+        *("kind_limit", "limit", "notes", "part_key", "part_offset", "part_protocol", "row"),
+        *("source_high", "source_low", "tunnels", "wire_bytes"),
+        *("_captured", "_joined", "_joined_bytes", "_links", "_offsets", "_used_bytes", "_wires"),
+    )
+
+    def __init__(self, batch: PacketBatch, notes: Notes) -> None:
+        """``notes`` is where to count what is read no further."""
+        self.batch = batch
+        self.notes = notes
+        self.data = batch.buffer
+        self.base = 0
+        self.row = self.at = self.limit = self.end = self.wire_bytes = 0
+        self.kind = self.kind_at = self.kind_limit = -1
+        self.tunnels = 0
+        self.is_ipv6 = False
+        self.source_high = self.source_low = 0
+        self.destination_high = self.destination_low = 0
+        self.identification = self.ip_at = self.ip_end = 0
+        self.part_protocol = self.part_offset = 0
+        self.has_more = False
+        self.part_key: tuple[int, ...] = ()
+        self._offsets = as_numbers(batch.offset)
+        self._captured = as_numbers(batch.captured_bytes)
+        self._wires = as_numbers(batch.wire_bytes)
+        self._links = as_numbers(batch.link_type)
+        self._joined: list[bytes] = []
+        self._joined_bytes = 0
+        self._used_bytes = -1
+
+    def begin(self, row: int) -> int:
+        """Go to the beginning of a packet; return its link type."""
+        if self.base:
+            self.data = self.batch.buffer
+            self.base = 0
+        self.row = row
+        self.at = self._offsets[row]
+        self.limit = self.at + self._captured[row]
+        self.wire_bytes = self._wires[row]
+        self.end = self.at + self.wire_bytes
+        self.kind = -1
+        self.tunnels = 0
+        return self._links[row]
+
+    # -- numbers ----------------------------------------------------------------------------------
+
+    def u8(self, at: int) -> int:
+        """Read the byte at an index."""
+        return self.data[at]
+
+    def u16(self, at: int) -> int:
+        """Read two bytes in network order at an index."""
+        return self.data[at] << 8 | self.data[at + 1]
+
+    def u32(self, at: int) -> int:
+        """Read four bytes in network order at an index."""
+        return self.u16(at) << 16 | self.u16(at + 2)
+
+    def u64(self, at: int) -> int:
+        """Read eight bytes in network order at an index."""
+        high = self.u32(at)
+        return high << 32 | self.u32(at + 4)
+
+    def peek8(self, skip: int) -> int:
+        """Read a byte so far from here; -1 where the packet ends before."""
+        at = self.at + skip
+        return self.u8(at) if at + 1 <= self.limit else -1
+
+    def peek16(self, skip: int) -> int:
+        """Read two bytes so far from here; -1 where the packet ends before."""
+        at = self.at + skip
+        return self.u16(at) if at + 2 <= self.limit else -1
+
+    def peek32(self, skip: int) -> int:
+        """Read four bytes so far from here; -1 where the packet ends before."""
+        at = self.at + skip
+        return self.u32(at) if at + 4 <= self.limit else -1
+
+    def rest(self, most: int) -> bytes:
+        """Return the bytes from here on: no more than ``most``, and none from another packet."""
+        end = min(self.limit, self.at + most)
+        return bytes(self.data[self.at : end]) if self.at < end else b""
+
+    # -- what becomes of the packet ---------------------------------------------------------------
+
+    def fits(self, size: int) -> bool:
+        """Tell whether the next ``size`` bytes were captured."""
+        return self.at + size <= self.limit
+
+    def cut(self, where: str) -> int:
+        """Count a packet that the capture cut too early to know what is in it.
+
+        Returns :data:`~kanalyze.net.header_kinds.DROPPED`.
+        """
+        self.notes.counters.cut_headers += 1
+        self.note(AnomalyKind.BAD_IP_HEADER, f"cut {where}")
+        return DROPPED
+
+    def note(self, kind: AnomalyKind, detail: str) -> None:
+        """Count an anomaly of the packet."""
+        batch, row = self.batch, self.row
+        self.notes.add_packet(kind, int(batch.time_ns[row]), int(batch.number[row]), detail)
+
+    def enter(self, tunnel: int) -> None:
+        """Note that the packet came through a tunnel, given as its bit."""
+        self.tunnels |= tunnel
+
+    def shorten(self, end: int) -> None:
+        """Note where an outer header says that the packet ends; nothing is read past it."""
+        self.end = end
+        self.limit = min(self.limit, end)
+
+    # -- datagrams of fragments -------------------------------------------------------------------
+
+    def enter_joined(self, data: bytes, wire_bytes: int) -> None:
+        """Go to the beginning of a datagram that is whole now, with so many bytes on the wire.
+
+        It stands behind the packets of the batch, for those who read :attr:`buffer`.
+        """
+        if self._used_bytes < 0:
+            self._used_bytes = self._find_used_bytes()
+        self.base = self._used_bytes + self._joined_bytes
+        self._joined.append(data)
+        self._joined_bytes += len(data)
+        self.data = memoryview(data)
+        self.at = 0
+        self.limit = len(data)
+        self.end = wire_bytes
+
+    @property
+    def buffer(self) -> memoryview:
+        """The batch's, or, where datagrams were put together, a copy with them behind."""
+        whole = self.batch.buffer
+        if not self._joined:
+            return whole
+        return memoryview(b"".join([whole[: self._used_bytes], *self._joined]))
+
+    def _find_used_bytes(self) -> int:
+        """Return where the last packet ends; the buffer may be longer than that."""
+        used = 0
+        for row in range(len(self._offsets)):
+            used = max(used, self._offsets[row] + self._captured[row])
+        return used

@@ -1,0 +1,188 @@
+"""One IP datagram while its fragments are put together.
+
+In: ranges of bytes, in any order. Out: the bytes from the first on. Must not know: what they are.
+
+The bytes that came first for a place stay (RFC 815 leaves it open); a fragment that was cut by
+the capture takes its place with the bytes that it has.
+"""
+
+from __future__ import annotations
+
+import zlib
+from bisect import bisect_right, insort
+from typing import TYPE_CHECKING, Final
+
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.common.plain_values import fields, items
+
+if TYPE_CHECKING:
+    from kanalyze.common.plain_values import State
+
+__all__ = ["PIECE_BYTES", "Datagram"]
+
+PIECE_BYTES: Final = 256
+"""What keeping a piece takes besides its bytes, roughly."""
+MOST_BYTES: Final = 65_535
+_LEAST_HEADER_BYTES: Final = 20
+
+
+class Datagram:
+    """The pieces seen of one datagram; none of them overlap."""
+
+    _LEFT_OUT = ("held_bytes",)
+
+    def __init__(self, time_ns: int, packet: int) -> None:
+        self.time_ns = time_ns
+        """Of the packet with its first fragment."""
+        self.packet = packet
+        """Number of that packet."""
+        self.packets: list[int] = []
+        """Numbers of the packets with its fragments."""
+        self.header: bytes | None = None
+        """IP header of the fragment at offset 0, without options."""
+        self.protocol: int | None = None
+        """By the fragment at offset 0."""
+        self.total: int | None = None
+        """Bytes of data; known from the last fragment."""
+        self.covered = 0
+        """Bytes of data that fragments were seen of."""
+        self.held_bytes = 0
+        self.contradicts = False
+        """Two fragments held different bytes for the same place."""
+        self.is_false = False
+        """It was dropped for what its fragments said, and those to come go the same way."""
+        self._seen: set[tuple[int, int, int]] = set()
+        """Fragments: offset, length, checksum of the captured bytes."""
+        self._pieces: list[_Piece] = []
+        """Sorted by where they start."""
+
+    def state(self) -> State:
+        """Return what :meth:`from_state` takes."""
+        return (
+            *(self.time_ns, self.packet, tuple(self.packets), self.header, self.protocol),
+            *(self.total, self.contradicts, self.is_false, self.covered),
+            tuple(sorted(self._seen)),
+            tuple([tuple(piece) for piece in self._pieces]),
+        )
+
+    @classmethod
+    def from_state(cls, state: object) -> Datagram:
+        """Make one from a state; raises ValueError where that is none."""
+        values = fields(state, "intYNNbbntt")
+        made = cls(values[0], values[1])
+        made.packets = list(items(values[2], "n"))
+        made.header, made.protocol, made.total, made.contradicts, made.is_false = values[3:8]
+        made.covered = values[8]
+        made._seen = {fields(each, "nnn") for each in items(values[9], "t")}
+        made._pieces = [_Piece(*fields(each, "nny")) for each in items(values[10], "t")]
+        at = 0
+        for piece in made._pieces:
+            if not at <= piece.start < piece.stop or len(piece.data) > piece.stop - piece.start:
+                raise ValueError("pieces of a datagram that overlap")
+            at = piece.stop
+        if at > MOST_BYTES or (made.header is not None and len(made.header) < _LEAST_HEADER_BYTES):
+            raise ValueError("a datagram longer than there are, or with no header")
+        made.held_bytes = PIECE_BYTES * (len(made._seen) + len(made._pieces)) + sum(
+            [len(piece.data) for piece in made._pieces]
+        )
+        return made
+
+    @property
+    def is_complete(self) -> bool:
+        """Every byte was in a fragment."""
+        return self.header is not None and self.covered == self.total
+
+    @property
+    def stop(self) -> int:
+        """Where the furthest piece ends."""
+        return self._pieces[-1].stop if self._pieces else 0
+
+    @property
+    def fragments(self) -> int:
+        """Fragments seen that were not the same as another one."""
+        return len(self._seen)
+
+    def knows(self, start: int, stop: int, data: bytes) -> bool:
+        """Tell whether this very fragment was seen."""
+        return (start, stop, zlib.crc32(data)) in self._seen
+
+    def add(self, start: int, stop: int, data: bytes) -> bool:
+        """Add a fragment; return whether it overlaps others without being one of them again.
+
+        ``data`` may be shorter than ``stop - start``.
+        """
+        if self.knows(start, stop, data):
+            return False
+        self._seen.add((start, stop, zlib.crc32(data)))
+        self.held_bytes += PIECE_BYTES
+        index = max(bisect_right(self._pieces, start, key=_start) - 1, 0)
+        if self._extends(index, start, stop, data):
+            return False
+        overlaps = False
+        at = start
+        fresh: list[_Piece] = []
+        while at < stop:
+            piece = self._pieces[index] if index < len(self._pieces) else None
+            if piece is None or piece.start > at:
+                upto = stop if piece is None else min(stop, piece.start)
+                fresh.append(_Piece(at, upto, data[at - start : upto - start]))
+                at = upto
+                continue
+            if piece.stop > at:
+                upto = min(stop, piece.stop)
+                overlaps = True
+                self.contradicts |= piece.differs(at, data[at - start : upto - start])
+                at = upto
+            index += 1
+        for part in fresh:
+            insort(self._pieces, part, key=_start)
+            self.covered += part.stop - part.start
+            self.held_bytes += len(part.data) + PIECE_BYTES
+        return overlaps
+
+    def _extends(self, index: int, start: int, stop: int, data: bytes) -> bool:
+        """Take the longer of two captures of the same fragment, which say the same."""
+        if index >= len(self._pieces):
+            return False
+        piece = self._pieces[index]
+        if (piece.start, piece.stop) != (start, stop) or piece.differs(start, data):
+            return False
+        if len(data) > len(piece.data):
+            self._pieces[index] = _Piece(start, stop, data)
+            self.held_bytes += len(data) - len(piece.data)
+        return True
+
+    def data(self) -> bytes:
+        """Return the bytes from the first up to the first that is missing."""
+        parts = []
+        at = 0
+        for piece in self._pieces:
+            if piece.start != at:
+                break
+            parts.append(piece.data)
+            at = piece.stop
+            if len(piece.data) < piece.stop - piece.start:
+                break
+        return b"".join(parts)
+
+    def let_go(self) -> None:
+        """Forget the bytes; which fragments were seen stays known."""
+        self._pieces.clear()
+        self.header = None
+        self.held_bytes = len(self._seen) * PIECE_BYTES
+
+
+class _Piece(NamedTuple):
+    start: int
+    stop: int
+    data: bytes
+    """As much of it as was captured."""
+
+    def differs(self, start: int, data: bytes) -> bool:
+        """Tell whether ``data``, from ``start`` on, is not what was captured there."""
+        mine = self.data[start - self.start : start - self.start + len(data)]
+        return mine != data[: len(mine)]
+
+
+def _start(piece: _Piece) -> int:
+    return piece.start

@@ -1,0 +1,318 @@
+"""IP fragments put together, across batches.
+
+In: fragments, with the times of their packets. Out: whole datagrams, as packets with a header of
+their own behind the bytes of the batch. Must not know: what the datagrams carry.
+
+IPv4: RFC 791, 815. IPv6: RFC 8200 (section 4.5), RFC 5722.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.common.plain_values import fields, from_wide, items, wide
+from kanalyze.model.anomalies import Anomaly, AnomalyKind
+from kanalyze.net.header_kinds import DROPPED, IPV4, IPV6
+from kanalyze.net.ip.datagram import Datagram
+from kanalyze.net.ip.udp_tunnels import UDP_TUNNEL_PORTS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from kanalyze.common.plain_values import State
+    from kanalyze.net.header_cursor import Cursor
+    from kanalyze.net.layer_stats import Notes
+
+__all__ = ["FragmentLimits", "Fragments", "PassOn"]
+
+PassOn: TypeAlias = "Callable[[Datagram], bool]"
+"""Is offered a datagram of which fragments are missing; true where somebody else may find them."""
+
+_MAX_IP_BYTES: Final = 65_535
+_IPV4_BYTES: Final = 20
+"""Without options."""
+_IPV6_BYTES: Final = 40
+_UDP: Final = 17
+
+
+class FragmentLimits(NamedTuple):
+    """Bounds of the memory and the patience for fragments."""
+
+    datagrams: int = 1024
+    """Open ones, and as many done ones; beyond, the oldest is given up."""
+    held_bytes: int = 16 << 20
+    """Of open datagrams in all; of done ones, what is known of their fragments, as much again."""
+    fragments: int = 1400
+    """Of one datagram: more than the largest has over a link of 68 bytes, the least that IPv4
+    allows (RFC 791)."""
+    age_ns: int = 30_000_000_000
+    """How long after its first fragment a datagram may be completed. RFC 1122 says 60 to 120 s,
+    but Linux gives up after 30 s, and IPv4's 16 bits of identification come round again the
+    sooner the faster a host sends (RFC 4963): what is old is mixed up more often than late."""
+
+
+class _Fragment(NamedTuple):
+    """A fragment, without the bytes that it carries."""
+
+    is_ipv6: bool
+    key: tuple[int, ...]
+    protocol: int
+    start: int
+    """Place in the datagram, in bytes."""
+    stop: int
+    has_more: bool
+    time_ns: int
+    packet: int
+
+
+class Fragments:
+    """Keeps the datagrams of which fragments are missing."""
+
+    _LEFT_OUT = ("_done_bytes", "_held_bytes", "_limits", "_notes", "_pass_on")
+
+    def __init__(self, limits: FragmentLimits, notes: Notes, pass_on: PassOn | None = None) -> None:
+        self._limits = limits
+        self._notes = notes
+        self._pass_on = pass_on
+        self._open: OrderedDict[tuple[int, ...], Datagram] = OrderedDict()
+        """The oldest first."""
+        self._done: OrderedDict[tuple[int, ...], Datagram] = OrderedDict()
+        """Those that were put together or gave themselves away as false, without their bytes:
+        their fragments may come once more, when a capture has each packet twice."""
+        self._held_bytes = 0
+        self._done_bytes = 0
+
+    def state(self) -> State:
+        """Return what :meth:`take_up` takes."""
+        return _datagrams_state(self._open), _datagrams_state(self._done)
+
+    def take_up(self, state: object) -> None:
+        """Go on from a state; raises ValueError where that is none."""
+        of_open, of_done = fields(state, "tt")
+        self._open = _datagrams_from_state(of_open)
+        self._done = _datagrams_from_state(of_done)
+        self._held_bytes = sum([datagram.held_bytes for datagram in self._open.values()])
+        self._done_bytes = sum([datagram.held_bytes for datagram in self._done.values()])
+
+    def add(self, cursor: Cursor) -> int:
+        """Take the fragment that a cursor stands behind the headers of.
+
+        Where it completes a datagram the cursor goes there, and the kind of the datagram's header
+        is returned; otherwise :data:`~kanalyze.net.header_kinds.DROPPED`.
+        """
+        is_ipv6 = cursor.is_ipv6
+        batch, row, at = cursor.batch, cursor.row, cursor.at
+        fragment = _Fragment(
+            is_ipv6,
+            cursor.part_key,
+            cursor.part_protocol,
+            cursor.part_offset,
+            cursor.part_offset + cursor.ip_end - at,
+            cursor.has_more,
+            int(batch.time_ns[row]),
+            int(batch.number[row]),
+        )
+        self._notes.counters.ip_fragments += 1
+        data = cursor.rest(max(cursor.ip_end - at, 0))
+        cursor.at = cursor.ip_at
+        header = cursor.rest(_IPV6_BYTES if is_ipv6 else _IPV4_BYTES)
+        datagram = self._take(fragment, header, data)
+        if datagram is None:
+            return DROPPED
+        self._notes.counters.reassembled_datagrams += 1
+        cursor.enter_joined(*_as_packet(datagram, is_ipv6=is_ipv6))
+        datagram.let_go()
+        self._keep_done(fragment.key, datagram)
+        return IPV6 if is_ipv6 else IPV4
+
+    @property
+    def open_packets(self) -> Iterator[int]:
+        """Numbers of the packets whose datagrams may yet become whole."""
+        return (packet for datagram in self._open.values() for packet in datagram.packets)
+
+    def expire(self, now_ns: int) -> None:
+        """Give up the datagrams that are too old at the time ``now_ns``."""
+        while self._open:
+            key, datagram = next(iter(self._open.items()))
+            if not self._is_old(datagram, now_ns):
+                break
+            self._give_up(key, "fragments are missing")
+
+    def finish(self) -> None:
+        """End the capture: what is not complete will not be."""
+        for key in list(self._open):
+            self._give_up(key, "fragments are missing")
+        self._done.clear()
+
+    def _take(self, fragment: _Fragment, header: bytes, data: bytes) -> Datagram | None:
+        """Add a fragment to its datagram; return it if it is whole now."""
+        self.expire(fragment.time_ns)
+        reason = _what_is_wrong(fragment)
+        if reason is not None:
+            self._note(fragment, reason)
+            return None
+        if self._is_late(fragment, data):
+            return None
+        datagram = self._open.get(fragment.key)
+        if datagram is not None and self._is_old(datagram, fragment.time_ns):
+            # Times that go back keep old ones behind newer ones.
+            self._give_up(fragment.key, "fragments are missing")
+            datagram = None
+        if datagram is None:
+            datagram = Datagram(fragment.time_ns, fragment.packet)
+            self._open[fragment.key] = datagram
+        datagram.packets.append(fragment.packet)
+        before = datagram.held_bytes
+        if fragment.start == 0 and datagram.header is None:
+            datagram.header, datagram.protocol = header, fragment.protocol
+        reason = self._add(datagram, fragment, data)
+        self._held_bytes += datagram.held_bytes - before
+        if reason is not None:
+            self._drop(datagram, fragment, reason)
+        elif datagram.is_complete:
+            self._close(fragment.key)
+            return datagram
+        self._bound()
+        return None
+
+    def _add(self, datagram: Datagram, fragment: _Fragment, data: bytes) -> str | None:
+        """Add a fragment; return why its datagram cannot be believed, if so."""
+        if not fragment.has_more:
+            if datagram.total not in {None, fragment.stop} or datagram.stop > fragment.stop:
+                return "fragments say different lengths"
+            datagram.total = fragment.stop
+        elif datagram.total is not None and fragment.stop > datagram.total:
+            return "fragments say different lengths"
+        was_noted = datagram.contradicts
+        overlaps = datagram.add(fragment.start, fragment.stop, data)
+        if fragment.is_ipv6 and overlaps:
+            return "fragments overlap"
+        if datagram.contradicts and not was_noted:
+            self._note(fragment, "fragments overlap with different bytes")
+        return "too many fragments" if datagram.fragments > self._limits.fragments else None
+
+    def _is_old(self, datagram: Datagram, now_ns: int) -> bool:
+        return now_ns - datagram.time_ns > self._limits.age_ns
+
+    def _is_late(self, fragment: _Fragment, data: bytes) -> bool:
+        """Tell whether a fragment was part of a datagram that is done."""
+        done = self._done.get(fragment.key)
+        if done is None:
+            return False
+        known = done.is_false or done.knows(fragment.start, fragment.stop, data)
+        if known and not self._is_old(done, fragment.time_ns):
+            return True
+        self._forget_done(fragment.key)
+        return False
+
+    def _close(self, key: tuple[int, ...]) -> Datagram:
+        datagram = self._open.pop(key)
+        self._held_bytes -= datagram.held_bytes
+        return datagram
+
+    def _drop(self, datagram: Datagram, fragment: _Fragment, reason: str) -> None:
+        self._close(fragment.key)
+        self._note(fragment, reason)
+        self._notes.counters.lost_datagrams += 1
+        datagram.is_false = True
+        datagram.let_go()
+        self._keep_done(fragment.key, datagram)
+
+    def _keep_done(self, key: tuple[int, ...], datagram: Datagram) -> None:
+        self._done[key] = datagram
+        self._done_bytes += datagram.held_bytes
+        limits = self._limits
+        while len(self._done) > limits.datagrams or self._done_bytes > limits.held_bytes:
+            self._forget_done(next(iter(self._done)))
+
+    def _forget_done(self, key: tuple[int, ...]) -> None:
+        self._done_bytes -= self._done.pop(key).held_bytes
+
+    def _bound(self) -> None:
+        limits = self._limits
+        while len(self._open) > limits.datagrams or self._held_bytes > limits.held_bytes:
+            self._give_up(next(iter(self._open)), "fragments are missing, and too many were held")
+
+    def _give_up(self, key: tuple[int, ...], reason: str) -> None:
+        datagram = self._close(key)
+        if not _may_hold_tcp(datagram) or (self._pass_on and self._pass_on(datagram)):
+            return
+        self._notes.counters.lost_datagrams += 1
+        self._notes.add(
+            Anomaly(
+                AnomalyKind.IP_FRAGMENT,
+                time_ns=datagram.time_ns,
+                packet=datagram.packet,
+                length=datagram.covered,
+                detail=reason,
+            )
+        )
+
+    def _note(self, fragment: _Fragment, reason: str) -> None:
+        self._notes.add(
+            Anomaly(
+                AnomalyKind.IP_FRAGMENT,
+                time_ns=fragment.time_ns,
+                packet=fragment.packet,
+                length=fragment.stop - fragment.start,
+                detail=reason,
+            )
+        )
+
+
+def _datagrams_state(datagrams: OrderedDict[tuple[int, ...], Datagram]) -> State:
+    return tuple(
+        [
+            (tuple([wide(part) for part in key]), datagram.state())
+            for key, datagram in datagrams.items()
+        ]
+    )
+
+
+def _datagrams_from_state(state: object) -> OrderedDict[tuple[int, ...], Datagram]:
+    made: OrderedDict[tuple[int, ...], Datagram] = OrderedDict()
+    for each in items(state, "t"):
+        key, datagram = fields(each, "tt")
+        made[tuple([from_wide(part) for part in key])] = Datagram.from_state(datagram)
+    return made
+
+
+def _what_is_wrong(fragment: _Fragment) -> str | None:
+    length = fragment.stop - fragment.start
+    if length <= 0:
+        return "an empty fragment"
+    if fragment.has_more and length % 8:
+        return "a fragment, not the last one, of a length that is no multiple of 8"
+    if fragment.stop + (0 if fragment.is_ipv6 else _IPV4_BYTES) > _MAX_IP_BYTES:
+        return "a fragment past the longest packet of IP"
+    return None
+
+
+def _may_hold_tcp(datagram: Datagram) -> bool:
+    """Tell whether TCP may have been in it: UDP to a port that no tunnel has holds none."""
+    start = datagram.data()[:4]
+    if datagram.protocol != _UDP or len(start) < 4:
+        return True
+    return int.from_bytes(start[2:]) in UDP_TUNNEL_PORTS
+
+
+def _as_packet(datagram: Datagram, *, is_ipv6: bool) -> tuple[bytes, int]:
+    """Give a datagram the header of its first fragment, as if it had never been cut up.
+
+    Returned are the bytes, as far as none are missing, and how many it had on the wire.
+    """
+    header = bytearray(datagram.header or b"")
+    total = datagram.total or 0
+    if is_ipv6:
+        header[4:6] = total.to_bytes(2)
+        header[6] = datagram.protocol or 0
+    else:
+        total += _IPV4_BYTES
+        header[0] = 0x45
+        header[2:4] = total.to_bytes(2)
+        # That it must not be cut up may stay; that it was cut up not.
+        header[6:8] = bytes([header[6] & 0xC0, 0])
+    wire_bytes = total + (_IPV6_BYTES if is_ipv6 else 0)
+    return bytes(header) + datagram.data(), wire_bytes

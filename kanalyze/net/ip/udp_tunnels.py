@@ -1,0 +1,134 @@
+"""Tunnels in UDP: VXLAN, Geneve and GTP-U, told from other UDP by port and by content.
+
+In: a cursor at a UDP header. Out: the kind of what the tunnel carries, the cursor there. Must not
+know: IP.
+
+VXLAN: RFC 7348; its group policy extension: draft-smith-vxlan-group-policy; VXLAN-GPE:
+draft-ietf-nvo3-vxlan-gpe. Geneve: RFC 8926. Mirrored traffic of Amazon's clouds is VXLAN.
+
+A port alone proves nothing, and what is no tunnel stays UDP: the reserved bits are 0 and what is
+carried looks like it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.net.header_kinds import ETHERNET, IP_PROTOCOL, IPV4, IPV6
+from kanalyze.net.header_names import tunnel_bit
+from kanalyze.net.link.ethernet import looks_like_ethernet, looks_like_ip
+from kanalyze.net.rare_layers import can_read, find_inside, note_missing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kanalyze.net.header_cursor import Cursor
+
+__all__ = ["UDP_TUNNEL_PORTS", "read_udp"]
+
+_UDP: Final = IP_PROTOCOL | 17
+_UDP_BYTES: Final = 8
+_BASE_BYTES: Final = 8
+"""Of a VXLAN or Geneve header, without options."""
+_FRAME_BYTES: Final = 15
+"""Of Ethernet, and the first of what it carries."""
+_GTP_1: Final = 3
+"""Upper half of the first byte: version 1, and GTP, not GTP'."""
+_GTP_DATA: Final = 255
+_INSIDE: Final = "within a tunnel's header"
+
+
+class _Seen(NamedTuple):
+    """What a tunnel's header says, or may say where it is cut."""
+
+    size: int
+    kind: int
+    """ETHERNET, IPV4 or IPV6; 0 where something else is carried."""
+
+
+def read_udp(cursor: Cursor) -> int:
+    """Step over UDP and tunnel headers; the kind of what is no tunnel is that of UDP."""
+    known = _BY_PORT.get(cursor.peek16(2))
+    if known is None:
+        return _UDP
+    name, read = known
+    at = cursor.at
+    cursor.at += _UDP_BYTES
+    seen = read(cursor)
+    if seen is not None:
+        cursor.at += seen.size
+        if _looks_like(cursor, seen.kind):
+            cursor.enter(tunnel_bit(name))
+            return seen.kind
+        # Too little was captured to tell: no segment, and not simply other traffic either.
+        needed = _FRAME_BYTES if seen.kind == ETHERNET else _BASE_BYTES
+        is_short = cursor.at + needed > cursor.limit
+        if seen.kind and is_short and cursor.limit < cursor.end:
+            return cursor.cut(_INSIDE)
+    cursor.at = at
+    return _UDP
+
+
+def _looks_like(cursor: Cursor, kind: int) -> bool:
+    """Tell whether what a header says is carried looks like it."""
+    if kind == ETHERNET:
+        return looks_like_ethernet(cursor, 0)
+    return kind in (IPV4, IPV6) and looks_like_ip(cursor, 0, kind)
+
+
+def _read_vxlan(cursor: Cursor) -> _Seen | None:
+    word, last = cursor.peek32(0), cursor.peek8(7)
+    # The network is given; a group policy may be, with its two flags and 16 bits of group.
+    good = word < 0 or word == 0x0800_0000 or word & 0xFFB7_0000 == 0x8800_0000
+    return _Seen(_BASE_BYTES, ETHERNET) if good and last <= 0 else None
+
+
+def _read_vxlan_gpe(cursor: Cursor) -> _Seen | None:
+    word, last = cursor.peek32(0), cursor.peek8(7)
+    if last > 0:
+        return None
+    if word < 0:
+        return _Seen(_BASE_BYTES, ETHERNET)
+    # Version 0, the network is given, no maintenance; the last byte says what is carried, or,
+    # without the flag for that, it is Ethernet.
+    if word & 0xF9FF_FF00 != 0x0800_0000:
+        return None
+    number = word & 0xFF if word & 0x0400_0000 else 3
+    return _Seen(_BASE_BYTES, {1: IPV4, 2: IPV6, 3: ETHERNET}.get(number, 0))
+
+
+def _read_geneve(cursor: Cursor) -> _Seen | None:
+    word, last = cursor.peek32(0), cursor.peek8(7)
+    if last > 0:
+        return None
+    if word < 0:
+        return _Seen(_BASE_BYTES, ETHERNET)
+    # Version 0, a length of options, no control packet, critical options or none.
+    if word & 0xC0BF_0000:
+        return None
+    kind = word & 0xFFFF
+    options = (word >> 24 & 0x3F) * 4
+    return _Seen(_BASE_BYTES + options, kind if kind in (ETHERNET, IPV4, IPV6) else 0)
+
+
+def _read_gtp(cursor: Cursor) -> _Seen | None:
+    # Version 1 of GTP, a packet of a user.
+    if cursor.peek8(0) >> 4 != _GTP_1 or cursor.peek8(1) != _GTP_DATA:
+        return None
+    if not can_read():
+        note_missing(cursor, "GTP-U")
+        return None
+    found = find_inside(cursor, "read_gtp")
+    return _Seen(0, 0) if isinstance(found, str) else _Seen(*found)
+
+
+_BY_PORT: Final[dict[int, tuple[str, Callable[[Cursor], _Seen | None]]]] = {
+    4789: ("VXLAN", _read_vxlan),
+    8472: ("VXLAN", _read_vxlan),
+    4790: ("VXLAN", _read_vxlan_gpe),
+    6081: ("Geneve", _read_geneve),
+    2152: ("GTP-U", _read_gtp),
+}
+"""Ports by IANA, and 8472, which Linux used before there was one."""
+UDP_TUNNEL_PORTS: Final = tuple(_BY_PORT)

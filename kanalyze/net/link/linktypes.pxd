@@ -1,0 +1,29 @@
+# The C types of link.py.
+cimport cython
+
+from kanalyze.net.header_cursor cimport Cursor, DROPPED, FAMILY, IP_VERSION, IPV4, IPV6, LLC_FRAME
+from kanalyze.net.link.ethernet cimport read_ethernet, without_tags
+
+cdef enum:
+    BSD_LOOPBACK = 0
+    LINK_ETHERNET = 1
+    RAW_BSD = 12
+    RAW_OPENBSD = 14
+    RAW = 101
+    OPENBSD_LOOPBACK = 108
+    COOKED = 113
+    COOKED_2 = 276
+    COOKED_LLC = 4
+    FAMILY_BYTES = 4
+    FAMILY_IPV4 = 2
+
+
+cpdef long long read_link(Cursor cursor, long long link) except? -1
+@cython.locals(version=cython.longlong)
+cpdef long long read_version(Cursor cursor) except? -1
+@cython.locals(kind=cython.longlong)
+cdef long long read_ethertype(Cursor cursor, long long type_at, long long header_bytes) except? -1
+@cython.locals(at=cython.longlong, family=cython.longlong)
+cdef long long read_family(Cursor cursor) except? -1
+cdef long long read_rare(Cursor cursor, long long link) except? -1
+cdef long long count_unknown(Cursor cursor, long long link) except? -1

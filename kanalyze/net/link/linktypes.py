@@ -1,0 +1,167 @@
+"""Link-layer headers.
+
+In: a cursor at the beginning of a packet. Out: the kind of the network header, the cursor there.
+Must not know: what it holds.
+
+Layouts: https://www.tcpdump.org/linktypes.html.
+
+Compiled by Cython, with the types in ``link.pxd``; uncompiled it does the same, slowly.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from kanalyze.model.anomalies import AnomalyKind
+from kanalyze.net.header_kinds import PPPOE
+from kanalyze.net.header_names import link_name
+from kanalyze.net.link.nflog import read_nflog
+from kanalyze.net.link.ppp import read_cisco_hdlc, read_hdlc, read_ppp
+from kanalyze.net.rare_layers import can_read, note_missing, read_wireless
+
+try:
+    import cython
+except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+    from kanalyze.common.compiled import cython
+
+if not cython.compiled:
+    from kanalyze.net.header_kinds import DROPPED, FAMILY, IP_VERSION, IPV4, IPV6, LLC_FRAME
+    from kanalyze.net.link.ethernet import read_ethernet, without_tags
+
+    BSD_LOOPBACK, LINK_ETHERNET, RAW_BSD, RAW_OPENBSD, RAW, OPENBSD_LOOPBACK = (
+        0,
+        1,
+        12,
+        14,
+        101,
+        108,
+    )
+    COOKED, COOKED_2 = 113, 276  # Linux
+    COOKED_LLC = 4  # in place of an ethertype: an IEEE 802.2 header follows
+    FAMILY_BYTES = 4
+    FAMILY_IPV4 = 2
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kanalyze.net.header_cursor import Cursor
+
+__all__ = ["read_link", "read_version"]
+
+_BEFORE_IP: Final = "before the IP header"
+_FAMILIES_IPV6: Final = (10, 23, 24, 28, 30)
+"""Linux; Windows; NetBSD and OpenBSD; FreeBSD; macOS."""
+_PKTAP: Final = 258
+_PKTAP_LEAST_BYTES: Final = 12
+_PKTAP_PACKET: Final = 1
+_PKTAP_LINKS: Final = {12: 101, 14: 101}
+"""What it says in numbers of macOS's own, as LINKTYPE_ values: raw IP."""
+
+
+def read_link(cursor: Cursor, link: int) -> int:
+    """Step over the link-layer header of a packet of a link type."""
+    if link == LINK_ETHERNET:
+        return read_ethernet(cursor)
+    if link == COOKED:
+        return read_ethertype(cursor, 14, 16)
+    if link == COOKED_2:
+        return read_ethertype(cursor, 0, 20)
+    if link in (RAW, RAW_BSD, RAW_OPENBSD):
+        return read_version(cursor)
+    if link in (BSD_LOOPBACK, OPENBSD_LOOPBACK):
+        return read_family(cursor)
+    return read_rare(cursor, link)
+
+
+def read_version(cursor: Cursor) -> int:
+    """Tell IPv4 from IPv6 by the version that the header says."""
+    if not cursor.fits(1):
+        return cursor.cut(_BEFORE_IP)
+    version = cursor.u8(cursor.at) >> 4
+    if version == 4:
+        return IPV4
+    return IPV6 if version == 6 else IP_VERSION | version
+
+
+def read_ethertype(cursor: Cursor, type_at: int, header_bytes: int) -> int:
+    """Step over a header of fixed size with an ethertype in it, and the tags behind."""
+    if not cursor.fits(header_bytes):
+        return cursor.cut(_BEFORE_IP)
+    kind = cursor.u16(cursor.at + type_at)
+    cursor.at += header_bytes
+    kind = without_tags(cursor, kind)
+    return LLC_FRAME if kind == COOKED_LLC else kind
+
+
+def read_family(cursor: Cursor) -> int:
+    """Step over BSD's loopback header: an address family in either byte order.
+
+    Small numbers tell which.
+    """
+    if not cursor.fits(FAMILY_BYTES):
+        return cursor.cut(_BEFORE_IP)
+    at = cursor.at
+    cursor.at += FAMILY_BYTES
+    family = cursor.u16(at + 2)
+    if cursor.u16(at):
+        family = cursor.u8(at + 1) << 8 | cursor.u8(at)
+        if cursor.u16(at + 2):
+            # More than 16 bits either way.
+            return FAMILY | family
+    if family == FAMILY_IPV4:
+        return IPV4
+    return IPV6 if family in _FAMILIES_IPV6 else FAMILY | family
+
+
+def read_rare(cursor: Cursor, link: int) -> int:
+    """Step over the header of a link type that is seldom met; count one that is not known."""
+    wireless = _WIRELESS.get(link)
+    if wireless is not None and can_read():
+        return read_wireless(cursor, wireless)
+    reader = _READERS.get(link)
+    if reader is not None:
+        return reader(cursor)
+    fixed = _FIXED.get(link)
+    if fixed is None:
+        return count_unknown(cursor, link)
+    return fixed if cursor.fits(1) else cursor.cut(_BEFORE_IP)
+
+
+def count_unknown(cursor: Cursor, link: int) -> int:
+    """Count a packet of a link type that is not read."""
+    notes, name = cursor.notes, link_name(link)
+    counts = notes.counters.unknown_link_type
+    counts[link] = counts.get(link, 0) + 1
+    notes.counters.count_other(name, 1)
+    if link in _WIRELESS:
+        note_missing(cursor, name)
+    else:
+        cursor.note(AnomalyKind.UNKNOWN_LINK_TYPE, name)
+    return DROPPED
+
+
+def _read_pktap(cursor: Cursor) -> int:
+    """Step over macOS's header: length, what follows (1: a packet), its kind of link layer."""
+    if not cursor.fits(_PKTAP_LEAST_BYTES):
+        return cursor.cut(_BEFORE_IP)
+    head = cursor.rest(_PKTAP_LEAST_BYTES)
+    size, following, link = (int.from_bytes(head[at : at + 4], "little") for at in (0, 4, 8))
+    if size < _PKTAP_LEAST_BYTES or following != _PKTAP_PACKET or link == _PKTAP:
+        return count_unknown(cursor, _PKTAP)
+    cursor.at += size
+    return read_link(cursor, _PKTAP_LINKS.get(link, link))
+
+
+_READERS: Final[dict[int, Callable[[Cursor], int]]] = {
+    9: read_ppp,
+    50: read_hdlc,
+    104: read_cisco_hdlc,
+    239: read_nflog,
+    258: _read_pktap,
+}
+"""PPP; PPP or Cisco in HDLC; Cisco's HDLC; Linux netfilter's log; macOS's PKTAP."""
+_WIRELESS: Final = {105: "read_dot11", 127: "read_radiotap"}
+"""802.11, alone and with radiotap before it, by what reads them (see
+:mod:`kanalyze.net.rare_layers`)."""
+_FIXED: Final = {51: PPPOE, 228: IPV4, 229: IPV6}
+"""Nothing stands before the header: PPPoE, raw IPv4, raw IPv6."""

@@ -1,0 +1,53 @@
+"""Linux netfilter's log (LINKTYPE_NFLOG): a packet as one of several tagged values.
+
+In: a cursor at such a header. Out: the kind of the packet in it, the cursor there. Must not know:
+IP.
+
+Layout: https://www.tcpdump.org/linktypes/LINKTYPE_NFLOG.html.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from kanalyze.net.header_kinds import FAMILY, IPV4, IPV6
+from kanalyze.net.link.ethernet import BEFORE_IP
+
+if TYPE_CHECKING:
+    from kanalyze.net.header_cursor import Cursor
+
+__all__ = ["read_nflog"]
+
+_HEADER_BYTES: Final = 4
+_TAG_BYTES: Final = 4
+_PAYLOAD: Final = 9
+_MAX_VALUES: Final = 32
+"""Of the kernel's about twenty kinds, each stands in a packet once at most."""
+_FAMILIES: Final = {2: IPV4, 10: IPV6}
+
+
+def read_nflog(cursor: Cursor) -> int:
+    """Step over the values before the one that is the packet.
+
+    Lengths and kinds are in the byte order of the machine that wrote: the small one of the two
+    readings of a kind is the right one.
+    """
+    if not cursor.fits(_HEADER_BYTES):
+        return cursor.cut(BEFORE_IP)
+    family = cursor.u8(cursor.at)
+    cursor.at += _HEADER_BYTES
+    if family not in _FAMILIES:
+        return FAMILY | family
+    for _ in range(_MAX_VALUES):
+        if not cursor.fits(_TAG_BYTES):
+            return cursor.cut(BEFORE_IP)
+        head = cursor.rest(_TAG_BYTES)
+        tag, swapped = int.from_bytes(head[2:], "little"), int.from_bytes(head[2:], "big")
+        size = int.from_bytes(head[:2], "little" if tag <= swapped else "big")
+        if size < _TAG_BYTES:
+            break
+        if min(tag, swapped) == _PAYLOAD:
+            cursor.at += _TAG_BYTES
+            return _FAMILIES[family]
+        cursor.at += (size + 3) & ~3
+    return FAMILY | family

@@ -1,0 +1,63 @@
+# The C types of output.py.
+cimport cython
+
+from kanalyze.model.segments cimport Segments
+
+cdef enum:
+    LONG_RUN = 8
+
+
+cdef class Segment:
+    cdef public long long sequence
+    cdef public long long acknowledgment
+    cdef public long long flags
+    cdef public long long start
+    cdef public long long length
+    cdef public long long captured
+    cdef public long long time_ns
+    cdef public long long packet
+    cdef public long long rank
+    cdef public long long from_higher
+    cdef public long long marks
+
+
+@cython.locals(made=Segment)
+cpdef Segment new_segment(
+    long long sequence,
+    long long acknowledgment,
+    long long flags,
+    long long start,
+    long long length,
+    long long captured,
+    long long time_ns,
+    long long packet,
+    long long rank,
+    long long from_higher,
+    long long marks,
+)
+
+
+cdef class Held:
+    cdef public long long position
+    cdef public long long length
+    cdef public bytes data
+    cdef public long long time_ns
+    cdef public long long packet
+
+
+cdef class StreamWriter:
+    cdef readonly list items
+    cdef Segments _shared
+    cdef long long _offset
+    cdef list _runs
+    cdef long long _first
+    cdef long long _last
+
+    cpdef whole(self, long long offset, long long rank)
+    cpdef run(self, long long offset, long long first, long long last)
+    cpdef part(self, long long offset, Segment segment, long long skip)
+    cpdef held(self, list pieces)
+    cpdef gap(self, long long offset, long long length, Held after)
+    @cython.locals(runs=list)
+    cpdef flush(self)
+    cdef Segments _pick(self, list ranks)

@@ -1,0 +1,261 @@
+"""Puts together what is delivered of one direction of a connection.
+
+In: segments in stream order. Out: chunks and gaps, as few as can be. Must not know: why they are
+delivered now.
+
+Compiled by Cython, with the types in ``output.pxd``; uncompiled it does the same, slowly.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from kanalyze.common.plain_values import fields
+from kanalyze.model.segments import Segments
+from kanalyze.model.streams import Chunk, Gap
+
+try:
+    import cython
+except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+    from kanalyze.common.compiled import cython
+
+if not cython.compiled:
+    LONG_RUN = 8  # where neighbours are fewer, copying their entries costs less than a chunk
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kanalyze.common.plain_values import State
+    from kanalyze.model.streams import StreamItem
+
+LONGEST_SEGMENT_BYTES: Final = 1 << 32
+"""No header of IP says more."""
+
+__all__ = ["DUPLICATE", "ZERO_WINDOW", "Held", "Segment", "StreamWriter", "new_segment"]
+
+DUPLICATE: Final = 1
+"""Mark of a packet that the capture holds already."""
+ZERO_WINDOW: Final = 2
+"""Mark of a packet that announces a window of 0."""
+
+
+class Segment:
+    """A TCP segment, as the slow path of reassembly takes it up.
+
+    Attributes:
+        start: index in the batch's buffer of the payload. length: payload bytes on the wire.
+        captured: those of them in the buffer. rank: index in the batch's shared :class:`Segments`;
+        means nothing without payload. from_higher: 1 when the higher end of the pair sent it (see
+        :mod:`kanalyze.net.tcp.segment_groups`),
+            else 0.
+        marks: :data:`DUPLICATE` (where payload may repeat, or when measuring) and
+            :data:`ZERO_WINDOW` (when measuring).
+    """
+
+    __slots__ = (
+        *("sequence", "acknowledgment", "flags", "start", "length", "captured", "time_ns"),
+        *("packet", "rank", "from_higher", "marks"),
+    )
+
+    def __init__(
+        self,
+        sequence: int,
+        acknowledgment: int,
+        flags: int,
+        start: int,
+        length: int,
+        captured: int,
+        time_ns: int,
+        packet: int,
+        rank: int,
+        from_higher: int,
+        marks: int = 0,
+    ) -> None:
+        self.sequence = sequence
+        self.acknowledgment = acknowledgment
+        self.flags = flags
+        self.start = start
+        self.length = length
+        self.captured = captured
+        self.time_ns = time_ns
+        self.packet = packet
+        self.rank = rank
+        self.from_higher = from_higher
+        self.marks = marks
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Segment):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def new_segment(
+    sequence: int,
+    acknowledgment: int,
+    flags: int,
+    start: int,
+    length: int,
+    captured: int,
+    time_ns: int,
+    packet: int,
+    rank: int,
+    from_higher: int,
+    marks: int,
+) -> Segment:
+    """Make a segment; compiled it is a tenth of the time that the class takes."""
+    made = Segment.__new__(Segment)
+    made.sequence = sequence
+    made.acknowledgment = acknowledgment
+    made.flags = flags
+    made.start = start
+    made.length = length
+    made.captured = captured
+    made.time_ns = time_ns
+    made.packet = packet
+    made.rank = rank
+    made.from_higher = from_higher
+    made.marks = marks
+    return made
+
+
+class Held:
+    """Payload kept while bytes before it are missing.
+
+    Attributes:
+        position: in the stream.
+        data: a copy; shorter than ``length`` where the capture was.
+    """
+
+    __slots__ = ("data", "length", "packet", "position", "time_ns")
+
+    def __init__(self, position: int, length: int, data: bytes, time_ns: int, packet: int) -> None:
+        self.position = position
+        self.length = length
+        self.data = data
+        self.time_ns = time_ns
+        self.packet = packet
+
+    @property
+    def end(self) -> int:
+        """Position in the stream after the last byte."""
+        return self.position + self.length
+
+    def state(self) -> State:
+        """Return what :meth:`from_state` takes."""
+        return self.position, self.length, self.data, self.time_ns, self.packet
+
+    @classmethod
+    def from_state(cls, state: object) -> Held:
+        """Make one from a state; raises ValueError where that is none."""
+        made = cls(*fields(state, "nnyin"))
+        if not 0 < made.length <= LONGEST_SEGMENT_BYTES or len(made.data) > made.length:
+            raise ValueError("bytes held that are not there")
+        return made
+
+
+class StreamWriter:
+    """Collects the items of one direction in one batch.
+
+    Whole segments that follow one another become one chunk: over the ``shared`` segments of the
+    batch where they are neighbours there. Where they seldom are (every other one is a duplicate),
+    one over a selection.
+    """
+
+    __slots__ = ("_first", "_last", "_offset", "_runs", "_shared", "items")
+
+    def __init__(self, items: list[StreamItem], shared: Segments) -> None:
+        self.items = items
+        self._shared = shared
+        # Whole segments that are not in the items yet, the first of them at the offset: where
+        # neighbours begin and where they end. The last such run stands by itself.
+        self._offset = 0
+        self._runs: list[tuple[int, int]] = []
+        self._first = self._last = -1
+
+    @property
+    def buffer(self) -> memoryview:
+        """The buffer that segments point into."""
+        return self._shared.buffer
+
+    def whole(self, offset: int, rank: int) -> None:
+        """Deliver a segment as it came."""
+        self.run(offset, rank, rank + 1)
+
+    def run(self, offset: int, first: int, last: int) -> None:
+        """Deliver ``shared[first:last]``, at least one, as they came."""
+        if first == self._last:
+            self._last = last
+            return
+        if self._last < 0:
+            self._offset = offset
+        else:
+            self._runs.append((self._first, self._last))
+        self._first = first
+        self._last = last
+
+    def part(self, offset: int, segment: Segment, skip: int) -> None:
+        """Deliver a segment without its first ``skip`` bytes."""
+        self.flush()
+        segments = Segments(
+            self._shared.buffer,
+            [segment.start + skip],
+            [segment.length - skip],
+            [max(segment.captured - skip, 0)],
+            [segment.time_ns],
+            [segment.packet],
+        )
+        self.items.append(Chunk(offset, segments, 0, 1))
+
+    def held(self, pieces: Sequence[Held]) -> None:
+        """Deliver what was held back: pieces next to each other."""
+        self.flush()
+        captured = [len(piece.data) for piece in pieces]
+        start, total = [], 0
+        for size in captured:
+            start.append(total)
+            total += size
+        segments = Segments(
+            memoryview(b"".join([piece.data for piece in pieces])),
+            start,
+            [piece.length for piece in pieces],
+            captured,
+            [piece.time_ns for piece in pieces],
+            [piece.packet for piece in pieces],
+        )
+        self.items.append(Chunk(pieces[0].position, segments, 0, len(pieces)))
+
+    def gap(self, offset: int, length: int, after: Held) -> None:
+        """Say that bytes are missing, up to ``after``."""
+        self.flush()
+        self.items.append(Gap(offset, length, after.time_ns, after.packet))
+
+    def flush(self) -> None:
+        """Put the whole segments into the items; to be called at the end."""
+        if self._last < 0:
+            return
+        runs = [*self._runs, (self._first, self._last)]
+        self._runs = []
+        self._first = self._last = -1
+        count = sum([last - first for first, last in runs])
+        if len(runs) > 1 and count < LONG_RUN * len(runs):
+            ranks = [rank for first, last in runs for rank in range(first, last)]
+            self.items.append(Chunk(self._offset, self._pick(ranks), 0, count))
+            return
+        offset = self._offset
+        for first, last in runs:
+            self.items.append(Chunk(offset, self._shared, first, last))
+            if len(runs) > 1:
+                offset += sum(self._shared.length[first:last])
+
+    def _pick(self, ranks: list[int]) -> Segments:
+        shared = self._shared
+        return Segments(
+            shared.buffer,
+            [shared.start[rank] for rank in ranks],
+            [shared.length[rank] for rank in ranks],
+            [shared.captured[rank] for rank in ranks],
+            [shared.time_ns[rank] for rank in ranks],
+            [shared.packet[rank] for rank in ranks],
+        )

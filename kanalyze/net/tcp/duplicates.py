@@ -1,0 +1,285 @@
+"""Packets that a capture holds more than once, told from those that were sent again.
+
+In: segment columns, batch after batch. Out: which segments are copies. Must not know:
+connections.
+
+A packet is captured twice where it passes two interfaces of an ``any`` capture, or two mirrored
+ports. Its copy has the same addresses, sequence and acknowledgment numbers, flags, window, length,
+TCP checksum and IPv4 identification. What a sender sends again has another identification: hosts
+count it up for each packet (RFC 6864 asks that it differs from any in flight unless the packet
+may not be fragmented; stacks count all the same), so a copy may come as late as capture points are
+apart. IPv6 has no identification, and some hosts leave it 0: then the checksum, which covers TCP
+timestamps where it was filled in, and the time must do. Senders wait for a round trip before they
+repeat, 200 ms where nothing tells them of the loss, so what comes within less is a copy, but for
+very short round trips, where a repetition may be taken for a copy.
+
+Compiled by Cython, with the types in ``duplicates.pxd``; uncompiled it does the same, slowly.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING, Any, Final
+
+from kanalyze.common.plain_values import items
+
+try:
+    import cython
+except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+    from kanalyze.common.compiled import cython
+
+if not cython.compiled:
+    IS_COPY = 1
+    IDENTIFIED, UNIDENTIFIED = 20_000_000, 1_000_000
+    WITHIN = 2048
+    LEAST_TABLE = 16
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kanalyze.common.plain_values import State
+    from kanalyze.net.headers import SegmentColumns
+
+__all__ = ["Duplicates", "Lookback"]
+
+IDENTIFIED_NS: Final = 20_000_000
+"""How far apart copies with an IPv4 identification may be: capture queues, and the clocks of
+two capture points, are seldom further apart."""
+UNIDENTIFIED_NS: Final = 1_000_000
+"""How far apart copies without one may be: one tick of Linux's TCP timestamps."""
+WITHIN_PACKETS: Final = 2048
+"""How many packets of the capture apart: what is remembered. Interfaces of one host are some tens
+of packets apart at most."""
+_COLUMNS: Final = (
+    *("number", "time_ns", "sequence", "acknowledgment", "flags", "payload_bytes", "window"),
+    *("checksum", "identification", "source_high", "source_low", "destination_high"),
+    *("destination_low", "source_port", "destination_port"),
+)
+"""What two copies have in common; and when they came, by number and by time."""
+
+# Odd multipliers with irregular bits, and a number that nobody outside the process knows, so that
+# collisions cannot be made up; which ones does not matter.
+MIX_ONE, MIX_OTHER = 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F
+LOW_64_BITS = 0xFFFF_FFFF_FFFF_FFFF
+SEED = hash("another number that differs from process to process") & LOW_64_BITS
+
+
+class Duplicates:
+    """Finds copies among the segments of a batch and the last ones before.
+
+    Whoever feeds batches calls :meth:`remember` after each; :meth:`find` costs only those who
+    call it.
+    """
+
+    def __init__(self) -> None:
+        self._before: tuple[bytes, ...] | None = None
+        """The last segments, at most :data:`WITHIN_PACKETS`: each of their columns as bytes."""
+
+    def state(self) -> State | None:
+        """Return what :meth:`take_up` takes."""
+        return self._before
+
+    def take_up(self, state: object) -> None:
+        """Go on from a state; raises ValueError where that is none."""
+        if state is None:
+            return
+        before = items(state, "y")
+        size = len(before[0]) if before else 1
+        if len(before) != len(_COLUMNS) or any(len(column) != size for column in before):
+            raise ValueError("columns that are not of one length")
+        if size % 8 or size > 8 * WITHIN_PACKETS:
+            raise ValueError("columns of no numbers, or too many")
+        self._before = before
+
+    def find(self, segments: SegmentColumns) -> bytearray:
+        """Tell of each segment of the present batch whether it is a copy: 1, or 0.
+
+        A copy equals an earlier segment, no more than :data:`WITHIN_PACKETS` packets and
+        :data:`IDENTIFIED_NS` or :data:`UNIDENTIFIED_NS` before; the first is none.
+        """
+        before = [b""] * len(_COLUMNS) if self._before is None else self._before
+        columns = [
+            b"".join((old, memoryview(getattr(segments, name))))
+            for old, name in zip(before, _COLUMNS, strict=True)
+        ]
+        known = len(before[0]) // 8
+        found = bytearray(known + len(segments))
+        _identities(columns).mark(found)
+        return found[known:]
+
+    def lookback(self, segments: SegmentColumns) -> Lookback:
+        """Return what tells of single segments of the present batch what :meth:`find` does of all.
+
+        For the few that may be copies: it goes back from each of them.
+        """
+        before = None if self._before is None else _identities(self._before)
+        return Lookback(_identities([getattr(segments, name) for name in _COLUMNS]), before)
+
+    def remember(self, segments: SegmentColumns) -> None:
+        """Keep the last segments of a batch, to find their copies in the next one.
+
+        They are copied: columns kept from one batch to the next would be out of the cache when
+        the next one's are made.
+        """
+        count = len(segments)
+        first = max(count - WITHIN_PACKETS, 0)
+        parts = [bytes(memoryview(getattr(segments, name))[first:]) for name in _COLUMNS]
+        if count < WITHIN_PACKETS and self._before is not None:
+            kept = 8 * (WITHIN_PACKETS - count)
+            parts = [old[-kept:] + new for old, new in zip(self._before, parts, strict=True)]
+        self._before = tuple(parts)
+
+
+class Identities:
+    """What segments have in common with their copies, as columns."""
+
+    __slots__ = (
+        *("acknowledgments", "checksums", "destination_highs", "destination_lows"),
+        *("destination_ports", "flags", "identifications", "lengths", "numbers", "sequences"),
+        *("source_highs", "source_lows", "source_ports", "times", "windows"),
+    )
+
+    def __init__(
+        self,
+        numbers: memoryview,
+        times: memoryview,
+        sequences: memoryview,
+        acknowledgments: memoryview,
+        flags: memoryview,
+        lengths: memoryview,
+        windows: memoryview,
+        checksums: memoryview,
+        identifications: memoryview,
+        source_highs: memoryview,
+        source_lows: memoryview,
+        destination_highs: memoryview,
+        destination_lows: memoryview,
+        source_ports: memoryview,
+        destination_ports: memoryview,
+    ) -> None:
+        self.numbers = numbers
+        self.times = times
+        self.sequences = sequences
+        self.acknowledgments = acknowledgments
+        self.flags = flags
+        self.lengths = lengths
+        self.windows = windows
+        self.checksums = checksums
+        self.identifications = identifications
+        self.source_highs = source_highs
+        self.source_lows = source_lows
+        self.destination_highs = destination_highs
+        self.destination_lows = destination_lows
+        self.source_ports = source_ports
+        self.destination_ports = destination_ports
+
+    def mark(self, found: bytearray) -> None:
+        """Write 1 for each segment that is a copy of the last one with its identity."""
+        copies = memoryview(found)
+        rows = len(copies)
+        size = LEAST_TABLE
+        while size < 2 * rows:
+            size *= 2
+        # By hash: one more than the index of the last segment with an identity.
+        table = memoryview(array("i", bytes(4 * size)))
+        for row in range(rows):
+            place = self._hash(row) & (size - 1)
+            earlier = table[place] - 1
+            while earlier >= 0 and not self.is_same(self, row, earlier):
+                place = (place + 1) & (size - 1)
+                earlier = table[place] - 1
+            table[place] = row + 1
+            if earlier >= 0 and self.is_near(self, row, earlier):
+                copies[row] = IS_COPY
+
+    def last_same(self, others: Identities, row: int, first: int) -> int:
+        """Return the last segment up to ``first`` with the identity of one of others.
+
+        -1 where there is none that could be near it.
+        """
+        sequence, number = others.sequences[row], others.numbers[row]
+        for earlier in range(first, -1, -1):
+            if number - self.numbers[earlier] > WITHIN:
+                return -1
+            if self.sequences[earlier] == sequence and self.is_same(others, row, earlier):
+                return earlier
+        return -1
+
+    def is_near(self, others: Identities, row: int, earlier: int) -> bool:
+        """Tell whether one of others came soon after a segment."""
+        allowed_ns = IDENTIFIED if others.identifications[row] > 0 else UNIDENTIFIED
+        apart_ns = others.times[row] - self.times[earlier]
+        if apart_ns > allowed_ns or -apart_ns > allowed_ns:
+            return False
+        return others.numbers[row] - self.numbers[earlier] <= WITHIN
+
+    def is_same(self, others: Identities, row: int, earlier: int) -> bool:
+        """Tell whether one of others and a segment have the same identity."""
+        return (
+            others.sequences[row] == self.sequences[earlier]
+            and others.acknowledgments[row] == self.acknowledgments[earlier]
+            and others.flags[row] == self.flags[earlier]
+            and others.lengths[row] == self.lengths[earlier]
+            and others.windows[row] == self.windows[earlier]
+            and others.checksums[row] == self.checksums[earlier]
+            and others.identifications[row] == self.identifications[earlier]
+            and others.source_ports[row] == self.source_ports[earlier]
+            and others.destination_ports[row] == self.destination_ports[earlier]
+            and others.source_lows[row] == self.source_lows[earlier]
+            and others.destination_lows[row] == self.destination_lows[earlier]
+            and others.source_highs[row] == self.source_highs[earlier]
+            and others.destination_highs[row] == self.destination_highs[earlier]
+        )
+
+    def _hash(self, row: int) -> int:
+        sequence = self.sequences[row]
+        sum_and_place = self.checksums[row] << 16 | (self.identifications[row] & 0xFFFF)
+        ports = self.source_ports[row] << 16 | self.destination_ports[row]
+        mixed = mix(SEED, sequence << 32 | self.acknowledgments[row])
+        mixed = mix(mixed, sum_and_place << 32 | ports)
+        mixed = mix(mixed, self.lengths[row] << 24 | self.windows[row] << 8 | self.flags[row])
+        mixed = mix(mixed, self.source_lows[row])
+        mixed = mix(mixed, self.destination_lows[row])
+        if self.identifications[row] < 0:
+            mixed = mix(mixed, self.source_highs[row])
+            mixed = mix(mixed, self.destination_highs[row])
+        return mixed >> 33
+
+
+class Lookback:
+    """Looks among the segments before one for that which it is a copy of."""
+
+    __slots__ = ("_before", "_now")
+
+    def __init__(self, now: Identities, before: Identities | None) -> None:
+        """Look in those of a batch, and in the last ones ``before`` it."""
+        self._now = now
+        self._before = before
+
+    def is_copy(self, row: int) -> bool:
+        """Tell whether a segment of the batch is a copy."""
+        now, before = self._now, self._before
+        earlier = now.last_same(now, row, row - 1)
+        if earlier >= 0:
+            return now.is_near(now, row, earlier)
+        if before is None:
+            return False
+        earlier = before.last_same(now, row, len(before.numbers) - 1)
+        return earlier >= 0 and before.is_near(now, row, earlier)
+
+
+def _identities(columns: Sequence[Any]) -> Identities:
+    """Return columns of :data:`_COLUMNS`, 64-bit numbers each, as identities."""
+    return Identities(
+        *[
+            memoryview(column).cast("B").cast("Q" if name.endswith(("_high", "_low")) else "q")
+            for column, name in zip(columns, _COLUMNS, strict=True)
+        ]
+    )
+
+
+def mix(mixed: int, number: int) -> int:
+    """Mix one more number into a hash."""
+    mixed = (mixed ^ number & LOW_64_BITS) * MIX_ONE & LOW_64_BITS
+    mixed = (mixed ^ mixed >> 29) * MIX_OTHER & LOW_64_BITS
+    return mixed ^ mixed >> 32

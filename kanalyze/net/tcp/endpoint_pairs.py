@@ -1,0 +1,48 @@
+"""Pairs of endpoints: what two segments of one connection have in common.
+
+In: pairs as numbers. Out: endpoints as text. Must not know: segments.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+from kanalyze.common.plain_values import from_wide, wide
+from kanalyze.model.tcp import Endpoint
+from kanalyze.net.ip.addresses import ip_text
+
+__all__ = ["Pair", "ipv6_key", "key_endpoint", "pair_from_state", "pair_state"]
+
+_IPV6_KEY: Final = 1 << 144
+_U64: Final = (1 << 64) - 1
+
+Pair: TypeAlias = tuple[int, int]
+"""The lower and the higher end of a connection, as ``address << 16 | port``, with bit 144 set for
+IPv6."""
+
+
+def ipv6_key(high: int, low: int, port: int) -> int:
+    """Turn an end with an IPv6 address into one half of a pair."""
+    return _IPV6_KEY | high << 80 | low << 16 | port
+
+
+def key_endpoint(key: int) -> Endpoint:
+    """Turn one half of a pair into text and number."""
+    address, is_ipv6 = key >> 16, bool(key >> 144)
+    text = ip_text(address >> 64 & _U64, address & _U64, is_ipv6=is_ipv6)
+    return Endpoint(text, key & 0xFFFF)
+
+
+def pair_state(pair: Pair) -> tuple[int | bytes, int | bytes]:
+    """Return the two halves of a pair as plain values."""
+    return wide(pair[0]), wide(pair[1])
+
+
+def pair_from_state(lower: object, higher: object) -> Pair:
+    """Return a pair of its halves; raises ValueError where they are none."""
+    pair = from_wide(lower), from_wide(higher)
+    for key in pair:
+        bits = key.bit_length()
+        if bits > 48 and bits != _IPV6_KEY.bit_length():
+            raise ValueError("no end of a connection")
+    return pair

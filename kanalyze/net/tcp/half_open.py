@@ -1,0 +1,128 @@
+"""A connection of which nothing but its SYN was seen: a scan, a flood, a broker that is down.
+
+In: the SYN. Out: the connection, once more comes or when it ends. Must not know: other connections.
+
+There may be a hundred thousand of them in a second. Each is a record of a few numbers until its
+next segment comes; most never see one.
+
+Compiled by Cython, with the types in ``half_open.pxd``; uncompiled it does the same, slowly.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kanalyze.common.plain_values import fields
+from kanalyze.model.streams import StreamUpdate
+from kanalyze.model.tcp import TcpConnection, TcpMeasures
+from kanalyze.net.tcp.delivery import Segment
+from kanalyze.net.tcp.endpoint_pairs import key_endpoint, pair_from_state, pair_state
+from kanalyze.net.tcp.round_trips import TimedSegments
+from kanalyze.net.tcp.tcp_metrics import Meter
+
+if TYPE_CHECKING:
+    from kanalyze.common.plain_values import State
+    from kanalyze.model.tcp import ConnectionEnd
+    from kanalyze.net.tcp.endpoint_pairs import Pair
+
+__all__ = ["HalfOpen"]
+
+
+class HalfOpen:
+    """A connection with a SYN and nothing else, on a pair of endpoints."""
+
+    __slots__ = (
+        "acknowledgment",
+        "flags",
+        "from_higher",
+        "marks",
+        "number",
+        "packet",
+        "pair",
+        "seen",
+        "sequence",
+        "serial",
+        "time_ns",
+    )
+
+    def __init__(self, pair: Pair, number: int, syn: Segment, seen: int) -> None:
+        """``number`` and ``seen`` are as in the connection and its state."""
+        self.pair = pair
+        self.number = number
+        self.seen = seen
+        self.serial = 0
+        self.sequence = syn.sequence
+        self.acknowledgment = syn.acknowledgment
+        self.flags = syn.flags
+        self.time_ns = syn.time_ns
+        self.packet = syn.packet
+        self.from_higher = syn.from_higher
+        self.marks = syn.marks
+
+    def state(self) -> State:
+        """Return what :meth:`from_state` takes."""
+        return (
+            *pair_state(self.pair),
+            *(self.number, self.seen, self.serial, self.sequence, self.acknowledgment, self.flags),
+            *(self.time_ns, self.packet, self.from_higher, self.marks),
+        )
+
+    @classmethod
+    def from_state(cls, state: object) -> HalfOpen:
+        """Make one from a state; raises ValueError where that is none."""
+        lower, higher, number, seen, serial, *syn = fields(state, "**nnnnnninnn")
+        sequence, acknowledgment, flags, time_ns, packet, from_higher, marks = syn
+        if max(sequence, acknowledgment) >> 32 or max(flags, marks) >> 16 or from_higher > 1:
+            raise ValueError("no SYN")
+        made_of = Segment(
+            sequence, acknowledgment, flags, 0, 0, 0, time_ns, packet, 0, from_higher, marks
+        )
+        made = cls(pair_from_state(lower, higher), number, made_of, seen)
+        made.serial = serial
+        return made
+
+    @property
+    def last_time_ns(self) -> int:
+        """When it was last not silent."""
+        return self.time_ns
+
+    @property
+    def syn(self) -> Segment:
+        """The SYN, for :meth:`kanalyze.net.tcp.connection.ConnectionState.receive`."""
+        return Segment(
+            self.sequence,
+            self.acknowledgment,
+            self.flags,
+            0,
+            0,
+            0,
+            self.time_ns,
+            self.packet,
+            0,
+            self.from_higher,
+            self.marks,
+        )
+
+    def close(self, end: ConnectionEnd, *, measure: bool) -> StreamUpdate:
+        """End the connection; what it says is what a state that took the SYN would say."""
+        lower, higher = key_endpoint(self.pair[0]), key_endpoint(self.pair[1])
+        tcp = TcpConnection(
+            self.serial,
+            endpoints=(higher, lower) if self.from_higher else (lower, higher),
+            connection_number=self.number,
+            opened_by=0,
+            first_time_ns=self.time_ns,
+            last_time_ns=self.time_ns,
+            first_packet=self.packet,
+            start_seen=[True, False],
+            measures=self._measures() if measure else None,
+        )
+        tcp.packets[0] = 1
+        tcp.end = end
+        return StreamUpdate(tcp, ([], []), closed=True)
+
+    def _measures(self) -> TcpMeasures:
+        measures = TcpMeasures()
+        indices = (int(self.from_higher), 1 - self.from_higher)
+        Meter(measures, indices, TimedSegments()).take(self.syn, False, False)
+        return measures

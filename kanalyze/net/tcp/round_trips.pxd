@@ -1,0 +1,41 @@
+# The C types of round_trips.py.
+cimport cython
+
+from kanalyze.net.tcp.half_stream cimport distance
+
+cdef enum:
+    MOST_TIMED = 4096
+
+cdef long long SEQUENCE_MASK
+
+
+cdef class TimedSegments:
+    cdef public long long count
+
+
+cdef class RoundTripTimer:
+    cdef public object sums
+    cdef public TimedSegments all_timed
+    cdef public bint has_sequence
+    cdef public long long sequence
+    cdef public long long reference
+    cdef public bint has_sent
+    cdef public long long sent
+    cdef public bint has_acknowledged
+    cdef public long long acknowledged
+    cdef public object starts
+    cdef public object ends
+    cdef public object times
+
+    cpdef long long place(self, long long sequence) noexcept
+    @cython.locals(start=cython.longlong, end=cython.longlong)
+    cpdef send(self, long long sequence, long long length, long long time_ns)
+    @cython.locals(position=cython.longlong, count=cython.Py_ssize_t)
+    cpdef acknowledge(self, long long sequence, long long time_ns)
+    cpdef drop_all(self)
+    cdef _add(self, long long elapsed_ns)
+    cdef _await(self, long long start, long long end, long long time_ns)
+    cdef _drop(self, Py_ssize_t count)
+    cdef _note_sent(self, long long sequence, long long end)
+    @cython.locals(first=cython.Py_ssize_t, last=cython.Py_ssize_t)
+    cdef _forget(self, long long start, long long end)

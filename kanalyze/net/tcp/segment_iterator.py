@@ -1,0 +1,194 @@
+"""The segments of a batch, at least one, taken up connection by connection, in each by arrival.
+
+In: segment columns. Out: :class:`Walk`, and the payloads as columns that chunks point into. Must
+not know: what was before the batch.
+
+Compiled by Cython, with the types in ``walk.pxd``; uncompiled it does the same, slowly.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING
+
+from kanalyze.model.segments import Segments
+
+try:
+    import cython
+except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+    from kanalyze.common.compiled import cython
+
+if not cython.compiled:
+    from kanalyze.net.tcp.delivery import new_segment
+    from kanalyze.net.tcp.segment_groups import Groups
+
+    FIN, SYN, RST, ACK = 1, 2, 4, 16
+    IS_COPY, IS_ZERO_WINDOW = 1, 2
+    MOST_ASKED = 1024  # of a batch; from there on, all at once takes less time
+
+if TYPE_CHECKING:
+    from kanalyze.net.headers import SegmentColumns
+    from kanalyze.net.tcp.delivery import Segment
+    from kanalyze.net.tcp.duplicates import Duplicates, Lookback
+
+__all__ = ["Walk"]
+
+
+class Walk:
+    """Stands at a segment of a group, and goes on to the next one that arrived.
+
+    Attributes:
+        groups: the segments by connection (see :class:`kanalyze.net.tcp.segment_groups.Groups`).
+        shared: payloads that are not empty, by connection, then sender, then arrival.
+        at_end: the group has no more segments; what follows means nothing then.
+        row: index of the segment in the batch.
+        from_higher: 1 when the higher end sent it, else 0.
+        rank: index in ``shared``; means nothing without payload.
+        last_time_ns: the latest time in the batch.
+    """
+
+    __slots__ = (
+        *("at_end", "columns", "duplicates", "from_higher", "groups", "last_time_ns", "rank"),
+        *("row", "shared"),
+        *("acknowledgments", "captured", "flags", "lengths", "marks", "numbers", "ranks"),
+        *("sequences", "starts", "times"),
+        *("_asked", "_higher", "_higher_end", "_higher_rank", "_lookback", "_lower"),
+        *("_lower_end", "_lower_rank", "_marked"),
+    )
+
+    def __init__(self, columns: SegmentColumns, duplicates: Duplicates) -> None:
+        """``duplicates`` finds those of the batch, once somebody asks."""
+        self.columns = columns
+        self.duplicates = duplicates
+        self.groups = Groups(columns)
+        self.sequences = memoryview(columns.sequence)
+        self.acknowledgments = memoryview(columns.acknowledgment)
+        self.flags = memoryview(columns.flags)
+        self.starts = memoryview(columns.payload_start)
+        self.lengths = memoryview(columns.payload_bytes)
+        self.captured = memoryview(columns.captured_bytes)
+        self.times = memoryview(columns.time_ns)
+        self.numbers = memoryview(columns.number)
+        self.marks: bytearray | None = None
+        self._lookback: Lookback | None = None
+        self._asked = 0
+        self._marked = -1
+        # By place in the order of the groups: payloads before it.
+        self.ranks = memoryview(array("i", bytes(4 * (len(columns) + 1))))
+        self.shared = self._payloads()
+        self.at_end = True
+
+    def mark_duplicate(self) -> None:
+        """Mark the segment that it stands at, where it is a duplicate."""
+        if self.marks is not None:
+            return
+        if self._asked == MOST_ASKED:
+            self.marks = self.duplicates.find(self.columns)
+            return
+        if self._lookback is None:
+            self._lookback = self.duplicates.lookback(self.columns)
+        self._asked += 1
+        self._marked = self.row if self._lookback.is_copy(self.row) else -1
+
+    def mark_all(self) -> None:
+        """Mark all segments of the batch, for those who measure."""
+        self.marks = self.duplicates.find(self.columns)
+        self._mark_zero_windows()
+
+    def is_lone_syn(self, group: int) -> bool:
+        """Tell whether a group is a SYN with nothing in it, and nothing else."""
+        if self.groups.starts[group + 1] - self.groups.starts[group] != 1:
+            return False
+        row = self.groups.firsts[group]
+        return self.flags[row] & (SYN | FIN | RST | ACK) == SYN and not self.lengths[row]
+
+    def begin(self, group: int) -> None:
+        """Go to the first segment of a group."""
+        groups = self.groups
+        self._lower = groups.starts[group]
+        self._lower_end = self._higher = groups.middles[group]
+        self._higher_end = groups.starts[group + 1]
+        self._lower_rank = self.ranks[self._lower]
+        self._higher_rank = self.ranks[self._higher]
+        self._stand()
+
+    def advance(self) -> None:
+        """Go to the next segment of the group."""
+        has_payload = self.lengths[self.row] > 0
+        if self.from_higher:
+            self._higher += 1
+            self._higher_rank += has_payload
+        else:
+            self._lower += 1
+            self._lower_rank += has_payload
+        self._stand()
+
+    def segment(self) -> Segment:
+        """Return the segment that it stands at."""
+        row = self.row
+        return new_segment(
+            self.sequences[row],
+            self.acknowledgments[row],
+            self.flags[row],
+            self.starts[row],
+            self.lengths[row],
+            self.captured[row],
+            self.times[row],
+            self.numbers[row],
+            self.rank,
+            self.from_higher,
+            self._marks_of(row),
+        )
+
+    def _marks_of(self, row: int) -> int:
+        if self.marks is not None:
+            return self.marks[row]
+        return IS_COPY if row == self._marked else 0
+
+    def _stand(self) -> None:
+        """Stand at the earlier one of what the two ends sent next."""
+        orders = self.groups.orders
+        has_lower = self._lower < self._lower_end
+        has_higher = self._higher < self._higher_end
+        self.at_end = not (has_lower or has_higher)
+        if has_lower and (not has_higher or orders[self._lower] < orders[self._higher]):
+            self.row = orders[self._lower]
+            self.from_higher = 0
+            self.rank = self._lower_rank
+        elif has_higher:
+            self.row = orders[self._higher]
+            self.from_higher = 1
+            self.rank = self._higher_rank
+
+    def _mark_zero_windows(self) -> None:
+        windows = memoryview(self.columns.window)
+        marks = memoryview(self.marks or b"")
+        for row in range(len(windows)):
+            is_plain = not self.flags[row] & (SYN | FIN | RST)
+            if not windows[row] and is_plain and not marks[row]:
+                marks[row] = IS_ZERO_WINDOW
+
+    def _payloads(self) -> Segments:
+        """Lay the payloads out in the order of the groups, and count them."""
+        orders = self.groups.orders
+        rows = len(orders)
+        self.last_time_ns = self.times[0]
+        count = 0
+        for place in range(rows):
+            self.ranks[place] = count
+            count += self.lengths[orders[place]] > 0
+        self.ranks[rows] = count
+        made = [array("q", bytes(8 * count)) for _column in range(5)]
+        start, length, captured, time_ns, number = (memoryview(column) for column in made)
+        count = 0
+        for place in range(rows):
+            row = orders[place]
+            self.last_time_ns = max(self.last_time_ns, self.times[row])
+            if self.lengths[row] > 0:
+                start[count] = self.starts[row]
+                length[count] = self.lengths[row]
+                captured[count] = self.captured[row]
+                time_ns[count] = self.times[row]
+                number[count] = self.numbers[row]
+                count += 1
+        return Segments(self.columns.buffer, *made)

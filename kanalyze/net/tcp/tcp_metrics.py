@@ -1,0 +1,163 @@
+"""What is measured of one connection, segment by segment: handshake, round trips, odd packets.
+
+In: segments of a connection in the order of the capture. Out: figures in a
+:class:`kanalyze.model.TcpMeasures`, where their meaning stands. Must not know: streams, batches.
+
+Compiled by Cython, with the types in ``meter.pxd``; uncompiled it does the same, slowly.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kanalyze.common.plain_values import fields
+from kanalyze.model.tcp import end_of_two
+from kanalyze.net.tcp.round_trips import RoundTripTimer
+
+try:
+    import cython
+except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+    from kanalyze.common.compiled import cython
+
+if not cython.compiled:
+    FIN, SYN, RST, ACK = 1, 2, 4, 16
+    CONTROL = FIN | SYN | RST
+    IS_COPY = 1
+    IS_ZERO_WINDOW = 2
+
+if TYPE_CHECKING:
+    from kanalyze.common.plain_values import State
+    from kanalyze.model.tcp import TcpMeasures
+    from kanalyze.net.tcp.delivery import Segment
+    from kanalyze.net.tcp.round_trips import TimedSegments
+
+__all__ = ["Meter"]
+
+SEQUENCE_MASK = 0xFFFF_FFFF
+
+
+class Meter:
+    """Measures one connection. Ends are those of the pair: 0 the lower, 1 the higher."""
+
+    __slots__ = (
+        *("_expected", "_is_simultaneous", "awaited", "higher_timer", "indices", "lower_timer"),
+        "measures",
+    )
+    _LEFT_OUT = ("indices", "measures")
+
+    def __init__(
+        self, measures: TcpMeasures, indices: tuple[int, int], all_timed: TimedSegments
+    ) -> None:
+        """``indices`` are the places of the lower and the higher end in the connection."""
+        self.measures = measures
+        self.indices = indices
+        lower, higher = indices
+        self.lower_timer = RoundTripTimer(measures.round_trips[lower], all_timed)
+        """Of the data that the lower end sent."""
+        self.higher_timer = RoundTripTimer(measures.round_trips[higher], all_timed)
+        self.awaited: int | None = None
+        """The end whose next segment ends the handshake; None when it is over, or unseen."""
+        self._expected: int | None = None
+        """Acknowledgment that ends the handshake; None before the answer was seen."""
+        self._is_simultaneous = False
+
+    def state(self) -> State:
+        """Return what :meth:`take_up` takes; the measures are the connection's."""
+        return (
+            *(self.awaited, self._expected, self._is_simultaneous),
+            *(self.lower_timer.state(), self.higher_timer.state()),
+        )
+
+    def take_up(self, state: object) -> None:
+        """Go on from a state; raises ValueError where that is none."""
+        awaited, expected, is_simultaneous, lower, higher = fields(state, "NNbtt")
+        self.awaited, self._expected = end_of_two(awaited), expected
+        self._is_simultaneous = is_simultaneous
+        self.lower_timer.take_up(lower)
+        self.higher_timer.take_up(higher)
+
+    def drop_timed(self) -> None:
+        """Forget the segments that wait for their acknowledgment; they give no sample."""
+        self.lower_timer.drop_all()
+        self.higher_timer.drop_all()
+
+    def take(self, segment: Segment, is_stray: bool, is_last: bool) -> None:
+        """Take a segment.
+
+        Of one that is astray nothing but flags and window is taken. ``is_last`` tells that the
+        stream ends with its FIN, which takes a sequence number.
+        """
+        side = segment.from_higher
+        index = self.indices[side]
+        flags = segment.flags
+        if segment.marks & IS_COPY:
+            self.measures.duplicate_packets[index] += 1
+            return
+        if segment.marks & IS_ZERO_WINDOW:
+            self.measures.zero_window_packets[index] += 1
+        if flags & CONTROL:
+            self._take_control(segment, index)
+        if side == self.awaited and not flags & SYN:
+            self._end_handshake(segment)
+        if flags & RST or is_stray:
+            return
+        if flags & ACK:
+            other = self.lower_timer if side else self.higher_timer
+            other.acknowledge(segment.acknowledgment, segment.time_ns)
+        if segment.length:
+            first = segment.sequence + (1 if flags & SYN else 0)
+            length = segment.length + (1 if is_last else 0)
+            mine = self.higher_timer if side else self.lower_timer
+            mine.send(first & SEQUENCE_MASK, length, segment.time_ns)
+
+    def _take_control(self, segment: Segment, index: int) -> None:
+        flags = segment.flags
+        if flags & RST:
+            self.measures.reset_packets[index] += 1
+        if flags & FIN:
+            self.measures.fin_packets[index] += 1
+        if flags & SYN:
+            if flags & ACK:
+                self._take_answer(segment, index)
+            else:
+                self._take_syn(segment, index)
+
+    def _take_syn(self, segment: Segment, index: int) -> None:
+        measures = self.measures
+        if measures.opened_by is None:
+            measures.opened_by = index
+            self.awaited = segment.from_higher
+        if measures.opened_by != index:
+            # Both open: neither SYN answers the other.
+            self._end_without_figures()
+        elif measures.syn_time_ns is None:
+            measures.syn_time_ns = None if self._is_simultaneous else segment.time_ns
+        else:
+            measures.syn_retransmissions[index] += 1
+
+    def _take_answer(self, segment: Segment, index: int) -> None:
+        measures = self.measures
+        if self._is_simultaneous:
+            return
+        if measures.opened_by is None:
+            measures.opened_by = 1 - index
+            self.awaited = 1 - segment.from_higher
+        if measures.opened_by == index:
+            self._end_without_figures()
+        elif measures.syn_ack_time_ns is None:
+            measures.syn_ack_time_ns = segment.time_ns
+            self._expected = (segment.sequence + 1) & SEQUENCE_MASK
+        else:
+            measures.syn_retransmissions[index] += 1
+
+    def _end_handshake(self, segment: Segment) -> None:
+        """Take the opener's first segment after its SYN, whatever it is."""
+        self.awaited = None
+        flags = segment.flags
+        if flags & ACK and not flags & RST and segment.acknowledgment == self._expected:
+            self.measures.handshake_ack_time_ns = segment.time_ns
+
+    def _end_without_figures(self) -> None:
+        self._is_simultaneous = True
+        self.awaited = None
+        self.measures.syn_time_ns = self.measures.syn_ack_time_ns = None

@@ -1,0 +1,154 @@
+"""What is remembered of connections that are closed, and which packets are late ones of theirs.
+
+In: connections when they end, segments on pairs of endpoints without one. Out: whether a segment
+begins a connection, and its number. Must not know: open connections.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from kanalyze.common.plain_values import fields, items
+from kanalyze.net.headers import SYN
+from kanalyze.net.tcp.endpoint_pairs import pair_from_state, pair_state
+from kanalyze.net.tcp.half_stream import PAST_WINDOW_BYTES, distance
+
+if TYPE_CHECKING:
+    from kanalyze.common.plain_values import State
+    from kanalyze.net.tcp.connection import ConnectionState
+    from kanalyze.net.tcp.delivery import Segment
+    from kanalyze.net.tcp.endpoint_pairs import Pair
+    from kanalyze.net.tcp.half_stream import Direction
+    from kanalyze.net.tcp.limits import ReassemblyLimits
+
+__all__ = ["ClosedPairs"]
+
+
+class _Closed:
+    """What is remembered of the last connection on a pair of endpoints."""
+
+    __slots__ = ("closed_ns", "late", "number", "sequences")
+
+    def __init__(
+        self,
+        number: int,
+        closed_ns: int,
+        sequences: tuple[tuple[int, int] | None, tuple[int, int] | None],
+    ) -> None:
+        self.number = number
+        self.closed_ns = closed_ns
+        self.sequences = sequences
+        """For the lower and the higher end: sequence number of the stream's first byte, and of the
+        byte after its last; None where nothing was seen."""
+        self.late = 0
+        """Segments with payload since."""
+
+    def state(self) -> State:
+        """Return what :meth:`from_state` takes."""
+        lower, higher = self.sequences
+        return self.number, self.closed_ns, self.late, lower, higher
+
+    @classmethod
+    def from_state(cls, state: object) -> _Closed:
+        """Make one from a state; raises ValueError where that is none."""
+        number, closed_ns, late, lower, higher = fields(state, "ninTT")
+        made = cls(number, closed_ns, (_span_from_state(lower), _span_from_state(higher)))
+        made.late = late
+        return made
+
+
+class ClosedPairs:
+    """The last closed connections, each on its pair of endpoints; the oldest are forgotten."""
+
+    _LEFT_OUT = ("_limits",)
+
+    def __init__(self, limits: ReassemblyLimits) -> None:
+        self._limits = limits
+        # The first entry of a plain dict is found by stepping over all that were deleted before it.
+        self._closed: OrderedDict[Pair, _Closed] = OrderedDict()
+        """The oldest first."""
+
+    def __len__(self) -> int:
+        return len(self._closed)
+
+    def state(self) -> State:
+        """Return what :meth:`take_up` takes."""
+        return tuple([(*pair_state(pair), each.state()) for pair, each in self._closed.items()])
+
+    def take_up(self, state: object) -> None:
+        """Go on from a state; raises ValueError where that is none."""
+        for each in items(state, "t"):
+            lower, higher, closed = fields(each, "**t")
+            self._add(pair_from_state(lower, higher), _Closed.from_state(closed))
+
+    def clear(self) -> None:
+        """Forget them all."""
+        self._closed.clear()
+
+    def add(self, state: ConnectionState) -> None:
+        """Remember a connection that is closed."""
+        lower, higher = state.directions
+        if state.tcp.end in ("limit", "idle"):
+            self.add_cut_off(state.pair, state.tcp.connection_number, state.tcp.last_time_ns)
+        else:
+            spans = (_span(lower), _span(higher))
+            closed = _Closed(state.tcp.connection_number, state.tcp.last_time_ns, spans)
+            self._add(state.pair, closed)
+
+    def add_cut_off(self, pair: Pair, number: int, closed_ns: int) -> None:
+        """Remember a connection that was closed for want of room, or of patience.
+
+        What follows it is no late packet.
+        """
+        self._add(pair, _Closed(number, closed_ns, (None, None)))
+
+    def _add(self, pair: Pair, closed: _Closed) -> None:
+        self._closed[pair] = closed
+        if len(self._closed) > self._limits.closed_pairs:
+            self._closed.popitem(last=False)
+
+    def take_number(self, pair: Pair) -> int:
+        """Return the number of a new connection on a pair, and forget the one before."""
+        earlier = self._closed.pop(pair, None)
+        return earlier.number + 1 if earlier is not None else 1
+
+    def is_late(self, pair: Pair, segment: Segment) -> bool:
+        """Tell whether a segment on a pair without an open connection is of the closed one.
+
+        A SYN is late when it repeats the old one. Without SYN, nothing opens a connection but
+        payload: at once when its sequence number is far from the old stream's end, else when
+        there is too much of it, or too long after.
+        """
+        closed = self._closed.get(pair)
+        if closed is None:
+            return False
+        span = closed.sequences[segment.from_higher]
+        if segment.flags & SYN:
+            return span is not None and distance(segment.sequence + 1, span[0]) == 0
+        if not segment.length:
+            return True
+        if span is None or abs(distance(segment.sequence, span[1])) > PAST_WINDOW_BYTES:
+            return False
+        closed.late += 1
+        return (
+            closed.late <= self._limits.late_segments
+            and segment.time_ns - closed.closed_ns <= self._limits.late_ns
+        )
+
+
+def _span(direction: Direction) -> tuple[int, int] | None:
+    if not direction.started:
+        return None
+    first, following = direction.first_sequence, direction.next_sequence
+    # One number where nothing was sent: there are many of these.
+    return first, first if following == first else following
+
+
+def _span_from_state(state: object) -> tuple[int, int] | None:
+    if state is None:
+        return None
+    first, last = fields(state, "nn")
+    if max(first, last) >> 32:
+        raise ValueError("a sequence number of more than 32 bits")
+    return first, first if first == last else last

@@ -1,1 +1,0 @@
-"""The grammar of Kafka's wire protocol, knowing nothing of packets and connections."""

@@ -1,0 +1,161 @@
+"""What a run writes counts as a whole, or not at all.
+
+In: files that were written to a folder of staging, and the names that they are to have. Out: the
+files in their places. Must not know: what is in them, nor which file system it is.
+
+A run writes to :data:`STAGING`, which nobody reads. When all is there a record is written, one
+small file: which files get which names, and which files go. With it the run is done, whatever
+happens next: then files are moved, and the record is marked. Who begins next completes a record
+that is not marked (what was moved before is no more in staging), and removes staging that no
+record speaks of. Between the record and its mark whoever reads the folder may see some files of
+both runs.
+
+One run at a time: where two began from the same record, the second to be done is refused.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from kanalyze.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["RECORD", "STAGING", "Commit", "Commits", "Files"]
+
+STAGING: Final = ".kanalyze/staging"
+"""Where a run writes to; readers of tables pass over what begins with a dot."""
+RECORD: Final = ".kanalyze/commit.json"
+_FORMAT: Final = 1
+
+
+class Listed(Protocol):
+    """A file that is there."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+
+class Files(Protocol):
+    """A folder; see :class:`kanalyze.spark.batch.hadoop_folder.HadoopFolder`."""
+
+    @property
+    def shown(self) -> str:
+        """The folder's name, for people."""
+
+    def read(self, name: str) -> bytes | None:
+        """Return a file's bytes; None where there is no such file."""
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write a file, whole or not at all."""
+
+    def files(self, folder: str) -> Iterable[Listed]:
+        """Return the files below a folder."""
+
+    def move(self, old: str, new: str) -> None:
+        """Give a file another name, in place of a file that may have it."""
+
+    def remove(self, name: str) -> None:
+        """Remove a file or a folder, if it is there."""
+
+
+@dataclass(frozen=True)
+class Commit:
+    """A run that is done."""
+
+    run: int
+    """1 for the first one."""
+    moved: list[tuple[str, str]] = field(default_factory=list)
+    """Files in staging, and the name that each gets; in this order."""
+    removed: list[str] = field(default_factory=list)
+    """Files of runs before, after that."""
+    about: dict[str, Any] = field(default_factory=dict)
+    """What whoever runs wants to know in the next run; values that JSON has."""
+
+
+class Commits:
+    """The runs that wrote to a folder, of which the last one is known."""
+
+    def __init__(self, files: Files) -> None:
+        """Complete the run that was interrupted, or remove what it left.
+
+        Raises:
+            UsageError: the folder cannot be read or written, the record is damaged, or a file that
+                it speaks of is gone.
+        """
+        self._files = files
+        self.completed = False
+        """Whether there was a run to be completed."""
+        self.last, is_done = self._read()
+        """None where there was no run."""
+        if self.last is not None and not is_done:
+            self._complete(self.last)
+            self.completed = True
+        else:
+            files.remove(STAGING)
+
+    def commit(self, commit: Commit) -> None:
+        """Let a run count, and put its files into their places.
+
+        Raises:
+            UsageError: as for making one; or another run was done meanwhile.
+        """
+        if self._read()[0] != self.last:
+            raise UsageError(f"{self._files.shown}: another run wrote to it meanwhile")
+        self._write(commit, is_done=False)
+        self.last = commit
+        self._complete(commit)
+
+    def _complete(self, commit: Commit) -> None:
+        staged = {listed.name for listed in self._files.files(STAGING)}
+        placed: set[str] | None = None
+        for old, new in commit.moved:
+            if old in staged:
+                self._files.move(old, new)
+                continue
+            if placed is None:
+                placed = {listed.name for listed in self._files.files("")}
+            if new not in placed:
+                raise UsageError(f"{self._files.shown}: {old} of an interrupted run is gone")
+        for name in commit.removed:
+            self._files.remove(name)
+        self._write(commit, is_done=True)
+        self._files.remove(STAGING)
+
+    def _write(self, commit: Commit, *, is_done: bool) -> None:
+        record = {
+            "format": _FORMAT,
+            "run": commit.run,
+            "is_done": is_done,
+            "moved": commit.moved,
+            "removed": commit.removed,
+            "about": commit.about,
+        }
+        self._files.write(RECORD, json.dumps(record).encode("ascii"))
+
+    def _read(self) -> tuple[Commit | None, bool]:
+        data = self._files.read(RECORD)
+        if data is None:
+            return None, True
+        try:
+            record = json.loads(data)
+            if record["format"] != _FORMAT:
+                raise UsageError(f"{self._files.shown}: another version of kanalyze wrote it")
+            moved = [(str(old), str(new)) for old, new in record["moved"]]
+            removed = [str(name) for name in record["removed"]]
+            _check_names([*removed, *(name for names in moved for name in names)])
+            commit = Commit(int(record["run"]), moved, removed, dict(record["about"]))
+            return commit, record["is_done"] is True
+        except (ValueError, TypeError, LookupError, RecursionError):
+            raise UsageError(f"{self._files.shown}: {RECORD} is damaged") from None
+
+
+def _check_names(names: Iterable[str]) -> None:
+    """Raise ValueError for a name that is not below the folder."""
+    for name in names:
+        if not name or name.startswith("/") or ".." in name.split("/"):
+            raise ValueError(name)

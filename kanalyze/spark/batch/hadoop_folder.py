@@ -1,0 +1,140 @@
+"""A folder in a file system of Hadoop: the files that are moved and replaced when a run is done.
+
+In: a session, a path or a URL, names, bytes. Out: bytes, names. Must not know: what is in the
+files.
+
+The session's own Hadoop opens it, with the session's settings: s3a, hdfs and abfs work as they do
+for the tables that Spark writes. Who reads a file that was written here sees all of it or none.
+"""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from py4j.protocol import Py4JJavaError
+
+from kanalyze.capture.io.urls import is_url, scrubbed, shown_url
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.errors import UsageError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["Entry", "HadoopFolder"]
+
+_MISSING: Final = "java.io.FileNotFoundException"
+
+
+class Entry(NamedTuple):
+    """A file that is there."""
+
+    name: str
+    """Below the folder, parts separated by slashes."""
+    total_bytes: int
+
+
+class HadoopFolder:
+    """A folder, which need not be there yet. Names are relative to it; methods raise UsageError."""
+
+    def __init__(self, spark: SparkSession, location: str) -> None:
+        """``location`` is a path or a URL; raises UsageError when nothing opens such a one."""
+        gateway, context = spark.sparkContext._gateway, spark.sparkContext._jsc
+        assert gateway is not None, "there is a session"
+        self._new_array = gateway.new_array
+        self._jvm: Any = gateway.jvm
+        self._fs: Any = self._jvm.org.apache.hadoop.fs
+        self._location = location
+        self.shown = shown_url(location) if is_url(location) else location
+        """For people: without credentials."""
+        self.url = location.rstrip("/") if is_url(location) else f"file:{Path(location).resolve()}"
+        """For Spark to write to."""
+        try:
+            path = self._fs.Path(self.url)
+            settings = context.hadoopConfiguration()
+            self._files: Any = self._fs.FileContext.getFileContext(path.toUri(), settings)
+            self._root: str = self._files.makeQualified(path).toString().rstrip("/")
+        except Py4JJavaError as error:
+            raise self._error(error) from None
+
+    def read(self, name: str) -> bytes | None:
+        """Return a file's bytes; None where there is no such file."""
+        try:
+            stream = self._files.open(self._path(name))
+            try:
+                return bytes(stream.readAllBytes())
+            finally:
+                stream.close()
+        except Py4JJavaError as error:
+            if _is_missing(error):
+                return None
+            raise self._error(error) from None
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write a file, in place of one that may be there."""
+        folder, _, own = name.rpartition("/")
+        partial = f"{folder}/.{own}.{uuid.uuid4().hex}".lstrip("/")
+        flags = self._fs.CreateFlag
+        how = self._jvm.java.util.EnumSet.of(flags.CREATE)
+        kind = getattr(self._fs, "Options$CreateOpts")
+        options = self._new_array(kind, 1)
+        options[0] = kind.createParent()
+        try:
+            stream = self._files.create(self._path(partial), how, options)
+            try:
+                stream.write(data)
+            finally:
+                stream.close()
+        except Py4JJavaError as error:
+            raise self._error(error) from None
+        self.move(partial, name)
+
+    def files(self, folder: str) -> list[Entry]:
+        """Return the files below a folder, sorted; nothing where there is no such folder."""
+        found = []
+        try:
+            listed = self._files.util().listFiles(self._path(folder), True)
+            while listed.hasNext():
+                status = listed.next()
+                name = status.getPath().toString().removeprefix(f"{self._root}/")
+                found.append(Entry(name, status.getLen()))
+        except Py4JJavaError as error:
+            if _is_missing(error):
+                return []
+            raise self._error(error) from None
+        return sorted(found)
+
+    def move(self, old: str, new: str) -> None:
+        """Give a file another name, in place of a file that may have it."""
+        target = self._path(new)
+        kind = getattr(self._fs, "Options$Rename")
+        options = self._new_array(kind, 1)
+        options[0] = kind.OVERWRITE
+        mode = self._fs.permission.FsPermission.getDirDefault()
+        try:
+            self._files.mkdir(target.getParent(), mode, True)
+            self._files.rename(self._path(old), target, options)
+        except Py4JJavaError as error:
+            raise self._error(error) from None
+
+    def remove(self, name: str) -> None:
+        """Remove a file, or a folder with all that is in it, if it is there."""
+        try:
+            self._files.delete(self._path(name), True)
+        except Py4JJavaError as error:
+            if not _is_missing(error):
+                raise self._error(error) from None
+
+    def _path(self, name: str) -> Any:
+        return self._fs.Path(f"{self._root}/{name}" if name else self._root)
+
+    def _error(self, error: Py4JJavaError) -> UsageError:
+        thrown = error.java_exception
+        text = thrown.getMessage() or thrown.getClass().getSimpleName()
+        line = str(text).splitlines()[0]
+        return UsageError(f"{self.shown}: {scrubbed(line, self._location)}")
+
+
+def _is_missing(error: Py4JJavaError) -> bool:
+    return bool(error.java_exception.getClass().getName() == _MISSING)

@@ -1,0 +1,238 @@
+"""What a run of a batch is to do: which captures it reads, what it goes on from, what it replaces.
+
+In: settings, what is in the folders, and which runs there were. Out: :class:`RunPlan`, or what is
+wrong with it. Must not know: how captures are read. Nothing is changed here.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from typing import TYPE_CHECKING, Any, Final
+
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.errors import UsageError
+from kanalyze.spark.batch.checkpoint import Checkpoint, CheckpointFolder
+from kanalyze.spark.batch.hadoop_folder import HadoopFolder
+from kanalyze.spark.batch.inventory import find_files, select
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import SparkSession
+
+    from kanalyze.spark.batch.commit import Commit, Commits
+    from kanalyze.spark.batch.inventory import InputFile
+    from kanalyze.spark.source.readers import Plan
+
+__all__ = ["TABLES", "RunPlan", "Settings", "counted", "options_of", "plan_run"]
+
+TABLES: Final = ("requests", "anomalies")
+"""Folders with rows."""
+_NS_PER_S: Final = 1_000_000_000
+
+
+class Settings(NamedTuple):
+    """What is asked for, besides which rows."""
+
+    paths: tuple[str, ...]
+    """Files, folders, globs, URLs of any of these."""
+    out: str
+    """Folder or URL of the archive's rows."""
+    checkpoint: str | None = None
+    """Folder or URL of what runs leave for the next ones; None: each run is by itself."""
+    finish: bool = False
+    """With a checkpoint: end what is open, whoever may still write to files."""
+    replace: bool = False
+    """Begin anew, whatever is there."""
+    settle_s: float = 60
+    """With a checkpoint: a file has to be left alone for so long before it is read."""
+    buckets: int | None = None
+    """Into how many parts connections are divided; None for what is worth it."""
+    split_bytes: int = 64 << 20
+    """Larger pcap files are read by several tasks."""
+
+
+class RunPlan(NamedTuple):
+    """What is to be done."""
+
+    run: int
+    archive: str
+    """Tells it from others."""
+    files: list[InputFile]
+    """To be read."""
+    changed: list[InputFile]
+    """Left out: they were read when they had another size."""
+    removed: list[str]
+    """Files with rows that are replaced."""
+    checkpoint_folder: CheckpointFolder | None
+    before: Checkpoint | None
+    """What it goes on from."""
+    is_needed: bool = True
+    """Whether anything changes by it."""
+
+    @property
+    def read(self) -> dict[str, int | None]:
+        """The sizes of all files read so far, by identity; those changed are not told of again."""
+        known = {} if self.before is None else self.before.read
+        seen = [*self.files, *self.changed]
+        return {**known, **{file.identity: file.total_bytes for file in seen}}
+
+
+def plan_run(
+    spark: SparkSession,
+    plan: Plan,
+    settings: Settings,
+    out: HadoopFolder,
+    commits: Commits,
+    warn: Callable[[str], None],
+) -> RunPlan:
+    """Return what is to be done; ``warn`` is told in one line what somebody should know.
+
+    Raises:
+        CaptureError: an argument names nothing.
+        UsageError: what is in the folders is not what the settings say.
+    """
+    rows = [
+        entry.name
+        for table in TABLES
+        for entry in out.files(table)
+        if entry.name.endswith(".parquet")
+    ]
+    last = commits.last
+    if last is None and rows:
+        raise UsageError(f"{out.shown}: holds rows that this command did not write: {rows[0]}")
+    if settings.checkpoint is None:
+        return _alone(settings, out, last, rows, warn)
+    folder = CheckpointFolder(HadoopFolder(spark, settings.checkpoint))
+    return _growing(plan, settings, out, last, rows, folder, warn)
+
+
+def _alone(
+    settings: Settings,
+    out: HadoopFolder,
+    last: Commit | None,
+    rows: list[str],
+    warn: Callable[[str], None],
+) -> RunPlan:
+    """Plan a run that does not go on from any other."""
+    files = find_files(settings.paths, may_be_none=False)
+    if last is not None and not settings.replace:
+        if last.about.get("has_checkpoint"):
+            raise UsageError(
+                f"{out.shown}: is written with --checkpoint; --replace begins anew without"
+            )
+        missing = set(last.about.get("captures", ())) - {file.identity for file in files}
+        if missing:
+            raise UsageError(
+                f"{out.shown}: holds rows of captures that are not among these, such as "
+                f"{min(missing)}; --replace does without them"
+            )
+    if rows:
+        warn(f"{out.shown}: the rows of run {_number(last)} are replaced")
+    return RunPlan(_number(last) + 1, uuid.uuid4().hex, files, [], rows, None, None)
+
+
+def _growing(
+    plan: Plan,
+    settings: Settings,
+    out: HadoopFolder,
+    last: Commit | None,
+    rows: list[str],
+    folder: CheckpointFolder,
+    warn: Callable[[str], None],
+) -> RunPlan:
+    """Plan a run that goes on from the last one."""
+    before, archive = None, uuid.uuid4().hex
+    _check_owner(out, last, folder)
+    if settings.replace:
+        if rows:
+            warn(f"{out.shown}: the rows of {_number(last)} runs are replaced")
+    elif last is not None:
+        archive = _archive_of(last, out)
+        before = folder.read(last.run, archive)
+        _check_options(plan, settings, before, folder)
+    files = find_files(settings.paths, may_be_none=True)
+    selection = select(
+        files,
+        {} if before is None else before.read,
+        now_ns=time.time_ns(),
+        settle_ns=0 if settings.finish else int(settings.settle_s * _NS_PER_S),
+    )
+    if selection.unsettled:
+        waiting = counted(len(selection.unsettled))
+        name = selection.unsettled[0].path
+        warn(f"left for the next run, somebody may be writing: {waiting}, such as {name}")
+    for file in selection.changed:
+        warn(f"{file.path}: has changed since it was read: left out")
+    is_finished = before is not None and before.is_finished
+    if is_finished and selection.new:
+        raise UsageError(
+            f"{folder.shown}: the archive was finished before {counted(len(selection.new))} came; "
+            "--replace begins anew"
+        )
+    to_finish = settings.finish and not is_finished and (before is not None or selection.new)
+    is_needed = bool(selection.new or selection.changed or to_finish)
+    run = _number(last) + 1
+    removed = rows if before is None else []
+    return RunPlan(
+        run, archive, selection.new, selection.changed, removed, folder, before, is_needed
+    )
+
+
+def _check_owner(out: HadoopFolder, last: Commit | None, folder: CheckpointFolder) -> None:
+    """Raise UsageError where the checkpoint is another archive's, which nothing here replaces."""
+    owner = folder.owner()
+    if owner is None:
+        return
+    archive, where = owner
+    # By its place: a run that began the archive, or began it anew, may not have come to its end.
+    # By its name: rows may have been moved, all of them.
+    is_own = where == out.url or (last is not None and archive == last.about.get("archive"))
+    if not is_own:
+        raise UsageError(f"{folder.shown}: is the checkpoint of another archive, {where}")
+
+
+def _archive_of(last: Commit, out: HadoopFolder) -> str:
+    """Return of which archive the rows are; raises UsageError where it does not grow."""
+    if not last.about.get("has_checkpoint"):
+        raise UsageError(f"{out.shown}: is written without --checkpoint; --replace begins anew")
+    return str(last.about.get("archive"))
+
+
+def _check_options(
+    plan: Plan, settings: Settings, before: Checkpoint, folder: CheckpointFolder
+) -> None:
+    """Raise UsageError where rows would not be of the kind of those that are there."""
+    if options_of(plan) != before.options:
+        raise UsageError(
+            f"{folder.shown}: the archive was begun with other filters, ports, definitions or "
+            "limits; --replace begins anew"
+        )
+    if settings.buckets not in (None, before.buckets):
+        raise UsageError(f"{folder.shown}: the archive was begun with --buckets {before.buckets}")
+
+
+def options_of(plan: Plan) -> dict[str, Any]:
+    """Return what rows depend on besides captures and names of topics; values that JSON has."""
+    options = plan.options
+    filters = {name: _plain(value) for name, value in options.filters.items() if value}
+    return {
+        "filters": filters,
+        "ports": list(options.ports),
+        "definitions": options.definitions,
+        "max_memory_bytes": options.max_memory_bytes,
+    }
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, list | tuple) else value
+
+
+def _number(last: Commit | None) -> int:
+    return 0 if last is None else last.run
+
+
+def counted(count: int) -> str:
+    """Return how many captures."""
+    return "1 capture" if count == 1 else f"{count} captures"

@@ -1,0 +1,186 @@
+"""Captures as a data source of Spark: ``spark.read.format("kanalyze").load("captures/*.pcap")``.
+
+In: what Spark asks of a Python data source. Out: schemas, partitions, Arrow batches. Must not know:
+how rows are made.
+
+This is for a look at some gigabytes. A data source in Python cannot shuffle: every task reads all
+packets (see :mod:`kanalyze.spark.source.readers`), so a hundred tasks would read everything a
+hundred times. For archives there is ``kanalyze.spark.requests``.
+
+Spark leaves no columns out of a Python data source by itself: option ``columns``, or a schema of
+fewer columns, does. Filters it hands over where :func:`register` was called.
+"""
+
+from __future__ import annotations
+
+from array import array
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from pyspark.errors import AnalysisException
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+from kanalyze.capture.io.source import capture_name
+from kanalyze.capture.io.stores import Stores
+from kanalyze.errors import UsageError
+from kanalyze.spark.failures import told_without_stack
+from kanalyze.spark.schema import as_asked, spark_schema
+from kanalyze.spark.source.pushdown import can_take, column_of, matching
+from kanalyze.spark.source.readers import Part, captures_of, make_plan, parts_of, read_part
+from kanalyze.spark.source.stream_options import table_options
+from kanalyze.tables.columns.block import RowBlock, Words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+    from pyspark.sql.datasource import DataSourceStreamReader, Filter
+    from pyspark.sql.types import StructType
+
+    from kanalyze.spark.source.readers import Plan
+
+__all__ = ["FilteringDataSource", "KanalyzeDataSource", "register"]
+
+_PUSHDOWN: Final = "spark.sql.python.filterPushdown.enabled"
+
+
+def register(spark: SparkSession) -> None:
+    """Make ``spark.read.format("kanalyze")`` known to a session, with filters applied by kanalyze.
+
+    Turns on ``spark.sql.python.filterPushdown.enabled``: without it Spark refuses a data source
+    that takes filters. ``spark.dataSource.register(KanalyzeDataSource)`` leaves the setting as it
+    is, and the filters to Spark; the rows are the same.
+    """
+    spark.conf.set(_PUSHDOWN, "true")
+    try:
+        spark.dataSource.register(FilteringDataSource)
+    except AnalysisException as error:
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise
+        # Spark asks the session that was active last, which is this one from here on.
+        spark.createDataFrame([], "nothing int")
+        spark.dataSource.register(FilteringDataSource)
+
+
+class KanalyzeDataSource(DataSource):
+    """The rows of captures, as ``kanalyze requests`` and the other commands write them.
+
+    ``load`` takes files, folders, globs and URLs of any of these, in a list or separated by
+    commas. The options, in any case:
+
+    - ``table``: ``requests`` (the default), ``records``, ``connections``, ``anomalies`` or
+      ``packets``.
+    - ``columns``: names separated by commas; no others are made.
+    - ``api``, ``clientId``, ``clientIp``, ``broker``, ``topic``, ``group``, ``errors``,
+      ``slowerThan``, ``since``, ``until``, ``port``: as the arguments of :func:`kanalyze.requests`,
+      several values separated by commas. A table has those that its command has.
+    - ``topicIds``, ``definitions``: a file and a folder that the driver reads.
+    - ``values``: of records give keys, values and headers too.
+    - ``maxMemory``: how much may be held of open connections, by all tasks together.
+    - ``mode``: ``failfast`` (the default), or ``quarantine`` to leave out what is no capture; the
+      table ``anomalies`` tells of it.
+    - ``numPartitions``: how many tasks read; one for each 256 MB up to four where it is not given.
+      Each reads all packets, but for the table ``packets``, where it has captures of its own.
+
+    What makes no sense raises a KanalyzeError, whose text Spark shows.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """Return what ``format`` is to be given."""
+        return "kanalyze"
+
+    @told_without_stack()
+    def schema(self) -> StructType:
+        """Return the columns asked for; no capture is opened. Raises KanalyzeError."""
+        return spark_schema(make_plan(table_options(self.options)).columns)
+
+    @told_without_stack()
+    def reader(self, schema: StructType) -> CaptureReader:
+        """Return what reads these columns, which are the table's or some of them.
+
+        Raises KanalyzeError.
+        """
+        return CaptureReader(_plan(self.options, schema), schema)
+
+    @told_without_stack()
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
+        """Return what reads captures as they come. Raises KanalyzeError."""
+        from kanalyze.spark.source.stream import CaptureStream  # not for those who read once
+
+        plan = _plan(table_options(self.options), schema)
+        return CaptureStream(plan.options.paths, self.options, schema)
+
+
+class FilteringDataSource(KanalyzeDataSource):
+    """The same, and filters are applied before rows go to Spark; see :func:`register`."""
+
+    @told_without_stack()
+    def reader(self, schema: StructType) -> CaptureReader:
+        """As that of :class:`KanalyzeDataSource`."""
+        return FilteringReader(_plan(self.options, schema), schema)
+
+
+def _plan(options: Mapping[str, str], schema: StructType) -> Plan:
+    """Return the plan of reading columns, whose types a user may have written down."""
+    plan = make_plan(options, schema.fieldNames())
+    for ours, given in zip(spark_schema(plan.columns), schema, strict=True):
+        kind = ours.dataType.simpleString()
+        if given.dataType.simpleString() != kind:
+            raise UsageError(f"column {ours.name!r} is {kind}, not {given.dataType.simpleString()}")
+    return plan
+
+
+class CaptureReader(DataSourceReader):
+    """Reads captures once."""
+
+    def __init__(self, plan: Plan, schema: StructType) -> None:
+        """Make a reader of the plan's columns, which are those of the schema."""
+        self._plan = plan
+        self._schema = schema
+        self._conditions: list[Filter] = []
+        """All of them must hold."""
+
+    @told_without_stack()
+    def partitions(self) -> Sequence[InputPartition]:
+        """Look for the captures and divide them among tasks.
+
+        Raises:
+            CaptureError: one is missing, or is none; the text names it.
+        """
+        found, unreadable = captures_of(self._plan.options, Stores())
+        if self._plan.table.is_by_capture:
+            found = [each for each in found if self._may_pass(capture_name(each.path))]
+        return [InputPartition(part) for part in parts_of(self._plan, found, unreadable)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Give the rows of a partition.
+
+        Raises:
+            CaptureError: a capture cannot be opened or read on.
+        """
+        part = partition.value
+        assert isinstance(part, Part)
+        choose = partial(matching, conditions=self._conditions)
+        with told_without_stack():
+            for batch in read_part(self._plan, part, choose):
+                yield from as_asked(batch, self._plan.columns, self._schema)
+
+    def _may_pass(self, capture: str) -> bool:
+        """Tell whether rows of a capture may pass, by its name alone."""
+        block = RowBlock(1, {"capture": Words(array("i", [0]), [capture])})
+        on_it = [each for each in self._conditions if column_of(each) == "capture"]
+        return len(matching(block, on_it)) > 0
+
+
+class FilteringReader(CaptureReader):
+    """The same, and takes filters."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:  # noqa: N802 - Spark's
+        """Take the filters that are known; give back the others."""
+        for each in filters:
+            if can_take(each, self._plan.columns):
+                self._conditions.append(each)
+            else:
+                yield each

@@ -1,0 +1,230 @@
+"""The options of the data source: what their texts mean.
+
+In: what ``spark.read.format("kanalyze").option(...)`` was given. Out: :class:`Options`. Must not
+know: how a table is read, nor pyspark.
+
+Filters have the names that :func:`kanalyze.requests` gives them, in Spark's spelling
+(``slowerThan``); case does not matter. An option that a table does not have is an error: a filter
+that is passed over would give wrong rows. What may be several is separated by commas, or a JSON
+list of texts where one of them has a comma in it.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.common.sizes import parse_size
+from kanalyze.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+__all__ = ["CONNECTION_OPTIONS", "REQUEST_OPTIONS", "TIME_OPTIONS", "Options", "parse_options"]
+
+_Parse: TypeAlias = "Callable[[str], Any]"
+
+DEFAULT_TABLE: Final = "requests"
+_MOST_PARTITIONS: Final = 256
+_MOST_RECORDS: Final = 2**31 - 1
+"""A batch's header has 32 bits for their number."""
+
+
+class Options(NamedTuple):
+    """What is to be read, and how."""
+
+    paths: tuple[str, ...]
+    """Files, folders, globs, URLs of any of these."""
+    table: str
+    columns: tuple[str, ...] | None
+    """None for all."""
+    leave_out_unreadable: bool
+    """A file that is no capture, or cannot be opened, is told as an anomaly, and no error."""
+    partitions: int | None
+    """None for as many as the captures are worth."""
+    filters: dict[str, Any]
+    """Arguments of :func:`kanalyze.api.library.make_filter`."""
+    ports: tuple[int, ...]
+    topic_ids: str | None
+    """A file."""
+    definitions: str | None
+    """A folder."""
+    max_memory_bytes: int | None
+    """Of all tasks together."""
+    values: bool
+    """Records come with keys, values and headers."""
+    max_records: int | None
+    """Read of one batch of records; None for what its bytes on the wire can hold."""
+
+
+def parse_options(given: Mapping[str, str], tables: Mapping[str, Iterable[str]]) -> Options:
+    """Return what options say.
+
+    Args:
+        given: texts by name.
+        tables: the tables that there are, and which options each has besides those of all.
+
+    Raises:
+        UsageError: an option is not known, is none of the table's, or makes no sense; the text
+            names it.
+    """
+    texts = {name.lower(): text for name, text in given.items()}
+    for name in texts:
+        if name not in _PARSERS:
+            known = ", ".join(sorted(_NAMES.values()))
+            raise UsageError(f"unknown option: {name!r}; there are {known}")
+    table = texts.get("table", DEFAULT_TABLE).strip().lower()
+    if table not in tables:
+        raise UsageError(f"option table: {table!r} is none; there are {', '.join(tables)}")
+    has = {name.lower() for name in (*_COMMON, *tables[table])}
+    for name in texts:
+        if name not in has:
+            raise UsageError(f"option {_NAMES[name]}: table={table} has no such option")
+    said = {name: _parsed(name, text) for name, text in texts.items()}
+    return Options(
+        paths=(*said.get("path", ()), *said.get("paths", ())),
+        table=table,
+        columns=said.get("columns"),
+        leave_out_unreadable=said.get("mode", False),
+        partitions=said.get("numpartitions"),
+        filters={argument: said[name] for name, argument in _FILTERS.items() if name in said},
+        ports=said.get("port", ()),
+        topic_ids=said.get("topicids"),
+        definitions=said.get("definitions"),
+        max_memory_bytes=said.get("maxmemory"),
+        values=said.get("values", False),
+        max_records=said.get("maxrecords"),
+    )
+
+
+def _parsed(name: str, text: str) -> Any:
+    try:
+        return _PARSERS[name](text)
+    except UsageError as error:
+        raise UsageError(f"option {_NAMES[name]}: {error}") from None
+
+
+def _text(text: str) -> str:
+    if not text.strip():
+        raise UsageError("is empty")
+    return text.strip()
+
+
+def _texts(text: str) -> tuple[str, ...]:
+    """Take a list apart; a bracket may begin a glob as well as JSON."""
+    found = _json_texts(text)
+    if found is None:
+        found = [part.strip() for part in text.split(",")]
+    if not found or not all(found):
+        raise UsageError(f"texts separated by commas, or a JSON list of them, not {text!r}")
+    return tuple(found)
+
+
+def _json_texts(text: str) -> list[str] | None:
+    if not text.lstrip().startswith("["):
+        return None
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    is_texts = isinstance(found, list) and all(isinstance(item, str) for item in found)
+    return found if is_texts else None
+
+
+def _truth(text: str) -> bool:
+    if text.strip().lower() not in ("true", "false"):
+        raise UsageError(f"true or false, not {text!r}")
+    return text.strip().lower() == "true"
+
+
+def _mode(text: str) -> bool:
+    modes = {"failfast": False, "quarantine": True}
+    if text.strip().lower() not in modes:
+        raise UsageError(f"{' or '.join(modes)}, not {text!r}")
+    return modes[text.strip().lower()]
+
+
+def _partitions(text: str) -> int:
+    return _number(text, _MOST_PARTITIONS)
+
+
+def _record_limit(text: str) -> int:
+    return _number(text, _MOST_RECORDS)
+
+
+def _ports(text: str) -> tuple[int, ...]:
+    return tuple(_number(part, 65535) for part in _texts(text))
+
+
+def _number(text: str, most: int) -> int:
+    digits = text.strip()
+    # Python reads no number of thousands of digits.
+    is_number = digits.isascii() and digits.isdigit() and len(digits) <= len(str(most))
+    if is_number and 0 < int(digits) <= most:
+        return int(digits)
+    raise UsageError(f"not a number from 1 to {most}: {text!r}")
+
+
+_ALL_PARSERS: Final[dict[str, _Parse]] = {
+    "path": _texts,
+    "paths": _texts,
+    "table": _text,
+    "columns": _texts,
+    "mode": _mode,
+    "numPartitions": _partitions,
+    "api": _texts,
+    "clientId": _texts,
+    "clientIp": _texts,
+    "broker": _texts,
+    "topic": _texts,
+    "group": _texts,
+    "errors": _truth,
+    "slowerThan": _text,
+    "since": _text,
+    "until": _text,
+    "port": _ports,
+    "topicIds": _text,
+    "definitions": _text,
+    "maxMemory": parse_size,
+    "values": _truth,
+    "maxRecords": _record_limit,
+}
+_PARSERS: Final = {name.lower(): parse for name, parse in _ALL_PARSERS.items()}
+_NAMES: Final = {name.lower(): name for name in _ALL_PARSERS}
+_FILTERS: Final = {
+    "api": "apis",
+    "clientid": "client_ids",
+    "clientip": "client_ips",
+    "broker": "brokers",
+    "topic": "topics",
+    "group": "groups",
+    "errors": "errors_only",
+    "slowerthan": "slower_than",
+    "since": "since",
+    "until": "until",
+}
+"""Options that are conditions on rows, and what the filter calls them."""
+
+_COMMON: Final = ("path", "paths", "table", "columns", "mode", "numPartitions")
+TIME_OPTIONS: Final = ("since", "until")
+CONNECTION_OPTIONS: Final = (
+    *TIME_OPTIONS,
+    "clientIp",
+    "broker",
+    "port",
+    "topicIds",
+    "definitions",
+    "maxMemory",
+)
+"""Of tables for which connections are followed."""
+REQUEST_OPTIONS: Final = (
+    *CONNECTION_OPTIONS,
+    "api",
+    "clientId",
+    "topic",
+    "group",
+    "errors",
+    "slowerThan",
+)
+"""Of tables that are made of requests."""

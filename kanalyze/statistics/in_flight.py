@@ -1,0 +1,82 @@
+"""Requests that wait for their response at a moment: what a broker that hangs owes its clients.
+
+In: exchanges that have no response yet. Out: :class:`InFlight`. This module must not know rows: a
+request becomes one when it is answered, or cannot be any more.
+"""
+
+from __future__ import annotations
+
+from heapq import nsmallest
+from typing import TYPE_CHECKING
+
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.statistics.bounded_counters import bounded_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from kanalyze.kafka.session.exchange import Exchange
+    from kanalyze.model.tcp import Endpoint
+
+__all__ = ["InFlight", "InFlightRequest", "in_flight"]
+
+
+class InFlightRequest(NamedTuple):
+    """A request without a response, so far."""
+
+    start_ns: int
+    """Unix time of its first byte."""
+    api_key: int | None
+    api_name: str | None
+    """None for an API that is not in the tables."""
+    client_id: str | None
+    """A long one shortened, as in statistics."""
+    client: Endpoint
+    broker: Endpoint
+
+
+class InFlight(NamedTuple):
+    """All requests without a response."""
+
+    requests: int
+    oldest: tuple[InFlightRequest, ...]
+    """A few, the oldest first; of those that the broker does not hold back on purpose."""
+
+    def age_ns(self, now_ns: int) -> int:
+        """Return for how long the oldest has waited; 0 where there is none."""
+        return max(now_ns - self.oldest[0].start_ns, 0) if self.oldest else 0
+
+
+def in_flight(
+    exchanges: Iterable[Exchange],
+    api_name_of: Callable[[int], str | None],
+    is_held_back: Callable[[Exchange], bool],
+    most: int = 5,
+) -> InFlight:
+    """Sum up requests without a response.
+
+    Args:
+        exchanges: theirs.
+        api_name_of: names an API by its key.
+        is_held_back: tells of one whether the broker may still hold back its answer on purpose;
+            such requests count, and are not among the oldest.
+        most: of the oldest.
+    """
+    count = 0
+    waiting = []
+    for exchange in exchanges:
+        request = exchange.request
+        if request is None:
+            continue
+        count += 1
+        key = exchange.api_key
+        name = None if key is None else api_name_of(key)
+        if not is_held_back(exchange):
+            waiting.append((request.start_ns, count, name, exchange))
+    return InFlight(count, tuple(_told(*each) for each in nsmallest(most, waiting)))
+
+
+def _told(start_ns: int, _: int, name: str | None, exchange: Exchange) -> InFlightRequest:
+    peers, client_id = exchange.peers, exchange.client_id
+    client_id = None if client_id is None else bounded_text(client_id)
+    return InFlightRequest(start_ns, exchange.api_key, name, client_id, peers.client, peers.broker)

@@ -1,0 +1,162 @@
+"""The rows of anomalies: one for each thing that was wrong with the input.
+
+In: anomalies, as the stages find them. Out: :class:`AnomalyRow`. This module must not know how
+any of them is found, nor where rows go.
+"""
+
+# No "from __future__ import annotations": see kanalyze.tables.row.
+
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.errors import UsageError
+from kanalyze.model.anomalies import NET_ANOMALIES, AnomalyKind
+from kanalyze.tables.row import Column, Meaning, columns_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from kanalyze.model.anomalies import Anomaly
+
+__all__ = ["ANOMALY_COLUMNS", "AnomalyRow", "Stage", "anomaly_row", "parse_kinds", "stage_of"]
+
+Stage: TypeAlias = Literal["capture", "net", "connection"]
+
+
+class AnomalyRow(NamedTuple):
+    """One thing that was wrong, and where."""
+
+    kind: Annotated[str, Meaning("string", "what it is, one word each: see the documentation")]
+    stage: Annotated[
+        Stage,
+        Meaning("string", "capture (the file), net (packets, TCP) or connection (Kafka)"),
+    ]
+    capture: Annotated[
+        str | None, Meaning("string", "the input it is in, where one is", nullable=True)
+    ]
+    packet: Annotated[
+        int | None,
+        Meaning(
+            "int64",
+            "number in the capture, from 1: of the packet itself, the first packet of the frame, "
+            "or the packet after the gap",
+            nullable=True,
+        ),
+    ]
+    time_ns: Annotated[int | None, Meaning("int64", "time of that packet", "ns", nullable=True)]
+    connection: Annotated[
+        str | None,
+        Meaning(
+            "string",
+            "CLIENT_IP:PORT>BROKER_IP:PORT as far as it was known by then, else who sent first "
+            "stands for the client",
+            nullable=True,
+        ),
+    ]
+    connection_number: Annotated[
+        int | None,
+        Meaning("int64", "1 for the first TCP connection on that pair of addresses", nullable=True),
+    ]
+    client_ip: Annotated[str | None, Meaning("string", "of the connection", nullable=True)]
+    client_port: Annotated[int | None, Meaning("int32", "of the connection", nullable=True)]
+    broker_ip: Annotated[str | None, Meaning("string", "of the connection", nullable=True)]
+    broker_port: Annotated[int | None, Meaning("int32", "of the connection", nullable=True)]
+    sender: Annotated[
+        str | None,
+        Meaning("string", "IP:PORT of the end whose bytes it concerns", nullable=True),
+    ]
+    stream_offset: Annotated[
+        int | None,
+        Meaning(
+            "int64",
+            "position in what the sender sent, from 0, of the first byte it concerns",
+            "B",
+            nullable=True,
+        ),
+    ]
+    bytes: Annotated[
+        int | None,
+        Meaning("int64", "bytes it concerns: lost, passed over, given up", "B", nullable=True),
+    ]
+    api_key: Annotated[int | None, Meaning("int16", "of the message", nullable=True)]
+    api_name: Annotated[str | None, Meaning("string", "of the message", nullable=True)]
+    api_version: Annotated[int | None, Meaning("int16", "of the message", nullable=True)]
+    detail: Annotated[str, Meaning("string", "for people; empty where the kind says it all")]
+
+
+ANOMALY_COLUMNS: tuple[Column, ...] = columns_of(AnomalyRow)
+"""The columns of :class:`AnomalyRow`, in the order of its fields."""
+
+_CAPTURE_KINDS = frozenset(
+    {
+        AnomalyKind.CAPTURE_TRUNCATED,
+        AnomalyKind.CAPTURE_CORRUPT,
+        AnomalyKind.CAPTURE_UNREADABLE,
+    }
+)
+
+
+def parse_kinds(names: "Iterable[str]") -> frozenset[str]:
+    """Return the kinds of anomalies with these names; raises UsageError for one there is not."""
+    known = [kind.value for kind in AnomalyKind]
+    asked = tuple(names)
+    for name in asked:
+        if name not in known:
+            raise UsageError(f"unknown kind of anomaly: {name!r} (there are {', '.join(known)})")
+    return frozenset(asked)
+
+
+def stage_of(kind: AnomalyKind) -> Stage:
+    """Return which stage finds anomalies of a kind."""
+    if kind in _CAPTURE_KINDS:
+        return "capture"
+    return "net" if kind in NET_ANOMALIES else "connection"
+
+
+def anomaly_row(
+    anomaly: "Anomaly",
+    *,
+    place: "Callable[[int], tuple[str, int | None]] | None" = None,
+    client_side: int | None = None,
+    api_name: str | None = None,
+) -> AnomalyRow:
+    """Make the row of an anomaly. Raises nothing.
+
+    Args:
+        anomaly: what was wrong.
+        place: gives, for a packet number over the whole input, the capture it is in and its
+            number there; None where the anomaly is of no packet.
+        client_side: index of the client among the connection's ends; None when not known (yet).
+        api_name: of ``anomaly.api_key``; None when there is none.
+    """
+    capture, packet = None, None
+    if anomaly.packet is not None:
+        assert place is not None, "of a packet it is known where it is"
+        capture, packet = place(anomaly.packet)
+    tcp = anomaly.connection
+    client = broker = sender = None
+    if tcp is not None:
+        index = 0 if client_side is None else client_side
+        client, broker = tcp.endpoints[index], tcp.endpoints[1 - index]
+        if anomaly.direction is not None:
+            sender = str(tcp.endpoints[anomaly.direction])
+    return AnomalyRow(
+        kind=anomaly.kind.value,
+        stage=stage_of(anomaly.kind),
+        capture=capture,
+        packet=packet,
+        time_ns=anomaly.time_ns,
+        connection=None if tcp is None else f"{client}>{broker}",
+        connection_number=None if tcp is None else tcp.connection_number,
+        client_ip=None if client is None else client.ip,
+        client_port=None if client is None else client.port,
+        broker_ip=None if broker is None else broker.ip,
+        broker_port=None if broker is None else broker.port,
+        sender=sender,
+        stream_offset=anomaly.stream_offset,
+        bytes=anomaly.length,
+        api_key=anomaly.api_key,
+        api_name=api_name,
+        api_version=anomaly.api_version,
+        detail=anomaly.detail,
+    )

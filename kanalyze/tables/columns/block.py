@@ -1,0 +1,371 @@
+"""Rows as columns: an array for each column, instead of a Python object for each value.
+
+In: columns, or rows. Out: :class:`RowBlock`, and the rows it holds. This module must not know how
+columns are filled or where they go.
+
+A row of :mod:`kanalyze.tables.row` is some 60 Python objects. Here its numbers lie in memory, one
+column behind the other, and its texts are numbers too: most of them come again and again. ``Row``
+objects are made when somebody asks for :meth:`RowBlock.rows`.
+
+Nothing here is changed once made: arrays may be shared. Lists of words may grow.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from itertools import chain, pairwise
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+from kanalyze.common.int_columns import picked, picked_types, shifted
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.tables.columns.arithmetic import (
+    first_places,
+    items_of_lists,
+    recoded,
+    sums_up_to,
+    taken_bytes,
+)
+from kanalyze.tables.row import COLUMNS, ErrorItem, PartitionItem, Row
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from kanalyze.tables.row import AnyRow, Column
+
+__all__ = [
+    "HELD_BYTES",
+    "ROW_BYTES",
+    "ColumnValues",
+    "Ints",
+    "Lists",
+    "RowBlock",
+    "Words",
+    "bytes_of_row",
+    "columns_of_rows",
+    "in_pieces",
+    "words_in_use",
+]
+
+_ItemT = TypeVar("_ItemT")
+
+HELD_BYTES = 16 << 20
+"""What is held of rows at a time: as objects, by :func:`bytes_of_row`, or by column."""
+ROW_BYTES = 2000
+_ITEM_BYTES = 400
+"""What a row takes, and each item of its lists: as objects and as the text of them."""
+
+
+def bytes_of_row(row: Row) -> int:
+    """Return about how much memory a row takes while it is held and written."""
+    return ROW_BYTES + _ITEM_BYTES * (len(row.partitions) + len(row.errors))
+
+
+def in_pieces(items: Iterable[_ItemT], size_of: Callable[[_ItemT], int]) -> Iterator[list[_ItemT]]:
+    """Give the items in lists that, but for one of a single item, take :data:`HELD_BYTES` at most.
+
+    No list is empty, and no more items are taken than were given, and one.
+    """
+    some: list[_ItemT] = []
+    held = 0
+    for item in items:
+        size = size_of(item)
+        if some and held + size > HELD_BYTES:
+            yield some
+            some, held = [], 0
+        some.append(item)
+        held += size
+    if some:
+        yield some
+
+
+class Ints(NamedTuple):
+    """A column of integers, or of bools as 0 and 1."""
+
+    values: array[int]
+    """Type code q; 0 where not valid."""
+    valid: bytearray | None
+    """0 where the value is null, else 1; None where no value is null."""
+
+
+class Words(NamedTuple):
+    """A column of texts, of which many are the same."""
+
+    codes: array[int]
+    """Type code i: which of ``words`` each is; -1 is null."""
+    words: list[str]
+    """No two of them are the same. There may be more than occur: blocks may share them."""
+
+
+class Lists(NamedTuple):
+    """A column of lists, of texts or of structs."""
+
+    offsets: array[int]
+    """Type code q: where each list begins among the items, and at last where the last one ends: of
+    ``n`` lists ``n + 1`` numbers, the first of them 0."""
+    fields: dict[str, Ints | Words]
+    """The items' fields by name, in the order of the table; of texts one field, named ``""``."""
+
+
+ColumnValues: TypeAlias = Ints | Words | Lists
+
+
+class RowBlock:
+    """Rows by column."""
+
+    __slots__ = ("columns", "n")
+
+    def __init__(self, n: int, columns: dict[str, ColumnValues]) -> None:
+        self.n = n
+        """How many rows."""
+        self.columns = columns
+        """By name. Of rows of requests every one of :data:`~kanalyze.tables.row.COLUMNS`, without
+        which there is no ``rows()``; of other tables whatever is wanted."""
+
+    @classmethod
+    def of_rows(cls, rows: Sequence[Row]) -> RowBlock:
+        """Return rows by column; raises OverflowError for a number beyond int64."""
+        return cls(len(rows), columns_of_rows(rows))
+
+    @classmethod
+    def joined(cls, blocks: Sequence[RowBlock]) -> RowBlock:
+        """Return one block of all rows of some, at least one, in this order."""
+        if len(blocks) == 1:
+            return blocks[0]
+        names = blocks[0].columns
+        return cls(
+            sum(map(len, blocks)),
+            {name: _joined([block.columns[name] for block in blocks]) for name in names},
+        )
+
+    def __len__(self) -> int:
+        return self.n
+
+    def only(self, names: Iterable[str]) -> RowBlock:
+        """Return the same rows with no other columns than these."""
+        return RowBlock(self.n, {name: self.columns[name] for name in names})
+
+    def part(self, first: int, end: int) -> RowBlock:
+        """Return the rows from number ``first``, counted from 0, to before ``end``."""
+        made = {name: _part(values, first, end) for name, values in self.columns.items()}
+        return RowBlock(end - first, made)
+
+    def take(self, numbers: Sequence[int]) -> RowBlock:
+        """Return the rows with these numbers, counted from 0, in this order."""
+        places = array("q", numbers)
+        made = {name: _taken(values, places) for name, values in self.columns.items()}
+        return RowBlock(len(places), made)
+
+    def pieces(self) -> Iterator[RowBlock]:
+        """Give all rows, in order, no more at a time than may be held as objects; none is empty."""
+        first = 0
+        while first < self.n:
+            end = self._piece_end(first)
+            yield self if (first, end) == (0, self.n) else self.part(first, end)
+            first = end
+
+    def _piece_end(self, first: int) -> int:
+        """Return where the piece ends that begins with row ``first``."""
+        offsets = [values.offsets for values in self.columns.values() if isinstance(values, Lists)]
+
+        def held_up_to(end: int) -> int:
+            items = sum(each[end] - each[first] for each in offsets)
+            return (end - first) * ROW_BYTES + items * _ITEM_BYTES
+
+        ends = range(first + 1, self.n + 1)
+        return first + max(1, bisect_right(ends, HELD_BYTES, key=held_up_to))
+
+    def rows(self) -> list[Row]:
+        """Return the rows as objects."""
+        return list(map(Row._make, zip(*self.values(COLUMNS), strict=True)))
+
+    def values(self, columns: Sequence[Column]) -> list[list[Any]]:
+        """Return the values of columns, those of each in a list: numbers, texts, lists of items."""
+        return [_values_of(column, self.columns[column.name]) for column in columns]
+
+
+# -- columns of rows ------------------------------------------------------------------------------
+
+
+def columns_of_rows(
+    rows: Sequence[AnyRow], columns: Sequence[Column] = COLUMNS
+) -> dict[str, ColumnValues]:
+    """Return these columns of rows of any table, by name.
+
+    Raises OverflowError for a number beyond int64.
+    """
+    return {
+        column.name: _column_of(column, list(map(attrgetter(column.name), rows)))
+        for column in columns
+    }
+
+
+def _column_of(column: Column, values: Sequence[Any]) -> ColumnValues:
+    if column.type.startswith("list<"):
+        return _lists_of(column, values)
+    return _words_of(values) if column.type == "string" else _ints_of(values)
+
+
+def _ints_of(values: Sequence[int | None]) -> Ints:
+    valid = None
+    if None in values:
+        valid = bytearray(value is not None for value in values)
+    return Ints(array("q", [value or 0 for value in values]), valid)
+
+
+def _words_of(values: Sequence[str | None]) -> Words:
+    words = [value for value in dict.fromkeys(values) if value is not None]
+    codes: dict[str | None, int] = {word: code for code, word in enumerate(words)}
+    codes[None] = -1
+    return Words(array("i", list(map(codes.__getitem__, values))), words)
+
+
+def _lists_of(column: Column, values: Sequence[Sequence[Any]]) -> Lists:
+    offsets = sums_up_to(array("q", list(map(len, values))))
+    items = list(chain.from_iterable(values))
+    if not column.fields:
+        return Lists(offsets, {"": _words_of(items)})
+    by_field = zip(*items, strict=True) if items else [()] * len(column.fields)
+    return Lists(
+        offsets,
+        {
+            part.name: _words_of(of_part) if part.type == "string" else _ints_of(of_part)
+            for part, of_part in zip(column.fields, by_field, strict=True)
+        },
+    )
+
+
+# -- columns of columns ---------------------------------------------------------------------------
+
+
+def words_in_use(texts: Words) -> Words:
+    """Return the same texts, without words that do not occur if there are many of them."""
+    codes, words = texts
+    if len(words) <= len(codes):
+        return texts
+    places, used = first_places(codes, len(words))
+    return Words(places, [words[code] for code in used])
+
+
+def _taken(values: ColumnValues, numbers: array[int]) -> ColumnValues:
+    if not isinstance(values, Lists):
+        return _taken_items(values, numbers)
+    offsets, items = items_of_lists(values.offsets, numbers)
+    return Lists(
+        offsets, {name: _taken_items(field, items) for name, field in values.fields.items()}
+    )
+
+
+def _taken_items(values: Ints | Words, numbers: array[int]) -> Ints | Words:
+    if isinstance(values, Words):
+        return Words(picked_types(values.codes, numbers), values.words)
+    valid = None if values.valid is None else taken_bytes(values.valid, numbers)
+    return Ints(picked(values.values, numbers), valid)
+
+
+def _part(values: ColumnValues, first: int, end: int) -> ColumnValues:
+    if not isinstance(values, Lists):
+        return _part_of_items(values, first, end)
+    offsets = values.offsets[first : end + 1]
+    begin, last = offsets[0], offsets[-1]
+    return Lists(
+        shifted(offsets, -begin),
+        {name: _part_of_items(field, begin, last) for name, field in values.fields.items()},
+    )
+
+
+def _part_of_items(values: Ints | Words, first: int, end: int) -> Ints | Words:
+    if isinstance(values, Words):
+        return Words(values.codes[first:end], values.words)
+    valid = None if values.valid is None else values.valid[first:end]
+    return Ints(values.values[first:end], valid)
+
+
+def _joined(parts: Sequence[ColumnValues]) -> ColumnValues:
+    lists = [part for part in parts if isinstance(part, Lists)]
+    if not lists:
+        return _joined_items([part for part in parts if not isinstance(part, Lists)])
+    offsets = array("q", [0])
+    for part in lists:
+        offsets += shifted(part.offsets[1:], offsets[-1])
+    fields = {
+        name: _joined_items([part.fields[name] for part in lists]) for name in lists[0].fields
+    }
+    return Lists(offsets, fields)
+
+
+def _joined_items(parts: Sequence[Ints | Words]) -> Ints | Words:
+    words = [part for part in parts if isinstance(part, Words)]
+    if words:
+        return _joined_words(words)
+    return _joined_ints([part for part in parts if isinstance(part, Ints)])
+
+
+def _joined_ints(parts: Sequence[Ints]) -> Ints:
+    values = array("q")
+    for part in parts:
+        values += part.values
+    if all(part.valid is None for part in parts):
+        return Ints(values, None)
+    valid = bytearray()
+    for part in parts:
+        valid += b"\1" * len(part.values) if part.valid is None else part.valid
+    return Ints(values, valid)
+
+
+def _joined_words(parts: Sequence[Words]) -> Words:
+    codes = array("i")
+    words = parts[0].words
+    if all(part.words is words for part in parts):
+        for part in parts:
+            codes += part.codes
+        return Words(codes, words)
+    known: dict[str, int] = {}
+    for part in map(words_in_use, parts):
+        places = array("i", [known.setdefault(word, len(known)) for word in part.words])
+        codes += recoded(part.codes, places)
+    return Words(codes, list(known))
+
+
+# -- rows of columns ------------------------------------------------------------------------------
+
+
+def _values_of(column: Column, values: ColumnValues) -> list[Any]:
+    if isinstance(values, Lists):
+        return _lists(column, values)
+    return _texts(values) if isinstance(values, Words) else _numbers(column, values)
+
+
+def _numbers(column: Column, ints: Ints) -> list[Any]:
+    made: list[Any] = ints.values.tolist()
+    if column.type == "bool":
+        made = list(map(bool, made))
+    if ints.valid is None:
+        return made
+    return [value if valid else None for value, valid in zip(made, ints.valid, strict=True)]
+
+
+def _texts(texts: Words) -> list[str | None]:
+    codes = texts.codes
+    if len(texts.words) > len(codes):
+        words = texts.words
+        return [None if code < 0 else words[code] for code in codes]
+    # Code -1, null, finds the last one.
+    return list(map([*texts.words, None].__getitem__, codes))
+
+
+def _lists(column: Column, lists: Lists) -> list[Any]:
+    if column.fields:
+        by_field = [_values_of(part, lists.fields[part.name]) for part in column.fields]
+        items = list(map(_ITEMS.get(column.name, tuple), zip(*by_field, strict=True)))
+    else:
+        items = _values_of(column, lists.fields[""])
+    return [items[first:last] for first, last in pairwise(lists.offsets)]
+
+
+_ITEMS: dict[str, Callable[[Iterable[Any]], Any]] = {
+    "errors": ErrorItem._make,
+    "partitions": PartitionItem._make,
+}
+"""What the items of lists are of; those of other tables are tuples."""

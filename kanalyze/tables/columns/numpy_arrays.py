@@ -1,0 +1,66 @@
+"""Columns as NumPy arrays, for those who add them up; their memory is that of the columns.
+
+In: columns of :mod:`~kanalyze.tables.columns.block`. Out: arrays. This module must not know what
+the columns mean.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.tables.columns.block import Ints, Lists, Words, words_in_use
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from kanalyze.tables.columns.block import ColumnValues
+
+__all__ = ["IntArray", "ListArray", "WordArray", "ints_of", "lists_of", "words_of"]
+
+
+class IntArray(NamedTuple):
+    """As :class:`~kanalyze.tables.columns.block.Ints`."""
+
+    values: NDArray[np.int64]
+    valid: NDArray[np.bool_] | None
+
+
+class WordArray(NamedTuple):
+    """As :class:`~kanalyze.tables.columns.block.Words`."""
+
+    codes: NDArray[np.int32]
+    words: list[str]
+
+
+class ListArray(NamedTuple):
+    """As :class:`~kanalyze.tables.columns.block.Lists`."""
+
+    offsets: NDArray[np.int64]
+    fields: dict[str, IntArray | WordArray]
+
+
+def ints_of(column: ColumnValues) -> IntArray:
+    """Return a column of numbers."""
+    assert isinstance(column, Ints)
+    valid = None if column.valid is None else np.asarray(column.valid).view(np.bool_)
+    return IntArray(np.asarray(column.values), valid)
+
+
+def words_of(column: ColumnValues) -> WordArray:
+    """Return a column of texts, without words that do not occur if there are many of them."""
+    assert isinstance(column, Words)
+    codes, words = words_in_use(column)
+    return WordArray(np.asarray(codes), words)
+
+
+def lists_of(column: ColumnValues) -> ListArray:
+    """Return a column of lists."""
+    assert isinstance(column, Lists)
+    fields = {
+        name: ints_of(field) if isinstance(field, Ints) else words_of(field)
+        for name, field in column.fields.items()
+    }
+    return ListArray(np.asarray(column.offsets), fields)

@@ -1,0 +1,394 @@
+"""The rows of TCP connections: one a connection, whatever is spoken on it.
+
+In: closed connections, with what is known of what they say. Out: :class:`ConnectionRow`. This
+module must not know how anything is measured, nor where rows go.
+
+Everything stands in pairs by which end sent it. The two round trips divide the way at the capture
+point: ``broker_rtt`` is from there to the broker and back, ``client_rtt`` to the client and back;
+a capture at one end holds next to nothing of that end's. What a figure is in detail stands in
+:class:`kanalyze.model.TcpConnection` and :class:`kanalyze.model.TcpMeasures`.
+"""
+
+# No "from __future__ import annotations": see kanalyze.tables.row.
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.model.tcp import ConnectionEnd
+from kanalyze.tables.row import CONNECTION, CONNECTION_NUMBER, Column, Meaning, columns_of
+
+if TYPE_CHECKING:
+    from kanalyze.model.tcp import RoundTrips, TcpConnection
+
+__all__ = ["CONNECTION_COLUMNS", "ConnectionRow", "End", "connection_row"]
+
+End: TypeAlias = Literal["client", "broker"]
+
+
+def _number(text: str, unit: str = "") -> Meaning:
+    return Meaning("int64", text, unit)
+
+
+def _perhaps(text: str, unit: str = "") -> Meaning:
+    return Meaning("int64", text, unit, nullable=True)
+
+
+class ConnectionRow(NamedTuple):
+    """One TCP connection, from its first packet to its last."""
+
+    capture: Annotated[
+        str, Meaning("string", "the input with the first packet; live:IFACE for an interface")
+    ]
+    connection: Annotated[str, CONNECTION]
+    connection_number: Annotated[int, CONNECTION_NUMBER]
+    client_ip: Annotated[str, Meaning("string", "IP address of the client")]
+    client_port: Annotated[int, Meaning("int32", "TCP port of the client")]
+    broker_ip: Annotated[str, Meaning("string", "IP address of the broker, or another server")]
+    broker_port: Annotated[int, Meaning("int32", "TCP port of the broker, or another server")]
+    client_known: Annotated[
+        bool,
+        Meaning("bool", "false: no telling which end is the client; who sent first stands for it"),
+    ]
+    protocol: Annotated[
+        str, Meaning("string", "what is spoken: kafka, kafka-0.7, tls, http, ..., or unknown")
+    ]
+    client_id: Annotated[str | None, Meaning("string", "as the client calls itself", nullable=True)]
+    client_software_name: Annotated[
+        str | None, Meaning("string", "from ApiVersions v3+", nullable=True)
+    ]
+    client_software_version: Annotated[
+        str | None, Meaning("string", "from ApiVersions v3+", nullable=True)
+    ]
+    principal: Annotated[
+        str | None,
+        Meaning(
+            "string",
+            "the user of SASL/PLAIN or SCRAM, when seen; never a secret",
+            nullable=True,
+        ),
+    ]
+    requests: Annotated[int | None, _perhaps("Kafka requests seen; null where none are read")]
+    first_packet: Annotated[
+        int | None,
+        _perhaps("number in the capture, from 1, of the first packet; null where it has none"),
+    ]
+    start_ns: Annotated[int, _number("time of the first packet", "ns")]
+    end_ns: Annotated[int, _number("time of the last packet", "ns")]
+    duration_ns: Annotated[int, _number("end_ns - start_ns", "ns")]
+    opened_by: Annotated[
+        End | None,
+        Meaning(
+            "string",
+            "client or broker: who sent the first SYN; null when the capture began later",
+            nullable=True,
+        ),
+    ]
+    closed_by: Annotated[
+        End | None,
+        Meaning(
+            "string",
+            "client or broker: whose FIN or RST came first; null when none was seen",
+            nullable=True,
+        ),
+    ]
+    end: Annotated[
+        ConnectionEnd,
+        Meaning(
+            "string",
+            "fin (both ends closed), reset, open (the capture ended first), reused (a new "
+            "connection took the ports), limit (too many were open; the rest is another row), idle "
+            "(silent for long, kanalyze live alone; as limit)",
+        ),
+    ]
+    handshake_rtt_ns: Annotated[
+        int | None,
+        _perhaps(
+            "from SYN to the acknowledgment of its answer; null when one of the three was not "
+            "seen or a SYN was sent again",
+            "ns",
+        ),
+    ]
+    broker_handshake_rtt_ns: Annotated[
+        int | None,
+        _perhaps(
+            "part of handshake_rtt_ns: from the capture point to the broker and back",
+            "ns",
+        ),
+    ]
+    broker_rtt_min_ns: Annotated[
+        int | None, _perhaps("shortest of what broker_rtt_mean_ns is the mean of", "ns")
+    ]
+    broker_rtt_mean_ns: Annotated[
+        int | None,
+        _perhaps(
+            "mean time from the capture point to the broker and back: from data of the "
+            "client to its acknowledgment, the delay of acknowledgments included",
+            "ns",
+        ),
+    ]
+    broker_rtt_max_ns: Annotated[
+        int | None, _perhaps("longest of what broker_rtt_mean_ns is the mean of", "ns")
+    ]
+    broker_rtt_samples: Annotated[
+        int | None, _perhaps("acknowledgments timed; what was sent again gives none")
+    ]
+    client_handshake_rtt_ns: Annotated[
+        int | None,
+        _perhaps(
+            "part of handshake_rtt_ns: from the capture point to the client and back",
+            "ns",
+        ),
+    ]
+    client_rtt_min_ns: Annotated[
+        int | None, _perhaps("shortest of what client_rtt_mean_ns is the mean of", "ns")
+    ]
+    client_rtt_mean_ns: Annotated[
+        int | None,
+        _perhaps(
+            "mean time from the capture point to the client and back: from data of the "
+            "broker to its acknowledgment, the delay of acknowledgments included",
+            "ns",
+        ),
+    ]
+    client_rtt_max_ns: Annotated[
+        int | None, _perhaps("longest of what client_rtt_mean_ns is the mean of", "ns")
+    ]
+    client_rtt_samples: Annotated[
+        int | None, _perhaps("acknowledgments timed; what was sent again gives none")
+    ]
+    client_packets: Annotated[int, _number("by the client: packets captured, every copy counted")]
+    broker_packets: Annotated[int, _number("by the broker: packets captured, every copy counted")]
+    client_payload_bytes: Annotated[
+        int, _number("by the client: TCP payload captured, every copy counted", "B")
+    ]
+    broker_payload_bytes: Annotated[
+        int, _number("by the broker: TCP payload captured, every copy counted", "B")
+    ]
+    client_duplicate_packets: Annotated[
+        int | None,
+        _perhaps(
+            "by the client: packets that the capture holds more than once, without the "
+            "first; where they are few, the network doubled them",
+        ),
+    ]
+    broker_duplicate_packets: Annotated[
+        int | None,
+        _perhaps(
+            "by the broker: packets that the capture holds more than once, without the "
+            "first; where they are few, the network doubled them",
+        ),
+    ]
+    client_duplicate_bytes: Annotated[
+        int,
+        _number(
+            "by the client: TCP payload that the capture holds more than once, without the first",
+            "B",
+        ),
+    ]
+    broker_duplicate_bytes: Annotated[
+        int,
+        _number(
+            "by the broker: TCP payload that the capture holds more than once, without the first",
+            "B",
+        ),
+    ]
+    client_retransmitted_packets: Annotated[
+        int | None,
+        _perhaps(
+            "by the client: packets with payload that had been seen before, in part at least",
+        ),
+    ]
+    broker_retransmitted_packets: Annotated[
+        int | None,
+        _perhaps(
+            "by the broker: packets with payload that had been seen before, in part at least",
+        ),
+    ]
+    client_retransmitted_bytes: Annotated[
+        int, _number("by the client: TCP payload sent again that had been seen before", "B")
+    ]
+    broker_retransmitted_bytes: Annotated[
+        int, _number("by the broker: TCP payload sent again that had been seen before", "B")
+    ]
+    client_out_of_order_packets: Annotated[
+        int,
+        _number(
+            "by the client: packets with payload that came after a later part: captured in "
+            "another order, or sent again when the first was lost before the capture point",
+        ),
+    ]
+    broker_out_of_order_packets: Annotated[
+        int,
+        _number(
+            "by the broker: packets with payload that came after a later part: captured in "
+            "another order, or sent again when the first was lost before the capture point",
+        ),
+    ]
+    client_lost_bytes: Annotated[int, _number("by the client: sent but not in the capture", "B")]
+    broker_lost_bytes: Annotated[int, _number("by the broker: sent but not in the capture", "B")]
+    client_snapped_bytes: Annotated[int, _number("by the client: cut off by the snap length", "B")]
+    broker_snapped_bytes: Annotated[int, _number("by the broker: cut off by the snap length", "B")]
+    client_zero_windows: Annotated[
+        int | None, _perhaps("by the client: packets that say: send no more for now")
+    ]
+    broker_zero_windows: Annotated[
+        int | None, _perhaps("by the broker: packets that say: send no more for now")
+    ]
+    client_keep_alives: Annotated[int | None, _perhaps("by the client: keep-alive probes")]
+    broker_keep_alives: Annotated[int | None, _perhaps("by the broker: keep-alive probes")]
+    client_resets: Annotated[int | None, _perhaps("by the client: packets with RST")]
+    broker_resets: Annotated[int | None, _perhaps("by the broker: packets with RST")]
+    client_fins: Annotated[int | None, _perhaps("by the client: packets with FIN")]
+    broker_fins: Annotated[int | None, _perhaps("by the broker: packets with FIN")]
+    client_syn_retransmissions: Annotated[
+        int | None, _perhaps("by the client: SYNs after the first")
+    ]
+    broker_syn_retransmissions: Annotated[
+        int | None, _perhaps("by the broker: SYNs after the first")
+    ]
+    decoded_bytes: Annotated[
+        int | None, _perhaps("bytes of Kafka frames whose body was read to the end", "B")
+    ]
+    skipped_bytes: Annotated[
+        int | None, _perhaps("bytes passed over while looking for a frame boundary", "B")
+    ]
+
+
+CONNECTION_COLUMNS: tuple[Column, ...] = columns_of(ConnectionRow)
+"""The columns of :class:`ConnectionRow`, in the order of its fields."""
+
+
+def connection_row(
+    tcp: "TcpConnection",
+    *,
+    capture: str,
+    first_packet: int | None,
+    client_side: int | None,
+    protocol: str,
+    client_id: str | None = None,
+    client_software_name: str | None = None,
+    client_software_version: str | None = None,
+    principal: str | None = None,
+    requests: int | None = None,
+    decoded_bytes: int | None = None,
+    skipped_bytes: int | None = None,
+) -> ConnectionRow:
+    """Make the row of a connection that is over. Raises nothing.
+
+    Args:
+        tcp: the connection, closed; without ``measures`` the columns made of them are null.
+        capture: the input that holds its first packet.
+        first_packet: number in that input, from 1, of the first packet; None where it has none.
+        client_side: index in ``tcp.endpoints`` of the client; None when there is no telling.
+        protocol: what is spoken, as in the column.
+        client_id: and those below, as in their columns.
+        client_software_name: null unless Kafka told it.
+        client_software_version: null unless Kafka told it.
+        principal: never a secret.
+        requests: null where no Kafka is read.
+        decoded_bytes: null where no Kafka is read.
+        skipped_bytes: null where no Kafka is read.
+    """
+    client_index = 0 if client_side is None else client_side
+    client, broker = tcp.endpoints[client_index], tcp.endpoints[1 - client_index]
+    figures: dict[str, Any] = {
+        **_handshake(tcp, client_index),
+        **_round_trips(tcp, client_index),
+        **_counters(tcp, client_index),
+    }
+    return ConnectionRow(
+        capture=capture,
+        connection=f"{client}>{broker}",
+        connection_number=tcp.connection_number,
+        client_ip=client.ip,
+        client_port=client.port,
+        broker_ip=broker.ip,
+        broker_port=broker.port,
+        client_known=client_side is not None,
+        protocol=protocol,
+        client_id=client_id,
+        client_software_name=client_software_name,
+        client_software_version=client_software_version,
+        principal=principal,
+        requests=requests,
+        first_packet=first_packet,
+        start_ns=tcp.first_time_ns,
+        end_ns=tcp.last_time_ns,
+        duration_ns=tcp.last_time_ns - tcp.first_time_ns,
+        opened_by=_end_name(tcp.opened_by, client_index),
+        closed_by=_end_name(tcp.closed_by, client_index),
+        end=tcp.end or "open",
+        **figures,
+        decoded_bytes=decoded_bytes,
+        skipped_bytes=skipped_bytes,
+    )
+
+
+def _end_name(index: int | None, client_index: int) -> End | None:
+    if index is None:
+        return None
+    return "client" if index == client_index else "broker"
+
+
+def _handshake(tcp: "TcpConnection", client_index: int) -> dict[str, int | None]:
+    measures = tcp.measures
+    if measures is None:
+        return dict.fromkeys(_HANDSHAKE)
+    halves = (measures.answer_rtt_ns, measures.opener_rtt_ns)
+    # The first half is the way to the end that did not open.
+    broker_ns, client_ns = halves if measures.opened_by == client_index else halves[::-1]
+    figures = (measures.handshake_rtt_ns, broker_ns, client_ns)
+    return dict(zip(_HANDSHAKE, figures, strict=True))
+
+
+_HANDSHAKE = ("handshake_rtt_ns", "broker_handshake_rtt_ns", "client_handshake_rtt_ns")
+
+
+def _round_trips(tcp: "TcpConnection", client_index: int) -> dict[str, int | None]:
+    broker: RoundTrips | None = None
+    client: RoundTrips | None = None
+    if tcp.measures is not None:
+        # What the client sends is acknowledged by the broker.
+        broker = tcp.measures.round_trips[client_index]
+        client = tcp.measures.round_trips[1 - client_index]
+    return {**_leg("broker", broker), **_leg("client", client)}
+
+
+def _leg(end: End, trips: "RoundTrips | None") -> dict[str, int | None]:
+    return {
+        f"{end}_rtt_min_ns": None if trips is None else trips.least_ns,
+        f"{end}_rtt_mean_ns": None if trips is None else trips.mean_ns,
+        f"{end}_rtt_max_ns": None if trips is None else trips.most_ns,
+        f"{end}_rtt_samples": None if trips is None else trips.samples,
+    }
+
+
+def _counters(tcp: "TcpConnection", client_index: int) -> dict[str, int | None]:
+    """Return the columns that are pairs of counts, by the names that :data:`_PAIRS` gives them."""
+    columns: dict[str, int | None] = {}
+    for name, attribute, is_measured in _PAIRS:
+        source = tcp.measures if is_measured else tcp
+        pair = (None, None) if source is None else getattr(source, attribute)
+        columns[f"client_{name}"] = pair[client_index]
+        columns[f"broker_{name}"] = pair[1 - client_index]
+    return columns
+
+
+_PAIRS = (
+    ("packets", "packets", False),
+    ("payload_bytes", "payload_bytes", False),
+    ("duplicate_packets", "duplicate_packets", True),
+    ("duplicate_bytes", "duplicate_bytes", False),
+    ("retransmitted_packets", "retransmitted_packets", True),
+    ("retransmitted_bytes", "retransmitted_bytes", False),
+    ("out_of_order_packets", "out_of_order_packets", False),
+    ("lost_bytes", "lost_bytes", False),
+    ("snapped_bytes", "snapped_bytes", False),
+    ("zero_windows", "zero_window_packets", True),
+    ("keep_alives", "keep_alive_packets", True),
+    ("resets", "reset_packets", True),
+    ("fins", "fin_packets", True),
+    ("syn_retransmissions", "syn_retransmissions", True),
+)
+"""Of columns for both ends: their common name, where the counts are, and whether these are there
+only when measured."""

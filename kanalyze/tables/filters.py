@@ -1,0 +1,536 @@
+"""Which rows are wanted: one filter for every command.
+
+In: what a person asked for, as text; rows, or columns of them. Out: yes or no. This module must
+not know where rows come from.
+
+Each kind of condition given must hold; of several values for one kind, any may. A condition on
+something that a row does not have (a null client id, say) does not hold.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.common.times import (
+    NS_PER_DAY,
+    format_time,
+    parse_duration_ns,
+    parse_time_ns,
+    parse_time_of_day_ns,
+)
+from kanalyze.errors import UsageError
+from kanalyze.tables.columns.block import Lists, RowBlock
+from kanalyze.tables.row import COLUMNS
+
+if TYPE_CHECKING:
+    import ipaddress
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from kanalyze.tables.anomalies import AnomalyRow
+    from kanalyze.tables.connections import ConnectionRow
+    from kanalyze.tables.row import Row
+
+__all__ = [
+    "BrokerAddress",
+    "NamedApis",
+    "RowFilter",
+    "parse_apis",
+    "parse_broker",
+    "parse_network",
+    "parse_time_or_time_of_day",
+]
+
+_Network: TypeAlias = "ipaddress.IPv4Network | ipaddress.IPv6Network"
+_Address: TypeAlias = "ipaddress.IPv4Address | ipaddress.IPv6Address"
+_AnyEnds: TypeAlias = "Row | ConnectionRow | AnomalyRow"
+"""What tells of a client and a broker."""
+
+
+class BrokerAddress(NamedTuple):
+    """A broker, or every broker on one host."""
+
+    ip: str
+    """Canonical text, without brackets."""
+    port: int | None
+    """None for any port."""
+
+    def __str__(self) -> str:
+        """Return it as :func:`parse_broker` reads it."""
+        ip = f"[{self.ip}]" if ":" in self.ip else self.ip
+        return ip if self.port is None else f"{ip}:{self.port}"
+
+
+def parse_broker(text: str) -> BrokerAddress:
+    """Return the broker that ``IP``, ``IP:PORT``, ``[IPV6]`` or ``[IPV6]:PORT`` names.
+
+    Raises UsageError for anything else; host names are not looked up.
+    """
+    host, port = text, None
+    if text.startswith("["):
+        host, bracket, rest = text[1:].partition("]")
+        host = host if bracket else text
+        port = rest.removeprefix(":") if rest else None
+    elif text.count(":") == 1:
+        host, _, port = text.partition(":")
+    import ipaddress  # slow to import, and most filters name no address
+
+    try:
+        ip = str(ipaddress.ip_address(host))
+        number = None if port is None else int(port)
+    except ValueError:
+        raise UsageError(f"not a broker address: {text!r} (IP or IP:PORT)") from None
+    if number is not None and not 0 < number < 65536:
+        raise UsageError(f"not a TCP port: {port!r} in {text!r}")
+    return BrokerAddress(ip, number)
+
+
+def parse_network(text: str) -> _Network:
+    """Return the network that ``IP`` or ``IP/BITS`` names; raises UsageError for anything else."""
+    import ipaddress
+
+    try:
+        return ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        raise UsageError(
+            f"not an IP address or network: {text!r} (such as 10.1.2.3 or 10.0.0.0/8)"
+        ) from None
+
+
+_MOST_DIGITS = 18
+
+
+class NamedApis(NamedTuple):
+    """APIs that somebody asked for."""
+
+    names: frozenset[str]
+    keys: frozenset[int]
+
+
+def parse_apis(texts: Iterable[str], api_names: Mapping[str, int] | None = None) -> NamedApis:
+    """Return the APIs that texts say: names in any case, or keys in digits.
+
+    ``api_names`` maps the names that there are to keys; None takes any name. Raises UsageError for
+    a name that is not among them.
+    """
+    asked = tuple(texts)
+    names = [text for text in asked if not _is_number(text)]
+    return NamedApis(
+        frozenset(_known_api(name, api_names) for name in names),
+        frozenset(int(text) for text in asked if _is_number(text)),
+    )
+
+
+def parse_time_or_time_of_day(text: str) -> tuple[int | None, int | None]:
+    """Return the Unix time in ns that a text says, or else the ns since midnight; None and one.
+
+    As :func:`~kanalyze.common.times.parse_time_of_day_ns` and
+    :func:`~kanalyze.common.times.parse_time_ns`. Raises UsageError where it says neither.
+    """
+    of_day_ns = parse_time_of_day_ns(text)
+    return (parse_time_ns(text), None) if of_day_ns is None else (None, of_day_ns)
+
+
+class RowFilter:
+    """Conditions on rows. ``RowFilter()`` lets every row pass.
+
+    Globs know ``*``, ``?`` and ``[...]``, and heed case.
+    """
+
+    __slots__ = (
+        "_apis",
+        "_checks",
+        "api_keys",
+        "api_names",
+        "brokers",
+        "client_ids",
+        "client_networks",
+        "errors_only",
+        "groups",
+        "ports",
+        "since_ns",
+        "since_of_day_ns",
+        "slower_than_ns",
+        "topics",
+        "until_ns",
+        "until_of_day_ns",
+    )
+
+    def __init__(
+        self,
+        *,
+        api_names: frozenset[str] = frozenset(),
+        api_keys: frozenset[int] = frozenset(),
+        client_ids: tuple[str, ...] = (),
+        client_networks: tuple[_Network, ...] = (),
+        brokers: tuple[BrokerAddress, ...] = (),
+        ports: frozenset[int] = frozenset(),
+        topics: tuple[str, ...] = (),
+        groups: tuple[str, ...] = (),
+        errors_only: bool = False,
+        slower_than_ns: int | None = None,
+        since_ns: int | None = None,
+        until_ns: int | None = None,
+        since_of_day_ns: int | None = None,
+        until_of_day_ns: int | None = None,
+    ) -> None:
+        """Make a filter.
+
+        Args:
+            api_names: in any case.
+            api_keys: the same by number.
+            client_ids: globs.
+            client_networks: the client is in one of them.
+            brokers: the broker is one of them.
+            ports: the broker's TCP port is one of them.
+            topics: globs, on the topic's name, or on its id where no name is known.
+            groups: globs.
+            errors_only: only rows with an error code other than 0, at any level.
+            slower_than_ns: only rows with a latency above this. What waited on purpose
+                is not slow.
+            since_ns: only requests that began at this time or later; a response without a request
+                counts by its own beginning.
+            until_ns: only requests that began before this time.
+            since_of_day_ns: a time of day in place of ``since_ns``; see :meth:`on_day_of`.
+            until_of_day_ns: the same for ``until_ns``.
+        """
+        self._apis = [*sorted(api_names), *map(str, sorted(api_keys))]
+        self.api_names = frozenset(name.lower() for name in api_names)
+        self.api_keys = api_keys
+        self.client_ids = client_ids
+        self.client_networks = client_networks
+        self.brokers = brokers
+        self.ports = ports
+        self.topics = topics
+        self.groups = groups
+        self.errors_only = errors_only
+        self.slower_than_ns = slower_than_ns
+        self.since_ns = since_ns
+        self.until_ns = until_ns
+        self.since_of_day_ns = since_of_day_ns
+        self.until_of_day_ns = until_of_day_ns
+        self._checks = self._chosen_checks()
+
+    def _chosen_checks(self) -> tuple[int, ...]:
+        """Return the places of the conditions that were given: a filter goes to other processes."""
+        return tuple(place for place, check in enumerate(_CHECKS) if check.is_set(self))
+
+    @classmethod
+    def parse(
+        cls,
+        *,
+        apis: Iterable[str] = (),
+        api_names: Mapping[str, int] | None = None,
+        client_ids: Iterable[str] = (),
+        client_ips: Iterable[str] = (),
+        brokers: Iterable[str] = (),
+        ports: Iterable[int] = (),
+        topics: Iterable[str] = (),
+        groups: Iterable[str] = (),
+        errors_only: bool = False,
+        slower_than: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
+    ) -> RowFilter:
+        """Return the filter that the texts describe.
+
+        ``apis`` are names in any case, or API keys as numbers; ``api_names`` maps the names that
+        there are to keys (None: any name is taken). ``client_ips`` are addresses or networks
+        such as ``10.0.0.0/8``; ``brokers`` as :func:`parse_broker` reads them; ``slower_than`` a
+        duration with a unit; ``since`` and ``until`` as
+        :func:`~kanalyze.common.times.parse_time_ns` reads them, or a time of day. Raises
+        UsageError.
+        """
+        asked = parse_apis(apis, api_names)
+        nothing = (None, None)
+        since_ns, since_of_day_ns = nothing if since is None else parse_time_or_time_of_day(since)
+        until_ns, until_of_day_ns = nothing if until is None else parse_time_or_time_of_day(until)
+        return cls(
+            api_names=asked.names,
+            api_keys=asked.keys,
+            client_ids=tuple(client_ids),
+            client_networks=tuple(map(parse_network, client_ips)),
+            brokers=tuple(map(parse_broker, brokers)),
+            ports=frozenset(ports),
+            topics=tuple(topics),
+            groups=tuple(groups),
+            errors_only=errors_only,
+            slower_than_ns=None if slower_than is None else parse_duration_ns(slower_than),
+            since_ns=since_ns,
+            until_ns=until_ns,
+            since_of_day_ns=since_of_day_ns,
+            until_of_day_ns=until_of_day_ns,
+        )
+
+    @property
+    def passes_all(self) -> bool:
+        """Whether there is no condition at all."""
+        return not self._checks and not self.needs_day
+
+    @property
+    def needs_day(self) -> bool:
+        """Whether a time of day was given: before rows are matched a day has to be known."""
+        return (self.since_of_day_ns, self.until_of_day_ns) != (None, None)
+
+    def on_day_of(self, first_ns: int) -> RowFilter:
+        """Return this filter with times of day as times of the day that packets begin on.
+
+        ``first_ns`` is the Unix time of the first packet; days are those of UTC. A time of day
+        that is more than 12 hours before it is of the next day, and so is an end that would not
+        come after the begin.
+        """
+        if not self.needs_day:
+            return self
+        found = copy(self)
+        if self.since_of_day_ns is not None:
+            found.since_ns = _on_day(self.since_of_day_ns, first_ns)
+        if self.until_of_day_ns is not None:
+            found.until_ns = _on_day(self.until_of_day_ns, first_ns)
+            if found.since_ns is not None and found.until_ns <= found.since_ns:
+                found.until_ns += NS_PER_DAY
+        found.since_of_day_ns = found.until_of_day_ns = None
+        found._checks = found._chosen_checks()
+        return found
+
+    @property
+    def conditions(self) -> dict[str, Any]:
+        """The conditions that there are, as plain values, by the names of the arguments."""
+        since, until = self.since_ns, self.until_ns
+        every = {
+            "api": self._apis,
+            "client_id": list(self.client_ids),
+            "client_ip": list(map(str, self.client_networks)),
+            "broker": list(map(str, self.brokers)),
+            "port": sorted(self.ports),
+            "topic": list(self.topics),
+            "group": list(self.groups),
+            "errors": self.errors_only,
+            "slower_than_ns": self.slower_than_ns,
+            "since": None if since is None else format_time(since),
+            "until": None if until is None else format_time(until),
+        }
+        return {name: value for name, value in every.items() if value not in ([], False, None)}
+
+    def matches(self, row: Row) -> bool:
+        """Return whether a row meets every condition."""
+        checks = [_CHECKS[place] for place in self._checks]
+        return all(
+            check.holds(self, *[_of_row(row, name) for name in check.columns]) for check in checks
+        )
+
+    def matching(self, block: RowBlock) -> RowBlock:
+        """Return the rows of a block that meet every condition: the same block when all do."""
+        numbers = self.numbers(block)
+        return block if len(numbers) == len(block) else block.take(numbers)
+
+    def numbers(self, block: RowBlock) -> Sequence[int]:
+        """Return the numbers of the rows of a block, from 0, that meet every condition."""
+        numbers: Sequence[int] = range(len(block))
+        for check in [_CHECKS[place] for place in self._checks]:
+            columns = [_of_block(block, name) for name in check.columns]
+            numbers = [n for n in numbers if check.holds(self, *[each[n] for each in columns])]
+        return numbers
+
+    def matches_connection(self, row: ConnectionRow) -> bool:
+        """Return whether a connection meets the conditions on clients, brokers and times.
+
+        It meets those on times when any part of it lies between them.
+        """
+        since, until = self.since_ns, self.until_ns
+        if (since is not None and row.end_ns < since) or (
+            until is not None and row.start_ns >= until
+        ):
+            return False
+        if self.client_ids and not _any_glob(row.client_id, self.client_ids):
+            return False
+        return self._matches_ends(row)
+
+    def matches_anomaly(self, row: AnomalyRow) -> bool:
+        """Return whether an anomaly meets the conditions on clients, brokers and times.
+
+        One that has no time or no connection meets none on these.
+        """
+        since, until, time_ns = self.since_ns, self.until_ns, row.time_ns
+        if (since, until) != (None, None) and (
+            time_ns is None
+            or (since is not None and time_ns < since)
+            or (until is not None and time_ns >= until)
+        ):
+            return False
+        return self._matches_ends(row)
+
+    def _matches_ends(self, row: _AnyEnds) -> bool:
+        return (
+            (not self.client_networks or _client_ip_matches(self, row.client_ip))
+            and (not self.brokers or _broker_matches(self, row.broker_ip, row.broker_port))
+            and (not self.ports or _port_matches(self, row.broker_port))
+        )
+
+    def select(self, rows: list[Row]) -> list[Row]:
+        """Return the rows that meet every condition: the same list when there is none."""
+        if not self._checks:
+            return rows
+        return [row for row in rows if self.matches(row)]
+
+
+def _is_number(text: str) -> bool:
+    # Python reads no number of thousands of digits.
+    return text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
+
+
+def _on_day(of_day_ns: int, first_ns: int) -> int:
+    time_ns = first_ns // NS_PER_DAY * NS_PER_DAY + of_day_ns
+    return time_ns if first_ns - time_ns <= NS_PER_DAY // 2 else time_ns + NS_PER_DAY
+
+
+def _known_api(name: str, api_names: Mapping[str, int] | None) -> str:
+    if api_names is None:
+        return name
+    by_lower = {known.lower(): known for known in api_names}
+    if name.lower() in by_lower:
+        return by_lower[name.lower()]
+    import difflib  # only for a name that there is not
+
+    near = difflib.get_close_matches(name.lower(), by_lower, n=3)
+    hint = f"; did you mean {', '.join(by_lower[match] for match in near)}?" if near else ""
+    raise UsageError(f"unknown API: {name!r}{hint}")
+
+
+# A pure function of its argument, asked again and again for the few clients of a capture.
+@lru_cache(maxsize=4096)
+def _address(text: str) -> _Address:
+    import ipaddress
+
+    return ipaddress.ip_address(text)
+
+
+def _any_glob(text: str | None, globs: Sequence[str]) -> bool:
+    return text is not None and any(fnmatchcase(text, glob) for glob in globs)
+
+
+class _Check(NamedTuple):
+    """A condition on requests: whether it was given, what it looks at, and what tests that."""
+
+    is_set: Callable[[RowFilter], bool]
+    columns: tuple[str, ...]
+    """Of the row contract; or ``topics``, all that a row names, or ``has_errors``."""
+    holds: Callable[..., bool]
+    """Given the filter, and the value of each of the columns."""
+
+
+def _of_row(row: Row, name: str) -> Any:
+    """Return what a condition looks at, of a row."""
+    if name == "topics":
+        named = [item.topic or item.topic_id for item in row.partitions]
+        return [*named, *(item.topic for item in row.errors)]
+    return bool(row.errors) if name == "has_errors" else getattr(row, name)
+
+
+def _of_block(block: RowBlock, name: str) -> Sequence[Any]:
+    """Return what a condition looks at, of each row of a block."""
+    if name == "topics":
+        topics, failed = (_of_items(block, lists) for lists in ("partitions", "errors"))
+        return [[*some, *others] for some, others in zip(topics, failed, strict=True)]
+    if name == "has_errors":
+        return [end > first for first, end in pairwise(_lists(block, "errors").offsets)]
+    return block.values([_COLUMNS[name]])[0]
+
+
+def _of_items(block: RowBlock, name: str) -> Iterator[list[str | None]]:
+    """Give the topics of each row's partitions, or of its errors."""
+    lists = _lists(block, name)
+    topics = [field for field in _COLUMNS[name].fields if field.name in ("topic", "topic_id")]
+    columns = RowBlock(lists.offsets[-1], dict(lists.fields)).values(topics)
+    named = [next(filter(None, each), None) for each in zip(*columns, strict=True)]
+    return (named[first:end] for first, end in pairwise(lists.offsets))
+
+
+def _lists(block: RowBlock, name: str) -> Lists:
+    lists = block.columns[name]
+    assert isinstance(lists, Lists)
+    return lists
+
+
+_COLUMNS = {column.name: column for column in COLUMNS}
+
+
+def _api_matches(wanted: RowFilter, api_key: int | None, api_name: str | None) -> bool:
+    if api_key in wanted.api_keys:
+        return True
+    return api_name is not None and api_name.lower() in wanted.api_names
+
+
+def _client_id_matches(wanted: RowFilter, client_id: str | None) -> bool:
+    return _any_glob(client_id, wanted.client_ids)
+
+
+def _client_ip_matches(wanted: RowFilter, client_ip: str | None) -> bool:
+    if client_ip is None:
+        return False
+    address = _address(client_ip)
+    return any(address in network for network in wanted.client_networks)
+
+
+def _broker_matches(wanted: RowFilter, broker_ip: str | None, broker_port: int | None) -> bool:
+    return any(
+        broker_ip == broker.ip and broker.port in (None, broker_port) for broker in wanted.brokers
+    )
+
+
+def _port_matches(wanted: RowFilter, broker_port: int | None) -> bool:
+    return broker_port in wanted.ports
+
+
+def _topic_matches(wanted: RowFilter, topics: Sequence[str | None]) -> bool:
+    return any(_any_glob(topic, wanted.topics) for topic in topics)
+
+
+def _group_matches(wanted: RowFilter, group_id: str | None) -> bool:
+    return _any_glob(group_id, wanted.groups)
+
+
+def _failed(_wanted: RowFilter, has_errors: bool, status: str) -> bool:
+    return has_errors or status == "error"
+
+
+def _is_slower(wanted: RowFilter, latency_ns: int | None, waited: bool | None) -> bool:
+    limit = wanted.slower_than_ns
+    if limit is None or latency_ns is None:
+        return False
+    return latency_ns > limit and not waited
+
+
+def _is_within(wanted: RowFilter, asked_ns: int | None, answered_ns: int | None) -> bool:
+    began = asked_ns if asked_ns is not None else answered_ns
+    if began is None:
+        return False
+    if wanted.since_ns is not None and began < wanted.since_ns:
+        return False
+    return wanted.until_ns is None or began < wanted.until_ns
+
+
+_CHECKS: tuple[_Check, ...] = (
+    _Check(
+        lambda wanted: bool(wanted.api_names or wanted.api_keys),
+        ("api_key", "api_name"),
+        _api_matches,
+    ),
+    _Check(lambda wanted: wanted.errors_only, ("has_errors", "status"), _failed),
+    _Check(lambda wanted: wanted.slower_than_ns is not None, ("latency_ns", "waited"), _is_slower),
+    _Check(
+        lambda wanted: (wanted.since_ns, wanted.until_ns) != (None, None),
+        ("request_start_ns", "response_start_ns"),
+        _is_within,
+    ),
+    _Check(lambda wanted: bool(wanted.client_networks), ("client_ip",), _client_ip_matches),
+    _Check(lambda wanted: bool(wanted.brokers), ("broker_ip", "broker_port"), _broker_matches),
+    _Check(lambda wanted: bool(wanted.ports), ("broker_port",), _port_matches),
+    _Check(lambda wanted: bool(wanted.client_ids), ("client_id",), _client_id_matches),
+    _Check(lambda wanted: bool(wanted.groups), ("group_id",), _group_matches),
+    _Check(lambda wanted: bool(wanted.topics), ("topics",), _topic_matches),
+)
+"""Cheap ones first."""

@@ -1,0 +1,363 @@
+"""How much of the traffic a capture holds, and how much of that could be read.
+
+In: counters that the stages before keep. Out: :class:`CaptureQuality`, which adds up over parts
+of an analysis. This module must not know how anything is counted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from kanalyze.kafka.session.connection_summary import UnknownTotal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from kanalyze.capture.file_metadata import Description
+    from kanalyze.kafka.session.connection_summary import ConnectionCounts
+    from kanalyze.model.anomalies import AnomalyKind
+    from kanalyze.model.tcp import TcpConnection
+    from kanalyze.net.layer_stats import NetCounters
+
+__all__ = ["DISCARDED", "DOUBTS", "MOST_ENDPOINTS", "AnomalyTotal", "CaptureQuality"]
+
+DISCARDED = (
+    "late_packets",
+    "late_bytes",
+    "out_of_window_packets",
+    "out_of_window_bytes",
+    "before_start_bytes",
+)
+"""Fields of :meth:`CaptureQuality.to_dict`: TCP data that is in the capture, but of no stream."""
+
+DOUBTS = (
+    "refused_connections",
+    "refused_by",
+    "unanswered_connections",
+    "unanswered_by",
+    "unread_ports",
+    *DISCARDED,
+)
+"""Fields of :meth:`CaptureQuality.to_dict`: connections that came to nothing, and what is captured
+but not read."""
+
+MOST_ENDPOINTS = 1000
+"""Endpoints that are counted apart."""
+MOST_TEXTS = 100
+"""Texts of captures that are kept."""
+_OTHER = "other"
+_SYN_AGAIN_NS = 900_000_000
+"""A SYN that is not answered is sent again after a second (RFC 6298, section 2)."""
+
+
+class AnomalyTotal:
+    """How often one kind of anomaly was met."""
+
+    __slots__ = ("bytes", "count")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.bytes = 0
+        """Bytes concerned, where the anomaly says it; 0 where none does."""
+
+
+class CaptureQuality:
+    """What was captured, what is missing, what could not be read.
+
+    All counters are zero or above; a fresh value is the neutral element of :meth:`merge`.
+    """
+
+    def __init__(self, captures: Iterable[str] = ()) -> None:
+        self.captures = list(captures)
+        """The inputs as given, in order, each once."""
+        self.packets = 0
+        self.captured_bytes = 0
+        """Bytes of packets that the capture holds, link headers included."""
+        self.wire_bytes = 0
+        """Bytes the packets had on the wire, link headers included."""
+        self.first_time_ns: int | None = None
+        """Of the earliest packet; None when there are no packets."""
+        self.last_time_ns: int | None = None
+        self.dropped_packets: int | None = None
+        """Packets that the capturing side says it lost, summed over the inputs that say it; None
+        when none does."""
+        self.interfaces: dict[str, int] = {}
+        """Interfaces with a name or a filter, as the captures describe them, and how often they do:
+        the first :data:`MOST_TEXTS`; what comes beyond counts as ``other``."""
+        self.comments: dict[str, int] = {}
+        """Comments on captures and interfaces, likewise."""
+        self.packet_comments = 0
+        """Comments on packets."""
+        self.tcp_packets = 0
+        """Packets that hold a TCP segment, those put together of fragments counted once."""
+        self.not_tcp_packets = 0
+        self.unreadable_packets = 0
+        """Packets whose link, IP or TCP header made no sense."""
+        self.other_packets: dict[str, int] = {}
+        """Packets that are read no further, by what they are (``ARP``, ``UDP``, ...)."""
+        self.tunnels: dict[str, int] = {}
+        """TCP segments found inside of tunnels, by kind; one in two tunnels counts for each."""
+        self.fragment_packets = 0
+        """IP fragments of what may hold TCP."""
+        self.lost_datagrams = 0
+        """IP packets of which not all fragments were captured."""
+        self.connections = 0
+        """TCP connections; the sum of the three below."""
+        self.kafka_connections = 0
+        self.tls_connections = 0
+        self.other_connections = 0
+        self.other_protocols: dict[str, int] = {}
+        """Connections that are not Kafka, by what they look like (``tls``, ``http``, ``unknown``,
+        ...); ``none`` for those without payload."""
+        self.kafka_ports: dict[str, int] = {}
+        """Kafka connections by the broker's port."""
+        self.unknown_ports: dict[str, UnknownTotal] = {}
+        """What is ``unknown`` among the others, by the port that was opened; by both ports where
+        the opening was not seen."""
+        self.payload_bytes = 0
+        """TCP payload of all connections, every byte of a stream once."""
+        self.kafka_bytes = 0
+        """Of these, on Kafka connections."""
+        self.decoded_bytes = 0
+        """Of these, in frames whose body was read to the end."""
+        self.undecoded_bytes = 0
+        """Of these, in frames whose body was not."""
+        self.skipped_bytes = 0
+        """Passed over while looking for a frame boundary."""
+        self.lost_bytes = 0
+        """Never captured: gaps in streams. The sum over connections that ended, as the next; the
+        anomalies of the same name count those of open connections too."""
+        self.snapped_bytes = 0
+        """Cut off by the snap length."""
+        self.retransmitted_bytes = 0
+        self.duplicate_bytes = 0
+        """Payload of packets that the capture holds more than once, without the first."""
+        self.network_duplicate_bytes = 0
+        """Of these, what the network doubled: a capture that holds packets of a connection twice
+        holds most of them twice."""
+        self.refused_connections = 0
+        """Of the connections, those whose SYN was answered with a RST."""
+        self.refused_by: dict[str, int] = {}
+        """The same by ``IP:PORT`` of who refused, for the first :data:`MOST_ENDPOINTS`; what comes
+        beyond counts as ``other``."""
+        self.unanswered_connections = 0
+        """Those whose SYN was sent again, and never answered."""
+        self.unanswered_by: dict[str, int] = {}
+        """The same by ``IP:PORT`` of who did not answer, bounded alike."""
+        self.out_of_order_packets = 0
+        self.late_packets = 0
+        """Packets that came after their connection had ended, those without payload too; not read,
+        as all up to ``before_start_bytes``."""
+        self.late_bytes = 0
+        """Payload of these packets."""
+        self.out_of_window_packets = 0
+        """Packets whose sequence number does not fit their connection."""
+        self.out_of_window_bytes = 0
+        """Payload of these packets."""
+        self.before_start_bytes = 0
+        """Payload from before the first byte seen of a connection that began before the capture."""
+        self.anomalies: dict[AnomalyKind, AnomalyTotal] = {}
+
+    @property
+    def unread_ports(self) -> dict[str, UnknownTotal]:
+        """Connections on ports of Kafka brokers that were not recognised, by port."""
+        ports = self.unknown_ports
+        return {port: ports[port] for port in sorted(ports, key=int) if port in self.kafka_ports}
+
+    @property
+    def decoded_share(self) -> float | None:
+        """Part of the Kafka bytes that were decoded, 0 to 1; None when there are none."""
+        if self.kafka_bytes <= 0:
+            return None
+        return self.decoded_bytes / self.kafka_bytes
+
+    @property
+    def duration_ns(self) -> int | None:
+        """From the first packet to the last, in ns; None when there are no packets."""
+        if self.first_time_ns is None or self.last_time_ns is None:
+            return None
+        return self.last_time_ns - self.first_time_ns
+
+    def count_times(self, first_ns: int, last_ns: int) -> None:
+        """Note packets between two times."""
+        self.first_time_ns = _of_known(min, self.first_time_ns, first_ns)
+        self.last_time_ns = _of_known(max, self.last_time_ns, last_ns)
+
+    def count_connection(self, tcp: TcpConnection) -> None:
+        """Count a TCP connection that is over."""
+        self.connections += 1
+        if tcp.payload_bytes != _NOTHING:
+            self.payload_bytes += sum(tcp.unique_bytes)
+            self.retransmitted_bytes += sum(tcp.retransmitted_bytes)
+            self.duplicate_bytes += sum(tcp.duplicate_bytes)
+            self.out_of_order_packets += sum(tcp.out_of_order_packets)
+            self.snapped_bytes += sum(tcp.snapped_bytes)
+            for unique, copied in zip(tcp.unique_bytes, tcp.duplicate_bytes, strict=True):
+                if copied * 2 < unique:
+                    self.network_duplicate_bytes += copied
+        self.lost_bytes += sum(tcp.lost_bytes)
+        self.count_attempt(tcp)
+
+    def count_attempt(self, tcp: TcpConnection) -> None:
+        """Count a connection if it never came to be (so far)."""
+        if tcp.opened_by is None:
+            return
+        asked = 1 - tcp.opened_by
+        if tcp.start_seen[asked] or tcp.payload_bytes[asked]:
+            return
+        if tcp.reset and tcp.closed_by == asked:
+            self.refused_connections += 1
+            _add_bounded(self.refused_by, {str(tcp.endpoints[asked]): 1})
+        elif (
+            not tcp.packets[asked]
+            and not tcp.payload_bytes[tcp.opened_by]
+            # Before that the answer may be on its way, or the packet there twice.
+            and tcp.last_time_ns - tcp.first_time_ns >= _SYN_AGAIN_NS
+        ):
+            self.unanswered_connections += 1
+            _add_bounded(self.unanswered_by, {str(tcp.endpoints[asked]): 1})
+
+    def count_stages(self, net: NetCounters, seen: ConnectionCounts) -> None:
+        """Take in what the stages counted; once, at the end."""
+        self.tcp_packets += net.tcp_segments
+        self.not_tcp_packets += net.not_ip + net.not_tcp
+        unreadable = net.cut_headers + net.bad_ip_headers + net.bad_tcp_headers
+        self.unreadable_packets += unreadable + sum(net.unknown_link_type.values())
+        self.fragment_packets += net.ip_fragments
+        self.lost_datagrams += net.lost_datagrams
+        self.count_discarded(net)
+        _add_to(self.other_packets, net.other_packets)
+        _add_to(self.tunnels, net.tunnels)
+        for kind, count in net.anomalies.items():
+            self.count_anomaly(kind, net.anomaly_bytes.get(kind, 0), count)
+        self.kafka_connections += seen.kafka
+        self.tls_connections += seen.tls
+        self.other_connections += seen.other
+        _add_to(self.other_protocols, seen.by_protocol)
+        self.count_ports(seen)
+        self.kafka_bytes += seen.kafka_bytes
+        self.decoded_bytes += seen.decoded_bytes
+        self.undecoded_bytes += seen.undecoded_bytes
+        self.skipped_bytes += seen.skipped_bytes
+
+    def count_discarded(self, net: NetCounters) -> None:
+        """Take in what the packet layer did not deliver."""
+        for name in DISCARDED:
+            setattr(self, name, getattr(self, name) + getattr(net, name))
+
+    def count_ports(self, seen: ConnectionCounts) -> None:
+        """Take in which ports there were Kafka and unknown connections on."""
+        _add_to(self.kafka_ports, {str(port): n for port, n in seen.kafka_ports.items()})
+        self._add_unknown({str(port): total for port, total in seen.unknown_ports.items()})
+
+    def _add_unknown(self, ports: dict[str, UnknownTotal]) -> None:
+        for port, total in ports.items():
+            mine = self.unknown_ports.setdefault(port, UnknownTotal())
+            mine.add(total.connections, total.packets, total.bytes)
+
+    def count_description(self, description: Description) -> None:
+        """Take in what captures say of themselves."""
+        texts = [interface.text for interface in description.interfaces]
+        _add_bounded(self.interfaces, Counter([text for text in texts if text]), MOST_TEXTS)
+        notes = description.comments
+        # dumpcap writes the same one on the statistics of every interface.
+        about = Counter([note.text for note in notes if note.about in ("section", "interface")])
+        _add_bounded(self.comments, about, MOST_TEXTS)
+        self.packet_comments += sum(note.about == "packet" for note in notes)
+
+    def count_anomaly(self, kind: AnomalyKind, size: int = 0, count: int = 1) -> None:
+        """Count ``count`` anomalies of a kind, concerning ``size`` bytes together."""
+        total = self.anomalies.setdefault(kind, AnomalyTotal())
+        total.count += count
+        total.bytes += size
+
+    def merge(self, other: CaptureQuality) -> None:
+        """Add what another part of the analysis saw; associative."""
+        self.captures.extend(name for name in other.captures if name not in self.captures)
+        self.first_time_ns = _of_known(min, self.first_time_ns, other.first_time_ns)
+        self.last_time_ns = _of_known(max, self.last_time_ns, other.last_time_ns)
+        for name in _BY_NAME:
+            _add_to(getattr(self, name), getattr(other, name))
+        for name in _BY_ENDPOINT:
+            _add_bounded(getattr(self, name), getattr(other, name))
+        for name in _BY_TEXT:
+            _add_bounded(getattr(self, name), getattr(other, name), MOST_TEXTS)
+        self._add_unknown(other.unknown_ports)
+        self.dropped_packets = _of_known(_add, self.dropped_packets, other.dropped_packets)
+        for name, count in vars(other).items():
+            if name not in _NOT_SUMMED:
+                setattr(self, name, getattr(self, name) + count)
+        for kind, total in other.anomalies.items():
+            self.count_anomaly(kind, total.bytes, total.count)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return every field and ``decoded_share`` (rounded down to 6 digits) as plain values.
+
+        ``anomalies`` is sorted by kind, each ``{count, bytes}``; what is counted by name, by name.
+        Of ports there are the ``unread_ports`` alone, each ``{connections, packets, bytes}``.
+        """
+        result: dict[str, Any] = dict(vars(self))
+        result["captures"] = list(self.captures)
+        for name in (*_BY_NAME, *_BY_ENDPOINT):
+            result[name] = dict(sorted(getattr(self, name).items()))
+        for name in _BY_TEXT:
+            result[name] = dict(getattr(self, name))
+        del result["kafka_ports"], result["unknown_ports"]
+        result["unread_ports"] = {
+            port: {
+                "connections": total.connections,
+                "packets": total.packets,
+                "bytes": total.bytes,
+            }
+            for port, total in self.unread_ports.items()
+        }
+        share = self.decoded_share
+        # Rounded down: a share of 1 says that nothing at all is missing.
+        result["decoded_share"] = None if share is None else int(share * 1_000_000) / 1_000_000
+        result["anomalies"] = {
+            kind.value: {"count": total.count, "bytes": total.bytes}
+            for kind, total in sorted(self.anomalies.items())
+        }
+        return result
+
+
+_NOTHING = [0, 0]
+"""Payload of a connection that never had any: all figures of payload are 0 too."""
+_BY_NAME = ("other_packets", "tunnels", "other_protocols", "kafka_ports")
+_BY_ENDPOINT = ("refused_by", "unanswered_by")
+_BY_TEXT = ("interfaces", "comments")
+_NOT_SUMMED = {
+    "captures",
+    "first_time_ns",
+    "last_time_ns",
+    "dropped_packets",
+    "anomalies",
+    "unknown_ports",
+    *_BY_NAME,
+    *_BY_ENDPOINT,
+    *_BY_TEXT,
+}
+
+
+def _add_to(mine: dict[str, int], theirs: dict[str, int]) -> None:
+    for name, count in theirs.items():
+        mine[name] = mine.get(name, 0) + count
+
+
+def _add_bounded(mine: dict[str, int], theirs: dict[str, int], most: int = MOST_ENDPOINTS) -> None:
+    """Add counts by names that others may choose: beyond the limit they count as ``other``."""
+    for name, count in theirs.items():
+        is_known = name in mine or len(mine) - (_OTHER in mine) < most
+        key = name if is_known else _OTHER
+        mine[key] = mine.get(key, 0) + count
+
+
+def _add(one: int, two: int) -> int:
+    return one + two
+
+
+def _of_known(combine: Callable[[int, int], int], one: int | None, two: int | None) -> int | None:
+    if one is None:
+        return two
+    return one if two is None else combine(one, two)

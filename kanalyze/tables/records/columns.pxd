@@ -1,0 +1,82 @@
+# The C types of record_columns.py.
+cimport cython
+
+from kanalyze.tables.columns.buffers cimport IntBuffer, WordBuffer
+from kanalyze.kafka.records.batch cimport RecordBatch
+from kanalyze.kafka.records.cursor cimport RecordCursor
+
+cdef enum:
+    MOST_ROWS = 2048
+    MOST_BYTES = 8388608
+    HEADER_BYTES = 100
+    LEAST_ROOM = 64
+
+cdef long long LARGEST_INT64
+
+
+cdef class RecordColumns:
+    cdef dict _buffers
+    cdef list _names
+    cdef list _header_names
+    cdef list _of_rows
+    cdef list _shared
+    cdef IntBuffer _index
+    cdef IntBuffer _offset
+    cdef IntBuffer _timestamp
+    cdef IntBuffer _key_bytes
+    cdef IntBuffer _value_bytes
+    cdef IntBuffer _header_count
+    cdef IntBuffer _sequence
+    cdef IntBuffer _crc_ok
+    cdef WordBuffer _control_type
+    cdef WordBuffer _key
+    cdef WordBuffer _key_encoding
+    cdef WordBuffer _value
+    cdef WordBuffer _value_encoding
+    cdef WordBuffer _header_key
+    cdef WordBuffer _header_value
+    cdef WordBuffer _header_encoding
+    cdef IntBuffer _header_ends
+    cdef Py_ssize_t _rows
+    cdef Py_ssize_t _room
+    cdef Py_ssize_t _headers
+    cdef Py_ssize_t _header_room
+    cdef Py_ssize_t _first
+    cdef long long _bytes
+    cdef tuple _cells
+    cdef list _wrong_crcs
+    cdef RecordBatch _batch
+    cdef bint _is_assigned
+    cdef bint _has_offset
+    cdef long long _assigned
+
+    cdef bint _is_full(self)
+    cpdef begin(self, tuple cells, RecordBatch batch=*, assigned=*, bint is_assigned=*)
+    @cython.locals(count=cython.longlong, at=cython.Py_ssize_t)
+    cpdef long long add_all(
+        self, RecordCursor cursor, long long index, long long most
+    ) except -1
+    @cython.locals(at=cython.Py_ssize_t)
+    cpdef add(self, long long index, record, control_type, tuple shown)
+    cpdef add_none(self)
+    cpdef take(self)
+    @cython.locals(sequence=cython.longlong)
+    cdef int _put_numbers(self, Py_ssize_t at, long long index, long long offset) except -1
+    cdef long long _assigned_offset(self, long long index) except? -7
+    cdef int _put_sizes(
+        self, Py_ssize_t at, long long key_bytes, long long value_bytes, long long headers
+    ) except -1
+    cdef _put_shown(self, Py_ssize_t at, tuple shown)
+    @cython.locals(at=cython.Py_ssize_t)
+    cdef _put_header(self, key, value, encoding)
+    @cython.locals(at=cython.Py_ssize_t)
+    cdef Py_ssize_t _next_row(self) except -1
+    @cython.locals(first=cython.Py_ssize_t, index=cython.Py_ssize_t, cells=tuple)
+    cdef _end(self)
+
+
+@cython.locals(code=cython.int, at=cython.Py_ssize_t)
+cdef int _fill_words(WordBuffer buffer, Py_ssize_t first, Py_ssize_t end, word) except -1
+@cython.locals(at=cython.Py_ssize_t)
+cdef int _fill_ints(IntBuffer buffer, Py_ssize_t first, Py_ssize_t end, long long value) except -1
+cdef long long _wrapped(one, other) except? -7

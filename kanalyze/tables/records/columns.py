@@ -1,0 +1,282 @@
+"""Writes rows of records by column.
+
+In: records, or what goes over them, and the cells that all records of a batch share. Out:
+:class:`~kanalyze.tables.columns.block.RowBlock`. This module must not know which cells those are,
+nor where records come from.
+
+Compiled by Cython, with the types in ``record_columns.pxd``; uncompiled it does the same, slowly.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING, Any
+
+from kanalyze.kafka.records.types import as_int64
+from kanalyze.tables.columns.block import Lists, RowBlock
+from kanalyze.tables.columns.buffers import (
+    IntBuffer,
+    WordBuffer,
+    buffers_of,
+    ints_of,
+    words_of,
+)
+
+try:
+    import cython
+except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+    from kanalyze.common.compiled import cython
+
+if not cython.compiled:
+    MOST_ROWS = 2048
+    MOST_BYTES = 8 << 20  # of keys, values and headers, about
+    HEADER_BYTES = 100  # of a header in a row, besides its value
+    LEAST_ROOM = 64
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kanalyze.kafka.records.batch import RecordBatch
+    from kanalyze.kafka.records.cursor import RecordCursor
+    from kanalyze.kafka.records.types import Record
+    from kanalyze.tables.columns.block import ColumnValues, Ints, Words
+    from kanalyze.tables.row import Column
+
+__all__ = ["RecordColumns"]
+
+LARGEST_INT64 = (1 << 63) - 1
+
+
+class RecordColumns:
+    """Rows that are being written; :meth:`take` gives them."""
+
+    def __init__(self, columns: Sequence[Column], shared: Sequence[str]) -> None:
+        """Begin without rows.
+
+        Args:
+            columns: those of the table.
+            shared: names of those whose cells the records of a batch share.
+        """
+        buffers = self._buffers = buffers_of(columns)
+        self._names = [column.name for column in columns]
+        self._header_names = [name for name in self._buffers if name.startswith("headers.")]
+        self._of_rows = [name for name in self._buffers if name not in self._header_names]
+        self._shared = [self._buffers[name] for name in shared]
+        self._index: IntBuffer = ints_of(buffers, "record_index")
+        self._offset: IntBuffer = ints_of(buffers, "offset")
+        self._timestamp: IntBuffer = ints_of(buffers, "timestamp_ms")
+        self._key_bytes: IntBuffer = ints_of(buffers, "key_bytes")
+        self._value_bytes: IntBuffer = ints_of(buffers, "value_bytes")
+        self._header_count: IntBuffer = ints_of(buffers, "header_count")
+        self._sequence: IntBuffer = ints_of(buffers, "sequence")
+        self._crc_ok: IntBuffer = ints_of(buffers, "crc_ok")
+        self._control_type: WordBuffer = words_of(buffers, "control_type")
+        self._key: WordBuffer = words_of(buffers, "key")
+        self._key_encoding: WordBuffer = words_of(buffers, "key_encoding")
+        self._value: WordBuffer = words_of(buffers, "value")
+        self._value_encoding: WordBuffer = words_of(buffers, "value_encoding")
+        self._header_key: WordBuffer = words_of(buffers, "headers.key")
+        self._header_value: WordBuffer = words_of(buffers, "headers.value")
+        self._header_encoding: WordBuffer = words_of(buffers, "headers.encoding")
+        self._header_ends: IntBuffer = IntBuffer()
+        self._rows = self._room = self._headers = self._header_room = 0
+        self._first = 0
+        self._wrong_crcs: list[int] = []
+        self._bytes = 0
+        self.begin(())
+
+    def __len__(self) -> int:
+        """Return how many rows there are to be taken."""
+        return self._rows
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the rows are as many, or as large, as may be held."""
+        return self._is_full()
+
+    def _is_full(self) -> bool:
+        return self._rows >= MOST_ROWS or self._bytes >= MOST_BYTES
+
+    def begin(
+        self,
+        cells: tuple[Any, ...],
+        batch: RecordBatch | None = None,
+        assigned: int | None = None,
+        is_assigned: bool = False,
+    ) -> None:
+        """Begin with rows that share cells.
+
+        Args:
+            cells: in the order of the names given at first.
+            batch: the one that records come from; None where there are to be none.
+            assigned: offset that the broker gave the first record of the message.
+            is_assigned: whether offsets count from that, rather than being what the batch says.
+        """
+        self._end()
+        self._cells = cells
+        self._batch = batch
+        self._is_assigned = is_assigned
+        self._has_offset = not is_assigned or assigned is not None
+        self._assigned = 0 if assigned is None else assigned
+
+    def add_all(self, cursor: RecordCursor, index: int, most: int) -> int:
+        """Write the records that come next until there are enough; return how many they were.
+
+        Args:
+            cursor: goes over them.
+            index: place of the first of them in what its message has.
+            most: write no more than so many.
+        """
+        count = 0
+        while count < most and not self._is_full() and cursor.advance():
+            at = self._next_row()
+            self._put_numbers(at, index + count, cursor.offset)
+            if cursor.timestamp_ms != -1:
+                self._timestamp.put(at, cursor.timestamp_ms)
+            self._put_sizes(at, cursor.key_bytes, cursor.value_bytes, cursor.header_count)
+            self._header_ends.put(at, self._headers)
+            count += 1
+        return count
+
+    def add(
+        self, index: int, record: Record, control_type: str | None, shown: tuple[Any, ...]
+    ) -> None:
+        """Write a record.
+
+        Args:
+            index: its place in what its message has.
+            record: what it is.
+            control_type: what it says to the broker; None for a user's record.
+            shown: its cells from ``key`` to ``headers``.
+        """
+        at = self._next_row()
+        key, value = record.key, record.value
+        self._put_numbers(at, index, record.offset)
+        self._timestamp.put_any(at, record.timestamp_ms)
+        self._put_sizes(
+            at,
+            -1 if key is None else len(key),
+            -1 if value is None else len(value),
+            len(record.headers),
+        )
+        self._control_type.put(at, control_type)
+        if not record.crc_ok:
+            self._wrong_crcs.append(at)
+        self._put_shown(at, shown)
+        self._header_ends.put(at, self._headers)
+
+    def add_none(self) -> None:
+        """Write a row that has no record."""
+        self._header_ends.put(self._next_row(), self._headers)
+
+    def take(self) -> RowBlock:
+        """Return the rows written since the last time, and begin with none."""
+        self._end()
+        rows = self._rows
+        made: dict[str, ColumnValues] = {
+            name: self._buffers[name].taken(rows) for name in self._names if name != "headers"
+        }
+        if self._header_names:
+            fields: dict[str, Ints | Words] = {
+                name.partition(".")[2]: self._buffers[name].taken(self._headers)
+                for name in self._header_names
+            }
+            made["headers"] = Lists(array("q", [0]) + self._header_ends.taken(rows).values, fields)
+        for buffer in self._buffers.values():
+            if isinstance(buffer, WordBuffer):
+                buffer.forget()
+        self._rows = self._room = self._headers = self._header_room = self._first = 0
+        self._bytes = 0
+        return RowBlock(rows, made)
+
+    # -- cells ------------------------------------------------------------------------------------
+
+    def _put_numbers(self, at: int, index: int, offset: int) -> None:
+        self._index.put(at, index)
+        if not self._is_assigned:
+            self._offset.put(at, offset)
+        elif self._has_offset:
+            self._offset.put(at, self._assigned_offset(index))
+        if self._batch is not None:
+            sequence = self._batch.sequence(offset)
+            if sequence >= 0:
+                self._sequence.put(at, sequence)
+
+    def _assigned_offset(self, index: int) -> int:
+        if self._assigned <= LARGEST_INT64 - index:
+            return self._assigned + index
+        return _wrapped(self._assigned, index)
+
+    def _put_sizes(self, at: int, key_bytes: int, value_bytes: int, headers: int) -> None:
+        if key_bytes >= 0:
+            self._key_bytes.put(at, key_bytes)
+            self._bytes += key_bytes
+        if value_bytes >= 0:
+            self._value_bytes.put(at, value_bytes)
+            self._bytes += value_bytes
+        self._header_count.put(at, headers)
+
+    def _put_shown(self, at: int, shown: tuple[Any, ...]) -> None:
+        key, key_encoding, value, value_encoding, headers = shown
+        self._key.put(at, key)
+        self._key_encoding.put(at, key_encoding)
+        self._value.put(at, value)
+        self._value_encoding.put(at, value_encoding)
+        for name, text, encoding in headers:
+            self._put_header(name, text, encoding)
+
+    def _put_header(self, key: str, value: str | None, encoding: str | None) -> None:
+        at = self._headers
+        if at == self._header_room:
+            self._header_room = max(LEAST_ROOM, 2 * at)
+            for name in self._header_names:
+                self._buffers[name].make_room(self._header_room)
+        self._header_key.put(at, key)
+        self._header_value.put(at, value)
+        self._header_encoding.put(at, encoding)
+        self._headers = at + 1
+        self._bytes += HEADER_BYTES + (0 if value is None else len(value))
+
+    def _next_row(self) -> int:
+        at = self._rows
+        if at == self._room:
+            self._room = max(LEAST_ROOM, 2 * at)
+            self._header_ends.make_room(self._room)
+            for name in self._of_rows:
+                self._buffers[name].make_room(self._room)
+        self._rows = at + 1
+        return at
+
+    def _end(self) -> None:
+        """Put what the last rows share."""
+        first, self._first = self._first, self._rows
+        if first == self._rows:
+            return
+        cells = self._cells
+        for index in range(len(self._shared)):
+            cell = cells[index]
+            if cell is None:
+                continue
+            buffer = self._shared[index]
+            if isinstance(buffer, WordBuffer):
+                _fill_words(buffer, first, self._rows, cell)
+            else:
+                _fill_ints(buffer, first, self._rows, cell)
+        for at in self._wrong_crcs:
+            self._crc_ok.put(at, 0)
+        self._wrong_crcs.clear()
+
+
+def _fill_words(buffer: WordBuffer, first: int, end: int, word: str) -> None:
+    code = buffer.code(word)
+    for at in range(first, end):
+        buffer.put_code(at, code)
+
+
+def _fill_ints(buffer: IntBuffer, first: int, end: int, value: int) -> None:
+    for at in range(first, end):
+        buffer.put(at, value)
+
+
+def _wrapped(one: int, other: int) -> int:
+    return as_int64(one + other)

@@ -1,0 +1,33 @@
+# The C types of record_field.py.
+cimport cython
+
+from kanalyze.tables.records.columns cimport RecordColumns
+from kanalyze.kafka.records.batch cimport RecordBatch
+from kanalyze.kafka.records.cursor cimport RecordCursor
+
+
+cdef class RecordField:
+    cdef object _batches
+    cdef list _problems
+    cdef tuple _cells
+    cdef object _shown
+    cdef object _assigned
+    cdef bint _is_produce
+    cdef bint _has_base_offsets
+    cdef long long _index
+    cdef long long _left
+    cdef RecordBatch _batch
+    cdef RecordCursor _cursor
+    cdef object _records
+
+    cpdef bint add_to(self, RecordColumns made) except *
+    @cython.locals(batch=RecordBatch)
+    cdef bint _begin_batch(self, RecordColumns made) except *
+    @cython.locals(batch=RecordBatch, count=cython.longlong)
+    cdef bint _add_records(self, RecordColumns made) except *
+    @cython.locals(batch=RecordBatch)
+    cdef _end_batch(self, RecordColumns made)
+    cdef tuple _about(self, RecordBatch batch)
+
+
+cpdef add_problem(RecordColumns made, tuple cells, problem, tuple about=*)

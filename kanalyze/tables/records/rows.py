@@ -1,0 +1,565 @@
+"""The rows of records: what stands inside Produce requests and Fetch responses.
+
+In: exchanges whose messages hold their bytes, with their rows. Out: blocks of rows, or
+:class:`RecordRow`. This module must not know of packets, nor where rows go.
+
+A batch that cannot be read, or not to its end, gives a row of its own that has no record but a
+``problem``: what is left out is said.
+
+Compiled by Cython, with the types in ``records.pxd``; uncompiled it does the same, slowly.
+"""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from struct import Struct
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from kanalyze.decoding.metadata_log import METADATA_TOPICS, holds_credentials
+from kanalyze.decoding.secrets import HIDDEN
+from kanalyze.kafka.codec.projection import Projection
+from kanalyze.kafka.framing.headers import parse_request_header, parse_response_header
+from kanalyze.kafka.framing.plain_header import plain_body
+from kanalyze.kafka.records.reader import RecordSet
+from kanalyze.kafka.v07.messages import FetchPart07, Part07, RequestType
+from kanalyze.kafka.v07.records import MessageSet07Records
+from kanalyze.kafka.wire import WireError
+from kanalyze.model.anomalies import AnomalyKind
+from kanalyze.tables.columns.block import Lists, RowBlock
+from kanalyze.tables.records.columns import RecordColumns
+from kanalyze.tables.records.field_rows import OF_BATCH, RecordField, add_problem
+from kanalyze.tables.records.row import (
+    RECORD_COLUMNS,
+    VALUE_COLUMNS,
+    HeaderItem,
+    RecordRow,
+    rows_of,
+)
+from kanalyze.tables.records.shown_values import ShownValues
+from kanalyze.tables.requests.topic_names import topic_id_text
+from kanalyze.tables.row import COLUMNS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from kanalyze.kafka.codec.compiler import Decoders
+    from kanalyze.kafka.codec.decoder import BodyDecoder
+    from kanalyze.kafka.records.batch import RecordBatch
+    from kanalyze.kafka.records.types import DecompressionLimits, Record
+    from kanalyze.kafka.schema.catalog import Catalog
+    from kanalyze.kafka.session.exchange import Exchange, Message
+    from kanalyze.tables.records.shown_values import ValuesAs
+    from kanalyze.tables.row import PartitionItem, Row
+
+__all__ = [
+    "RECORD_COLUMNS",
+    "VALUE_COLUMNS",
+    "HeaderItem",
+    "RecordReader",
+    "RecordRow",
+    "has_records",
+]
+
+PRODUCE, FETCH = 0, 1
+
+
+def has_records(api_key: int) -> bool:
+    """Tell whether the messages of an API hold records that are read here."""
+    return api_key in (PRODUCE, FETCH)
+
+
+class _Part:
+    """The records of one partition in one message.
+
+    Attributes:
+        assigned_offset: of the first record as the broker assigned it; Produce only.
+        first_offset: position in the log of the first byte; Fetch of Kafka 0.7 only.
+    """
+
+    __slots__ = (
+        *("assigned_offset", "data", "error_code", "first_offset", "partition", "topic"),
+        "topic_id",
+    )
+
+    def __init__(
+        self,
+        topic: str | None,
+        topic_id: str | None,
+        partition: int | None,
+        error_code: int | None,
+        assigned_offset: int | None,
+        data: bytes,
+        first_offset: int | None,
+    ) -> None:
+        self.topic = topic
+        self.topic_id = topic_id
+        self.partition = partition
+        self.error_code = error_code
+        self.assigned_offset = assigned_offset
+        self.data = data
+        self.first_offset = first_offset
+
+
+class _Item:
+    """What is needed of a partition of a row; named as there."""
+
+    __slots__ = ("base_offset", "error_code", "partition", "record_bytes", "topic", "topic_id")
+
+    def __init__(
+        self,
+        topic: str | None,
+        topic_id: str | None,
+        partition: int | None,
+        record_bytes: int | None,
+        base_offset: int | None,
+        error_code: int | None,
+    ) -> None:
+        self.topic = topic
+        self.topic_id = topic_id
+        self.partition = partition
+        self.record_bytes = record_bytes
+        self.base_offset = base_offset
+        self.error_code = error_code
+
+
+_ITEM_FIELDS = ("topic", "topic_id", "partition", "record_bytes", "base_offset", "error_code")
+_ITEM_COLUMNS = [
+    field
+    for column in COLUMNS
+    if column.name == "partitions"
+    for field in column.fields
+    if field.name in _ITEM_FIELDS
+]
+"""In the order of the arguments of :class:`_Item`."""
+
+
+class _Rows:
+    """What is needed of the rows of a block."""
+
+    __slots__ = ("_facts", "_items", "_offsets")
+
+    def __init__(self, block: RowBlock) -> None:
+        lists = block.columns["partitions"]
+        assert isinstance(lists, Lists)
+        self._facts = block.values(_FACTS)
+        self._offsets = lists.offsets
+        self._items = RowBlock(lists.offsets[-1], dict(lists.fields)).values(_ITEM_COLUMNS)
+
+    def row(self, at: int) -> _Facts:
+        """Return what is needed of a row."""
+        capture, connection, number, client_id, asked, answered = self._facts
+        return _Facts(
+            (capture[at], connection[at], number[at]),
+            client_id[at],
+            asked[at],
+            answered[at],
+            self,
+            at,
+        )
+
+    def items(self, at: int) -> list[Any]:
+        """Return the partitions of a row."""
+        topics, topic_ids, partitions, sizes, offsets, codes = self._items
+        return [
+            _Item(topics[n], topic_ids[n], partitions[n], sizes[n], offsets[n], codes[n])
+            for n in range(self._offsets[at], self._offsets[at + 1])
+        ]
+
+
+class _Facts:
+    """What is needed of a row.
+
+    Attributes:
+        connection: the cells from ``capture`` to ``connection_number``.
+    """
+
+    __slots__ = ("_at", "_rows", "client_id", "connection", "request_packet", "response_packet")
+
+    def __init__(
+        self,
+        connection: tuple[Any, ...],
+        client_id: str | None,
+        request_packet: int | None,
+        response_packet: int | None,
+        rows: _Rows | Row,
+        at: int,
+    ) -> None:
+        self.connection = connection
+        self.client_id = client_id
+        self.request_packet = request_packet
+        self.response_packet = response_packet
+        self._rows: Any = rows
+        self._at = at
+
+    def partitions(self) -> list[Any]:
+        """Return the partitions of the row."""
+        if self._at < 0:
+            items: list[PartitionItem] = self._rows.partitions
+            return items
+        made: list[Any] = self._rows.items(self._at)
+        return made
+
+
+_FACT_NAMES = (
+    *("capture", "connection", "connection_number", "client_id", "request_packet"),
+    "response_packet",
+)
+_FACTS = [column for column in COLUMNS if column.name in _FACT_NAMES]
+"""In the order of the names."""
+
+
+def _facts_of(row: Row) -> _Facts:
+    connection = (row.capture, row.connection, row.connection_number)
+    return _Facts(connection, row.client_id, row.request_packet, row.response_packet, row, -1)
+
+
+class _Place:
+    """Where a message stands."""
+
+    __slots__ = ("api_name", "is_kafka07", "is_produce", "message", "packet", "row")
+
+    def __init__(
+        self,
+        row: _Facts,
+        message: Message,
+        api_name: str,
+        packet: int | None,
+        is_produce: bool,
+        is_kafka07: bool,
+    ) -> None:
+        self.row = row
+        self.message = message
+        self.api_name = api_name
+        self.packet = packet
+        self.is_produce = is_produce
+        self.is_kafka07 = is_kafka07
+
+
+class _Plan:
+    """How to read the messages of a version.
+
+    Attributes:
+        head: of requests: key and version, as they begin; of responses nothing.
+    """
+
+    __slots__ = ("decode", "head", "header_version")
+
+    def __init__(self, head: bytes, header_version: int, decode: BodyDecoder) -> None:
+        self.head = head
+        self.header_version = header_version
+        self.decode = decode
+
+
+_HEAD = Struct(">hh").pack
+_MOST_REMEMBERED = 4096
+"""Keys, versions and ids come from the wire."""
+
+
+def _remember(known: dict[Any, Any], key: object, value: object) -> None:
+    if len(known) >= _MOST_REMEMBERED:
+        known.clear()
+    known[key] = value
+
+
+_REQUEST = Projection.of(
+    "TopicData.Name",
+    "TopicData.TopicId",
+    "TopicData.PartitionData.Index",
+    "TopicData.PartitionData.Records",
+    raw_records=True,
+)
+_RESPONSE = Projection.of(
+    "Responses.Topic",
+    "Responses.TopicId",
+    "Responses.Partitions.PartitionIndex",
+    "Responses.Partitions.Records",
+    raw_records=True,
+)
+
+
+class RecordReader:
+    """Makes rows of the records in exchanges."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        decoders: Decoders,
+        *,
+        topics: Iterable[str] = (),
+        values_as: ValuesAs | None = None,
+        longest_value: int | None = None,
+        limits: DecompressionLimits | None = None,
+    ) -> None:
+        """Make a reader.
+
+        Args:
+            catalog: names and versions of messages.
+            decoders: to read them with; those for records are made when first needed.
+            topics: globs; only records of topics that match one. Empty for all.
+            values_as: how to write keys, values and headers that are no text; None to leave keys,
+                values and headers out.
+            longest_value: cut keys and values to so many bytes; None to keep all.
+            limits: bounds of what may come out of a compressed batch; None for the defaults.
+        """
+        self._catalog = catalog
+        self._decoders = decoders
+        self._topics = tuple(topics)
+        self._show = None if values_as is None else ShownValues(values_as, longest_value)
+        self._limits = limits
+        self._plans: dict[tuple[int, int, int], _Plan] = {}
+        self._topic_ids: dict[bytes, str | None] = {}
+
+    def blocks(self, exchanges: Iterable[Exchange], block: RowBlock) -> Iterator[RowBlock]:
+        """Give the rows of records by column, in blocks of bounded size, in their order.
+
+        ``block`` has the rows of the exchanges. Their messages hold their bytes
+        (``Message.data``) where they were asked for with :func:`has_records`; one whose bytes are
+        not all there gives a row with the problem ``missing_bytes``. Raises nothing.
+        """
+        rows = _Rows(block)
+        return self._blocks((one, rows.row(at)) for at, one in enumerate(exchanges))
+
+    def row_batches(self, exchanges: Iterable[tuple[Exchange, Row]]) -> Iterator[list[RecordRow]]:
+        """Give the rows of records as objects, otherwise as :meth:`blocks`."""
+        return map(rows_of, self._blocks((one, _facts_of(row)) for one, row in exchanges))
+
+    def rows(self, exchange: Exchange, row: Row) -> Iterator[RecordRow]:
+        """Give the rows of the records in one exchange. Raises nothing."""
+        for block in self._blocks([(exchange, _facts_of(row))]):
+            yield from rows_of(block)
+
+    def _blocks(self, exchanges: Iterable[tuple[Exchange, _Facts]]) -> Iterator[RowBlock]:
+        made = RecordColumns(RECORD_COLUMNS, _SHARED)
+        for exchange, row in exchanges:
+            for field in self._fields(exchange, row, made):
+                while not field.add_to(made):
+                    yield made.take()
+            if made.is_full:
+                yield made.take()
+        if len(made):
+            yield made.take()
+
+    def _fields(self, exchange: Exchange, row: _Facts, made: RecordColumns) -> list[RecordField]:
+        """Return the records fields of an exchange; add rows that say why there are none."""
+        place = _place(exchange, row)
+        if place is None:
+            return []
+        try:
+            parts = self._parts(exchange, place)
+        except WireError:
+            # The bytes are not those that the row was made of; its own anomalies say why.
+            parts = None
+        if parts is None:
+            self._add_unread(place, made)
+            return []
+        fields = []
+        for part in parts:
+            if not self._topics or self._wants(part):
+                fields.append(self._field(place, part))  # noqa: PERF401 - compiled, this is faster
+        return fields
+
+    # -- where the records are --------------------------------------------------------------------
+
+    def _parts(self, exchange: Exchange, place: _Place) -> list[_Part] | None:
+        """Return the records of every partition; None where the message cannot be read.
+
+        Raises WireError.
+        """
+        if place.is_kafka07:
+            return _parts_07(exchange, place.message)
+        data, version = place.message.data, place.message.version
+        api_key, api_version = exchange.api_key, exchange.api_version
+        if data is None or version is None or api_key is None or api_version is None:
+            return None
+        plan = self._plans.get((api_key, api_version, version))
+        if plan is None:
+            plan = self._make_plan(api_key, api_version, version)
+        body = plain_body(data, plan.head, plan.header_version)
+        if body == 0:
+            body = self._body(data, plan)
+        values, _ = plan.decode(data, body, 0, None)
+        found: list[_Part] = []
+        known = None
+        for topic, topic_id, partitions in values[0]:
+            for partition, records in partitions:
+                if not records:
+                    continue
+                if known is None:
+                    known = _by_name(place.row.partitions())
+                found.append(self._part(place, known, topic, topic_id, partition, records))
+        return found
+
+    def _part(
+        self,
+        place: _Place,
+        known: dict[Any, Any],
+        topic: str,
+        topic_id: bytes,
+        partition: int,
+        records: bytes,
+    ) -> _Part:
+        id_text = self._topic_id(topic_id)
+        item = known.get((id_text or topic, partition))
+        if item is None:
+            return _Part(topic or None, id_text, partition, None, None, records, None)
+        assigned = item.base_offset if place.is_produce else None
+        return _Part(item.topic, item.topic_id, partition, item.error_code, assigned, records, None)
+
+    def _make_plan(self, api_key: int, api_version: int, version: int) -> _Plan:
+        catalog = self._catalog
+        if api_key == PRODUCE:
+            header_version = catalog.request_header_version(api_key, api_version)
+            decode = self._decoders.get(api_key, "request", version, _REQUEST)
+            plan = _Plan(_HEAD(api_key, api_version), header_version, decode)
+        else:
+            header_version = catalog.response_header_version(api_key, api_version)
+            decode = self._decoders.get(api_key, "response", version, _RESPONSE)
+            plan = _Plan(b"", header_version, decode)
+        _remember(self._plans, (api_key, api_version, version), plan)
+        return plan
+
+    def _body(self, data: bytes, plan: _Plan) -> int:
+        """Return where the body begins behind any header; raises WireError."""
+        if plan.head:
+            return parse_request_header(data, 4, len(data), self._catalog).body
+        return parse_response_header(data, 4, len(data), plan.header_version).body
+
+    def _topic_id(self, topic_id: bytes) -> str | None:
+        if topic_id not in self._topic_ids:
+            _remember(self._topic_ids, topic_id, topic_id_text(topic_id))
+        return self._topic_ids[topic_id]
+
+    def _wants(self, part: _Part) -> bool:
+        if not self._topics:
+            return True
+        name = part.topic or part.topic_id
+        if name is not None:
+            for glob in self._topics:
+                if fnmatchcase(name, glob):
+                    return True
+        return False
+
+    # -- rows -------------------------------------------------------------------------------------
+
+    def _field(self, place: _Place, part: _Part) -> RecordField:
+        """Return the rows of one records field."""
+        found: Any = None
+        if place.is_kafka07:
+            found = MessageSet07Records(part.data, part.first_offset or 0, self._limits)
+        else:
+            found = RecordSet(part.data, self._limits)
+        return RecordField(
+            found,
+            found.problems,
+            _where(place, part),
+            None if self._show is None else self._shown(part),
+            part.assigned_offset,
+            place.is_produce,
+            not (place.is_produce and place.is_kafka07),
+        )
+
+    def _add_unread(self, place: _Place, made: RecordColumns) -> None:
+        """Add the rows of a message whose records cannot be read: one a partition, if known."""
+        missing = place.message.data is None
+        problem = AnomalyKind.MISSING_BYTES if missing else AnomalyKind.MALFORMED_BODY
+        items = [item for item in place.row.partitions() if item.record_bytes]
+        for item in items:
+            code = item.error_code
+            part = _Part(item.topic, item.topic_id, item.partition, code, None, b"", None)
+            if self._wants(part):
+                add_problem(made, _where(place, part), problem.value)
+        if not items and place.message.values is None:
+            add_problem(made, _where(place, _NO_PART), problem.value)
+
+    def _shown(self, part: _Part) -> Callable[[Record, RecordBatch], _Cells]:
+        """Return what gives the cells from ``key`` to ``headers``, without what nobody may see."""
+        show = self._show
+        assert show is not None
+        is_metadata = part.topic in METADATA_TOPICS or part.topic_id in METADATA_TOPICS
+        if not is_metadata:
+            return lambda record, _: show(record)
+
+        def shown(record: Record, batch: RecordBatch) -> _Cells:
+            cells = show(record)
+            if batch.is_control or record.value is None or not holds_credentials(record.value):
+                return cells
+            return (*cells[:2], *_HIDDEN_VALUE, *cells[4:])
+
+        return shown
+
+
+_Cells: TypeAlias = tuple[Any, ...]
+_HIDDEN_VALUE: _Cells = (HIDDEN, "hidden")
+_NO_PART = _Part(None, None, None, None, None, b"", None)
+
+
+def _by_name(items: list[Any]) -> dict[Any, Any]:
+    """Return partitions by the id or the name of their topic, and their number."""
+    return {(item.topic_id or item.topic, item.partition): item for item in items}
+
+
+def _place(exchange: Exchange, row: _Facts) -> _Place | None:
+    """Return the message of an exchange that holds records; None where there is none."""
+    if exchange.wire != "kafka":
+        return _place_07(exchange, row)
+    if exchange.api_key == PRODUCE and exchange.request is not None:
+        return _Place(row, exchange.request, "Produce", row.request_packet, True, False)
+    if exchange.api_key == FETCH and exchange.response is not None:
+        return _Place(row, exchange.response, "Fetch", row.response_packet, False, False)
+    return None
+
+
+def _place_07(exchange: Exchange, row: _Facts) -> _Place | None:
+    """Return the same for Kafka 0.7, whose keys are others."""
+    kind = exchange.api_key
+    if kind is None or kind == RequestType.OFFSETS:
+        return None
+    name, message, packet = RequestType(kind).api_name, exchange.response, row.response_packet
+    is_produce = not RequestType(kind).is_answered
+    if is_produce:
+        message, packet = exchange.request, row.request_packet
+    return None if message is None else _Place(row, message, name, packet, is_produce, True)
+
+
+def _parts_07(exchange: Exchange, message: Message) -> list[_Part] | None:
+    """Return what :meth:`RecordReader._parts` does, of Kafka 0.7."""
+    data, values = message.data, message.values
+    if data is None or values is None or exchange.request is None:
+        return None
+    asked: tuple[Part07, ...] = exchange.request.values.parts
+    answers: tuple[FetchPart07, ...] | None = None if message is exchange.request else values
+    parts = []
+    for index, part in enumerate(asked):
+        answer = None if answers is None else answers[index]
+        messages = part.messages if answer is None else answer.messages
+        if messages is None or not messages.record_bytes:
+            continue
+        code = None if answer is None else answer.error_code
+        field = data[messages.start : messages.start + messages.record_bytes]
+        parts.append(_Part(part.topic, None, part.partition, code, None, field, part.offset))
+    return parts
+
+
+def _where(place: _Place, part: _Part) -> _Cells:
+    """Return the cells from ``capture`` to ``error_code``."""
+    row = place.row
+    return (
+        *row.connection,
+        place.packet,
+        place.message.start_ns,
+        place.api_name,
+        row.client_id,
+        part.topic,
+        part.topic_id,
+        part.partition,
+        part.error_code,
+    )
+
+
+_OF_PLACE = (
+    *("capture", "connection", "connection_number", "packet", "time_ns", "api_name", "client_id"),
+    *("topic", "topic_id", "partition", "error_code"),
+)
+"""Columns whose cells :func:`_where` gives."""
+_SHARED = (*_OF_PLACE, *OF_BATCH)
+"""Columns whose cells the records of a batch share."""

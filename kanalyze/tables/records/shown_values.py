@@ -1,0 +1,76 @@
+"""Keys, values and headers of records as text.
+
+In: records. Out: cells. This module must not know where they go, nor what is secret.
+"""
+
+from __future__ import annotations
+
+from binascii import b2a_base64
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from kanalyze.tables.records.row import HeaderItem
+
+if TYPE_CHECKING:
+    from kanalyze.kafka.records.types import Record
+
+__all__ = ["ShownValues", "ValuesAs"]
+
+ValuesAs: TypeAlias = Literal["base64", "escaped"]
+"""How bytes that are no text are written."""
+_Cells: TypeAlias = tuple[Any, ...]
+_LINES = str.maketrans("", "", "\t\n\r")
+
+
+class ShownValues:
+    """Keys, values and headers as text."""
+
+    def __init__(self, values_as: ValuesAs, longest: int | None) -> None:
+        self._bytes_as = values_as
+        self._longest = longest
+
+    def __call__(self, record: Record) -> _Cells:
+        """Return the cells from ``key`` to ``headers``."""
+        headers = [
+            HeaderItem(str(key, "utf-8", "backslashreplace"), *self._text(value))
+            for key, value in record.headers
+        ]
+        return (*self._text(record.key), *self._text(record.value), headers)
+
+    def _text(self, data: bytes | None) -> tuple[str | None, str | None]:
+        """Return bytes as text, and how they were made text."""
+        if data is None:
+            return None, None
+        if self._longest is not None and len(data) > self._longest:
+            data = _cut(data, self._longest)
+        text = _as_text(data)
+        if text is not None:
+            return text, "text"
+        if self._bytes_as == "escaped":
+            return _escaped(data), "escaped"
+        return b2a_base64(data, newline=False).decode("ascii"), "base64"
+
+
+def _cut(data: bytes, length: int) -> bytes:
+    """Return the first bytes; where they are UTF-8, no part of a character."""
+    end = length
+    while end > length - 3 and data[end] & 0xC0 == 0x80:
+        end -= 1
+    return data[:end]
+
+
+def _as_text(data: bytes) -> str | None:
+    """Return what is UTF-8 and can be printed, tabs and line ends included; None for all else."""
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+    if text.isprintable() or text.translate(_LINES).isprintable():
+        return text
+    return None
+
+
+def _escaped(data: bytes) -> str:
+    r"""Return printable ASCII as it is and all else as ``\xNN``; a backslash too."""
+    return "".join(
+        chr(byte) if 0x20 <= byte < 0x7F and byte != 0x5C else f"\\x{byte:02x}" for byte in data
+    )

@@ -1,0 +1,169 @@
+# The C types of body_walk.py.
+cimport cython
+
+from kanalyze.tables.requests.summaries cimport (
+    BASE_OFFSET,
+    CODEC,
+    ERROR_CODE,
+    Facts,
+    GROUP_ID,
+    HIGH_WATERMARK,
+    KEY,
+    LAST_OFFSET,
+    PARTITION,
+    Parts,
+    RECORD_BYTES,
+    RECORD_COUNT,
+    THROTTLE_TIME_MS,
+)
+from kanalyze.kafka.codec.machine cimport HIDDEN_COUNT, HIDDEN_FIRST, MISSING_RECORDS
+from kanalyze.kafka.codec.values cimport AS_ARRAY, AS_NULLABLE, Shape, TapeCursor, Taped
+
+cdef enum:
+    AT_NOTHING = 0
+    AT_ERROR = 1
+    AT_TOPIC = 2
+    AT_TOPIC_ID = 3
+    AT_PARTITION = 4
+    AT_OFFSET = 5
+    AT_HIGH_WATERMARK = 6
+    AT_RECORDS = 7
+    AT_OLD_OFFSETS = 8
+    AT_TOPICS = 9
+    AT_PARTITIONS = 10
+    AT_BELOW = 11
+    AT_FORGOTTEN = 12
+    AT_LEADS = 13
+    AT_KEYS = 14
+    AT_ASKED_GROUP = 15
+
+
+cdef long long _UNKNOWN_OFFSET
+
+
+cdef class _Step:
+    cdef readonly int role
+    cdef Py_ssize_t index
+    cdef Shape shape
+    cdef _Plan below
+
+
+cdef class _Plan:
+    cdef list absent
+    cdef list steps
+    cdef dict tagged
+    cdef Py_ssize_t count
+    cdef Py_ssize_t untagged
+    cdef Py_ssize_t stays_before
+    cdef bint goes_below
+    cdef bint has_topic
+    cdef bint has_topic_id
+    cdef bint has_partition
+    cdef bint has_code
+    cdef bint has_high_watermark
+    cdef bint has_lists
+    cdef bint tells_names
+    cdef bint opens_topic
+    cdef object topic
+    cdef object topic_id
+    cdef long long partition
+    cdef long long offset
+    cdef long long high_watermark
+
+    cdef _Step _add(self, level, place, Shape shape, bint by_hand)
+
+
+cdef class BodyWalk:
+    cdef object _level
+    cdef TapeCursor _cursor
+    cdef bint _is_request
+    cdef bint _by_hand
+    cdef dict _plans
+    cdef Shape _last_shape
+    cdef _Plan _last_plan
+    cdef long long[::1] _marks
+    cdef Py_ssize_t _used
+    cdef Facts _facts
+    cdef Parts _parts
+    cdef Parts _forgotten
+    cdef object _topic
+    cdef object _topic_id
+    cdef long long _partition
+    cdef long long _offset
+    cdef long long _high_watermark
+    cdef long long _records_at
+    cdef long long _code
+
+    @cython.locals(plan=_Plan, code=cython.longlong)
+    cpdef read(self, Taped taped, Facts facts, Parts parts, Parts forgotten)
+    @cython.locals(plan=_Plan)
+    cdef _Plan _plan_of(self, Shape shape)
+    @cython.locals(
+        first=cython.Py_ssize_t,
+        before=cython.Py_ssize_t,
+        code=cython.longlong,
+        end=cython.longlong,
+        is_known=cython.bint,
+    )
+    cdef long long _struct(
+        self, _Plan plan, topic, topic_id, long long partition, bint in_partition
+    ) except? -7
+    @cython.locals(
+        cursor=TapeCursor,
+        step=_Step,
+        index=cython.Py_ssize_t,
+        count=cython.longlong,
+        _i=cython.longlong,
+    )
+    cdef _own_values(self, _Plan plan, Py_ssize_t first)
+    @cython.locals(cursor=TapeCursor, role=cython.int, code=cython.longlong)
+    cdef _take(self, _Step step)
+    cdef _add_topic(self, _Plan plan, Py_ssize_t before, topic, topic_id, long long code)
+    @cython.locals(parts=Parts, at=cython.Py_ssize_t)
+    cdef _add_partition(self, _Plan plan, topic, topic_id)
+    @cython.locals(
+        cursor=TapeCursor,
+        step=_Step,
+        parts=Parts,
+        index=cython.Py_ssize_t,
+        at=cython.longlong,
+        value=cython.longlong,
+    )
+    cdef _second_time(
+        self,
+        _Plan plan,
+        Py_ssize_t first,
+        topic,
+        topic_id,
+        long long partition,
+        bint in_partition,
+    )
+    @cython.locals(plan=_Plan, kind=cython.int, count=cython.longlong, _i=cython.longlong)
+    cdef _below(self, _Step step, topic, topic_id, long long partition, bint in_partition)
+    @cython.locals(
+        cursor=TapeCursor,
+        step=_Step,
+        parts=Parts,
+        index=cython.Py_ssize_t,
+        at=cython.longlong,
+        count=cython.longlong,
+        place=cython.Py_ssize_t,
+        _i=cython.longlong,
+    )
+    cdef _lists(self, _Plan plan, Py_ssize_t first, int role, topic, topic_id)
+    @cython.locals(
+        cursor=TapeCursor,
+        parts=Parts,
+        size=cython.longlong,
+        flags=cython.longlong,
+        seen=cython.longlong,
+        column=cython.int,
+    )
+    cdef _add_records(self, Py_ssize_t part, long long at, long long offset)
+    cdef _tell_absent(self, _Plan plan)
+    cdef _tell_text(self, int field, text)
+    @cython.locals(cursor=TapeCursor, facts=Facts)
+    cdef _tell_rare(self, _Step step)
+    @cython.locals(cursor=TapeCursor, facts=Facts, end=cython.longlong)
+    cdef _tell_keys(self, _Step step)
+    cdef _make_room(self, least)

@@ -1,0 +1,474 @@
+"""Finds in what was read of a body what a row wants to know of it.
+
+In: a :class:`~kanalyze.kafka.codec.values.Taped`, and what its fields are to a row
+(:class:`~kanalyze.tables.requests.field_selection.Level`). Out: numbers, texts, errors and names in
+a :class:`~kanalyze.tables.requests.summaries.Facts`, topics and partitions in its
+:class:`~kanalyze.tables.requests.summaries.Parts`. This module must not know of APIs: what a
+request and its response say together is another's.
+
+The cells of the tape are read as they stand: no tuple or list is made of a body. A struct is gone
+over twice, because what stands in it may come before the topic that it belongs to: first what it
+says itself, then, in the same order, its codes and the structs below it.
+
+Compiled by Cython, with the types in ``body_walk.pxd``; uncompiled it does the same, slowly.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING, Any
+
+from kanalyze.kafka.codec.values import NO_UUID, TapeCursor
+from kanalyze.tables.requests.summaries import FIELD_NUMBERS
+
+try:
+    import cython
+except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+    from kanalyze.common.compiled import cython
+
+if not cython.compiled:
+    from kanalyze.kafka.codec.opcodes import HIDDEN_COUNT, HIDDEN_FIRST, MISSING_RECORDS
+    from kanalyze.kafka.codec.values import AS_ARRAY, AS_NULLABLE
+    from kanalyze.tables.requests.summaries import (
+        BASE_OFFSET,
+        CODEC,
+        ERROR_CODE,
+        GROUP_ID,
+        HIGH_WATERMARK,
+        KEY,
+        LAST_OFFSET,
+        PARTITION,
+        RECORD_BYTES,
+        RECORD_COUNT,
+        THROTTLE_TIME_MS,
+    )
+
+    AT_NOTHING, AT_ERROR, AT_TOPIC, AT_TOPIC_ID, AT_PARTITION, AT_OFFSET = range(6)
+    AT_HIGH_WATERMARK, AT_RECORDS, AT_OLD_OFFSETS, AT_TOPICS, AT_PARTITIONS = range(6, 11)
+    AT_BELOW, AT_FORGOTTEN, AT_LEADS, AT_KEYS, AT_ASKED_GROUP = range(11, 16)
+
+if TYPE_CHECKING:
+    from kanalyze.kafka.codec.values import Shape, Taped
+    from kanalyze.tables.requests.field_selection import Level
+    from kanalyze.tables.requests.summaries import Facts, Parts
+
+__all__ = ["BodyWalk"]
+
+_UNKNOWN_OFFSET = -1
+_ROLES = {
+    "error": 1,
+    "topic": 2,
+    "topic_id": 3,
+    "partition": 4,
+    "offset": 5,
+    "high_watermark": 6,
+    "records": 7,
+    "old_offsets": 8,
+    "topics": 9,
+    "partitions": 10,
+    "forgotten": 12,
+    "leads": 13,
+    "keys": 14,
+    "asked_group": 15,
+    **FIELD_NUMBERS,
+}
+"""What a field is, by number: those of ``body_walk.pxd``, and of fields of facts."""
+_BELOW = 11
+
+
+class _Step:
+    """One value of a struct, as it stands on the tape.
+
+    Attributes:
+        role: one of the numbers of :data:`_ROLES`.
+        index: its number in the struct; tagged fields come after all others.
+        shape: how it stands on the tape.
+        below: of a struct, or an array of them.
+    """
+
+    __slots__ = ("below", "index", "role", "shape")
+
+    def __init__(self, role: int, index: int, shape: Shape, below: _Plan | None) -> None:
+        self.role = role
+        self.index = index
+        self.shape = shape
+        self.below = below
+
+
+class _Plan:
+    """How the structs of one shape are gone over; made once.
+
+    Attributes:
+        steps: for each value on the tape, tagged ones last; so many of them are ``untagged``.
+        tagged: those that a tag leads to; None where there is no tag section.
+        goes_below: whether anything is to be found in structs below.
+        stays_before: index of the last step, where that is a struct below and the last value of
+            all: it need not be passed before it is gone into. -1 for none.
+        has_topic, has_topic_id, has_partition, has_code, has_high_watermark: whether the struct
+            has such a field, in this version or in another.
+        has_lists: whether it has a list of topics, or of partitions.
+        topic, topic_id, partition, offset, high_watermark: what a field is that the version does
+            not have. ``absent`` says the same of fields of facts.
+    """
+
+    __slots__ = (
+        *(
+            "absent",
+            "count",
+            "goes_below",
+            "has_code",
+            "has_high_watermark",
+            "has_lists",
+            "has_partition",
+        ),
+        *("has_topic", "has_topic_id", "high_watermark", "offset", "opens_topic"),
+        *("partition", "stays_before", "steps", "tagged", "tells_names", "topic", "topic_id"),
+        "untagged",
+    )
+
+    def __init__(self, level: Level, shape: Shape, *, by_hand: bool) -> None:
+        roles = [role for role, _ in level.fields]
+        self.steps: list[_Step] = []
+        self.tagged: dict[int, _Step] | None = None if shape.tags is None else {}
+        for place, each in zip(shape.places, shape.shapes, strict=True):
+            self._add(level, place, each, by_hand=by_hand)
+        self.untagged = len(self.steps)
+        for tag, (place, each) in (shape.tags or {}).items():
+            assert self.tagged is not None
+            self.tagged[tag] = self._add(level, place, each, by_hand=by_hand)
+        self.count = len(self.steps)
+        self.goes_below = any(step.role in (_BELOW, _ROLES["forgotten"]) for step in self.steps)
+        last = self.steps[-1] if self.steps and shape.tags is None else None
+        is_below = last is not None and last.role in (_BELOW, _ROLES["forgotten"])
+        self.stays_before = self.count - 1 if is_below else -1
+        defaults = {
+            role: value
+            for role, value in zip(roles, shape.defaults, strict=True)
+            if role is not None
+        }
+        read = {step.role for step in self.steps[: self.untagged]}
+        self.absent: list[tuple[int, Any]] = [
+            (_ROLES[role], value)
+            for role, value in defaults.items()
+            if role in FIELD_NUMBERS and _ROLES[role] not in read
+        ]
+        self.topic: str | None = defaults.get("topic")
+        absent_id: bytes = defaults.get("topic_id", NO_UUID)
+        self.topic_id = NO_UUID if absent_id == NO_UUID else absent_id
+        self.partition: int = defaults.get("partition", 0)
+        self.offset: int = defaults.get("offset", _UNKNOWN_OFFSET)
+        self.high_watermark: int = defaults.get("high_watermark", _UNKNOWN_OFFSET)
+        self.has_topic = "topic" in roles
+        self.has_topic_id = "topic_id" in roles
+        self.has_partition = "partition" in roles
+        self.has_code = "error" in roles
+        self.has_high_watermark = "high_watermark" in roles
+        self.has_lists = "topics" in roles or "partitions" in roles
+        self.tells_names = level.tells_names
+        self.opens_topic = level.opens_topic and not by_hand
+
+    def _add(self, level: Level, place: int, shape: Shape, *, by_hand: bool) -> _Step:
+        role, below = level.fields[place]
+        number = 0 if role is None else _ROLES[role]
+        plan = None
+        if below is not None and role != "leads":
+            struct = shape
+            while struct.inner is not None:
+                struct = struct.inner
+            plan = _Plan(below, struct, by_hand=by_hand)
+            number = number or _BELOW
+        step = _Step(number, len(self.steps), shape, plan)
+        self.steps.append(step)
+        return step
+
+
+class BodyWalk:
+    """Goes over the bodies of one kind of message, in any version."""
+
+    __slots__ = (
+        *("_by_hand", "_code", "_cursor", "_facts", "_forgotten", "_high_watermark"),
+        *("_is_request", "_last_plan", "_last_shape", "_level", "_marks", "_offset", "_partition"),
+        *("_parts", "_plans", "_records_at", "_topic", "_topic_id", "_used"),
+    )
+
+    def __init__(
+        self, level: Level, cursor: TapeCursor, *, is_request: bool, by_hand: bool = False
+    ) -> None:
+        """Make one for the fields of a level.
+
+        Args:
+            level: what the wanted fields are.
+            cursor: goes over tapes; shared, because it remembers texts.
+            is_request: codes in a request are no errors of the exchange.
+            by_hand: the fields are named by hand. A partition counts then though its topic is not
+                named, a topic without a partition does not, null record data is none, and a text
+                is what it says, empty or not.
+        """
+        self._level = level
+        self._cursor = cursor
+        self._is_request = is_request
+        self._by_hand = by_hand
+        self._plans: dict[Shape, _Plan] = {}
+        self._last_shape: Shape | None = None
+        self._last_plan: _Plan
+        self._marks = memoryview(array("q", bytes(8 * 64)))
+        self._used = 0
+
+    def read(self, taped: Taped, facts: Facts, parts: Parts, forgotten: Parts) -> None:
+        """Add what a body says.
+
+        Topics and partitions that a fetch takes out of its session are added to ``forgotten``.
+        """
+        if taped.shape is not self._last_shape:  # most messages are of one version
+            self._last_plan, self._last_shape = self._plan_of(taped.shape), taped.shape
+        plan = self._last_plan
+        self._facts, self._parts, self._forgotten = facts, parts, forgotten
+        self._used = 0
+        self._cursor.begin(taped)
+        code = self._struct(plan, None, NO_UUID, 0, False)
+        if not self._is_request:
+            facts.code = code
+
+    def _plan_of(self, shape: Shape) -> _Plan:
+        plan = self._plans.get(shape)
+        if plan is None:
+            plan = self._plans[shape] = _Plan(self._level, shape, by_hand=self._by_hand)
+        return plan
+
+    def _struct(
+        self, plan: _Plan, topic: str | None, topic_id: bytes, partition: int, in_partition: bool
+    ) -> int:
+        """Go over a struct; return the first of its codes that is not 0."""
+        first = self._used
+        self._used = first + plan.count
+        if self._used > len(self._marks):
+            self._make_room(self._used)
+        self._own_values(plan, first)
+        code, end = self._code, self._cursor.at
+        if plan.has_topic and (topic is None or self._topic):
+            topic = self._topic
+        if plan.has_topic_id and (topic_id is NO_UUID or self._topic_id is not NO_UUID):
+            topic_id = self._topic_id
+        if plan.has_partition:
+            partition, in_partition = self._partition, True
+        if plan.tells_names and topic and topic_id is not NO_UUID:
+            self._facts.names.append((topic_id, topic))
+        is_known = self._by_hand or bool(topic) or topic_id is not NO_UUID
+        if plan.has_lists:
+            self._lists(plan, first, AT_TOPICS, None, NO_UUID)
+        if is_known and plan.has_partition:
+            self._add_partition(plan, topic, topic_id)
+        before = self._parts.count
+        if is_known and plan.has_lists:
+            self._lists(plan, first, AT_PARTITIONS, topic, topic_id)
+        if plan.goes_below or code != 0:
+            self._second_time(plan, first, topic, topic_id, partition, in_partition)
+        if plan.stays_before < 0:
+            self._cursor.at = end
+        if is_known and plan.opens_topic and (code != 0 or self._parts.count == before):
+            self._add_topic(plan, before, topic, topic_id, code)
+        self._used = first
+        return code
+
+    def _own_values(self, plan: _Plan, first: int) -> None:
+        """Read what a struct says itself, and mark where each of its values stands."""
+        cursor = self._cursor
+        self._topic, self._topic_id, self._partition = plan.topic, plan.topic_id, plan.partition
+        self._offset, self._high_watermark = plan.offset, plan.high_watermark
+        self._records_at, self._code = -1, 0
+        if plan.absent:
+            self._tell_absent(plan)
+        for index in range(plan.untagged):
+            step = plan.steps[index]
+            self._marks[first + index] = cursor.at
+            if index != plan.stays_before:
+                self._take(step)
+        if plan.tagged is None:
+            return
+        for index in range(plan.untagged, plan.count):
+            self._marks[first + index] = -1
+        count = cursor.number()
+        for _i in range(count):
+            step = plan.tagged[cursor.number()]
+            self._marks[first + step.index] = cursor.at
+            self._take(step)
+
+    def _take(self, step: _Step) -> None:  # noqa: C901 - one switch
+        """Read a value, or go on behind it where it has to wait for others of its struct."""
+        cursor, role = self._cursor, step.role
+        if role == AT_ERROR:
+            code = cursor.number()
+            if self._code == 0:
+                self._code = code
+        elif role == AT_PARTITION:
+            self._partition = cursor.number()
+        elif role == AT_TOPIC:
+            self._topic = cursor.text()
+        elif role == AT_TOPIC_ID:
+            self._topic_id = cursor.uuid()
+        elif role == AT_OFFSET:
+            self._offset = cursor.number()
+        elif role == AT_HIGH_WATERMARK:
+            self._high_watermark = cursor.number()
+        elif role >= GROUP_ID:
+            self._tell_text(role, cursor.text())
+        elif role >= THROTTLE_TIME_MS:
+            self._facts.tell_number(role, cursor.number())
+        elif role in (AT_LEADS, AT_KEYS, AT_ASKED_GROUP):
+            self._tell_rare(step)
+        else:
+            if role == AT_RECORDS:
+                self._records_at = cursor.at
+            elif role == AT_OLD_OFFSETS and cursor.peek(cursor.at) > 0:
+                self._offset = cursor.peek(cursor.at + 1)  # the newest comes first
+            cursor.pass_value(step.shape)
+
+    def _add_topic(
+        self, plan: _Plan, before: int, topic: str | None, topic_id: bytes, code: int
+    ) -> None:
+        """Add a topic as a whole, before its partitions.
+
+        None of them is named, or something is wrong with the topic itself.
+        """
+        self._parts.insert(before, topic, topic_id)
+        if plan.has_code:
+            self._parts.put(before, ERROR_CODE, code)
+
+    def _add_partition(self, plan: _Plan, topic: str | None, topic_id: bytes) -> None:
+        """Add the partition that a struct is about, with what it says of it."""
+        parts = self._parts
+        at = parts.add(topic, topic_id)
+        parts.put(at, PARTITION, self._partition)
+        if plan.has_code:
+            parts.put(at, ERROR_CODE, self._code)
+        if plan.has_high_watermark and self._high_watermark != _UNKNOWN_OFFSET:
+            parts.put(at, HIGH_WATERMARK, self._high_watermark)
+        self._add_records(at, self._records_at, self._offset)
+
+    def _second_time(
+        self,
+        plan: _Plan,
+        first: int,
+        topic: str | None,
+        topic_id: bytes,
+        partition: int,
+        in_partition: bool,
+    ) -> None:
+        """Take the codes of a struct, and what is below it, in their order."""
+        cursor = self._cursor
+        for index in range(plan.count):
+            at = self._marks[first + index]
+            if at < 0:
+                continue
+            step = plan.steps[index]
+            if step.role == AT_ERROR:
+                value = cursor.peek(at)
+                if value != 0 and not self._is_request:
+                    number = partition if in_partition else None
+                    self._facts.errors.append((topic, topic_id, number, value))
+            elif step.role == AT_BELOW:
+                cursor.at = at
+                self._below(step, topic, topic_id, partition, in_partition)
+            elif step.role == AT_FORGOTTEN:
+                cursor.at = at
+                parts, self._parts = self._parts, self._forgotten
+                self._below(step, topic, topic_id, partition, in_partition)
+                self._parts = parts
+
+    def _below(
+        self, step: _Step, topic: str | None, topic_id: bytes, partition: int, in_partition: bool
+    ) -> None:
+        """Go into a struct, or into each of an array of them."""
+        plan = step.below
+        assert plan is not None
+        kind, count = step.shape.kind, 1
+        if kind in (AS_ARRAY, AS_NULLABLE):
+            count = self._cursor.number()
+            if kind == AS_NULLABLE and count >= 0:
+                count = 1
+        for _i in range(count):
+            self._struct(plan, topic, topic_id, partition, in_partition)
+
+    def _lists(
+        self, plan: _Plan, first: int, role: int, topic: str | None, topic_id: bytes
+    ) -> None:
+        """Add the topics, or the partitions of the topic around, that are listed in a struct."""
+        cursor, parts = self._cursor, self._parts
+        for index in range(plan.count):
+            at = self._marks[first + index]
+            step = plan.steps[index]
+            if step.role != role or at < 0:
+                continue
+            cursor.at = at
+            count = cursor.number()
+            for _i in range(count):
+                if role == AT_PARTITIONS:
+                    place = parts.add(topic, topic_id)
+                    parts.put(place, PARTITION, cursor.number())
+                else:
+                    name = cursor.text()
+                    if name:
+                        parts.add(name, NO_UUID)
+
+    def _add_records(self, part: int, at: int, offset: int) -> None:
+        """Say of a partition what its records are, or where it is, where it has none."""
+        parts, cursor = self._parts, self._cursor
+        size = cursor.peek(at) if at >= 0 else -1
+        if size < 0:
+            if at >= 0 and self._by_hand:
+                parts.put(part, RECORD_COUNT, 0)
+                parts.put(part, RECORD_BYTES, 0)
+            elif offset != _UNKNOWN_OFFSET:
+                parts.put(part, BASE_OFFSET, offset)
+            return
+        parts.put(part, RECORD_BYTES, size)
+        flags = cursor.peek(at + 7)
+        if not flags & (HIDDEN_COUNT | MISSING_RECORDS):
+            parts.put(part, RECORD_COUNT, cursor.peek(at + 1))
+        if cursor.peek(at + 4) > 0:
+            column = LAST_OFFSET if flags & HIDDEN_FIRST else BASE_OFFSET
+            parts.put(part, column, cursor.peek(at + 2))
+        seen = cursor.peek(at + 3)
+        if seen:
+            parts.put(part, CODEC, seen)
+
+    def _tell_absent(self, plan: _Plan) -> None:
+        """Take what fields are that the version does not have."""
+        for field, value in plan.absent:
+            if field >= GROUP_ID:
+                self._tell_text(field, value)
+            else:
+                self._facts.tell_number(field, value)
+
+    def _tell_text(self, field: int, text: str | None) -> None:
+        # A member joins with an empty id and learns its own from the response.
+        if text or self._by_hand:
+            self._facts.tell_text(field, text)
+
+    def _tell_rare(self, step: _Step) -> None:
+        cursor, facts = self._cursor, self._facts
+        if step.role == AT_LEADS:
+            facts.leads = cursor.peek(cursor.at) > 0
+            cursor.pass_value(step.shape)
+        elif step.role == AT_ASKED_GROUP:
+            group = cursor.text()
+            facts.groups += 1
+            if facts.groups == 1:
+                facts.first_group = group
+        else:
+            self._tell_keys(step)
+
+    def _tell_keys(self, step: _Step) -> None:
+        """Take the one key of a list for what is looked for; of several none."""
+        cursor, facts = self._cursor, self._facts
+        end = cursor.at
+        cursor.pass_value(step.shape)
+        end, cursor.at = cursor.at, end
+        if cursor.number() == 1 and not facts.key:
+            facts.tell_text(KEY, cursor.text())
+        cursor.at = end
+
+    def _make_room(self, least: int) -> None:
+        """Have room for so many marks; those there are stay."""
+        marks: Any = array("q", self._marks) + array("q", bytes(8 * least))
+        self._marks = memoryview(marks)

@@ -1,0 +1,419 @@
+"""What a request and its response say together: partitions, errors, ids, waiting.
+
+In: what was read of the two, for the fields that the projections here ask for. Out: a
+:class:`~kanalyze.tables.requests.summaries.Facts`. This module must not know of packets, times or
+how values are read.
+
+Each body is gone over by a :class:`~kanalyze.tables.requests.body_walk.BodyWalk`; here is what of a
+partition the request knows and what the response, one function an API where that is not the rule.
+
+Topic ids are 16 bytes here; a :class:`~kanalyze.tables.requests.topic_names.TopicNames` names them.
+
+Compiled by Cython, with the types in ``extract.pxd``; uncompiled it does the same, slowly.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kanalyze.kafka.codec.projection import Projection
+from kanalyze.kafka.codec.values import NO_UUID, TapeCursor
+from kanalyze.tables.requests.body_walk import BodyWalk
+from kanalyze.tables.requests.fetch_sessions import SessionFacts
+from kanalyze.tables.requests.field_selection import level_of, projection_of
+from kanalyze.tables.requests.long_polls import Delivery, longest_wait_ms
+from kanalyze.tables.requests.summaries import Facts, Parts
+
+try:
+    import cython
+except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+    from kanalyze.common.compiled import cython
+
+if not cython.compiled:
+    from kanalyze.tables.requests.summaries import (
+        BASE_OFFSET,
+        CODEC,
+        ERROR_CODE,
+        HIGH_WATERMARK,
+        LAST_OFFSET,
+        PARTITION,
+        RECORD_BYTES,
+        RECORD_COUNT,
+    )
+
+    OF_PRODUCE, OF_FETCH, OF_LIST_OFFSETS, OF_OFFSET_FETCH, OF_FIND_COORDINATOR = 0, 1, 2, 9, 10
+
+if TYPE_CHECKING:
+    from kanalyze.kafka.codec.values import Taped
+    from kanalyze.kafka.schema.catalog import Catalog
+    from kanalyze.tables.requests.fetch_sessions import Place
+
+__all__ = ["FETCH", "PRODUCE", "SHARE_FETCH", "Extractors"]
+
+PRODUCE, FETCH, LIST_OFFSETS = 0, 1, 2
+OFFSET_FETCH, FIND_COORDINATOR = 9, 10
+SYNC_GROUP = 14
+SHARE_FETCH = 78
+_HEARTBEATS = frozenset({68, 76})
+"""Of the newer groups; they bring assignments."""
+
+_GROUP_KEY, _TRANSACTION_KEY = 0, 1
+
+_PRODUCE_REQUEST = Projection.of(
+    "TransactionalId",
+    "Acks",
+    "TopicData.Name",
+    "TopicData.TopicId",
+    "TopicData.PartitionData.Index",
+    "TopicData.PartitionData.Records",
+)
+_PRODUCE_RESPONSE = Projection.of(
+    "Responses.Name",
+    "Responses.TopicId",
+    "Responses.PartitionResponses.Index",
+    "Responses.PartitionResponses.ErrorCode",
+    "Responses.PartitionResponses.BaseOffset",
+    "ThrottleTimeMs",
+)
+
+_FETCH_REQUEST = Projection.of(
+    "MaxWaitMs",
+    "MinBytes",
+    "SessionId",
+    "SessionEpoch",
+    "Topics.Topic",
+    "Topics.TopicId",
+    "Topics.Partitions.Partition",
+    "ForgottenTopicsData.Topic",
+    "ForgottenTopicsData.TopicId",
+    "ForgottenTopicsData.Partitions",
+)
+_FETCH_RESPONSE = Projection.of(
+    "ThrottleTimeMs",
+    "ErrorCode",
+    "SessionId",
+    "Responses.Topic",
+    "Responses.TopicId",
+    "Responses.Partitions.PartitionIndex",
+    "Responses.Partitions.ErrorCode",
+    "Responses.Partitions.HighWatermark",
+    "Responses.Partitions.Records",
+)
+
+_LIST_REQUEST = Projection.of("Topics.Name", "Topics.Partitions.PartitionIndex")
+_LIST_RESPONSE = Projection.of(
+    "ThrottleTimeMs",
+    "Topics.Name",
+    "Topics.Partitions.PartitionIndex",
+    "Topics.Partitions.ErrorCode",
+    "Topics.Partitions.OldStyleOffsets",
+    "Topics.Partitions.Offset",
+)
+
+_OFFSETS_REQUEST = Projection.of(
+    "GroupId",
+    "Topics.Name",
+    "Topics.PartitionIndexes",
+    "Groups.GroupId",
+    "Groups.Topics.Name",
+    "Groups.Topics.TopicId",
+    "Groups.Topics.PartitionIndexes",
+)
+_OFFSETS_RESPONSE = Projection.of(
+    "ThrottleTimeMs",
+    "Topics.Name",
+    "Topics.Partitions.PartitionIndex",
+    "Topics.Partitions.CommittedOffset",
+    "Topics.Partitions.ErrorCode",
+    "ErrorCode",
+    "Groups.Topics.Name",
+    "Groups.Topics.TopicId",
+    "Groups.Topics.Partitions.PartitionIndex",
+    "Groups.Topics.Partitions.CommittedOffset",
+    "Groups.Topics.Partitions.ErrorCode",
+    "Groups.ErrorCode",
+)
+
+_FIND_REQUEST = Projection.of("Key", "KeyType", "CoordinatorKeys")
+_FIND_RESPONSE = Projection.of("ThrottleTimeMs", "ErrorCode", "Coordinators.ErrorCode")
+
+_SYNC_REQUEST = Projection.of("GroupId", "MemberId", "Assignments.MemberId")
+_SYNC_RESPONSE = Projection.of("ThrottleTimeMs", "ErrorCode")
+
+_BY_HAND = {
+    PRODUCE: (_PRODUCE_REQUEST, _PRODUCE_RESPONSE),
+    FETCH: (_FETCH_REQUEST, _FETCH_RESPONSE),
+    LIST_OFFSETS: (_LIST_REQUEST, _LIST_RESPONSE),
+    OFFSET_FETCH: (_OFFSETS_REQUEST, _OFFSETS_RESPONSE),
+    FIND_COORDINATOR: (_FIND_REQUEST, _FIND_RESPONSE),
+    SYNC_GROUP: (_SYNC_REQUEST, _SYNC_RESPONSE),
+}
+"""The fields that a row needs of the requests and responses of an API. The others' are made from
+their definitions."""
+_ROLES = {
+    (PRODUCE, "request"): {"Acks": "acks"},
+    (PRODUCE, "response"): {"Responses.PartitionResponses.BaseOffset": "offset"},
+    (FETCH, "request"): {
+        "SessionId": "session_id",
+        "SessionEpoch": "session_epoch",
+        "ForgottenTopicsData": "forgotten",
+    },
+    (FETCH, "response"): {"SessionId": "answered_id"},
+    (LIST_OFFSETS, "response"): {"Topics.Partitions.OldStyleOffsets": "old_offsets"},
+    (OFFSET_FETCH, "request"): {"Groups.GroupId": "asked_group"},
+    (FIND_COORDINATOR, "request"): {"Key": "key", "KeyType": "key_type", "CoordinatorKeys": "keys"},
+    (SYNC_GROUP, "request"): {"Assignments": "leads"},
+}
+"""What of these fields is something that no definition says."""
+
+
+class _Extractor:
+    """The fields that a row needs of an API, what finds facts in them, and how they are joined.
+
+    Attributes:
+        api_key: of those that have a way of their own; -1 of all others.
+        delivers: the answer may be held back until there is something to tell.
+    """
+
+    __slots__ = (
+        *("api_key", "delivers", "request", "request_fields", "response", "response_fields"),
+    )
+
+    def __init__(
+        self,
+        api_key: int,
+        request_fields: Projection,
+        response_fields: Projection,
+        request: BodyWalk | None,
+        response: BodyWalk | None,
+    ) -> None:
+        self.api_key = api_key if api_key in _BY_HAND else -1
+        self.delivers = api_key in _HEARTBEATS or api_key == SHARE_FETCH
+        self.request_fields = request_fields
+        self.response_fields = response_fields
+        self.request = request
+        self.response = response
+
+
+class Extractors:
+    """The extractor of every API."""
+
+    __slots__ = (
+        *("_answered", "_asked", "_both", "_catalog", "_cursor", "_extractors", "_facts"),
+        "_forgotten",
+    )
+
+    def __init__(self, catalog: Catalog) -> None:
+        """Make the table; the definitions of an API are read when it is first met."""
+        self._catalog = catalog
+        self._cursor = TapeCursor()
+        self._extractors: dict[int, _Extractor] = {}
+        self._facts = Facts()
+        self._asked, self._answered, self._both, self._forgotten = (Parts() for _ in range(4))
+
+    def wanted(self, api_key: int, kind: str) -> Projection:
+        """Return the fields that a row needs of the API's ``request`` or ``response``."""
+        extractor = self._of(api_key)
+        return extractor.request_fields if kind == "request" else extractor.response_fields
+
+    def facts(self, api_key: int | None, request: Taped | None, response: Taped | None) -> Facts:
+        """Return what the bodies of an exchange say; either may be None, when it was not read.
+
+        The same object each time: what it says holds until the next call.
+        """
+        facts, asked, answered = self._facts, self._asked, self._answered
+        asked.clear()
+        answered.clear()
+        facts.clear(asked)
+        if api_key is None:
+            return facts
+        extractor = self._of(api_key)
+        if request is not None and extractor.request is not None:
+            self._forgotten.clear()
+            extractor.request.read(request, facts, asked, self._forgotten)
+        if response is not None and extractor.response is not None:
+            extractor.response.read(response, facts, answered, self._forgotten)
+        way = extractor.api_key
+        if way == OF_PRODUCE:
+            self._produce(facts, request is not None)
+        elif way == OF_FETCH:
+            self._fetch(facts, request is not None)
+        elif way in (OF_LIST_OFFSETS, OF_OFFSET_FETCH):
+            # Of what the request asks for the response says all, unless there is none.
+            facts.parts = asked if response is None else answered
+            if way == OF_OFFSET_FETCH:
+                _take_group(facts)
+        elif way == OF_FIND_COORDINATOR:
+            _take_key(facts)
+        else:
+            self._each_once(facts)
+            if extractor.delivers and response is not None:
+                facts.delivery = _delivery(api_key, facts, answered)
+        return facts
+
+    def _of(self, api_key: int) -> _Extractor:
+        extractor = self._extractors.get(api_key)
+        if extractor is None:
+            extractor = self._make(api_key)
+            if self._catalog.api(api_key) is not None:
+                self._extractors[api_key] = extractor
+        return extractor
+
+    def _make(self, api_key: int) -> _Extractor:
+        if self._catalog.api(api_key) is None:
+            return _Extractor(api_key, Projection.of(), Projection.of(), None, None)
+        request = self._catalog.message(api_key, "request")
+        response = self._catalog.message(api_key, "response")
+        by_hand = _BY_HAND.get(api_key)
+        asked, answered = by_hand or (projection_of(request), projection_of(response))
+        # A SyncGroup names no topic: what it says is found as of those with no fields by hand.
+        is_by_hand = by_hand is not None and api_key != SYNC_GROUP
+        walks = [
+            BodyWalk(
+                level_of(message, wanted, _ROLES.get((api_key, kind))),
+                self._cursor,
+                is_request=kind == "request",
+                by_hand=is_by_hand,
+            )
+            for kind, message, wanted in (
+                ("request", request, asked),
+                ("response", response, answered),
+            )
+        ]
+        return _Extractor(api_key, asked, answered, *walks)
+
+    # -- what the two say of partitions -----------------------------------------------------------
+
+    def _produce(self, facts: Facts, was_asked: bool) -> None:
+        """The request says what was sent, the response what became of it."""
+        asked, answered = self._asked, self._answered
+        count = answered.count
+        if not was_asked:
+            both = facts.parts = self._both
+            both.clear()
+            # One that is answered twice has the last answer, in the place of the first.
+            for place in {answered.key_of(at): at for at in range(count)}.values():
+                both.copy(answered, place)
+            return
+        for at in range(asked.count):
+            asked.forget(at, BASE_OFFSET)
+            asked.forget(at, LAST_OFFSET)
+            place = answered.place_of(asked, at, count)
+            if place < 0:
+                continue
+            asked.put(at, ERROR_CODE, answered.number(place, ERROR_CODE))
+            if answered.knows(place, BASE_OFFSET):
+                asked.put(at, BASE_OFFSET, answered.number(place, BASE_OFFSET))
+
+    def _fetch(self, facts: Facts, was_asked: bool) -> None:
+        """The response says what there is; the request of which partitions it says nothing."""
+        asked, answered = self._asked, self._answered
+        facts.parts = answered
+        if not was_asked:
+            return
+        facts.session = _session(facts, asked, self._forgotten)
+        count = answered.count
+        for at in range(asked.count):
+            # A fetch session's response leaves out the partitions that have nothing new.
+            if answered.place_of(asked, at, count) < 0:
+                answered.copy(asked, at)
+
+    def _each_once(self, facts: Facts) -> None:
+        """Name every partition once, where it is named first, with all that is said of it.
+
+        Request and response may name the same topic in different ways: the names are those that the
+        two of them tell.
+        """
+        asked, answered = self._asked, self._answered
+        if asked.count + answered.count <= 1:
+            facts.parts = answered if answered.count else asked
+            return
+        both = facts.parts = self._both
+        both.clear()
+        names = dict(facts.names)
+        known: dict[tuple[str | bytes, int | None], int] = {}
+        for parts in (asked, answered):
+            for at in range(parts.count):
+                topic_id = parts.topic_ids[at]
+                key = (
+                    parts.topics[at] or names.get(topic_id) or topic_id,
+                    parts.get(at, PARTITION),
+                )
+                before = known.get(key)
+                if before is None:
+                    known[key] = both.copy(parts, at)
+                else:
+                    _join(both, before, parts, at)
+
+
+def _join(parts: Parts, to: int, others: Parts, at: int) -> None:
+    """Add what another mention of a partition says; of both the first code but 0 holds."""
+    if not parts.topics[to]:
+        parts.topics[to] = others.topics[at]
+    if parts.topic_ids[to] == NO_UUID:
+        parts.topic_ids[to] = others.topic_ids[at]
+    for column in (
+        RECORD_COUNT,
+        RECORD_BYTES,
+        BASE_OFFSET,
+        HIGH_WATERMARK,
+        CODEC,
+        ERROR_CODE,
+        LAST_OFFSET,
+    ):
+        is_open = not parts.knows(to, column)
+        if column == ERROR_CODE and not is_open:
+            is_open = parts.number(to, column) == 0
+        if is_open and others.knows(at, column):
+            parts.put(to, column, others.number(at, column))
+
+
+def _session(facts: Facts, asked: Parts, forgotten: Parts) -> SessionFacts | None:
+    """Return what a fetch says of its session; None for one that is in none."""
+    session_id, epoch = facts.session_id, facts.session_epoch
+    if session_id is None or epoch is None or (session_id == 0 and epoch < 0):
+        return None
+    return SessionFacts(
+        session_id, epoch, _places(asked), _places(forgotten), facts.answered_id, facts.code
+    )
+
+
+def _places(parts: Parts) -> list[Place]:
+    return [parts.key_of(at) for at in range(parts.count)]
+
+
+def _delivery(api_key: int, facts: Facts, told: Parts) -> Delivery | None:
+    """Return what a response brought that may have been held back until there was something."""
+    failed = bool(facts.errors)
+    if api_key in _HEARTBEATS:
+        return Delivery(None, is_enough=told.count > 0, is_all=True, failed=failed)
+    wait_ms = longest_wait_ms(facts)
+    if wait_ms is None or facts.min_bytes is None:
+        return None
+    size = sum([part.record_bytes or 0 for part in told])
+    count = sum([part.record_count or 0 for part in told])
+    return Delivery(
+        wait_ms,
+        is_enough=size >= facts.min_bytes,
+        # Batches are never cut: one that did not fit may have been larger than the room left.
+        is_all=(not facts.max_records or count < facts.max_records)
+        and size < (facts.max_bytes or 0) // 2,
+        failed=failed,
+    )
+
+
+def _take_group(facts: Facts) -> None:
+    """Name the group of an OffsetFetch; from version 8 on it may ask for several: one is the rule.
+
+    Of several none is named.
+    """
+    if not facts.group_id:
+        facts.group_id = facts.first_group if facts.groups == 1 else None
+
+
+def _take_key(facts: Facts) -> None:
+    """Say what a FindCoordinator looks for."""
+    if facts.key_type == _GROUP_KEY:
+        facts.group_id = facts.key or None
+    elif facts.key_type == _TRANSACTION_KEY:
+        facts.transactional_id = facts.key or None

@@ -1,0 +1,247 @@
+"""Which fields of which messages a row needs, and what each of them is to it.
+
+In: the catalog of messages. Out: a :class:`~kanalyze.kafka.codec.projection.Projection` for each
+API and kind, and a :class:`Level`: the role of every field of it. This module must not know how
+rows are laid out, nor see any message.
+
+Some APIs (Produce, Fetch, ...) have their fields named by hand in
+:mod:`kanalyze.tables.requests.extract`. For all others, what a row wants is found in the
+definitions themselves: every topic that is named, by name or by id, and every partition of it with
+what is said of that; every ``...ErrorCode`` with the topic and partition around it, the throttle
+time, the ids that Kafka's definitions mark with an entity type, and every struct that has both the
+name and the id of a topic.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kanalyze.kafka.codec.projection import Projection, select
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from kanalyze.kafka.codec.projection import Selection
+    from kanalyze.kafka.schema.schema_ast import Field, Message
+
+__all__ = ["Level", "level_of", "projection_of"]
+
+_PARTITION_NAMES = frozenset({"Partition", "PartitionIndex", "PartitionId", "Index"})
+_PARTITION_LIST_NAMES = frozenset({"Partitions", "PartitionIndexes"})
+_LEFT_OUT = frozenset({"ForgottenTopicsData"})
+"""Names partitions that a fetch session no longer reads."""
+_OFFSET_NAMES = frozenset({"Offset", "CommittedOffset", "StartOffset", "EndOffset"})
+_ROLE_OF_ENTITY = {"groupId": "group_id", "transactionalId": "transactional_id"}
+_ROLE_OF_NAME = {
+    "ThrottleTimeMs": "throttle_time_ms",
+    "MemberId": "member_id",
+    "GroupId": "group_id",
+    "TransactionalId": "transactional_id",
+    # Of a ShareFetch: what its response may be held back for.
+    "MaxWaitMs": "max_wait_ms",
+    "MinBytes": "min_bytes",
+    "MaxBytes": "max_bytes",
+    "MaxRecords": "max_records",
+    "ShareSessionEpoch": "share_epoch",
+}
+
+
+def role_of(definition: Field) -> str | None:
+    """Return what a field is to a row, or None: ``error``, ``topic``, ``partition``, an id."""
+    name, kind, entity = definition.name, definition.type, definition.entity_type
+    # An array of codes is "[]int16": no code of its own.
+    if kind == "int16" and name.endswith("ErrorCode"):
+        return "error"
+    if entity == "topicName":
+        return {"string": "topic", "[]string": "topics"}.get(kind)
+    if kind == "string" and entity in _ROLE_OF_ENTITY:
+        return _ROLE_OF_ENTITY[entity]
+    found = _ROLE_OF_TYPE_AND_NAME.get((kind, name))
+    return _ROLE_OF_NAME.get(name) if found is None else found
+
+
+_ROLE_OF_TYPE_AND_NAME = {
+    ("uuid", "TopicId"): "topic_id",
+    **{("int32", name): "partition" for name in _PARTITION_NAMES},
+    **{("[]int32", name): "partitions" for name in _PARTITION_LIST_NAMES},
+    **{("int64", name): "offset" for name in _OFFSET_NAMES},
+    ("int64", "HighWatermark"): "high_watermark",
+    ("records", "Records"): "records",
+}
+_TOPIC_ROLES = frozenset({"topic", "topic_id"})
+_ID_ROLES = frozenset({*_ROLE_OF_ENTITY.values(), *_ROLE_OF_NAME.values()})
+_PARTITION_ROLES = frozenset({"partition", "partitions"})
+_DETAIL_ROLES = frozenset({"offset", "high_watermark", "records"})
+
+
+class Level:
+    """What the fields of one struct are to a row.
+
+    Attributes:
+        fields: for each wanted field, in the order of the definition: its role, and the level below
+            it. The role is None where a row has no use for the field itself.
+        tells_names: the struct has a topic's name and its id.
+        opens_topic: it names a topic, and no partition of it.
+        has_partitions: a topic or a partition of one is named here or below.
+    """
+
+    __slots__ = ("fields", "has_partitions", "opens_topic", "tells_names")
+
+    def __init__(
+        self,
+        fields: list[tuple[str | None, Level | None]],
+        *,
+        tells_names: bool,
+        opens_topic: bool,
+        in_topic: bool,
+    ) -> None:
+        self.fields = fields
+        self.tells_names = tells_names
+        self.opens_topic = opens_topic
+        roles = {role for role, _ in fields}
+        below = [level for _, level in fields if level is not None]
+        self.has_partitions: bool = (
+            "topics" in roles
+            or not roles.isdisjoint(_TOPIC_ROLES)
+            or (in_topic and not roles.isdisjoint(_PARTITION_ROLES))
+            or any(level.has_partitions for level in below)
+        )
+
+    @property
+    def finds_names(self) -> bool:
+        """Whether there are names and ids of topics side by side, here or below."""
+        return self.tells_names or any(
+            level is not None and level.finds_names for _, level in self.fields
+        )
+
+
+def _is_wanted(definition: Field, *, in_topic: bool) -> bool:
+    """Tell whether a row wants anything of a struct: a code, a topic, a partition of one."""
+    if definition.name in _LEFT_OUT:
+        return False
+    inner = _inner(definition)
+    roles = {role_of(one) for one in inner}
+    if "error" in roles or "topics" in roles or _tells_names(inner):
+        return True
+    if _is_cursor(definition):
+        return False
+    in_topic = in_topic or _names_topic(inner)
+    if _names_topic(inner) or (in_topic and roles & _PARTITION_ROLES):
+        return True
+    return any(_is_wanted(one, in_topic=in_topic) for one in inner if one.struct is not None)
+
+
+def _names_topic(fields: Iterable[Field]) -> bool:
+    return any(role_of(one) in ("topic", "topic_id") for one in fields)
+
+
+def _is_cursor(definition: Field) -> bool:
+    """Tell whether a struct says where a list goes on.
+
+    Topics that a message is about come in arrays; one that stands alone with a partition is a
+    position among them.
+    """
+    roles = {role_of(one) for one in _inner(definition)}
+    return not definition.is_array and {"topic", "partition"} <= roles
+
+
+def _tells_names(fields: Iterable[Field]) -> bool:
+    """Tell whether some version has a topic's name and its id side by side."""
+    by_role = {role_of(definition): definition for definition in fields}
+    topic, topic_id = by_role.get("topic"), by_role.get("topic_id")
+    if topic is None or topic_id is None:
+        return False
+    return max(topic.versions.lowest, topic_id.versions.lowest) <= min(
+        topic.versions.highest, topic_id.versions.highest
+    )
+
+
+def _inner(definition: Field) -> tuple[Field, ...]:
+    return definition.struct.fields if definition.struct is not None else ()
+
+
+def _wanted_fields(fields: tuple[Field, ...], *, top: bool, in_topic: bool) -> Iterator[Field]:
+    """Give the fields of one struct that a row wants, in the order of the definition."""
+    roles = [role_of(definition) for definition in fields]
+    is_partition = in_topic and "partition" in roles
+    for definition, role in zip(fields, roles, strict=True):
+        if definition.struct is not None:
+            if _is_wanted(definition, in_topic=in_topic):
+                yield definition
+        elif role in _ID_ROLES:
+            if top:
+                yield definition
+        elif role in _DETAIL_ROLES:
+            if is_partition:
+                yield definition
+        elif role == "partitions":
+            if in_topic:
+                yield definition
+        elif role is not None:
+            yield definition
+
+
+def projection_of(message: Message) -> Projection:
+    """Return the fields that a row wants of any message."""
+    return Projection.of(*_paths(message.struct.fields, "", top=True, in_topic=False))
+
+
+def _paths(fields: tuple[Field, ...], prefix: str, *, top: bool, in_topic: bool) -> Iterator[str]:
+    in_topic = in_topic or _names_topic(fields)
+    for definition in _wanted_fields(fields, top=top, in_topic=in_topic):
+        path = prefix + definition.name
+        if definition.struct is not None:
+            yield from _paths(definition.struct.fields, path + ".", top=False, in_topic=in_topic)
+        else:
+            yield path
+
+
+def level_of(
+    message: Message, projection: Projection, by_hand: Mapping[str, str] | None = None
+) -> Level:
+    """Return what the wanted fields of a message are to a row.
+
+    Args:
+        message: the definition.
+        projection: which of its fields are wanted.
+        by_hand: roles by path, of fields that are something else than their definitions say.
+    """
+    selection = select(message, projection)
+    return _level(message.struct.fields, selection, "", by_hand or {}, in_topic=False)
+
+
+def _level(
+    fields: tuple[Field, ...],
+    selection: Selection,
+    prefix: str,
+    by_hand: Mapping[str, str],
+    *,
+    in_topic: bool,
+) -> Level:
+    in_topic = in_topic or _names_topic(fields)
+    found: list[tuple[str | None, Level | None]] = []
+    seen: set[str] = set()
+    for definition in fields:
+        if definition.name not in selection:
+            continue
+        path = prefix + definition.name
+        role = by_hand.get(path) or role_of(definition)
+        below = None
+        if definition.struct is not None:
+            inner = selection[definition.name]
+            below = _level(definition.struct.fields, inner, path + ".", by_hand, in_topic=in_topic)
+        # Of two fields of one role the first counts; codes and lists all do.
+        elif role in seen and role not in _MANY:
+            role = None
+        elif role is not None:
+            seen.add(role)
+        found.append((role, below))
+    return Level(
+        found,
+        tells_names=_tells_names(fields),
+        opens_topic=_names_topic(fields) and "partition" not in seen,
+        in_topic=in_topic,
+    )
+
+
+_MANY = frozenset({"error", "topics", "partitions"})

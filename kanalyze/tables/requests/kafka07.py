@@ -1,0 +1,88 @@
+"""What a row says of an exchange of Kafka 0.7.
+
+In: the values of a request and its response, as :mod:`kanalyze.kafka.v07.messages` reads them. Out:
+:class:`~kanalyze.tables.requests.extract.Facts`. This module must not know of packets or times.
+
+Rows give the request's type as the API key and 0 as the version, which Kafka 0.7 has none of; type
+2 is MultiFetch and not the ListOffsets of later versions, so ``wire`` has to be looked at.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kanalyze.kafka.v07.messages import FetchPart07, OffsetsPart07, RequestType
+from kanalyze.tables.requests.extract import FETCH, LIST_OFFSETS, PRODUCE
+from kanalyze.tables.requests.summaries import Facts, Part
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kanalyze.kafka.v07.messages import MessageSet07, Part07, Request07
+
+__all__ = ["api_name_07", "facts_07", "like_07"]
+
+_NO_ID = bytes(16)
+_LIKE = {
+    RequestType.PRODUCE: PRODUCE,
+    RequestType.FETCH: FETCH,
+    RequestType.MULTIFETCH: FETCH,
+    RequestType.MULTIPRODUCE: PRODUCE,
+    RequestType.OFFSETS: LIST_OFFSETS,
+}
+
+
+def api_name_07(kind: int | None) -> str | None:
+    """Return the name of a request type; None for an orphan response."""
+    return None if kind is None else RequestType(kind).api_name
+
+
+def like_07(kind: int | None) -> int | None:
+    """Return the key of the later API that a request type is like."""
+    return None if kind is None else _LIKE[RequestType(kind)]
+
+
+def facts_07(request: Request07 | None, response: Any) -> Facts:
+    """Return what an exchange says; either may be None, when it was not read."""
+    facts = Facts()
+    if request is None:
+        return facts
+    answers = response if isinstance(response, tuple) else ()
+    if isinstance(response, OffsetsPart07):
+        parts = [_offsets(part, response) for part in request.parts]
+    else:
+        parts = list(_parts(request.parts, answers))
+    for part in parts:
+        facts.parts.add_part(part)
+        if part.error_code:
+            facts.errors.append((part.topic, _NO_ID, part.partition, part.error_code))
+    return facts
+
+
+def _parts(asked: tuple[Part07, ...], answers: tuple[FetchPart07, ...]) -> Iterator[Part]:
+    for index, part in enumerate(asked):
+        answer = answers[index] if index < len(answers) else None
+        messages = part.messages if answer is None else answer.messages
+        code = None if answer is None else answer.error_code
+        yield _part(part, messages, code)
+
+
+def _part(part: Part07, messages: MessageSet07 | None, code: int | None) -> Part:
+    return Part(
+        part.topic,
+        _NO_ID,
+        part.partition,
+        None if messages is None else messages.record_count,
+        None if messages is None else messages.record_bytes,
+        part.offset,
+        None,
+        None if messages is None else messages.codec,
+        code,
+    )
+
+
+def _offsets(part: Part07, answer: OffsetsPart07) -> Part:
+    newest = answer.offsets[0] if answer.offsets else None
+    return Part(
+        part.topic, _NO_ID, part.partition, base_offset=newest, error_code=answer.error_code
+    )

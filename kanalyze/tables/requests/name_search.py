@@ -1,0 +1,71 @@
+"""Reads of messages only what topic ids are called.
+
+In: exchanges, with what was read of them. Out: ids and names. This module must not know what names
+are for, nor how messages are read; it stands in for
+:class:`~kanalyze.tables.requests.extract.Extractors` when a capture is searched for names and for
+nothing else.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kanalyze.kafka.codec.projection import Projection
+from kanalyze.kafka.codec.values import TapeCursor
+from kanalyze.tables.requests.body_walk import BodyWalk
+from kanalyze.tables.requests.field_selection import level_of, projection_of
+from kanalyze.tables.requests.summaries import Facts, Parts
+
+if TYPE_CHECKING:
+    from kanalyze.kafka.codec.values import Taped
+    from kanalyze.kafka.schema.catalog import Catalog
+    from kanalyze.kafka.session.exchange import Exchange
+    from kanalyze.kafka.session.message_reader import Kind
+
+__all__ = ["NameReader"]
+
+_NOTHING = Projection.of()
+
+
+class NameReader:
+    """Finds names of topics in requests and responses that have them beside their ids."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        """Begin; the definitions of an API are looked at when it is first met."""
+        self._catalog = catalog
+        self._cursor = TapeCursor()
+        self._walks: dict[tuple[int, str], BodyWalk | None] = {}
+
+    def wanted(self, api_key: int, kind: Kind) -> Projection:
+        """Return the fields to read; most messages tell no names, and nothing is read of them."""
+        if self._walk(api_key, kind) is None:
+            return _NOTHING
+        return projection_of(self._catalog.message(api_key, kind))
+
+    def names(self, exchange: Exchange) -> list[tuple[bytes, str]]:
+        """Return the topic ids and names in an exchange, in wire order."""
+        found: list[tuple[bytes, str]] = []
+        if exchange.api_key is not None and exchange.wire == "kafka":
+            request, response = exchange.request, exchange.response
+            found += self._found(exchange.api_key, "request", request.taped if request else None)
+            found += self._found(exchange.api_key, "response", response.taped if response else None)
+        return found
+
+    def _found(self, api_key: int, kind: Kind, taped: Taped | None) -> list[tuple[bytes, str]]:
+        walk = None if taped is None else self._walk(api_key, kind)
+        if walk is None or taped is None:
+            return []
+        facts = Facts()
+        walk.read(taped, facts, Parts(), Parts())
+        return facts.names
+
+    def _walk(self, api_key: int, kind: Kind) -> BodyWalk | None:
+        if self._catalog.api(api_key) is None:
+            return None
+        key = (api_key, kind)
+        if key not in self._walks:
+            message = self._catalog.message(api_key, kind)
+            level = level_of(message, projection_of(message))
+            walk = BodyWalk(level, self._cursor, is_request=kind == "request")
+            self._walks[key] = walk if level.finds_names else None
+        return self._walks[key]

@@ -1,0 +1,336 @@
+"""What was found in the bodies of one exchange.
+
+In: topics, partitions and numbers, as they are read. Out: :class:`Facts` with its :class:`Parts`.
+This module must not know how messages are read, nor what becomes of what was found.
+
+Compiled by Cython, with the types in ``facts.pxd``; uncompiled it does the same, slowly.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING
+
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.kafka.codec.values import SEEN_CODECS
+
+try:
+    import cython
+except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+    from kanalyze.common.compiled import cython
+
+if not cython.compiled:
+    PARTITION, RECORD_COUNT, RECORD_BYTES, BASE_OFFSET, HIGH_WATERMARK = range(1, 6)
+    CODEC, ERROR_CODE, LAST_OFFSET, CELLS = range(6, 10)
+    THROTTLE_TIME_MS, ACKS, MAX_WAIT_MS, MIN_BYTES, MAX_BYTES, MAX_RECORDS = range(20, 26)
+    SHARE_EPOCH, SESSION_ID, SESSION_EPOCH, ANSWERED_ID, KEY_TYPE = range(26, 31)
+    GROUP_ID, MEMBER_ID, TRANSACTIONAL_ID, KEY = range(31, 35)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kanalyze.tables.requests.fetch_sessions import SessionFacts
+    from kanalyze.tables.requests.long_polls import Delivery
+
+__all__ = ["FIELD_NUMBERS", "Facts", "Part", "Parts"]
+
+FIELD_NUMBERS = {
+    "throttle_time_ms": 20,
+    "acks": 21,
+    "max_wait_ms": 22,
+    "min_bytes": 23,
+    "max_bytes": 24,
+    "max_records": 25,
+    "share_epoch": 26,
+    "session_id": 27,
+    "session_epoch": 28,
+    "answered_id": 29,
+    "key_type": 30,
+    "group_id": 31,
+    "member_id": 32,
+    "transactional_id": 33,
+    "key": 34,
+}
+"""Fields of :class:`Facts` that a body tells one value of, by number."""
+
+_FEW = 8
+"""Partitions that are compared one by one; of more it pays to look them up."""
+
+
+class Part(NamedTuple):
+    """One partition or topic in a message, to be looked at.
+
+    As in the row contract, but for the topic id, which is 16 bytes, and ``last_offset``: it is of
+    the first record batch, where the base offset is hidden in it.
+    """
+
+    topic: str | None
+    topic_id: bytes
+    partition: int | None
+    record_count: int | None = None
+    record_bytes: int | None = None
+    base_offset: int | None = None
+    high_watermark: int | None = None
+    codec: str | None = None
+    error_code: int | None = None
+    last_offset: int | None = None
+
+
+class Parts:
+    """The topics and partitions that a message names, one after the other, by column.
+
+    Attributes:
+        topics, topic_ids: one for each; None, and zeros, where the message has none.
+        count: how many there are.
+        cells: of each as many as there are columns of numbers: first which of them are known, a
+            bit each, then the numbers. The codec is a number of
+            :data:`~kanalyze.kafka.codec.values.SEEN_CODECS`.
+    """
+
+    __slots__ = ("cells", "count", "index", "indexed", "topic_ids", "topics")
+
+    def __init__(self) -> None:
+        self.topics: list[str | None] = []
+        self.topic_ids: list[bytes] = []
+        self.cells = memoryview(array("q", bytes(8 * CELLS * _FEW)))
+        self.count = 0
+        self.index: dict[tuple[str | None, bytes, int], int] | None = None
+        self.indexed = 0
+
+    def clear(self) -> None:
+        """Forget all."""
+        if self.count > 0:
+            self.topics.clear()
+            self.topic_ids.clear()
+            self.count = 0
+            self.index = None
+
+    def add(self, topic: str | None, topic_id: bytes) -> int:
+        """Add one of which nothing more is known; return its number."""
+        at = self.count
+        begin = at * CELLS
+        if begin >= len(self.cells):
+            self._grow()
+        self.topics.append(topic)
+        self.topic_ids.append(topic_id)
+        self.cells[begin] = 0
+        self.count = at + 1
+        return at
+
+    def _grow(self) -> None:
+        more = array("q", bytes(8 * len(self.cells)))
+        self.cells = memoryview(array("q", self.cells) + more)
+
+    def put(self, at: int, column: int, value: int) -> None:
+        """Put a number of one."""
+        begin = at * CELLS
+        self.cells[begin] |= 1 << column
+        self.cells[begin + column] = value
+
+    def forget(self, at: int, column: int) -> None:
+        """Let a number of one be unknown."""
+        self.cells[at * CELLS] &= ~(1 << column)
+
+    def known(self, at: int) -> int:
+        """Return which numbers of one are known, a bit for each column."""
+        return self.cells[at * CELLS]
+
+    def knows(self, at: int, column: int) -> bool:
+        """Tell whether a number of one is known."""
+        return self.cells[at * CELLS] & (1 << column) != 0
+
+    def number(self, at: int, column: int) -> int:
+        """Return a number of one that is known."""
+        return self.cells[at * CELLS + column]
+
+    def get(self, at: int, column: int) -> int | None:
+        """Return a number of one, None where it is not known."""
+        return self.number(at, column) if self.knows(at, column) else None
+
+    def insert(self, at: int, topic: str | None, topic_id: bytes) -> None:
+        """Add one before others, of which nothing more is known."""
+        self.add(topic, topic_id)
+        self.topics.insert(at, self.topics.pop())
+        self.topic_ids.insert(at, self.topic_ids.pop())
+        begin = at * CELLS
+        for cell in range(self.count * CELLS - 1, begin + CELLS - 1, -1):
+            self.cells[cell] = self.cells[cell - CELLS]
+        self.cells[begin] = 0
+
+    def copy(self, other: Parts, at: int) -> int:
+        """Add one of others, with all that is known of it; return its number."""
+        to = self.add(other.topics[at], other.topic_ids[at])
+        for column in range(CELLS):
+            self.cells[to * CELLS + column] = other.cells[at * CELLS + column]
+        return to
+
+    def place_of(self, other: Parts, at: int, among: int) -> int:
+        """Return where the partition of others is among the first so many; -1 for nowhere.
+
+        The last of them, where it is named more than once.
+        """
+        if among > _FEW:
+            return self._looked_up(other, at, among)
+        topic, topic_id = other.topics[at], other.topic_ids[at]
+        partition = other.number(at, PARTITION)
+        for place in range(among - 1, -1, -1):
+            if (
+                self.number(place, PARTITION) == partition
+                and self.topics[place] == topic
+                and self.topic_ids[place] == topic_id
+            ):
+                return place
+        return -1
+
+    def _looked_up(self, other: Parts, at: int, among: int) -> int:
+        if self.index is None or self.indexed != among:
+            self.index = {self.key_of(place): place for place in range(among)}
+            self.indexed = among
+        return self.index.get(other.key_of(at), -1)
+
+    def key_of(self, at: int) -> tuple[str | None, bytes, int]:
+        """Return the topic, its id and the partition of one, which is known."""
+        return self.topics[at], self.topic_ids[at], self.number(at, PARTITION)
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __iter__(self) -> Iterator[Part]:
+        """Give them as :class:`Part`; for those who need not be quick."""
+        return iter([self._part(at) for at in range(self.count)])
+
+    def _part(self, at: int) -> Part:
+        codec = self.get(at, CODEC)
+        return Part(
+            self.topics[at],
+            self.topic_ids[at],
+            self.get(at, PARTITION),
+            self.get(at, RECORD_COUNT),
+            self.get(at, RECORD_BYTES),
+            self.get(at, BASE_OFFSET),
+            self.get(at, HIGH_WATERMARK),
+            None if codec is None else SEEN_CODECS[codec],
+            self.get(at, ERROR_CODE),
+            self.get(at, LAST_OFFSET),
+        )
+
+    def add_part(self, part: Part) -> None:
+        """Add one with all that is known of it."""
+        at = self.add(part.topic, part.topic_id)
+        codec = None if part.codec is None else SEEN_CODECS.index(part.codec)
+        for column, value in (
+            (PARTITION, part.partition),
+            (RECORD_COUNT, part.record_count),
+            (RECORD_BYTES, part.record_bytes),
+            (BASE_OFFSET, part.base_offset),
+            (HIGH_WATERMARK, part.high_watermark),
+            (CODEC, codec),
+            (ERROR_CODE, part.error_code),
+            (LAST_OFFSET, part.last_offset),
+        ):
+            if value is not None:
+                self.put(at, column, value)
+
+
+class Facts:
+    """What was found in the bodies of one exchange; None and empty where nothing was.
+
+    Attributes:
+        parts: the topics and partitions that the exchange is about.
+        errors: topic or None, topic id or zeros, partition or None, and a code that is not 0.
+        names: topic ids and the names that the bodies give them.
+        session: of a fetch in a session, or that may begin or end one.
+        delivery: of what may be held back until there is something to tell, once it is answered.
+        leads: whether a SyncGroup brings the assignments of the group.
+        code: the response's code at the top, 0 for none.
+        groups: how many groups an OffsetFetch asks about by name, with the id of the first.
+        max_bytes, max_records, share_epoch: of a ShareFetch.
+    """
+
+    __slots__ = (
+        *(
+            "acks",
+            "answered_id",
+            "code",
+            "delivery",
+            "errors",
+            "first_group",
+            "group_id",
+            "groups",
+            "key",
+        ),
+        *("key_type", "leads", "max_bytes", "max_records", "max_wait_ms"),
+        *("member_id", "min_bytes", "names", "parts", "session", "session_epoch", "session_id"),
+        *("share_epoch", "throttle_time_ms", "transactional_id"),
+    )
+
+    def __init__(self) -> None:
+        self.parts = Parts()
+        self.errors: list[tuple[str | None, bytes, int | None, int]] = []
+        self.names: list[tuple[bytes, str]] = []
+        self.clear(self.parts)
+
+    def clear(self, parts: Parts) -> None:
+        """Forget all; what is found from here on is in these parts."""
+        self.parts = parts
+        if self.errors:
+            self.errors = []
+        if self.names:
+            self.names = []
+        self.session: SessionFacts | None = None
+        self.delivery: Delivery | None = None
+        self.leads: bool | None = None
+        self.code = 0
+        self.groups = 0
+        self.first_group: str | None = None
+        self.throttle_time_ms: int | None = None
+        self.acks: int | None = None
+        self.max_wait_ms: int | None = None
+        self.min_bytes: int | None = None
+        self.max_bytes: int | None = None
+        self.max_records: int | None = None
+        self.share_epoch: int | None = None
+        self.session_id: int | None = None
+        self.session_epoch: int | None = None
+        self.answered_id: int | None = None
+        self.key_type: int | None = None
+        self.group_id: str | None = None
+        self.member_id: str | None = None
+        self.transactional_id: str | None = None
+        self.key: str | None = None
+
+    def tell_number(self, field: int, value: int) -> None:
+        """Take in the number of a field, one of :data:`FIELD_NUMBERS`."""
+        if field == THROTTLE_TIME_MS:
+            self.throttle_time_ms = value
+        elif field == ACKS:
+            self.acks = value
+        elif field == MAX_WAIT_MS:
+            self.max_wait_ms = value
+        elif field == MIN_BYTES:
+            self.min_bytes = value
+        elif field == MAX_BYTES:
+            self.max_bytes = value
+        elif field == MAX_RECORDS:
+            self.max_records = value
+        elif field == SHARE_EPOCH:
+            self.share_epoch = value
+        elif field == SESSION_ID:
+            self.session_id = value
+        elif field == SESSION_EPOCH:
+            self.session_epoch = value
+        elif field == ANSWERED_ID:
+            self.answered_id = value
+        elif field == KEY_TYPE:
+            self.key_type = value
+
+    def tell_text(self, field: int, value: str | None) -> None:
+        """Take in the text of a field, one of :data:`FIELD_NUMBERS`."""
+        if field == GROUP_ID:
+            self.group_id = value
+        elif field == MEMBER_ID:
+            self.member_id = value
+        elif field == TRANSACTIONAL_ID:
+            self.transactional_id = value
+        elif field == KEY:
+            self.key = value

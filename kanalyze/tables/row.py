@@ -1,0 +1,292 @@
+"""The row contract: one row per request, every column with its type, unit and meaning.
+
+In: nothing. Out: :class:`Row` and its nested types, and :data:`COLUMNS`, the table that CSV,
+JSON Lines, Parquet, Arrow, pandas and the documentation are made from. This module must not know
+how a row is made or where it goes.
+
+The columns stand once, in the annotations of :class:`Row`; everything else is derived.
+"""
+
+# No "from __future__ import annotations": as texts, annotations of rows would be compiled one by
+# one at every start to make the columns of them.
+
+import typing
+from typing import Annotated, Literal, TypeAlias
+
+from kanalyze.common.named_tuples import NamedTuple
+
+__all__ = [
+    "CAPTURE",
+    "COLUMNS",
+    "CONNECTION",
+    "CONNECTION_NUMBER",
+    "AnyRow",
+    "Column",
+    "ErrorItem",
+    "PartitionItem",
+    "Row",
+    "Status",
+    "columns_of",
+]
+
+AnyRow: TypeAlias = tuple[typing.Any, ...]
+"""A row of any table: a NamedTuple whose fields are the table's columns."""
+
+Status: TypeAlias = Literal["ok", "error", "one_way", "unanswered", "orphan_response", "malformed"]
+
+
+class Meaning(NamedTuple):
+    """What an annotation says of a column."""
+
+    type: str
+    text: str
+    unit: str = ""
+    nullable: bool = False
+
+
+class Column(NamedTuple):
+    """One column of a table.
+
+    ``type`` is one of ``string int16 int32 int64 bool``, ``list<string>``, or ``list<struct>``
+    with the struct's columns in ``fields``.
+    """
+
+    name: str
+    type: str
+    unit: str
+    nullable: bool
+    meaning: str
+    fields: "tuple[Column, ...]" = ()
+
+
+CAPTURE = Meaning("string", "the input as given; live:IFACE for an interface")
+CONNECTION = Meaning("string", "CLIENT_IP:PORT>BROKER_IP:PORT, IPv6 addresses in brackets")
+CONNECTION_NUMBER = Meaning(
+    "int64",
+    "1 for the first TCP connection on that pair of addresses, 2 when the ports are used again",
+)
+"""What several tables have."""
+
+
+class ErrorItem(NamedTuple):
+    """One non-zero error code of a response."""
+
+    topic: Annotated[str | None, Meaning("string", "topic it concerns", nullable=True)]
+    partition: Annotated[int | None, Meaning("int32", "partition it concerns", nullable=True)]
+    code: Annotated[int, Meaning("int16", "error code, not 0")]
+    name: Annotated[str, Meaning("string", "its name in Kafka, such as NOT_LEADER_OR_FOLLOWER")]
+
+
+class PartitionItem(NamedTuple):
+    """One partition that a request produced to, fetched from, committed, or asked about.
+
+    Or a topic as a whole, where request or response names it without a partition.
+    """
+
+    topic: Annotated[
+        str | None,
+        Meaning("string", "topic name; null when only its id was seen", nullable=True),
+    ]
+    topic_id: Annotated[
+        str | None,
+        Meaning("string", "topic id in Kafka's URL-safe base64", nullable=True),
+    ]
+    partition: Annotated[
+        int | None,
+        Meaning("int32", "partition index; null for the topic as a whole", nullable=True),
+    ]
+    record_count: Annotated[
+        int | None,
+        Meaning(
+            "int64",
+            "records, from batch headers; null where no header says it",
+            nullable=True,
+        ),
+    ]
+    record_bytes: Annotated[
+        int | None, Meaning("int64", "bytes of the records field", "B", nullable=True)
+    ]
+    base_offset: Annotated[
+        int | None,
+        Meaning(
+            "int64",
+            "Produce: assigned by the broker; Fetch: of the first record, null where that stands "
+            "in a compressed message of magic 0 or 1; "
+            "OffsetCommit, OffsetFetch, ListOffsets and others: the offset",
+            nullable=True,
+        ),
+    ]
+    high_watermark: Annotated[int | None, Meaning("int64", "as the broker told it", nullable=True)]
+    codec: Annotated[
+        str | None,
+        Meaning("string", "none, gzip, snappy, lz4, zstd, or mixed", nullable=True),
+    ]
+    error_code: Annotated[
+        int | None,
+        Meaning("int16", "of this partition; null where no response tells it", nullable=True),
+    ]
+
+
+class Row(NamedTuple):
+    """One request and its response, as seen on the wire."""
+
+    capture: Annotated[str, CAPTURE]
+    connection: Annotated[str, CONNECTION]
+    connection_number: Annotated[int, CONNECTION_NUMBER]
+    client_ip: Annotated[str, Meaning("string", "IP address of the client")]
+    broker_ip: Annotated[str, Meaning("string", "IP address of the broker")]
+    client_port: Annotated[int, Meaning("int32", "TCP port of the client")]
+    broker_port: Annotated[int, Meaning("int32", "TCP port of the broker")]
+    client_software_name: Annotated[
+        str | None,
+        Meaning("string", "from ApiVersions v3+ on the same connection", nullable=True),
+    ]
+    client_software_version: Annotated[
+        str | None,
+        Meaning("string", "from ApiVersions v3+ on the same connection", nullable=True),
+    ]
+    principal: Annotated[
+        str | None,
+        Meaning(
+            "string",
+            "the user of SASL/PLAIN or SCRAM, when seen; never a secret",
+            nullable=True,
+        ),
+    ]
+    wire: Annotated[str, Meaning("string", "kafka or kafka-0.7")]
+    api_key: Annotated[
+        int | None,
+        Meaning(
+            "int16",
+            "in kafka-0.7 the request type; null for an orphan response",
+            nullable=True,
+        ),
+    ]
+    api_version: Annotated[
+        int | None, Meaning("int16", "0 in kafka-0.7; null for an orphan response", nullable=True)
+    ]
+    api_name: Annotated[
+        str | None,
+        Meaning("string", "Produce, Fetch, ... as in Kafka's definitions", nullable=True),
+    ]
+    correlation_id: Annotated[
+        int | None, Meaning("int32", "pairs a response with its request", nullable=True)
+    ]
+    client_id: Annotated[str | None, Meaning("string", "as the client calls itself", nullable=True)]
+    request_start_ns: Annotated[
+        int | None,
+        Meaning("int64", "time of the packet with the request's first byte", "ns", nullable=True),
+    ]
+    request_end_ns: Annotated[
+        int | None,
+        Meaning("int64", "time of the packet with the request's last byte", "ns", nullable=True),
+    ]
+    response_start_ns: Annotated[
+        int | None,
+        Meaning("int64", "time of the packet with the response's first byte", "ns", nullable=True),
+    ]
+    response_end_ns: Annotated[
+        int | None,
+        Meaning("int64", "time of the packet with the response's last byte", "ns", nullable=True),
+    ]
+    latency_ns: Annotated[
+        int | None, Meaning("int64", "response_start_ns - request_end_ns", "ns", nullable=True)
+    ]
+    total_time_ns: Annotated[
+        int | None, Meaning("int64", "response_end_ns - request_start_ns", "ns", nullable=True)
+    ]
+    request_bytes: Annotated[
+        int | None, Meaning("int64", "with the 4-byte size prefix", "B", nullable=True)
+    ]
+    response_bytes: Annotated[
+        int | None, Meaning("int64", "with the 4-byte size prefix", "B", nullable=True)
+    ]
+    request_packet: Annotated[
+        int | None,
+        Meaning(
+            "int64",
+            "number in the capture, from 1, of the packet with the request's first byte",
+            nullable=True,
+        ),
+    ]
+    response_packet: Annotated[
+        int | None,
+        Meaning(
+            "int64",
+            "number in the capture, from 1, of the packet with the response's first byte",
+            nullable=True,
+        ),
+    ]
+    status: Annotated[
+        Status,
+        Meaning(
+            "string",
+            "ok, error, one_way (no response is due), unanswered, orphan_response or malformed",
+        ),
+    ]
+    error_code: Annotated[
+        int | None,
+        Meaning(
+            "int16",
+            "the first that is not zero, in wire order; 0 when there is none; "
+            "null when no response could be read",
+            nullable=True,
+        ),
+    ]
+    error_name: Annotated[
+        str | None, Meaning("string", "name of error_code; NONE for 0", nullable=True)
+    ]
+    errors: Annotated[list[ErrorItem], Meaning("list<struct>", "every non-zero error code")]
+    throttle_time_ms: Annotated[
+        int | None, Meaning("int32", "what the broker tells the client to wait", "ms", True)
+    ]
+    partitions: Annotated[
+        list[PartitionItem],
+        Meaning("list<struct>", "what was produced to, fetched from, committed, or asked about"),
+    ]
+    record_count: Annotated[
+        int | None,
+        Meaning("int64", "sum over partitions; null where one is not known", nullable=True),
+    ]
+    record_bytes: Annotated[int | None, Meaning("int64", "sum over partitions", "B", True)]
+    acks: Annotated[int | None, Meaning("int16", "Produce: 0, 1, or -1 for all", "", True)]
+    max_wait_ms: Annotated[
+        int | None, Meaning("int32", "Fetch: the longest wait for min_bytes", "ms", True)
+    ]
+    min_bytes: Annotated[
+        int | None, Meaning("int32", "Fetch: answer when so many bytes are there", "B", True)
+    ]
+    waited: Annotated[
+        bool | None,
+        Meaning(
+            "bool",
+            "Fetch: the answer was held back by max_wait/min_bytes, not by work; "
+            "ShareFetch, JoinGroup, SyncGroup, heartbeats: it waited for records or members; "
+            "null where that is not known",
+            nullable=True,
+        ),
+    ]
+    group_id: Annotated[str | None, Meaning("string", "consumer group", nullable=True)]
+    member_id: Annotated[str | None, Meaning("string", "member of the group", nullable=True)]
+    transactional_id: Annotated[
+        str | None, Meaning("string", "of a transactional producer", nullable=True)
+    ]
+    anomalies: Annotated[list[str], Meaning("list<string>", "kinds seen in this exchange")]
+
+
+def columns_of(row_type: type[NamedTuple]) -> tuple[Column, ...]:
+    """Return the columns that the annotations of a row type declare, in order."""
+    hints = typing.get_type_hints(row_type, include_extras=True)
+    return tuple(_column(name, hint) for name, hint in hints.items())
+
+
+def _column(name: str, hint: typing.Any) -> Column:
+    python_type, meaning = typing.get_args(hint)
+    fields: tuple[Column, ...] = ()
+    if meaning.type == "list<struct>":
+        fields = columns_of(typing.get_args(python_type)[0])
+    return Column(name, meaning.type, meaning.unit, meaning.nullable, meaning.text, fields)
+
+
+COLUMNS: tuple[Column, ...] = columns_of(Row)
+"""The columns of :class:`Row`, in the order of its fields."""

@@ -1,0 +1,439 @@
+"""The library gives what the commands write, and its tables are those of the contract."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from itertools import islice
+
+import polars
+import pyarrow
+import pytest
+
+import kanalyze
+from kanalyze.cli.main import main
+from kanalyze.export.schema import arrow_schema
+from kanalyze.kafka.schema.catalog import Catalog
+from kanalyze.runtime.pipeline import Analysis
+from kanalyze.tables.records.row import RECORD_COLUMNS, VALUE_COLUMNS
+from tests.cli.test_imports import modules_after
+from tests.support.captures import path
+
+TABLES = {
+    "requests": kanalyze.requests,
+    "records": kanalyze.records,
+    "connections": kanalyze.connections,
+    "anomalies": kanalyze.anomalies,
+}
+FUNCTIONS = {**TABLES, "report": kanalyze.report, "decode": kanalyze.decode}
+CAPTURES = ("admin", "basics", "controller", "errors", "old-0-8-2-2", "sasl", "snaplen")
+"""With secrets, credentials in records, errors, old releases, and what is missing."""
+
+
+@pytest.fixture
+def written(capfdbinary):
+    """Run a command; give what it wrote."""
+
+    def run(*arguments: str) -> bytes:
+        assert main(list(arguments)) == 0
+        return capfdbinary.readouterr().out
+
+    return run
+
+
+def objects(text: bytes) -> list:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def as_told(row, columns) -> dict:
+    """Return a row as JSON Lines tell it."""
+    told = {column.name: getattr(row, column.name) for column in columns}
+    for column in columns:
+        if column.fields:
+            told[column.name] = [item._asdict() for item in told[column.name]]
+    return told
+
+
+def summary(text: bytes) -> dict:
+    """Return what a report says, without who wrote it."""
+    told = json.loads(text)
+    assert told.pop("kanalyze_version") == kanalyze.__version__
+    return told
+
+
+def as_json(value):
+    return json.loads(json.dumps(value))
+
+
+# -- as the commands ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", CAPTURES)
+@pytest.mark.parametrize("table", TABLES)
+def test_a_table_has_the_rows_that_its_command_writes(table, name, written):
+    capture = str(path(name))
+    rows = TABLES[table](capture)
+    expected = objects(written(table, "--format", "jsonl", capture))
+    assert [as_told(row, rows.columns) for row in rows] == expected
+    assert rows.to_arrow().to_pylist() == expected
+    assert rows.quality is not None
+
+
+@pytest.mark.parametrize("name", CAPTURES)
+def test_decode_gives_the_objects_that_its_command_writes(name, written):
+    capture = str(path(name))
+    assert list(kanalyze.decode(capture)) == objects(written("decode", capture))
+
+
+@pytest.mark.parametrize("name", CAPTURES)
+def test_a_report_is_the_one_that_its_command_writes(name, written):
+    capture = str(path(name))
+    assert as_json(kanalyze.report(capture)) == summary(written("report", "--json", "-", capture))
+
+
+@pytest.mark.parametrize("name", ["codecs", "controller", "transactions"])
+def test_values_of_records_are_those_that_the_command_writes(name, written):
+    capture = str(path(name))
+    rows = kanalyze.records(capture, values=True)
+    expected = objects(written("records", "--values", "--format", "jsonl", capture))
+    assert [as_told(row, rows.columns) for row in rows] == expected
+    assert any(row.value for row in rows)
+
+
+def test_credentials_in_records_are_hidden_as_by_the_command(written, tmp_path):
+    """What nobody knows in the log of the controllers is taken for a credential."""
+    topic, log = b"large-kafka_python", b"__cluster_metadata"
+    capture = tmp_path / "log.pcap"
+    capture.write_bytes(path("large").read_bytes().replace(topic, log))
+    given = {"topic": log.decode(), "values": True}
+    found = [row for row in kanalyze.records(capture, **given) if row.value_bytes is not None]
+    assert {(row.value, row.value_encoding) for row in found} == {("[hidden]", "hidden")}
+    command = ("records", "--values", "--topic", log.decode(), "--format", "jsonl", str(capture))
+    told = [row for row in objects(written(*command)) if row["value_bytes"] is not None]
+    assert [row.value for row in found] == [row["value"] for row in told]
+
+
+def test_secrets_of_messages_are_hidden_as_by_the_command():
+    found = json.dumps(list(kanalyze.decode(path("sasl"), path("admin"))))
+    assert "[hidden]" in found
+
+
+FILTERS = [
+    ({"api": [0, "Fetch"]}, ["--api", "0", "--api", "Fetch"]),
+    ({"topic": "basics-conf*"}, ["--topic", "basics-conf*"]),
+    ({"client_id": ["confluent*", "x"]}, ["--client-id", "confluent*", "--client-id", "x"]),
+    ({"port": 9092, "client_ip": "127.0.0.1"}, ["--port", "9092", "--client-ip", "127.0.0.1"]),
+    ({"broker": "127.0.0.1:9092"}, ["--broker", "127.0.0.1:9092"]),
+    ({"slower_than": "20ms"}, ["--slower-than", "20ms"]),
+    ({"since": "22:46:12", "until": "22:46:20"}, ["--since", "22:46:12", "--until", "22:46:20"]),
+    ({"errors": True}, ["--errors"]),
+    ({"group": "*"}, ["--group", "*"]),
+    ({"max_memory_bytes": "64M"}, ["--max-memory", "64M"]),
+]
+
+
+@pytest.mark.parametrize(("given", "words"), FILTERS)
+def test_filters_are_those_of_the_commands(given, words, written):
+    capture = str(path("basics"))
+    assert list(kanalyze.decode(capture, **given)) == objects(written("decode", *words, capture))
+    rows = kanalyze.records(capture, **given)
+    told = objects(written("records", "--format", "jsonl", *words, capture))
+    assert [as_told(row, rows.columns) for row in rows] == told
+    told = summary(written("report", "--json", "-", *words, capture))
+    assert as_json(kanalyze.report(capture, **given)) == told
+
+
+def test_options_are_those_of_the_commands(written):
+    capture = str(path("codecs"))
+    told = objects(written("records", "--max-records", "1", "--format", "jsonl", capture))
+    found = kanalyze.records(capture, max_records=1)
+    assert [as_told(row, found.columns) for row in found] == told
+    assert any(row.problem == "too_many_records" for row in found)
+    capture = str(path("snaplen"))
+    told = objects(written("anomalies", "--kind", "lost_bytes", "--format", "jsonl", capture))
+    assert [row._asdict() for row in kanalyze.anomalies(capture, kind="lost_bytes")] == told
+
+
+def test_definitions_are_read_by_every_function(tmp_path):
+    (tmp_path / "VendorRequest.json").write_text(
+        '{"apiKey": 5000, "type": "request", "name": "VendorRequest", "validVersions": "0",'
+        ' "flexibleVersions": "none", "fields": []}'
+    )
+    (tmp_path / "VendorResponse.json").write_text(
+        '{"apiKey": 5000, "type": "response", "name": "VendorResponse", "validVersions": "0",'
+        ' "flexibleVersions": "none", "fields": []}'
+    )
+    assert Catalog(str(tmp_path)).api(5000) is not None
+    for name, function in FUNCTIONS.items():
+        plain, more = (function(path("any"), **given) for given in ({}, {"definitions": tmp_path}))
+        assert list(plain) == list(more), name
+    assert list(kanalyze.decode(path("any"), definitions=tmp_path, api="Vendor")) == []
+
+
+# -- reading --------------------------------------------------------------------------------------
+
+
+def test_nothing_is_read_before_it_is_asked_for(tmp_path):
+    capture = tmp_path / "later.pcap"
+    rows, messages = kanalyze.requests(capture), kanalyze.decode(capture)
+    with pytest.raises(kanalyze.CaptureError, match=r"later\.pcap: no such file$"):
+        list(rows)
+    capture.write_bytes(path("any").read_bytes())
+    assert len(list(rows)) == len(list(rows)) == len(list(messages)) > 0
+
+
+def test_each_is_given_before_the_next_is_read(monkeypatch):
+    """What is given was not gathered before: of many blocks the first is enough for the first."""
+    taken = []
+    plain = Analysis.exchange_blocks
+
+    def watched(self):
+        for exchanges, block in plain(self):
+            for number in range(len(exchanges)):
+                taken.append(number)
+                yield exchanges[number : number + 1], block.part(number, number + 1)
+
+    monkeypatch.setattr(Analysis, "exchange_blocks", watched)
+    assert len(list(islice(kanalyze.decode(path("basics")), 3))) == 3
+    assert len(taken) == 3
+    taken.clear()
+    assert next(iter(kanalyze.records(path("basics"), api="Produce"))).api_name == "Produce"
+    assert len(taken) == 1
+
+
+def test_messages_are_let_go_of_once_they_are_decoded(monkeypatch):
+    kept = []
+    plain = Analysis.exchange_blocks
+
+    def watched(self):
+        for exchanges, block in plain(self):
+            kept.extend(exchanges)
+            yield exchanges, block
+
+    monkeypatch.setattr(Analysis, "exchange_blocks", watched)
+    assert len(list(kanalyze.decode(path("basics")))) == len(kept)
+    messages = [each for one in kept for each in (one.request, one.response) if each is not None]
+    assert {message.data for message in messages} == {None}
+
+
+def test_a_reading_that_is_given_up_ends_its_analysis(monkeypatch):
+    ended = []
+
+    def close(self):
+        ended.append(self)
+
+    monkeypatch.setattr(Analysis, "close", close)
+    rows = iter(kanalyze.requests(path("basics")))
+    assert next(rows)
+    assert not ended
+    rows.close()
+    assert len(ended) == 1
+
+
+def test_a_sum_of_several_processes_is_that_of_one():
+    captures = [path("basics"), path("groups")]
+    assert kanalyze.report(captures, jobs=2) == kanalyze.report(captures)
+
+
+# -- tables of others -----------------------------------------------------------------------------
+
+
+@pytest.fixture(params=TABLES, scope="module")
+def rows(request):
+    given = {"values": True} if request.param == "records" else {}
+    return TABLES[request.param](path("errors"), path("codecs"), path("snaplen"), **given)
+
+
+def test_arrow_has_the_types_of_the_contract(rows):
+    table = rows.to_arrow()
+    assert table.num_rows > 0
+    assert table.schema.equals(arrow_schema(rows.columns), check_metadata=True)
+    table.validate(full=True)
+
+
+def test_batches_are_the_table_in_parts(rows):
+    batches = list(rows.to_batches())
+    assert all(batch.num_rows for batch in batches)
+    assert pyarrow.Table.from_batches(batches).equals(rows.to_arrow())
+
+
+def test_the_capsule_is_the_table(rows):
+    assert pyarrow.table(rows).equals(rows.to_arrow(), check_metadata=True)
+    assert pyarrow.schema(rows).equals(rows.to_arrow().schema, check_metadata=True)
+    with pyarrow.RecordBatchReader.from_stream(rows) as reader:
+        assert reader.read_all().equals(rows.to_arrow())
+    fewer = pyarrow.schema([pyarrow.field(each.name, each.type) for each in pyarrow.schema(rows)])
+    assert pyarrow.RecordBatchReader.from_stream(rows, schema=fewer).schema.equals(fewer)
+
+
+def test_polars_has_the_types_of_the_contract(rows):
+    frame = rows.to_polars()
+    assert frame.equals(polars.DataFrame(rows))
+    assert frame.to_dicts() == rows.to_arrow().to_pylist()
+    simple = {
+        "string": polars.String,
+        "bool": polars.Boolean,
+        "int16": polars.Int16,
+        "int32": polars.Int32,
+        "int64": polars.Int64,
+        "list<string>": polars.List(polars.String),
+    }
+    for column in rows.columns:
+        kind = simple.get(column.type)
+        if column.fields:
+            kind = polars.List(
+                polars.Struct({each.name: simple[each.type] for each in column.fields})
+            )
+        assert frame.schema[column.name] == kind
+
+
+def test_pandas_has_the_types_of_the_contract(rows):
+    frame = rows.to_pandas()
+    for column in rows.columns:
+        kind = str(frame[column.name].dtype)
+        if column.type.startswith("int"):
+            assert kind == ("Int64" if column.nullable else "int64"), column.name
+        else:
+            assert kind == ("boolean" if column.type == "bool" else "object"), column.name
+    plain = [column.name for column in rows.columns if not column.type.startswith("list")]
+    told = frame[plain].astype(object).where(frame[plain].notna(), None).to_dict("records")
+    assert told == rows.to_arrow().select(plain).to_pylist()
+
+
+def test_no_row_is_made_on_the_way_to_columns(monkeypatch):
+    def never(*_):
+        raise AssertionError
+
+    rows = kanalyze.requests(path("basics"))
+    expected = rows.to_arrow()
+    monkeypatch.setattr("kanalyze.tables.columns.block.RowBlock.rows", never)
+    monkeypatch.setattr("kanalyze.tables.records.row.RecordRow._make", never)
+    assert pyarrow.table(rows).equals(expected)
+    assert rows.to_polars().height == len(rows.to_pandas()) == expected.num_rows
+    assert kanalyze.records(path("basics"), values=True).to_arrow().num_rows > 0
+
+
+def test_a_capture_without_rows_is_an_empty_table():
+    rows = kanalyze.requests(path("basics"), topic="none")
+    assert pyarrow.table(rows).num_rows == rows.to_polars().height == len(rows.to_pandas()) == 0
+    assert pyarrow.table(rows).schema.equals(rows.to_arrow().schema)
+    assert list(rows.to_batches()) == []
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [
+        lambda rows: rows.to_arrow(),
+        lambda rows: list(rows.to_batches()),
+        lambda rows: rows.to_pandas(),
+        lambda rows: rows.to_polars(),
+        pyarrow.table,
+        polars.DataFrame,
+    ],
+)
+def test_a_capture_that_is_none_is_said_whoever_asks(convert, tmp_path):
+    rows = kanalyze.requests(tmp_path / "x.pcap")
+    with pytest.raises(kanalyze.CaptureError, match=r"x\.pcap: no such file$"):
+        convert(rows)
+
+
+@pytest.mark.parametrize("name", ["pandas", "polars"])
+def test_a_library_that_is_not_there_is_one_line(name, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, name, None)
+    rows = kanalyze.requests(tmp_path / "nowhere.pcap")
+    with pytest.raises(ModuleNotFoundError) as caught:
+        getattr(rows, f"to_{name}")()
+    assert str(caught.value) == f"{name} is not installed: pip install 'kanalyze[{name}]'"
+
+
+def test_columns_of_values_are_there_where_they_are_asked_for():
+    plain, more = (kanalyze.records(path("basics"), values=each) for each in (False, True))
+    names = {column.name for column in plain.columns}
+    assert {column.name for column in more.columns} == names | VALUE_COLUMNS
+    assert more.columns == RECORD_COLUMNS
+    assert not names & VALUE_COLUMNS
+    assert next(iter(plain)).value is None
+
+
+# -- names and types ------------------------------------------------------------------------------
+
+
+def test_the_public_names_are_listed_and_there():
+    assert dir(kanalyze) == sorted(dir(kanalyze)) == list(kanalyze.__all__)
+    for name in kanalyze.__all__:
+        assert getattr(kanalyze, name) is not None
+    assert issubclass(kanalyze.DefinitionError, kanalyze.KanalyzeError)
+    with pytest.raises(AttributeError, match="has no attribute 'rows'"):
+        _ = kanalyze.rows
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_the_arguments_of_a_function_are_typed_and_told_of(name):
+    from kanalyze.api import options
+
+    hints = FUNCTIONS[name].__annotations__
+    assert hints["captures"] == "Captures"
+    kind = hints["options"].removeprefix("Unpack[").removesuffix("]")
+    assert hints["options"] == f"Unpack[{kind}]"
+    given = getattr(options, kind)
+    told = kanalyze.requests.__doc__ + FUNCTIONS[name].__doc__
+    assert given.__optional_keys__
+    assert not given.__required_keys__
+    for option in given.__optional_keys__:
+        assert f"``{option}``" in told, option
+
+
+def test_a_type_checker_knows_the_arguments_and_the_results(tmp_path):
+    text = """\
+import kanalyze
+
+for row in kanalyze.requests(["a.pcap"], api=[0, "Fetch"], port=9092, jobs=2):
+    reveal_type(row.latency_ns)
+reveal_type(kanalyze.report("a.pcap", topic=None))
+reveal_type(kanalyze.records("a.pcap", values=True).to_arrow)
+for message in kanalyze.decode("a.pcap", errors=True):
+    reveal_type(message)
+kanalyze.requests("a.pcap", slower_than=50)
+kanalyze.report("a.pcap", tpoic="x")
+kanalyze.connections("a.pcap", topic="x")
+"""
+    file = tmp_path / "use.py"
+    file.write_text(text)
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", str(file)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    lines = [line.partition(": ")[2] for line in done.stdout.splitlines()]
+    assert lines[:4] == [
+        'note: Revealed type is "int | None"',
+        'note: Revealed type is "dict[str, Any]"',
+        'note: Revealed type is "def () -> Any"',
+        'note: Revealed type is "dict[str, Any]"',
+    ]
+    wrong = "\n".join(lines[4:])
+    assert 'Argument "slower_than" to "requests" has incompatible type "int"' in wrong
+    assert 'Unexpected keyword argument "tpoic" for "report"' in wrong
+    assert 'Unexpected keyword argument "topic" for "connections"' in wrong
+
+
+def test_importing_it_loads_nothing_that_is_slow():
+    found = modules_after("import kanalyze")
+    assert {name for name in found if name.startswith("kanalyze")} == {
+        "kanalyze",
+        "kanalyze.version",
+    }
+    code = f"""\
+import kanalyze
+for row in kanalyze.requests({str(path("any"))!r}):
+    pass
+for message in kanalyze.decode({str(path("any"))!r}):
+    pass
+for record in kanalyze.records({str(path("any"))!r}, values=True):
+    pass
+"""
+    assert not modules_after(code) & {"numpy", "pandas", "pyarrow", "polars"}
+    code += f"kanalyze.requests({str(path('any'))!r}).to_arrow()"
+    assert not modules_after(code) & {"pandas", "polars"}

@@ -1,0 +1,205 @@
+"""The loops over packets: compiled, and as the Python that they are."""
+
+from __future__ import annotations
+
+import re
+import struct
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import kanalyze
+from kanalyze.capture.formats import packet_scan, parser, pcapng_blocks
+from kanalyze.capture.formats.packet_scan import ColumnMaker, Stop
+from kanalyze.capture.formats.pcap import PcapParser
+from kanalyze.capture.formats.pcapng import PcapngParser
+from tests.support.packets import (
+    START_NS,
+    Blocks,
+    Packet,
+    enhanced_with_options,
+    pcap_file,
+    pcapng_file,
+)
+from tests.support.uncompiled import compiled_modules, uncompiled
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import ModuleType
+
+FOLDER = Path(kanalyze.__file__).parent / "capture"
+OPTIONS = st.lists(
+    st.tuples(st.sampled_from([1, 1, 2, 4, 2988]), st.binary(max_size=9)), max_size=5
+)
+PACKETS = [Packet(bytes([i]) * (14 + i % 50), START_NS + i * 1_000_001, 100 + i) for i in range(40)]
+
+
+@pytest.fixture(scope="module", params=["compiled", "uncompiled"])
+def of_kind(request: pytest.FixtureRequest) -> Iterator[ModuleType]:
+    if request.param == "compiled":
+        assert not (packet_scan.__file__ or "").endswith(".py")
+        yield packet_scan
+        return
+    with uncompiled() as modules:
+        pass
+    yield modules["kanalyze.capture.formats.packet_scan"]
+
+
+def constants(name: str = "formats.packet_scan") -> dict[str, int]:
+    """The constants of C."""
+    text = (FOLDER / f"{name.replace('.', '/')}.pxd").read_text()
+    lines = re.findall(r"^    (\w+) = (-?\d+)$", text, re.MULTILINE)
+    return {name: int(value) for name, value in lines}
+
+
+@pytest.mark.parametrize("module", ["formats.packet_scan", "live.kernel_packets"])
+def test_every_constant_of_c_is_that_of_python(module):
+    with uncompiled() as modules:
+        plain = vars(modules[f"kanalyze.capture.{module}"])
+    assert {name: plain[name] for name in constants(module)} == constants(module)
+
+
+def test_numbers_that_others_have_too_are_the_same():
+    for module in (parser, pcapng_blocks):
+        shared = constants().keys() & vars(module).keys()
+        assert shared
+        assert {name: vars(module)[name] for name in shared} == {
+            name: constants()[name] for name in shared
+        }
+
+
+def test_why_it_stopped_is_told_by_the_numbers_of_c():
+    names = ("END", "FULL", "AT_SECTION", "AT_BLOCK", "SHORT", "WRONG")
+    told = [value for name, value in vars(Stop).items() if name.isupper()]
+    assert [constants()[name] for name in names] == told
+
+
+def test_both_are_compiled_modules():
+    assert {"kanalyze.capture.formats.packet_scan", "kanalyze.common.int_columns"} <= set(
+        compiled_modules()
+    )
+
+
+def test_columns_grow_as_packets_come_and_begin_anew(of_kind):
+    maker = of_kind.ColumnMaker()
+    assert maker.take() is None
+    for count in (3, 1000):
+        for number in range(count):
+            maker.add(START_NS + number, number, 60 + number, 50, 1)
+        columns = maker.take()
+        assert maker.count == 0
+        assert columns.time_ns.tolist() == [START_NS + number for number in range(count)]
+        assert columns.captured_bytes == columns.wire_bytes
+        assert columns.link_type.tolist() == [1] * count
+    assert columns.link_type.typecode == "i"
+
+
+@pytest.mark.parametrize("size", [0, 3, 11, 14, 27, 60])
+def test_no_byte_beyond_the_end_is_looked_at(of_kind, size):
+    data = memoryview(bytes(size))
+    found = of_kind.PcapRecords(False, 16, 8, 12, 1, 1, 1000)
+    assert found.scan(data, 0, size, of_kind.ColumnMaker(), 99) == size // 16 * 16
+    blocks = of_kind.PcapngBlocks(None)
+    assert blocks.scan(data, 0, size, of_kind.ColumnMaker(), 99) == 0
+    assert blocks.stop == (Stop.END if size < 8 else Stop.SHORT)
+
+
+def test_a_place_beyond_the_buffer_is_an_error_and_not_read(of_kind):
+    found = of_kind.PcapRecords(True, 16, 8, 12, 1, 1, 1000)
+    with pytest.raises(IndexError):
+        found.scan(memoryview(bytes(20)), 0, 100, of_kind.ColumnMaker(), 99)
+
+
+@pytest.mark.parametrize("most", [1, 7, 40, 100])
+def test_no_more_packets_are_given_than_asked_for(most):
+    for reading, data in (
+        (PcapParser("x"), pcap_file(PACKETS)),
+        (PcapngParser("x"), pcapng_file(PACKETS)),
+    ):
+        begun = reading.start(memoryview(data), len(data))
+        assert begun is not None
+        at, sizes = begun.position, []
+        while at < len(data):
+            parsed = reading.parse(memoryview(data), at, len(data), most)
+            assert parsed.columns is not None
+            sizes.append(len(parsed.columns))
+            at = parsed.position
+        assert sizes == [most] * (40 // most) + [40 % most] * bool(40 % most)
+
+
+class Heard:
+    """Takes what packets say beside their bytes."""
+
+    def __init__(self) -> None:
+        self.comments: list[tuple[int, bytes]] = []
+        self.drops: list[tuple[int, int]] = []
+
+    def note_packet_comment(self, number: int, text: memoryview) -> None:
+        self.comments.append((number, bytes(text)))
+
+    def count_drops(self, interface: int, drops: int) -> None:
+        self.drops.append((interface, drops))
+
+
+@given(st.lists(OPTIONS, max_size=6), st.sampled_from("<>"), st.booleans())
+def test_options_say_what_they_say_one_after_another(of_kind, of_packets, order, end_mark):
+    blocks, data, comments, drops = Blocks(order), b"", [], []
+    for number, options in enumerate(of_packets, start=1):
+        told = None
+        for index, (code, value) in enumerate(options):
+            # A last one without a value is not looked at, nor is what would be behind an end mark.
+            if not value and index + 1 == len(options) and not end_mark:
+                continue
+            if code == 1:
+                comments.append((number, value))
+            elif code == 4 and len(value) == 8:
+                count = struct.unpack(f"{order}Q", value)[0]
+                told = count if count <= 1 << 32 else told
+        drops += [(0, told)] * (told is not None)
+        body = b"".join(blocks.option(code, value) for code, value in options) + bytes(4 * end_mark)
+        data += enhanced_with_options(blocks, Packet(b"12345"), 7, body)
+    heard = Heard()
+    found = of_kind.PcapngBlocks(heard)
+    found.begin_section(order == ">", [pcapng_blocks.Clock(1, 0)])
+    found.add_interfaces()
+    assert found.scan(memoryview(data), 0, len(data), of_kind.ColumnMaker(), 99) == len(data)
+    assert (heard.comments, heard.drops) == (comments, drops)
+
+
+def test_no_more_options_of_a_packet_are_looked_at_than_may_be(of_kind):
+    heard, blocks = Heard(), Blocks()
+    data = enhanced_with_options(blocks, Packet(b"1234"), 7, blocks.option(1, b"once") * 100)
+    found = of_kind.PcapngBlocks(heard)
+    found.begin_section(False, [pcapng_blocks.Clock(1, 0)])
+    found.add_interfaces()
+    found.scan(memoryview(data), 0, len(data), of_kind.ColumnMaker(), 99)
+    assert len(heard.comments) == 64
+
+
+@given(
+    st.integers(0, 255),
+    st.one_of(st.integers(-(1 << 70), 1 << 70), st.sampled_from([0, 1 << 62, -1 << 62])),
+    st.one_of(st.integers(0, (1 << 64) - 1), st.integers(0, 1 << 40)),
+)
+def test_times_are_exact_whatever_the_clock(of_kind, resolution, offset_ns, ticks):
+    clock = pcapng_blocks.Clock(1, 0, resolution, offset_ns)
+    found = of_kind.PcapngBlocks(Heard())
+    found.begin_section(False, [clock])
+    found.add_interfaces()
+    data, maker = Blocks().enhanced(Packet(b"x"), ticks), of_kind.ColumnMaker()
+    found.scan(memoryview(data), 0, len(data), maker, 1)
+    per_s = 1 << (resolution & 127) if resolution & 128 else 10**resolution
+    exact = ticks * 10**9 // per_s + offset_ns
+    assert maker.take().time_ns.tolist() == [min(max(exact, 0), (1 << 63) - 1)]
+
+
+def test_columns_of_the_maker_are_its_own():
+    maker = ColumnMaker()
+    maker.add(1, 2, 3, 4, 5)
+    first = maker.take()
+    maker.add(6, 7, 8, 9, 10)
+    assert first is not None
+    assert [getattr(first, name)[0] for name in parser.Columns.__slots__] == [3, 5, 2, 1, 4]

@@ -1,0 +1,45 @@
+"""What macOS's /dev/bpf gives, as bytes: the device itself is not to be had elsewhere."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from kanalyze.capture.live.bpf_device import BpfSocket, bpf_columns
+from kanalyze.errors import CaptureError
+
+
+def read_at_once(packets: list[tuple[int, int, bytes]]) -> bytes:
+    """Records as the device lays them out: aligned to 4 bytes, the last one without padding."""
+    data = b""
+    for seconds, microseconds, packet in packets:
+        data += b"\0" * (-len(data) % 4)
+        data += struct.pack("=IIIIH", seconds, microseconds, len(packet), len(packet) + 3, 18)
+        data += packet
+    return data
+
+
+def test_packets_read_at_once() -> None:
+    packets = [(1_700_000_000, 999_999, b"a" * size) for size in (14, 61, 0, 1500, 3)]
+    buffer = memoryview(read_at_once(packets))
+    columns = bpf_columns(buffer, 1, 1000)
+    assert columns.time_ns.tolist() == [1_700_000_000_999_999_000] * 5
+    assert columns.captured_bytes.tolist() == [14, 61, 0, 1000, 3]
+    assert columns.wire_bytes.tolist() == [17, 64, 3, 1503, 6]
+    assert bytes(buffer[columns.offset[4] :]) == b"aaa"
+    assert columns.link_type.tolist() == [1] * 5
+
+
+def test_more_packets_than_a_function_may_call_itself() -> None:
+    buffer = memoryview(read_at_once([(1, 2, b"a")] * 5000))
+    assert len(bpf_columns(buffer, 0, 1000)) == 5000
+
+
+def test_nothing_read() -> None:
+    assert len(bpf_columns(memoryview(b""), 1, 1000)) == 0
+
+
+def test_no_such_device_is_said_in_one_line() -> None:
+    with pytest.raises(CaptureError, match=r"^en0: [^\n]+$"):
+        BpfSocket("en0", None, promiscuous=True)

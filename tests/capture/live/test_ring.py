@@ -1,0 +1,196 @@
+"""Blocks as a kernel lays them out, without a kernel."""
+
+from __future__ import annotations
+
+import errno
+import struct
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kanalyze.capture.live import ring
+from kanalyze.capture.live.ring import BlockRing, RingLayout, open_ring
+
+if TYPE_CHECKING:
+    from kanalyze.capture.formats.parser import Columns
+
+LAYOUT = RingLayout(4096, 8)
+LINK_AT = 106
+START_S = 1_700_000_000
+
+
+class Kernel:
+    """Fills blocks in their order, as far as they have been given back."""
+
+    def __init__(self, layout: RingLayout = LAYOUT) -> None:
+        self.memory = bytearray(layout.total_bytes)
+        self.block = 0
+        self.layout = layout
+
+    def hand_over(self, *packets: bytes) -> bool:
+        start = self.block * self.layout.block_bytes
+        if struct.unpack_from("=I", self.memory, start + 8)[0]:
+            return False
+        at = start + 48
+        for number, packet in enumerate(packets):
+            size = LINK_AT + len(packet)
+            size += -size % 8
+            is_last = number == len(packets) - 1
+            header = (0 if is_last else size, START_S, number, len(packet), len(packet) + 1, 1)
+            struct.pack_into("=IIIIIIHH", self.memory, at, *header, LINK_AT, LINK_AT + 14)
+            self.memory[at + LINK_AT : at + LINK_AT + len(packet)] = packet
+            at += size
+        struct.pack_into("=III", self.memory, start + 8, 1, len(packets), 48)
+        self.block = (self.block + 1) % self.layout.block_count
+        return True
+
+
+def ring_of(kernel: Kernel) -> BlockRing:
+    return BlockRing(memoryview(kernel.memory), kernel.layout, 1, 65536)
+
+
+def data(taken: tuple[memoryview, Columns] | None) -> list[bytes]:
+    assert taken is not None
+    buffer, columns = taken
+    pairs = zip(columns.offset.tolist(), columns.captured_bytes.tolist(), strict=True)
+    return [bytes(buffer[offset : offset + size]) for offset, size in pairs]
+
+
+def test_packets_of_a_block() -> None:
+    kernel = Kernel()
+    ring = ring_of(kernel)
+    assert ring.take() is None
+    packets = [b"a" * 60, b"b", b"", b"d" * 700]
+    kernel.hand_over(*packets)
+    taken = ring.take()
+    assert data(taken) == packets
+    assert taken is not None
+    columns = taken[1]
+    assert columns.time_ns.tolist() == [START_S * 10**9 + number for number in range(4)]
+    assert columns.wire_bytes.tolist() == [61, 2, 1, 701]
+    assert columns.link_type.tolist() == [1] * 4
+    assert ring.take() is None
+
+
+def test_a_block_without_packets() -> None:
+    kernel = Kernel()
+    ring = ring_of(kernel)
+    kernel.hand_over()
+    assert data(ring.take()) == []
+    ring.give_back()
+    kernel.hand_over(b"next")
+    assert data(ring.take()) == [b"next"]
+
+
+def test_blocks_are_given_back_in_their_order_round_and_round() -> None:
+    kernel = Kernel()
+    ring = ring_of(kernel)
+    expected = 0
+    sent = 0
+    for turn in range(50):
+        for _ in range(turn % 3):
+            sent += kernel.hand_over(b"%06d" % sent)
+        while (taken := ring.take()) is not None:
+            for packet in data(taken):
+                assert packet == b"%06d" % expected
+                expected += 1
+            ring.give_back()
+    assert expected == sent > 40
+
+
+def test_what_is_looked_at_is_not_given_back_and_the_rest_goes_on() -> None:
+    kernel = Kernel()
+    ring = ring_of(kernel)
+    handed_over = 0
+    while kernel.hand_over(b"%06d" % handed_over):
+        handed_over += 1
+    assert handed_over == LAYOUT.block_count
+    assert ring.is_filling
+    taken = ring.take()
+    first = data(taken)
+    assert len(first) == LAYOUT.block_count // 4
+    assert not kernel.hand_over(b"no room")
+    assert ring.take() is None  # as much as is ever held
+    assert data(taken) == first
+    ring.give_back()
+    assert kernel.hand_over(b"more")
+    assert kernel.hand_over(b"more")
+    assert not kernel.hand_over(b"no room")
+    assert data(ring.take()) == [b"000002", b"000003"]
+
+
+def test_a_batch_does_not_go_round_the_end() -> None:
+    kernel = Kernel()
+    ring = ring_of(kernel)
+    for number in range(7):
+        kernel.hand_over(b"%06d" % number)
+        assert data(ring.take()) == [b"%06d" % number]
+        ring.give_back()
+    assert not ring.is_filling
+    kernel.hand_over(b"last")
+    assert ring.is_filling  # nothing comes behind it
+    kernel.hand_over(b"first")
+    assert data(ring.take()) == [b"last"]
+    ring.give_back()
+    assert data(ring.take()) == [b"first"]
+
+
+@pytest.mark.parametrize(
+    ("buffer_bytes", "snap_bytes", "expected"),
+    [
+        (64 << 20, 262_144, RingLayout(512 << 10, 128)),
+        (64 << 20, 1500, RingLayout(256 << 10, 256)),
+        (1, 1500, RingLayout(256 << 10, 4)),
+        (1, 1 << 20, RingLayout(2 << 20, 4)),
+    ],
+)
+def test_a_block_holds_the_largest_packet(
+    buffer_bytes: int, snap_bytes: int, expected: RingLayout
+) -> None:
+    layout = RingLayout.of(buffer_bytes, snap_bytes)
+    assert layout == expected
+    assert layout.total_bytes <= max(buffer_bytes, 4 * layout.block_bytes)
+
+
+class Refusing:
+    """A socket of which some options fail."""
+
+    link_type = 1
+
+    def __init__(self, option: int, number: int, more_than_blocks: int = 0) -> None:
+        self.socket = self
+        self.asked: list[int] = []
+        self._option, self._number, self._more_than = option, number, more_than_blocks
+
+    def setsockopt(self, level: int, option: int, value: int | bytes) -> None:
+        assert level == 263
+        if isinstance(value, bytes):
+            self.asked.append(struct.unpack_from("@7I", value)[1])
+        if option == self._option and (not self.asked or self.asked[-1] > self._more_than):
+            raise OSError(self._number, "refused")
+
+    def fileno(self) -> int:
+        return -1  # memory of no file
+
+
+@pytest.mark.parametrize("option", [ring._VERSION, ring._RESERVE, ring._RX_RING])
+def test_a_kernel_without_rings(option: int) -> None:
+    assert open_ring(Refusing(option, errno.EINVAL), 64 << 20, 65536) is None  # type: ignore[arg-type]
+
+
+def test_a_smaller_ring_where_there_is_no_memory_for_a_large_one() -> None:
+    source = Refusing(ring._RX_RING, errno.ENOMEM, more_than_blocks=40)
+    feed = open_ring(source, 32 << 20, 65536)  # type: ignore[arg-type]
+    assert feed is not None
+    assert source.asked == [128, 64, 32]
+    assert feed.description == "a ring of 8 MiB shared with the kernel"
+    assert feed.take() is None
+    feed.close()
+    assert feed.take() is None
+    source = Refusing(ring._RX_RING, errno.ENOMEM)
+    assert open_ring(source, 32 << 20, 65536) is None  # type: ignore[arg-type]
+    assert source.asked == [128, 64, 32, 16, 8, 4]
+
+
+def test_the_struct_of_a_request_is_the_kernels() -> None:
+    assert struct.calcsize("=7I") == len(ring._request(LAYOUT))

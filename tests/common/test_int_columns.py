@@ -1,0 +1,80 @@
+"""Arrays of 64-bit integers: compiled, and as the Python that it is."""
+
+from __future__ import annotations
+
+from array import array
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kanalyze.common import int_columns
+from tests.support.uncompiled import uncompiled
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import ModuleType
+
+I64 = st.integers(-(1 << 62), (1 << 62) - 1)
+TIMES = st.lists(I64, max_size=20).map(lambda numbers: array("q", numbers))
+
+
+@pytest.fixture(scope="module", params=["compiled", "uncompiled"])
+def columns(request: pytest.FixtureRequest) -> Iterator[ModuleType]:
+    if request.param == "compiled":
+        assert not (int_columns.__file__ or "").endswith(".py")
+        yield int_columns
+        return
+    with uncompiled() as modules:
+        pass
+    yield modules["kanalyze.common.int_columns"]
+
+
+def test_numbers_rise_and_are_repeated(columns):
+    assert columns.rising(1 << 40, 3) == array("q", range(1 << 40, (1 << 40) + 3))
+    assert columns.rising(7, 0) == array("q")
+    assert columns.repeated(113, 2) == array("i", [113, 113])
+
+
+@given(TIMES.filter(len), st.data())
+def test_numbers_are_picked(columns, numbers, data):
+    indices = st.integers(0, len(numbers) - 1)
+    rows = array("q", data.draw(st.lists(indices, max_size=9)))
+    assert columns.picked(numbers, rows) == array("q", [numbers[row] for row in rows])
+    types = array("i", range(len(numbers)))
+    assert columns.picked_types(types, rows) == array("i", rows)
+
+
+def test_a_row_that_is_not_there_is_an_error(columns):
+    with pytest.raises(IndexError):
+        columns.picked(array("q", [1]), array("q", [1]))
+
+
+@given(TIMES, st.integers(-1000, 1000))
+def test_numbers_are_shifted_summed_and_bounded(columns, numbers, by):
+    assert columns.shifted(numbers, by) == array("q", [number + by for number in numbers])
+    small = array("q", [number >> 8 for number in numbers])
+    assert columns.total(small) == sum(small)
+    if numbers:
+        assert columns.bounds(numbers) == (min(numbers), max(numbers))
+
+
+@given(TIMES)
+def test_what_is_earliest_from_a_place_on(columns, numbers):
+    expected = [min(numbers[place:]) for place in range(len(numbers))]
+    assert columns.earliest_from(numbers).tolist() == expected
+
+
+@given(st.lists(st.lists(st.integers(0, 9)).map(sorted), min_size=1, max_size=6))
+def test_turns_are_those_of_a_stable_sort(columns, parts):
+    keys = array("q", [key for part in parts for key in part])
+    begins = list(accumulate(map(len, parts), initial=0))
+    order, starts, owners = columns.take_turns(keys, begins)
+    assert order.tolist() == sorted(range(len(keys)), key=keys.__getitem__)
+    of_part = [index for index, part in enumerate(parts) for _ in part]
+    sequence = [of_part[place] for place in order]
+    changes = [at for at, part in enumerate(sequence) if at == 0 or part != sequence[at - 1]]
+    assert starts.tolist() == changes
+    assert owners.tolist() == [sequence[at] for at in changes]

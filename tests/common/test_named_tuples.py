@@ -1,0 +1,70 @@
+"""Named tuples of our own are those of ``typing``."""
+
+from __future__ import annotations
+
+import pickle
+import typing
+
+import pytest
+
+from kanalyze.capture.file_metadata import CaptureInterface
+from kanalyze.common.named_tuples import NamedTuple
+
+
+class Ours(NamedTuple):
+    """A class of ours."""
+
+    first: int
+    """Said of a field."""
+    second: str | None = None
+    third: tuple[int, ...] = (1, 2)
+
+    @property
+    def both(self) -> tuple[int, str | None]:
+        return self.first, self.second
+
+    @classmethod
+    def of(cls, text: str) -> Ours:
+        return cls(int(text), text)
+
+
+class Theirs(typing.NamedTuple):
+    """A class of ours."""
+
+    first: int
+    second: str | None = None
+    third: tuple[int, ...] = (1, 2)
+
+
+def test_fields_defaults_and_text_are_those_of_typing():
+    for name in ("_fields", "_field_defaults", "__doc__", "__module__", "__mro__"):
+        ours, theirs = getattr(Ours, name), getattr(Theirs, name)
+        assert ours == theirs if name != "__mro__" else ours[1:] == theirs[1:]
+    assert typing.get_type_hints(Ours) == typing.get_type_hints(Theirs)
+    assert (Ours.__name__, Ours.__qualname__) == ("Ours", "Ours")
+
+
+def test_they_are_made_compared_shown_and_kept_as_tuples():
+    made = Ours.of("7")
+    assert made == (7, "7", (1, 2)) == Theirs(7, "7")
+    assert repr(made) == repr(Theirs(7, "7")).replace("Theirs", "Ours")
+    assert (made.both, made._replace(first=8).first) == ((7, "7"), 8)
+    assert pickle.loads(pickle.dumps(made)) == made
+    assert hash(made) == hash((7, "7", (1, 2)))
+    with pytest.raises(TypeError):
+        Ours()
+    with pytest.raises(AttributeError):
+        made.first = 1
+
+
+def test_a_field_without_a_default_behind_one_with_a_default_is_an_error():
+    with pytest.raises(TypeError, match="default"):
+
+        class Wrong(NamedTuple):
+            first: int = 1
+            second: int
+
+
+def test_those_of_the_package_are_such():
+    assert issubclass(CaptureInterface, tuple)
+    assert CaptureInterface("x", 1, 0) == CaptureInterface("x", 1, 0, None, None, None, None, None)

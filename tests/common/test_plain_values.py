@@ -1,0 +1,235 @@
+"""Of bytes come plain values, and nothing else happens."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kanalyze.common import plain_values
+from kanalyze.common.plain_values import fields, from_bytes, from_wide, items, to_bytes, wide
+from kanalyze.model.anomalies import AnomalyKind
+from tests.support.effort import took_soon
+from tests.support.uncompiled import uncompiled
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LONGS = st.integers(-(1 << 63), (1 << 63) - 1)
+TEXTS = st.text(st.characters())
+LEAVES = st.none() | st.booleans() | LONGS | st.binary() | TEXTS
+VALUES = st.recursive(LEAVES, lambda inner: st.lists(inner).map(tuple), max_leaves=200)
+EDGES = (0, 1, 127, 128, 255, 1 << 14, (1 << 32) - 1, 1 << 62, (1 << 63) - 1, -1, -128, -(1 << 63))
+
+
+@given(VALUES)
+def test_a_value_is_the_same_again(value: Any) -> None:
+    made = from_bytes(to_bytes(value))
+    assert made == value
+    assert kinds(made) == kinds(value)
+
+
+def kinds(value: Any) -> Any:
+    return [kinds(item) for item in value] if isinstance(value, tuple) else type(value)
+
+
+@pytest.mark.parametrize(
+    "value", [*EDGES, "", "\ud800", "\U0001f600", b"", bytes(300), (), "x" * 200]
+)
+def test_so_it_is_at_the_edges(value: Any) -> None:
+    assert from_bytes(to_bytes((value,))) == (value,)
+    assert type(from_bytes(to_bytes(value))) is type(value)
+
+
+@pytest.mark.parametrize("count", [0, 1, 62, 63, 64, 65, 127, 128, 5000])
+def test_tuples_of_every_length(count: int) -> None:
+    assert from_bytes(to_bytes(tuple(range(count)))) == tuple(range(count))
+
+
+def test_small_values_take_little() -> None:
+    assert len(to_bytes((None, True, 0, 127, (), "", b""))) == 10
+    assert len(to_bytes(1_700_000_000_000_000_000)) == 10
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        1.5,
+        [1],
+        {1: 2},
+        {1},
+        bytearray(b"x"),
+        memoryview(b"x"),
+        AnomalyKind.LOST_BYTES,
+        object(),
+        print,
+    ],
+)
+def test_nothing_else_is_written(value: Any) -> None:
+    with pytest.raises(TypeError):
+        to_bytes((1, (value,)))
+
+
+@pytest.mark.parametrize("value", [1 << 63, -(1 << 63) - 1, 1 << 200])
+def test_wider_integers_are_not_written_as_they_are(value: int) -> None:
+    with pytest.raises(OverflowError):
+        to_bytes((value,))
+
+
+@pytest.mark.parametrize("value", [0, 5, (1 << 63) - 1, 1 << 63, (1 << 145) - 1])
+def test_but_in_bytes(value: int) -> None:
+    assert from_wide(from_bytes(to_bytes(wide(value)))) == value
+
+
+@pytest.mark.parametrize("value", [-1, None, "1", True, bytes(33), (1,)])
+def test_what_is_no_wide_integer_is_refused(value: Any) -> None:
+    with pytest.raises(ValueError, match="no integer"):
+        from_wide(value)
+
+
+def nested(depth: int) -> Any:
+    value: Any = ()
+    for _ in range(depth - 1):
+        value = (value,)
+    return value
+
+
+def test_it_nests_so_deep_and_no_deeper() -> None:
+    assert from_bytes(to_bytes(nested(32))) == nested(32)
+    with pytest.raises(ValueError, match="deep"):
+        to_bytes(nested(33))
+    one = to_bytes(((),))[:1]
+    for depth in (33, 1000, 1_000_000):
+        with pytest.raises(ValueError, match="deep"):
+            from_bytes(one * (depth - 1) + to_bytes(()))
+
+
+# -- bytes that were made to do harm --------------------------------------------------------------
+
+
+NUMBER, BYTES, TEXT, TUPLE = b"\x83", b"\x85", b"\x86", b"\x87"
+HUGE = b"\xff" * 8 + b"\x7f"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\x88",
+        b"\xbf",
+        NUMBER,
+        NUMBER + b"\xff" * 9,
+        NUMBER + b"\x80" * 9 + b"\x01",
+        NUMBER + b"\x80" * 1000,
+        BYTES + b"\x05abc",
+        BYTES + HUGE,
+        TEXT + HUGE,
+        TEXT + b"\x01\xff",
+        TUPLE + HUGE,
+        TUPLE + b"\x05\x00",
+        b"\xff" + bytes(3),
+        b"\x00\x00",
+    ],
+)
+def test_what_was_not_written_is_refused(data: bytes) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        from_bytes(data)
+
+
+def test_sizes_that_are_not_true_take_no_time_and_no_memory() -> None:
+    bomb = (TUPLE + (1 << 20).to_bytes(1 + 2, "little")) * 31
+    began = time.process_time()
+    for data in (bomb + bytes(1 << 20), (TUPLE + HUGE) * 1000, b"\xff" * 1_000_000):
+        with pytest.raises(ValueError, match=r"."):
+            from_bytes(data)
+    assert took_soon(time.process_time() - began, 10)
+
+
+def mutated(data: bytes, dice: Random) -> Iterator[bytes]:
+    for _ in range(2000):
+        bad = bytearray(data)
+        for _ in range(dice.randint(1, 4)):
+            bad[dice.randrange(len(bad))] = dice.randrange(256)
+        yield bytes(bad[: dice.randint(1, len(bad))] if dice.random() < 0.3 else bad)
+
+
+def test_changed_bytes_raise_nothing_else() -> None:
+    value = (1, (None, "text", b"bytes", -5, 1 << 40), ((True, ()), "\u00e9" * 20), *range(70))
+    for data in mutated(to_bytes(value), Random(1)):
+        try:
+            from_bytes(data)
+        except ValueError:
+            continue
+
+
+@given(st.binary())
+def test_any_bytes_are_read_or_refused(data: bytes) -> None:
+    try:
+        value = from_bytes(data)
+    except ValueError:
+        return
+    assert from_bytes(to_bytes(value)) == value
+
+
+# -- checks ---------------------------------------------------------------------------------------
+
+
+def test_kinds_of_fields() -> None:
+    right = (-1, 0, True, "s", b"y", (), None, None, object())
+    assert fields(right, "inbsytIT*") == right
+    assert fields((), "") == ()
+
+
+@pytest.mark.parametrize(
+    ("state", "wanted"),
+    [
+        (None, "i"),
+        (3, "i"),
+        ([1], "i"),
+        ((1, 2), "i"),
+        ((), "i"),
+        ((True,), "i"),
+        ((None,), "i"),
+        (("1",), "i"),
+        ((-1,), "n"),
+        ((None,), "n"),
+        (((1 << 62) + 1,), "n"),
+        ((-1,), "N"),
+        ((1,), "b"),
+        ((None,), "b"),
+        ((b"s",), "s"),
+        (("y",), "y"),
+        (([],), "t"),
+        ((1,), "T"),
+        ((1,), "S"),
+        ((1,), "?"),
+    ],
+)
+def test_other_kinds_are_refused(state: Any, wanted: str) -> None:
+    with pytest.raises(ValueError, match=r"value"):
+        fields(state, wanted)
+
+
+def test_items_are_all_of_one_kind() -> None:
+    assert items((1, 2), "n") == (1, 2)
+    assert items((), "n") == ()
+    for state in ((1, -2), (1, None), [1], None):
+        with pytest.raises(ValueError, match=r"."):
+            items(state, "n")
+
+
+def test_the_constants_are_those_of_c() -> None:
+    text = Path(plain_values.__file__).with_name("plain_values.pxd").read_text()
+    told = {
+        name: int(value) for name, value in re.findall(r"^    (\w+) = (\d+)$", text, re.MULTILINE)
+    }
+    assert len(told) == 11
+    with uncompiled() as modules:
+        python = vars(modules["kanalyze.common.plain_values"])
+        assert {name: python[name] for name in told} == told

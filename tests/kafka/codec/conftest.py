@@ -1,0 +1,37 @@
+"""The codec twice: compiled, and as the Python that it is."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kanalyze.kafka.codec import compiler, machine, program, values
+from tests.support.uncompiled import uncompiled
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import ModuleType
+
+_BESIDES = ("kanalyze.kafka.codec.program", "kanalyze.kafka.codec.compiler")
+
+
+def _core(modules: dict[str, ModuleType]) -> SimpleNamespace:
+    return SimpleNamespace(
+        machine=modules["kanalyze.kafka.codec.machine"],
+        values=modules["kanalyze.kafka.codec.values"],
+        program=modules["kanalyze.kafka.codec.program"],
+        compiler=modules["kanalyze.kafka.codec.compiler"],
+    )
+
+
+@pytest.fixture(scope="session", params=["compiled", "uncompiled"])
+def core(request: pytest.FixtureRequest) -> Iterator[SimpleNamespace]:
+    """Give the codec's modules, of one kind and then of the other."""
+    if request.param == "compiled":
+        yield SimpleNamespace(machine=machine, values=values, program=program, compiler=compiler)
+        return
+    with uncompiled(*_BESIDES) as modules:
+        pass
+    yield _core(modules)

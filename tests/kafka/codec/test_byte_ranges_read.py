@@ -1,0 +1,87 @@
+"""Of a frame that goes on, only what a decoder reads is kept; what it reads does not change."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from kanalyze.kafka.codec.compiler import Decoders
+from kanalyze.kafka.codec.projection import Projection
+from kanalyze.kafka.framing.frame import Frame
+from kanalyze.kafka.schema.catalog import Catalog
+from kanalyze.kafka.session.message_reader import MessageReader
+from kanalyze.kafka.wire import MissingBytes
+from tests.support import kafka as k
+
+CATALOG = Catalog()
+RECORDS = "TopicData.PartitionData.Records"
+
+
+def reader(*wanted: str) -> MessageReader:
+    projection = Projection.of(*wanted)
+    return MessageReader(CATALOG, Decoders(CATALOG), lambda _key, _kind: projection)
+
+
+def large_produce(noise: random.Random) -> bytes:
+    """A produce request with some batches of up to 60 kB."""
+    batches = (k.record_batch(count, noise.randrange(60_000)) for count in range(1, 12))
+    return k.produce(7, 1, topic="topic", records=b"".join(batches))
+
+
+def fed(data: bytes, *, size: int, skims: int = 0) -> tuple[Frame, list[int]]:
+    """A frame that came in pieces, skimmed now and then; how much it held after each skim."""
+    frame, held = Frame(len(data) - 4, 0, 0, 1), []
+    read = reader(RECORDS)
+    pieces = range(0, len(data), size)
+    for count, at in enumerate(pieces, 1):
+        frame.add(at, memoryview(data[at : at + size]))
+        if skims and at + size < len(data) and count % (len(pieces) // skims) == 0:
+            read.skim_request(frame, read.request_header(frame))
+            held.append(frame.held_bytes)
+    return frame, held
+
+
+def values(frame: Frame) -> object:
+    read = reader(RECORDS)
+    body = read.request_body(frame, read.request_header(frame))
+    return body.values, body.version, body.problem, body.detail
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_skimmed_frame_reads_as_a_whole_one(seed: int) -> None:
+    noise = random.Random(seed)
+    data = large_produce(noise)
+    size = noise.choice((100, 1448, 65_000))
+    skimmed, held = fed(data, size=size, skims=4)
+    assert values(skimmed) == values(fed(data, size=size)[0])
+    assert held
+
+
+def test_record_data_is_let_go() -> None:
+    data = large_produce(random.Random(3))
+    frame, held = fed(data, size=1448, skims=8)
+    assert len(data) > 200_000
+    assert max(held) < 30_000
+    with pytest.raises(MissingBytes):
+        frame.read(0, len(data))
+
+
+def test_what_a_decoder_wants_is_kept() -> None:
+    data = k.request(k.SASL_AUTHENTICATE, 0, 1, (150_000).to_bytes(4, "big") + b"t" * 150_000)
+    frame = Frame(len(data) - 4, 0, 0, 1)
+    read = reader("AuthBytes")
+    frame.add(0, memoryview(data[:100_000]))
+    read.skim_request(frame, read.request_header(frame))
+    assert frame.held_bytes == 100_000
+    frame.add(100_000, memoryview(data[100_000:]))
+    assert read.request_body(frame, read.request_header(frame)).values == (b"t" * 150_000,)
+
+
+def test_an_api_that_is_not_known_is_left_alone() -> None:
+    data = k.request(999, 0, 7, bytes(90_000))
+    frame = Frame(len(data) - 4, 0, 0, 1)
+    frame.add(0, memoryview(data[:80_000]))
+    read = reader(RECORDS)
+    read.skim_request(frame, read.request_header(frame))
+    assert frame.held_bytes == 80_000

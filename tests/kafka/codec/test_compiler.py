@@ -1,0 +1,562 @@
+from __future__ import annotations
+
+import struct
+import tracemalloc
+from contextlib import contextmanager
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kanalyze.errors import UsageError
+from kanalyze.kafka.codec.compiler import Decoders, compile_decoder
+from kanalyze.kafka.codec.interpreter import read_message
+from kanalyze.kafka.codec.projection import Projection, select
+from kanalyze.kafka.records.batch_headers import RecordsSummary
+from kanalyze.kafka.schema.loader import load_messages
+from kanalyze.kafka.wire import Malformed, MissingBytes, Truncated, WireError
+from tests.support.batches import batch
+from tests.support.messages import (
+    Generator,
+    Writer,
+    every_message,
+    leaf_paths,
+    projected,
+    random_projection,
+)
+from tests.support.sources import PiecesSource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kanalyze.kafka.codec.compiler import Decoder
+    from kanalyze.kafka.schema.catalog import Catalog
+    from kanalyze.kafka.schema.schema_ast import Message
+
+FETCHED = Projection.of(
+    "ThrottleTimeMs",
+    "ErrorCode",
+    "SessionId",
+    "Responses.Topic",
+    "Responses.TopicId",
+    "Responses.Partitions.PartitionIndex",
+    "Responses.Partitions.ErrorCode",
+    "Responses.Partitions.HighWatermark",
+    "Responses.Partitions.Records",
+)
+NO_ID = bytes(16)
+
+
+# Agreement with the reference.
+
+
+def check_against_reference(message: Message, version: int, samples: int, seed: str) -> None:
+    random = Random(f"{message.name} {version} {seed}")
+    projection = random_projection(message, random)
+    selection = select(message, projection)
+    everything = compile_decoder(message, version, Projection.ALL)
+    nothing = compile_decoder(message, version, Projection.of())
+    some = compile_decoder(message, version, projection)
+    for _ in range(samples):
+        values = Generator(message, version, random).values()
+        body = Writer(message, version).write(values)
+        what = (message.name, version, projection)
+        assert read_message(message, version, body) == (values, len(body)), what
+        assert everything(memoryview(b"--" + body), 2, 40, None) == (values, len(body) + 42), what
+        assert nothing(body, 0, 0, None) == ((), len(body)), what
+        wanted = projected(message, version, values, selection)
+        assert some(body, 0, 7, None) == (wanted, len(body) + 7), what
+
+
+def test_every_version_of_every_message_is_read_as_the_reference_reads_it(
+    catalog: Catalog,
+) -> None:
+    count = 0
+    for message, version in every_message(catalog):
+        check_against_reference(message, version, 2, "short")
+        count += 1
+    assert count > 750
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(10))
+def test_many_messages_are_read_as_the_reference_reads_them(catalog: Catalog, seed: int) -> None:
+    for message, version in every_message(catalog):
+        check_against_reference(message, version, 12, f"long {seed}")
+
+
+def every_edge(catalog: Catalog) -> list[tuple[Message, int]]:
+    """Give each message in its oldest and newest version."""
+    return [
+        (message, version)
+        for message, version in every_message(catalog)
+        if version in (message.valid_versions.lowest, message.valid_versions.highest)
+    ]
+
+
+def sample(message: Message, version: int, most: int = 400) -> bytes:
+    """Return the longest of some bodies that is not longer than ``most``, if there is one."""
+    random = Random(f"{message.name} {version}")
+    bodies = [
+        Writer(message, version).write(Generator(message, version, random).values())
+        for _ in range(12)
+    ]
+    fitting = [body for body in bodies if len(body) <= most]
+    return max(fitting, key=len) if fitting else min(bodies, key=len)
+
+
+def check_prefixes(message: Message, version: int, most: int) -> None:
+    body = sample(message, version, most)
+    random = Random(0)
+    projections = (Projection.ALL, Projection.of(), random_projection(message, random))
+    for projection in projections:
+        decode = compile_decoder(message, version, projection)
+        for end in range(len(body)):
+            with pytest.raises(Truncated):
+                decode(body[:end], 0, 0, None)
+
+
+def test_a_message_cut_at_any_byte_is_truncated(catalog: Catalog) -> None:
+    for message, version in every_edge(catalog):
+        check_prefixes(message, version, 120)
+
+
+@pytest.mark.long
+def test_a_long_message_of_any_version_cut_at_any_byte_is_truncated(catalog: Catalog) -> None:
+    for message, version in every_message(catalog):
+        check_prefixes(message, version, 2000)
+
+
+def outcome(decode: Any, body: bytes) -> Any:
+    try:
+        return decode(body)
+    except WireError:
+        return None
+
+
+def check_mutations(message: Message, version: int, count: int, seed: str) -> None:
+    """Compare what becomes of a body with a wrong byte; nothing but a WireError may escape."""
+    random = Random(f"{message.name} {version} {seed}")
+    everything = compile_decoder(message, version, Projection.ALL)
+    nothing = compile_decoder(message, version, Projection.of())
+    body = sample(message, version)
+    for _ in range(count if body else 0):
+        wrong = bytearray(body)
+        at = random.randrange(len(wrong))
+        wrong[at] = random.choice((0, 1, 0x7F, 0x80, 0xFF, wrong[at] ^ 1, random.randrange(256)))
+        mutated = bytes(wrong)
+        expected = outcome(lambda view: read_message(message, version, view), mutated)
+        found = outcome(lambda view: everything(view, 0, 0, None), mutated)
+        assert repr(found) == repr(expected), (message.name, version, mutated)
+        stepped = outcome(lambda view: nothing(view, 0, 0, None), mutated)
+        if expected is not None:
+            assert stepped == ((), expected[1]), (message.name, version, mutated)
+
+
+def test_a_wrong_byte_gives_what_the_reference_gives_or_a_wire_error(catalog: Catalog) -> None:
+    for message, version in every_edge(catalog):
+        check_mutations(message, version, 25, "short")
+
+
+@pytest.mark.long
+def test_many_wrong_bytes_give_what_the_reference_gives(catalog: Catalog) -> None:
+    for message, version in every_message(catalog):
+        check_mutations(message, version, 300, "long")
+
+
+# What a decoder gives.
+
+
+def fetch_body(catalog: Catalog, version: int, *records: bytes | None) -> bytes:
+    partitions = [
+        {
+            "partitionIndex": index,
+            "errorCode": 0,
+            "highWatermark": 100,
+            "lastStableOffset": 100,
+            "logStartOffset": 0,
+            "abortedTransactions": None,
+            "preferredReadReplica": -1,
+            "records": content,
+        }
+        for index, content in enumerate(records)
+    ]
+    topic = {"topic": "t", "topicId": b"\1" * 16, "partitions": partitions}
+    values = {"throttleTimeMs": 9, "errorCode": 0, "sessionId": 3, "responses": [topic]}
+    return Writer(catalog.message(1, "response"), version).write(values)
+
+
+def test_the_values_have_one_shape_for_all_versions(catalog: Catalog) -> None:
+    decoders = Decoders(catalog)
+    body = fetch_body(catalog, 0, batch(3))
+    decoded, _ = decoders.get(1, "response", 0, FETCHED)(body, 0, 0, None)
+    throttle, error, session, ((topic, topic_id, [partition]),) = decoded
+    assert (throttle, error, session, topic, topic_id) == (0, 0, 0, "t", NO_ID)
+    assert partition[:3] == (0, 0, 100)
+    assert isinstance(partition[3], RecordsSummary)
+    body = fetch_body(catalog, 17, batch(3))
+    decoded, _ = decoders.get(1, "response", 17, FETCHED)(body, 0, 0, None)
+    throttle, error, session, ((topic, topic_id, [partition]),) = decoded
+    assert (throttle, error, session, topic, topic_id) == (9, 0, 3, "", b"\1" * 16)
+    assert partition[:3] == (0, 0, 100)
+
+
+def test_a_field_the_version_lacks_is_its_default(catalog: Catalog) -> None:
+    message = catalog.message(0, "response")
+    projection = Projection.of(
+        "Responses.PartitionResponses.LogStartOffset",
+        "Responses.PartitionResponses.RecordErrors",
+        "Responses.PartitionResponses.CurrentLeader",
+        "Responses.PartitionResponses.ErrorMessage",
+        "ThrottleTimeMs",
+        "NodeEndpoints.Host",
+    )
+    body = struct.pack(">ih1siihq", 1, 1, b"t", 1, 0, 0, 5)
+    decoded, _ = compile_decoder(message, 0, projection)(body, 0, 0, None)
+    assert decoded == ([([(-1, [], None, (-1, -1))],)], 0, [])
+
+
+def test_default_arrays_are_new_each_time(catalog: Catalog) -> None:
+    decode = compile_decoder(catalog.message(0, "response"), 0, Projection.of("NodeEndpoints.Host"))
+    body = struct.pack(">i", 0)
+    (first,), _ = decode(body, 0, 0, None)
+    first.append("spoilt")
+    assert decode(body, 0, 0, None)[0] == ([],)
+
+
+def test_a_struct_of_one_wanted_field_is_a_tuple_of_one(catalog: Catalog) -> None:
+    decode = compile_decoder(catalog.message(1, "response"), 4, Projection.of("Responses.Topic"))
+    assert decode(fetch_body(catalog, 4, None), 0, 0, None)[0] == ([("t",)],)
+
+
+def test_nothing_wanted_still_checks_the_body(catalog: Catalog) -> None:
+    decode = compile_decoder(catalog.message(1, "response"), 4, Projection.of())
+    body = fetch_body(catalog, 4, batch(3), None)
+    assert decode(body, 0, 0, None) == ((), len(body))
+    with pytest.raises(Truncated):
+        decode(body[:-1], 0, 0, None)
+
+
+def test_bytes_behind_the_body_are_left_alone(catalog: Catalog) -> None:
+    decode = compile_decoder(catalog.message(18, "request"), 0, Projection.ALL)
+    assert decode(b"\0\0\0\0", 0, 0, None) == ({}, 0)
+
+
+def test_unknown_tags_are_kept_or_stepped_over(catalog: Catalog) -> None:
+    message = catalog.message(18, "request")
+    body = b"\x02a\x02b\x02\x05\x01x\x07\x00"
+    values, end = compile_decoder(message, 3, Projection.ALL)(body, 0, 0, None)
+    assert values == {
+        "clientSoftwareName": "a",
+        "clientSoftwareVersion": "b",
+        "_taggedFields": [(5, b"x"), (7, b"")],
+    }
+    assert end == len(body)
+    decode = compile_decoder(message, 3, Projection.of("ClientSoftwareVersion"))
+    assert decode(body, 0, 0, None) == (("b",), len(body))
+
+
+@pytest.mark.parametrize(
+    "tags",
+    [
+        b"\x02\x01\x08" + bytes(8) + b"\x01\x08" + bytes(8),
+        b"\x02\x02\x01\x01\x01\x08" + bytes(8),
+        b"\x01\x01\x07" + bytes(7),
+        b"\x01\x01\x09" + bytes(9),
+    ],
+)
+def test_tags_that_fall_or_whose_size_is_wrong_are_malformed(catalog: Catalog, tags: bytes) -> None:
+    message = catalog.message(18, "response")
+    body = struct.pack(">hBi", 0, 1, 0) + tags + bytes(20)
+    for projection in (Projection.ALL, Projection.of("FinalizedFeaturesEpoch")):
+        with pytest.raises(Malformed):
+            compile_decoder(message, 3, projection)(body, 0, 0, None)
+
+
+def test_a_wanted_tag_is_read_among_others(catalog: Catalog) -> None:
+    message = catalog.message(18, "response")
+    body = struct.pack(">hBi", 0, 1, 0) + b"\x03\x01\x08" + struct.pack(">q", 77)
+    body += b"\x03\x01\x01\x81\x01\x00"
+    projection = Projection.of("FinalizedFeaturesEpoch", "ZkMigrationReady", "FinalizedFeatures")
+    decoded, end = compile_decoder(message, 3, projection)(body, 0, 0, None)
+    assert decoded == (77, [], True)
+    assert end == len(body)
+
+
+def test_text_that_is_no_utf8_is_escaped(catalog: Catalog) -> None:
+    decode = compile_decoder(catalog.message(10, "request"), 0, Projection.of("Key"))
+    assert decode(b"\x00\x03a\xff\x80", 0, 0, None)[0] == ("a\\xff\\x80",)
+
+
+@pytest.mark.parametrize("raw", [False, True])
+def test_records_are_a_summary_or_bytes_or_none(catalog: Catalog, raw: bool) -> None:
+    projection = Projection.of("Responses.Partitions.Records", raw_records=raw)
+    for version in (4, 12):
+        body = fetch_body(catalog, version, batch(3), None, b"")
+        decode = compile_decoder(catalog.message(1, "response"), version, projection)
+        ((([(some,), (null,), (empty,)],),),), end = decode(body, 0, 0, None)
+        assert end == len(body)
+        assert null is None
+        assert (some == batch(3)) if raw else (some.record_count == 3)
+        assert (empty == b"") if raw else (empty.record_bytes == 0)
+
+
+# Making decoders.
+
+
+def test_a_decoder_is_made_once(catalog: Catalog) -> None:
+    decoders = Decoders(catalog)
+    one = decoders.get(0, "request", 3, Projection.of("Acks"))
+    assert decoders.get(0, "request", 3, Projection.of("Acks")) is one
+    assert decoders.get(0, "request", 9, Projection.of("Acks")) is not one
+
+
+def test_decoders_of_one_table_of_programs_do_not_disturb_each_other(catalog: Catalog) -> None:
+    decoders = Decoders(catalog)
+    number = decoders.get(26, "response", 5, Projection.of("ThrottleTimeMs"))
+    uuid = decoders.get(71, "request", 0, Projection.of("ClientInstanceId"))
+    body = bytes(range(1, 17)) + b"\0"
+    assert number(body, 0, 0, None) == ((0x01020304,), 17)
+    assert uuid(body, 0, 0, None) == ((body[:16],), 17)
+
+
+def test_what_one_table_of_decoders_gave_is_not_changed_by_another(catalog: Catalog) -> None:
+    # In version 4 there are no forgotten topics: the default is a list, for each caller its own.
+    wanted = Projection.of("ForgottenTopicsData")
+    body = bytes(64)
+    one, other = (Decoders(catalog).get(1, "request", 4, wanted) for _ in range(2))
+    ((forgotten,), _), ((same,), _) = one(body, 0, 0, None), other(body, 0, 0, None)
+    assert (forgotten, same) == ([], [])
+    forgotten.append("mine")
+    assert (same, one(body, 0, 0, None)[0]) == ([], ([],))
+
+
+@pytest.mark.parametrize(
+    ("key", "version", "path", "reason"),
+    [
+        (1000, 0, "Acks", "no API has the key 1000"),
+        (0, 14, "Acks", "ProduceRequest has no version 14; there are: 0-13"),
+        (0, -1, "Acks", "has no version -1"),
+        (0, 3, "Ack", "has no field 'Ack'"),
+    ],
+)
+def test_what_is_not_known_has_no_decoder(
+    catalog: Catalog, key: int, version: int, path: str, reason: str
+) -> None:
+    with pytest.raises(UsageError, match=reason):
+        Decoders(catalog).get(key, "request", version, Projection.of(path))
+
+
+def test_every_single_field_can_be_wanted_alone(catalog: Catalog) -> None:
+    for key in (0, 1, 3, 9, 18, 55):
+        message = catalog.message(key, "response")
+        version = message.valid_versions.highest
+        values = Generator(message, version, Random(key)).values()
+        body = Writer(message, version).write(values)
+        for path in leaf_paths(message.struct):
+            projection = Projection.of(path, raw_records=True)
+            expected = projected(message, version, values, select(message, projection))
+            assert compile_decoder(message, version, projection)(body, 0, 0, None)[0] == expected
+
+
+def test_types_that_kafka_hardly_uses_are_read() -> None:
+    text = """{ "type": "data", "name": "Rare", "validVersions": "0-1", "flexibleVersions": "1+",
+      "fields": [
+        { "name": "Flags", "type": "[]bool", "versions": "0+" },
+        { "name": "Ids", "type": "[]uuid", "versions": "0+" },
+        { "name": "Blobs", "type": "[]bytes", "versions": "0+" },
+        { "name": "Ratio", "type": "float64", "versions": "0+", "default": "1.5" },
+        { "name": "Wide", "type": "uint32", "versions": "0+" },
+        { "name": "Hidden", "type": "records", "versions": "1+", "nullableVersions": "1+",
+          "tag": 0, "taggedVersions": "1+" },
+        { "name": "Maybe", "type": "Pair", "versions": "0+", "nullableVersions": "0+", "fields": [
+          { "name": "Left", "type": "bytes", "versions": "0+", "nullableVersions": "0+" },
+          { "name": "Right", "type": "[]Pairs", "versions": "0+", "fields": [
+            { "name": "X", "type": "float64", "versions": "0+" } ]} ]},
+        { "name": "Empty", "type": "[]Nothing", "versions": "0+", "fields": [
+          { "name": "Later", "type": "int8", "versions": "1+" } ]}
+      ]}"""
+    (message,) = load_messages(text, "rare")
+    for version in (0, 1):
+        check_rare(message, version)
+
+
+def check_rare(message: Message, version: int) -> None:
+    for seed in range(40):
+        check_like_reference_with_room(message, version, seed)
+
+
+def check_like_reference_with_room(message: Message, version: int, seed: int) -> None:
+    """Compare with bytes behind the body: elements of no size count as one byte each."""
+    random = Random(seed)
+    projection = random_projection(message, random)
+    values = Generator(message, version, random).values()
+    body = Writer(message, version).write(values)
+    view = body + bytes(200)
+    assert read_message(message, version, view) == (values, len(body))
+    decode = compile_decoder(message, version, Projection.ALL)
+    assert decode(view, 0, 0, None) == (values, len(body))
+    wanted = projected(message, version, values, select(message, projection))
+    assert compile_decoder(message, version, projection)(view, 0, 0, None)[0] == wanted
+    assert compile_decoder(message, version, Projection.of())(view, 0, 0, None)[1] == len(body)
+
+
+# Hostile bodies.
+
+HUGE = 2**31 - 1
+
+
+def hostile_bodies() -> list[tuple[int, str, int, bytes]]:
+    """Give api key, kind, version and body of messages whose counts and lengths lie."""
+    nested = struct.pack(">ihi", 1000, 0, 1000) + bytes(3000)
+    huge_varint = b"\xff\xff\xff\xff\x07"
+    return [
+        (1, "response", 4, struct.pack(">ii", 0, HUGE) + bytes(5000)),
+        (1, "response", 4, struct.pack(">ii", 0, 1000) + nested),
+        (1, "response", 12, struct.pack(">ihi", 0, 0, 0) + huge_varint + bytes(5000)),
+        (1, "response", 4, struct.pack(">iihi", 0, 1, 0, HUGE) + bytes(5000)),
+        (3, "request", 1, struct.pack(">i", HUGE) + bytes(5000)),
+        (3, "request", 9, huge_varint + b"\x01" * 5000),
+        (3, "response", 1, struct.pack(">i", HUGE) + bytes(5000)),
+        (4, "request", 1, struct.pack(">iiiHH", 0, 0, HUGE, 0, 0) + bytes(5000)),
+        (8, "request", 2, struct.pack(">hihqi", 0, 0, 0, 0, HUGE) + bytes(5000)),
+        (18, "response", 3, b"\0\0\x01\0\0\0\0" + huge_varint + bytes(5000)),
+        (18, "response", 3, b"\0\0\x01\0\0\0\0\x01\x00" + huge_varint + bytes(5000)),
+        (0, "request", 3, struct.pack(">h", 32767) + bytes(100)),
+        (0, "request", 3, struct.pack(">hhiihii", -1, 1, 0, 1, 0, 1, 0) + b"\x7f\xff\xff\xff"),
+    ]
+
+
+@contextmanager
+def at_most_bytes(limit: int) -> Iterator[None]:
+    """Refuse what takes more memory than ``limit`` at any time."""
+    tracemalloc.start()
+    try:
+        yield
+        assert tracemalloc.get_traced_memory()[1] < limit
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(("key", "kind", "version", "body"), hostile_bodies())
+def test_counts_and_lengths_that_lie_cost_nothing(
+    catalog: Catalog, key: int, kind: Any, version: int, body: bytes
+) -> None:
+    message = catalog.message(key, kind)
+    some = random_projection(message, Random(key))
+    for projection in (Projection.ALL, Projection.of(), some):
+        decode = compile_decoder(message, version, projection)
+        for source in (None, PiecesSource(body, (0, len(body)))):
+            with at_most_bytes(64 * 1024), pytest.raises(WireError):
+                decode(body, 0, 0, source)
+
+
+def test_many_elements_of_no_bytes_are_refused() -> None:
+    text = """{ "type": "data", "name": "N", "validVersions": "0-1", "flexibleVersions": "none",
+      "fields": [ { "name": "E", "type": "[]Nothing", "versions": "0+", "fields": [
+        { "name": "Later", "type": "int8", "versions": "1+" } ]} ]}"""
+    (message,) = load_messages(text, "n")
+    for projection in (Projection.ALL, Projection.of(), Projection.of("E.Later")):
+        with pytest.raises(Truncated):
+            compile_decoder(message, 0, projection)(struct.pack(">i", HUGE), 0, 0, None)
+
+
+def test_random_bytes_give_a_value_or_a_wire_error(catalog: Catalog) -> None:
+    random = Random(1)
+    for message, version in every_edge(catalog):
+        decode = compile_decoder(message, version, Projection.ALL)
+        for _ in range(10):
+            body = random.randbytes(random.randrange(60))
+            found = outcome(lambda view, decode=decode: decode(view, 0, 0, None), body)
+            assert found is None or found[1] <= len(body)
+
+
+# Frames that lie in pieces.
+
+
+def sparse_fetch(
+    catalog: Catalog, version: int, base: int = 8
+) -> tuple[bytes, list[tuple[int, int]], Decoder]:
+    """Return a frame, the ranges of it that are no record data, and its decoder."""
+    contents = [batch(n, payload=500) for n in (1, 2, 3)]
+    body = fetch_body(catalog, version, *contents)
+    frame = b"8 before"[:base] + body
+    held, start = [], 0
+    for content in contents:
+        at = frame.index(content, start)
+        held.append((start, at + 61))
+        start = at + len(content)
+    held.append((start, len(frame)))
+    return frame, held, compile_decoder(catalog.message(1, "response"), version, FETCHED)
+
+
+@pytest.mark.parametrize("version", [4, 11, 12, 17])
+def test_record_data_need_not_be_there(catalog: Catalog, version: int) -> None:
+    frame, held, decode = sparse_fetch(catalog, version)
+    whole = decode(frame, 8, 0, None)
+    assert whole[1] == len(frame)
+    source = PiecesSource(frame, *held)
+    assert decode(source.window(8), 0, 8, source) == whole
+
+
+@pytest.mark.parametrize("version", [4, 12])
+def test_unwanted_records_need_not_be_there(catalog: Catalog, version: int) -> None:
+    frame, held, _ = sparse_fetch(catalog, version)
+    source = PiecesSource(frame, *held)
+    decode = compile_decoder(catalog.message(1, "response"), version, Projection.of())
+    assert decode(source.window(8), 0, 8, source) == ((), len(frame))
+
+
+def test_a_frame_that_ends_with_records_asks_for_nothing_behind_them(catalog: Catalog) -> None:
+    # Before version 12 the records of the last partition are the last bytes of the frame.
+    frame, held, decode = sparse_fetch(catalog, 11)
+    assert held[-1] == (len(frame), len(frame))
+    source = PiecesSource(frame, *held)
+    assert decode(source.window(8), 0, 8, source)[1] == len(frame)
+    assert len(frame) not in source.windows
+
+
+def test_a_hole_where_the_decoder_must_read_is_missing_bytes(catalog: Catalog) -> None:
+    frame, held, decode = sparse_fetch(catalog, 12)
+    source = PiecesSource(frame, *held[:2])
+    with pytest.raises(MissingBytes):
+        decode(source.window(8), 0, 8, source)
+
+
+def test_a_field_may_lie_over_the_end_of_a_window(catalog: Catalog) -> None:
+    frame, _, decode = sparse_fetch(catalog, 11)
+    for cut in range(9, len(frame)):
+        source = PiecesSource(frame, (0, cut), (cut, len(frame)))
+        assert decode(source.window(8), 0, 8, source) == decode(frame, 8, 0, None)
+
+
+def test_a_count_may_ask_for_more_than_the_window_but_not_than_the_frame(
+    catalog: Catalog,
+) -> None:
+    contents = [batch(1, payload=500) for _ in range(30)]
+    body = fetch_body(catalog, 11, *contents)
+    decode = compile_decoder(catalog.message(1, "response"), 11, FETCHED)
+    held, start = [], 0
+    for content in contents:
+        at = body.index(content, start)
+        held.append((start, at + 61))
+        start = at + len(content)
+    source = PiecesSource(body, *held)
+    assert decode(source.window(0), 0, 0, source) == decode(body, 0, 0, None)
+    count_at = 14 + 2 + 1
+    assert body[count_at : count_at + 4] == struct.pack(">i", 30)
+    lying = body[:count_at] + struct.pack(">i", 30_000) + body[count_at + 4 :]
+    source = PiecesSource(lying, *held)
+    with pytest.raises(Truncated):
+        decode(source.window(0), 0, 0, source)
+
+
+def test_records_longer_than_the_frame_are_truncated(catalog: Catalog) -> None:
+    frame, held, decode = sparse_fetch(catalog, 11)
+    length_at = frame.index(batch(3, payload=500)) - 4
+    lying = frame[:length_at] + struct.pack(">i", 10_000) + frame[length_at + 4 :]
+    source = PiecesSource(lying, *held)
+    with pytest.raises(Truncated):
+        decode(source.window(8), 0, 8, source)
+    with pytest.raises(Truncated):
+        decode(lying, 8, 0, None)

@@ -1,0 +1,178 @@
+"""The machine over pieces of bodies: what it says depends on the bytes, not on how they come."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kanalyze.common.compiled import is_compiled
+from kanalyze.kafka.codec.machine import Status
+from kanalyze.kafka.codec.projection import Projection
+from tests.support.batches import batch
+from tests.support.messages import random_projection
+from tests.support.uncompiled import compiled_modules
+from tests.support.vectors import definition_of, read_vectors
+
+if TYPE_CHECKING:
+    from types import SimpleNamespace
+
+    from kanalyze.kafka.schema.catalog import Catalog
+    from kanalyze.kafka.schema.schema_ast import Message
+
+PIECES = (1, 2, 3, 7, 61, 64, 65, 1000)
+
+
+@pytest.fixture(scope="module")
+def bodies(catalog: Catalog) -> list[tuple[Message, int, bytes]]:
+    """Give some bodies that Kafka wrote, of every message."""
+    found: dict[tuple[str, int], tuple[Message, int, bytes]] = {}
+    for vector in read_vectors():
+        message = definition_of(vector, catalog)
+        if len(vector.content) < 3000:
+            found[message.name, vector.version] = (message, vector.version, vector.content)
+    return sorted(found.values(), key=lambda one: (one[0].name, one[1]))[::3]
+
+
+def outcome(core: SimpleNamespace, decoder: Any, body: bytes, sizes: list[int]) -> Any:
+    """Feed a body in pieces; return status, what is left, and the value if it is done."""
+    machine = decoder.machine
+    machine.begin(decoder.address, decoder.stack_cells, len(body))
+    at, turn = 0, 0
+    while machine.status == Status.RUNNING:
+        size = sizes[turn % len(sizes)]
+        piece = body[at : at + size]
+        machine.feed(piece, 0, len(piece))
+        at, turn = at + len(piece), turn + 1
+        if not piece:
+            break
+    value = None
+    if machine.status == Status.DONE:
+        value = core.values.TapeReader(machine).value(decoder.shape)
+    return machine.status, machine.left, repr(value)
+
+
+def test_the_compiled_modules_run_here() -> None:
+    assert is_compiled()
+    assert "kanalyze.kafka.codec.decoder" in compiled_modules()
+
+
+def test_pieces_say_what_the_whole_says(
+    core: SimpleNamespace, bodies: list[tuple[Message, int, bytes]]
+) -> None:
+    random = Random(7)
+    for message, version, body in bodies:
+        for projection in (Projection.ALL, random_projection(message, random)):
+            decoder = core.compiler.compile_decoder(message, version, projection)
+            whole = outcome(core, decoder, body, [len(body) or 1])
+            assert whole[0] == Status.DONE, (message.name, version)
+            for size in PIECES:
+                assert outcome(core, decoder, body, [size]) == whole, (message.name, version, size)
+            sizes = [random.randrange(1, 90) for _ in range(20)]
+            assert outcome(core, decoder, body, sizes) == whole, (message.name, version, sizes)
+
+
+def test_cut_and_changed_bodies_end_alike_whole_and_in_pieces(
+    core: SimpleNamespace, bodies: list[tuple[Message, int, bytes]]
+) -> None:
+    random = Random(8)
+    for message, version, body in bodies[::2]:
+        decoder = core.compiler.compile_decoder(message, version, Projection.ALL)
+        for _ in range(6):
+            changed = bytearray(body[: random.randrange(len(body) + 1)])
+            for _ in range(random.randrange(3)):
+                if changed:
+                    changed[random.randrange(len(changed))] = random.randrange(256)
+            whole = outcome(core, decoder, bytes(changed), [len(changed) or 1])
+            assert whole[0] != Status.RUNNING
+            for size in (1, 5, 64):
+                found = outcome(core, decoder, bytes(changed), [size])
+                assert found[0] == whole[0], (message.name, version, bytes(changed), size)
+                if whole[0] == Status.DONE:
+                    assert found == whole
+
+
+def test_both_kinds_say_the_same(
+    catalog: Catalog, core: SimpleNamespace, bodies: list[tuple[Message, int, bytes]]
+) -> None:
+    from kanalyze.kafka.codec.compiler import compile_decoder
+
+    for message, version, body in bodies:
+        here = core.compiler.compile_decoder(message, version, Projection.ALL)
+        there = compile_decoder(message, version, Projection.ALL)
+        assert repr(here(body, 0, 0, None)) == repr(there(body, 0, 0, None))
+
+
+def fetch_body(catalog: Catalog, core: SimpleNamespace, *contents: bytes) -> tuple[Any, bytes]:
+    """Write a Fetch v11 response with a partition a content; return decoder and body."""
+    head = (0).to_bytes(4, "big") + bytes(6) + (1).to_bytes(4, "big") + b"\0\x01t"
+    body = head + len(contents).to_bytes(4, "big")
+    for number, content in enumerate(contents):
+        partition = number.to_bytes(4, "big") + bytes(2 + 8 * 3) + bytes(4) + bytes(4)
+        body += partition + len(content).to_bytes(4, "big") + content
+    wanted = Projection.of("Responses.Partitions.Records")
+    message = catalog.message(1, "response")
+    return core.compiler.compile_decoder(message, 11, wanted), body
+
+
+def test_record_data_is_stepped_over_without_being_fed(
+    catalog: Catalog, core: SimpleNamespace
+) -> None:
+    contents = [batch(3, payload=5000), batch(4, payload=7000)]
+    decoder, body = fetch_body(catalog, core, *contents)
+    machine = decoder.machine
+    machine.begin(decoder.address, decoder.stack_cells, len(body))
+    at = touched = 0
+    while machine.status == Status.RUNNING:
+        if machine.skip:
+            at += machine.skip
+            machine.pass_skipped(machine.skip)
+        at += touched_now(machine, body[at : at + 16])
+        touched += 16
+    assert machine.left == 0
+    assert touched < 400
+
+
+def touched_now(machine: Any, piece: bytes) -> int:
+    machine.feed(piece, 0, len(piece))
+    return len(piece)
+
+
+def test_a_header_that_is_not_there_ends_the_records_and_nothing_else(
+    catalog: Catalog, core: SimpleNamespace
+) -> None:
+    contents = [batch(3, payload=500) + batch(5, payload=500), batch(4, payload=700)]
+    decoder, body = fetch_body(catalog, core, *contents)
+    machine = decoder.machine
+    hole = body.index(contents[0]) + len(batch(3, payload=500)) + 30
+    machine.begin(decoder.address, decoder.stack_cells, len(body))
+    machine.feed(body[:hole], 0, hole)
+    assert machine.carried == 30
+    assert machine.miss_records()
+    at = hole + machine.skip
+    machine.pass_skipped(machine.skip)
+    rest = body[at:]
+    machine.feed(rest, 0, len(rest))
+    assert machine.status == Status.DONE
+    ((topic,),) = core.values.TapeReader(machine).value(decoder.shape)
+    (first,), (second,) = topic[0]
+    assert (first.record_count, first.missing, first.batch_count) == (None, True, 1)
+    assert (second.record_count, second.missing) == (4, False)
+
+
+def test_nothing_but_a_records_header_may_be_missing(
+    catalog: Catalog, core: SimpleNamespace
+) -> None:
+    decoder, body = fetch_body(catalog, core, batch(1))
+    machine = decoder.machine
+    machine.begin(decoder.address, decoder.stack_cells, len(body))
+    machine.feed(body[:15], 0, 15)
+    assert not machine.miss_records()
+    assert machine.status == Status.RUNNING
+
+
+def test_bytes_behind_the_body_are_left(catalog: Catalog, core: SimpleNamespace) -> None:
+    decode = core.compiler.compile_decoder(catalog.message(12, "response"), 0, Projection.ALL)
+    assert decode(b"\0\x07rest", 0, 10, None) == ({"errorCode": 7}, 12)
+    assert decode.machine.left == 4

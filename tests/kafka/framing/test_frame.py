@@ -1,0 +1,151 @@
+"""A frame in many segments reads as what it is made of, whatever was captured of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kanalyze.kafka.framing.frame import Frame, Spread
+from kanalyze.kafka.framing.framer import FrameCutter, Locate
+from kanalyze.kafka.wire import MissingBytes
+from kanalyze.model.segments import Segments
+from kanalyze.model.streams import Chunk
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+PARTS = st.lists(st.tuples(st.integers(1, 12), st.integers(0, 12)), min_size=1, max_size=120)
+"""Of each segment: its length, and how much of it a snap length leaves."""
+
+
+class Nowhere(Locate):
+    """Finds no boundary."""
+
+    def __call__(self, view: memoryview) -> tuple[int | None, int]:
+        return None, len(view)
+
+
+class Came(NamedTuple):
+    """A frame, and by position its bytes, None for those that were not captured."""
+
+    frame: Frame
+    known: list[int | None]
+
+
+def segments_of(data: bytes, parts: Sequence[tuple[int, int]]) -> tuple[Segments, list[int | None]]:
+    """Segments of ``data`` with other bytes between them, and which bytes they have."""
+    storage, known, at = bytearray(), list[int | None](), 0
+    columns: list[list[int]] = [[], [], [], [], []]
+    for number, (size, captured) in enumerate(parts):
+        piece = data[at : at + size]
+        held = min(len(piece), captured)
+        storage += b"\xee\xee\xee"
+        for column, value in zip(
+            columns, (len(storage), len(piece), held, number, number), strict=True
+        ):
+            column.append(value)
+        storage += piece[:held]
+        known += [*piece[:held], *[None] * (len(piece) - held)]
+        at += size
+    return Segments(memoryview(storage), *columns), known
+
+
+def came(parts: Sequence[tuple[int, int]], at_once: int) -> Came:
+    """A frame that came in segments, ``at_once`` of them in a batch, of a prefix that is there."""
+    body = bytes(index % 251 for index in range(sum(size for size, _ in parts)))
+    data = len(body).to_bytes(4, "big") + body
+    parts = [(4, 4), *parts]
+    cutter, known, frames, offset = FrameCutter(Nowhere()), list[int | None](), list[Frame](), 0
+    for first in range(0, len(parts), at_once):
+        some = parts[first : first + at_once]
+        segments, there = segments_of(data[offset:], some)
+        cutter.feed([Chunk(offset, segments, 0, len(some))])
+        frames += cutter.take()
+        cutter.settle()
+        if not frames:
+            segments.buffer[:] = b"\xdd" * len(segments.buffer)
+        known += there
+        offset += sum(size for size, _ in some)
+    (frame,) = frames
+    return Came(frame, known)
+
+
+def assert_reads(frame: Frame, known: list[int | None], at: int, length: int) -> None:
+    wanted = known[at : at + length]
+    if None in wanted:
+        with pytest.raises(MissingBytes):
+            frame.read(at, length)
+    else:
+        assert list(frame.read(at, length)) == wanted
+
+
+@given(PARTS, st.integers(1, 130), st.data())
+def test_what_was_captured_can_be_read_and_nothing_else(parts, at_once, data):
+    frame, known = came(parts, at_once)
+    assert frame.length == len(known)
+    assert frame.missing_bytes == known.count(None)
+    assert frame.held_bytes == len(known) - known.count(None)
+    assert frame.received == max(at for at, byte in enumerate(known) if byte is not None) + 1
+    for _ in range(8):
+        at = data.draw(st.integers(0, len(known) - 1))
+        assert_reads(frame, known, at, data.draw(st.integers(1, len(known) - at)))
+    at = data.draw(st.integers(0, len(known) - 1))
+    if known[at] is not None:
+        window = frame.window(at)
+        there = known[at : at + len(window)]
+        assert list(window) == there
+        enough = len(window) >= frame.window_bytes or at + len(window) == len(known)
+        assert enough or known[at + len(window)] is None
+
+
+@given(PARTS, st.integers(1, 130), st.data())
+def test_of_what_is_let_go_nothing_is_left_and_of_the_rest_all(parts, at_once, data):
+    frame, known = came(parts, at_once)
+    bounds = sorted(data.draw(st.lists(st.integers(0, len(known)), max_size=6)))
+    ranges = list(zip(bounds[::2], bounds[1::2], strict=False))
+    until = data.draw(st.integers(0, len(known)))
+    frame.keep_only(ranges, until)
+    for at in range(until):
+        if not any(begin <= at < end for begin, end in ranges):
+            known[at] = None
+    assert frame.held_bytes == len(known) - known.count(None)
+    for at in range(len(known)):
+        assert_reads(frame, known, at, 1)
+
+
+@given(PARTS, st.data())
+def test_a_frame_that_is_detached_outlives_its_buffers(parts, data):
+    frame, known = came(parts, len(parts) + 1)
+    held = frame.held_bytes
+    frame.detach()
+    assert frame.held_bytes == held
+    for at in range(len(known)):
+        assert_reads(frame, known, at, 1)
+    begin = data.draw(st.integers(0, len(known) - 1))
+    assert_reads(frame, known, begin, len(known) - begin)
+
+
+def test_many_segments_are_one_piece_whose_views_are_joined_only_as_far_as_asked():
+    segments, _ = segments_of(bytes(range(200)), [(10, 10)] * 20)
+    spread = Spread(segments, 1, 5, 180)
+    assert (len(spread), spread.held_bytes, spread.reach) == (180, 180, 180)
+    assert list(spread.view(0, 1)) == list(range(15, 20))
+    assert list(spread.view(3, 10)) == list(range(18, 30))
+    assert list(spread.view(0, 1000)) == list(range(15, 195))
+    assert [bytes(view) for _, views in spread.runs(170, 180) for view in views] == [
+        bytes(range(185, 190)),
+        bytes(range(190, 195)),
+    ]
+
+
+def test_a_hole_in_many_segments_ends_a_view():
+    segments, _ = segments_of(bytes(range(40)), [(10, 10), (10, 4), (10, 0), (10, 2)])
+    spread = Spread(segments, 0, 5, 35)
+    assert spread.held_bytes == 11
+    assert spread.reach == 27
+    assert list(spread.view(0, 100)) == list(range(5, 14))
+    assert len(spread.view(10, 1)) == 0
+    assert [(at, len(views)) for at, views in spread.runs(0, 35)] == [(0, 2), (25, 1)]

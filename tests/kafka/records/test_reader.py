@@ -1,0 +1,393 @@
+from __future__ import annotations
+
+import struct
+import time
+import tracemalloc
+import zlib
+
+import pytest
+import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kanalyze.kafka.records.reader import RecordSet
+from kanalyze.kafka.records.types import DecompressionLimits, RecordProblem
+from tests.support.effort import took_soon
+from tests.support.record_sets import (
+    CODECS,
+    ITEMS,
+    TIME_MS,
+    AioBatch,
+    DefaultRecordBatchBuilder,
+    as_item,
+    batch_of,
+    changed,
+    compressed,
+    messages_of,
+    read,
+    records_in,
+    with_flags,
+)
+from tests.support.records_summary import peek_records
+from tests.support.work import calls_of, peak_bytes_of
+
+STEADY = settings(deadline=None)  # the first example loads a codec
+BUILDERS = {"kafka-python": DefaultRecordBatchBuilder, "aiokafka": AioBatch}
+OPTIONAL_BYTES = st.none() | st.binary(max_size=40)
+RECORDS = st.lists(
+    st.tuples(
+        st.integers(0, 2**41),
+        OPTIONAL_BYTES,
+        OPTIONAL_BYTES,
+        st.lists(st.tuples(st.text(max_size=5), OPTIONAL_BYTES), max_size=3),
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+@pytest.mark.parametrize("codec", range(5), ids=CODECS)
+@pytest.mark.parametrize("builder", BUILDERS)
+def test_a_batch_by_another_encoder_is_read_back(builder: str, codec: int) -> None:
+    data = batch_of(codec=codec, builder=BUILDERS[builder])
+    assert list(map(as_item, records_in(data))) == ITEMS
+    ((batch, _),) = read(data)[0]
+    assert (batch.codec, batch.magic, batch.batch_bytes) == (CODECS[codec], 2, len(data))
+    assert (batch.record_count, batch.base_offset) == (len(ITEMS), 0)
+
+
+@pytest.mark.parametrize("builder", BUILDERS)
+@STEADY
+@given(records=RECORDS, codec=st.integers(0, 4))
+def test_any_records_by_another_encoder_are_read_back(builder, records, codec) -> None:
+    items = [(offset, *rest) for offset, rest in enumerate(records)]
+    data = batch_of(items, codec, builder=BUILDERS[builder])
+    assert list(map(as_item, records_in(data))) == items
+
+
+def test_the_header_of_a_batch_is_told() -> None:
+    data = batch_of(transactional=True, producer=(2**40, 7, 2**31 - 2))
+    data = changed(changed(data, ">q", 0, 1000), ">i", 12, 5)
+    ((batch, records),) = read(data)[0]
+    assert batch.base_offset == 1000
+    assert batch.partition_leader_epoch == 5
+    assert (batch.producer_id, batch.producer_epoch) == (2**40, 7)
+    assert batch.is_transactional
+    assert not batch.is_control
+    assert [record.offset for record in records] == [1000, 1001, 1002, 1003, 1004]
+    sequences = [batch.sequence(record.offset) for record in records]
+    assert sequences == [2**31 - 2, 2**31 - 1, 0, 1, 2]
+    assert batch.delete_horizon_ms is None
+
+
+def test_minus_one_stands_for_nothing() -> None:
+    ((batch, _),) = read(batch_of())[0]
+    assert batch.producer_id is batch.producer_epoch is batch.base_sequence is None
+    data = changed(changed(batch_of(ITEMS[:1]), ">q", 27, -1), ">q", 35, -1)
+    assert records_in(data)[0].timestamp_ms is None
+
+
+def test_append_time_is_the_time_of_every_record() -> None:
+    ((batch, records),) = read(with_flags(batch_of(), 0x08))[0]
+    assert batch.timestamp_type == "append"
+    assert {record.timestamp_ms for record in records} == {TIME_MS + 99}
+    assert read(batch_of())[0][0][0].timestamp_type == "create"
+
+
+def test_a_control_batch_is_told_from_records() -> None:
+    marker = (0, TIME_MS, struct.pack(">hh", 0, 1), struct.pack(">hi", 0, 3), [])
+    data = with_flags(batch_of([marker], transactional=True, producer=(9, 0, -1)), 0x20)
+    ((batch, records),) = read(data)[0]
+    assert batch.is_control
+    assert batch.is_transactional
+    assert records[0].key == b"\x00\x00\x00\x01"
+
+
+def test_a_delete_horizon_is_where_the_timestamps_count_from() -> None:
+    ((batch, records),) = read(with_flags(batch_of(), 0x40))[0]
+    assert batch.delete_horizon_ms == TIME_MS
+    assert records[1].timestamp_ms == TIME_MS + 5
+
+
+def test_offsets_and_times_beyond_64_bits_wrap_as_in_java() -> None:
+    data = changed(changed(batch_of(), ">q", 0, 2**63 - 1), ">q", 27, -(2**63))
+    records = records_in(data)
+    assert records[1].offset == -(2**63)
+    assert records[2].timestamp_ms == 2**63 - 70_000
+
+
+@pytest.mark.parametrize("codec", range(5), ids=CODECS)
+def test_a_wrong_checksum_is_told_and_the_records_are_read_all_the_same(codec: int) -> None:
+    data = bytearray(batch_of(codec=codec))
+    data[17] ^= 1
+    ((batch, records),), problems = read(bytes(data))
+    assert not batch.crc_ok
+    assert len(records) == len(ITEMS)
+    assert problems == []
+
+
+def test_every_bit_from_the_attributes_on_is_in_the_checksum() -> None:
+    good = batch_of(ITEMS[:2])
+    for at in range(21, len(good)):
+        bad = bytearray(good)
+        bad[at] ^= 0x10
+        assert [batch.crc_ok for batch in RecordSet(bytes(bad))] == [False]
+
+
+def test_batches_of_every_kind_stand_one_after_the_other() -> None:
+    data = batch_of(codec=1) + messages_of(1) + batch_of() + messages_of(0, codec=2)
+    batches, problems = read(data)
+    assert problems == []
+    assert [batch.magic for batch, _ in batches] == [2, *[1] * 5, 2, 0]
+    assert sum(batch.batch_bytes for batch, _ in batches) == len(data)
+
+
+def test_a_set_can_be_read_again() -> None:
+    found = RecordSet(batch_of() + b"cut")
+    for _ in range(2):
+        batches = list(found)
+        assert [len(list(batch.records())) for batch in batches] == [5]
+        assert [len(list(batch.records())) for batch in batches] == [5]
+        assert found.problems == [RecordProblem.CUT_BATCH]
+
+
+def test_no_bytes_hold_no_batch() -> None:
+    assert read(b"") == ([], [])
+
+
+@pytest.mark.parametrize("codec", [0, 4])
+def test_a_last_batch_that_is_cut_anywhere_is_left_out_and_said(codec: int) -> None:
+    whole, last = batch_of(), batch_of(codec=codec)
+    for size in range(1, len(last)):
+        batches, problems = read(whole + last[:size])
+        assert [len(records) for _, records in batches] == [5]
+        assert problems == [RecordProblem.CUT_BATCH]
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        (changed(batch_of(), ">b", 16, 3), RecordProblem.UNKNOWN_MAGIC),
+        (changed(batch_of(), ">b", 16, -1), RecordProblem.UNKNOWN_MAGIC),
+        (changed(batch_of(), ">i", 8, 48), RecordProblem.MALFORMED_BATCH),
+        (changed(batch_of(), ">i", 8, -1), RecordProblem.MALFORMED_BATCH),
+        (changed(batch_of(), ">i", 8, 2**31 - 1), RecordProblem.CUT_BATCH),
+    ],
+)
+def test_a_header_that_cannot_be_ends_the_walk(data: bytes, problem: RecordProblem) -> None:
+    batches, problems = read(batch_of() + data + batch_of())
+    assert len(batches) == 1
+    assert problems == [problem]
+
+
+@pytest.mark.parametrize("count", [-1, -(2**31), 0, 4, 6, 2**31 - 1])
+@pytest.mark.parametrize("codec", [0, 1])
+def test_a_number_of_records_that_is_wrong_is_said(count: int, codec: int) -> None:
+    batches, problems = read(changed(batch_of(codec=codec), ">i", 57, count) + batch_of())
+    assert problems == [RecordProblem.WRONG_RECORD_COUNT]
+    assert len(batches[0][1]) == max(0, min(count, 5))
+    assert len(batches[1][1]) == 5
+
+
+def varint(number: int) -> bytes:
+    value = number << 1 if number >= 0 else (-number << 1) - 1
+    found = bytearray()
+    while value > 0x7F:
+        found.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes((*found, value))
+
+
+def sized(body: bytes) -> bytes:
+    return varint(len(body)) + body
+
+
+SOUND = sized(b"\0" + varint(0) * 2 + varint(1) + b"k" + varint(1) + b"v" + varint(0))
+NO_KEY_HEADER = b"\0" + varint(0) * 2 + varint(-1) * 2 + varint(1) + varint(-1) * 2
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        b"\xff" * 30,  # a varint without an end
+        b"\x80" * 9 + b"\x02" + bytes(40),  # of 65 bits
+        varint(-1) + bytes(20),
+        varint(1000) + bytes(20),
+        varint(0) + bytes(20),
+        sized(b"\0" + varint(0) * 2 + varint(5) + b"k"),
+        sized(b"\0" + varint(0) * 2 + varint(2**40) + b"k"),
+        sized(b"\0" + varint(0) * 2 + varint(-1) * 2 + varint(2**31 - 1)),
+        sized(b"\0" + varint(0) * 2 + varint(-1) * 2 + varint(-1)),
+        sized(NO_KEY_HEADER),
+        sized(b"\0" + varint(0) * 2 + varint(-1) * 2 + varint(0) + b"more"),
+        sized(b"\0" + varint(0) * 2 + varint(-1) * 2),
+    ],
+)
+@pytest.mark.parametrize("codec", [0, 1])
+def test_a_record_that_cannot_be_ends_its_batch(bad: bytes, codec: int) -> None:
+    records = SOUND + bad
+    if codec:
+        records = zlib.compress(records, wbits=31)
+    batches, problems = read(compressed(codec, records, count=3) + batch_of())
+    assert [len(found) for _, found in batches] == [1, 5]
+    assert problems == [RecordProblem.MALFORMED_RECORD]
+
+
+def test_long_numbers_in_few_bits_are_read() -> None:
+    # Nothing says that a varint has to be as short as can be.
+    record = b"\0" + b"\x80\x80\x00" + varint(0) + varint(-5) + varint(0) + varint(0)
+    batches, problems = read(compressed(0, sized(record), count=1))
+    assert problems == []
+    assert (batches[0][1][0].key, batches[0][1][0].value) == (None, b"")
+
+
+@pytest.mark.parametrize("codec", [5, 6, 7])
+def test_an_unknown_codec_hides_the_records_and_is_said(codec: int) -> None:
+    batches, problems = read(compressed(codec, b"abc", count=3) + batch_of())
+    assert [(batch.codec, len(found)) for batch, found in batches] == [("unknown", 0), ("none", 5)]
+    assert problems == [RecordProblem.UNKNOWN_CODEC]
+
+
+def test_what_came_out_before_the_compression_failed_is_given() -> None:
+    packed = zlib.compress(SOUND * 3 + bytes(range(256)) * 50, wbits=31)
+    batches, problems = read(compressed(1, packed[: len(packed) // 2], count=3))
+    assert len(batches[0][1]) == 3
+    assert problems == [RecordProblem.BAD_COMPRESSION]
+
+
+def test_a_bomb_is_bounded_in_bytes_and_in_ratio() -> None:
+    record = sized(b"\0" + varint(0) * 2 + varint(-1) + varint(500) + bytes(500) + varint(0))
+    bomb = zstandard.ZstdCompressor().compress(record * (64 << 10))
+    data = compressed(4, bomb, count=64 << 10)
+    tracemalloc.start()
+    try:
+        began = time.process_time()
+        (batch,) = RecordSet(data)
+        count = sum(1 for _ in batch.records())
+        taken, peak = time.process_time() - began, tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert batch.problems == [RecordProblem.DECOMPRESSED_TOO_LARGE]
+    allowed = DecompressionLimits().allowed(len(bomb))
+    assert count == allowed // len(record) < 64 << 10
+    assert peak < 3 * allowed
+    assert took_soon(taken, 5)
+
+
+def test_limits_are_those_that_were_asked_for() -> None:
+    data = compressed(4, zstandard.ZstdCompressor().compress(SOUND * 1000), count=1000)
+    batches, problems = read(data, DecompressionLimits(most_bytes=len(SOUND) * 10))
+    assert len(batches[0][1]) == 10
+    assert problems == [RecordProblem.DECOMPRESSED_TOO_LARGE]
+
+
+def test_a_lie_about_the_number_of_records_allocates_nothing() -> None:
+    data = changed(batch_of(), ">i", 57, 2**31 - 1)
+    tracemalloc.start()
+    try:
+        read(data)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 1 << 20
+
+
+MIXED = [
+    *(batch_of(codec=codec) for codec in range(5)),
+    *(messages_of(magic, codec=codec) for magic in (0, 1) for codec in range(4)),
+]
+SMALL = DecompressionLimits(most_bytes=1 << 16)
+
+
+@STEADY
+@given(st.sampled_from(MIXED), st.data())
+def test_any_change_to_records_gives_a_result(data: bytes, draw: st.DataObject) -> None:
+    mutable = bytearray(data)
+    for _ in range(draw.draw(st.integers(1, 4))):
+        mutable[draw.draw(st.integers(0, len(mutable) - 1))] = draw.draw(st.integers(0, 255))
+    batches, _ = read(bytes(mutable), SMALL)
+    assert sum(len(found) for _, found in batches) <= (1 << 16) // 7
+    for _, found in batches:
+        assert all(-(2**63) <= record.offset < 2**63 for record in found)
+
+
+@STEADY
+@given(st.binary(max_size=200), st.integers(0, 2), st.integers(0, 7), st.booleans())
+def test_any_bytes_give_a_result(junk: bytes, magic: int, codec: int, is_sized: bool) -> None:
+    data = bytearray(bytes(61) + junk)
+    data[16] = magic
+    if is_sized:
+        struct.pack_into(">i", data, 8, len(data) - 12)
+    data[22 if magic == 2 else 17] = codec
+    read(bytes(data), SMALL)
+
+
+@STEADY
+@given(st.lists(st.sampled_from(MIXED), max_size=4), st.integers(0, 100))
+def test_what_the_headers_alone_tell_agrees_with_the_records(sets: list[bytes], cut: int) -> None:
+    data = b"".join(sets)
+    data = data[: len(data) - cut]
+    told = peek_records(data, 0, len(data), 0, None)
+    batches, problems = read(data)
+    assert told.batch_count == len(batches)
+    assert told.truncated == (problems == [RecordProblem.CUT_BATCH])
+    assert told.record_count in (None, sum(len(found) for _, found in batches))
+    first = told.base_offset if told.last_offset is None else told.last_offset
+    assert first == (batches[0][0].base_offset if batches else None)
+
+
+@STEADY
+@given(st.sampled_from(MIXED), st.integers(0, 400))
+def test_any_beginning_of_records_gives_a_result(data: bytes, size: int) -> None:
+    batches, problems = read(data[:size])
+    assert len(batches) + len(problems) >= min(size, 1)
+
+
+def many_empty(count: int) -> bytes:
+    """Records as small as they can be, all of offset 0: a codec makes next to nothing of them."""
+    packed = zstandard.ZstdCompressor().compress(sized(b"\0\0\0\1\1\0") * count)
+    return compressed(4, packed, count=count)
+
+
+def test_what_comes_out_of_few_bytes_is_bounded_by_them() -> None:
+    """Five million records in some kB, whose header says that they are so many."""
+    data = many_empty(5_000_000)
+    (batch,) = RecordSet(data, DecompressionLimits(most_ratio=1 << 20))
+    assert batch.record_count == 5_000_000
+    calls = calls_of(lambda: sum(1 for _ in batch.records()))
+    allowed = DecompressionLimits().allowed_records(len(data))
+    assert sum(1 for _ in batch.records()) == allowed < 10 * len(data)
+    assert batch.problems == [RecordProblem.TOO_MANY_RECORDS]
+    assert calls < 20 * allowed
+
+
+@pytest.mark.parametrize("count", [1, 9, 10, 11, 1000])
+def test_a_limit_that_was_asked_for_holds_of_every_batch(count: int) -> None:
+    data = many_empty(count) + compressed(0, SOUND * count, count=count)
+    batches, problems = read(data, DecompressionLimits(most_records=10))
+    assert [len(found) for _, found in batches] == [min(count, 10)] * 2
+    assert problems == [RecordProblem.TOO_MANY_RECORDS] * 2 * (count > 10)
+
+
+@pytest.mark.parametrize("codec", range(1, 5), ids=CODECS[1:])
+def test_no_sound_batch_is_cut_by_the_limit_however_well_it_packs(codec: int) -> None:
+    """Nothing in the records but that each has the next offset."""
+    items = [(offset, TIME_MS, None, None, []) for offset in range(20_000)]
+    assert len(records_in(batch_of(items, codec))) == len(items)
+
+
+def test_headers_of_a_record_are_bounded() -> None:
+    def record(headers: int) -> bytes:
+        return sized(bytes(3) + b"\1\1" + varint(headers) + b"\0\1" * headers)
+
+    few, many = record(1 << 16), record((1 << 16) + 1)
+    batches, problems = read(compressed(0, few + SOUND, count=2))
+    assert [len(found.headers) for found in batches[0][1]] == [1 << 16, 0]
+    assert problems == []
+    batches, problems = read(compressed(0, SOUND + many + SOUND, count=3))
+    assert [len(found.headers) for found in batches[0][1]] == [0]
+    assert problems == [RecordProblem.TOO_MANY_HEADERS]
+    huge = zstandard.ZstdCompressor().compress(record(10_000_000))
+    data = compressed(4, huge, count=1)
+    limits = DecompressionLimits(most_ratio=1 << 20)
+    assert peak_bytes_of(lambda: read(data, limits)) < 100 << 20

@@ -1,0 +1,22 @@
+from __future__ import annotations
+
+import pytest
+
+from kanalyze.kafka.schema.error_codes import error_name, is_known_error, is_retriable
+from tests.support.facts import rows
+
+
+def test_every_code_of_the_facts_has_its_name_and_whether_to_retry() -> None:
+    facts = rows("errors.txt")
+    assert len(facts) > 130
+    for code, name, retriable, *_ in facts:
+        assert error_name(int(code)) == name
+        assert is_retriable(int(code)) == (retriable == "true")
+        assert is_known_error(int(code))
+
+
+@pytest.mark.parametrize("code", [999, -2, 32767, -32768])
+def test_an_unknown_code_is_named_by_its_number(code: int) -> None:
+    assert error_name(code) == f"UNKNOWN_{code}"
+    assert not is_retriable(code)
+    assert not is_known_error(code)

@@ -1,0 +1,89 @@
+"""What is found out about a connection; and when memory is short, what it holds is let go."""
+
+from __future__ import annotations
+
+from kanalyze.kafka.session.tracker import ConnectionTracker
+from kanalyze.model.anomalies import AnomalyKind
+from kanalyze.model.tcp import Endpoint, TcpConnection
+from tests.support import kafka as k
+from tests.support.streams import TIME_NS
+from tests.support.talk import BROKER, CLIENT, Talk
+
+
+def large(correlation_id: int, size: int) -> bytes:
+    """A request of which nobody knows what may be stepped over."""
+    return k.request(999, 0, correlation_id, b"t" * size)
+
+
+def talk_of(tracker: ConnectionTracker, serial: int) -> Talk:
+    talk = Talk(tracker=tracker)
+    ends = (Endpoint("10.0.0.1", 50000 + serial), Endpoint("10.0.0.2", 9092))
+    talk.tcp = TcpConnection(serial, ends, 1, CLIENT, TIME_NS, TIME_NS, start_seen=[True, True])
+    return talk
+
+
+def test_a_message_that_does_not_end_concerns_the_bytes_that_came_not_those_it_announced() -> None:
+    talk = Talk().client(k.heartbeat(1)).broker(k.heartbeat_answer(1))
+    talk.client((90_000_000).to_bytes(4, "big") + k.heartbeat(2)[4:]).close()
+    sizes = {anomaly.kind.value: anomaly.length for anomaly in talk.anomalies}
+    assert sizes == {"incomplete_frame": len(k.heartbeat(2)), "unanswered_request": None}
+    (found,) = [one for one in talk.anomalies if one.kind is AnomalyKind.INCOMPLETE_FRAME]
+    assert found.detail == "of 90000004 bytes"
+
+
+def test_all_together_hold_no_more_than_they_may() -> None:
+    plain = Talk()
+    tracker = ConnectionTracker(plain.tracker._reader, plain.catalog, most_kafka_bytes=1_000_000)
+    talks = [talk_of(tracker, serial) for serial in range(1, 41)]
+    for talk in talks:
+        talk.client(k.heartbeat(1)).broker(k.heartbeat_answer(1))
+        talk.client(large(2, 90_000)[:80_000])
+        assert tracker.kafka_held_bytes <= 1_000_000
+    found = [anomaly for talk in talks for anomaly in talk.anomalies]
+    kinds = {anomaly.kind for anomaly in found}
+    assert kinds == {AnomalyKind.MEMORY_LIMIT}
+    dropped = sum(anomaly.length or 0 for anomaly in found)
+    assert dropped >= 40 * 80_000 - 1_000_000
+    assert all(anomaly.connection is not None for anomaly in found)
+    assert all(anomaly.stream_offset for anomaly in found)
+
+
+def test_what_was_let_go_still_makes_an_exchange_with_times_and_sizes() -> None:
+    talk = Talk()
+    request = large(2, 90_000)
+    talk.client(k.heartbeat(1)).broker(k.heartbeat_answer(1)).client(request[:80_000])
+    (kafka,) = talk.tracker._kafka.values()
+    kafka.connection.shed()
+    assert kafka.connection.held_bytes < 5000
+    talk.client(request[80_000:], k.heartbeat(3)).broker(k.heartbeat_answer(3)).close()
+    assert talk.pairs() == [(1, 1, 2), (3, 5, 6), (2, 3, None)]
+    last = talk.exchanges[-1]
+    assert AnomalyKind.LOST_BYTES in last.anomalies
+    assert last.request is not None
+    assert last.request.length == len(request)
+
+
+def test_requests_without_an_answer_are_given_up_oldest_first() -> None:
+    talk = Talk()
+    talk.client(*(k.heartbeat(number) for number in range(10)))
+    (kafka,) = talk.tracker._kafka.values()
+    kafka.connection.shed()
+    talk.broker(k.heartbeat_answer(9)).close()
+    unanswered = [exchange.correlation_id for exchange in talk.exchanges if not exchange.response]
+    assert sorted(unanswered) == list(range(9))
+    limited = [e.correlation_id for e in talk.exchanges if "pending_limit" in e.anomalies]
+    assert limited == [0, 1, 2, 3, 4]
+
+
+def test_a_search_that_is_let_go_counts_its_bytes_as_passed_over() -> None:
+    talk = Talk().client(k.heartbeat(1)).broker(k.heartbeat_answer(1))
+    talk.loses(BROKER, 100)
+    # The beginning of an answer that is waited for, and is not all there.
+    talk.client(k.request(k.METADATA, 1, 2, b"\0\0\0\0"))
+    talk.broker(k.response(2, b"\0\0\0\x01" + b"\0" * 4 + b"\0\x09localhost" * 400)[:3000])
+    (kafka,) = talk.tracker._kafka.values()
+    held = kafka.connection.held_bytes
+    kafka.connection.shed()
+    assert held - kafka.connection.held_bytes >= 2900
+    talk.close()
+    assert "memory_limit" in talk.kinds()

@@ -1,0 +1,113 @@
+"""Who answers whom when parts of the connection were not captured."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kanalyze.kafka.session.correlation import Pairing, _UsedIds
+from tests.kafka.session.test_pending_requests import exchange
+
+if TYPE_CHECKING:
+    from kanalyze.kafka.session.exchange import Exchange
+
+
+def ids_of(exchanges: list[Exchange]) -> list[int | None]:
+    return [found.correlation_id for found in exchanges]
+
+
+def asked(pairing: Pairing, *requests: tuple[int, int]) -> list[Exchange]:
+    """Ask with (correlation id, packet) each."""
+    made = [exchange(correlation_id, packet) for correlation_id, packet in requests]
+    for request in made:
+        assert pairing.ask(request) is None
+    return made
+
+
+def test_without_a_loss_the_oldest_with_the_id_is_answered() -> None:
+    pairing = Pairing(from_start=True)
+    first, second = asked(pairing, (0, 1), (0, 2))
+    assert pairing.answer(0, 3) is first
+    assert pairing.answer(0, 4) is second
+    assert pairing.answer(0, 5) is None
+
+
+def test_without_a_loss_a_response_may_be_captured_before_its_request() -> None:
+    pairing = Pairing(from_start=True)
+    (late,) = asked(pairing, (7, 9))
+    assert pairing.answer(7, 3) is late
+
+
+def test_after_a_loss_no_response_answers_a_later_request() -> None:
+    pairing = Pairing(from_start=True)
+    pairing.lose_requests()
+    (late,) = asked(pairing, (7, 9))
+    assert pairing.answer(7, 3) is None
+    assert pairing.answer(7, 10) is late
+
+
+def test_an_id_that_comes_once_is_sure_whatever_was_lost() -> None:
+    pairing = Pairing(from_start=False)
+    first, second = asked(pairing, (4, 1), (5, 2))
+    pairing.lose_responses(3)
+    assert pairing.answer(5, 3) is second
+    assert pairing.may_be_lost(first)
+
+
+def test_a_client_with_one_id_that_waits_for_each_answer_is_paired_with_its_last_request() -> None:
+    pairing = Pairing(from_start=True)
+    asked(pairing, (0, 1))
+    assert pairing.answer(0, 2) is not None
+    unseen, last = asked(pairing, (0, 3), (0, 5))
+    pairing.lose_responses(6)
+    assert pairing.answer(0, 6) is last
+    assert pairing.take_given_up() == [unseen]
+    assert pairing.may_be_lost(unseen)
+
+
+def test_a_client_with_one_id_that_does_not_wait_is_not_paired_after_a_lost_answer() -> None:
+    pairing = Pairing(from_start=True)
+    asked(pairing, (0, 1), (0, 2))
+    assert pairing.answer(0, 3) is not None
+    assert pairing.answer(0, 4) is not None
+    asked(pairing, (0, 5), (0, 6))
+    pairing.lose_responses(8)
+    assert pairing.answer(0, 8) is None
+    assert ids_of(pairing.take_given_up()) == [0, 0]
+    # What is asked after the loss is certain again.
+    (after,) = asked(pairing, (0, 9))
+    assert pairing.answer(0, 10) is after
+
+
+def test_a_lost_request_of_such_a_client_leaves_every_later_answer_open() -> None:
+    pairing = Pairing(from_start=True)
+    asked(pairing, (0, 1), (0, 2))
+    pairing.answer(0, 3)
+    pairing.answer(0, 4)
+    pairing.lose_requests()
+    asked(pairing, (0, 6))
+    assert pairing.answer(0, 7) is None
+
+
+@given(st.lists(st.integers(0, 40), max_size=60))
+def test_used_ids_are_those_of_a_set(ids: list[int]) -> None:
+    used, known = _UsedIds(), set[int]()
+    for correlation_id in ids:
+        seen = used.add(correlation_id)
+        assert seen == (correlation_id in known)
+        if seen:
+            return
+        known.add(correlation_id)
+
+
+def test_ids_that_rise_over_very_many_runs_are_not_taken_for_used_ones() -> None:
+    """Those of a client with one counter for many connections, and where much was lost."""
+    used = _UsedIds()
+    assert not any(used.add(10 + 3 * number) for number in range(1000))
+    assert not used.add(9 + 3 * 999)
+    assert used.add(10 + 3 * 998)
+    # Of the lowest ones nobody knows any more which of them were used; nor of those below.
+    assert used.add(12)
+    assert used.add(5)

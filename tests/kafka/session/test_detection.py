@@ -1,0 +1,169 @@
+"""An update is taken in step by step, and given back whole; some are known at first sight."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kanalyze.kafka.session.detection import Undecided, client_hello_side
+from kanalyze.model.streams import Gap, StreamItem, StreamUpdate
+from tests.kafka.session.test_replay_buffer import told
+from tests.support import kafka as k
+from tests.support import kafka07 as old
+from tests.support.streams import TIME_NS, chunk, cut
+from tests.support.talk import Talk
+
+TCP = Talk().tcp
+JUDGE = Talk().tracker._judge
+HELLO = bytes.fromhex("16030100c8010000c40303")
+ALERT = bytes.fromhex("15030300020228")
+
+
+@given(
+    st.lists(
+        st.one_of(st.integers(1, 9), st.lists(st.integers(1, 30_000), min_size=1)), max_size=6
+    ),
+    st.integers(0, 5),
+)
+def test_what_is_held_and_what_is_left_are_the_whole(
+    parts: list[int | list[int]], steps: int
+) -> None:
+    items: list[StreamItem] = []
+    offset = payload = 0
+    for part in parts:
+        if isinstance(part, int):
+            items.append(Gap(offset, part, TIME_NS, 1))
+            offset += part
+        else:
+            items.append(chunk([b"x" * size for size in part], stream_offset=offset))
+            offset += sum(part)
+            payload += sum(part)
+    state = Undecided(TCP)
+    state.begin(StreamUpdate(state.tcp, ([], items), closed=False))
+    for _ in range(steps):
+        state.step()
+    assert told(state.rest(1)) == told(items)
+    assert state.payload_bytes == payload
+    while state.step():
+        pass
+    state.end_step()
+    assert told(state.rest(1)) == told(items)
+
+
+def test_a_step_copies_little() -> None:
+    state = Undecided(Talk().tcp)
+    state.begin(StreamUpdate(state.tcp, ([chunk([b"x" * 1448] * 2000)], []), closed=False))
+    state.step()
+    assert state.held_bytes < 20_000
+
+
+def test_the_side_that_says_hello_is_known() -> None:
+    state = Undecided(Talk().tcp)
+    assert client_hello_side(state) is None
+    state.begin(StreamUpdate(state.tcp, ([], [chunk([HELLO])]), closed=False))
+    state.step()
+    assert (client_hello_side(state), state.tls_sides) == (1, [1])
+
+
+# At first sight.
+
+SAYINGS = st.one_of(
+    st.sampled_from(
+        [
+            b"",
+            HELLO,
+            ALERT,
+            b"GET / HTTP/1.1\r\n\r\n",
+            k.heartbeat(1),
+            k.heartbeat(1, client_id=None) + k.heartbeat(2),
+            k.heartbeat(0, client_id="abc"),
+            k.heartbeat(1, client_id="abcd") + HELLO,
+            k.api_versions(1) + k.heartbeat(2),
+            k.produce(1, acks=1, records=k.record_batch(9, size=3000)),
+            k.heartbeat_answer(1),
+            k.heartbeat_answer(0) + k.heartbeat_answer(2),
+            old.fetch(0),
+        ]
+    ),
+    st.binary(max_size=40),
+)
+
+
+def first_update(
+    opened_by: int | None, sayings: tuple[bytes, bytes], sizes: list[int], gaps: tuple[int, int]
+) -> StreamUpdate:
+    """What a new connection begins with: gaps, and then bytes in segments of some sizes."""
+    tcp = Talk(opened_by=opened_by).tcp
+    items: tuple[list[StreamItem], list[StreamItem]] = ([], [])
+    for side, (said, gap) in enumerate(zip(sayings, gaps, strict=True)):
+        if gap:
+            items[side].append(Gap(0, gap, TIME_NS, 1))
+        if said:
+            items[side].append(chunk(cut(said, sizes), stream_offset=gap))
+    return StreamUpdate(tcp, items, closed=False)
+
+
+@given(
+    st.sampled_from([None, 0, 1]),
+    st.tuples(SAYINGS, SAYINGS),
+    st.one_of(st.just([]), st.lists(st.integers(1, 60), max_size=30)),
+    st.one_of(st.just((0, 0)), st.tuples(st.integers(0, 2), st.integers(0, 2))),
+    st.sampled_from([None, 0, 1]),
+)
+def test_what_is_known_at_first_sight_is_what_is_found_by_holding_it(
+    opened_by: int | None,
+    sayings: tuple[bytes, bytes],
+    sizes: list[int],
+    gaps: tuple[int, int],
+    forced: int | None,
+) -> None:
+    update = first_update(opened_by, sayings, sizes, gaps)
+    at_once = JUDGE.at_first_sight(update, forced)
+    if at_once is None:
+        return
+    state = Undecided(update.connection)
+    state.begin(update)
+    state.step()
+    held = JUDGE.find(state) if forced is None else JUDGE.forced(state, forced)
+    assert (at_once, state.tls_sides) == (held, [])
+    assert [side.from_start for side in state.sides] == update.connection.start_seen
+
+
+@pytest.mark.parametrize("opened_by", [0, 1])
+@pytest.mark.parametrize("answer", [b"", k.heartbeat_answer(1), k.heartbeat_answer(7)])
+def test_a_request_with_a_good_name_is_enough(opened_by: int, answer: bytes) -> None:
+    sayings = (k.heartbeat(1), answer) if opened_by == 0 else (answer, k.heartbeat(1))
+    update = first_update(opened_by, sayings, [], (0, 0))
+    assert JUDGE.at_first_sight(update, None) == (opened_by, "kafka")
+    assert JUDGE.at_first_sight(update, 1 - opened_by) is None
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "answer", "sizes", "gaps"),
+    [
+        (k.heartbeat(1, client_id="abc"), b"", [], (0, 0)),  # the name is too short
+        (k.heartbeat(1)[:-1], b"", [], (0, 0)),
+        (k.heartbeat(1), b"", [9], (0, 0)),
+        (k.heartbeat(1), b"", [], (1, 0)),
+        (k.heartbeat(1), ALERT, [], (0, 0)),
+        (k.heartbeat(1), ALERT[:4], [], (0, 0)),  # may become TLS
+        (k.heartbeat(1), k.heartbeat_answer(1), [], (0, 1)),
+        (old.fetch(0), b"", [], (0, 0)),
+    ],
+)
+def test_where_anything_is_left_to_be_known_it_is_held(
+    request_bytes: bytes, answer: bytes, sizes: list[int], gaps: tuple[int, int]
+) -> None:
+    update = first_update(0, (request_bytes, answer), sizes, gaps)
+    assert JUDGE.at_first_sight(update, None) is None
+
+
+def test_where_the_stream_does_not_begin_nothing_is_known_at_first_sight() -> None:
+    assert JUDGE.at_first_sight(first_update(None, (k.heartbeat(1), b""), [], (0, 0)), 0) is None
+
+
+def test_a_segment_that_was_cut_by_the_snap_length_is_held() -> None:
+    update = first_update(0, (b"", b""), [], (0, 0))
+    update.items[0].append(chunk([k.heartbeat(1) + b"more"], snap=len(k.heartbeat(1))))
+    assert JUDGE.at_first_sight(update, None) is None

@@ -1,0 +1,66 @@
+"""Verdicts on a stream's first bytes, however they come."""
+
+from __future__ import annotations
+
+import pytest
+
+from kanalyze.kafka.session.first_bytes import FirstBytes
+from kanalyze.kafka.session.replay_buffer import HeldStream
+from tests.support import kafka as k
+from tests.support import kafka07 as old
+from tests.support.streams import chunk
+from tests.support.talk import Talk
+
+READER = Talk().tracker._judge._first
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        k.heartbeat(1),
+        k.api_versions(1),
+        k.produce(1, 1),
+        k.request(k.CONTROLLED_SHUTDOWN, 0, 1, bytes(4), client_id=None)[:12] + bytes(4),
+        k.request(k.LIST_GROUPS, 0, 1, client_id=None),
+        k.heartbeat(1, client_id="n" * 300),
+    ],
+)
+def test_no_part_of_a_request_is_taken_for_something_else(frame: bytes) -> None:
+    frame = len(frame[4:]).to_bytes(4, "big") + frame[4:]
+    for end in range(len(frame)):
+        assert READER.verdict(memoryview(frame[:end])) == "perhaps", end
+    assert READER.verdict(memoryview(frame)) == "yes"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"GET / HTTP/1.1", bytes(12), b"\xff" * 12, b"\0\0\0\x09" + bytes(9), b"\0\0\0\x20\x7f\x7f"],
+)
+def test_what_begins_no_request_is_known_early(data: bytes) -> None:
+    assert READER.verdict(memoryview(data)) == "no"
+
+
+def test_byte_after_byte_gives_the_verdict_of_all_at_once() -> None:
+    for frame in (k.heartbeat(1), old.fetch(0), k.produce(1, 1, records=k.record_batch(9, 3000))):
+        first, held = FirstBytes(), HeldStream()
+        for index in range(len(frame)):
+            held.add(chunk([frame[index : index + 1]], stream_offset=index), 0, 1)
+            READER.look(first, held)
+        assert "yes" in (first.new, first.old)
+
+
+def test_a_second_request_is_known_with_the_first() -> None:
+    first, held = FirstBytes(), HeldStream()
+    held.add(chunk([k.heartbeat(1) + k.heartbeat(2) + k.heartbeat(3)]), 0, 1 << 20)
+    READER.look(first, held)
+    assert [head.correlation_id[3] for head in first.heads] == [1, 2]
+
+
+def test_it_looks_seldom_while_a_large_request_comes() -> None:
+    frame = k.produce(1, 1, records=k.record_batch(9, 30_000))
+    first, held, looks = FirstBytes(), HeldStream(), 0
+    for index in range(4000):
+        held.add(chunk([frame[index : index + 1]], stream_offset=index), 0, 1)
+        looks += first.is_due(held, last=False)
+        READER.look(first, held)
+    assert looks < 64 + 30

@@ -1,0 +1,138 @@
+"""Headers and bodies out of frames, wherever the bytes lie."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kanalyze.kafka.codec.compiler import Decoders
+from kanalyze.kafka.codec.projection import Projection
+from kanalyze.kafka.framing.framer import FrameCutter
+from kanalyze.kafka.schema.catalog import Catalog
+from kanalyze.kafka.session.message_reader import MessageReader
+from kanalyze.kafka.wire import WireError
+from kanalyze.model.anomalies import AnomalyKind
+from kanalyze.tables.requests.extract import Extractors
+from tests.support import kafka as k
+from tests.support.streams import chunk, cut
+
+if TYPE_CHECKING:
+    from kanalyze.kafka.framing.frame import Frame
+
+CATALOG = Catalog()
+READER = MessageReader(CATALOG, Decoders(CATALOG), Extractors(CATALOG).wanted)
+
+
+def frame_of(data: bytes, sizes: list[int] | None = None) -> Frame:
+    cutter = FrameCutter(lambda view: (None, len(view)), smallest_bytes=0)
+    cutter.feed([chunk(cut(data, sizes or []))])
+    (frame,) = cutter.take()
+    return frame
+
+
+PRODUCE = k.produce(3, acks=-1, version=7, topic="orders", records=k.record_batch(6, size=4000))
+
+
+@given(st.lists(st.integers(1, 400), max_size=40))
+def test_a_message_reads_the_same_however_it_was_cut(sizes: list[int]) -> None:
+    frame = frame_of(PRODUCE, sizes)
+    head = READER.request_header(frame)
+    assert (head.api_key, head.api_version, head.correlation_id) == (k.PRODUCE, 7, 3)
+    assert head.client_id == "test"
+    body = READER.request_body(frame, head)
+    assert body.problem is None
+    transactional_id, acks, [(topic, _, [(index, records)])] = body.values
+    assert (transactional_id, acks, topic, index) == (None, -1, "orders", 0)
+    assert (records.record_count, records.record_bytes) == (6, 4061)
+    assert READER.acks(frame, head) == -1
+    beginning = READER.beginning(frame)
+    assert READER.parse_header(beginning, frame.size) == head
+    assert READER.request_body(frame, head).values == body.values
+    assert READER.acks(frame, head) == -1
+
+
+@given(st.lists(st.integers(1, 40), max_size=40))
+def test_a_small_message_is_read_from_its_beginning_alone(sizes: list[int]) -> None:
+    small = k.produce(3, acks=-1, version=7, records=k.record_batch(1))
+    beginning = READER.beginning(frame_of(small, sizes))
+    assert beginning == small
+
+
+@pytest.mark.parametrize("length", range(10))
+def test_a_frame_without_room_for_a_header_is_refused(length: int) -> None:
+    frame = frame_of(struct.pack(">i", length) + b"\0\x0c\0\0\0\0\0\1\0\5"[:length])
+    with pytest.raises(WireError):
+        READER.request_header(frame)
+
+
+def test_header_version_2_has_tags_and_an_unknown_one_is_stepped_over() -> None:
+    request = k.request(
+        k.API_VERSIONS, 3, 5, k.compact("a") + k.compact("b") + b"\0", tags=b"\x01\x07\x03abc"
+    )
+    head = READER.request_header(frame_of(request))
+    assert READER.request_body(frame_of(request), head).problem is None
+
+
+@pytest.mark.parametrize("tags", [b"\xff", b"\x01", b"\x01\x07\x7f", b"\x01" + b"\xff" * 6])
+def test_tags_that_do_not_fit_are_refused(tags: bytes) -> None:
+    with pytest.raises(WireError):
+        READER.request_header(frame_of(k.request(k.API_VERSIONS, 3, 5, b"", tags=tags)))
+
+
+@pytest.mark.parametrize(("version", "acks"), [(0, 1), (2, -1), (3, 0), (8, 1), (9, -1), (13, 0)])
+def test_acks_of_every_layout(version: int, acks: int) -> None:
+    if version >= 9:
+        body = b"\x03tx" + struct.pack(">hi", acks, 1000) + b"\x01\0"
+        request = k.request(k.PRODUCE, version, 1, body, tags=b"\0")
+    else:
+        body = (k.string("tx") if version >= 3 else b"") + struct.pack(">hii", acks, 1000, 0)
+        request = k.request(k.PRODUCE, version, 1, body)
+    frame = frame_of(request)
+    head = READER.request_header(frame)
+    assert READER.acks(frame, head) == acks
+    assert READER.request_body(frame, head).values[1] == acks
+
+
+def test_a_newer_version_is_read_as_the_newest_known_if_that_fits_to_the_byte() -> None:
+    api = CATALOG.api(k.HEARTBEAT)
+    assert api is not None
+    newer = api.versions.highest + 1
+    fits = b"\x02g" + struct.pack(">i", 1) + b"\x02m" + b"\0" + b"\0"
+    for body, read_as in ((fits, api.versions.highest), (fits + b"more", None)):
+        frame = frame_of(k.request(k.HEARTBEAT, newer, 1, body, tags=b"\0"))
+        found = READER.request_body(frame, READER.request_header(frame))
+        assert (found.version, found.problem) == (read_as, AnomalyKind.UNKNOWN_API_VERSION)
+        assert (found.values is None) == (read_as is None)
+
+
+def test_keys_and_versions_without_end_fill_no_memory() -> None:
+    for number in range(6000):
+        READER.request_header(frame_of(k.request(200 + number % 100, number, 1)))
+    assert len(READER._request_plans) <= 4096
+
+
+def test_where_all_is_malformed_the_slow_reader_does_not_look_into_all_of_it() -> None:
+    reader = MessageReader(CATALOG, Decoders(CATALOG), lambda _key, _kind: Projection.ALL)
+    topics = struct.pack(">i", 5001) + b"\0\1a" * 5000
+    frame = frame_of(k.request(3, 1, 1, topics + b"\0"))
+    header = reader.request_header(frame)
+    told = [reader.request_body(frame, header).detail for _ in range(100)]
+    assert told[0] == "topics[5000].name, byte 15022: the bytes end too early"
+    explained = told.count(told[0])
+    assert 50 < explained < 80
+    # What is wrong is said of all of them.
+    assert set(told[explained:]) == {told[-1]}
+    assert told[-1]
+    assert "byte 1" not in told[-1]
+
+
+def test_a_large_malformed_message_is_told_in_the_words_of_the_fast_reader() -> None:
+    reader = MessageReader(CATALOG, Decoders(CATALOG), lambda _key, _kind: Projection.ALL)
+    frame = frame_of(k.request(3, 1, 1, struct.pack(">i", 1 << 24) + b"\0" * 20_000))
+    body = reader.request_body(frame, reader.request_header(frame))
+    assert body.problem is AnomalyKind.MALFORMED_BODY
+    assert body.detail == "the bytes end within the body"

@@ -1,0 +1,151 @@
+"""What is not Kafka gives no row and is not counted as Kafka, wherever the capture begins."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kanalyze.capture.reader import open_capture
+from kanalyze.kafka.session.signatures import PROTOCOLS
+from kanalyze.model.packets import PacketBatch
+from kanalyze.net.tcp.reassembly import Reassembler
+from tests.kafka.session import strangers
+from tests.support.talk import CLIENT, Talk
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+FOLDER = Path(__file__).resolve().parent / "other_protocols"
+RECORDED = sorted(path.stem for path in FOLDER.glob("*.pcap"))
+
+
+def held_of(name: str, skipped: int) -> Iterator[PacketBatch]:
+    """The packets of a recording, without the first ones."""
+    with open_capture(str(FOLDER / f"{name}.pcap")) as reader:
+        for batch in reader.batches(1):
+            columns = (batch.number, batch.time_ns, batch.offset, batch.captured_bytes)
+            rest = (batch.wire_bytes, batch.link_type)
+            yield PacketBatch(batch.buffer, *(column[skipped:] for column in (*columns, *rest)))
+
+
+def read(name: str, skipped: int) -> tuple[int, int, dict[str, int]]:
+    """(rows, Kafka connections, the others by protocol) of a recording."""
+    tracker, reassembler, rows = Talk().tracker, Reassembler(), 0
+    for batch in held_of(name, skipped):
+        for update in reassembler.feed(batch):
+            rows += len(tracker.feed(update))
+    for update in reassembler.finish():
+        rows += len(tracker.feed(update))
+    return rows, tracker.counts.kafka, tracker.counts.by_protocol
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_a_recorded_protocol_is_named_and_gives_no_row(name: str) -> None:
+    rows, kafka, others = read(name, 0)
+    assert (rows, kafka) == (0, 0)
+    assert set(others) == {name}
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_a_recorded_protocol_gives_no_row_wherever_the_capture_begins(name: str) -> None:
+    for skipped in range(1, 30, 2):
+        rows, kafka, others = read(name, skipped)
+        assert (rows, kafka) == (0, 0)
+        assert set(others) <= {name, "unknown", "none"}
+
+
+def test_tls_is_told_where_the_capture_begins_in_the_middle() -> None:
+    for skipped in (6, 10, 20, 25):
+        assert set(read("tls", skipped)[2]) <= {"tls", "none"}
+
+
+def check(make: Callable[[random.Random], strangers.Turns], seed: int) -> None:
+    turns = make(random.Random(seed))
+    for opened_by in (None, 0, 1):
+        talk = Talk(opened_by=opened_by)
+        for side, said in turns:
+            if isinstance(said, int):
+                talk.loses(side, said)
+            else:
+                talk.says(side, *(said[at : at + 1448] for at in range(0, len(said), 1448)))
+        talk.close()
+        counts = talk.tracker.counts
+        assert talk.exchanges == [], (seed, opened_by)
+        assert counts.kafka == 0, (seed, opened_by)
+        assert sum(counts.by_protocol.values()) == 1
+        assert set(counts.by_protocol) <= set(PROTOCOLS)
+        assert talk.tracker.held_bytes == 0
+
+
+@pytest.mark.parametrize("make", strangers.ALL)
+def test_what_looks_like_kafka_and_is_not_gives_no_row(
+    make: Callable[[random.Random], strangers.Turns],
+) -> None:
+    for seed in range(6):
+        check(make, seed)
+
+
+def test_what_goes_on_for_long_is_not_taken_for_large_requests() -> None:
+    check(strangers.zookeeper_for_long, 1)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("make", strangers.ALL)
+def test_what_looks_like_kafka_gives_no_row_a_hundred_times(
+    make: Callable[[random.Random], strangers.Turns],
+) -> None:
+    for seed in range(100, 200):
+        check(make, seed)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("opened_by", [None, CLIENT])
+def test_a_megabyte_of_noise_gives_no_row(opened_by: int | None) -> None:
+    for seed in range(60):
+        noise = random.Random(seed)
+        talk = Talk(opened_by=opened_by)
+        for _ in range(16):
+            talk.client(noise.randbytes(65_536)).broker(noise.randbytes(noise.randrange(1, 65_536)))
+        talk.close()
+        assert talk.exchanges == []
+        assert talk.tracker.counts.kafka == 0
+
+
+# Each message of the four others is a request to the byte: to order, it is one.
+NOTHING_LIKE_IT = [
+    make
+    for make in strangers.ALL
+    if make
+    not in (
+        strangers.typed_messages,
+        strangers.small_messages,
+        strangers.small_numbers,
+        strangers.zookeeper,
+    )
+]
+
+
+@pytest.mark.parametrize("make", NOTHING_LIKE_IT)
+def test_on_a_forced_port_no_pair_is_made_up(
+    make: Callable[[random.Random], strangers.Turns],
+) -> None:
+    for seed in range(4):
+        talk = Talk(is_broker=lambda _ip, port: port == 9092)
+        for side, said in make(random.Random(seed)):
+            if isinstance(said, bytes):
+                talk.says(side, said)
+        talk.close()
+        assert [e for e in talk.exchanges if e.request and e.response] == [], seed
+
+
+def test_http_on_a_forced_port_is_said_to_be_no_frame() -> None:
+    talk = Talk(is_broker=lambda _ip, port: port == 9092)
+    talk.client(b"GET / HTTP/1.1\r\nHost: example.org\r\n\r\n").broker(b"HTTP/1.1 200 OK\r\n\r\nhi")
+    talk.close()
+    assert talk.exchanges == []
+    assert "implausible_size" in talk.kinds()
+    counts = talk.tracker.counts
+    assert (counts.kafka, counts.by_protocol) == (1, {})

@@ -1,0 +1,52 @@
+"""Which request a correlation id answers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kanalyze.kafka.framing.frame import Frame
+from kanalyze.kafka.session.exchange import Exchange, Message
+from kanalyze.kafka.session.pending_requests import Pending
+
+if TYPE_CHECKING:
+    from kanalyze.kafka.session.exchange import Peers
+
+
+def exchange(correlation_id: int, packet: int, peers: Peers | None = None) -> Exchange:
+    message = Message(Frame(4, 0, packet, packet))
+    return Exchange(peers, message, None, 12, 0, correlation_id, None)  # type: ignore[arg-type]
+
+
+@given(st.lists(st.tuples(st.booleans(), st.booleans(), st.integers(0, 3)), max_size=60))
+def test_it_answers_as_a_list_searched_from_its_oldest_end(
+    turns: list[tuple[bool, bool, int]],
+) -> None:
+    pending, model = Pending(), list[Exchange]()
+    for packet, (is_request, is_looked_for, correlation_id) in enumerate(turns):
+        if is_request:
+            asked = exchange(correlation_id, packet)
+            model.append(asked)
+            assert pending.add(asked) is None
+        else:
+            found = next((e for e in model if e.correlation_id == correlation_id), None)
+            if is_looked_for:
+                assert pending.oldest(correlation_id) is found
+            assert pending.answer(correlation_id) is found
+            if found is not None:
+                model.remove(found)
+        assert len(pending) == len(model)
+    assert set(pending.keys()) == {e.correlation_id for e in model}
+    assert pending.take_all() == model
+    assert len(pending) == 0
+
+
+def test_beyond_the_limit_the_oldest_id_is_given_back() -> None:
+    pending = Pending(most=2)
+    first, second, third = (exchange(number, number) for number in (7, 8, 9))
+    assert pending.add(first) is None
+    assert pending.add(second) is None
+    assert pending.add(third) is first
+    assert pending.answer(7) is None

@@ -1,0 +1,174 @@
+"""Finding a frame in bytes that begin anywhere."""
+
+from __future__ import annotations
+
+import random
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kanalyze.kafka.codec.compiler import Decoders
+from kanalyze.kafka.schema.catalog import Catalog
+from kanalyze.kafka.session.message_reader import MessageReader
+from kanalyze.kafka.session.resync import RequestLocator, ResponseLocator
+from kanalyze.model.segments import Segments
+from kanalyze.tables.requests.extract import Extractors
+from tests.support import kafka as k
+
+CATALOG = Catalog()
+READER = MessageReader(CATALOG, Decoders(CATALOG), Extractors(CATALOG).wanted)
+REQUESTS = RequestLocator(READER, CATALOG)
+
+
+def responses(waiting: dict[int, tuple[int, int]]) -> ResponseLocator:
+    return ResponseLocator(READER, lambda: {key: {api} for key, api in waiting.items()})
+
+
+@given(st.binary(max_size=300), st.sampled_from([k.heartbeat(7), k.produce(9, acks=1)]))
+def test_a_request_is_found_after_any_bytes(before: bytes, request: bytes) -> None:
+    view = memoryview(b"\xfe" + before + b"\xfe" * 14 + request + request)
+    found, _ = REQUESTS(view)
+    assert found is not None
+    assert found <= len(before) + 15
+
+
+def test_a_whole_request_is_one_whose_verdict_is_yes() -> None:
+    frame = k.heartbeat(7)
+    frames = [frame[:end] for end in range(len(frame) + 1)]
+    newer = k.request(k.HEARTBEAT, 9, 1)
+    for data in (*frames, frame + b"more", newer, bytes(20), k.heartbeat(1, client_id="a\n")):
+        view = memoryview(data)
+        segments = Segments(view, [0], [len(view)], [len(view)], [0], [1])
+        header = REQUESTS.whole_request(segments, 0)
+        assert (header is not None) == (REQUESTS.verdict(view) == "yes"), data
+        if header is not None:
+            assert (header.api_key, header.correlation_id) == (k.HEARTBEAT, 7)
+
+
+@pytest.mark.parametrize("acks", [-1, 0, 1, 2])
+@pytest.mark.parametrize("client_id", [None, "", "c", "\xe9" * 5])
+@pytest.mark.parametrize("version", [0, 1, 2, 3])
+def test_produce_requests_of_all_times_are_found(
+    version: int, client_id: str | None, acks: int
+) -> None:
+    body = k.produce(7, acks, version=version)[18:]  # its own client id is "test"
+    request = k.request(k.PRODUCE, version, 7, body, client_id=client_id)
+    for data in (request + request, request + request[:30]):
+        assert REQUESTS(memoryview(b"\xff" * 9 + data)) == (9, 9)
+
+
+def test_a_controlled_shutdown_without_a_client_id_is_found() -> None:
+    frame = struct.pack(">ihhii", 12, k.CONTROLLED_SHUTDOWN, 0, 7, 3)
+    assert REQUESTS(memoryview(b"\xff" * 9 + frame + k.heartbeat(8))) == (9, 9)
+
+
+@given(st.binary(max_size=60), st.sampled_from(["", "00", "ffff", "000100", "7f", "00000030"]))
+def test_what_is_passed_over_is_no_request(noise: bytes, filler: str) -> None:
+    """What is no candidate is none by its verdict either, or a part of what cannot be one."""
+    zeros = bytes.fromhex(filler or "00" * 20) * 10
+    view = memoryview(noise + zeros + k.produce(7, 1, version=0) + zeros + noise)
+    limit = len(view) - 13
+    passed = set(range(limit)) - set(REQUESTS._candidates(view, limit))
+    assert "yes" not in {REQUESTS.verdict(view[index:]) for index in passed}
+
+
+def test_noise_holds_no_request() -> None:
+    noise = random.Random(4)
+    for _ in range(20):
+        found, keep = REQUESTS(memoryview(noise.randbytes(50_000)))
+        assert found is None
+        assert keep <= 50_000
+
+
+def test_what_may_be_the_start_of_a_request_is_kept() -> None:
+    big = k.produce(1, acks=1, records=k.record_batch(3, size=5000))
+    found, keep = REQUESTS(memoryview(b"\xff" * 40 + big[:1000]))
+    assert (found, keep) == (None, 40)
+    found, keep = REQUESTS(memoryview(b"\xff" * 40 + big + k.heartbeat(2)))
+    assert (found, keep) == (40, 40)
+
+
+def test_a_request_larger_than_what_is_held_back_is_believed_as_far_as_it_goes() -> None:
+    big = k.produce(1, acks=1, records=k.record_batch(3, size=500_000))
+    assert REQUESTS(memoryview(b"\xff" * 40 + big[:70_000]))[0] == 40
+
+
+@pytest.mark.parametrize(
+    ("frame", "verdict"),
+    [
+        (k.heartbeat(1), "yes"),
+        (k.heartbeat(1)[:20], "perhaps"),
+        (k.heartbeat(1)[:3], "perhaps"),
+        (k.request(k.API_VERSIONS, 0, 1, bytes(4)), "yes"),
+        (k.request(k.HEARTBEAT, 0, 1, b"\x7f\xff"), "no"),
+        (k.request(999, 0, 1), "no"),
+        (k.request(k.HEARTBEAT, 100, 1), "no"),
+        (k.request(k.HEARTBEAT, -1, 1), "no"),
+        (k.heartbeat(1, client_id="a\x00b"), "no"),
+        (b"\xff\xff\xff\xff" + bytes(40), "no"),
+        (bytes(40), "no"),
+    ],
+)
+def test_verdicts(frame: bytes, verdict: str) -> None:
+    assert REQUESTS.verdict(memoryview(frame)) == verdict
+
+
+def test_a_response_is_known_by_an_id_that_waits_and_a_body_that_fits() -> None:
+    answer = k.heartbeat_answer(77)
+    view = memoryview(b"\x01\x02\x03" + answer)
+    assert responses({77: (k.HEARTBEAT, 0)})(view) == (3, 3)
+    assert responses({78: (k.HEARTBEAT, 0)})(view)[0] is None
+    wrong = k.response(77, b"not what a heartbeat says")
+    assert responses({77: (k.HEARTBEAT, 0)})(memoryview(b"\xee" * 3 + wrong))[0] is None
+
+
+def test_sizes_that_lead_to_an_awaited_response_are_frames() -> None:
+    unknown = k.response(5, b"an answer to a request from before the capture")
+    chain = unknown + k.heartbeat_answer(77)
+    assert responses({77: (k.HEARTBEAT, 0)})(memoryview(chain))[0] == 0
+    # Nobody waits for the next: one frame that ends with the bytes may be chance, two with rising
+    # ids are not.
+    assert responses({})(memoryview(unknown))[0] is None
+    assert responses({})(memoryview(unknown + k.response(6, b"and one more"))) == (0, 0)
+    assert responses({})(memoryview(unknown + k.response(4, b"and one more")))[0] is None
+    assert responses({})(memoryview(unknown + b"\xff" * 20))[0] is None
+
+
+def test_what_a_search_begins_with_is_taken_for_a_response_where_the_capture_begins_alone() -> None:
+    unknown = k.response(5, b"an answer to a request from before the capture")
+    view = memoryview(unknown + k.heartbeat_answer(77))
+    waiting = {77: {(k.HEARTBEAT, 0)}}
+    at_start = ResponseLocator(READER, lambda: waiting)
+    later = ResponseLocator(READER, lambda: waiting, from_middle=False)
+    assert at_start(view)[0] == 0
+    assert later(view)[0] == len(unknown)
+    # Only once: what is looked at after that does not begin the capture.
+    assert at_start(view)[0] == len(unknown)
+
+
+def test_one_response_that_fits_is_luck_where_nonsense_follows() -> None:
+    found = k.heartbeat_answer(77)
+    locate = responses({77: (k.HEARTBEAT, 0)})
+    assert locate(memoryview(b"\xee" * 3 + found + b"\xff" * 20))[0] is None
+    assert locate(memoryview(b"\xee" * 3 + found + k.heartbeat_answer(78)))[0] == 3
+    assert locate(memoryview(b"\xee" * 3 + found + b"\0\0"))[0] == 3
+
+
+def test_what_answers_no_known_request_is_kept_for_a_while() -> None:
+    waiting: dict[int, set[tuple[int, int]]] = {}
+    locate = ResponseLocator(READER, lambda: waiting, from_middle=False)
+    view = memoryview(b"\xee" * 9 + k.heartbeat_answer(77) + b"\xee" * 100)
+    assert locate(view) == (None, 0)
+    waiting[77] = {(k.HEARTBEAT, 0)}
+    assert locate(memoryview(bytes(view[:19])))[0] == 9
+    assert locate(memoryview(bytes(100_000)))[1] > 60_000
+
+
+def test_a_frame_that_is_there_comes_before_a_part_of_one() -> None:
+    # What looks like the beginning of a large answer, then a small one to its last byte.
+    part = (5_000_000).to_bytes(4, "big") + (76).to_bytes(4, "big") + b"\0" * 4 + b"\x7f" * 4
+    view = memoryview(b"\xee" * 3 + part + k.heartbeat_answer(77))
+    locate = responses({76: (k.METADATA, 1), 77: (k.HEARTBEAT, 0)})
+    assert locate(view)[0] == 3 + len(part)

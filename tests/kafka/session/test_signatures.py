@@ -1,0 +1,76 @@
+"""Protocols by their first bytes."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kanalyze.kafka.session.signatures import PROTOCOLS, guess_protocol
+from tests.support import kafka as k
+
+ZOOKEEPER = struct.pack(">iiqiqi", 44, 0, 0, 30_000, 0, 16) + bytes(16)
+MYSQL = b"\x4a\0\0\0\x0a8.0.36\0\x08\0\0\0abcdefgh\0\xff\xff\xff\x02\0" + bytes(60)
+MONGO = struct.pack("<iiii", 60, 7, 0, 2013) + bytes(44)
+CQL = b"\x04\0\0\0\x01\0\0\0\x16\0\x01\0\x0bCQL_VERSION\0\x053.0.0"
+DNS = b"\0\x1d\x12\x34\x01\0\0\x01\0\0\0\0\0\0\7example\3com\0\0\1\0\1"
+
+
+@pytest.mark.parametrize(
+    ("head", "name"),
+    [
+        (bytes.fromhex("16030100c8010000c40303"), "tls"),
+        (b"GET /index.html HTTP/1.1\r\n", "http"),
+        (b"GET /" + b"x" * 250, "http"),
+        (b"HTTP/1.0 404 Not Found\r\n", "http"),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "http"),
+        (ZOOKEEPER, "zookeeper"),
+        (struct.pack(">iiiqi", 37, 0, 30_000, 5, 16) + bytes(17), "zookeeper"),
+        (b"\0\0\0\x08\xff\xff\xff\xfe\0\0\0\x0b", "zookeeper"),
+        (b"ruok", "zookeeper"),
+        (struct.pack(">ii", 41, 196_608) + b"user\0postgres\0", "postgresql"),
+        (struct.pack(">ii", 8, 80_877_103), "postgresql"),
+        (b"R\0\0\0\x08\0\0\0\0S\0\0\0\x0bTZ\0UTC\0", "postgresql"),
+        (MYSQL, "mysql"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "ssh"),
+        (b"AMQP\0\0\x09\x01", "amqp"),
+        (MONGO, "mongodb"),
+        (CQL, "cassandra"),
+        (b'INFO {"server_id":"N1","version":"2.10"}\r\n', "nats"),
+        (b"*1\r\n$4\r\nPING\r\n", "redis"),
+        (b"-ERR unknown command\r\n", "redis"),
+        (b"get key1\r\n", "memcached"),
+        (b"220 mail.example.org ESMTP ready\r\n", "smtp"),
+        (b"220 (vsFTPd 3.0.3) FTP\r\n", "ftp"),
+        (DNS, "dns"),
+        (bytes(20), "zeros"),
+        (b"", "none"),
+        (b"\x05" * 40, "unknown"),
+        (k.heartbeat(1), "unknown"),
+        (k.produce(1, 1), "unknown"),
+        (k.api_versions(1), "unknown"),
+    ],
+)
+def test_a_protocol_is_known_from_either_side(head: bytes, name: str) -> None:
+    assert guess_protocol(head, b"") == guess_protocol(b"", head) == name
+
+
+def test_a_connection_that_asks_for_tls_keeps_its_own_name() -> None:
+    asked = struct.pack(">ii", 8, 80_877_103)
+    assert guess_protocol(asked, b"S") == "postgresql"
+
+
+def test_zeros_are_zeros_on_both_sides() -> None:
+    assert guess_protocol(bytes(20), b"\x01" * 20) == "unknown"
+
+
+@given(st.binary(max_size=300), st.binary(max_size=300))
+def test_any_bytes_have_a_name(first: bytes, second: bytes) -> None:
+    assert guess_protocol(first, second) in PROTOCOLS
+
+
+def test_names_are_there_once() -> None:
+    assert len(set(PROTOCOLS)) == len(PROTOCOLS)
+    assert all(name.islower() for name in PROTOCOLS)

@@ -1,0 +1,542 @@
+"""Kafka or not, and which end is the client: by content alone."""
+
+from __future__ import annotations
+
+import random
+import struct
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kanalyze.kafka.codec.compiler import Decoders
+from kanalyze.kafka.schema.catalog import Catalog
+from kanalyze.kafka.session.message_reader import MessageReader
+from kanalyze.kafka.session.tracker import ConnectionTracker
+from kanalyze.model.streams import StreamUpdate
+from kanalyze.tables.requests.extract import Extractors
+from tests.support import kafka as k
+from tests.support import kafka07 as old
+from tests.support.talk import BROKER, CLIENT, Talk
+from tests.support.work import peak_bytes_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CLIENT_HELLO = bytes.fromhex("16030100c8010000c40303") + bytes(190)
+SERVER_HELLO = bytes.fromhex("160303007a020000760303") + bytes(120)
+
+
+def test_the_client_is_known_by_what_it_says_not_by_who_opened() -> None:
+    talk = Talk(opened_by=BROKER).client(k.heartbeat(1)).broker(k.heartbeat_answer(1))
+    assert talk.pairs() == [(1, 1, 2)]
+    assert talk.exchanges[0].peers.client == talk.tcp.endpoints[CLIENT]
+
+
+def test_the_first_packet_may_be_the_brokers() -> None:
+    # A capture that begins between a request and its response.
+    talk = Talk(opened_by=None).broker(k.heartbeat_answer(7))
+    talk.client(k.heartbeat(8)).broker(k.heartbeat_answer(8)).close()
+    assert sorted(talk.pairs()) == [(7, None, 1), (8, 2, 3)]
+
+
+def test_a_capture_that_begins_inside_a_large_request_loses_no_later_one() -> None:
+    big = k.produce(1, acks=1, records=k.record_batch(9, size=300_000))
+    talk = Talk(opened_by=None)
+    talk.client(big[-200_000:]).broker(k.produce_answer(1))
+    for number in range(2, 6):
+        talk.client(k.heartbeat(number)).broker(k.heartbeat_answer(number))
+    talk.close()
+    answered = [pair for pair in talk.pairs() if None not in pair]
+    assert [pair[0] for pair in answered] == [2, 3, 4, 5]
+
+
+def test_a_first_request_that_is_still_on_its_way_is_waited_for() -> None:
+    big = k.produce(1, acks=1, records=k.record_batch(9, size=30_000))
+    talk = Talk().client(big[:1000])
+    assert talk.exchanges == []
+    talk.client(big[1000:]).broker(k.produce_answer(1))
+    assert talk.pairs() == [(1, 1, 3)]
+
+
+def test_a_connection_that_ends_within_its_first_request_still_gives_a_row() -> None:
+    big = k.produce(1, acks=1, records=k.record_batch(9, size=30_000))
+    talk = Talk().client(big[:1000]).close()
+    assert [exchange.api_key for exchange in talk.exchanges] == [k.PRODUCE]
+
+
+def test_a_forced_broker_needs_no_proof() -> None:
+    frame = k.request(999, 3, 1, b"a vendor's own")
+    talk = Talk(is_broker=lambda _ip, port: port == 9092)
+    talk.client(frame).broker(k.response(1, b"x"))
+    assert talk.pairs() == [(1, 1, 2)]
+
+
+def test_a_tls_connection_gives_no_row_and_is_counted() -> None:
+    talk = Talk().client(CLIENT_HELLO).broker(SERVER_HELLO).client(b"\x17\x03\x03\0\x10" * 9)
+    talk.close()
+    assert talk.exchanges == []
+    assert talk.tracker.counts.tls == 1
+    assert talk.anomalies == []
+
+
+def test_a_tls_client_on_a_plaintext_port_is_named() -> None:
+    talk = Talk().client(CLIENT_HELLO)
+    talk.tcp.packets[BROKER] += 1
+    talk.close()
+    assert talk.kinds() == ["tls_on_plaintext_port"]
+    assert "10.0.0.1:50000" in talk.anomalies[0].detail
+
+
+ZOOKEEPER = struct.pack(">iiqiqi", 44, 0, 0, 30_000, 0, 16) + bytes(16)
+POSTGRES = struct.pack(">ii", 41, 196_608) + b"user\0postgres\0database\0postgres\0\0"
+
+
+@pytest.mark.parametrize(
+    ("client", "server"),
+    [
+        (b"GET / HTTP/1.1\r\nHost: example.org\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\nhello"),
+        (b"*1\r\n$4\r\nPING\r\n", b"+PONG\r\n"),
+        (ZOOKEEPER, ZOOKEEPER[:40]),
+        (POSTGRES, b"R\0\0\0\x08\0\0\0\0"),
+        (bytes(400), bytes(400)),
+        (b"\0\0\0\x04\0\0\0\0" * 50, b"\0\0\0\x04\0\0\0\0" * 50),
+        (b"\xff" * 400, b"\xff" * 400),
+    ],
+    ids=["http", "redis", "zookeeper", "postgresql", "zeros", "small sizes", "ones"],
+)
+@pytest.mark.parametrize("opened_by", [CLIENT, None])
+def test_other_protocols_give_no_row(client: bytes, server: bytes, opened_by: int | None) -> None:
+    talk = Talk(opened_by=opened_by)
+    for _ in range(3):
+        talk.client(client).broker(server)
+    talk.close()
+    assert talk.exchanges == []
+    assert (talk.tracker.counts.kafka, talk.tracker.counts.other) == (0, 1)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_bytes_give_no_row(seed: int) -> None:
+    noise = random.Random(seed)
+    talk = Talk(opened_by=None)
+    for _ in range(4):
+        talk.client(noise.randbytes(20_000)).broker(noise.randbytes(20_000))
+    talk.close()
+    assert talk.exchanges == []
+
+
+def test_what_is_held_of_an_undecided_connection_is_bounded() -> None:
+    talk = Talk(opened_by=None)
+    for _ in range(40):
+        talk.client(b"\x05" * 100_000)
+        assert 0 < talk.tracker.held_bytes <= 256 * 1024
+
+
+# -- bounds ---------------------------------------------------------------------------------------
+
+
+def new_tracker(
+    *,
+    collect_ended: bool = False,
+    most_undecided_bytes: int = 1 << 26,
+    most_kafka_bytes: int = 1 << 26,
+) -> ConnectionTracker:
+    catalog = Catalog()
+    reader = MessageReader(catalog, Decoders(catalog), Extractors(catalog).wanted)
+    return ConnectionTracker(
+        reader,
+        catalog,
+        collect_ended=collect_ended,
+        most_undecided_bytes=most_undecided_bytes,
+        most_kafka_bytes=most_kafka_bytes,
+    )
+
+
+def other_talk(tracker: ConnectionTracker, serial: int, opened_by: int | None = None) -> Talk:
+    talk = Talk(tracker=tracker, opened_by=opened_by)
+    talk.tcp.serial = serial
+    return talk
+
+
+def test_what_is_held_of_all_together_is_bounded_and_the_oldest_go_first() -> None:
+    tracker = new_tracker(most_undecided_bytes=100_000)
+    talks = [other_talk(tracker, serial) for serial in range(1, 31)]
+    for talk in talks:
+        talk.client(b"\x05" * 10_000)
+        assert tracker.held_bytes <= 100_000
+    found = [anomaly for talk in talks for anomaly in talk.anomalies]
+    assert {anomaly.kind.value for anomaly in found} == {"memory_limit"}
+    given_up = [anomaly.connection for anomaly in found]
+    assert given_up == [talk.tcp for talk in talks[: len(given_up)]]
+    assert [anomaly.length for anomaly in found] == [10_000] * len(found)
+    assert tracker.counts.by_protocol == {"unknown": len(found)}
+    for talk in talks:
+        talk.client(b"\x05" * 100).close()
+    assert tracker.counts.by_protocol == {"unknown": 30}
+    assert tracker.held_bytes == 0
+
+
+def test_a_connection_that_was_given_up_is_not_taken_up_again() -> None:
+    tracker = new_tracker(most_undecided_bytes=24_000)
+    first, second = other_talk(tracker, 1), other_talk(tracker, 2)
+    first.client(b"\x05" * 15_000)
+    second.client(b"\x05" * 15_000)
+    first.client(k.heartbeat(1)).broker(k.heartbeat_answer(1)).close()
+    assert first.exchanges == []
+    second.client(k.heartbeat(1)).broker(k.heartbeat_answer(1)).close()
+    assert second.pairs() == [(1, 2, 3)]
+
+
+def test_one_byte_segments_do_not_take_more_than_the_bound() -> None:
+    talk = Talk(opened_by=None)
+    for _ in range(60):
+        talk.client(*[b"\x05"] * 400)
+        assert talk.tracker.held_bytes <= 256 * 1024
+
+
+def test_a_request_in_one_byte_segments_is_one_all_the_same() -> None:
+    talk = Talk(opened_by=CLIENT)
+    frame = k.heartbeat(1) + k.produce(2, acks=1)
+    for index in range(len(frame)):
+        talk.client(frame[index : index + 1])
+    talk.broker(k.heartbeat_answer(1), k.produce_answer(2)).close()
+    assert [pair[0] for pair in talk.pairs()] == [1, 2]
+    assert talk.tracker.held_bytes == 0
+
+
+def test_time_is_in_proportion_to_the_segments() -> None:
+    """Verdicts are counted, not seconds: twice the bytes are looked at about twice as often."""
+    seen = []
+    for size in (2000, 4000):
+        talk = Talk(opened_by=None)
+        searched = counted(talk.tracker)
+        for _ in range(size):
+            talk.client(b"\x05")
+        seen.append(sum(searched))
+    assert seen[1] < 3 * seen[0]
+    assert seen[1] < 4000 * 64
+
+
+def counted(tracker: ConnectionTracker) -> list[int]:
+    """Let the search of requests note how many bytes it is shown each time."""
+    lengths: list[int] = []
+    searcher = tracker._judge._searcher
+    locate = searcher._locate
+
+    class Counting:
+        verdict = staticmethod(locate.verdict)
+
+        def candidates(self, view: memoryview) -> Iterator[tuple[int, str]]:
+            lengths.append(len(view))
+            return locate.candidates(view)
+
+    searcher._locate = Counting()  # type: ignore[assignment]
+    return lengths
+
+
+# -- either side first ----------------------------------------------------------------------------
+
+
+def test_an_answer_captured_before_the_first_request_gives_up_nothing() -> None:
+    talk = Talk(opened_by=CLIENT).broker(k.heartbeat_answer(1))
+    talk.client(k.heartbeat(1)).client(k.heartbeat(2)).broker(k.heartbeat_answer(2)).close()
+    assert sorted(pair[0] or 0 for pair in talk.pairs()) == [1, 2]
+    assert all(exchange.response is not None for exchange in talk.exchanges)
+
+
+def test_the_clients_direction_alone_is_enough() -> None:
+    for opened_by in (None, CLIENT):
+        talk = Talk(opened_by=opened_by).client(k.heartbeat(1)).client(k.heartbeat(2)).close()
+        assert talk.pairs() == [(1, 1, None), (2, 2, None)]
+
+
+def test_answers_alone_are_nothing_that_can_be_known() -> None:
+    talk = Talk(opened_by=None)
+    for number in range(5):
+        talk.broker(k.heartbeat_answer(number))
+    talk.close()
+    assert talk.exchanges == []
+    assert talk.tracker.counts.by_protocol == {"unknown": 1}
+
+
+def test_answers_alone_are_kafka_where_the_user_says_so() -> None:
+    talk = Talk(opened_by=CLIENT, is_broker=lambda _ip, port: port == 9092)
+    talk.broker(k.heartbeat_answer(1)).broker(k.heartbeat_answer(2)).close()
+    assert talk.tracker.counts.kafka == 1
+    assert talk.pairs() == [(1, None, 1), (2, None, 2)]
+
+
+def test_between_two_brokers_the_one_that_opened_is_the_client() -> None:
+    for opened_by in (CLIENT, BROKER):
+        talk = Talk(opened_by=opened_by, is_broker=lambda _ip, _port: True)
+        talk.says(opened_by, k.heartbeat(1)).says(1 - opened_by, k.heartbeat_answer(1)).close()
+        assert talk.pairs() == [(1, 1, 2)]
+
+
+def test_a_forced_broker_of_kafka_0_7_is_known_after_an_update_without_bytes() -> None:
+    talk = Talk(is_broker=lambda _ip, port: port == 9092)
+    talk._update(StreamUpdate(talk.tcp, ([], []), closed=False))
+    talk.client(old.fetch(0)).broker(old.fetched()).close()
+    assert [exchange.wire for exchange in talk.exchanges] == ["kafka-0.7"]
+
+
+@pytest.mark.parametrize("name", [None, "", "x"])
+def test_a_client_without_a_good_name_is_known_by_an_answer(name: str | None) -> None:
+    for opened_by in (None, CLIENT):
+        talk = Talk(opened_by=opened_by)
+        for number in (5, 6):
+            talk.client(k.heartbeat(number, client_id=name)).broker(k.heartbeat_answer(number))
+        talk.close()
+        assert talk.pairs() == [(5, 1, 2), (6, 3, 4)]
+
+
+def test_a_client_without_a_name_whose_first_request_is_never_answered() -> None:
+    talk = Talk(opened_by=CLIENT).client(k.request(k.LIST_GROUPS, 0, 1, client_id=None))
+    assert talk.exchanges == []
+    talk.close()
+    assert talk.pairs() == [(1, 1, None)]
+
+
+def test_fewer_bytes_than_a_header_are_no_request() -> None:
+    talk = Talk(opened_by=CLIENT).client(b"GET /\r\n\r\n\r\n\r\n").close()
+    assert (talk.exchanges, talk.tracker.counts.kafka) == ([], 0)
+
+
+# -- TLS ------------------------------------------------------------------------------------------
+
+
+def test_a_tls_client_on_a_forced_port_is_told_too() -> None:
+    talk = Talk(is_broker=lambda _ip, port: port == 9092).client(CLIENT_HELLO)
+    talk.tcp.packets[BROKER] += 1
+    talk.close()
+    assert talk.kinds() == ["tls_on_plaintext_port"]
+    assert talk.tracker.counts.by_protocol == {"tls": 1}
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_client_in_the_clear_on_a_tls_port_keeps_its_row(*, at_once: bool) -> None:
+    alert = b"\x15\x03\x03\0\x02\x02\x46"
+    talk = Talk()
+    if at_once:
+        talk.at_once((CLIENT, k.api_versions(1)), (BROKER, alert))
+    else:
+        talk.client(k.api_versions(1)).broker(alert)
+    talk.close()
+    assert [(e.api_key, e.response) for e in talk.exchanges] == [(k.API_VERSIONS, None)]
+    assert talk.tracker.counts.kafka == 1
+
+
+def test_tls_whose_beginning_was_not_seen_is_told_by_its_records() -> None:
+    records = b"".join(b"\x17\x03\x03\x02\0" + bytes([n]) * 512 for n in range(20))
+    talk = Talk(opened_by=None).client(records[200:]).broker(records[300:]).close()
+    assert talk.tracker.counts.by_protocol == {"tls": 1}
+
+
+def test_a_login_in_the_clear_is_not_tls() -> None:
+    talk = Talk()
+    talk.client(k.request(k.SASL_HANDSHAKE, 1, 1, k.string("PLAIN")))
+    talk.close()
+    assert (talk.tracker.counts.kafka, talk.tracker.counts.tls) == (1, 0)
+
+
+# -- what ended -----------------------------------------------------------------------------------
+
+
+def test_each_connection_that_ends_is_told() -> None:
+    tracker = new_tracker(collect_ended=True)
+    kafka, tls, web, silent, early = (
+        other_talk(tracker, serial, opened_by=CLIENT) for serial in range(1, 6)
+    )
+    kafka.client(k.api_versions(1, name="lib", number="1.2")).client(k.heartbeat(2))
+    kafka.broker(k.api_versions_answer_v0(1, 35)).close()
+    tls.client(CLIENT_HELLO).broker(SERVER_HELLO).close()
+    web.client(b"GET / HTTP/1.1\r\n\r\n").broker(b"HTTP/1.1 200 OK\r\n\r\n").close()
+    silent.close()
+    early.client(old.fetch(0)).broker(old.fetched()).close()
+    ended = tracker.take_ended()
+    assert [(e.tcp, e.protocol, e.client_side) for e in ended] == [
+        (kafka.tcp, "kafka", CLIENT),
+        (tls.tcp, "tls", CLIENT),
+        (web.tcp, "http", None),
+        (silent.tcp, "none", None),
+        (early.tcp, "kafka-0.7", CLIENT),
+    ]
+    first = ended[0]
+    assert (first.client_id, first.software_name, first.software_version) == ("test", "lib", "1.2")
+    assert (first.requests, first.decoded_bytes > 0) == (2, True)
+    assert ended[4].requests == 1
+    assert tracker.take_ended() == []
+    counts = tracker.counts
+    assert sum(counts.by_protocol.values()) == counts.tls + counts.other == 3
+
+
+def test_nothing_is_collected_where_nobody_asks() -> None:
+    talk = Talk().client(k.heartbeat(1)).close()
+    assert talk.tracker.take_ended() == []
+
+
+# -- Kafka 0.7 ------------------------------------------------------------------------------------
+
+
+def test_kafka_0_7_is_told_by_content_and_by_either_end() -> None:
+    talk = Talk(opened_by=BROKER).client(old.fetch(0)).broker(old.fetched()).close()
+    assert [(e.wire, e.api_key) for e in talk.exchanges] == [("kafka-0.7", old.FETCH)]
+    assert talk.exchanges[0].peers.client == talk.tcp.endpoints[CLIENT]
+
+
+@pytest.mark.parametrize("topic", ["t", "abc", "test", "clicks", "orders-2011.eu", "x" * 200])
+@pytest.mark.parametrize("kind", ["produce", "fetch", "offsets"])
+def test_no_topic_of_kafka_0_7_is_taken_for_a_version(kind: str, topic: str) -> None:
+    part = old.place(topic) + struct.pack(">qi", 0, 100)
+    frames = {
+        "produce": old.produce(topic=topic),
+        "fetch": old.fetch(0, topic=topic),
+        "offsets": old.request(old.OFFSETS, part),
+    }
+    talk = Talk().client(frames[kind]).close()
+    assert [exchange.wire for exchange in talk.exchanges] == ["kafka-0.7"]
+
+
+def test_later_versions_are_not_taken_for_kafka_0_7() -> None:
+    talk = Talk().client(k.produce(1, 1), k.heartbeat(2), k.api_versions(3)).close()
+    assert {exchange.wire for exchange in talk.exchanges} == {"kafka"}
+
+
+def test_of_two_sound_readings_the_answer_decides() -> None:
+    for answer, wire in ((old.fetched(), "kafka-0.7"), (None, "kafka")):
+        talk = Talk()
+        reader = talk.tracker._judge._first
+        inner = reader.verdict
+        # Stands for later versions finding the frame sound too.
+        reader.verdict = (  # type: ignore[method-assign]
+            lambda view, inner=inner: "yes" if len(view) >= 14 else inner(view)
+        )
+        frame = old.fetch(0, topic="t")
+        talk.at_once((CLIENT, frame), (BROKER, answer or b"\0\0\0\x08" + frame[8:12] + bytes(4)))
+        talk.close()
+        assert {exchange.wire for exchange in talk.exchanges} == {wire}
+
+
+def test_a_capture_that_begins_inside_a_produce_of_kafka_0_7_loses_no_later_one() -> None:
+    big = old.produce(old.message(b"\xee" * 100_000))
+    talk = Talk(opened_by=None).client(big[5000:])
+    talk.client(old.produce(), old.produce(topic="clicks")).close()
+    assert [exchange.request.start_packet for exchange in talk.exchanges] == [2, 3]  # type: ignore[union-attr]
+
+
+def test_a_forced_broker_may_speak_kafka_0_7() -> None:
+    talk = Talk(is_broker=lambda _ip, port: port == 9092)
+    talk.client(old.fetch(0)).broker(old.fetched()).close()
+    assert [exchange.wire for exchange in talk.exchanges] == ["kafka-0.7"]
+
+
+# -- SASL with no handshake -----------------------------------------------------------------------
+
+MECHANISM = b"\x06\x09\x2a\x86\x48\x86\xf7\x12\x01\x02\x02"  # Kerberos 5
+
+
+def gssapi(secret: bytes) -> bytes:
+    inner = MECHANISM + secret
+    token = b"\x60\x82" + struct.pack(">H", len(inner)) + inner
+    return struct.pack(">i", len(token)) + token
+
+
+def test_gssapi_tokens_with_no_handshake_come_before_the_first_request() -> None:
+    talk = Talk().client(gssapi(b"ticket-" * 60)).broker(gssapi(b"answer-" * 20))
+    talk.client(b"\0\0\0\0").broker(b"\0\0\0\x04\x01\0\0\0").client(b"\0\0\0\x05\x01\0\0\0x")
+    talk.client(k.heartbeat(1)).broker(k.heartbeat_answer(1)).close()
+    assert talk.pairs() == [(1, 6, 7)]
+    assert talk.anomalies == []
+    assert talk.exchanges[0].peers.principal is None
+    assert talk.tracker.counts.undecoded_bytes == 0
+
+
+def test_tokens_are_shown_nowhere() -> None:
+    talk = Talk().client(gssapi(b"ticket-" * 60)).broker(gssapi(b"answer-" * 20))
+    talk.client(k.heartbeat(1)).broker(k.heartbeat_answer(1)).close()
+    shown = repr([talk.exchanges, talk.anomalies, talk.exchanges[0].request.values])  # type: ignore[union-attr]
+    assert "ticket" not in shown
+    assert "answer-" not in shown
+    assert not talk.tracker._undecided
+
+
+def test_gssapi_tokens_that_no_request_follows_are_no_kafka() -> None:
+    talk = Talk()
+    for number in range(20):
+        talk.client(gssapi(b"%d" % number)).broker(gssapi(b"reply"))
+    talk.close()
+    assert talk.exchanges == []
+    assert talk.tracker.counts.other == 1
+
+
+def test_a_port_pair_used_again_begins_anew() -> None:
+    first = Talk().client(k.heartbeat(1))
+    again = Talk(tracker=first.tracker)
+    again.tcp.serial, again.tcp.connection_number = 2, 2
+    first.close()
+    again.client(old.fetch(0)).broker(old.fetched()).close()
+    assert first.pairs() == [(1, 1, None)]
+    assert [(e.wire, e.peers.tcp.connection_number) for e in again.exchanges] == [("kafka-0.7", 2)]
+
+
+def test_a_tls_connection_has_its_lifetime_and_its_bytes() -> None:
+    talk = Talk().client(CLIENT_HELLO).broker(SERVER_HELLO).close()
+    assert talk.tcp.payload_bytes == [len(CLIENT_HELLO), len(SERVER_HELLO)]
+    assert talk.tcp.last_time_ns >= talk.tcp.first_time_ns
+    assert talk.tracker.counts.kafka_bytes == 0
+
+
+def test_a_client_may_have_port_9092() -> None:
+    talk = Talk(opened_by=None)
+    talk.broker(k.heartbeat(1)).client(k.heartbeat_answer(1)).close()
+    (exchange,) = talk.exchanges
+    assert exchange.peers.client.port == 9092
+    assert talk.pairs() == [(1, 1, 2)]
+
+
+def test_the_client_of_a_connection_that_ended_is_known_with_its_last_anomalies() -> None:
+    talk = Talk(opened_by=None).broker(k.heartbeat_answer(7))
+    talk.client(k.heartbeat(8)).broker(k.heartbeat_answer(8)).client(k.heartbeat(9)).close()
+    assert talk.kinds()[-1] == "unanswered_request"
+    assert talk.tracker.client_side(talk.tcp) == CLIENT
+    talk.tracker.take_anomalies()
+    assert talk.tracker.client_side(talk.tcp) is None
+
+
+def test_requests_that_are_given_up_for_want_of_memory_are_told_at_once() -> None:
+    tracker = new_tracker(most_kafka_bytes=20_000)
+    talk = Talk(tracker=tracker)
+    silent = [k.heartbeat(number) for number in range(1, 400)]
+    talk.at_once(*((CLIENT, request) for request in silent))
+    # The tracker hands them over with the batch, not with the connection.
+    talk.exchanges += tracker.feed_batch([]).sort()[0]
+    given_up = [exchange for exchange in talk.exchanges if exchange.response is None]
+    assert len(given_up) > 100
+    assert {kind.value for exchange in given_up for kind in exchange.anomalies} >= {"pending_limit"}
+    talk.close()
+    assert sorted(each.correlation_id for each in talk.exchanges) == list(range(1, 400))
+
+
+# -- nothing said ---------------------------------------------------------------------------------
+
+
+def test_nothing_is_held_of_a_connection_that_says_nothing_and_it_is_told_at_its_end() -> None:
+    tracker = new_tracker(collect_ended=True)
+    talk = other_talk(tracker, 5)
+    silent = StreamUpdate(talk.tcp, ([], []), closed=False)
+    assert peak_bytes_of(lambda: tracker.feed(silent)) < 1000
+    assert tracker._undecided == {}
+    assert tracker.client_side(talk.tcp) is None
+    talk.close()
+    (ended,) = tracker.take_ended()
+    assert (ended.tcp, ended.protocol, ended.client_side) == (talk.tcp, "none", None)
+    assert tracker.counts.by_protocol == {"none": 1}
+
+
+def test_a_connection_that_speaks_in_a_later_batch_is_known_at_first_sight() -> None:
+    tracker = new_tracker()
+    talk = other_talk(tracker, 5, opened_by=CLIENT)
+    tracker.feed(StreamUpdate(talk.tcp, ([], []), closed=False))
+    talk.at_once((CLIENT, k.heartbeat(1)), (BROKER, k.heartbeat_answer(1)))
+    assert tracker._undecided == {}
+    assert tracker.counts.kafka == 1
+    assert len(talk.pairs()) == 1

@@ -1,0 +1,66 @@
+"""Whether first bytes are those of Kafka 0.7, told without what reads Kafka 0.7."""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+import sys
+
+import pytest
+
+from kanalyze.kafka.v07.first_request import verdict_07
+from kanalyze.kafka.v07.messages import RequestType
+from kanalyze.kafka.v07.resync import Request07Locator
+from tests.support import kafka as k
+from tests.support import kafka07 as old
+
+OLD = [
+    old.fetch(5),
+    old.produce(),
+    old.offsets(),
+    old.request(old.MULTIFETCH, old.fetch_part(1), old.fetch_part(2)),
+    old.produce(old.message(b"x" * 900))[:100],
+    old.fetch(5)[:3],
+    old.fetch(5)[:10],
+    old.fetch(5, topic="é"),
+]
+OTHER = [
+    old.fetch(-5),
+    old.fetch(5, topic="a/b"),
+    old.fetch(5, topic="\0b"),
+    old.sized(struct.pack(">hh", RequestType.MULTIFETCH, 0) + bytes(20)),
+    old.sized(struct.pack(">h", max(RequestType) + 1) + bytes(20)),
+    bytes(40),
+    b"\xff" * 40,
+]
+
+
+@pytest.mark.parametrize("frame", OLD + OTHER)
+def test_the_verdict_is_that_of_what_reads_kafka_07(frame: bytes) -> None:
+    for end in range(1, len(frame) + 1):
+        view = memoryview(frame)[:end]
+        sure = Request07Locator.verdict(view)
+        found = verdict_07(view)
+        # It may be sooner sure that it is none.
+        assert found == sure or (found, sure, frame in OTHER) == ("no", "perhaps", True)
+
+
+def test_what_reads_kafka_07_is_not_loaded_for_requests_of_later_versions() -> None:
+    frames = [
+        frame[:40]
+        for correlation_id in (0, 1, 1000)
+        for frame in (
+            k.produce(correlation_id, 1, version=7),
+            k.request(k.FETCH, 11, correlation_id, bytes(40)),
+            k.request(k.METADATA, 5, correlation_id, struct.pack(">i", 0)),
+            k.heartbeat(correlation_id, client_id="app"),
+        )
+    ]
+    code = (
+        "import sys\n"
+        "from kanalyze.kafka.v07.first_request import verdict_07\n"
+        f"assert {{verdict_07(memoryview(frame)) for frame in {frames!r}}} == {{'no'}}\n"
+        "loaded = {name for name in sys.modules if name.startswith('kanalyze.kafka.v07.')}\n"
+        "assert loaded == {'kanalyze.kafka.v07.first_request'}"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

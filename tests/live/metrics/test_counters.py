@@ -1,0 +1,412 @@
+"""What is scraped over HTTP, as two parsers read it, against the sums of the rows themselves."""
+
+from __future__ import annotations
+
+import random
+import threading
+import urllib.request
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from prometheus_client.exposition import generate_latest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+from prometheus_client.parser import text_string_to_metric_families as parse_text
+
+import kanalyze
+from kanalyze.errors import UsageError
+from kanalyze.live.metrics.counters import LATENCY_EDGES_NS, Metrics
+from kanalyze.live.metrics.server import ListenAddress, MetricsServer
+from kanalyze.model.anomalies import AnomalyKind
+from kanalyze.tables.columns.block import RowBlock
+from tests.support import rows as made
+from tests.support.captures import NAMES, path
+from tests.support.row_blocks import blocks_of
+from tests.support.waiting import LONG_S
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from prometheus_client.core import Metric
+
+    from kanalyze.tables.row import Row
+
+Labels = frozenset[tuple[str, str]]
+Samples = dict[tuple[str, Labels], float]
+
+
+def counted(rows: Sequence[Row], **limits: int) -> Metrics:
+    metrics = Metrics(**limits)
+    for batch in blocks_of(rows, random.Random(len(rows))):
+        metrics.add(batch)
+    return metrics
+
+
+def samples(metrics: Metrics) -> Samples:
+    return samples_of(parse_text(generate_latest(metrics.registry).decode()))
+
+
+def samples_of(families: Iterable[Metric]) -> Samples:
+    found: Samples = {}
+    for family in families:
+        for sample in family.samples:
+            key = sample.name, frozenset(sample.labels.items())
+            assert key not in found
+            found[key] = sample.value
+    return found
+
+
+def by(found: Samples, name: str, *labels: str) -> dict[tuple[str, ...], float]:
+    """The sums of a metric by some of its labels."""
+    sums: Counter[tuple[str, ...]] = Counter()
+    for (sample, pairs), value in found.items():
+        if sample == f"kanalyze_{name}":
+            of_sample = dict(pairs)
+            sums[tuple(of_sample[label] for label in labels)] += value
+    return dict(sums)
+
+
+def risen(sums: dict[tuple[str, ...], float]) -> dict[tuple[str, ...], float]:
+    """Without what begins at 0, so that the first one of it is seen to rise."""
+    return {key: value for key, value in sums.items() if value}
+
+
+def scrape(url: str, accept: str) -> tuple[str, str]:
+    request = urllib.request.Request(url, headers={"Accept": accept})
+    with urllib.request.urlopen(request, timeout=LONG_S) as answer:
+        return answer.headers["Content-Type"], answer.read().decode()
+
+
+@pytest.fixture(scope="module", params=["errors", "groups", "waits", "ipv6", "transactions"])
+def capture(request: pytest.FixtureRequest) -> tuple[list[Row], Samples]:
+    rows = list(kanalyze.requests(path(request.param)))
+    assert rows
+    return rows, samples(counted(rows))
+
+
+def is_request(row: Row) -> bool:
+    return row.status != "orphan_response"
+
+
+def broker_of(row: Row) -> str:
+    ip = f"[{row.broker_ip}]" if ":" in row.broker_ip else row.broker_ip
+    return f"{ip}:{row.broker_port}"
+
+
+def test_requests_are_those_of_the_rows(capture: tuple[list[Row], Samples]) -> None:
+    rows, found = capture
+    expected = Counter(
+        (row.api_name, broker_of(row), row.status) for row in filter(is_request, rows)
+    )
+    sums = by(found, "requests_total", "api", "broker", "status")
+    assert risen(sums) == expected
+    # What is wrong begins at 0, wherever there may be some.
+    assert {(api, broker, "error") for api, broker, _ in sums} <= sums.keys()
+    assert {broker for _, broker, _ in sums} <= {
+        broker for (broker,) in by(found, "orphan_responses_total", "broker")
+    }
+
+
+def test_errors_are_those_of_the_rows(capture: tuple[list[Row], Samples]) -> None:
+    rows, found = capture
+    expected = Counter((row.api_name, error.name) for row in rows for error in row.errors)
+    assert by(found, "errors_total", "api", "error") == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "unit"),
+    [
+        ("request_latency_seconds", lambda row: None if row.waited else row.latency_ns, 1e9),
+        ("fetch_wait_seconds", lambda row: row.latency_ns if row.waited else None, 1e9),
+        ("request_size_bytes", lambda row: row.request_bytes, 1),
+        ("response_size_bytes", lambda row: row.response_bytes, 1),
+    ],
+)
+def test_histograms_are_those_of_the_rows(
+    capture: tuple[list[Row], Samples],
+    name: str,
+    value: Callable[[Row], int | None],
+    unit: float,
+) -> None:
+    rows, found = capture
+    values = [(row.api_name, value(row)) for row in rows]
+    known = [(api, number) for api, number in values if number is not None]
+    assert by(found, f"{name}_count", "api") == Counter((api,) for api, _ in known)
+    sums = by(found, f"{name}_sum", "api")
+    for (api,), total in sums.items():
+        expected = sum(number for row_api, number in known if row_api == api)
+        assert total == pytest.approx(expected / unit, rel=1e-12)
+    for (api, edge), count in by(found, f"{name}_bucket", "api", "le").items():
+        below = [n for row_api, n in known if row_api == api and n <= float(edge) * unit]
+        assert count == len(below)
+
+
+def test_clients_are_those_of_the_rows(capture: tuple[list[Row], Samples]) -> None:
+    rows, found = capture
+    asked = list(filter(is_request, rows))
+    assert by(found, "client_requests_total", "client_id") == Counter(
+        (row.client_id or "",) for row in asked
+    )
+    errors = by(found, "client_errors_total", "client_id")
+    assert risen(errors) == Counter(
+        (row.client_id or "",) for row in asked if row.status == "error"
+    )
+    assert errors.keys() == by(found, "client_requests_total", "client_id").keys()
+    moved: Counter[tuple[str, str]] = Counter()
+    for row in asked:
+        moved[row.client_id or "", "sent"] += row.request_bytes or 0
+        moved[row.client_id or "", "received"] += row.response_bytes or 0
+    assert by(found, "client_bytes_total", "client_id", "direction") == moved
+
+
+def test_topics_and_groups_are_those_of_the_rows(capture: tuple[list[Row], Samples]) -> None:
+    rows, found = capture
+    records: Counter[tuple[str, str]] = Counter()
+    sizes: Counter[tuple[str, str]] = Counter()
+    for row in rows:
+        direction = {"Produce": "produced", "Fetch": "fetched"}.get(row.api_name or "")
+        for item in row.partitions if direction else ():
+            if not item.error_code:
+                key = item.topic or item.topic_id or "", direction or ""
+                records[key] += item.record_count or 0
+                sizes[key] += item.record_bytes or 0
+    assert by(found, "topic_records_total", "topic", "direction") == records
+    assert by(found, "topic_bytes_total", "topic", "direction") == sizes
+    events: Counter[tuple[str, str]] = Counter()
+    names = {"JoinGroup": "join", "SyncGroup": "sync", "LeaveGroup": "leave"}
+    for row in rows:
+        if row.group_id is not None and row.api_name in names:
+            events[row.group_id, names[row.api_name]] += 1
+        if row.group_id is not None and row.error_name == "REBALANCE_IN_PROGRESS":
+            events[row.group_id, "rebalance_in_progress"] += 1
+        if row.group_id is not None and row.api_name == "SyncGroup" and row.status == "ok":
+            events[row.group_id, "assign"] += 1
+    # Those of heartbeats have a test of their own, in test_groups.py.
+    by_heartbeat = {row.group_id for row in rows if "GroupHeartbeat" in (row.api_name or "")}
+    told = by(found, "group_rebalance_events_total", "group", "event")
+    assert {key: count for key, count in told.items() if key[0] not in by_heartbeat} == {
+        key: count for key, count in events.items() if key[0] not in by_heartbeat
+    }
+
+
+def test_assignments_by_heartbeat_are_rebalances_too() -> None:
+    rows = list(kanalyze.requests(path("next-groups")))
+    told = by(samples(counted(rows)), "group_rebalance_events_total", "group", "event")
+    assigned = {group for group, event in told if event == "assign"}
+    beaten = {row.group_id for row in rows if row.api_name == "ConsumerGroupHeartbeat"}
+    assert beaten
+    assert beaten <= assigned
+
+
+def test_some_capture_has_of_everything() -> None:
+    """So that none of the comparisons above is of nothing."""
+    rows = [row for name in NAMES[:12] for row in kanalyze.requests(path(name))]
+    found = samples(counted(rows, most_clients=1000, most_topics=1000))
+    names = {name for name, _ in found}
+    assert {
+        "kanalyze_errors_total",
+        "kanalyze_fetch_wait_seconds_sum",
+        "kanalyze_topic_bytes_total",
+        "kanalyze_group_rebalance_events_total",
+    } <= names
+    assert sum(by(found, "requests_total").values()) == sum(map(is_request, rows))
+
+
+def test_throttling_is_counted_by_client() -> None:
+    rows = [
+        made.row(client_id="a", throttle_time_ms=1500),
+        made.row(client_id="a", throttle_time_ms=500),
+        made.row(client_id="b", throttle_time_ms=0),
+        made.row(client_id="b", throttle_time_ms=None),
+    ]
+    found = samples(counted(rows))
+    seconds = by(found, "client_throttle_time_seconds_total", "client_id")
+    assert seconds == {("a",): 2.0, ("b",): 0}
+    assert by(found, "client_throttled_responses_total", "client_id") == {("a",): 2, ("b",): 0}
+
+
+def test_orphans_are_no_requests_but_their_bytes_count() -> None:
+    found = samples(counted([made.orphan(broker_ip="fe80::1", response_bytes=70)]))
+    assert by(found, "requests_total") == {}
+    assert by(found, "orphan_responses_total", "broker") == {("[fe80::1]:9092",): 1}
+    assert by(found, "response_size_bytes_sum", "api") == {("unknown",): 70}
+
+
+def test_what_was_refused_was_not_moved() -> None:
+    items = [made.partition("kept", record_bytes=10), made.partition("refused", error_code=6)]
+    found = samples(counted([made.failed("refused", 6, "X", partitions=items)]))
+    assert by(found, "topic_bytes_total", "topic") == {("kept",): 10}
+
+
+def test_values_beyond_the_limit_are_other() -> None:
+    rows = [made.row(client_id=f"client-{n % 7}") for n in range(70)]
+    found = samples(counted(rows, most_clients=3))
+    clients = by(found, "client_requests_total", "client_id")
+    assert len(clients) == 4
+    assert clients[("other",)] == 40
+    assert by(found, "label_values", "label")[("client_id",)] == 3
+    assert by(found, "label_values_limit", "label")[("client_id",)] == 3
+    assert by(found, "label_folded_total", "label")[("client_id",)] == 40
+
+
+def test_a_client_called_other_is_not_all_the_others() -> None:
+    metrics = Metrics(most_clients=2)
+    for name in ("other", "a", "b", "c"):
+        metrics.add(RowBlock.of_rows([made.row(client_id=name)]))
+    clients = by(samples(metrics), "client_requests_total", "client_id")
+    assert clients == {("\\u006fther",): 1, ("a",): 1, ("other",): 2}
+
+
+def test_a_name_for_each_connection_makes_no_more_series() -> None:
+    """For as long as it goes on."""
+    metrics = Metrics(most_clients=5, most_topics=5, most_groups=5)
+    sizes = set()
+    for turn in range(20):
+        rows = [
+            made.row(
+                client_id=f"app-{turn}-{n}",
+                group_id=f"group-{turn}-{n}",
+                broker_port=turn * 100 + n,
+                partitions=[made.partition(f"topic-{turn}-{n}")],
+            )
+            for n in range(100)
+        ]
+        metrics.add(RowBlock.of_rows(rows))
+        sizes.add(len(generate_latest(metrics.registry).splitlines()))
+    assert len(sizes) == 1
+
+
+def test_a_limit_of_0_names_nobody() -> None:
+    rows = [made.row(client_id="a", group_id="g")]
+    found = samples(counted(rows, most_clients=0, most_topics=0, most_groups=0))
+    assert by(found, "client_requests_total", "client_id") == {("other",): 1}
+    assert by(found, "topic_bytes_total", "topic") == {("other",): 100}
+
+
+@settings(max_examples=40)
+@given(st.lists(made.rows(), max_size=30))
+def test_any_rows_can_be_scraped_and_nothing_ever_falls(rows: list[Row]) -> None:
+    metrics = Metrics(most_clients=2)
+    before: Samples = {}
+    for row in rows:
+        metrics.add(RowBlock.of_rows([row]))
+        found = samples(metrics)
+        assert all(found[key] >= value for key, value in before.items())
+        before = found
+    total = sum(by(before, "requests_total").values())
+    assert total == sum(map(is_request, rows))
+
+
+def test_names_from_the_wire_come_back_from_both_parsers() -> None:
+    names = ['q"uote', "back\\slash", "new\nline", "caf\u00e9", "\ud800", "{}=,", "x" * 300, "\r"]
+    metrics = counted([made.row(client_id=name) for name in names])
+    with MetricsServer(metrics.registry, ListenAddress("127.0.0.1", 0)) as server:
+        _, text = scrape(server.url, "text/plain")
+        _, openmetrics = scrape(server.url, "application/openmetrics-text; version=1.0.0")
+    first = by(samples_of(parse_text(text)), "client_requests_total", "client_id")
+    assert len(first) == len(names)
+    assert {('q"uote',), ("new\\nline",), ("back\\\\slash",), ("caf\u00e9",)} <= first.keys()
+    second = by(samples_of(parse_openmetrics(openmetrics)), "client_requests_total", "client_id")
+    assert first == second
+
+
+def test_the_format_is_the_one_asked_for() -> None:
+    metrics = counted(made.plain_traffic(200))
+    metrics.set_capture(
+        packets=7, captured_bytes=700, dropped_packets=0, open_connections=3, connections=4
+    )
+    metrics.set_anomalies({AnomalyKind.LOST_BYTES: 2})
+    with MetricsServer(metrics.registry, ListenAddress("127.0.0.1", 0)) as server:
+        plain_type, text = scrape(server.url, "text/plain; version=0.0.4")
+        open_type, openmetrics = scrape(server.url, "application/openmetrics-text; version=1.0.0")
+    assert plain_type.startswith("text/plain")
+    assert open_type.startswith("application/openmetrics-text")
+    first, second = samples_of(parse_text(text)), samples_of(parse_openmetrics(openmetrics))
+    assert first == second
+    assert by(first, "capture_packets_total") == {(): 7}
+    assert by(first, "capture_dropped_packets_total") == {(): 0}
+    assert risen(by(first, "anomalies_total", "kind")) == {("lost_bytes",): 2}
+    assert len(by(first, "anomalies_total", "kind")) == len(AnomalyKind)
+    assert by(first, "build_info", "version") == {(kanalyze.__version__,): 1}
+
+
+def test_requests_that_wait_are_told_with_how_long_the_oldest_does() -> None:
+    metrics = Metrics()
+    metrics.set_capture(
+        packets=1, captured_bytes=60, in_flight_requests=12, oldest_in_flight_ns=2_500_000_000
+    )
+    found = samples(metrics)
+    assert by(found, "in_flight_requests") == {(): 12}
+    assert by(found, "oldest_in_flight_request_age_seconds") == {(): 2.5}
+
+
+def test_what_is_not_known_is_not_told() -> None:
+    metrics = Metrics()
+    metrics.set_capture(packets=1, captured_bytes=60)
+    found = samples(metrics)
+    assert by(found, "capture_packets_total") == {(): 1}
+    assert by(found, "capture_dropped_packets_total") == {}
+    assert by(found, "last_packet_timestamp_seconds") == {}
+    assert by(found, "held_bytes") == {}
+    assert by(found, "in_flight_requests") == {}
+
+
+def test_files_that_could_not_be_written_are_told() -> None:
+    metrics = Metrics()
+    assert by(samples(metrics), "write_failures_total", "files") == {}
+    metrics.set_write_failures({"rows": 0, "packets": 3})
+    assert by(samples(metrics), "write_failures_total", "files") == {("rows",): 0, ("packets",): 3}
+
+
+def test_labels_of_ones_own_are_on_every_sample() -> None:
+    metrics = Metrics(labels={"interface": "eth0"})
+    metrics.add(RowBlock.of_rows(made.plain_traffic(50)))
+    found = samples(metrics)
+    assert len(found) > 50
+    assert all(("interface", "eth0") in labels for _, labels in found)
+
+
+@pytest.mark.parametrize("name", ["api", "le", "0x", "a-b", "__name__", ""])
+def test_labels_that_are_taken_or_none_are_refused(name: str) -> None:
+    with pytest.raises(UsageError, match="label"):
+        Metrics(labels={name: "x"})
+
+
+def test_limits_below_0_are_refused() -> None:
+    with pytest.raises(UsageError, match="-1"):
+        Metrics(most_topics=-1)
+
+
+def test_two_of_them_know_nothing_of_each_other() -> None:
+    first, second = counted([made.row()]), Metrics()
+    assert by(samples(second), "requests_total") == {}
+    assert sum(by(samples(first), "requests_total").values()) == 1
+
+
+def test_scrapes_while_rows_are_added_never_fall_or_fail() -> None:
+    metrics = Metrics()
+    traffic = RowBlock.of_rows(made.plain_traffic(300))
+    done = threading.Event()
+
+    def add() -> None:
+        for _ in range(20):
+            metrics.add(traffic)
+        done.set()
+
+    thread = threading.Thread(target=add)
+    thread.start()
+    totals = []
+    while not done.is_set() or not totals:
+        found = samples(metrics)
+        totals.append(sum(by(found, "requests_total").values()))
+        # Of one moment: what is counted of the same rows agrees.
+        assert totals[-1] == sum(by(found, "client_requests_total").values())
+    thread.join()
+    assert totals == sorted(totals)
+
+
+def test_bucket_edges_rise() -> None:
+    assert list(LATENCY_EDGES_NS) == sorted(set(LATENCY_EDGES_NS))
+    assert all(edge == int(edge) for edge in LATENCY_EDGES_NS)

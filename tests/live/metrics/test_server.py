@@ -1,0 +1,400 @@
+from __future__ import annotations
+
+import contextlib
+import gzip
+import socket
+import threading
+import time
+import urllib.error
+import urllib.request
+from typing import TYPE_CHECKING
+
+import pytest
+from prometheus_client.registry import CollectorRegistry
+
+from kanalyze.errors import KanalyzeError, UsageError
+from kanalyze.live.metrics import server as serving
+from kanalyze.live.metrics.counters import Metrics
+from kanalyze.live.metrics.server import ListenAddress, MetricsServer, parse_listen
+from kanalyze.tables.columns.block import RowBlock
+from tests.support import rows as made
+from tests.support.waiting import LONG_S, wait_until
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
+LOOPBACK = ListenAddress("127.0.0.1", 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ("9308", ("127.0.0.1", 9308)),
+        (":9308", ("127.0.0.1", 9308)),
+        ("0.0.0.0:80", ("0.0.0.0", 80)),
+        ("localhost:0", ("localhost", 0)),
+        ("[::1]:9308", ("::1", 9308)),
+        ("[::]:9308", ("::", 9308)),
+    ],
+)
+def test_where_to_listen(text: str, where: tuple[str, int]) -> None:
+    assert parse_listen(text) == where
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "host", "host:", "::1:9308", "host:65536", "host:-1", "host:\u0661", "h:1:2", "1e3"],
+)
+def test_what_says_nowhere_to_listen_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="listen"):
+        parse_listen(text)
+
+
+def test_an_address_is_written_as_it_is_read() -> None:
+    for text in ("127.0.0.1:1", "[::1]:9308"):
+        assert str(parse_listen(text)) == text
+
+
+def fetch(server: MetricsServer, **headers: str) -> bytes:
+    request = urllib.request.Request(server.url, headers=headers)
+    with urllib.request.urlopen(request, timeout=LONG_S) as answer:
+        data: bytes = answer.read()
+        return data
+
+
+def test_it_answers_until_it_is_stopped() -> None:
+    server = MetricsServer(Metrics().registry, LOOPBACK)
+    assert b"kanalyze_build_info" in fetch(server)
+    server.stop()
+    with pytest.raises(urllib.error.URLError):
+        fetch(server)
+
+
+def test_stopping_leaves_no_thread_and_frees_the_port() -> None:
+    before = threading.active_count()
+    server = MetricsServer(Metrics().registry, LOOPBACK)
+    server.stop()
+    server.stop()
+    assert threading.active_count() == before
+    MetricsServer(Metrics().registry, server.address).stop()
+
+
+def test_a_port_in_use_is_one_line() -> None:
+    with MetricsServer(Metrics().registry, LOOPBACK) as server:
+        with pytest.raises(KanalyzeError, match=r"cannot serve metrics on 127\.0\.0\.1:") as caught:
+            MetricsServer(Metrics().registry, server.address)
+        assert "in use" in str(caught.value)
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "no.such.host.invalid", "a" * 70 + ".b", "::zz"])
+def test_a_place_that_is_not_here_is_one_line(host: str) -> None:
+    with pytest.raises(KanalyzeError, match="cannot serve metrics") as caught:
+        MetricsServer(Metrics().registry, ListenAddress(host, 0))
+    assert "\n" not in str(caught.value)
+
+
+def test_ipv6() -> None:
+    with MetricsServer(Metrics().registry, ListenAddress("::1", 0)) as server:
+        assert server.url.startswith("http://[::1]:")
+        assert b"kanalyze_build_info" in fetch(server)
+
+
+def test_gzip_and_names_as_the_library_does_them() -> None:
+    with MetricsServer(Metrics().registry, LOOPBACK) as server:
+        packed = fetch(server, **{"Accept-Encoding": "gzip"})
+        assert b"kanalyze_build_info" in gzip.decompress(packed)
+        with urllib.request.urlopen(f"{server.url}?name[]=kanalyze_build_info") as answer:
+            assert b"label_values" not in answer.read()
+
+
+def test_other_methods_are_refused() -> None:
+    with MetricsServer(Metrics().registry, LOOPBACK) as server:
+        with pytest.raises(urllib.error.HTTPError) as caught:
+            urllib.request.urlopen(urllib.request.Request(server.url, data=b"x"), timeout=LONG_S)
+        assert caught.value.code == 405
+        caught.value.close()
+
+
+def asked(server: MetricsServer, text: bytes) -> bytes:
+    """All that it answers."""
+    with socket.create_connection(server.address, timeout=LONG_S) as connection:
+        connection.sendall(text)
+        data = b""
+        while part := connection.recv(1 << 16):
+            data += part
+        return data
+
+
+def test_head_is_get_without_the_body() -> None:
+    with MetricsServer(Metrics().registry, LOOPBACK) as server:
+        head = asked(server, b"HEAD /metrics HTTP/1.1\r\n\r\n")
+        whole = asked(server, b"GET /metrics HTTP/1.1\r\n\r\n")
+    assert head.endswith(b"\r\n\r\n")
+
+    def of(answer: bytes) -> list[bytes]:
+        lines = answer.partition(b"\r\n\r\n")[0].splitlines()
+        return [line for line in lines if not line.startswith(b"Date")]
+
+    assert of(head) == of(whole)
+    body = whole.partition(b"\r\n\r\n")[2]
+    assert f"Content-Length: {len(body)}".encode() in of(head)
+
+
+@pytest.mark.parametrize("path", ["/", "/favicon.ico", "/metrics/", "/../metrics"])
+def test_there_is_nothing_elsewhere(path: str) -> None:
+    with MetricsServer(Metrics().registry, LOOPBACK) as server:
+        answer = asked(server, f"GET {path} HTTP/1.1\r\n\r\n".encode())
+    assert answer.startswith(b"HTTP/1.0 404 ")
+    assert answer.endswith(b"Metrics are at /metrics\n")
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
+def test_metrics_are_there_to_get(method: str) -> None:
+    with MetricsServer(Metrics().registry, LOOPBACK) as server:
+        answer = asked(server, f"{method} /metrics HTTP/1.1\r\n\r\n".encode())
+    assert answer.startswith(b"HTTP/1.0 405 ")
+    assert b"\r\nAllow: GET, HEAD\r\n" in answer
+
+
+@pytest.mark.parametrize(
+    ("request_", "status"),
+    [
+        (b"nonsense\r\n\r\n", b"400"),
+        (b"GET /metrics HTTP/9.9\r\n\r\n", b"505"),
+        (b"BREW /metrics HTTP/1.1\r\n\r\n", b"501"),
+        (b"GET /metrics HTTP/1.1\r\n" + b"a: b\r\n" * 101 + b"\r\n", b"431"),
+    ],
+)
+def test_what_is_no_request_is_answered_so(request_: bytes, status: bytes) -> None:
+    with MetricsServer(Metrics().registry, LOOPBACK) as server:
+        # Who has not said which HTTP it speaks gets no head.
+        assert status in asked(server, request_).partition(b"\r\n\r\n")[0]
+        assert b"kanalyze_build_info" in fetch(server)
+
+
+def is_hung_up_on(connection: socket.socket) -> bool:
+    try:
+        return connection.recv(1) == b""
+    except ConnectionError:
+        return True
+
+
+@pytest.mark.parametrize("start", [b"GET /", b"GET /metrics HTTP/1.1\r\na: "])
+def test_who_asks_without_end_is_hung_up_on(
+    start: bytes, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with (
+        MetricsServer(Metrics().registry, LOOPBACK) as server,
+        socket.create_connection(server.address, timeout=LONG_S) as connection,
+    ):
+        connection.sendall(start)
+        sent = 0
+        with contextlib.suppress(ConnectionError):
+            while sent < 1 << 27:
+                sent += connection.send(b"x" * 65_536)
+        # What is on its way is in buffers of the system.
+        assert sent < 1 << 27
+        assert b"kanalyze_build_info" in fetch(server)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_who_asks_slowly_has_no_more_time_than_others(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A byte now and then, each soon enough by itself."""
+    monkeypatch.setattr(serving, "_REQUEST_TIMEOUT_S", 0.4)
+    with (
+        MetricsServer(Metrics().registry, LOOPBACK) as server,
+        socket.create_connection(server.address, timeout=LONG_S) as connection,
+    ):
+        connection.settimeout(0.1)
+        began_s = time.monotonic()
+        byte = iter(b"GET /metrics HTTP/1.1\r\n" * 10_000)
+
+        def is_given_up() -> bool:
+            with contextlib.suppress(ConnectionError):
+                connection.send(bytes([next(byte)]))
+            with contextlib.suppress(TimeoutError):
+                return is_hung_up_on(connection)
+            return False
+
+        wait_until(is_given_up)
+        assert time.monotonic() - began_s > 0.3
+    assert capfd.readouterr() == ("", "")
+
+
+def test_who_takes_nothing_keeps_no_thread(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(serving, "_REQUEST_TIMEOUT_S", 0.3)
+    is_answering, answer = threading.Event(), serving._Handler.do_GET
+
+    def answered(handler: serving._Handler) -> None:
+        is_answering.set()
+        answer(handler)
+
+    monkeypatch.setattr(serving._Handler, "do_GET", answered)
+    metrics = Metrics(most_clients=10_000)
+    rows = [made.row(client_id=f"{n:0100}") for n in range(10_000)]
+    metrics.add(RowBlock.of_rows(rows))
+    with MetricsServer(metrics.registry, LOOPBACK) as server:
+        before = threading.active_count()
+        with socket.socket() as connection:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            connection.connect(server.address)
+            connection.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+            assert is_answering.wait(LONG_S)
+            wait_until(lambda: threading.active_count() == before)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_scrapes_take_turns() -> None:
+    """A capture that goes on beside them is to have its part of the interpreter."""
+    busy, most = 0, 0
+
+    class Slow:
+        def collect(self) -> list[Metric]:
+            nonlocal busy, most
+            busy += 1
+            most = max(most, busy)
+            time.sleep(0.05)
+            busy -= 1
+            return []
+
+    registry = CollectorRegistry()
+    registry.register(Slow())
+    with MetricsServer(registry, LOOPBACK) as server:
+        threads = [threading.Thread(target=fetch, args=(server,)) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert most == 1
+
+
+def test_who_connects_and_says_nothing_keeps_nobody_waiting(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    with MetricsServer(Metrics().registry, LOOPBACK) as server:
+        idle = [socket.create_connection(server.address[:2]) for _ in range(4)]
+        assert b"kanalyze_build_info" in fetch(server)
+        for connection in idle:
+            connection.sendall(b"\0 \xff\r\n\r\n")
+            connection.close()
+    assert capfd.readouterr() == ("", "")
+
+
+def test_who_waits_longest_makes_room_for_the_next() -> None:
+    """Eight that say nothing kept everybody out for as long as they had time."""
+    with MetricsServer(Metrics().registry, LOOPBACK) as server:
+        idle = [socket.create_connection(server.address[:2], timeout=LONG_S) for _ in range(20)]
+        # Those before the last eight were hung up on.
+        assert [connection.recv(1) for connection in idle[:12]] == [b""] * 12
+        assert b"kanalyze_build_info" in fetch(server)
+        assert idle[12].recv(1) == b""
+        for connection in idle:
+            connection.close()
+
+
+def test_who_takes_nothing_makes_room_too(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(serving, "_PATIENCE_S", 0.0)
+    # Of 9 MB, twice what a socket holds at most.
+    metrics = Metrics(most_clients=10_000)
+    metrics.add(RowBlock.of_rows([made.row(client_id=f"{n:0100}") for n in range(10_000)]))
+    with MetricsServer(metrics.registry, LOOPBACK) as server, contextlib.ExitStack() as stack:
+        for _ in range(8):
+            connection = stack.enter_context(socket.socket())
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            connection.settimeout(LONG_S)
+            connection.connect(server.address[:2])
+            connection.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+            assert connection.recv(9) == b"HTTP/1.0 "  # it is being answered
+        with urllib.request.urlopen(f"{server.url}?name[]=kanalyze_build_info") as answer:
+            assert b"kanalyze_build_info" in answer.read()
+    assert capfd.readouterr() == ("", "")
+
+
+def test_who_is_being_answered_is_not_hung_up_on() -> None:
+    """The ninth of those whose answers are being made has to come again."""
+    may_answer = threading.Event()
+
+    class Slow:
+        def collect(self) -> list[Metric]:
+            may_answer.wait(LONG_S)
+            return []
+
+    registry = CollectorRegistry()
+    registry.register(Slow())
+    with MetricsServer(registry, LOOPBACK) as server, contextlib.ExitStack() as stack:
+        asking = []
+        for _ in range(8):
+            connection = socket.create_connection(server.address[:2], timeout=LONG_S)
+            asking.append(stack.enter_context(connection))
+            connection.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+        while server.answering < 8:
+            time.sleep(0.01)
+        refused = stack.enter_context(socket.create_connection(server.address[:2], timeout=LONG_S))
+        assert is_hung_up_on(refused)
+        may_answer.set()
+        for connection in asking:
+            assert connection.recv(12) == b"HTTP/1.0 200"
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "localhost",
+        "LocalHost:9308",
+        "localhost.",
+        "127.0.0.1",
+        "127.9.9.9:1",
+        "[::1]:9308",
+        "192.0.2.7:9308",
+        "[2001:db8::1]",
+        socket.gethostname(),
+        "metrics.example.org:9308",
+        "METRICS.example.org",
+    ],
+)
+def test_who_asks_for_this_machine_is_answered(host: str) -> None:
+    with MetricsServer(Metrics().registry, LOOPBACK, ["metrics.example.org"]) as server:
+        answer = asked(server, f"GET /metrics HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+    assert answer.startswith(b"HTTP/1.0 200 ")
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example.com",
+        "evil.example.com:9308",
+        "localhost.evil.example.com",
+        "127.0.0.1.evil.example.com",
+        "1.2.3.4.5",
+        "",
+        "[::1",
+        "[::1]x",
+        "localhost, evil.example.com",
+        "localhost\r\nHost: evil.example.com",
+    ],
+)
+def test_a_page_whose_name_was_pointed_here_reads_nothing(host: str) -> None:
+    """DNS rebinding: a browser asks this machine in the name of another."""
+    with MetricsServer(Metrics().registry, LOOPBACK) as server:
+        answer = asked(server, f"GET /metrics HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+    assert answer.startswith(b"HTTP/1.0 403 ")
+    assert b"--metrics-host" in answer
+    assert b"kanalyze_build_info" not in answer
+
+
+def test_the_name_it_listens_on_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = socket.getaddrinfo("127.0.0.1", 0, type=socket.SOCK_STREAM)
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+    with MetricsServer(Metrics().registry, ListenAddress("broker7.example", 0)) as server:
+        monkeypatch.undo()
+        where = ("127.0.0.1", server.address.port)
+        with socket.create_connection(where, timeout=LONG_S) as connection:
+            connection.sendall(b"GET /metrics HTTP/1.1\r\nHost: broker7.example:1\r\n\r\n")
+            assert connection.recv(12) == b"HTTP/1.0 200"

@@ -1,0 +1,378 @@
+"""What is kept of captures, read back: the rows that matched are there again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import kanalyze
+from kanalyze.capture.inputs import find_inputs
+from kanalyze.capture.merge import MergedCaptures
+from kanalyze.errors import UsageError
+from kanalyze.live.recorder.packet_recorder import PacketKeeper, comment_of
+from kanalyze.live.recorder.pcapng_writer import PcapngWriter
+from kanalyze.tables.columns.block import RowBlock
+from kanalyze.tables.filters import RowFilter
+from tests.support import rows as made
+from tests.support.captures import NAMES, path
+from tests.support.disorder import altered
+from tests.support.packets import START_NS, Packet, make_batch, segment
+from tests.support.watched import watch
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from kanalyze.model.packets import PacketBatch
+    from kanalyze.tables.row import Row
+
+FILTERS = (RowFilter(errors_only=True), RowFilter(slower_than_ns=20_000_000))
+NS = 1_000_000_000
+
+
+class Sink:
+    """Remembers what it was given."""
+
+    def __init__(self) -> None:
+        self.numbers: list[int] = []
+        self.times: list[int] = []
+        self.comments: dict[int, list[str]] = {}
+        self.closed = False
+
+    def write(
+        self, packets: PacketBatch, comments: Mapping[int, Sequence[str]] | None = None, /
+    ) -> None:
+        self.numbers += packets.number.tolist()
+        self.times += packets.time_ns.tolist()
+        for row, texts in (comments or {}).items():
+            self.comments[int(packets.number[row])] = list(texts)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def on_the_wire(row: Row) -> tuple[object, ...]:
+    """What a row says that needs nothing but its own packets."""
+    return (
+        row.client_port,
+        row.broker_port,
+        row.api_key,
+        row.correlation_id,
+        row.request_start_ns,
+        row.request_end_ns,
+        row.response_start_ns,
+        row.response_end_ns,
+        row.request_bytes,
+        row.response_bytes,
+        row.status,
+        row.error_code,
+        # Not by topic: what an id is called was told before, elsewhere.
+        tuple((error.partition, error.code) for error in row.errors),
+    )
+
+
+def kept_of(source: Path, folder: Path, lead_s: float = 1.0) -> tuple[list[Row], list[Row]]:
+    """The rows of a capture that match, and all rows of what was kept of it."""
+    target = folder / "kept.pcapng"
+    keeper = PacketKeeper(PcapngWriter(target, interface="lo"), FILTERS, lead_s=lead_s)
+    watch(source, keeper)
+    wanted = [
+        row for row in kanalyze.requests(source) if any(each.matches(row) for each in FILTERS)
+    ]
+    assert (keeper.rows, keeper.late_rows) == (len(wanted), 0)
+    ports = {row.broker_port for row in wanted}
+    return wanted, list(kanalyze.requests(target, port=ports)) if wanted else []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_rows_that_match_are_there_again(name: str, tmp_path: Path) -> None:
+    wanted, kept = kept_of(path(name), tmp_path)
+    assert set(map(on_the_wire, wanted)) <= set(map(on_the_wire, kept))
+
+
+@pytest.mark.parametrize("name", ["errors", "groups"])
+def test_with_no_lead_too(name: str, tmp_path: Path) -> None:
+    wanted, kept = kept_of(path(name), tmp_path, lead_s=0)
+    assert set(map(on_the_wire, wanted)) <= set(map(on_the_wire, kept))
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["fragments", "VXLAN", "blocks shuffled, clock rising", "a direction shuffled, clock rising"],
+)
+def test_disorder_on_the_wire_loses_none(change: str, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    (data,) = altered("errors", change).files
+    source.write_bytes(data)
+    wanted, kept = kept_of(source, tmp_path)
+    assert set(map(on_the_wire, wanted)) <= set(map(on_the_wire, kept))
+
+
+def test_what_is_kept_is_little_in_order_and_each_packet_once(tmp_path: Path) -> None:
+    sink = Sink()
+    keeper = PacketKeeper(sink, [RowFilter(errors_only=True)], lead_s=0.001)
+    watch(path("groups"), keeper, at_once=10)
+    with MergedCaptures(find_inputs([str(path("groups"))])) as captures:
+        total = sum(map(len, captures.batches()))
+    assert 0 < len(sink.numbers) < total / 3
+    assert sink.numbers == sorted(set(sink.numbers))
+    assert sink.closed
+
+
+def test_each_row_that_matched_has_its_comment() -> None:
+    sink = Sink()
+    watch(path("errors"), PacketKeeper(sink, [RowFilter(errors_only=True)]))
+    expected: dict[int | None, list[str]] = {}
+    for row in kanalyze.requests(path("errors"), errors=True):
+        expected.setdefault(row.request_packet, []).append(comment_of(row))
+    assert sink.comments == expected
+
+
+def test_a_filter_that_nothing_meets_keeps_nothing() -> None:
+    sink = Sink()
+    keeper = PacketKeeper(
+        sink, [RowFilter(client_ids=("nobody",)), RowFilter(api_keys=frozenset({99}))]
+    )
+    watch(path("basics"), keeper)
+    assert (keeper.rows, sink.numbers) == (0, [])
+
+
+def test_without_conditions_every_row_is_kept() -> None:
+    sink = Sink()
+    keeper = PacketKeeper(sink, [RowFilter()])
+    watch(path("ipv6"), keeper)
+    assert keeper.rows == len(list(kanalyze.requests(path("ipv6"))))
+
+
+def traffic(count: int) -> list[Packet]:
+    """Requests and responses in turn, 1 ms apart, on the connection of the made-up rows."""
+    ends = {"client": ("10.0.0.1", 40001), "broker": ("10.0.0.9", 9092)}
+    return [
+        Packet(
+            segment(to_broker=turn % 2 == 0, seq=turn // 2, payload=b"x", **ends),
+            START_NS + turn * 1_000_000,
+        )
+        for turn in range(count)
+    ]
+
+
+def row_of(turn: int, **changes: object) -> Row:
+    """The row of the request that is packet ``turn + 1``, answered by the next packet."""
+    time_ns = START_NS + turn * 1_000_000
+    columns: dict[str, object] = {
+        "client_ip": "10.0.0.1",
+        "client_port": 40001,
+        "broker_ip": "10.0.0.9",
+        "broker_port": 9092,
+        "request_start_ns": time_ns,
+        "request_end_ns": time_ns,
+        "response_start_ns": time_ns + 1_000_000,
+        "response_end_ns": time_ns + 1_000_000,
+        "request_packet": turn + 1,
+        "response_packet": turn + 2,
+    }
+    return made.failed("t", 6, "NOT_LEADER_OR_FOLLOWER", **(columns | changes))
+
+
+def keeper_of(sink: Sink, packets: list[Packet], **limits: float) -> PacketKeeper:
+    keeper = PacketKeeper(sink, FILTERS, **limits)
+    for first in range(0, len(packets), 10):
+        keeper.add_packets(make_batch(packets[first : first + 10], first + 1))
+    return keeper
+
+
+def test_from_the_lead_to_the_response_and_no_more() -> None:
+    sink = Sink()
+    keeper = keeper_of(sink, traffic(40), lead_s=0.004)
+    assert keeper.add_rows(RowBlock.of_rows([row_of(20)])) == 1
+    keeper.close()
+    assert sink.numbers == [17, 18, 19, 20, 21, 22]
+    assert list(sink.comments) == [21]
+
+
+@pytest.mark.parametrize("status", ["unanswered", "malformed"])
+def test_without_an_end_it_is_all_there_is_so_far(status: str) -> None:
+    sink = Sink()
+    keeper = keeper_of(sink, traffic(40), lead_s=0)
+    changes = {"status": status, "response_end_ns": None}
+    keeper.add_rows(RowBlock.of_rows([row_of(20, **changes)]))
+    keeper.close()
+    assert sink.numbers == list(range(21, 41))
+
+
+def test_what_is_slow_on_purpose_is_not_slow() -> None:
+    keeper = PacketKeeper(Sink(), [RowFilter(slower_than_ns=1000)])
+    rows = [
+        made.fetch(latency_ns=10**9, waited=True),
+        made.fetch(latency_ns=10**9, waited=False),
+        made.fetch(latency_ns=1000),
+        made.unanswered(),
+    ]
+    assert keeper.add_rows(RowBlock.of_rows(rows)) == 1
+    assert keeper.add_rows(RowBlock.of_rows(rows)) == 1
+
+
+def test_packets_are_held_back_and_then_written() -> None:
+    sink = Sink()
+    packets = traffic(40)
+    keeper = keeper_of(sink, packets, lead_s=0.001)
+    keeper.add_rows(RowBlock.of_rows([row_of(20)]))
+    keeper.tick(packets[21].time_ns)
+    assert sink.numbers == []
+    keeper.add_rows(RowBlock.of_rows([row_of(10)]))
+    keeper.tick(packets[21].time_ns + 3 * NS)
+    assert sink.numbers == [10, 11, 12, 20, 21, 22]
+    assert not sink.closed
+
+
+def test_flush_holds_nothing_back() -> None:
+    sink = Sink()
+    keeper = keeper_of(sink, traffic(40))
+    keeper.add_rows(RowBlock.of_rows([row_of(0)]))
+    keeper.flush()
+    assert sink.numbers == [1, 2]
+
+
+def test_what_is_too_old_is_counted() -> None:
+    sink = Sink()
+    keeper = keeper_of(sink, traffic(400), limit_bytes=20_000)
+    assert keeper.held_bytes <= 20_000
+    assert keeper.add_rows(RowBlock.of_rows([row_of(0), row_of(398)])) == 2
+    keeper.close()
+    assert keeper.late_rows == 1
+    assert set(sink.comments) == {399}
+
+
+def test_a_second_row_of_a_packet_that_was_written_is_said_at_its_response() -> None:
+    sink = Sink()
+    keeper = keeper_of(sink, traffic(40), lead_s=0)
+    keeper.add_rows(RowBlock.of_rows([row_of(20)]))
+    keeper.flush()
+    later = {"response_packet": 24, "response_end_ns": START_NS + 23_000_000}
+    keeper.add_rows(RowBlock.of_rows([row_of(20, **later)]))
+    keeper.close()
+    assert list(sink.comments) == [21, 24]
+    assert keeper.late_rows == 0
+
+
+def failures(second: int, count: int) -> list[Row]:
+    """Rows of one second, each of a connection of its own."""
+    time_ns = START_NS + second * NS
+    times = dict.fromkeys(("request_start_ns", "request_end_ns", "response_start_ns"), time_ns)
+    return [row_of(0, client_port=n, response_end_ns=time_ns, **times) for n in range(count)]
+
+
+def test_where_everything_fails_the_first_of_each_second_are_kept() -> None:
+    keeper = PacketKeeper(Sink(), FILTERS, most_rows_per_s=10)
+    taken = [
+        keeper.add_rows(RowBlock.of_rows(rows))
+        for rows in (
+            failures(0, 7),
+            failures(0, 7),
+            failures(1, 4) + failures(0, 4) + failures(1, 4),  # some end later than others
+            failures(2, 3) + failures(3, 30),
+            failures(3, 5),
+            failures(9, 9),
+        )
+    ]
+    assert taken == [7, 3, 10, 13, 0, 9]
+    assert (keeper.rows, keeper.skipped_rows) == (42, 4 + 2 + 20 + 5)
+
+
+@pytest.mark.parametrize("jump", [-3600, -365 * 86_400, 3600, 365 * 86_400])
+def test_a_clock_that_jumps_does_not_end_that(jump: int) -> None:
+    keeper = PacketKeeper(Sink(), FILTERS, most_rows_per_s=10)
+    assert keeper.add_rows(RowBlock.of_rows(failures(0, 20))) == 10
+    for second in range(3):
+        assert keeper.add_rows(RowBlock.of_rows(failures(jump + second, 20))) == 10
+
+
+def test_rows_that_do_not_match_are_not_counted_for_that() -> None:
+    keeper = PacketKeeper(Sink(), FILTERS, most_rows_per_s=5)
+    fine = [made.row() for _ in range(100)]
+    assert keeper.add_rows(RowBlock.of_rows([*fine, *failures(0, 5)])) == 5
+    assert keeper.skipped_rows == 0
+
+
+@pytest.mark.parametrize("back_ns", [0, 3600 * NS])
+def test_an_exchange_during_which_the_clock_was_set_back(back_ns: int) -> None:
+    sink = Sink()
+    packets = [
+        Packet(each.data, each.time_ns - back_ns * (turn > 20))
+        for turn, each in enumerate(traffic(40))
+    ]
+    keeper = keeper_of(sink, packets, lead_s=0)
+    answered_ns = packets[21].time_ns
+    times = {"response_start_ns": answered_ns, "response_end_ns": answered_ns}
+    keeper.add_rows(RowBlock.of_rows([row_of(20, **times)]))
+    keeper.close()
+    assert {21, 22} <= set(sink.numbers)
+
+
+def test_many_requests_that_begin_in_one_packet_leave_some_comments() -> None:
+    sink = Sink()
+    keeper = keeper_of(sink, traffic(40), lead_s=0)
+    keeper.add_rows(RowBlock.of_rows([row_of(20)] * 400))
+    keeper.close()
+    assert keeper.rows == 400
+    assert 10 <= len(sink.comments[21]) <= 100
+
+
+class FullSink(Sink):
+    """Has no room for what is written first."""
+
+    refusals = 2
+
+    def write(self, packets: PacketBatch, comments: object = None, /) -> None:
+        if self.refusals:
+            self.refusals -= 1
+            raise OSError(28, "No space left on device")
+        super().write(packets)
+
+
+def test_packets_that_cannot_be_written_are_counted_and_gone() -> None:
+    sink = FullSink()
+    keeper = keeper_of(sink, traffic(40), lead_s=0)
+    for turn, refused in ((10, True), (20, True), (30, False)):
+        keeper.add_rows(RowBlock.of_rows([row_of(turn)]))
+        if refused:
+            with pytest.raises(OSError, match="No space"):
+                keeper.flush()
+        else:
+            keeper.flush()
+    assert keeper.lost_packets == 4
+    assert sink.numbers == [31, 32]
+
+
+@pytest.mark.parametrize("most", [0, -1])
+def test_a_rate_that_makes_no_sense_is_refused(most: int) -> None:
+    with pytest.raises(UsageError):
+        PacketKeeper(Sink(), FILTERS, most_rows_per_s=most)
+
+
+@pytest.mark.parametrize("limits", [{"limit_bytes": 0}, {"lead_s": -1}, {"lead_s": float("nan")}])
+def test_limits_that_make_no_sense_are_refused(limits: dict[str, float]) -> None:
+    with pytest.raises(UsageError):
+        PacketKeeper(Sink(), FILTERS, **limits)
+
+
+@pytest.mark.parametrize(
+    ("row", "text"),
+    [
+        (
+            made.failed("t", 6, "NOT_LEADER_OR_FOLLOWER", client_id="a\x1b[1m"),
+            "Produce v9; client a\\u001b[1m; NOT_LEADER_OR_FOLLOWER; latency 2 ms",
+        ),
+        (made.unanswered(client_id=None), "Fetch v12; unanswered"),
+        (made.orphan(), "?; orphan response"),
+        (made.row(api_name=None, api_key=99, latency_ns=None), "API 99 v9; client app; ok"),
+    ],
+)
+def test_comments(row: Row, text: str) -> None:
+    assert comment_of(row) == text
+
+
+def test_comments_are_bounded() -> None:
+    row = made.failed("t", 6, "X", client_id="\n" * 40_000)
+    assert len(comment_of(row._replace(errors=row.errors * 10_000))) < 2000

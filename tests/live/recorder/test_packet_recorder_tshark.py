@@ -1,0 +1,69 @@
+"""What is kept, as tshark and capinfos read it.
+
+Without tshark this file is not collected (see conftest.py, which says so).
+"""
+
+from __future__ import annotations
+
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+import kanalyze
+from kanalyze.live.recorder.packet_recorder import PacketKeeper, comment_of
+from kanalyze.live.recorder.pcapng_writer import PcapngWriter
+from kanalyze.tables.filters import RowFilter
+from tests.support.captures import path
+from tests.support.waiting import LONG_S
+from tests.support.watched import watch
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    target = tmp_path_factory.mktemp("kept") / "kept.pcapng"
+    writer = PcapngWriter(target, interface="lo")
+    watch(path("errors"), PacketKeeper(writer, [RowFilter(errors_only=True)]))
+    assert writer.packets
+    return target
+
+
+def lines(*command: str) -> list[str]:
+    done = subprocess.run(command, capture_output=True, check=True, text=True, timeout=LONG_S)
+    return done.stdout.splitlines()
+
+
+def test_capinfos_finds_packets_in_order_of_time(kept: Path) -> None:
+    found = dict(
+        line.split(":", 1) for line in lines("capinfos", "-M", str(kept)) if line.count(":") >= 1
+    )
+    assert "pcapng" in found["File type"]
+    assert found["Strict time order"].strip() == "True"
+    assert "Name = lo" in "\n".join(lines("capinfos", str(kept)))
+    assert "kanalyze" in "\n".join(lines("capinfos", str(kept)))
+
+
+def test_tshark_shows_the_comments_where_requests_begin(kept: Path) -> None:
+    expected = [
+        (str(row.request_start_ns), comment_of(row))
+        for row in kanalyze.requests(path("errors"), errors=True)
+    ]
+    fields = ("-T", "fields", "-E", "aggregator=|", "-e", "frame.time_epoch", "-e", "frame.comment")
+    shown = lines("tshark", "-r", str(kept), "-Y", "frame.comment", *fields)
+    found = [
+        (time.replace(".", ""), comment)
+        for time, comments in (line.split("\t") for line in shown)
+        for comment in comments.split("|")
+    ]
+    assert sorted(found) == sorted(expected)
+
+
+def test_tshark_finds_nothing_wrong_with_the_packets(kept: Path) -> None:
+    original = lines("tshark", "-r", str(path("errors")), "-T", "fields", "-e", "frame.time_epoch")
+    times = lines("tshark", "-r", str(kept), "-T", "fields", "-e", "frame.time_epoch")
+    assert len(times) == len(set(times))
+    assert {time.rstrip("0") for time in times} <= {time.rstrip("0") for time in original}
+    assert lines("tshark", "-r", str(kept), "-Y", "_ws.malformed && !kafka") == []

@@ -1,0 +1,375 @@
+"""Files as our own reader and dpkt read them; tshark and capinfos are asked in *_tshark.py."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import pathlib
+import resource
+import stat
+import subprocess
+import sys
+import textwrap
+from typing import TYPE_CHECKING
+
+import dpkt
+import pytest
+
+from kanalyze.capture.inputs import find_inputs
+from kanalyze.capture.merge import MergedCaptures
+from kanalyze.errors import KanalyzeError, UsageError
+from kanalyze.live.recorder.pcapng_writer import PcapngWriter
+from tests.support.packets import START_NS, Packet, make_batch, segment
+from tests.support.waiting import LONG_S
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from kanalyze.capture.file_metadata import Description
+
+PACKETS = [
+    Packet(segment(payload=b"x" * size), START_NS + number * 1_001, wire_bytes=500)
+    for number, size in enumerate([0, 1, 2, 3, 4, 100])
+]
+
+
+def read(path: Path) -> tuple[list[tuple[int, int, bytes, int]], Description]:
+    """Time, wire bytes, bytes and link type of each packet, and what the file says."""
+    found = []
+    with MergedCaptures(find_inputs([str(path)])) as captures:
+        for batch in captures.batches():
+            columns = (batch.time_ns, batch.wire_bytes, batch.offset, batch.captured_bytes)
+            for time, wire, at, size, link_type in zip(*columns, batch.link_type, strict=True):
+                found.append((int(time), int(wire), bytes(batch.buffer[at : at + size]), link_type))
+        assert captures.anomalies == []
+    return found, captures.description
+
+
+def as_read(packets: list[Packet]) -> list[tuple[int, int, bytes, int]]:
+    return [(each.time_ns, each.wire, each.data, each.link_type) for each in packets]
+
+
+def rolled(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_packets_come_back(tmp_path: Path) -> None:
+    path = tmp_path / "kept.pcapng"
+    with PcapngWriter(path) as writer:
+        writer.write(make_batch(PACKETS[:4]))
+        writer.write(make_batch(PACKETS[4:]))
+        assert writer.packets == len(PACKETS)
+    assert read(path)[0] == as_read(PACKETS)
+    with path.open("rb") as file:
+        theirs = [(time, data) for time, data in dpkt.pcapng.Reader(file)]
+    assert [data for _, data in theirs] == [packet.data for packet in PACKETS]
+    # They make floats of times.
+    times_s = [packet.time_ns / 10**9 for packet in PACKETS]
+    assert [time for time, _ in theirs] == pytest.approx(times_s, rel=0, abs=1e-6)
+
+
+def test_it_can_be_read_whenever_something_was_written(tmp_path: Path) -> None:
+    path = tmp_path / "kept.pcapng"
+    with PcapngWriter(path) as writer:
+        for count in range(1, 4):
+            writer.write(make_batch(PACKETS[:2]))
+            assert len(read(path)[0]) == 2 * count
+
+
+def test_each_link_type_has_an_interface_of_the_name_that_was_given(tmp_path: Path) -> None:
+    raw = Packet(segment()[14:], START_NS, link_type=101)
+    path = tmp_path / "kept.pcapng"
+    with PcapngWriter(path, interface="eth0") as writer:
+        writer.write(make_batch([PACKETS[0], raw, PACKETS[1]]))
+        writer.write(make_batch([raw]))
+    packets, description = read(path)
+    assert packets == as_read([PACKETS[0], raw, PACKETS[1], raw])
+    assert [(each.name, each.link_type) for each in description.interfaces] == [
+        ("eth0", 1),
+        ("eth0", 101),
+    ]
+
+
+def test_comments(tmp_path: Path) -> None:
+    path = tmp_path / "kept.pcapng"
+    comments = {1: ["one", "caf\u00e9"], 3: ["\ud800", "x" * 70_000]}
+    with PcapngWriter(path) as writer:
+        writer.write(make_batch(PACKETS), comments)
+    packets, description = read(path)
+    assert packets == as_read(PACKETS)
+    found = [(comment.number, comment.text[:10]) for comment in description.comments]
+    assert sorted(found) == [(2, "caf\u00e9"), (2, "one"), (4, "\\ud800"), (4, "x" * 10)]
+
+
+def test_times_before_1970_become_1970(tmp_path: Path) -> None:
+    path = tmp_path / "kept.pcapng"
+    with PcapngWriter(path) as writer:
+        writer.write(make_batch([Packet(PACKETS[0].data, -5)]))
+    assert read(path)[0][0][0] == 0
+
+
+def test_without_packets_there_is_no_file(tmp_path: Path) -> None:
+    path = tmp_path / "kept.pcapng"
+    with PcapngWriter(path) as writer:
+        writer.write(make_batch([]))
+        writer.roll()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_that_keeps_nothing_leaves_what_there_is(tmp_path: Path) -> None:
+    """However often it is started again."""
+    path = tmp_path / "kept.pcapng"
+    for count in (1, 0, 0):
+        with PcapngWriter(path, most_files=2) as writer:
+            writer.write(make_batch(PACKETS[:count]))
+    assert rolled(tmp_path) == ["kept.pcapng"]
+    assert len(read(path)[0]) == 1
+
+
+def test_only_its_owner_reads_it(tmp_path: Path) -> None:
+    path = tmp_path / "kept.pcapng"
+    before = os.umask(0)
+    try:
+        with PcapngWriter(path, most_bytes=1) as writer:
+            writer.write(make_batch(PACKETS))
+            writer.write(make_batch(PACKETS))
+    finally:
+        os.umask(before)
+    assert {stat.S_IMODE(each.stat().st_mode) for each in tmp_path.iterdir()} == {0o600}
+
+
+def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
+    """Also one that comes after the start."""
+    path, theirs = tmp_path / "kept.pcapng", tmp_path / "theirs"
+    path.symlink_to(theirs)
+    with pytest.raises(KanalyzeError, match=r"kept\.pcapng: it is a link$"):
+        PcapngWriter(path)
+    path.unlink()
+    with PcapngWriter(path) as writer:
+        path.symlink_to(theirs)
+        with pytest.raises(FileExistsError, match="it is a link"):
+            writer.write(make_batch(PACKETS))
+        path.unlink()
+        writer.write(make_batch(PACKETS))
+    assert not theirs.exists()
+    assert len(read(path)[0]) == len(PACKETS)
+
+
+def test_a_link_that_looks_like_one_of_the_series_is_replaced(tmp_path: Path) -> None:
+    path, theirs = tmp_path / "kept.pcapng", tmp_path / "theirs"
+    theirs.write_bytes(b"theirs")
+    (tmp_path / "kept-000001.pcapng").symlink_to(theirs)
+    with PcapngWriter(path, most_bytes=1) as writer:
+        writer.write(make_batch(PACKETS))
+        writer.write(make_batch(PACKETS))
+    assert theirs.read_bytes() == b"theirs"
+    assert not (tmp_path / "kept-000001.pcapng").is_symlink()
+
+
+def test_a_pipe_is_no_place(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "kept.pcapng")
+    with pytest.raises(KanalyzeError, match="not written by kanalyze"):
+        PcapngWriter(tmp_path / "kept.pcapng")
+
+
+def test_two_runs_do_not_write_one_file(tmp_path: Path) -> None:
+    path = tmp_path / "kept.pcapng"
+    with PcapngWriter(path) as first, PcapngWriter(path) as second:
+        first.write(make_batch(PACKETS))
+        with pytest.raises(KanalyzeError, match="another run writes to it"):
+            PcapngWriter(path)
+        with pytest.raises(FileExistsError, match="another run writes to it"):
+            second.write(make_batch(PACKETS))
+        assert len(read(path)[0]) == len(PACKETS)
+    PcapngWriter(path).close()
+
+
+def test_one_that_is_taken_away_is_followed_by_another(tmp_path: Path) -> None:
+    """As log files are: it is moved, then the writer is told."""
+    path = tmp_path / "kept.pcapng"
+    with PcapngWriter(path) as writer:
+        writer.write(make_batch(PACKETS[:2]))
+        path.rename(tmp_path / "moved")
+        writer.roll()
+        writer.write(make_batch(PACKETS[2:]))
+    assert rolled(tmp_path) == ["kept.pcapng", "moved"]
+    assert [len(read(tmp_path / name)[0]) for name in rolled(tmp_path)] == [4, 2]
+
+
+def test_a_full_file_makes_room_for_the_next(tmp_path: Path) -> None:
+    path = tmp_path / "kept.pcapng"
+    with PcapngWriter(path, most_bytes=1000, most_files=3) as writer:
+        for _ in range(12):
+            writer.write(make_batch(PACKETS[:3]))
+    names = rolled(tmp_path)
+    assert (len(names), names[-1]) == (3, "kept.pcapng")
+    first, second = (int(name[5:11]) for name in names[:2])
+    assert second == first + 1 > 2
+    counts = []
+    for name in rolled(tmp_path):
+        assert (tmp_path / name).stat().st_size <= 1000
+        packets = read(tmp_path / name)[0]
+        assert packets == as_read(PACKETS[:3]) * (len(packets) // 3)
+        counts.append(len(packets))
+    assert min(counts) > 0
+
+
+def test_one_write_is_in_one_file(tmp_path: Path) -> None:
+    with PcapngWriter(tmp_path / "kept.pcapng", most_bytes=1, most_files=9) as writer:
+        for _ in range(3):
+            writer.write(make_batch(PACKETS))
+    assert rolled(tmp_path) == ["kept-000001.pcapng", "kept-000002.pcapng", "kept.pcapng"]
+    assert [len(read(path)[0]) for path in tmp_path.iterdir()] == [len(PACKETS)] * 3
+
+
+def test_what_an_earlier_run_wrote_is_put_aside(tmp_path: Path) -> None:
+    path = tmp_path / "kept.pcapng"
+    for count in (1, 2):
+        with PcapngWriter(path) as writer:
+            writer.write(make_batch(PACKETS[:count]))
+    assert len(read(tmp_path / "kept-000001.pcapng")[0]) == 1
+    assert len(read(path)[0]) == 2
+
+
+def test_one_file_alone_has_none_beside_it(tmp_path: Path) -> None:
+    for _ in range(3):
+        with PcapngWriter(tmp_path / "kept.pcapng", most_files=1) as writer:
+            writer.write(make_batch(PACKETS))
+    assert rolled(tmp_path) == ["kept.pcapng"]
+
+
+@pytest.mark.parametrize("content", [b"notes", b"\x0a\x0d\x0d\x0a another program's"])
+def test_a_file_of_somebody_else_is_left_alone(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "kept.pcapng"
+    path.write_bytes(content)
+    with pytest.raises(KanalyzeError, match="not written by kanalyze"):
+        PcapngWriter(path)
+    assert path.read_bytes() == content
+
+
+def test_other_names_are_never_removed(tmp_path: Path) -> None:
+    others = ["kept-1.pcapng", "kept-000001.pcap", "other-000001.pcapng", "kept-000001.pcapng.gz"]
+    for name in others:
+        (tmp_path / name).write_bytes(b"")
+    with PcapngWriter(tmp_path / "kept.pcapng", most_bytes=1, most_files=1) as writer:
+        for _ in range(3):
+            writer.write(make_batch(PACKETS))
+    assert rolled(tmp_path) == sorted([*others, "kept.pcapng"])
+
+
+def test_a_place_that_cannot_be_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(KanalyzeError, match="cannot write to") as caught:
+        PcapngWriter(tmp_path / "no" / "kept.pcapng")
+    assert "\n" not in str(caught.value)
+
+
+@contextlib.contextmanager
+def file_limit(size: int) -> Iterator[None]:
+    """No file may be larger, as if the disk were full."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    # The system sends a signal too, which Python ignores.
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+RAW = Packet(segment()[14:], START_NS, link_type=101)
+
+
+@pytest.mark.parametrize("room", [0, 1, 30, 200])
+@pytest.mark.parametrize("before", [0, 3])
+def test_a_write_that_fails_leaves_what_can_be_read(tmp_path: Path, before: int, room: int) -> None:
+    """Wherever it fails: in the head, the description of an interface, a packet."""
+    path = tmp_path / "kept.pcapng"
+    with PcapngWriter(path) as writer:
+        writer.write(make_batch(PACKETS[:before]))
+        size = path.stat().st_size if before else 0
+        with file_limit(size + room):
+            for _ in range(2):
+                with pytest.raises(OSError, match="too large"):
+                    writer.write(make_batch([RAW, *PACKETS]))
+        assert path.stat().st_size == size
+        assert writer.packets == before
+        writer.write(make_batch([PACKETS[0], RAW]))
+    assert read(path)[0] == as_read([*PACKETS[:before], PACKETS[0], RAW])
+
+
+def test_without_room_at_all_no_file_is_left(tmp_path: Path) -> None:
+    with (
+        PcapngWriter(tmp_path / "kept.pcapng") as writer,
+        file_limit(0),
+        pytest.raises(OSError, match="too large"),
+    ):
+        writer.write(make_batch(PACKETS))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_file_that_cannot_be_put_aside_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "kept.pcapng"
+
+    def refuse(self: Path, target: Path) -> Path:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    with PcapngWriter(path, most_bytes=1) as writer:
+        writer.write(make_batch(PACKETS[:1]))
+        with monkeypatch.context() as patched:
+            patched.setattr(pathlib.Path, "rename", refuse)
+            for _ in range(2):
+                with pytest.raises(OSError, match="Read-only"):
+                    writer.write(make_batch(PACKETS))
+        assert read(path)[0] == as_read(PACKETS[:1])
+        writer.write(make_batch(PACKETS[1:2]))
+    assert rolled(tmp_path) == ["kept-000001.pcapng", "kept.pcapng"]
+    assert read(path)[0] == as_read(PACKETS[1:2])
+
+
+KILLED = """
+    import os, sys
+    from kanalyze.live.recorder.pcapng_writer import PcapngWriter
+    from tests.live.recorder.test_pcapng_writer import PACKETS
+    from tests.support.packets import make_batch
+
+    writer = PcapngWriter(sys.argv[1])
+    writer.write(make_batch(PACKETS))
+    os.kill(os.getpid(), 9)
+"""
+
+
+def test_what_a_killed_run_wrote_is_whole_and_put_aside_by_the_next(tmp_path: Path) -> None:
+    path = tmp_path / "kept.pcapng"
+    command = [sys.executable, "-c", textwrap.dedent(KILLED), str(path)]
+    assert subprocess.run(command, check=False, timeout=LONG_S).returncode == -9
+    assert read(path)[0] == as_read(PACKETS)
+    with PcapngWriter(path) as writer:
+        writer.write(make_batch(PACKETS[:1]))
+    assert len(read(tmp_path / "kept-000001.pcapng")[0]) == len(PACKETS)
+    assert len(read(path)[0]) == 1
+
+
+def test_an_empty_file_is_not_kept(tmp_path: Path) -> None:
+    """Of a run that was killed before it had written anything."""
+    path = tmp_path / "kept.pcapng"
+    path.write_bytes(b"")
+    with PcapngWriter(path) as writer:
+        writer.write(make_batch(PACKETS[:1]))
+    assert rolled(tmp_path) == ["kept.pcapng"]
+
+
+@pytest.mark.parametrize("limit", ["most_bytes", "most_files"])
+def test_limits_of_0_are_refused(tmp_path: Path, limit: str) -> None:
+    with pytest.raises(UsageError):
+        PcapngWriter(tmp_path / "kept.pcapng", **{limit: 0})
+
+
+def test_the_batch_is_left_as_it_was(tmp_path: Path) -> None:
+    batch = make_batch(PACKETS)
+    before = batch.captured_bytes[:]
+    with PcapngWriter(tmp_path / "kept.pcapng") as writer:
+        writer.write(batch, {0: ["text"]})
+    assert batch.captured_bytes == before

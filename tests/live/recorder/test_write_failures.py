@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kanalyze.live.recorder.write_failures import WriteFailures
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MINUTE_NS = 60_000_000_000
+
+
+class Disk:
+    """Something that is written to, and what was told of it."""
+
+    def __init__(self) -> None:
+        self.written = 0
+        self.told: list[str] = []
+        self.clock_ns = 5
+        self._failures = WriteFailures("rows", "/data/rows", self.told.append, lambda: self.written)
+        self.end = self._failures.end
+
+    def attempt(self, *attempts: Callable[[], object]) -> None:
+        """One after another, at the same time."""
+        for each in attempts:
+            self._failures.attempt(each, self.clock_ns)
+
+    def write(self) -> None:
+        self.written += 1
+
+    def hold(self) -> None:
+        """Keep it in memory for now."""
+
+    def fail(self) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def fail_in_the_middle(self) -> None:
+        self.written += 1
+        raise OSError(errno.EIO, "Input/output error")
+
+
+def test_what_succeeds_is_not_worth_a_word() -> None:
+    disk = Disk()
+    disk.attempt(disk.hold, disk.write, disk.hold)
+    disk.end("")
+    assert disk.told == []
+
+
+def test_the_begin_and_the_end_of_a_failure_are_told_once_each() -> None:
+    disk = Disk()
+    disk.attempt(disk.write, disk.fail, disk.fail, disk.hold, disk.fail)
+    assert disk.told == ["cannot write rows to /data/rows: No space left on device; trying on"]
+    disk.clock_ns += MINUTE_NS
+    disk.attempt(disk.hold)
+    assert disk.told[1:] == []
+    disk.attempt(disk.write, disk.write)
+    assert disk.told[1:] == ["writing rows to /data/rows again"]
+    disk.attempt(disk.fail)
+    assert disk.told[2:] == ["cannot write rows to /data/rows: No space left on device; trying on"]
+    disk.end("7 rows")
+    assert disk.told[3:] == ["missing in /data/rows: 7 rows"]
+
+
+def test_room_for_a_moment_is_not_room() -> None:
+    """Otherwise there would be a line, and another one, each time."""
+    disk = Disk()
+    for _ in range(100):
+        disk.clock_ns += MINUTE_NS // 2
+        disk.attempt(disk.fail, disk.write)
+    assert len(disk.told) == 1
+    disk.clock_ns += MINUTE_NS
+    disk.attempt(disk.hold)
+    assert disk.told[1:] == ["writing rows to /data/rows again"]
+
+
+def test_one_that_writes_some_and_fails_has_failed() -> None:
+    disk = Disk()
+    for _ in range(3):
+        disk.clock_ns += MINUTE_NS
+        disk.attempt(disk.fail_in_the_middle)
+    assert disk.told == ["cannot write rows to /data/rows: Input/output error; trying on"]
+
+
+def test_what_is_no_failure_of_the_system_is_not_caught() -> None:
+    def wrong() -> None:
+        raise ValueError("wrong")
+
+    with pytest.raises(ValueError, match="wrong"):
+        Disk().attempt(wrong)
+
+
+def test_an_error_without_a_text_has_its_name() -> None:
+    def nameless() -> None:
+        raise TimeoutError
+
+    disk = Disk()
+    disk.attempt(nameless)
+    assert disk.told == ["cannot write rows to /data/rows: TimeoutError; trying on"]

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import io
+import json
+import re
+
+import pytest
+
+from kanalyze.live import rate_jsonl
+from kanalyze.live.rate_jsonl import MOST, RateLines, rates
+from kanalyze.live.window.windows import Windows
+from kanalyze.tables.columns.block import RowBlock
+from tests.live.snapshots import HOSTILE, hostile, nothing, usual, usual_windows
+from tests.support.rows import START_NS, row
+
+SECOND_NS = 1_000_000_000
+
+
+def written(windows, turns, interval_ns: int = SECOND_NS):
+    stream = io.BytesIO()
+    output = RateLines(windows, stream, interval_ns=interval_ns)
+    did = [output.turn(START_NS, clock_ns) for clock_ns in turns]
+    return did, stream.getvalue().decode("ascii").splitlines()
+
+
+def test_a_line_each_interval():
+    did, made = written(Windows(), [5, 6, SECOND_NS + 4, SECOND_NS + 5, SECOND_NS + 6])
+    assert did == [False, False, False, True, False]
+    assert len(made) == 1
+
+
+def test_what_was_missed_is_not_made_up_for():
+    did, _ = written(Windows(), [0, 5 * SECOND_NS + 1, 5 * SECOND_NS + 2, 6 * SECOND_NS])
+    assert did == [False, True, False, True]
+
+
+def test_a_line_can_be_written_at_any_time():
+    windows, end_ns = usual_windows()
+    stream = io.BytesIO()
+    RateLines(windows, stream, interval_ns=SECOND_NS).write(end_ns)
+    assert json.loads(stream.getvalue()) == json.loads(json.dumps(rates(windows.snapshot(end_ns))))
+
+
+def test_rates_are_per_second_of_the_window():
+    windows = Windows()
+    windows.tick(START_NS)
+    windows.add(RowBlock.of_rows([row()] * 6), START_NS + 4 * SECOND_NS)
+    line = rates(windows.snapshot(START_NS + 4 * SECOND_NS))
+    assert line["kind"] == "rates"
+    assert line["time"] == "2026-01-01T00:00:04.000000000Z"
+    assert line["window_ns"] == 4 * SECOND_NS
+    assert (line["requests_per_s"], line["request_bytes_per_s"]) == (1.5, 300)
+    assert line["apis"][0]["requests_per_s"] == 1.5
+    assert line["apis"][0]["p99_ns"] == 2_000_000
+    assert line["topics"][0]["produced_bytes_per_s"] == 150
+    assert line["capture"] is None
+
+
+def test_the_capture_is_told_as_it_was_handed_in():
+    capture = rates(usual())["capture"]
+    assert (capture["source"], capture["packets"], capture["dropped_packets"]) == (
+        "eth0",
+        84_000,
+        0,
+    )
+    assert rates(hostile())["capture"]["dropped_packets"] is None
+
+
+def test_groups_and_slowest_are_told():
+    line = rates(usual())
+    assert line["groups"][0]["group_id"] == "billing"
+    assert line["groups"][0]["longest_join_ns"] == 2_900_000_000
+    # That join waited on purpose: it is slow to nobody.
+    assert "JoinGroup" not in {entry["api_name"] for entry in line["slowest"]}
+    assert line["slowest"][0]["latency_ns"] < 2_900_000_000
+    slowest = [each["latency_ns"] for each in line["slowest"]]
+    assert slowest == sorted(slowest, reverse=True)
+
+
+def test_tables_have_a_most():
+    line = rates(hostile())
+    assert len(line["clients"]) == len(line["topics"]) == len(line["slowest"]) == MOST
+    assert len(rates(hostile(), most=3)["clients"]) == 3
+
+
+def test_nothing_from_the_wire_is_in_a_line_as_it_is():
+    windows = Windows()
+    windows.add(RowBlock.of_rows([row(client_id=HOSTILE)]), START_NS)
+    stream = io.BytesIO()
+    RateLines(windows, stream, interval_ns=1).write(START_NS)
+    text = stream.getvalue()
+    assert text.endswith(b"\n")
+    assert all(0x20 <= byte < 0x7F for byte in text[:-1])
+    assert json.loads(text)["clients"][0]["client_id"] == HOSTILE
+
+
+@pytest.mark.parametrize("make", [usual, hostile, nothing])
+def test_every_field_is_documented(make):
+    line = rates(make())
+    words = set(re.findall(r"\w+", rate_jsonl.__doc__ or ""))
+    named = set(line) | set(line["capture"] or {})
+    for name in ("apis", "clients", "errors", "groups"):
+        named |= {field for entry in line[name] for field in entry}
+    assert named <= words

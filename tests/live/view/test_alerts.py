@@ -1,0 +1,262 @@
+from __future__ import annotations
+
+import pytest
+
+from kanalyze.live.rate_jsonl import rates
+from kanalyze.live.view.alerts import alerts
+from kanalyze.live.window.snapshot import CaptureState, GroupEntry
+from kanalyze.live.window.step_sums import Amounts
+from kanalyze.live.window.windows import Windows
+from kanalyze.model.anomalies import AnomalyKind
+from kanalyze.model.tcp import Endpoint
+from kanalyze.statistics.in_flight import InFlight, InFlightRequest
+from kanalyze.tables.columns.block import RowBlock
+from tests.live.snapshots import HOSTILE, hostile, nothing, usual
+from tests.support.rows import START_NS, failed, fetch, orphan, row
+
+SECOND_NS = 1_000_000_000
+STATE = CaptureState("live:eth0", 0, 0, 0, 0, 0)
+
+
+def told(snapshot) -> list[str]:
+    return [alert.text for alert in alerts(snapshot)]
+
+
+def calm():
+    """Return a snapshot in which nothing is wrong."""
+    made = usual()._replace(errors=(), groups=())
+    return made._replace(traffic=made.traffic._replace(errors=0))
+
+
+def after_seconds(seconds: int, *, packets: int, rows=(), source: str = STATE.source):
+    """Return what is seen after some seconds in which packets came that hold these rows."""
+    windows = Windows()
+    for second in range(seconds + 1):
+        state = STATE._replace(packets=packets * second, source=source)
+        windows.add_capture(state, START_NS + second * SECOND_NS)
+    end_ns = START_NS + seconds * SECOND_NS
+    windows.add(
+        RowBlock.of_rows([each._replace(response_start_ns=end_ns) for each in rows]), end_ns
+    )
+    return windows.snapshot(end_ns)
+
+
+def test_nothing_is_wrong_with_usual_traffic():
+    assert told(calm()) == []
+    assert told(nothing()) == []
+    assert told(after_seconds(10, packets=100, rows=[row()])) == []
+
+
+def test_files_that_cannot_be_written_are_told():
+    full = usual().capture._replace(problems=("cannot write rows: No space left on device",))
+    assert told(calm()._replace(capture=full)) == ["cannot write rows: No space left on device"]
+
+
+def test_what_they_are_called_is_escaped():
+    full = usual().capture._replace(problems=("cannot write rows to \x1b[31mred",))
+    assert told(calm()._replace(capture=full)) == [r"cannot write rows to \u001b[31mred"]
+
+
+def test_a_broker_that_is_down_and_what_is_not_read_are_told():
+    doubts = {
+        "refused_connections": 7,
+        "refused_by": {"10.0.0.2:9092": 7},
+        "unanswered_connections": 1,
+        "unanswered_by": {"10.0.0.3:9092": 1},
+        "unread_ports": {"9092": {"connections": 2, "packets": 9, "bytes": 7200}},
+        "late_packets": 2,
+        "late_bytes": 10,
+        "out_of_window_packets": 3,
+        "out_of_window_bytes": 30,
+        "before_start_bytes": 50,
+    }
+    capture = usual().capture._replace(doubts=doubts)
+    unread = (
+        "2 connections on port 9092 not recognised as Kafka, 7.20 kB in 9 packets: "
+        "use --port 9092 to read what is on it"
+    )
+    assert told(calm()._replace(capture=capture)) == [
+        "7 connections refused by 10.0.0.2:9092 since the capture began",
+        "1 connection without an answer from 10.0.0.3:9092 since the capture began",
+        unread,
+        "10 B sent after a connection had ended, not read",
+        "3 packets (30 B) not read: the sequence number does not fit the connection",
+        "50 B from before the first byte seen of a connection, not read",
+    ]
+    line = rates(calm()._replace(capture=capture))["capture"]
+    assert doubts.items() <= line.items()
+
+
+# -- figures that are wrong -----------------------------------------------------------------------
+
+
+def test_packets_that_were_dropped_in_the_window_come_first():
+    snapshot = usual()._replace(dropped_packets=840, window_ns=10 * SECOND_NS)
+    first = next(iter(alerts(snapshot)))
+    assert first.text.startswith("84/s packets dropped before they were read (0.99 %)")
+    assert "red" in first.style
+    # Those of before are no news: how many they are is told beside the source.
+    before = snapshot.capture._replace(dropped_packets=840)
+    assert told(calm()._replace(capture=before)) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "hint"), [("live:eth0", "another interface"), ("-", "is the pipe flushed")]
+)
+def test_nothing_has_come_at_all(source, hint):
+    assert told(after_seconds(2, packets=0, source=source)) == []
+    (text,) = told(after_seconds(7, packets=0, source=source))
+    assert text.startswith("no packets yet for 7 s: ")
+    assert hint in text
+
+
+def test_nothing_comes_any_more():
+    windows = Windows()
+    windows.add_capture(STATE._replace(packets=5), START_NS)
+    later_ns = START_NS + 42 * SECOND_NS
+    windows.add_capture(STATE._replace(packets=5), later_ns)
+    assert told(windows.snapshot(later_ns)) == ["no packets for 42 s"]
+    windows.add_capture(STATE._replace(packets=6), later_ns)
+    windows.add(RowBlock.of_rows([row(response_start_ns=later_ns)]), later_ns)
+    assert told(windows.snapshot(later_ns + SECOND_NS)) == []
+
+
+def test_nothing_comes_any_more_is_told_while_the_window_still_holds_what_came():
+    windows = Windows()
+    windows.add_capture(STATE._replace(packets=5), START_NS)
+    windows.add(RowBlock.of_rows([row(response_start_ns=START_NS)]), START_NS)
+    assert told(windows.snapshot(START_NS + 4 * SECOND_NS)) == []
+    snapshot = windows.snapshot(START_NS + 6 * SECOND_NS)
+    assert snapshot.packets == 5
+    assert told(snapshot) == ["no packets for 6 s"]
+
+
+def test_packets_without_kafka():
+    assert told(after_seconds(1, packets=100)) == []
+    (text,) = told(after_seconds(5, packets=100))
+    assert text == "packets, but no Kafka in them: another port, or TLS?"
+
+
+def test_responses_without_requests():
+    (text,) = told(after_seconds(5, packets=100, rows=[orphan()]))
+    assert text.startswith("responses without requests")
+
+
+def test_packets_but_no_requests_any_more():
+    snapshot = after_seconds(5, packets=100)._replace(rows=7)
+    assert told(snapshot) == ["packets, but no requests for 5 s"]
+
+
+@pytest.mark.parametrize("rows", [0, 7])
+def test_requests_that_were_not_answered_yet_are_requests(rows):
+    snapshot = after_seconds(5, packets=100)._replace(rows=rows)
+    capture = snapshot.capture._replace(in_flight=InFlight(1, ()))
+    assert told(snapshot._replace(capture=capture)) == []
+
+
+# -- traffic that goes wrong ----------------------------------------------------------------------
+
+
+def test_a_request_that_nobody_answers():
+    snapshot = calm()
+    broker, client = Endpoint("10.0.0.9", 9092), Endpoint("10.0.0.1", 40000)
+    start_ns = snapshot.time_ns - 12_300_000_000
+    oldest = InFlightRequest(start_ns, 0, "Produce", HOSTILE, client, broker)
+
+    def waiting(anomalies=None, history=snapshot.history, **changes) -> list[str]:
+        in_flight = InFlight(37, (oldest._replace(**changes),))
+        capture = snapshot.capture._replace(in_flight=in_flight, anomalies=anomalies)
+        return told(snapshot._replace(capture=capture, history=history))
+
+    (text,) = waiting()
+    assert text.startswith("no response for 12 s: Produce from \\u001b[31m")
+    assert text.endswith("to 10.0.0.9:9092 (37 requests wait)")
+    assert "(key 999)" in waiting(api_name=None, api_key=999)[0]
+    # In a capture with gaps the response may be in one.
+    (text,) = waiting({AnomalyKind.LOST_BYTES: 1})
+    assert text.startswith("no response, unless it was lost, for 12 s: Produce")
+    assert waiting({AnomalyKind.TRAILING_BYTES: 1}) == waiting()
+    assert waiting(start_ns=snapshot.time_ns - 9_000_000_000) == []
+    # Where nothing at all was answered of late, there is another reason that is more likely.
+    silent = tuple(step._replace(response_bytes=0) for step in snapshot.history)
+    _, text = waiting(history=silent)
+    assert text == "requests without responses: is one direction captured elsewhere?"
+    none = snapshot.capture._replace(in_flight=InFlight(0, ()))
+    assert told(snapshot._replace(capture=none)) == []
+
+
+def failing(share: float):
+    rows = [row()] * (1000 - round(1000 * share))
+    refused = [failed(topic, 6, "NOT_LEADER_OR_FOLLOWER") for topic in ("a", "b", "c")]
+    other = failed("d", 3, "UNKNOWN_TOPIC_OR_PARTITION", api_name="Fetch")
+    rows += [*refused, other, other][: round(1000 * share)] * (1 + round(200 * share))
+    return after_seconds(5, packets=100, rows=rows)
+
+
+def test_errors_are_told_with_the_most_frequent_one_over_all_topics():
+    (text,) = told(failing(0.1))
+    assert "of requests fail, most with NOT_LEADER_OR_FOLLOWER: Produce" in text
+
+
+def test_a_few_errors_are_told_elsewhere():
+    assert told(failing(0.005)) == []
+
+
+def slow(p99_ns: int, usual_ns: int, *, steps: int = 60):
+    """Return a snapshot whose latency was something else in the steps before the window."""
+    snapshot = calm()
+    window = -(-snapshot.window_ns // snapshot.step_ns)
+    before = (usual_ns,) * (steps - window)
+    return snapshot._replace(
+        p99_ns=p99_ns,
+        p99_history=(*before, *[p99_ns] * window),
+        history=(Amounts(1, 0, 0, 0),) * steps,
+    )
+
+
+def test_latency_is_told_when_it_is_high_for_what_is_usual():
+    assert told(slow(30_000_000, 11_000_000)) == []
+    (text,) = told(slow(90_000_000, 11_000_000))
+    assert text.startswith("p99 is 90 ms, usually 11 ms")
+    assert told(slow(4_000_000, 100_000)) == []
+
+
+def test_what_is_usual_is_not_known_at_once():
+    assert told(slow(90_000_000, 11_000_000, steps=20)) == []
+
+
+def test_a_p99_of_a_few_requests_is_chance():
+    snapshot = slow(90_000_000, 11_000_000)
+    few = snapshot.traffic._replace(requests=50)
+    assert told(snapshot._replace(traffic=few)) == []
+
+
+def test_the_slow_api_is_named_and_what_waits_on_purpose_is_not():
+    snapshot = slow(90_000_000, 11_000_000)
+    names = {api.api_name: api for api in snapshot.apis if not api.waited}
+    fetches = names["Fetch"]._replace(p99_ns=95_000_000)
+    waiting = fetches._replace(waited=True, requests=10**6)
+    join = waiting._replace(api_key=11, api_name="JoinGroup", p99_ns=10**12)
+    (text,) = told(snapshot._replace(apis=(waiting, join, names["Produce"], fetches)))
+    assert text == "p99 is 90 ms, usually 11 ms: Fetch"
+
+
+def group(**changes) -> GroupEntry:
+    made = GroupEntry("g", False, "classic", 2, True, 4, 8, 8, 0, 0, 0, None, None, None, START_NS)
+    return made._replace(**changes)
+
+
+def test_groups_that_rebalance_again_and_again():
+    assert told(calm()._replace(groups=(group(rebalances=2), group(rebalances=None)))) == []
+    (text,) = told(calm()._replace(groups=(group(), group(group_id="worst", rebalances=9))))
+    assert text == "group worst rebalanced 9 times in 60 s, and 1 more often too"
+
+
+def test_nothing_from_the_wire_drives_the_terminal():
+    assert all(text.isprintable() for text in told(hostile()))
+    (text,) = told(calm()._replace(groups=(group(group_id=HOSTILE),)))
+    assert text.isprintable()
+
+
+def test_fetches_that_waited_alone_are_traffic():
+    assert told(after_seconds(5, packets=9, rows=[fetch(waited=True)])) == []

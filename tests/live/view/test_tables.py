@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import pytest
+from rich.cells import cell_len
+
+from kanalyze.live.view.tables import TABLES, matches, sorted_entries, table_lines
+from tests.live.snapshots import hostile, usual
+
+BY_NAME = {table.name: table for table in TABLES}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "does"),
+    [
+        ("", None, True),
+        ("app", "my-app-1", True),
+        ("APP", "my-app-1", True),
+        ("app", None, False),
+        ("app", "other", False),
+        ("app*", "my-app-1", False),
+        ("*app*", "my-app-1", True),
+        ("app-?", "app-1", True),
+        ("app-[12]", "app-2", True),
+        ("app-[12]", "app-3", False),
+        ("[", "[", True),
+    ],
+)
+def test_what_a_filter_matches(pattern, text, does):
+    assert matches(pattern, (text,)) is does
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
+@pytest.mark.parametrize("make", [usual, hostile])
+def test_every_column_can_be_sorted_by_both_ways(table, make):
+    snapshot = make()
+    for by, column in enumerate(table.columns):
+        down = sorted_entries(table, snapshot, by=by)
+        up = sorted_entries(table, snapshot, by=by, reverse=True)
+        named = [entry for entry in down if isinstance(entry, dict) or not entry.other]
+        keys = [column.order(entry) for entry in named]
+        is_text = bool(keys) and isinstance(keys[0], str)
+        assert keys == sorted(keys, reverse=not is_text)
+        assert keys[::-1] == [column.order(entry) for entry in up[: len(named)]]
+        assert down[len(named) :] == up[len(named) :]
+
+
+@pytest.mark.parametrize("name", ["clients", "topics", "groups"])
+def test_the_entry_of_all_others_is_last(name):
+    for reverse in (False, True):
+        table = BY_NAME[name]
+        entries = sorted_entries(table, hostile(), by=table.sorted_by, reverse=reverse)
+        assert [entry.other for entry in entries] == [False] * 20 + [True]
+
+
+def test_a_filter_looks_at_the_names_of_a_table():
+    clients = sorted_entries(BY_NAME["clients"], usual(), pattern="CLIENT-3", by=0)
+    assert [entry.client_id for entry in clients] == ["client-3"]
+    clients = sorted_entries(BY_NAME["clients"], usual(), pattern="10.0.1.5", by=0)
+    assert [entry.client_id for entry in clients] == ["client-5"]
+    slowest = sorted_entries(BY_NAME["slowest"], usual(), pattern="Heart*", by=0)
+    assert {entry["api_name"] for entry in slowest} == {"Heartbeat"}
+    errors = sorted_entries(BY_NAME["errors"], usual(), pattern="payments", by=0)
+    assert {entry.topic for entry in errors} == {"payments"}
+    assert sorted_entries(BY_NAME["groups"], usual(), pattern="nothing", by=0) == []
+
+
+@pytest.mark.parametrize("width", [1, 10, 30, 60, 80, 140])
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
+@pytest.mark.parametrize("make", [usual, hostile])
+def test_every_line_fits_and_none_drives_the_terminal(table, make, width):
+    snapshot = make()
+    lines = list(table_lines(table, table.entries(snapshot), snapshot, width, by=0))
+    assert len(lines) == len(table.entries(snapshot)) + 1
+    for line in lines:
+        assert cell_len(line.plain) <= width
+        assert line.plain.isprintable()
+
+
+def test_the_column_sorted_by_has_an_arrow():
+    table, snapshot = BY_NAME["clients"], usual()
+    title, *_ = table_lines(table, [], snapshot, 80, by=2)
+    assert "requests\u2193" in title.plain
+    title, *_ = table_lines(table, [], snapshot, 80, by=2, reverse=True)
+    assert "requests\u2191" in title.plain
+
+
+def test_an_entry_has_a_key_of_its_own():
+    for make in (usual, hostile):
+        # Those that are slow are the same in every second here.
+        for name in BY_NAME.keys() - {"slowest"}:
+            keys = [BY_NAME[name].key(entry) for entry in BY_NAME[name].entries(make())]
+            assert len(set(keys)) == len(keys)
+    slowest = BY_NAME["slowest"]
+    entries = [entry | {"request_packet": n} for n, entry in enumerate(usual().slowest)]
+    assert len({slowest.key(entry) for entry in entries}) == len(entries)
+
+
+def test_what_is_left_of_the_apis_where_there_is_little_room():
+    table, snapshot = BY_NAME["APIs"], usual()
+    titles = [
+        next(iter(table_lines(table, snapshot.apis, snapshot, width))).plain.split()
+        for width in (80, 60, 50, 42)
+    ]
+    assert titles[0] == ["API", "requests", "errors", "sent", "received", "p50", "p99"]
+    assert titles[-1] == ["API", "requests", "errors", "p99"]
+    assert sorted(map(len, titles), reverse=True) == [*map(len, titles)]
+
+
+def test_what_groups_of_the_newer_protocols_do_not_tell_is_not_zero():
+    table, snapshot = BY_NAME["groups"], usual()
+    entry = snapshot.groups[0]._replace(joins=0, leaves=0, told=0, rebalances=2, members=3)
+    for protocol, shown in (("classic", "0"), ("consumer", "-")):
+        _, line = table_lines(table, [entry._replace(protocol=protocol)], snapshot, 140)
+        assert line.plain.split()[-4:-1] == [shown] * 3
+
+
+def test_fetches_that_waited_have_a_line_of_their_own():
+    table, snapshot = BY_NAME["APIs"], usual()
+    names = [line.plain.split("  ")[0] for line in table_lines(table, snapshot.apis, snapshot, 80)]
+    assert {"Fetch", "Fetch (waited)", "(response alone)"} <= set(names)

@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.console import Console
+
+from kanalyze.live.view.tables import TABLES
+from kanalyze.live.view.view import render, view_of
+from kanalyze.live.view.view_state import ViewState
+from tests.live.snapshots import hostile, lossy, nothing, usual
+from tests.live.view.test_view_state import KEYS, after
+from tests.support.golden import assert_golden
+
+GOLDEN = Path(__file__).parent / "golden"
+NAMES = [table.name for table in TABLES]
+
+
+def text(snapshot, state: ViewState, width: int, height: int) -> str:
+    return "".join(f"{line.plain}\n" for line in view_of(snapshot, state, width, height).lines)
+
+
+@given(st.lists(st.sampled_from(KEYS), max_size=30), st.integers(1, 130), st.integers(1, 50))
+def test_whatever_is_pressed_the_view_fits_the_terminal(keys, width, height):
+    state = ViewState()
+    for key in keys:
+        state, _ = state.key(key)
+    for snapshot in (usual(), hostile(), nothing()):
+        lines = view_of(snapshot, state, width, height).lines
+        assert len(lines) == height
+        assert max(cell_len(line.plain) for line in lines) <= width
+
+
+# -- what is shown --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (120, 40), (60, 15)])
+@pytest.mark.parametrize("make", [usual, hostile])
+def test_the_view_looks_as_it_did(make, width, height):
+    name = f"{make.__name__}-{width}x{height}.txt"
+    assert_golden(text(make(), ViewState(), width, height), GOLDEN / name)
+
+
+@pytest.mark.parametrize("table", range(len(TABLES)), ids=NAMES)
+def test_every_table_looks_as_it_did(table):
+    name = f"table-{NAMES[table]}.txt"
+    assert_golden(text(usual(), ViewState(table=table), 80, 20), GOLDEN / name)
+
+
+def test_nothing_from_the_wire_drives_the_terminal():
+    for table in range(len(TABLES)):
+        shown = text(hostile(), ViewState(table=table, pattern="\x1b[2J"), 120, 40)
+        assert all(char.isprintable() or char == "\n" for char in shown)
+    assert "\\u001b[31mred[bold]x[/]\\u202egnp\\n:smile:" in text(hostile(), ViewState(), 140, 40)
+
+
+def test_drops_are_red_when_there_are_any():
+    styles = [dict(view_of(make(), ViewState(), 80, 24).lines[0].parts) for make in (usual, lossy)]
+    assert styles[0]["dropped 0"] == "dim"
+    assert styles[1]["dropped 1,234"] == "bold red"
+    assert "dropped unknown" in text(hostile(), ViewState(), 120, 24)
+
+
+def test_what_is_wrong_stands_above_the_charts():
+    lines = text(lossy()._replace(dropped_packets=840), ViewState(), 80, 24).splitlines()
+    assert lines[2].startswith("84.0/s packets dropped before they were read")
+    assert "most with" in lines[3]
+    assert lines[4].startswith("requests")
+    # Where there is little room, the gravest.
+    lines = text(lossy()._replace(dropped_packets=840), ViewState(), 100, 12).splitlines()
+    assert lines[2].endswith("figures are too low (+1 more)")
+    assert lines[3].startswith(" 1 APIs ")
+
+
+def test_a_name_does_not_look_like_what_the_view_says_itself():
+    snapshot = usual()
+    client = snapshot.clients[0]._replace(client_id="(other clients)")
+    others = client._replace(other=True, client_id=None, client_ip=None)
+    shown = text(snapshot._replace(clients=(client, others)), ViewState(table=1), 80, 24)
+    names = [line.split("  ")[0] for line in shown.splitlines() if "other clients" in line]
+    assert names == ['"(other clients)"', "(other clients)"]
+
+
+def test_a_pause_shows():
+    assert text(usual(), ViewState(paused=True), 60, 15).startswith("PAUSED  eth0")
+
+
+def test_help_names_every_key():
+    shown = text(usual(), ViewState(helping=True), 80, 24)
+    for words in ("tab, 1 to 6", "p, space", "q, ctrl-c", "sort by the next column", "counting"):
+        assert words in shown
+
+
+def test_a_filter_as_it_is_typed_counts_at_once():
+    state = replace(ViewState(table=1), typed="client-3")
+    shown = text(usual(), state, 80, 18)
+    assert "client-3" in shown
+    assert "client-4" not in shown
+    assert shown.splitlines()[-1].startswith("/client-3\u2588")
+    shown = text(usual(), ViewState(table=1, pattern="client-3"), 80, 18)
+    assert "only client-3" in shown
+
+
+def pressed(snapshot, *keys: str, width: int = 80, height: int = 15) -> tuple[str, ViewState]:
+    """Press keys one by one, looking after each."""
+    state = ViewState()
+    for key in keys:
+        state = view_of(snapshot, after(key, state=state), width, height).state
+    return text(snapshot, state, width, height), state
+
+
+def test_what_does_not_fit_can_be_scrolled_to_and_back():
+    first, _ = pressed(hostile(), "2")
+    assert "1 to 8 of 21" in first
+    last, state = pressed(hostile(), "2", *["pagedown"] * 10)
+    assert "14 to 21 of 21" in last
+    assert "(other clients)" in last
+    back = view_of(hostile(), after("pageup", "up", state=state), 80, 15).state
+    assert (state.place, back.place) == (20, 11)
+
+
+def test_the_selected_line_is_marked_and_followed():
+    snapshot = usual()
+    view = view_of(snapshot, pressed(snapshot, "2", "down", "down")[1], 80, 24)
+    (line,) = [
+        line
+        for line in view.lines
+        if line.parts and all("reverse" in style for _, style in line.parts)
+    ]
+    assert line.plain.startswith("client-1 ")
+    assert cell_len(line.plain) == 80
+    clients = tuple(
+        entry._replace(requests=10**6) if entry == snapshot.clients[-1] else entry
+        for entry in snapshot.clients
+    )
+    moved = view_of(snapshot._replace(clients=clients), view.state, 80, 24)
+    assert (view.state.place, moved.state.place) == (1, 2)
+    assert moved.state.selected == view.state.selected
+
+
+def test_a_filter_that_matches_nothing_does_not_lose_the_way():
+    _, state = pressed(hostile(), "2", "end")
+    typing = replace(state, typed="nothing like it")
+    shown, lost = text(hostile(), typing, 80, 15), view_of(hostile(), typing, 80, 15).state
+    assert "Busiest clients: nothing matches" in shown
+    assert view_of(hostile(), replace(lost, typed=None), 80, 15).state == state
+
+
+def test_the_end_of_a_long_filter_is_where_it_is_typed():
+    state = replace(ViewState(), typed="x" * 79 + "\u6f22")
+    line = view_of(usual(), state, 40, 10).lines[-1].plain
+    assert line == "/\u2026" + "x" * 35 + "\u6f22\u2588"
+
+
+def test_nothing_yet():
+    assert "Requests by API: nothing yet" in text(nothing(), ViewState(), 80, 24)
+    shown = text(usual(), ViewState(pattern="no such"), 80, 24)
+    assert "Requests by API: nothing matches" in shown
+
+
+def test_the_newest_step_is_not_in_the_chart_for_it_is_not_over():
+    snapshot = usual()
+    top = max(step.requests for step in snapshot.history[:-1])
+    high = snapshot._replace(
+        history=(*snapshot.history[:-1], snapshot.history[-1]._replace(requests=10**6))
+    )
+    assert text(high, ViewState(), 80, 24) == text(snapshot, ViewState(), 80, 24)
+    assert f"{top / 1000:.2f}k/s" in text(snapshot, ViewState(), 80, 24)
+
+
+def test_a_console_shows_the_lines_as_they_are():
+    stream = io.StringIO()
+    console = Console(file=stream, width=80, height=24, no_color=True)
+    console.print(render(view_of(hostile(), ViewState(), 80, 24).lines), end="")
+    shown = [line.rstrip() for line in stream.getvalue().split("\n")]
+    assert shown == [line.plain.rstrip() for line in view_of(hostile(), ViewState(), 80, 24).lines]

@@ -1,0 +1,214 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kanalyze.live.view.tables import TABLES
+from kanalyze.live.view.view_state import Effect, ViewState
+
+KEYS = [
+    "q",
+    "c",
+    "p",
+    "h",
+    "?",
+    "/",
+    "s",
+    "r",
+    "1",
+    "2",
+    "3",
+    "4",
+    "5",
+    "6",
+    "7",
+    "tab",
+    "shift-tab",
+    "left",
+    "right",
+    "up",
+    "down",
+    "pageup",
+    "pagedown",
+    "home",
+    "end",
+    "escape",
+    "enter",
+    "backspace",
+    "ctrl-u",
+    "ctrl-c",
+    "x",
+    "*",
+    "漢",
+    "[",
+]
+
+
+def after(*keys: str, state: ViewState | None = None) -> ViewState:
+    """Return the state after some keys, none of which asks for anything."""
+    state = ViewState() if state is None else state
+    for key in keys:
+        state, effect = state.key(key)
+        assert effect is Effect.NONE
+    return state
+
+
+@pytest.mark.parametrize("key", ["q", "ctrl-c"])
+def test_quitting(key):
+    assert ViewState().key(key) == (ViewState(), Effect.QUIT)
+
+
+def test_clearing():
+    assert ViewState().key("c") == (ViewState(), Effect.CLEAR)
+
+
+def test_choosing_a_table():
+    assert after("3").table == 2
+    assert after("tab", "tab").table == 2
+    assert after("right", "left").table == 0
+    assert after("shift-tab").table == len(TABLES) - 1
+    assert after("tab", state=ViewState(table=len(TABLES) - 1)).table == 0
+    assert after("7") == ViewState()
+    assert after("0") == ViewState()
+
+
+def test_each_table_has_an_order_of_its_own():
+    first = TABLES[0].sorted_by
+    state = after("s", "r", "2", "s")
+    assert state.orders[0] == (first + 1, True)
+    assert state.orders[1] == (TABLES[1].sorted_by + 1, False)
+    assert state.orders[2:] == ViewState().orders[2:]
+
+
+def test_sorting_goes_round():
+    columns = len(TABLES[0].columns)
+    assert after(*["s"] * columns) == ViewState()
+    assert after("r", "r") == ViewState()
+
+
+def test_pausing():
+    assert after("p").paused
+    assert after(" ").paused
+    assert not after("p", " ").paused
+
+
+def test_typing_a_filter():
+    typing = after("/", "a", "q", "1", "p", " ", "backspace")
+    assert typing.typed == "aq1p"
+    assert typing.shown_pattern() == "aq1p"
+    assert (typing.table, typing.paused) == (0, False)
+    assert after("enter", state=typing) == ViewState(pattern="aq1p")
+    assert after("escape", state=typing) == ViewState()
+    assert after("ctrl-u", state=typing).typed == ""
+    assert typing.key("ctrl-c")[1] is Effect.QUIT
+
+
+def test_a_filter_can_be_changed_dropped_and_taken_away():
+    state = ViewState(pattern="ab")
+    assert after("/", "c", "enter", state=state).pattern == "abc"
+    assert after("/", "c", "escape", state=state).pattern == "ab"
+    assert after("escape", state=state).pattern == ""
+
+
+def test_a_filter_has_a_longest_length():
+    assert len(after("/", *"x" * 1000).typed) == 80
+
+
+def test_help_goes_with_any_key():
+    assert after("h").helping
+    assert after("?", "s") == ViewState()
+    assert after("?").key("q")[1] is Effect.QUIT
+
+
+# -- the selected entry ---------------------------------------------------------------------------
+
+ROOM = 5
+NAMES = [f"c{number:02}" for number in range(12)]
+
+
+def at(names, *keys: str, state: ViewState | None = None, room: int = ROOM) -> ViewState:
+    """Press keys one by one, over a table of these entries."""
+    state = (ViewState() if state is None else state).settled(names, room)
+    for key in keys:
+        state = after(key, state=state).settled(names, room)
+    return state
+
+
+def test_nothing_is_selected_at_first_and_the_top_is_shown():
+    state = at(NAMES)
+    assert (state.place, state.selected, state.first, state.page) == (-1, None, 0, ROOM)
+    assert at(NAMES, "up", "k", "pageup", "home") == state
+
+
+def test_the_selected_entry_is_always_among_those_shown():
+    assert at(NAMES, "down").selected == "c00"
+    assert at(NAMES, "j", "j", "k").selected == "c00"
+    state = at(NAMES, *["down"] * 6)
+    assert (state.selected, state.first) == ("c05", 1)
+    assert at(NAMES, *["up"] * 4, state=state).first == 1
+    assert at(NAMES, *["up"] * 5, state=state).first == 0
+
+
+def test_a_page_is_as_long_as_what_is_shown():
+    state = at(NAMES, "down", "pagedown")
+    assert (state.selected, state.first) == ("c05", 1)
+    assert at(NAMES, "down", "pagedown", "pageup").selected == "c00"
+
+
+@pytest.mark.parametrize("far", [["down"] * 1000, ["pagedown"] * 50, ["end"], ["end"] * 3])
+def test_one_step_leads_back_from_the_end(far):
+    state = at(NAMES, *far)
+    assert (state.selected, state.first) == ("c11", 7)
+    assert at(NAMES, "up", state=state).selected == "c10"
+
+
+def test_the_way_back_from_the_first_entry_selects_none():
+    assert at(NAMES, "down", "up") == at(NAMES)
+    assert at(NAMES, "end", "home") == at(NAMES)
+    assert at(NAMES, "end", "escape") == at(NAMES)
+    assert at(NAMES, "end", "tab").place == -1
+
+
+def test_the_selected_entry_is_followed_where_it_goes():
+    state = at(NAMES, "down", "down")
+    state = state.settled(NAMES[::-1], ROOM)
+    assert (state.selected, state.place, state.first) == ("c01", 10, 6)
+    assert at(NAMES[::-1], "s", state=state).selected == "c01"
+    assert at(NAMES, "r", state=state).place == 1
+
+
+def test_entries_that_look_the_same_are_no_trap():
+    assert at(["a", "a", "a", "b"], *["down"] * 4).selected == "b"
+
+
+def test_what_has_the_place_of_an_entry_that_is_gone_is_selected():
+    state = at(NAMES, "down", "down", "down")
+    assert state.settled([name for name in NAMES if name != "c02"], ROOM).selected == "c03"
+    assert at(NAMES, "end").settled(NAMES[:4], ROOM).selected == "c03"
+
+
+def test_a_filter_that_matches_nothing_does_not_lose_the_selected_entry():
+    state = at(NAMES, "down", "down")
+    nothing = state.settled([], ROOM)
+    assert nothing.first == 0
+    assert nothing.settled(NAMES, ROOM).selected == "c01"
+    assert at([], "down", "end", "up").first == 0
+
+
+@given(
+    st.lists(st.sampled_from(KEYS), max_size=40),
+    st.lists(st.tuples(st.integers(0, 20), st.integers(0, 8)), min_size=1, max_size=5),
+)
+def test_whatever_is_pressed_there_is_no_way_beyond_the_ends(keys, tables):
+    state = ViewState()
+    for number, key in enumerate(keys):
+        state, _ = state.key(key)
+        count, room = tables[number % len(tables)]
+        names = [f"e{each}" for each in range(count)]
+        state = state.settled(names, room)
+        assert 0 <= state.first <= max(count - 1, 0)
+        assert state == state.settled(names, room)
+        if state.place >= 0 and names:
+            assert names[state.place] == state.selected
+            assert state.first <= state.place < state.first + max(room, 1)

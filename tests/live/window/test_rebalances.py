@@ -1,0 +1,212 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import kanalyze
+from kanalyze.live.window.rebalances import MEMBER_LIMIT, GroupTotals, add_groups
+from kanalyze.statistics.aggregation_inputs import Measures
+from kanalyze.statistics.bounded_counters import Keyed
+from kanalyze.tables.columns.block import RowBlock
+from kanalyze.tables.row import ErrorItem
+from tests.support.captures import path
+from tests.support.rows import START_NS, failed, row, unanswered
+
+BARE_BYTES = 49
+"""An answer to a heartbeat of a member with an id of 22 characters, as brokers of Kafka 4.3 gave it
+(captures/next-groups.pcap)."""
+
+
+def groups_of(rows) -> dict[str, GroupTotals]:
+    keyed: Keyed[GroupTotals] = Keyed(GroupTotals, 100)
+    rows = list(rows)
+    if rows:
+        add_groups(keyed, Measures(RowBlock.of_rows(rows).columns))
+    return {str(key[0]): group for key, group in keyed}
+
+
+def group_of(*rows) -> GroupTotals:
+    (group,) = groups_of(rows).values()
+    return group
+
+
+def asked(api_name: str, **changes: Any):
+    """Return a request of a member."""
+    columns = {"group_id": "g", "member_id": "m" * 22, "api_version": 1, "partitions": []}
+    return row(**(columns | {"api_name": api_name} | changes))
+
+
+def refused(api_name: str, error_name: str, **changes: Any):
+    errors = [ErrorItem(None, None, 99, error_name)]
+    told = {"status": "error", "error_code": 99, "error_name": error_name, "errors": errors}
+    return asked(api_name, **(told | changes))
+
+
+# -- what brokers and clients did -----------------------------------------------------------------
+
+
+def test_groups_of_the_newer_protocols_as_a_broker_led_them():
+    groups = groups_of(kanalyze.requests(path("next-groups")))
+    # Two members each. The first one got all, then half, then all again when the second one left.
+    told = {name: (group.protocol, group.members) for name, group in groups.items()}
+    assert told == {"next-group": ("consumer", 2), "next-share": ("share", 2)}
+    assert groups["next-group"].rebalances == 3
+    assert groups["next-share"].rebalances == 2
+    assert all(group.last_failure is None for group in groups.values())
+
+
+def test_a_classic_group_as_a_broker_led_it():
+    group = groups_of(kanalyze.requests(path("groups")))["groups-classic"]
+    assert (group.protocol, group.members, group.rebalances) == ("classic", 2, 3)
+    # MEMBER_ID_REQUIRED is the first answer to each of two new members: no failure.
+    assert group.counts == (6, 4, 2, 2, 0)
+    assert group.longest_join_ns is not None
+    assert group.longest_join_ns > 500_000_000
+
+
+# -- classic groups -------------------------------------------------------------------------------
+
+
+def test_rebalances_are_as_many_as_assignments_to_the_member_that_got_the_most():
+    rows = [asked("SyncGroup", member_id=member) for member in ("a", "b", "a", "c", "a")]
+    group = group_of(*rows, refused("SyncGroup", "UNKNOWN_MEMBER_ID", member_id="b"))
+    assert (group.rebalances, group.members) == (3, 3)
+
+
+def test_no_member_seen_is_not_no_rebalance():
+    assert group_of(asked("JoinGroup", member_id=None)).rebalances is None
+    assert group_of(asked("JoinGroup", member_id="")).rebalances is None
+    assert group_of(asked("JoinGroup")).rebalances == 0
+
+
+def test_members_wait_for_joins_and_for_syncs():
+    group = group_of(
+        asked("JoinGroup", latency_ns=5),
+        asked("JoinGroup", latency_ns=3),
+        asked("SyncGroup", latency_ns=9),
+        asked("Heartbeat", latency_ns=99),
+        unanswered(api_name="JoinGroup", group_id="g"),
+    )
+    assert (group.longest_join_ns, group.longest_sync_ns) == (5, 9)
+    assert group.counts.joins == 3
+
+
+def test_members_that_are_told_to_rejoin_have_not_failed():
+    told = refused("Heartbeat", "REBALANCE_IN_PROGRESS")
+    group = group_of(told, refused("OffsetCommit", "REBALANCE_IN_PROGRESS"))
+    assert (group.counts.told, group.counts.failures, group.last_failure) == (2, 0, None)
+
+
+def test_a_code_of_one_partition_tells_to_rejoin_too():
+    errors = [ErrorItem("t", 0, 3, "UNKNOWN"), ErrorItem("t", 1, 27, "REBALANCE_IN_PROGRESS")]
+    commit = failed("t", 3, "UNKNOWN", api_name="OffsetCommit", group_id="g", errors=errors)
+    assert group_of(commit).counts.told == 1
+
+
+def test_what_is_calm_is_not_shown():
+    rows = [
+        asked("Heartbeat"),
+        asked("OffsetCommit"),
+        refused("OffsetCommit", "UNKNOWN_TOPIC_OR_PARTITION"),
+        refused("DescribeGroups", "GROUP_AUTHORIZATION_FAILED"),
+        asked("ConsumerGroupHeartbeat", response_bytes=BARE_BYTES),
+        asked("StreamsGroupHeartbeat", response_bytes=5_000),
+        asked("JoinGroup", group_id=None),
+    ]
+    assert groups_of(rows) == {}
+
+
+# -- the newer protocols --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("api_name", ["ConsumerGroupHeartbeat", "ShareGroupHeartbeat"])
+@pytest.mark.parametrize("version", [0, 1])
+def test_an_answer_that_is_longer_has_an_assignment(api_name, version):
+    bare = asked(api_name, response_bytes=BARE_BYTES, api_version=version)
+    # The least there is: an array without items, and no tags.
+    assigned = bare._replace(response_bytes=BARE_BYTES + 2)
+    assert groups_of([bare]) == {}
+    group = group_of(bare, assigned, assigned)
+    assert (group.rebalances, group.members) == (2, 1)
+    assert group.last_time_ns == assigned.response_start_ns
+
+
+@pytest.mark.parametrize(
+    ("member_id", "bytes_"), [("", 1), ("x" * 126, 127), ("x" * 127, 129), ("\u00e9", 3), (None, 1)]
+)
+def test_the_size_of_an_answer_goes_with_that_of_the_member_id(member_id, bytes_):
+    bare = asked("ConsumerGroupHeartbeat", member_id=member_id, response_bytes=26 + bytes_)
+    assert groups_of([bare]) == {}
+    assert groups_of([bare._replace(response_bytes=27 + bytes_)])["g"].protocol == "consumer"
+
+
+def test_a_version_whose_layout_is_not_known_says_nothing():
+    assert groups_of([asked("ConsumerGroupHeartbeat", api_version=2, response_bytes=500)]) == {}
+
+
+@pytest.mark.parametrize(
+    ("api_name", "protocol"),
+    [
+        ("Heartbeat", "classic"),
+        ("ConsumerGroupHeartbeat", "consumer"),
+        ("ShareGroupHeartbeat", "share"),
+        ("StreamsGroupHeartbeat", "streams"),
+    ],
+)
+def test_members_that_are_fenced(api_name, protocol):
+    group = group_of(refused(api_name, "FENCED_MEMBER_EPOCH"))
+    assert (group.protocol, group.counts.failures) == (protocol, 1)
+    assert group.last_failure == "FENCED_MEMBER_EPOCH"
+
+
+def test_assignments_of_streams_groups_are_not_known():
+    assert group_of(refused("StreamsGroupHeartbeat", "UNKNOWN_MEMBER_ID")).rebalances is None
+
+
+@pytest.mark.parametrize(
+    "name", ["UNKNOWN_MEMBER_ID", "STALE_MEMBER_EPOCH", "ILLEGAL_GENERATION", "FENCED_INSTANCE_ID"]
+)
+def test_a_commit_of_a_member_that_is_none_any_more(name):
+    group = group_of(refused("OffsetCommit", name))
+    assert (group.protocol, group.counts.failures, group.last_failure) == (None, 1, name)
+
+
+def test_any_error_in_what_members_are_kept_with():
+    group = group_of(refused("ConsumerGroupHeartbeat", "UNRELEASED_INSTANCE_ID"))
+    assert group.last_failure == "UNRELEASED_INSTANCE_ID"
+    assert group_of(refused("JoinGroup", "NOT_COORDINATOR")).last_failure == "NOT_COORDINATOR"
+
+
+def test_the_last_failure_is_that_of_the_latest_answer():
+    later = {"response_start_ns": START_NS + 10**9}
+    rows = [
+        refused("Heartbeat", "UNKNOWN_MEMBER_ID", **later),
+        refused("Heartbeat", "ILLEGAL_GENERATION"),
+    ]
+    assert group_of(*rows).last_failure == "UNKNOWN_MEMBER_ID"
+    assert group_of(*reversed(rows)).last_failure == "UNKNOWN_MEMBER_ID"
+
+
+def test_a_group_that_goes_over_to_the_newer_protocol():
+    rows = [asked("SyncGroup"), asked("ConsumerGroupHeartbeat", response_bytes=85)]
+    assert group_of(*rows).protocol == group_of(*reversed(rows)).protocol == "consumer"
+    assert group_of(*rows).rebalances == 2
+
+
+# -- bounds ---------------------------------------------------------------------------------------
+
+
+@given(st.permutations(range(3 * MEMBER_LIMIT)), st.integers(0, 3 * MEMBER_LIMIT))
+def test_of_too_many_members_the_same_are_told_apart(numbers, cut):
+    rows = [asked("SyncGroup", member_id=f"m{number}") for number in numbers for _ in range(2)]
+    group, other = group_of(*rows), GroupTotals()
+    for part in (rows[:cut], rows[cut:]):
+        for made in groups_of(part).values():
+            other.merge(made)
+    for each in (group, other):
+        assert (each.members, each.members_known) == (MEMBER_LIMIT, False)
+        assert each.rebalances == 2
+        assert each.counts.syncs == 6 * MEMBER_LIMIT

@@ -1,0 +1,584 @@
+from __future__ import annotations
+
+import gc
+import tracemalloc
+from collections import Counter, defaultdict
+from itertools import pairwise
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kanalyze.common.int_columns import shifted
+from kanalyze.errors import UsageError
+from kanalyze.live.window.snapshot import CaptureState, Snapshot
+from kanalyze.live.window.step_sums import API_LIMIT, MOST_SLOWEST, Amounts
+from kanalyze.live.window.windows import HISTORY_STEPS, Windows
+from kanalyze.statistics.quantile_sketch import EXACT_LIMIT, RELATIVE_ERROR
+from kanalyze.tables.columns.block import Ints, RowBlock, Words
+from kanalyze.tables.row import ErrorItem
+from tests.support.row_blocks import blocks_of
+from tests.support.rows import (
+    START_NS,
+    failed,
+    fetch,
+    orphan,
+    partition,
+    plain_traffic,
+    row,
+    rows,
+    unanswered,
+)
+
+SECOND = 1_000_000_000
+
+
+def at(second: float, **changes):
+    """Return a row answered so many seconds after the start."""
+    time_ns = START_NS + round(second * SECOND)
+    return row(request_start_ns=time_ns - 1000, response_start_ns=time_ns, **changes)
+
+
+def now(second: float) -> int:
+    return START_NS + round(second * SECOND)
+
+
+def seen(made, second: float, **arguments) -> Snapshot:
+    windows = Windows(**arguments)
+    windows.add(RowBlock.of_rows(made), now(second))
+    return windows.snapshot(now(second))
+
+
+def state(**changes) -> CaptureState:
+    return CaptureState("eth0", 0, 0, 0, 0, 0)._replace(**changes)
+
+
+# -- against a plain count ------------------------------------------------------------------------
+
+
+def time_of(item, now_ns: int) -> int:
+    if item.response_start_ns is not None:
+        return item.response_start_ns
+    return now_ns if item.request_start_ns is None else item.request_start_ns
+
+
+def in_window(timed, number: int, steps: int):
+    """Return the rows of which the step, as it was when they came, is still kept."""
+    return [item for item, step in timed if step > number - steps]
+
+
+def amounts_of(made) -> Amounts:
+    asked = [item for item in made if item.status != "orphan_response"]
+    return Amounts(
+        len(asked),
+        sum(item.status == "error" for item in made),
+        sum(item.request_bytes or 0 for item in made),
+        sum(item.response_bytes or 0 for item in made),
+    )
+
+
+def grouped(made, key):
+    groups = defaultdict(list)
+    for item in made:
+        groups[key(item)].append(item)
+    return groups
+
+
+def quantile(values, share: float):
+    ordered = sorted(values)
+    return ordered[max(1, -(-round(share * 100) * len(ordered) // 100)) - 1] if ordered else None
+
+
+def check(snapshot: Snapshot, made) -> None:
+    """Compare a snapshot with what the rows of its window come to, counted one by one."""
+    assert snapshot.traffic == amounts_of(made)
+    apis = grouped(made, lambda r: (r.wire, r.api_key, r.api_name, r.waited is True))
+    assert {api[:4]: Amounts(*api[5:9]) for api in snapshot.apis} == {
+        key: amounts_of(items) for key, items in apis.items()
+    }
+    for api in snapshot.apis:
+        latencies = [r.latency_ns for r in apis[api[:4]] if r.latency_ns is not None]
+        assert api.p50_ns == quantile(latencies, 0.5)
+        assert api.p99_ns == quantile(latencies, 0.99)
+    named = [item for item in made if item.status != "orphan_response"]
+    clients = grouped(named, lambda r: (r.client_id, r.client_ip))
+    assert {client[:2]: Amounts(*client[3:]) for client in snapshot.clients} == {
+        key: amounts_of(items) for key, items in clients.items()
+    }
+    errors = Counter((r.api_name, e.code, e.name, e.topic) for r in made for e in r.errors)
+    assert {e[:4]: e.occurrences for e in snapshot.errors} == errors
+    check_topics(snapshot, made)
+
+
+def check_topics(snapshot: Snapshot, made) -> None:
+    sums: Counter = Counter()
+    for item in made:
+        way = {"Produce": "in", "Fetch": "out"}.get(item.api_name)
+        for part in item.partitions if way else ():
+            if not part.error_code:
+                name = (part.topic, part.topic_id if part.topic is None else None)
+                sums[name, way, "records"] += part.record_count or 0
+                sums[name, way, "bytes"] += part.record_bytes or 0
+    shown: Counter = Counter()
+    for topic in snapshot.topics:
+        name = (topic.topic, topic.topic_id)
+        shown[name, "in", "records"] = topic.produced_records
+        shown[name, "in", "bytes"] = topic.produced_bytes
+        shown[name, "out", "records"] = topic.fetched_records
+        shown[name, "out", "bytes"] = topic.fetched_bytes
+    assert +shown == +sums
+
+
+@given(
+    made=st.lists(rows(), max_size=30),
+    advances=st.lists(st.integers(-3 * SECOND, 15 * SECOND), min_size=1, max_size=6),
+    span=st.integers(1, 4),
+    seed=st.integers(0, 2**32),
+)
+def test_a_window_is_what_a_plain_count_says(made, advances, span, seed):
+    dice = Random(seed)
+    windows = Windows(span_s=span, key_limit=1000)
+    windows.tick(START_NS + 30 * SECOND)
+    clock = newest = START_NS + 30 * SECOND
+    timed: list = []
+    late = 0
+    dice.shuffle(made)
+    cuts = sorted(dice.choices(range(len(made) + 1), k=len(advances) - 1))
+    for advance, (first, last) in zip(advances, pairwise([0, *cuts, len(made)]), strict=True):
+        clock += advance
+        if clock // SECOND <= newest // SECOND - span:
+            timed, newest = [], clock
+        newest = max(newest, clock)
+        number = newest // SECOND
+        for item in made[first:last]:
+            step = time_of(item, newest) // SECOND
+            late += step <= number - span
+            timed.append((item, min(max(step, number - span + 1), number)))
+        for block in blocks_of(made[first:last], dice):
+            windows.add(block, clock)
+        snapshot = windows.snapshot(clock)
+        check(snapshot, in_window(timed, number, span))
+        assert snapshot.rows == last
+        assert snapshot.late_rows == late
+
+
+@given(cut=st.integers(0, 120), seed=st.integers(0, 2**32))
+@settings(max_examples=20)
+def test_how_rows_are_cut_into_batches_makes_no_difference(cut, seed):
+    dice = Random(seed)
+    made = plain_traffic(120)
+    end = now(1)
+    whole, parts = Windows(), Windows()
+    whole.add(RowBlock.of_rows(made), end)
+    for block in [*blocks_of(made[:cut], dice), *blocks_of(made[cut:], dice)]:
+        parts.add(block, end)
+    assert parts.snapshot(end) == whole.snapshot(end)
+
+
+@pytest.mark.parametrize("size", [1, 511, 512, 3000])
+def test_nor_how_large_they_are(size):
+    made = plain_traffic(3000)
+    whole, parts = Windows(), Windows()
+    whole.add(RowBlock.of_rows(made), now(1))
+    for first in range(0, 3000, size):
+        block = RowBlock.of_rows(made[first : first + size])
+        parts.add(block, now(1))
+    assert parts.snapshot(now(1)) == whole.snapshot(now(1))
+
+
+def test_rows_belong_to_the_time_at_which_they_came_whenever_they_are_summed_up():
+    windows = Windows(span_s=3)
+    windows.add(RowBlock.of_rows([at(10)]), now(10))
+    windows.add(RowBlock.of_rows([at(8), at(7)]), now(10))
+    windows.tick(now(12))
+    snapshot = windows.snapshot(now(12))
+    assert (snapshot.rows, snapshot.late_rows, snapshot.traffic.requests) == (3, 1, 1)
+
+
+def test_the_steps_of_history_sum_up_to_all_rows():
+    made = plain_traffic(2000)
+    windows = Windows(step_s=0.05, span_s=1)
+    for first in range(0, 2000, 100):
+        some = made[first : first + 100]
+        windows.add(RowBlock.of_rows(some), max(item.response_start_ns for item in some))
+    snapshot = windows.snapshot(now(1))
+    sums = [sum(column) for column in zip(*snapshot.history, strict=True)]
+    assert Amounts(*sums) == amounts_of(made)
+    assert snapshot.late_rows == 0
+
+
+# -- time -----------------------------------------------------------------------------------------
+
+
+def test_rates_are_over_the_time_since_the_beginning_at_first():
+    windows = Windows()
+    windows.tick(now(0))
+    windows.add(RowBlock.of_rows([at(1), at(2), at(3.5)]), now(4))
+    snapshot = windows.snapshot(now(4))
+    assert snapshot.window_ns == 4 * SECOND
+    assert snapshot.per_second(snapshot.traffic.requests) == 0.75
+
+
+def test_and_over_the_window_later_on():
+    windows = Windows()
+    windows.tick(now(0))
+    windows.add(RowBlock.of_rows([at(second) for second in range(100)]), now(99.5))
+    windows.tick(now(120.25))
+    windows.add(RowBlock.of_rows([at(115), at(116)]), now(120.5))
+    snapshot = windows.snapshot(now(120.5))
+    assert snapshot.window_ns == 9.5 * SECOND
+    assert snapshot.traffic.requests == 2
+
+
+def test_a_window_is_never_shorter_than_a_step():
+    assert seen([at(0)], 0).window_ns == SECOND
+
+
+def test_rows_from_before_the_first_time_handed_in_lengthen_the_window():
+    snapshot = seen([at(1), at(5)], 5)
+    assert snapshot.window_ns == 4 * SECOND
+    assert [step.requests for step in snapshot.history] == [1, 0, 0, 0, 1]
+
+
+def test_old_steps_are_dropped():
+    windows = Windows(span_s=3)
+    windows.add(RowBlock.of_rows([at(0), at(1), at(2)]), now(2))
+    counts = [windows.snapshot(now(second)).traffic.requests for second in (2, 3, 4, 5)]
+    assert counts == [3, 2, 1, 0]
+
+
+def test_late_rows_count_in_the_oldest_step():
+    windows = Windows(span_s=3)
+    windows.add(RowBlock.of_rows([at(10)]), now(10))
+    windows.add(RowBlock.of_rows([at(1), unanswered(request_start_ns=now(2))]), now(10))
+    snapshot = windows.snapshot(now(10))
+    assert snapshot.late_rows == 2
+    assert snapshot.traffic.requests == 3
+    assert windows.snapshot(now(11)).traffic.requests == 1
+
+
+def test_rows_ahead_of_the_clock_count_now():
+    snapshot = seen([at(1), at(5000)], 1)
+    assert snapshot.traffic.requests == 2
+    assert snapshot.late_rows == 0
+
+
+@pytest.mark.parametrize("hours", [1, 24, 100_000])
+def test_a_clock_that_jumps_ahead_drops_all_steps(hours):
+    windows = Windows()
+    windows.add(RowBlock.of_rows([at(1), failed("t", 6, "SIX")]), now(1))
+    snapshot = windows.snapshot(now(3600 * hours))
+    assert snapshot.traffic == (0, 0, 0, 0)
+    assert (snapshot.apis, snapshot.clients, snapshot.topics, snapshot.errors) == ((), (), (), ())
+    assert snapshot.slowest == ()
+    assert len(snapshot.history) == HISTORY_STEPS
+
+
+def test_a_clock_set_back_a_little_stands_still():
+    windows = Windows()
+    windows.add(RowBlock.of_rows([at(20)]), now(20))
+    windows.add(RowBlock.of_rows([at(15)]), now(15))
+    snapshot = windows.snapshot(now(15))
+    assert snapshot.traffic.requests == 2
+    assert snapshot.late_rows == 0
+    assert windows.snapshot(now(25)).traffic.requests == 1
+
+
+@pytest.mark.parametrize("back_s", [10, 3600, 10**9])
+def test_a_clock_set_back_further_begins_anew(back_s):
+    windows = Windows()
+    windows.add(RowBlock.of_rows([at(0)]), now(0))
+    windows.add(RowBlock.of_rows([at(-back_s), at(-back_s)]), now(-back_s))
+    for second in range(20):
+        windows.add(RowBlock.of_rows([at(second - back_s)]), now(second - back_s))
+    snapshot = windows.snapshot(now(19 - back_s))
+    assert snapshot.rows == 23
+    assert snapshot.traffic.requests == 10
+    assert snapshot.late_rows == 0
+
+
+def test_nothing_is_known_before_anything_came():
+    snapshot = Windows().snapshot(now(0))
+    assert snapshot.traffic == (0, 0, 0, 0)
+    assert snapshot.history == (Amounts(0, 0, 0, 0),)
+    assert snapshot.error_share == 0
+
+
+def test_clear_forgets_rows_but_not_the_capture():
+    windows = Windows()
+    windows.add_capture(state(packets=5), now(1))
+    windows.add(RowBlock.of_rows([at(1), failed("t", 6, "SIX", group_id="g")]), now(1))
+    windows.clear()
+    snapshot = windows.snapshot(now(2))
+    assert (snapshot.rows, snapshot.traffic.requests, snapshot.slowest) == (0, 0, ())
+    assert snapshot.capture == state(packets=5)
+    windows.add_capture(state(packets=7), now(2))
+    assert windows.snapshot(now(2)).packets == 2
+
+
+def test_clear_before_anything_came():
+    windows = Windows()
+    windows.clear()
+    assert windows.snapshot(now(0)).rows == 0
+
+
+@pytest.mark.parametrize(("span_s", "step_s"), [(1, 2), (10, 0), (10, -1), (1, 0.0001)])
+def test_a_window_that_makes_no_sense(span_s, step_s):
+    with pytest.raises(UsageError, match="cannot be made of steps"):
+        Windows(span_s, step_s)
+
+
+# -- what is told apart ---------------------------------------------------------------------------
+
+
+def test_fetches_that_waited_are_apart():
+    made = [
+        fetch(waited=True, latency_ns=500_000_000),
+        fetch(latency_ns=1_000),
+        fetch(latency_ns=3_000),
+    ]
+    apis = {(api.api_name, api.waited): api for api in seen(made, 0).apis}
+    assert apis["Fetch", True].p50_ns == 500_000_000
+    assert apis["Fetch", False].p99_ns == 3_000
+    assert apis["Fetch", False].requests == 2
+
+
+def test_a_response_alone_names_no_client():
+    snapshot = seen([orphan()], 0)
+    assert snapshot.clients == ()
+    assert snapshot.traffic == (0, 0, 0, 50)
+
+
+def test_the_same_client_id_from_two_addresses_is_two_clients():
+    clients = seen([row(), row(client_ip="10.0.0.2"), row()], 0).clients
+    assert [(client.client_ip, client.requests) for client in clients] == [
+        ("10.0.0.1", 2),
+        ("10.0.0.2", 1),
+    ]
+
+
+def test_the_slowest_of_the_last_minute():
+    windows = Windows()
+    for second in range(100):
+        made = [at(second, latency_ns=second * 1000 + n, client_id=f"c{n}") for n in range(3)]
+        made.append(at(second, api_name="Fetch", waited=True, latency_ns=10**12))
+        windows.add(RowBlock.of_rows(made), now(second))
+    slowest = windows.snapshot(now(99)).slowest
+    assert len(slowest) == MOST_SLOWEST
+    assert [entry["latency_ns"] for entry in slowest[:4]] == [99_002, 99_001, 99_000, 98_002]
+    assert slowest[0]["client_id"] == "c2"
+    assert slowest[0]["topics"] == ["orders"]
+    assert slowest[0]["connection"] == "10.0.0.1:40000>10.0.0.9:9092"
+    kept = windows.snapshot(now(140)).slowest
+    assert kept[0]["latency_ns"] == 99_002
+    assert windows.snapshot(now(160)).slowest == ()
+
+
+def test_groups_that_rebalance():
+    told = failed(None, 27, "REBALANCE_IN_PROGRESS", api_name="Heartbeat", group_id="g")
+    made = [
+        row(api_name="Heartbeat", group_id="calm"),
+        at(1, api_name="JoinGroup", group_id="g", latency_ns=3_000_000_000),
+        at(2, api_name="JoinGroup", group_id="g", latency_ns=2_000_000_000),
+        at(3, api_name="SyncGroup", group_id="g", latency_ns=9_000_000_000),
+        told,
+        at(2.5, api_name="SyncGroup", group_id="other"),
+        at(4, api_name="JoinGroup", group_id=None),
+        failed(None, 25, "UNKNOWN_MEMBER_ID", api_name="Heartbeat", group_id="calm"),
+    ]
+    first, second, third = seen(made, 5).groups
+    assert (first.group_id, first.joins, first.syncs, first.told) == ("g", 2, 1, 1)
+    assert (first.longest_join_ns, first.longest_sync_ns) == (3_000_000_000, 9_000_000_000)
+    assert (first.protocol, first.last_time_ns) == ("classic", now(3))
+    assert (second.group_id, second.syncs, second.last_time_ns) == ("other", 1, now(2.5))
+    assert (third.group_id, third.errors) == ("calm", 1)
+    assert third.last_error_name == "UNKNOWN_MEMBER_ID"
+
+
+def test_a_group_is_remembered_for_a_minute():
+    windows = Windows()
+    windows.add(RowBlock.of_rows([at(1, api_name="JoinGroup", group_id="g")]), now(1))
+    assert windows.snapshot(now(50)).groups[0].joins == 1
+    assert windows.snapshot(now(70)).groups == ()
+
+
+def test_every_error_code_counts():
+    errors = [ErrorItem("a", 0, 6, "SIX"), ErrorItem("a", 1, 6, "SIX"), ErrorItem("b", 0, 3, "X")]
+    snapshot = seen([at(1, status="error", errors=errors), at(2)], 2)
+    assert [(e.error_name, e.topic, e.occurrences) for e in snapshot.errors] == [
+        ("SIX", "a", 2),
+        ("X", "b", 1),
+    ]
+    assert snapshot.errors[0].last_time_ns == now(1)
+    assert snapshot.error_share == 0.5
+
+
+def latencies_of(made) -> list[int]:
+    return [
+        item.latency_ns
+        for item in made
+        if item.latency_ns is not None
+        and item.waited is not True
+        and item.api_name not in ("JoinGroup", "SyncGroup")
+    ]
+
+
+@pytest.mark.parametrize("count", [1, 100, 512, 513, 20_000])
+def test_percentiles_are_those_that_numpy_finds(count):
+    dice = Random(count)
+    latencies = [int(dice.lognormvariate(15, 2)) for _ in range(count)]
+    snapshot = seen([at(n % 9, latency_ns=latency) for n, latency in enumerate(latencies)], 9)
+    for share, found, of_api in (
+        (50, snapshot.p50_ns, snapshot.apis[0].p50_ns),
+        (99, snapshot.p99_ns, snapshot.apis[0].p99_ns),
+    ):
+        wanted = int(np.percentile(latencies, share, method="inverted_cdf"))
+        assert found == of_api
+        # Exact for few, and within the width of a bucket for many.
+        assert abs(found - wanted) <= (0 if count <= EXACT_LIMIT else wanted * RELATIVE_ERROR)
+
+
+def test_latency_over_all_apis_and_by_step():
+    made = [_moved_to(item, n % 20) for n, item in enumerate(plain_traffic(3000))]
+    made.sort(key=lambda item: item.response_start_ns)
+    windows = Windows()
+    for second in range(20):
+        some = [r for r in made if r.response_start_ns // SECOND == now(second) // SECOND]
+        windows.add(RowBlock.of_rows(some), now(second + 0.9))
+        windows.snapshot(now(second + 0.95))
+    snapshot = windows.snapshot(now(19.95))
+    # Also of steps that are in the window no more.
+    for second, p99_ns in enumerate(snapshot.p99_history):
+        some = [r for r in made if r.response_start_ns // SECOND == now(second) // SECOND]
+        assert p99_ns == quantile(latencies_of(some), 0.99)
+    assert len(snapshot.p99_history) == len(snapshot.history) == 20
+    window = [r for r in made if r.response_start_ns // SECOND > now(9) // SECOND]
+    assert snapshot.p50_ns == pytest.approx(quantile(latencies_of(window), 0.5), rel=RELATIVE_ERROR)
+
+
+def _moved_to(item, second: int):
+    return item._replace(response_start_ns=now(second + 0.5), request_start_ns=now(second))
+
+
+# -- how the capture stands -----------------------------------------------------------------------
+
+
+def test_what_a_capture_took_in_is_counted_in_the_window():
+    windows = Windows()
+    windows.add_capture(state(packets=100, wire_bytes=5_000), now(0))
+    windows.add_capture(state(packets=160, wire_bytes=9_000, dropped_packets=3), now(2))
+    snapshot = windows.snapshot(now(2))
+    assert (snapshot.packets, snapshot.wire_bytes, snapshot.dropped_packets) == (160, 9_000, 3)
+    assert snapshot.capture.packets == 160
+    assert windows.snapshot(now(10)).packets == 60
+    assert windows.snapshot(now(12)).dropped_packets == 0
+
+
+def test_a_capture_that_began_anew():
+    windows = Windows()
+    windows.add_capture(state(packets=100, dropped_packets=9), now(0))
+    windows.add_capture(state(packets=30, dropped_packets=None), now(1))
+    windows.add_capture(state(packets=31, dropped_packets=2), now(1))
+    snapshot = windows.snapshot(now(1))
+    assert snapshot.packets == 131
+    assert snapshot.dropped_packets == 11
+
+
+def test_for_how_long_nothing_has_come():
+    windows = Windows()
+    windows.add_capture(state(packets=0), now(0))
+    assert windows.snapshot(now(7)).idle_ns == 7 * SECOND
+    windows.add_capture(state(packets=1), now(8))
+    windows.add_capture(state(packets=1), now(9))
+    assert windows.snapshot(now(9)).idle_ns == SECOND
+
+
+@pytest.mark.parametrize("jump_s", [3600, -3600, 10**9, -(10**9)])
+def test_a_clock_that_jumps_makes_no_rate_that_cannot_be(jump_s):
+    windows = Windows()
+    clock_s = 0.0
+    for turn in range(60):
+        clock_s += jump_s if turn == 20 else 0.2
+        # And back again: one packet had a time of its own.
+        clock_s -= jump_s if turn == 40 else 0
+        windows.add_capture(state(packets=100 * turn, wire_bytes=turn), now(clock_s))
+        windows.add(RowBlock.of_rows([at(clock_s)] * 10), now(clock_s))
+        snapshot = windows.snapshot(now(clock_s))
+        assert SECOND <= snapshot.window_ns <= 10 * SECOND
+        assert 0 < snapshot.per_second(snapshot.traffic.requests) <= 60
+        assert 0 <= snapshot.per_second(snapshot.packets) <= 600
+        assert 0 <= snapshot.idle_ns <= SECOND
+        assert len(snapshot.history) == len(snapshot.p99_history) <= HISTORY_STEPS
+        assert snapshot.late_rows == 0
+
+
+# -- bounds ---------------------------------------------------------------------------------------
+
+
+def test_keys_beyond_the_limit_are_counted_together():
+    made = [
+        failed(f"t{n}", 3, "X", client_id=f"c{n}", partitions=[partition(f"t{n}")])
+        for n in range(30)
+    ]
+    made += [row(api_name="JoinGroup", group_id=f"g{n}") for n in range(30)]
+    snapshot = seen(made, 0, key_limit=5)
+    for table in (snapshot.clients, snapshot.topics, snapshot.groups, snapshot.errors):
+        assert [entry.other for entry in table].count(True) == 1
+        assert table[-1].other
+        assert len(table) <= 6
+    assert sum(client.requests for client in snapshot.clients) == 60
+    assert sum(error.occurrences for error in snapshot.errors) == 30
+    assert sum(group.joins for group in snapshot.groups) == 30
+
+
+def test_any_number_for_an_api():
+    snapshot = seen([row(api_key=key, api_name=None) for key in range(-500, 500)], 0)
+    assert len(snapshot.apis) == API_LIMIT + 1
+    assert sum(api.requests for api in snapshot.apis) == 1000
+
+
+def test_a_long_text_is_shortened():
+    snapshot = seen([row(client_id="x" * 30_000, partitions=[partition("t" * 30_000)])], 0)
+    assert len(snapshot.clients[0].client_id) < 300
+    assert len(snapshot.topics[0].topic) < 300
+    assert len(snapshot.slowest[0]["client_id"]) < 300
+
+
+def random_keys(block: RowBlock, second: int, dice: Random) -> RowBlock:
+    """Return the same rows at another time, with other clients, topics and groups."""
+    columns = dict(block.columns)
+    for name in ("request_start_ns", "response_start_ns"):
+        times = columns[name]
+        columns[name] = Ints(shifted(times.values, second * SECOND), times.valid)
+    for name in ("client_id", "group_id"):
+        texts = columns[name]
+        columns[name] = Words(texts.codes, [dice.randbytes(4).hex() for _ in texts.words])
+    latency = columns["latency_ns"]
+    columns["latency_ns"] = Ints(shifted(latency.values, dice.randrange(10**9)), latency.valid)
+    return RowBlock(len(block), columns)
+
+
+@pytest.mark.parametrize("steps", [250, pytest.param(10_000, marks=pytest.mark.long)])
+def test_memory_does_not_grow_with_time(steps):
+    made = [
+        failed(f"t{n}", 27, "REBALANCE_IN_PROGRESS", client_id=f"c{n}", group_id=f"g{n}")
+        for n in range(8)
+    ]
+    block = RowBlock.of_rows(made)
+    windows = Windows(span_s=3, key_limit=10)
+    dice = Random(1)
+    sizes = []
+    tracemalloc.start()
+    try:
+        for second in range(HISTORY_STEPS + steps):
+            batch = random_keys(block, second, dice)
+            windows.add(batch, now(second))
+            if second >= HISTORY_STEPS and second % (steps // 5) == 0:
+                windows.snapshot(now(second))
+                gc.collect()
+                sizes.append(tracemalloc.get_traced_memory()[0])
+    finally:
+        tracemalloc.stop()
+    assert max(sizes) < 1.05 * min(sizes)

@@ -1,0 +1,404 @@
+from __future__ import annotations
+
+import itertools
+import random
+import struct
+import tracemalloc
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scapy.layers.inet import fragment
+from scapy.layers.inet6 import IPv6, IPv6ExtHdrFragment, fragment6
+from scapy.layers.l2 import GRE
+
+from kanalyze.model.anomalies import AnomalyKind
+from kanalyze.net.headers import HeaderReader, read_headers
+from kanalyze.net.ip.fragments import FragmentLimits
+from kanalyze.net.layer_stats import Notes
+from tests.support.packets import START_NS, Packet, ethernet, ipv4, ipv6, make_batch, tcp
+from tests.support.wrapped import OUTER, OUTER_V6, segment, wrapped
+
+STEADY = settings(deadline=None, max_examples=60)
+SECOND = 1_000_000_000
+
+
+def v4_fragments(packet: bytes, cuts: list[int]) -> list[bytes]:
+    """Cut the payload of an IPv4 packet at multiples of 8 bytes."""
+    payload = packet[20:]
+    places = sorted({0, len(payload), *(8 * cut for cut in cuts if 8 * cut < len(payload))})
+    parts = []
+    for start, stop in itertools.pairwise(places):
+        more = 0x2000 if stop < len(payload) else 0
+        head = packet[:2] + struct.pack(">H", 20 + stop - start) + packet[4:6]
+        parts.append(head + struct.pack(">H", more | start // 8) + packet[8:20])
+        parts[-1] += payload[start:stop]
+    return parts
+
+
+def v6_fragments(packet: bytes, cuts: list[int], identification: int = 7) -> list[bytes]:
+    payload = packet[40:]
+    places = sorted({0, len(payload), *(8 * cut for cut in cuts if 8 * cut < len(payload))})
+    parts = []
+    for start, stop in itertools.pairwise(places):
+        place = start | (stop < len(payload))
+        extension = struct.pack(">BBHI", packet[6], 0, place, identification)
+        head = packet[:4] + struct.pack(">H", 8 + stop - start) + b"\x2c" + packet[7:40]
+        parts.append(head + extension + payload[start:stop])
+    return parts
+
+
+def v4(parts: list[bytes]) -> list[Packet]:
+    return [Packet(ethernet(part)) for part in parts]
+
+
+def v6(parts: list[bytes]) -> list[Packet]:
+    return [Packet(ethernet(part, 0x86DD)) for part in parts]
+
+
+def facts(columns) -> list[tuple[object, ...]]:
+    """What must be the same however a segment came, by row."""
+    names = ("is_ipv6", "source_high", "source_low", "destination_high", "destination_low")
+    names += ("source_port", "destination_port", "sequence", "acknowledgment", "flags")
+    names += ("window", "checksum", "identification", "payload_bytes")
+    values = [getattr(columns, name).tolist() for name in names]
+    ends = zip(columns.payload_start.tolist(), columns.captured_bytes.tolist(), strict=True)
+    data = [bytes(columns.buffer[start : start + length]) for start, length in ends]
+    return list(zip(*values, data, strict=True))
+
+
+def read(packets: list[Packet], batch_packets: int = 0, limits: FragmentLimits | None = None):
+    """Segments by packet number, and the notes; the buffer of a batch is gone with it."""
+    notes = Notes()
+    reader = HeaderReader(notes, limits)
+    found = {}
+    size = batch_packets or max(len(packets), 1)
+    for first in range(0, len(packets), size):
+        buffer = bytearray(1 << 17)
+        columns = reader.read(make_batch(packets[first : first + size], first + 1, buffer))
+        numbers = columns.number.tolist()
+        assert numbers == sorted(set(numbers))
+        found.update(zip(numbers, facts(columns), strict=True))
+        buffer[:] = b"\xa5" * len(buffer)
+    reader.finish()
+    return found, notes
+
+
+SEGMENT = ipv4(tcp(40000, 9092, 11, 22, payload=bytes(range(200)), options=b"\x01" * 12))
+SEGMENT_V6 = ipv6(tcp(40000, 9092, 11, 22, payload=bytes(range(200)), options=b"\x01" * 12))
+WHOLE = facts(read_headers(make_batch([Packet(ethernet(SEGMENT))]), Notes()))[0]
+WHOLE_V6 = facts(read_headers(make_batch([Packet(ethernet(SEGMENT_V6, 0x86DD))]), Notes()))[0]
+
+
+@STEADY
+@given(
+    st.lists(st.integers(1, 28), max_size=8),
+    st.randoms(use_true_random=False),
+    st.integers(1, 12),
+    st.booleans(),
+    st.booleans(),
+)
+def test_any_fragments_in_any_order_are_the_same_segment(cuts, order, batch, is_ipv6, doubled):
+    parts = v6(v6_fragments(SEGMENT_V6, cuts)) if is_ipv6 else v4(v4_fragments(SEGMENT, cuts))
+    if len(parts) == 1:
+        parts = v6([SEGMENT_V6]) if is_ipv6 else v4([SEGMENT])
+    order.shuffle(parts)
+    doubled = doubled and len(parts) > 1
+    if doubled:
+        parts = [part for part in parts for _ in range(2)]
+    found, notes = read(parts, batch)
+    # Of packets that were captured twice the first one of the last pair completes it.
+    assert found == {len(parts) - doubled: WHOLE_V6 if is_ipv6 else WHOLE}
+    assert notes.counters.reassembled_datagrams == (len(parts) > 1)
+    assert notes.counters.lost_datagrams == 0
+    assert notes.counters.anomalies == {}
+
+
+def test_a_segment_has_the_time_and_number_of_the_packet_that_completed_it():
+    parts = v4(v4_fragments(SEGMENT, [3, 9]))
+    parts = [Packet(part.data, START_NS + i * 1000) for i, part in enumerate(parts[::-1])]
+    notes = Notes()
+    columns = read_headers(make_batch([*parts, Packet(ethernet(SEGMENT))], 50), notes)
+    assert columns.number.tolist() == [52, 53]
+    assert columns.time_ns.tolist() == [START_NS + 2000, START_NS]
+    assert facts(columns) == [WHOLE, WHOLE]
+    assert notes.counters.ip_fragments == 3
+    assert notes.counters.packets == 4
+
+
+def test_the_buffer_is_that_of_the_batch_unless_something_was_put_together():
+    whole = make_batch(v4([SEGMENT]))
+    assert read_headers(whole, Notes()).buffer is whole.buffer
+    parts = make_batch(v4(v4_fragments(SEGMENT, [3])[:1]))
+    assert read_headers(parts, Notes()).buffer is parts.buffer
+
+
+@pytest.mark.parametrize("size", [8, 64, 1480])
+def test_fragments_that_scapy_makes_are_put_together(size):
+    packet = segment(payload=bytes(3000))
+    whole = read([Packet(ethernet(bytes(packet)))])[0][1]
+    parts = v4([bytes(part) for part in fragment(packet, size)])
+    assert read(parts)[0] == {len(parts): whole}
+    tall = segment(is_ipv6=True, payload=bytes(3000))
+    whole = read([Packet(ethernet(bytes(tall), 0x86DD))])[0][1]
+    raw = IPv6(src=tall.src, dst=tall.dst) / IPv6ExtHdrFragment() / tall.payload
+    parts = v6([bytes(part) for part in fragment6(raw, max(size, 1280))])
+    assert len(parts) > 1
+    assert read(parts)[0] == {len(parts): whole}
+
+
+OUTER_FRAGMENTED = [
+    name
+    for name, one in wrapped().items()
+    if one.tunnels and one.data[12:14] in {b"\x08\x00", b"\x86\xdd"}
+    if "options" not in name or "Geneve" in name
+]
+
+
+@pytest.mark.parametrize("name", OUTER_FRAGMENTED)
+def test_a_tunnel_whose_packets_are_in_fragments_is_read(name):
+    one = wrapped()[name]
+    whole, outside = read([Packet(one.data)])
+    is_ipv6 = one.data[12:14] == b"\x86\xdd"
+    cut = v6_fragments if is_ipv6 else v4_fragments
+    parts = (v6 if is_ipv6 else v4)(cut(one.data[14:], [2, 5]))
+    found, notes = read(parts, 1)
+    assert found == {3: whole[1]}
+    assert notes.counters.tunnels == outside.counters.tunnels == dict.fromkeys(one.tunnels, 1)
+    assert notes.counters.other_packets == {}
+
+
+@pytest.mark.parametrize("outer", [OUTER, OUTER_V6])
+def test_fragments_inside_of_a_tunnel_are_put_together(outer):
+    wrap = (
+        (lambda x: ethernet(ipv6(x, *outer, next_header=47), 0x86DD))
+        if ":" in outer[0]
+        else (lambda x: ethernet(ipv4(x, *outer, protocol=47)))
+    )
+    parts = [Packet(wrap(bytes(GRE(proto=0x0800)) + part)) for part in v4_fragments(SEGMENT, [4])]
+    found, notes = read(parts)
+    assert found == {2: WHOLE}
+    assert notes.counters.tunnels == {"GRE": 1}
+
+
+def test_a_datagram_that_is_never_whole_is_not_delivered_and_said():
+    parts = v4(v4_fragments(SEGMENT, [4, 9]))
+    for missing in range(3):
+        found, notes = read(parts[:missing] + parts[missing + 1 :])
+        assert found == {}
+        assert notes.counters.lost_datagrams == 1
+        assert notes.counters.anomalies == {AnomalyKind.IP_FRAGMENT: 1}
+        anomaly = notes.take()[0]
+        assert (anomaly.packet, anomaly.detail) == (1, "fragments are missing")
+
+
+def test_bytes_that_came_first_stay_and_others_are_said():
+    first, second = v4_fragments(SEGMENT, [8])
+    other = bytearray(first)
+    other[20 + 40] ^= 0xFF
+    found, notes = read(v4([first, bytes(other), second]))
+    assert found == {3: WHOLE}
+    assert notes.counters.anomalies == {AnomalyKind.IP_FRAGMENT: 1}
+    assert notes.take()[0].detail == "fragments overlap with different bytes"
+
+
+def test_overlapping_fragments_of_ipv4_with_the_same_bytes_are_fine():
+    one, two = v4_fragments(SEGMENT, [4]), v4_fragments(SEGMENT, [12])
+    for parts in ([one[0], two[0], two[1]], [one[1], two[0]], [two[0], one[1]], one[:1] + one):
+        found, notes = read(v4(parts))
+        assert list(found.values()) == [WHOLE]
+        assert notes.counters.anomalies == {}
+
+
+def test_overlapping_fragments_of_ipv6_drop_the_datagram():
+    one, two = v6_fragments(SEGMENT_V6, [4]), v6_fragments(SEGMENT_V6, [12])
+    found, notes = read(v6([one[0], two[0], one[1], two[1]]))
+    assert found == {}
+    assert notes.counters.lost_datagrams == 1
+    assert notes.counters.anomalies == {AnomalyKind.IP_FRAGMENT: 1}
+
+
+def test_a_fragment_cut_by_the_capture_ends_what_is_known_of_the_payload():
+    parts = v4_fragments(SEGMENT, [8, 16])
+    cut = [Packet(ethernet(part)[: 14 + 20 + 30], wire_bytes=14 + len(part)) for part in parts]
+    packets = [Packet(ethernet(parts[0])), cut[1], Packet(ethernet(parts[2]))]
+    for order in ([0, 1, 2], [2, 1, 0]):
+        found, _ = read([packets[i] for i in order])
+        # 64 bytes of the first, of them 32 of TCP's header; 30 of the second.
+        assert found[3][:-1] == WHOLE[:-1]
+        assert found[3][-1] == bytes(range(62))
+    # A longer capture of the same fragment is worth more.
+    found, _ = read([packets[0], cut[1], Packet(ethernet(parts[1])), packets[2]])
+    assert found == {4: WHOLE}
+
+
+def test_a_datagram_is_given_up_when_it_is_too_old():
+    first, second = v4(v4_fragments(SEGMENT, [4]))
+    other = Packet(ethernet(SEGMENT), START_NS + 31 * SECOND)
+    late = Packet(second.data, START_NS + 31 * SECOND)
+    for batch in (0, 1):
+        found, notes = read([first, other, late], batch)
+        assert list(found) == [2]
+        # And the late one waits for a first one of its own.
+        assert notes.counters.lost_datagrams == 2
+    in_time = Packet(second.data, START_NS + 29 * SECOND)
+    assert read([first, in_time])[0] == {2: WHOLE}
+
+
+def test_a_datagram_is_too_old_even_behind_one_from_the_future():
+    future = Packet(ethernet(ipv4(bytes(8), "10.7.7.7", fragment=0x2000)), START_NS + 99 * SECOND)
+    first, second = v4(v4_fragments(SEGMENT, [4]))
+    late = Packet(second.data, START_NS + 31 * SECOND)
+    found, notes = read([future, first, late], 1)
+    assert found == {}
+    assert notes.counters.lost_datagrams == 3
+
+
+def test_an_identification_may_be_used_again():
+    other = ipv4(tcp(40000, 9092, 211, 22, payload=bytes(range(55, 255)), options=b"\x01" * 12))
+    parts = v4_fragments(SEGMENT, [4]) + v4_fragments(other, [4])
+    found, notes = read(v4(parts))
+    assert found[2] == WHOLE
+    assert found[4][-1] == bytes(range(55, 255))
+    assert notes.counters.lost_datagrams == 0
+
+
+@pytest.mark.parametrize(
+    ("fields", "detail"),
+    [
+        ({"payload": b"", "fragment": 1}, "an empty fragment"),
+        ({"payload": b"1234567", "fragment": 0x2001}, "no multiple of 8"),
+        ({"payload": bytes(64), "fragment": 0x1FFF}, "past the longest packet"),
+    ],
+)
+def test_a_fragment_that_cannot_be_is_said(fields, detail):
+    found, notes = read([Packet(ethernet(ipv4(**fields)))])
+    assert found == {}
+    assert notes.counters.ip_fragments == 1
+    assert notes.counters.anomalies == {AnomalyKind.IP_FRAGMENT: 1}
+    assert detail in notes.take()[0].detail
+
+
+def test_fragments_that_say_different_lengths_are_not_believed():
+    a = ipv4(bytes(8), fragment=0x2000)
+    ends = [
+        ipv4(bytes(8), fragment=4),
+        ipv4(bytes(16), fragment=4),
+        ipv4(bytes(8), fragment=0x2008),
+    ]
+    for other in ends[1:]:
+        found, notes = read(v4([a, ends[0], other]))
+        assert found == {}
+        assert notes.counters.lost_datagrams == 1
+    found, notes = read(v4([ends[2], ends[0], a]))
+    assert notes.counters.lost_datagrams == 1
+
+
+def test_fragments_of_other_protocols_are_only_counted():
+    icmp = ipv4(bytes(64), protocol=1, fragment=0x2000)
+    dns = ipv4(struct.pack(">HHHH", 53, 4000, 5000, 0) + bytes(64), protocol=17, fragment=0x2000)
+    _, notes = read(v4([icmp, dns]))
+    assert notes.counters.other_packets == {"ICMP": 1}
+    assert notes.counters.anomalies == {}
+    assert (notes.counters.ip_fragments, notes.counters.lost_datagrams) == (1, 0)
+    _, notes = read([Packet(ethernet(ipv6(b"\x3a\0\0\x01" + bytes(60), next_header=44), 0x86DD))])
+    assert notes.counters.other_packets == {"IPv6 ICMP": 1}
+
+
+def test_a_datagram_of_udp_that_is_no_tunnel_is_other_traffic():
+    udp = ipv4(struct.pack(">HHHH", 53, 4000, 508, 0) + bytes(500), protocol=17)
+    _, notes = read(v4(v4_fragments(udp, [20])))
+    assert notes.counters.other_packets == {"UDP": 1}
+    assert (notes.counters.not_tcp, notes.counters.reassembled_datagrams) == (1, 1)
+
+
+def test_open_datagrams_are_bounded_by_number_and_by_bytes():
+    heads = [v4_fragments(ipv4(tcp(payload=bytes(400)), f"10.9.0.{i}"), [20]) for i in range(20)]
+    packets = v4([parts[0] for parts in heads] + [parts[1] for parts in heads[10:]])
+    assert list(read(packets)[0]) == list(range(21, 31))
+    by_number, notes = read(packets[:20] + packets[25:], limits=FragmentLimits(datagrams=5))
+    assert list(by_number) == [21, 22, 23, 24, 25]
+    assert notes.counters.lost_datagrams == 15
+    by_bytes, notes = read(packets[:20] + packets[25:], limits=FragmentLimits(held_bytes=4000))
+    assert list(by_bytes) == [21, 22, 23, 24, 25]
+    assert 10 < notes.counters.lost_datagrams < 20
+    assert "too many were held" in notes.take()[0].detail
+
+
+def test_a_datagram_of_too_many_fragments_is_given_up():
+    parts = v4(v4_fragments(SEGMENT, list(range(28))))
+    found, notes = read(parts, limits=FragmentLimits(fragments=5))
+    assert found == {}
+    assert notes.counters.lost_datagrams == 1
+    assert notes.take()[0].detail == "too many fragments"
+
+
+def flood(count: int) -> list[Packet]:
+    """First fragments of as many datagrams."""
+    one = ethernet(ipv4(tcp(payload=bytes(12)), fragment=0x2000))
+    return [Packet(one[:26] + struct.pack(">I", i) + one[30:]) for i in range(count)]
+
+
+def test_a_flood_of_fragments_takes_bounded_memory():
+    notes = Notes()
+    reader = HeaderReader(notes)
+    packets = flood(10_000)
+    batches = [make_batch(packets[i : i + 2000], i + 1) for i in range(0, 10_000, 2000)]
+    reader.read(batches[0])
+    tracemalloc.start()
+    for batch in batches[1:]:
+        reader.read(batch)
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 2 << 20
+    assert notes.counters.lost_datagrams == 10_000 - FragmentLimits().datagrams
+    reader.finish()
+    assert notes.counters.lost_datagrams == notes.counters.ip_fragments == 10_000
+
+
+@pytest.mark.long
+def test_a_long_flood_of_fragments_leaves_nothing_out():
+    found, notes = read([*flood(100_000), *v4(v4_fragments(SEGMENT, [4, 8]))], 1000)
+    assert found == {100_003: WHOLE}
+    assert notes.counters.lost_datagrams == 100_000
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_fragments_of_any_places_lengths_and_bytes_are_no_error(seed):
+    order = random.Random(seed)
+    packets = []
+    for _ in range(400):
+        place = order.choice([0, 1, 2, 3, 8, 0x1FFF]) | order.choice([0, 0x2000])
+        data = order.randbytes(order.choice([0, 1, 8, 16, 24, 64]))
+        protocol = order.choice([4, 6, 17, 41, 47, 137])
+        packets.append(Packet(ethernet(ipv4(data, protocol=protocol, fragment=place))))
+        chain = bytes([order.choice([0, 4, 6, 17, 41, 43, 44, 47, 51, 60]), 0])
+        chain += struct.pack(">HI", place << 3 & 0xFFFF | place >> 13, 1)
+        packets.append(Packet(ethernet(ipv6(chain + data, next_header=44), 0x86DD)))
+    for one in packets:
+        one.data = one.data[: order.choice([len(one.data), order.randrange(len(one.data))])]
+    _, notes = read(packets, 50)
+    counters = notes.counters
+    assert (
+        counters.packets
+        == 800
+        == (
+            counters.tcp_segments
+            + counters.not_ip
+            + counters.not_tcp
+            + counters.cut_headers
+            + counters.bad_ip_headers
+            + counters.bad_tcp_headers
+            + counters.ip_fragments
+            - counters.reassembled_datagrams
+        )
+    )
+
+
+def test_a_datagram_may_be_as_long_as_ip_allows():
+    payload = bytes(65_535 - 20 - 20)
+    packet = ipv4(tcp(payload=payload))
+    parts = v4(v4_fragments(packet, list(range(180, 8192, 180))))
+    found, notes = read(parts)
+    assert found[len(parts)][-1] == payload
+    assert notes.counters.anomalies == {}

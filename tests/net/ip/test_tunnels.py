@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from kanalyze.net.headers import read_headers
+from kanalyze.net.layer_stats import Notes
+from tests.support.packets import Packet, ethernet, ipv4, ipv6, make_batch, tcp
+
+IP = ipv4(tcp(payload=b"tunnelled"))
+FRAME = ethernet(IP)
+
+
+def read(payload: bytes, protocol: int = 47):
+    notes = Notes()
+    data = ethernet(ipv4(payload, protocol=protocol))
+    return read_headers(make_batch([Packet(data)]), notes).payload_bytes.tolist(), notes
+
+
+def gre(flags: int, protocol: int, inner: bytes) -> bytes:
+    fields = 4 * (flags & 0xB000).bit_count()
+    return struct.pack(">HH", flags, protocol) + b"\xab" * fields + inner
+
+
+@pytest.mark.parametrize("flags", [0, 0x8000, 0x2000, 0x1000, 0xA000, 0x9000, 0x3000, 0xB000])
+@pytest.mark.parametrize(
+    ("protocol", "inner"),
+    [(0x0800, IP), (0x86DD, ipv6(tcp(payload=b"tunnelled"))), (0x6558, FRAME)],
+)
+def test_each_field_of_gre_may_be_there(flags, protocol, inner):
+    sizes, notes = read(gre(flags, protocol, inner))
+    assert sizes == [9]
+    assert notes.counters.tunnels == {"GRE": 1}
+
+
+@pytest.mark.parametrize("flags", [0x4000, 0x0001, 0x0007])
+def test_gre_of_another_version_or_with_routing_is_not_read(flags):
+    sizes, notes = read(gre(flags, 0x0800, IP))
+    assert sizes == []
+    assert notes.counters.other_packets == {"GRE 0x0800": 1}
+    assert notes.counters.tunnels == {}
+
+
+MIRRORS = {
+    "I": (gre(0, 0x88BE, FRAME), 1),
+    "II": (gre(0x1000, 0x88BE, b"\x10\x01" + bytes(6) + FRAME), 1),
+    "III": (gre(0x1000, 0x22EB, b"\x20\x01" + bytes(10) + FRAME), 1),
+    "III with more": (gre(0x1000, 0x22EB, b"\x20\x01" + bytes(9) + b"\x01" + bytes(8) + FRAME), 1),
+    "III of IP": (gre(0x1000, 0x22EB, b"\x20\x01" + bytes(8) + b"\x08\x00" + IP), 1),
+    "III of something else": (gre(0x1000, 0x22EB, b"\x20\x01" + bytes(8) + b"\x04\x00" + IP), 0),
+    "II of another version": (gre(0x1000, 0x88BE, b"\x30\x01" + bytes(6) + FRAME), 0),
+    "III of another version": (gre(0x1000, 0x22EB, b"\x10\x01" + bytes(10) + FRAME), 0),
+}
+
+
+@pytest.mark.parametrize("name", MIRRORS)
+def test_mirrored_frames_are_read_where_the_header_is_known(name):
+    data, segments = MIRRORS[name]
+    sizes, notes = read(data)
+    assert sizes == [9] * segments
+    assert notes.counters.tunnels == ({"ERSPAN": 1} if segments else {})
+    assert sum(notes.counters.other_packets.values()) == 1 - segments
+    assert notes.counters.anomalies == {}
+
+
+@pytest.mark.parametrize(
+    ("protocol", "inner", "tunnel"),
+    [
+        (4, IP, "IP in IP"),
+        (41, ipv6(tcp(payload=b"tunnelled")), "IP in IP"),
+        (137, b"\0\x01\x01\x40" + IP, "MPLS"),
+    ],
+)
+def test_protocols_of_ip_that_are_tunnels_are_read(protocol, inner, tunnel):
+    sizes, notes = read(inner, protocol)
+    assert sizes == [9]
+    assert notes.counters.tunnels == {tunnel: 1}
+
+
+def test_a_tunnel_that_holds_another_version_than_it_says_is_a_bad_header():
+    sizes, notes = read(ipv6(tcp()), 4)
+    assert sizes == []
+    assert notes.counters.bad_ip_headers == 1

@@ -1,0 +1,95 @@
+"""Our TCP segments against tshark's, through tunnels and out of fragments.
+
+Without tshark this file is not collected (see conftest.py).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+from scapy.layers.inet import fragment
+from scapy.layers.inet6 import IPv6, IPv6ExtHdrFragment, fragment6
+
+from kanalyze.net.headers import read_headers
+from kanalyze.net.layer_stats import Notes
+from tests.support.packets import Packet, ethernet, make_batch, pcap_file
+from tests.support.wrapped import segment, wrapped
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FIELDS = ("ip.src", "ip.dst", "ipv6.src", "ipv6.dst")
+FIELDS += ("tcp.srcport", "tcp.dstport", "tcp.seq_raw", "tcp.ack_raw", "tcp.len")
+FIELDS += ("tcp.window_size_value", "ip.id")
+
+
+def tshark(path: Path, packets: list[Packet], order: str = "<") -> dict[int, tuple[object, ...]]:
+    """Return what tshark says of the innermost segment, by packet number."""
+    path.write_bytes(pcap_file(packets, order=order, link_type=packets[0].link_type))
+    shown = [part for name in ("frame.number", *FIELDS) for part in ("-e", name)]
+    command = ["tshark", "-r", str(path), "-Y", "tcp", "-T", "fields", "-E", "occurrence=l"]
+    command += ["-o", "ip.defragment:TRUE", "-o", "ipv6.defragment:TRUE", *shown]
+    # What a label stands for is agreed between routers: tshark has to be told.
+    command += ["-d", "mpls.label==18,pwethcw", "-d", "mpls.label==19,pwethnocw"]
+    done = subprocess.run(command, capture_output=True, check=True, text=True)
+    found = {}
+    for line in done.stdout.splitlines():
+        number, *values = line.split("\t")
+        source, destination, source_6, destination_6, *numbers, identification = values
+        # The inner one of both versions is that which the segment was built with.
+        if source_6.startswith("2001:db8:a:"):
+            source, destination, identification = source_6, destination_6, "-1"
+        found[int(number)] = (source, destination, *map(int, numbers), int(identification, 0))
+    return found
+
+
+def ours(packets: list[Packet]) -> dict[int, tuple[object, ...]]:
+    columns = read_headers(make_batch(packets), Notes())
+    found = {}
+    for i, number in enumerate(columns.number.tolist()):
+        kind = ipaddress.IPv6Address if columns.is_ipv6[i] else ipaddress.IPv4Address
+        source = kind(int(columns.source_high[i]) << 64 | int(columns.source_low[i]))
+        destination = kind(int(columns.destination_high[i]) << 64 | int(columns.destination_low[i]))
+        names = ("source_port", "destination_port", "sequence", "acknowledgment")
+        names += ("payload_bytes", "window", "identification")
+        values = [int(getattr(columns, name)[i]) for name in names]
+        found[number] = (str(source), str(destination), *values)
+    return found
+
+
+NETFILTER_LOG = 239
+LINKS = sorted({one.link_type for one in wrapped().values()})
+
+
+@pytest.mark.parametrize("link_type", LINKS)
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_tshark_sees_the_same_segments_in_every_wrapping(link_type, order, tmp_path):
+    # tshark takes the byte order of netfilter's log to be that of the file.
+    other_order = "of another machine"
+    packets = [
+        Packet(one.data, link_type=link_type)
+        for name, one in wrapped().items()
+        if one.link_type == link_type
+        if link_type != NETFILTER_LOG or (other_order in name) == (order == ">")
+    ]
+    theirs = tshark(tmp_path / "wrapped.pcap", packets, order)
+    assert len(theirs) == len(packets) > 0
+    assert ours(packets) == theirs
+
+
+def test_tshark_puts_the_same_segments_together(tmp_path):
+    packets = []
+    for size in (1000, 3000, 9000):
+        whole = segment(payload=bytes(size))
+        whole.id = size
+        packets += [Packet(ethernet(bytes(part))) for part in fragment(whole, 256)]
+        tall = segment(is_ipv6=True, payload=bytes(size + 1500))
+        tall = IPv6(src=tall.src, dst=tall.dst) / IPv6ExtHdrFragment(id=size) / tall.payload
+        packets += [Packet(ethernet(bytes(part), 0x86DD)) for part in fragment6(tall, 1280)]
+    packets = packets[::2] + packets[1::2]
+    theirs = tshark(tmp_path / "fragments.pcap", packets)
+    assert len(theirs) == 6
+    assert ours(packets) == theirs

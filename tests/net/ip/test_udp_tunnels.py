@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import random
+import struct
+
+import pytest
+
+from kanalyze.net.headers import read_headers
+from kanalyze.net.layer_stats import Notes
+from tests.support.packets import Packet, ethernet, ipv4, ipv6, make_batch, tcp
+
+IP = ipv4(tcp(payload=b"overlaid"))
+FRAME = ethernet(IP)
+VXLAN = b"\x08\0\0\0\0\0\x2a\0"
+GENEVE = b"\0\0\x65\x58\0\0\x2a\0"
+
+
+def udp(payload: bytes, port: int) -> bytes:
+    return ethernet(
+        ipv4(struct.pack(">HHHH", 50001, port, 8 + len(payload), 0) + payload, protocol=17)
+    )
+
+
+def read(*packets: bytes | Packet):
+    notes = Notes()
+    batch = make_batch([p if isinstance(p, Packet) else Packet(p) for p in packets])
+    return read_headers(batch, notes).payload_bytes.tolist(), notes
+
+
+@pytest.mark.parametrize("port", [4789, 8472])
+def test_vxlan_is_known_by_its_ports(port):
+    sizes, notes = read(udp(VXLAN + FRAME, port), udp(VXLAN + FRAME, 4788))
+    assert sizes == [8]
+    assert notes.counters.tunnels == {"VXLAN": 1}
+    assert notes.counters.other_packets == {"UDP": 1}
+
+
+NO_TUNNEL = {
+    "no network given": (4789, b"\0" * 8 + FRAME),
+    "a reserved flag": (4789, b"\x09" + VXLAN[1:] + FRAME),
+    "a reserved byte": (4789, b"\x08\x01" + VXLAN[2:] + FRAME),
+    "the last reserved byte": (4789, VXLAN[:7] + b"\x01" + FRAME),
+    "no frame inside": (4789, VXLAN + b"\xab" * 60),
+    "another version of IP inside": (4789, VXLAN + FRAME[:14] + b"\x60" + FRAME[15:]),
+    "a wrong header length inside": (4789, VXLAN + FRAME[:14] + b"\x44" + FRAME[15:]),
+    "a wrong length inside": (4789, VXLAN + FRAME[:16] + b"\0\x13" + FRAME[18:]),
+    "too short": (4789, VXLAN),
+    "empty": (4789, b""),
+    "maintenance": (4790, b"\x0d\0\0\x03\0\0\x2a\0" + FRAME),
+    "another version": (4790, b"\x1c\0\0\x03\0\0\x2a\0" + FRAME),
+    "an unknown protocol": (4790, b"\x0c\0\0\x04\0\0\x2a\0" + FRAME),
+    "another version of Geneve": (6081, b"\x40" + GENEVE[1:] + FRAME),
+    "a control packet": (6081, b"\0\x80" + GENEVE[2:] + FRAME),
+    "another protocol": (6081, b"\0\0\x88\x47" + GENEVE[4:] + FRAME),
+    "options past the end": (6081, b"\x3f" + GENEVE[1:] + FRAME),
+    "no IP": (6081, b"\0\0\x08\0" + GENEVE[4:] + FRAME),
+}
+
+
+@pytest.mark.parametrize("name", NO_TUNNEL)
+def test_what_only_uses_the_port_of_a_tunnel_stays_udp(name):
+    port, payload = NO_TUNNEL[name]
+    sizes, notes = read(udp(payload, port))
+    assert sizes == []
+    assert notes.counters.other_packets == {"UDP": 1}
+    assert notes.counters.not_tcp == 1
+    assert notes.counters.anomalies == {}
+
+
+def test_random_bytes_to_these_ports_are_never_segments():
+    order = random.Random(1)
+    packets = []
+    for port in (4789, 4790, 6081, 8472):
+        packets += [udp(order.randbytes(order.randrange(200)), port) for _ in range(500)]
+    sizes, notes = read(*packets)
+    assert sizes == []
+    assert notes.counters.not_tcp == 2000
+    assert notes.counters.anomalies == {}
+
+
+@pytest.mark.parametrize("options", [0, 1, 5, 63])
+def test_options_of_geneve_are_stepped_over(options):
+    header = bytes([options]) + GENEVE[1:]
+    sizes, _ = read(udp(header + b"\xab" * 4 * options + FRAME, 6081))
+    assert sizes == [8]
+
+
+def test_critical_options_of_geneve_are_no_reason_to_stop():
+    assert read(udp(b"\x01\x40" + GENEVE[2:] + b"1234" + FRAME, 6081))[0] == [8]
+
+
+@pytest.mark.parametrize(
+    ("header", "inner"),
+    [
+        (b"\x0c\0\0\x01", IP),
+        (b"\x0c\0\0\x02", ipv6(tcp(payload=b"overlaid"))),
+        (b"\x0c\0\0\x03", FRAME),
+        (b"\x08\0\0\x00", FRAME),
+        (b"\x0e\0\0\x03", FRAME),
+    ],
+)
+def test_vxlan_gpe_says_what_it_carries(header, inner):
+    assert read(udp(header + b"\0\0\x2a\0" + inner, 4790))[0] == [8]
+
+
+def test_tags_inside_are_stepped_over():
+    assert read(udp(VXLAN + ethernet(IP, tags=[0x88A8, 0x8100]), 4789))[0] == [8]
+
+
+def test_other_frames_inside_are_counted_by_name():
+    _, notes = read(udp(VXLAN + ethernet(bytes(28), 0x0806), 4789))
+    assert notes.counters.other_packets == {"ARP": 1}
+
+
+def test_a_tunnel_that_was_cut_too_early_to_be_told_is_counted_as_cut():
+    whole = udp(VXLAN + FRAME, 4789)
+    for size in range(14 + 20 + 8, len(whole) - 28):
+        _, notes = read(Packet(whole[:size], wire_bytes=len(whole)))
+        assert notes.counters.cut_headers == 1, size
+    # Of other ports it is known.
+    _, notes = read(Packet(udp(FRAME, 53)[:42], wire_bytes=200))
+    assert notes.counters.other_packets == {"UDP": 1}
+
+
+def test_a_hundred_tunnels_in_one_another_are_counted_and_no_error():
+    inner = FRAME
+    for _ in range(100):
+        inner = udp(VXLAN + inner, 4789)
+    _, notes = read(inner)
+    assert notes.counters.other_packets == {"nested too deeply": 1}
+    inner = FRAME
+    for _ in range(8):
+        inner = udp(VXLAN + inner, 4789)
+    assert read(inner)[0] == [8]

@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kanalyze.model.anomalies import AnomalyKind
+from kanalyze.model.segments import Segments
+from kanalyze.net.layer_stats import Notes
+from kanalyze.net.tcp.connection import ConnectionState
+from kanalyze.net.tcp.delivery import DUPLICATE, ZERO_WINDOW, Segment
+from kanalyze.net.tcp.half_open import HalfOpen
+from kanalyze.net.tcp.limits import ReassemblyLimits
+from kanalyze.net.tcp.reassembly import Reassembler
+from kanalyze.net.tcp.round_trips import TimedSegments
+from tests.support.measuring import figures, measured, numbered
+from tests.support.packets import (
+    ACK,
+    FIN,
+    RST,
+    START_NS,
+    SYN,
+    Packet,
+    make_batch,
+    reassemble,
+    segment,
+    timed,
+)
+from tests.support.work import calls_of, peak_bytes_of
+
+if TYPE_CHECKING:
+    from kanalyze.model.tcp import TcpConnection
+
+PAIRS = {"IPv4": (0x0A000001_0007, 0x0A000002_2384), "IPv6": (1 << 144 | 7, 1 << 144 | 9 << 16 | 5)}
+NO_SEGMENTS = Segments(memoryview(b""), [], [], [], [], [])
+SECOND = 10**9
+
+
+def everything(tcp: TcpConnection) -> dict[str, object]:
+    plain = ("serial", "endpoints", "connection_number", "opened_by", "first_packet", "start_seen")
+    return figures(tcp) | {name: getattr(tcp, name) for name in plain}
+
+
+@pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS)
+@pytest.mark.parametrize("from_higher", [0, 1])
+@pytest.mark.parametrize("measure", [False, True])
+@pytest.mark.parametrize("marks", [0, DUPLICATE, ZERO_WINDOW])
+@pytest.mark.parametrize("end", ["open", "limit", "idle"])
+def test_what_it_says_at_its_end_is_what_a_state_says_that_took_the_syn(
+    pair, from_higher, measure, marks, end
+):
+    syn = Segment(10, 3, SYN | 0xC0, 0, 0, 0, START_NS, 17, 0, from_higher, marks)
+    all_timed = TimedSegments() if measure else None
+    state = ConnectionState(pair, syn, 4, ReassemblyLimits(), Notes(), all_timed)
+    assert state.receive(syn, NO_SEGMENTS)
+    state.serial = 9
+    expected = state.close(NO_SEGMENTS, end)
+    half_open = HalfOpen(pair, 4, syn, 0)
+    half_open.serial = 9
+    found = half_open.close(end, measure=measure)
+    assert everything(found.connection) == everything(expected.connection)
+    assert (found.items, found.closed) == (expected.items, expected.closed)
+    assert half_open.syn == syn
+    assert half_open.last_time_ns == state.last_time_ns
+
+
+def syn(port: int, host: int = 1, **changed) -> bytes:
+    return segment(flags=SYN, seq=port, client=(f"11.0.{host >> 8}.{host & 255}", port), **changed)
+
+
+def flood(count: int, first: int = 0) -> list[bytes]:
+    return [syn(1024 + index % 60_000, index // 60_000) for index in range(first, first + count)]
+
+
+@pytest.mark.parametrize("measure", [False, True])
+@pytest.mark.parametrize("batch_packets", [1, 2, 3, 0])
+def test_a_connection_goes_on_where_its_syn_was_all_there_was(batch_packets, measure):
+    packets = [
+        syn(2000),
+        syn(2001),
+        numbered(7, flags=SYN, seq=2001, client=("11.0.0.1", 2001)),  # sent again
+        segment(flags=SYN, seq=99),
+        segment(to_broker=False, flags=SYN | ACK, seq=500, ack=100),
+        segment(seq=100, ack=501),
+        segment(seq=100, ack=501, payload=b"hello"),
+        segment(to_broker=False, flags=RST | ACK, ack=2001, client=("11.0.0.1", 2000)),
+        segment(flags=FIN | ACK, seq=105, ack=501),
+    ]
+    found = measured(timed(packets), batch_packets, measure=measure)
+    alone = measured(timed(packets), len(packets), measure=measure)
+    assert list(map(everything, found)) == list(map(everything, alone))
+    assert [tcp.packets for tcp in found] == [[1, 1], [2, 0], [4, 1]]
+    assert [tcp.end for tcp in found] == ["reset", "open", "open"]
+    assert [tcp.serial for tcp in found] == [1, 2, 3]
+    assert found[2].payload_bytes == [5, 0]
+    if measure:
+        assert found[1].measures.syn_retransmissions == [1, 0]
+        assert found[2].measures.handshake_rtt_ns == 2000
+
+
+def test_a_syn_of_an_earlier_connection_is_late_and_another_one_is_the_next():
+    client = ("11.0.0.1", 2000)
+    packets = [
+        syn(2000),
+        segment(flags=RST, to_broker=False, ack=2001, client=client),
+        syn(2000),
+        segment(flags=SYN, seq=9, client=client),
+    ]
+    done = reassemble(timed(packets), 1)
+    assert [tcp.connection_number for tcp in done.connections] == [1, 2]
+    assert done.reassembler.counters.late_packets == 1
+
+
+def test_a_flood_ends_no_other_connection():
+    limits = ReassemblyLimits(connections=8, half_open=16)
+    talk = [segment(payload=b"x", seq=1, client=("10.0.0.9", 100 + i)) for i in range(8)]
+    packets = timed([*talk, *flood(100)])
+    done = reassemble(packets, 10, limits, finish=False)
+    assert {tcp.endpoints[0].ip for tcp in done.collector.closed} == {"11.0.0.0"}
+    assert done.reassembler.open_connections <= 8 + 16
+    assert done.reassembler.counters.anomalies[AnomalyKind.CONNECTION_LIMIT] >= 84
+    closed = [tcp.endpoints[0].port for tcp in done.collector.closed]
+    assert closed == sorted(closed)
+
+
+def test_a_syn_that_nobody_answers_is_given_up_when_it_was_silent_for_long():
+    limits = ReassemblyLimits(idle_ns=4 * SECOND)
+    packets = [Packet(syn(2000), START_NS)]
+    packets += [
+        Packet(segment(payload=b"x", seq=i), START_NS + i * SECOND // 2) for i in range(1, 30)
+    ]
+    closed = [tcp for tcp in measured(packets, 1, limits) if tcp.end == "idle"]
+    assert [tcp.endpoints[0].port for tcp in closed] == [2000]
+
+
+def feed(packets: list[bytes], limits: ReassemblyLimits | None = None) -> Reassembler:
+    reassembler = Reassembler(limits)
+    for first in range(0, len(packets), 1000):
+        reassembler.feed(make_batch(timed(packets[first : first + 1000]), first + 1))
+    return reassembler
+
+
+def test_a_syn_costs_a_few_calls_however_many_there_were_before(core):
+    few, many = flood(4000), flood(12_000)  # most of both are beyond the limits
+    limits = ReassemblyLimits(half_open=700, closed_pairs=500)
+    feed(few, limits)
+    built = [calls_of(lambda one=one: make_batches(one)) for one in (few, many)]
+    calls = [calls_of(lambda one=one: feed(one, limits)) for one in (few, many)]
+    a_syn = [(calls[at] - built[at]) / len(one) for at, one in enumerate((few, many))]
+    assert max(a_syn) < (40 if core == "compiled" else 240)
+    assert a_syn[1] < 1.5 * a_syn[0]
+
+
+def make_batches(packets: list[bytes]) -> None:
+    for first in range(0, len(packets), 1000):
+        make_batch(timed(packets[first : first + 1000]), first + 1)
+
+
+def test_a_syn_takes_no_more_memory_than_the_limits_count_with():
+    kept = []
+    limits = ReassemblyLimits(half_open=10_000)
+    packets = flood(8000)
+    feed(packets[:1000])  # what is made once is made
+    assert peak_bytes_of(lambda: kept.append(feed(packets, limits))) < 8000 * 512 + (3 << 20)
+    assert kept[0].open_connections == 8000
+
+
+def test_the_oldest_of_what_is_remembered_is_found_at_once():
+    """The first key of a plain dict is found by stepping over all that were deleted before it."""
+    reassembler = feed(flood(3000), ReassemblyLimits(half_open=100, closed_pairs=50))
+    remembered = reassembler._closed._closed
+    assert isinstance(remembered, OrderedDict)
+    assert len(remembered) == 50

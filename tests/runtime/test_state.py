@@ -1,0 +1,363 @@
+"""A run that is broken off and taken up again gives what one gives that is not."""
+
+from __future__ import annotations
+
+import io
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kanalyze.common.plain_values import to_bytes
+from kanalyze.errors import KanalyzeError
+from kanalyze.runtime import state as saved
+from kanalyze.runtime.state import StateError, thaw
+from tests.support import kafka as k
+from tests.support import kafka07 as old
+from tests.support.captures import NAMES, in_turn, path
+from tests.support.conversations import conversations
+from tests.support.disorder import altered
+from tests.support.frozen import Run, first_part, opened, run, second_part
+from tests.support.packets import SYN, pcap_file, segment, timed
+from tests.support.traffic import Line, Part, capture_of, fetch, fetch_answer, produce
+from tests.support.waiting import LONG_S
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "measured": {"connections": True, "every_anomaly": True},
+    "kept": {"keep": lambda api_key: api_key in (0, 1)},
+}
+SMALL = ("snaplen", "kraft-3-9")
+IN_DISORDER = (
+    "a direction shuffled, each with its time",
+    "blocks shuffled, clock rising",
+    "cut to single bytes",
+    "every packet twice",
+    "fragments interleaved",
+    "fragments shuffled",
+    "probed",
+    "sent again",
+    "sequence numbers wrap",
+    "VXLAN in fragments",
+)
+
+
+def at_random(seed: int, *choices: Any) -> Callable[[], Any]:
+    dice = Random(seed)
+    return lambda: dice.choice(choices)
+
+
+def assert_same_when_broken(capture: Callable[[], Any], seed: int, **settings: Any) -> None:
+    """With the same batches, broken after some of them and never."""
+    sizes = (1, 2, 7, 40, 300)
+    whole = run(capture(), most_packets=at_random(seed, *sizes), **settings)
+    broken = run(
+        capture(),
+        most_packets=at_random(seed, *sizes),
+        breaks=at_random(seed + 1, True, False),
+        **settings,
+    )
+    for ours, theirs in zip(broken.rows, whole.rows, strict=True):
+        assert ours == theirs
+    assert broken == whole
+
+
+@pytest.mark.parametrize(("name", "settings"), in_turn(NAMES, SETTINGS))
+def test_a_run_goes_on_where_it_was_broken_off(name: str, settings: str) -> None:
+    assert_same_when_broken(lambda: str(path(name)), len(name), **SETTINGS[settings])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("settings", SETTINGS)
+@pytest.mark.parametrize("name", NAMES)
+def test_so_it_does_wherever_it_was(name: str, settings: str, seed: int) -> None:
+    assert_same_when_broken(lambda: str(path(name)), 100 * seed, **SETTINGS[settings])
+
+
+@pytest.mark.parametrize("settings", SETTINGS)
+@pytest.mark.parametrize("name", SMALL)
+def test_it_may_be_broken_off_after_every_packet(name: str, settings: str) -> None:
+    chosen = SETTINGS[settings]
+    broken = run(str(path(name)), most_packets=lambda: 1, breaks=lambda: True, **chosen)
+    assert broken == run(str(path(name)), most_packets=lambda: 1, **chosen)
+
+
+@pytest.mark.parametrize("change", IN_DISORDER)
+def test_what_is_held_back_and_put_together_goes_on(change: str) -> None:
+    (data,) = altered("waits", change).files
+    assert_same_when_broken(lambda: io.BytesIO(data), 5, connections=True)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_odd_conversations_go_on(seed: int) -> None:
+    data = conversations(Random(seed), is_calm=seed % 2 == 0)
+    assert_same_when_broken(lambda: io.BytesIO(data), seed)
+
+
+@pytest.mark.parametrize("name", ["sasl", "old-0-9-0-1", "mock"])
+def test_brokers_that_were_named_are_asked_for_again(name: str) -> None:
+    assert_same_when_broken(lambda: str(path(name)), 3, is_broker=lambda _, port: port == 9092)
+
+
+# -- traffic made for it --------------------------------------------------------------------------
+
+
+def in_pieces(frame: bytes, size: int = 1400) -> list[bytes]:
+    return [frame[at : at + size] for at in range(0, len(frame), size)]
+
+
+def test_large_frames_that_have_begun_are_kept_and_what_is_read_of_them_only() -> None:
+    records = k.record_batch(records=3, size=1 << 20)
+    packets: list[bytes] = []
+    line = Line(packets).open()
+    line.client(*in_pieces(produce(1, 9, [Part(records=records)])))
+    line.client(fetch(2, 12))
+    line.broker(*in_pieces(fetch_answer(2, 12, [Part(records=records)])))
+    data = capture_of(packets)
+    assert_same_when_broken(lambda: io.BytesIO(data), 1)
+    with opened(io.BytesIO(data), lambda: 400) as captures:
+        going = Run(captures)
+        sizes = []
+        for batch in captures.batches():
+            going.take(batch)
+            sizes.append(len(going.frozen()))
+            going.take_up(going.frozen())
+        going.take(None)
+    assert [row.record_bytes for row in going.outcome().rows] == [len(records), len(records)]
+    assert max(sizes) < 100_000
+
+
+def test_where_the_bytes_are_wanted_all_of_an_unfinished_frame_is_kept() -> None:
+    # Bytes that do not compress.
+    records = k.record_batch(size=0) + Random(1).randbytes(300_000)
+    packets: list[bytes] = []
+    Line(packets).open().client(*in_pieces(produce(1, 9, [Part(records=records)])))
+    data = capture_of(packets[:-20])
+    with opened(io.BytesIO(data), lambda: 1 << 20) as captures:
+        going = Run(captures, keep=lambda api_key: api_key == 0)
+        for batch in captures.batches():
+            going.take(batch)
+    assert len(going.frozen()) > 250_000
+    data = capture_of(packets)
+    assert_same_when_broken(lambda: io.BytesIO(data), 1, keep=lambda api_key: api_key == 0)
+
+
+def old_traffic() -> bytes:
+    """Kafka 0.7: a produce, fetches from the middle on, and one that has no answer."""
+    at, turns = 64, []
+    for payload in (b"first", b"second", b"third"):
+        messages = old.message(payload)
+        turns += [(True, old.fetch(at)), (False, old.fetched(messages))]
+        at += len(messages)
+    turns += [(True, old.produce()), (True, old.offsets()), (False, old.offsets_answer(1, 2))]
+    turns.append((True, old.fetch(at)))
+    packets, seqs = [], {True: 1000, False: 5000}
+    for to_broker, frame in turns:
+        for piece in in_pieces(frame, 11):
+            seq, ack = seqs[to_broker], seqs[not to_broker]
+            packets.append(segment(to_broker=to_broker, seq=seq, ack=ack, payload=piece))
+            seqs[to_broker] += len(piece)
+    return pcap_file(timed(packets))
+
+
+def test_kafka_0_7_goes_on_and_what_it_guesses_too() -> None:
+    data = old_traffic()
+    whole = run(io.BytesIO(data), most_packets=lambda: 1)
+    assert [row.wire for row in whole.rows].count("kafka-0.7") >= 5
+    assert run(io.BytesIO(data), most_packets=lambda: 1, breaks=lambda: True) == whole
+
+
+def login_with_raw_tokens() -> bytes:
+    mechanism = k.string("SCRAM-SHA-256")
+    packets: list[bytes] = []
+    line = Line(packets).open().client(k.request(k.SASL_HANDSHAKE, 0, 1, mechanism))
+    line.broker(k.response(1, bytes(2) + b"\0\0\0\1" + mechanism))
+    for ours, theirs in ((b"n,,n=bob,r=f", b"r=fg,s=Q,i=4096"), (b"c=biws,r=fg,p=d", b"v=6r")):
+        line.client(len(ours).to_bytes(4) + ours).broker(len(theirs).to_bytes(4) + theirs)
+    line.client(k.heartbeat(2)).broker(k.heartbeat_answer(2)).close()
+    return capture_of(packets)
+
+
+def test_a_login_with_raw_tokens_goes_on() -> None:
+    data = login_with_raw_tokens()
+    broken = run(io.BytesIO(data), most_packets=lambda: 1, breaks=lambda: True, every_anomaly=True)
+    assert [row.principal for row in broken.rows] == [None, "bob"]
+    assert broken.anomalies == []
+    assert broken == run(io.BytesIO(data), most_packets=lambda: 1, every_anomaly=True)
+
+
+def test_connections_on_the_same_ports_are_counted_on() -> None:
+    packets: list[bytes] = []
+    for number in range(3):
+        line = Line(packets)
+        line._sequence = [1000 + 99_999 * number] * 2
+        line.open().client(k.heartbeat(number)).broker(k.heartbeat_answer(number)).close()
+        packets.append(segment(to_broker=True, seq=line._sequence[0], ack=line._sequence[1]))
+    data = capture_of(packets)
+    broken = run(io.BytesIO(data), most_packets=lambda: 1, breaks=lambda: True)
+    assert [row.connection_number for row in broken.rows] == [1, 2, 3]
+    assert broken == run(io.BytesIO(data), most_packets=lambda: 1)
+
+
+def test_another_process_goes_on(tmp_path: Path) -> None:
+    kept = tmp_path / "state"
+    capture, packets = str(path("waits")), 300
+    kept.write_bytes(first_part(capture, packets))
+    here = second_part(capture, packets, kept.read_bytes())
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as others:
+        sent = others.submit(second_part, capture, packets, kept.read_bytes())
+        there = sent.result(timeout=LONG_S)
+    assert len(there.rows) > 10
+    assert there == here
+
+
+# -- size -----------------------------------------------------------------------------------------
+
+
+def idle(connections: int) -> bytes:
+    packets: list[bytes] = []
+    for number in range(connections):
+        line = Line(packets, client_port=10_000 + number).open()
+        line.client(k.heartbeat(1)).broker(k.heartbeat_answer(1)).client(k.heartbeat(2))
+    return capture_of(packets)
+
+
+def frozen_size(connections: int) -> int:
+    with opened(io.BytesIO(idle(connections)), lambda: 1 << 20) as captures:
+        going = Run(captures)
+        for batch in captures.batches():
+            going.take(batch)
+    return len(going.frozen())
+
+
+def test_an_idle_connection_takes_less_than_a_kilobyte() -> None:
+    assert frozen_size(1) < 8_000
+    assert (frozen_size(600) - frozen_size(500)) / 100 < 1000
+
+
+def test_what_is_known_of_ended_connections_does_not_pile_up() -> None:
+    packets: list[bytes] = []
+    for number in range(3):
+        line = Line(packets, client_port=10_000 + number).open()
+        line.client(fetch(1, 12)).broker(fetch_answer(1, 12))
+        if number:
+            line.reset()
+    with opened(io.BytesIO(capture_of(packets)), lambda: 1 << 20) as captures:
+        going = Run(captures)
+        for batch in captures.batches():
+            going.take(batch)
+    assert len(going.maker.log_ends._ends) == 3
+    going.take_up(going.frozen())
+    assert len(going.maker.log_ends._ends) == len(going.maker.log_ends._fetches) == 1
+
+
+# -- bytes that are not what was written ----------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def state() -> bytes:
+    return first_part(str(path("waits")), 200)
+
+
+def new_run(**settings: Any) -> Run:
+    with opened(str(path("waits")), lambda: 1) as captures:
+        return Run(captures, **settings)
+
+
+def assert_refused(data: bytes, words: str | None = None, **settings: Any) -> None:
+    going = new_run(**settings)
+    before = (going.stages._reassembler, going.stages._tracker, going.maker.log_ends)
+    with pytest.raises(KanalyzeError, match=words) as caught:
+        thaw(data, going.stages, going.maker)
+    assert "\n" not in str(caught.value)
+    assert before == (going.stages._reassembler, going.stages._tracker, going.maker.log_ends)
+
+
+def test_a_flipped_bit_is_noticed(state: bytes) -> None:
+    dice = Random(1)
+    for at in [*range(60), *dice.sample(range(len(state)), 100)]:
+        bad = bytearray(state)
+        bad[at] ^= 1 << dice.randrange(8)
+        assert_refused(bytes(bad))
+
+
+def test_a_cut_is_noticed(state: bytes) -> None:
+    for length in (0, 1, 13, 40, 100, len(state) // 2, len(state) - 1):
+        assert_refused(state[:length])
+    assert_refused(state + b"\0", "damaged")
+
+
+def test_another_version_is_told_apart(state: bytes) -> None:
+    line, _, packed = state.partition(b"\n")
+    words = line.split()
+    for at, word in ((1, b"0"), (2, b"9.9.9")):
+        other = [*words[:at], word, *words[at + 1 :]]
+        assert_refused(b" ".join(other) + b"\n" + packed, "another version")
+    assert_refused(b"\xd4\xc3\xb2\xa1" + bytes(100), "no state")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"connections": True},
+        {"keep": lambda _: True},
+        {"is_broker": lambda *_: True},
+        {"every_anomaly": True},
+    ],
+)
+def test_a_run_with_other_settings_is_told_apart(state: bytes, settings: dict[str, Any]) -> None:
+    assert_refused(state, "other settings", **settings)
+
+
+def test_a_run_without_rows_is_another_one(state: bytes) -> None:
+    going = new_run()
+    with pytest.raises(StateError, match="other rows"):
+        thaw(state, going.stages)
+    without = Run(going.captures, is_asked=False)
+    assert_refused(without.frozen(), "other rows")
+
+
+def test_a_size_that_is_not_true_takes_no_memory() -> None:
+    bomb = saved._sealed(bytes(50_000_000))
+    assert len(bomb) < 300_000
+    assert_refused(bomb, "damaged")
+    line = saved._sealed(b"").partition(b"\n")[0].split()
+    for size in (b"%d" % (1 << 62), b"-1", b"many"):
+        head = b" ".join([*line[:3], size]) + b" "
+        assert_refused(head + saved._digest(head, b"x") + b"\nx", "damaged")
+
+
+def test_values_that_are_no_state_are_refused() -> None:
+    for value in (3, (), (1, 2, 3, 4, 5), "state", ((), None, None), ((), (), ())):
+        assert_refused(saved._sealed(to_bytes(value)), "damaged|other settings")
+
+
+def mutated(data: bytes, dice: Random) -> Iterator[bytes]:
+    for _ in range(300):
+        changed = bytearray(data)
+        for _ in range(dice.randint(1, 4)):
+            changed[dice.randrange(len(changed))] = dice.randrange(256)
+        yield bytes(changed)
+
+
+def test_changed_bytes_raise_nothing_else(state: bytes) -> None:
+    plain = saved._opened(state)
+    for data in mutated(plain, Random(3)):
+        going = new_run()
+        try:
+            thaw(saved._sealed(data), going.stages, going.maker)
+        except StateError:
+            continue
+
+
+def test_a_syn_alone_goes_on() -> None:
+    data = capture_of([segment(to_broker=True, seq=5, ack=0, flags=SYN)])
+    broken = run(io.BytesIO(data), most_packets=lambda: 1, breaks=lambda: True)
+    assert broken == run(io.BytesIO(data), most_packets=lambda: 1)

@@ -1,0 +1,215 @@
+"""Several workers say what one says."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from benchmarks.repeat import repeat
+from kanalyze.capture.io.stores import Stores
+from kanalyze.capture.merge import MergedCaptures
+from kanalyze.errors import CaptureError, KanalyzeError, UsageError
+from kanalyze.net.shard import Share
+from kanalyze.runtime import workers as workers_module
+from kanalyze.runtime.pipeline import Analysis
+from kanalyze.runtime.workers import Task, Workers, usable_workers
+from kanalyze.statistics.summary import Statistics
+from tests.support.captures import FOLDER, NAMES, path
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no workers here")
+
+
+@pytest.fixture
+def small_too(monkeypatch):
+    """Let captures of any size have workers."""
+    monkeypatch.setattr(workers_module, "_LEAST_BYTES", 0)
+
+
+def read(*captures: str, **how):
+    run = Analysis(captures, **how)
+    rows = [row for batch in run.batches() for row in batch.rows()]
+    return rows, run.quality.to_dict()
+
+
+CHOSEN = ("basics", "codecs", "errors", "old-0-8-2-2", "snaplen", "tls", "transactions")
+"""Of each kind one; those of all together are in the report below."""
+EVERY = [name if name in CHOSEN else pytest.param(name, marks=pytest.mark.long) for name in NAMES]
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_the_rows_and_the_quality_of_every_capture_are_those_of_one(name, small_too):
+    alone = read(str(path(name)), jobs=1)
+    assert read(str(path(name)), jobs=2) == alone
+    assert read(str(path(name)), jobs=5) == alone
+
+
+def test_several_captures_are_read_as_one_by_all(small_too):
+    captures = [str(path(name)) for name in ("basics", "mock", "errors")]
+    rows, quality = read(*captures, jobs=3)
+    assert (rows, quality) == read(*captures)
+    assert {row.capture for row in rows} == set(captures)
+    assert quality["captures"] == read(*captures)[1]["captures"]
+
+
+def test_the_report_is_the_same(small_too):
+    def summary(jobs: int):
+        run = Analysis([str(FOLDER)], jobs=jobs)
+        statistics = Statistics()
+        for block in run.batches():
+            statistics.add_block(block)
+        return statistics.summary(run.quality)
+
+    assert summary(2) == summary(1)
+
+
+def test_a_capture_that_is_none_is_said_as_by_one(tmp_path, small_too):
+    bad = tmp_path / "bad.pcap"
+    bad.write_bytes(b"this is no capture at all")
+    with pytest.raises(CaptureError) as alone:
+        read(str(bad), jobs=1)
+    with pytest.raises(CaptureError) as together:
+        read(str(bad), jobs=2)
+    assert str(together.value) == str(alone.value)
+
+
+def test_a_capture_that_becomes_unreadable_later_ends_all_workers(tmp_path, small_too):
+    bad = tmp_path / "z.pcap"
+    bad.write_bytes(path("basics").read_bytes()[:24] + b"no capture any more")
+    captures = [str(path("mock")), str(bad)]
+    rows, quality = read(*captures, jobs=2)
+    assert (rows, quality) == read(*captures)
+
+
+def test_a_worker_without_memory_says_so(monkeypatch, small_too):
+    def steps(*arguments):
+        raise MemoryError
+
+    monkeypatch.setattr(workers_module, "read_steps", steps)
+    with pytest.raises(MemoryError):
+        read(str(path("mock")), jobs=2)
+
+
+def test_a_worker_that_is_killed_is_an_error_and_no_hanging(small_too):
+    run = Analysis([str(path("mock"))], jobs=2)
+    run.start()
+    assert run._workers is not None
+    victim = run._workers._processes[1].pid
+    os.kill(victim, signal.SIGKILL)
+    with pytest.raises(KanalyzeError, match="worker came to an end"):
+        list(run.batches())
+
+
+def test_who_stops_early_leaves_no_process_behind(small_too):
+    run = Analysis([str(path("basics"))], jobs=2)
+    batches = run.batches()
+    next(batches)
+    assert run._workers is not None
+    processes = run._workers._processes
+    assert len(processes) == 2
+    batches.close()
+    assert not any(process.is_alive() for process in processes)
+
+
+def test_closing_an_analysis_that_was_started_ends_its_workers(small_too):
+    run = Analysis([str(path("basics"))], jobs=2)
+    run.start()
+    assert run._workers is not None
+    run.close()
+    run.close()
+    assert not any(process.is_alive() for process in run._workers._processes)
+
+
+def test_progress_is_that_of_the_captures(small_too):
+    run = Analysis([str(path("mock"))], jobs=2)
+    list(run.batches())
+    size = path("mock").stat().st_size
+    assert run.progress == (size, size)
+
+
+def test_what_can_be_read_but_once_is_read_by_one():
+    assert usable_workers(4, None) == 1
+    with path("mock").open("rb") as file:
+        run = Analysis([file], jobs=4)
+        run.start()
+        assert run._workers is None
+        assert sum(len(batch) for batch in run.batches()) == len(read(str(path("mock")))[0])
+
+
+def test_small_captures_have_no_workers():
+    assert usable_workers(4, 50_000_000) == 1
+    assert usable_workers(4, 100_000_000) == 4
+    assert usable_workers(1, 100_000_000) == 1
+
+
+@pytest.mark.parametrize("jobs", [0, -1])
+def test_no_jobs_is_a_mistake(jobs):
+    with pytest.raises(UsageError, match="not a number of jobs"):
+        Analysis(["x.pcap"], jobs=jobs)
+
+
+def test_every_connection_is_in_one_share(small_too):
+    """The connections that a worker closes are those of its share, and nobody else's."""
+    run = Analysis([str(path("cluster"))])
+    seen = []
+    for share in (Share(0, 3), Share(1, 3), Share(2, 3)):
+        run = Analysis([str(path("cluster"))])
+        captures = run._begin()
+        stages = run._stages(share=share)
+        seen.append(
+            {
+                (tcp.endpoints, tcp.connection_number, tcp.serial)
+                for _, step in stages.run(captures)
+                for tcp in step.closed
+            }
+        )
+    assert all(seen)
+    every = set().union(*seen)
+    assert sum(map(len, seen)) == len(every)
+    assert len({serial for *_, serial in every}) == len(every)
+    assert len(every) == read(str(path("cluster")))[1]["connections"]
+
+
+def test_workers_that_cannot_be_started_are_ended(monkeypatch):
+    started = []
+    start = Workers._start
+
+    def fail_at_second(self, task, share):
+        if share.index == 1:
+            raise BlockingIOError(11, "Resource temporarily unavailable")
+        start(self, task, share)
+        started.extend(self._processes)
+
+    monkeypatch.setattr(Workers, "_start", fail_at_second)
+    analysis = Analysis([str(path("mock"))])
+    analysis.start()
+    stages, builder = analysis._share_stages, analysis._row_builder
+    task = Task(analysis._inputs, Stores(), stages, builder, {})
+    with pytest.raises(BlockingIOError):
+        Workers(task, 2)
+    assert len(started) == 1
+    assert not started[0].is_alive()
+
+
+def test_workers_read_the_same_batches_as_one_process(tmp_path, small_too):
+    # Requests that are never answered come with the end of their connection, among the others of
+    # its batch: the order of rows is the same as long as batches are.
+    long = tmp_path / "long.pcap"
+    repeat(path("basics"), 24, long)
+    with MergedCaptures([str(long)]) as captures:
+        batches = sum(1 for _ in captures.batches())
+    assert batches > 2
+    assert read(str(long), jobs=2) == read(str(long), jobs=1)
+
+
+def test_what_another_share_calls_a_topic_is_its_name(small_too):
+    # Fetches by id alone, of a topic that the metadata of another connection names.
+    alone, _ = read(str(path("cluster")), jobs=1)
+    together, _ = read(str(path("cluster")), jobs=4)
+    by_id = [part for row in together for part in row.partitions if part.topic_id is not None]
+    assert by_id
+    assert all(part.topic is not None for part in by_id)
+    assert together == alone
+    errors = [item for row in together for item in row.errors]
+    assert errors == [item for row in alone for item in row.errors]

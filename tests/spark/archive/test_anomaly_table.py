@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import pyarrow as pa
+
+from kanalyze.api.library import make_filter
+from kanalyze.export.arrow import BatchMaker
+from kanalyze.model.anomalies import Anomaly, AnomalyKind
+from kanalyze.spark.archive.anomaly_table import _of_packets
+from kanalyze.spark.archive.shuffle_schema import to_stream
+from kanalyze.spark.schema import arrow_schema
+from kanalyze.tables.anomalies import ANOMALY_COLUMNS, AnomalyRow, anomaly_row
+
+
+def row(packet: int | None, time_ns: int | None) -> AnomalyRow:
+    anomaly = Anomaly(AnomalyKind.BAD_IP_HEADER, packet=packet, time_ns=time_ns, detail="x")
+    return anomaly_row(
+        anomaly, place=lambda number: ("a.pcap", number), client_side=None, api_name=None
+    )
+
+
+def sent(*parts: tuple[str, int, list[AnomalyRow]]) -> pa.RecordBatch:
+    maker = BatchMaker(ANOMALY_COLUMNS)
+    columns = [
+        [capture for capture, _, _ in parts],
+        [part for _, part, _ in parts],
+        [to_stream(maker.of_rows(rows)) for _, _, rows in parts],
+    ]
+    return pa.RecordBatch.from_arrays(
+        [pa.array(column) for column in columns], ["capture", "part", "data"]
+    )
+
+
+def test_packets_have_their_numbers_in_the_capture_and_parts_that_do_not_count_are_left_out():
+    batch = sent(("a.pcap", 0, [row(1, 5), row(None, None)]), ("a.pcap", 1, [row(3, 6)]))
+    more = sent(("a.pcap", 2, [row(3, 7)]), ("b.pcap", 3, [row(4, 8)]))
+    before = {("a.pcap", 0): 0, ("a.pcap", 2): 100, ("b.pcap", 3): 0}
+    given = list(_of_packets(before, make_filter(None), [batch, more]))
+    assert all(rows.schema == arrow_schema(ANOMALY_COLUMNS) for rows in given)
+    packets = [packet for rows in given for packet in rows.column("packet").to_pylist()]
+    assert packets == [1, None, 103, 4]
+
+
+def test_a_filter_holds_for_them():
+    batch = sent(("a.pcap", 0, [row(1, 5 * 10**9), row(2, 9 * 10**9)]))
+    wanted = make_filter(None, since="7")
+    (rows,) = _of_packets({("a.pcap", 0): 0}, wanted, [batch])
+    assert rows.column("packet").to_pylist() == [2]

@@ -1,0 +1,383 @@
+"""The rows that an archive gives on Spark are those of `kanalyze requests`."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from contextlib import ExitStack, closing
+from itertools import product
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
+import pytest
+
+import kanalyze
+from kanalyze.capture.io.stores import Stores
+from kanalyze.capture.listing import FoundCapture
+from kanalyze.capture.splits import MIN_SPLIT_BYTES, Split, plan_splits
+from kanalyze.errors import CaptureError
+from kanalyze.model.anomalies import AnomalyKind
+from kanalyze.spark.archive.archive import read_captures, read_packets
+from kanalyze.spark.schema import spark_schema
+from kanalyze.spark.source.datasource import KanalyzeDataSource
+from kanalyze.spark.source.packets import packet_batches
+from kanalyze.tables.quality import CaptureQuality
+from kanalyze.tables.row import COLUMNS
+from tests.support import kafka as k
+from tests.support import topic_ids as t
+from tests.support.archives import a_job, cut, placed, rows_of
+from tests.support.captures import NAMES, analysis, path
+from tests.support.cut_captures import packets_of, write_pcap
+from tests.support.packets import START_NS, Packet, pcap_file, timed
+from tests.support.spark import own_session
+from tests.support.traffic import Line, capture_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from kanalyze.spark.archive.archive import Captured, Found
+    from kanalyze.spark.archive.tasks import Job
+    from kanalyze.tables.row import Row
+
+COUNTS = (1, 2, 7, 50)
+BUCKETS = range(1, 9)
+HOUR_NS = 3_600_000_000_000
+
+
+def whole(file: str | Path) -> Split:
+    """A file that one task reads."""
+    return Split(str(file), 0, 1, 0, None, True)
+
+
+def in_tasks(files: Iterable[str], seed: object) -> list[list[Split]]:
+    """Files in no order, as several tasks read them."""
+    noise = random.Random(repr(seed))
+    shuffled = sorted(files)
+    noise.shuffle(shuffled)
+    tasks: dict[int, list[Split]] = {}
+    for file in shuffled:
+        tasks.setdefault(noise.randrange(5), []).append(whole(file))
+    return list(tasks.values())
+
+
+def parts_of(file: Path) -> list[Split]:
+    """A large file in as many parts as there may be."""
+    return plan_splits(FoundCapture(str(file)), Stores(), MIN_SPLIT_BYTES)
+
+
+def counted(rows: Iterable[Row]) -> Counter[str]:
+    """Rows in no order, with all their columns."""
+    return Counter(map(repr, rows))
+
+
+def rows_in(frame: DataFrame) -> list[Row]:
+    return [row for batch in frame.toArrow().to_batches() for row in rows_of(batch)]
+
+
+class Archive(NamedTuple):
+    """What came of captures; its frames are closed."""
+
+    captured: Captured
+    found: Found
+    rows: list[Row]
+
+    @property
+    def quality(self) -> CaptureQuality:
+        quality = CaptureQuality()
+        quality.merge(self.captured.readings.quality)
+        quality.merge(self.found.quality)
+        return quality
+
+
+def rebuilt(captured: Captured) -> Archive:
+    with closing(captured), closing(captured.rebuild()) as found:
+        return Archive(captured, found, rows_in(found.rows))
+
+
+def archived(spark: SparkSession, job: Job, tasks: Sequence[Sequence[Split]]) -> Archive:
+    return rebuilt(read_captures(spark, job, tasks))
+
+
+# -- cut captures ---------------------------------------------------------------------------------
+
+
+class Case(NamedTuple):
+    name: str
+    count: int
+    buckets: int
+
+
+def all_cases() -> list[Case]:
+    """Each capture in each number of files, with numbers of buckets that do not depend on them."""
+    noise = random.Random(1)
+    return [Case(name, count, noise.choice(BUCKETS)) for name, count in product(NAMES, COUNTS)]
+
+
+def sample() -> list[Case]:
+    """Each number of files twice, and each number of buckets once."""
+    noise = random.Random(2)
+    names = noise.sample(NAMES, len(BUCKETS))
+    return [
+        Case(name, count, buckets)
+        for name, count, buckets in zip(names, [*COUNTS, *COUNTS], BUCKETS, strict=True)
+    ]
+
+
+def check(spark: SparkSession, case: Case, folder: Path) -> None:
+    files = cut(case.name, case.count, folder)
+
+    found = archived(spark, a_job(case.buckets), in_tasks(files.files, case))
+
+    assert counted(found.rows) == counted(kanalyze.requests(*files.files))
+    assert counted(found.rows) == counted(placed(analysis(case.name)[0], files))
+
+
+@pytest.mark.parametrize("case", sample(), ids=str)
+def test_rows_are_those_of_one_process(spark: SparkSession, case: Case, tmp_path: Path) -> None:
+    check(spark, case, tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("case", all_cases(), ids=str)
+def test_rows_of_all_captures_are_those_of_one_process(
+    spark: SparkSession, case: Case, tmp_path: Path
+) -> None:
+    check(spark, case, tmp_path)
+
+
+def test_of_no_packets_there_are_no_rows(spark: SparkSession, tmp_path: Path) -> None:
+    file = tmp_path / "empty.pcap"
+    file.write_bytes(pcap_file([]))
+    job = a_job()._replace(with_statistics=True)
+
+    nothing = archived(spark, job, [])
+    empty = archived(spark, job, [[whole(file)]])
+
+    assert nothing.rows == empty.rows == []
+    assert empty.found.statistics.summary(empty.quality) == kanalyze.report(str(file))
+
+
+def test_columns_are_those_of_the_contract(spark: SparkSession, tmp_path: Path) -> None:
+    tasks = [[whole(cut("waits", 1, tmp_path).files[0])]]
+    with closing(read_captures(spark, a_job(), tasks)) as captured:
+        with closing(captured.rebuild()) as found:
+            types = [(field.name, field.dataType) for field in found.rows.schema]
+        some = a_job(columns="latency_ns,partitions,api_name")
+        with closing(captured.rebuild(some)) as found:
+            assert found.rows.columns == ["latency_ns", "partitions", "api_name"]
+            api_names = Counter(row.api_name for row in found.rows.collect())
+    assert types == [(field.name, field.dataType) for field in spark_schema(COLUMNS)]
+    assert api_names == Counter(row.api_name for row in analysis("waits")[0])
+
+
+def test_a_report_is_that_of_one_process(spark: SparkSession, tmp_path: Path) -> None:
+    files = []
+    for name in ("errors", "codecs"):
+        (tmp_path / name).mkdir()
+        files += cut(name, 7, tmp_path / name).files
+    job = a_job(3)._replace(with_statistics=True)
+
+    found = archived(spark, job, in_tasks(files, "report"))
+
+    assert found.found.statistics.summary(found.quality) == kanalyze.report(*files)
+
+
+# -- tables of packets ----------------------------------------------------------------------------
+
+
+def test_packets_of_the_data_source_give_the_same_rows(spark: SparkSession, tmp_path: Path) -> None:
+    files = cut("groups", 7, tmp_path).files
+    session = own_session(spark)
+    session.dataSource.register(KanalyzeDataSource)
+    packets = session.read.format("kanalyze").option("table", "packets").load(files)
+
+    found = rebuilt(read_packets(session, a_job(3), packets))
+
+    assert counted(found.rows) == counted(kanalyze.requests(*files))
+    assert found.quality.packets == analysis("groups")[1].packets
+
+
+def test_packets_of_any_table_give_the_same_rows_in_any_order(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    files = cut("transactions", 7, tmp_path).files
+    table = pa.Table.from_batches(batch for file in files for batch in packet_batches(file))
+    shuffled = list(range(len(table)))
+    random.Random(3).shuffle(shuffled)
+    packets = spark.createDataFrame(table.take(shuffled)).repartition(3)
+
+    found = rebuilt(read_packets(spark, a_job(5), packets))
+
+    assert counted(found.rows) == counted(kanalyze.requests(*files))
+
+
+# -- files that are no captures -------------------------------------------------------------------
+
+
+@pytest.fixture
+def foreign(tmp_path: Path) -> Path:
+    file = tmp_path / "notes.pcap"
+    file.write_text("no packets here")
+    return file
+
+
+def test_a_foreign_file_is_an_error(spark: SparkSession, foreign: Path, tmp_path: Path) -> None:
+    files = cut("waits", 2, tmp_path).files
+
+    with pytest.raises(CaptureError, match=r"notes\.pcap: is not a pcap or pcapng file"):
+        read_captures(spark, a_job(), [[whole(files[0]), whole(foreign)], [whole(files[1])]])
+
+
+def test_a_foreign_file_is_left_out_where_that_is_asked_for(
+    spark: SparkSession, foreign: Path, tmp_path: Path
+) -> None:
+    files = cut("waits", 2, tmp_path).files
+    tasks = [[whole(files[0]), whole(foreign)], [whole(files[1])]]
+
+    found = archived(spark, a_job(mode="quarantine"), tasks)
+
+    assert counted(found.rows) == counted(kanalyze.requests(*files))
+    ((name, reason),) = found.captured.readings.unreadable.items()
+    assert name == str(foreign)
+    assert reason.startswith(f"{foreign}: is not a pcap or pcapng file")
+    assert found.quality.anomalies[AnomalyKind.CAPTURE_UNREADABLE].count == 1
+
+
+# -- large files ----------------------------------------------------------------------------------
+
+
+def repeated(name: str, times: int, file: Path) -> None:
+    """Write the packets of a capture again and again, an hour apart."""
+    packets = packets_of(path(name))
+    write_pcap(
+        file,
+        [
+            packet._replace(time_ns=packet.time_ns + turn * HOUR_NS)
+            for turn in range(times)
+            for packet in packets
+        ],
+    )
+
+
+def test_a_large_file_is_read_by_several_tasks(spark: SparkSession, tmp_path: Path) -> None:
+    file = tmp_path / "large.pcap"
+    repeated("large", 3, file)
+    splits = parts_of(file)
+    assert len(splits) == 4
+
+    found = archived(spark, a_job(3), [[split] for split in reversed(splits)])
+
+    assert {part for _, part in found.captured.readings.before} == set(range(len(splits)))
+    assert counted(found.rows) == counted(kanalyze.requests(str(file)))
+    assert found.quality.packets == 3 * analysis("large")[1].packets
+
+
+def test_parts_that_began_at_a_wrong_place_are_read_again(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    file = tmp_path / "captures in a topic.pcap"
+    file.write_bytes(captures_in_a_topic(62))
+    splits = parts_of(file)
+    assert len(splits) == 3
+
+    found = archived(spark, a_job(3), [splits[:1], splits[1:]])
+
+    # Of those read again the first readings, 1 and 2, do not count.
+    assert {part for _, part in found.captured.readings.before} == {0, 3, 4}
+    assert len(found.rows) == 62
+    assert counted(found.rows) == counted(kanalyze.requests(str(file)))
+
+
+def captures_in_a_topic(count: int) -> bytes:
+    """Produce requests of one packet each, whose records are captures."""
+    noise = random.Random(5)
+    packets: list[bytes] = []
+    line = Line(packets).open()
+    for number in range(count):
+        inside = [Packet(noise.randbytes(100), START_NS + i) for i in range(517)]
+        records = k.record_batch(size=0) + pcap_file(inside)
+        line.client(k.produce(number, 1, records=records)).broker(k.produce_answer(number))
+    return capture_of(packets)
+
+
+# -- names of topics ------------------------------------------------------------------------------
+
+OTHER_ID = bytes(15) + b"\7"
+PORTS = range(50001, 50009)
+TELLING_PORT = 50010
+
+
+@pytest.fixture
+def named_later(tmp_path: Path) -> list[str]:
+    """Connections that speak of topics by id, and in a later capture one that tells a name."""
+    packets: list[bytes] = []
+    for port in PORTS:
+        line = Line(packets, port).open()
+        for number, topic_id in enumerate([t.TOPIC_ID, OTHER_ID]):
+            line.client(t.produce(number, topic_id)).broker(t.produce_answer(number, topic_id))
+    before = len(packets)
+    Line(packets, TELLING_PORT).open().client(t.metadata(1)).broker(t.metadata_answer(1, "orders"))
+    files = [tmp_path / "a.pcap", tmp_path / "b.pcap"]
+    files[0].write_bytes(pcap_file(timed(packets)[:before]))
+    files[1].write_bytes(pcap_file(timed(packets)[before:]))
+    return [str(file) for file in files]
+
+
+def topics_of(rows: Iterable[Row]) -> Counter[str | None]:
+    return Counter(part.topic for row in rows for part in row.partitions)
+
+
+def test_names_told_in_another_bucket_hold(spark: SparkSession, named_later: list[str]) -> None:
+    found = archived(spark, a_job(4), [[whole(file)] for file in named_later])
+
+    # One of these buckets, at most, is the one where the name was told.
+    assert sum(OTHER_ID in report.unnamed for report in found.found.reports) > 1
+    # The metadata names it too.
+    assert topics_of(found.rows) == {"orders": len(PORTS) + 1, None: len(PORTS)}
+    assert counted(found.rows) == counted(kanalyze.requests(*named_later))
+
+
+def test_names_told_before_hold(spark: SparkSession, named_later: list[str]) -> None:
+    captured = read_captures(spark, a_job(4), [[whole(named_later[0])]])
+    with closing(captured), closing(captured.rebuild(names={OTHER_ID: "clicks"})) as found:
+        rows = rows_in(found.rows)
+
+    assert topics_of(rows) == {"clicks": len(PORTS), None: len(PORTS)}
+    assert found.told[OTHER_ID] == "clicks"
+    assert t.TOPIC_ID not in found.told
+
+
+# -- one job after another ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["cluster", pytest.param("basics", marks=pytest.mark.long)])
+def test_three_jobs_in_a_row_are_one(spark: SparkSession, name: str, tmp_path: Path) -> None:
+    files = cut(name, 7, tmp_path).files
+    rows: list[Row] = []
+    quality = CaptureQuality()
+    with ExitStack() as stack:
+        states, names = None, {}
+        for some, carries in ((files[:2], True), (files[2:5], True), (files[5:], False)):
+            job = a_job(5, carries=carries)
+            captured = stack.enter_context(closing(read_captures(spark, job, in_tasks(some, name))))
+            found = stack.enter_context(closing(captured.rebuild(states=states, names=names)))
+            rows += rows_in(found.rows)
+            quality.merge(captured.readings.quality)
+            quality.merge(found.quality)
+            states, names = found.states, found.told
+
+    assert counted(rows) == counted(kanalyze.requests(*files))
+    expected = requests_quality(files)
+    assert sorted(quality.captures) == sorted(expected.captures)
+    quality.captures = expected.captures  # those of three jobs are in the order of these
+    assert quality.to_dict() == expected.to_dict()
+
+
+def requests_quality(files: Sequence[str]) -> CaptureQuality:
+    found = kanalyze.requests(*files)
+    assert sum(map(len, found.batches())) > 0
+    assert found.quality is not None
+    return found.quality

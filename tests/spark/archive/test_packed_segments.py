@@ -1,0 +1,211 @@
+"""Blocks of segments: what is packed comes back, and bytes that are no block are told so."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kanalyze.capture.merge import MergedCaptures
+from kanalyze.net.headers import SegmentColumns, read_headers
+from kanalyze.net.layer_stats import Notes
+from kanalyze.spark.archive.packed_segments import (
+    FILLER,
+    BlockError,
+    Holes,
+    as_arrays,
+    lean,
+    lean_together,
+    no_holes,
+    pack,
+    unpack,
+)
+from tests.support.captures import NAMES, path
+from tests.support.packets import make_batch, segment, timed
+
+if TYPE_CHECKING:
+    from kanalyze.spark.archive.packed_segments import Packed
+
+STEADY = settings(deadline=None, max_examples=60)
+COLUMNS = [name for name in SegmentColumns.__slots__ if name not in ("buffer", "payload_start")]
+NUMBERS = st.integers(0, 2**32 - 1)
+
+
+def payloads(segments: SegmentColumns) -> list[bytes]:
+    places = zip(segments.payload_start.tolist(), segments.captured_bytes.tolist(), strict=True)
+    return [bytes(segments.buffer[start : start + length]) for start, length in places]
+
+
+def assert_same(found: Packed, segments: SegmentColumns) -> None:
+    for name in COLUMNS:
+        here, there = getattr(found.segments, name), getattr(segments, name)
+        assert here.tolist() == there.tolist(), name
+        assert here.dtype == there.dtype, name
+
+
+def of(*packets: bytes) -> SegmentColumns:
+    return as_arrays(read_headers(make_batch(timed(packets)), Notes()))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_capture_comes_back(name: str) -> None:
+    notes = Notes()
+    with MergedCaptures([str(path(name))]) as captures:
+        for batch in captures.batches():
+            segments = as_arrays(read_headers(batch, notes))
+            key_ns = segments.time_ns - 5
+            found = unpack(pack(lean(segments, key_ns, no_holes())))
+            assert_same(found, segments)
+            assert payloads(found.segments) == payloads(segments)
+            assert found.key_ns.tolist() == key_ns.tolist()
+
+
+@STEADY
+@given(
+    st.lists(
+        st.tuples(
+            st.booleans(),
+            NUMBERS,
+            NUMBERS,
+            st.integers(0, 255),
+            st.binary(max_size=40),
+            st.sampled_from([("10.0.0.1", 5000), ("10.0.0.3", 5001), ("2001:db8::5", 9)]),
+        ),
+        min_size=1,
+        max_size=30,
+    )
+)
+def test_whatever_segments_hold_comes_back(
+    said: list[tuple[bool, int, int, int, bytes, tuple[str, int]]],
+) -> None:
+    segments = of(
+        *(
+            segment(
+                to_broker=to_broker,
+                seq=seq,
+                ack=ack,
+                flags=flags,
+                payload=payload,
+                client=client,
+                broker=("2001:db8::9" if ":" in client[0] else "10.0.0.2", 9092),
+            )
+            for to_broker, seq, ack, flags, payload, client in said
+        )
+    )
+    found = unpack(pack(lean(segments, segments.time_ns, no_holes())))
+    assert_same(found, segments)
+    assert payloads(found.segments) == payloads(segments)
+
+
+def test_what_is_left_out_comes_back_as_filler() -> None:
+    segments = of(
+        segment(payload=b"0123456789"),
+        segment(to_broker=False, payload=b"abcdefghij"),
+        segment(seq=10, payload=b"ABCDEFGHIJ"),
+    )
+    holes = Holes(np.array([0, 0, 2]), np.array([2, 7, 0]), np.array([3, 1, 10]))
+
+    data = pack(lean(segments, segments.time_ns, holes))
+    found = unpack(data)
+
+    gone = bytes((FILLER,))
+    assert payloads(found.segments) == [
+        b"01" + 3 * gone + b"56" + gone + b"89",
+        b"abcdefghij",
+        10 * gone,
+    ]
+    assert_same(found, segments)
+
+
+@STEADY
+@given(st.randoms(use_true_random=False))
+def test_holes_may_be_anywhere(dice: random.Random) -> None:
+    segments = of(
+        *(
+            segment(to_broker=dice.random() < 0.5, seq=99 * index, payload=dice.randbytes(50))
+            for index in range(dice.randint(1, 12))
+        )
+    )
+    before = payloads(segments)
+    wanted = [bytearray(payload) for payload in before]
+    rows, starts, lengths = [], [], []
+    for row in range(len(before)):
+        at = 0
+        while (at := at + dice.randint(0, 30)) < 50 and dice.random() < 0.7:
+            length = dice.randint(1, 50 - at)
+            wanted[row][at : at + length] = bytes((FILLER,)) * length
+            rows.append(row)
+            starts.append(at)
+            lengths.append(length)
+            at += length
+    columns = [np.array(column, np.int64) for column in (rows, starts, lengths)]
+
+    found = unpack(pack(lean(segments, segments.time_ns, Holes(*columns))))
+
+    assert payloads(found.segments) == wanted
+
+
+def test_segments_are_put_together() -> None:
+    first = of(segment(payload=b"0123456789"), segment(seq=10, payload=b"abc"))
+    second = of(segment(seq=13, payload=b"DEFGH"))
+    second.number += 2
+    holes = Holes(np.array([0]), np.array([1]), np.array([2]))
+    parts = [
+        lean(first, first.time_ns, Holes(np.array([0]), np.array([3]), np.array([4]))),
+        lean(second, second.time_ns, holes),
+    ]
+    found = unpack(pack(lean_together(parts)))
+    gone = bytes((FILLER,))
+    assert payloads(found.segments) == [b"012" + 4 * gone + b"789", b"abc", b"D" + 2 * gone + b"GH"]
+    assert found.segments.number.tolist() == [1, 2, 3]
+    only = parts[0].taken(np.array([1]))
+    assert payloads(unpack(pack(only)).segments) == [b"abc"]
+
+
+def test_holes_of_some_segments() -> None:
+    holes = Holes(np.array([1, 3, 3, 8]), np.array([0, 1, 5, 2]), np.array([9, 2, 2, 4]))
+    some = holes.of(np.array([0, 3, 8]))
+    assert [column.tolist() for column in some] == [[1, 1, 2], [1, 5, 2], [2, 2, 4]]
+    assert holes.of(np.array([2, 9])).row.tolist() == []
+
+
+def test_the_filler_is_no_length() -> None:
+    filler = bytes((FILLER,)) * 8
+    for size in (2, 4, 8):
+        assert int.from_bytes(filler[:size], "big", signed=True) < -1
+    assert FILLER & 0x80, "a varint goes on"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"KSB1",
+        b"KSB2" + bytes(40),
+        b"KSB1" + bytes(20),
+        b"KSB1" + b"\xff" * 40,
+        b"KSB1" + (1).to_bytes(4, "little") * 2 + bytes(12) + b"no zstd",
+    ],
+)
+def test_bytes_that_are_no_block(data: bytes) -> None:
+    with pytest.raises(BlockError):
+        unpack(data)
+
+
+def test_a_damaged_block_is_told_or_harmless() -> None:
+    """zstd has no checksum here, so a flipped bit may give other numbers, but nothing else."""
+    segments = of(*(segment(seq=9 * index, payload=b"x" * 9) for index in range(20)))
+    data = pack(lean(segments, segments.time_ns, no_holes()))
+    dice = random.Random(7)
+    for _ in range(400):
+        damaged = bytearray(data)
+        damaged[dice.randrange(len(data))] ^= 1 << dice.randrange(8)
+        try:
+            found = unpack(bytes(damaged))
+        except BlockError:
+            continue
+        assert sum(map(len, payloads(found.segments))) <= len(found.segments.buffer)

@@ -1,0 +1,184 @@
+"""One capture as blocks by bucket, and IP fragments that only several captures make whole."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kanalyze.model.anomalies import AnomalyKind
+from kanalyze.spark.archive.packed_segments import unpack
+from kanalyze.spark.archive.partitioner import Block, Cutter, join_fragments
+from tests.net.ip.test_fragments import v4_fragments
+from tests.support.packets import START_NS, Packet, ethernet, ipv4, make_batch, segment, tcp
+
+if TYPE_CHECKING:
+    from kanalyze.model.packets import PacketBatch
+
+SECOND = 1_000_000_000
+
+
+def packet(data: bytes, index: int) -> Packet:
+    return Packet(data, START_NS + index * 1000)
+
+
+def blocks_of(cutter: Cutter, *batches: PacketBatch) -> list[Block]:
+    given = [block for batch in batches for block in cutter.feed(batch)]
+    return [*given, *cutter.finish()[0]]
+
+
+def fragments_of(payload: bytes, port: int = 5000) -> list[bytes]:
+    inner = ipv4(tcp(source_port=port, payload=payload))
+    return [ethernet(part) for part in v4_fragments(inner, [4, 9])]
+
+
+def test_a_connection_is_in_one_bucket_with_both_its_ends() -> None:
+    packets = [
+        packet(segment(to_broker=bool(index % 2), client=("10.0.0.1", 5000 + index % 40)), index)
+        for index in range(400)
+    ]
+    bucket_of: dict[int, set[int]] = {}
+    for block in blocks_of(Cutter(8), make_batch(packets)):
+        segments = unpack(block.data).segments
+        ports = segments.source_port.tolist() + segments.destination_port.tolist()
+        for port in ports:
+            if port != 9092:
+                bucket_of.setdefault(port, set()).add(block.bucket)
+    assert len(bucket_of) == 40
+    assert all(len(buckets) == 1 for buckets in bucket_of.values())
+    assert len(set.union(*bucket_of.values())) > 4
+
+
+def test_no_segment_is_lost_and_each_keeps_its_number() -> None:
+    packets = [packet(segment(client=("10.0.0.1", 5000 + i % 9)), i) for i in range(100)]
+    cutter = Cutter(4)
+    blocks = blocks_of(cutter, make_batch(packets[:60]), make_batch(packets[60:], 61))
+    numbers = [number for block in blocks for number in unpack(block.data).segments.number.tolist()]
+    assert sorted(numbers) == list(range(1, 101))
+    assert all(block.first_packet in numbers for block in blocks)
+
+
+def test_times_that_go_back_do_not_change_the_order() -> None:
+    times = [5, 9, 3, 8, 20, 7]
+    packets = [Packet(segment(seq=i), START_NS + time) for i, time in enumerate(times)]
+    blocks = blocks_of(Cutter(1), make_batch(packets[:4]), make_batch(packets[4:], 5))
+    keys = [key - START_NS for block in blocks for key in unpack(block.data).key_ns.tolist()]
+    # No earlier than the first packet, and as early as any that comes after.
+    assert keys == [5, 5, 5, 8, 8, 8]
+    (block,) = blocks
+    assert (block.first_key_ns - START_NS, block.last_key_ns - START_NS) == (5, 8)
+
+
+def test_blocks_are_given_when_there_is_enough_for_all_buckets() -> None:
+    batches = [
+        make_batch(
+            [packet(segment(client=("10.0.0.1", i)), 1000 * b + i) for i in range(1000)],
+            1000 * b + 1,
+        )
+        for b in range(3)
+    ]
+    cutter = Cutter(8)
+    given = [len(cutter.feed(batch)) for batch in batches]
+    assert given == [0, 0, 8]
+    assert cutter.finish() == ([], [])
+
+
+def test_much_payload_is_not_held_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kanalyze.spark.archive.partitioner._MOST_HELD_BYTES", 10_000)
+    cutter = Cutter(8)
+    batch = [packet(segment(seq=1000 * i, payload=b"x" * 1000), i) for i in range(9)]
+    assert cutter.feed(make_batch(batch)) == []
+    assert len(cutter.feed(make_batch(batch, 10))) == 1
+
+
+def test_packets_are_counted() -> None:
+    cutter = Cutter(2)
+    arp = ethernet(b"\0" * 28, 0x0806)
+    cutter.feed(make_batch([packet(segment(payload=b"x"), 0), packet(arp, 1)]))
+    cutter.finish()
+    assert (cutter.quality.packets, cutter.quality.tcp_packets) == (2, 1)
+    assert cutter.quality.other_packets == {"ARP": 1}
+
+
+def test_a_packet_that_cannot_be_read_is_an_anomaly() -> None:
+    cutter = Cutter(2)
+    assert cutter.feed(make_batch([Packet(segment()[:30])])) == []
+    (told,) = cutter.take_anomalies()
+    assert (told.kind, told.packet) == (AnomalyKind.BAD_IP_HEADER, 1)
+    assert cutter.take_anomalies() == []
+
+
+@pytest.mark.parametrize("order", [[0, 1, 2], [2, 0, 1], [1, 2, 0]])
+@pytest.mark.parametrize("place", [1, 2])
+def test_a_datagram_in_two_captures(order: list[int], place: int) -> None:
+    parts = fragments_of(b"0123456789" * 10)
+    packets = [packet(parts[index], at) for at, index in enumerate(order)]
+    first, second = Cutter(4), Cutter(4)
+
+    assert first.feed(make_batch(packets[:place])) == []
+    assert second.feed(make_batch(packets[place:])) == []
+    loose = [first.finish()[1], second.finish()[1]]
+    assert [len(each) for each in loose] == [place, 3 - place]
+    joined = join_fragments(loose, 4)
+
+    ((capture, block),) = joined.blocks
+    segments = unpack(block.data).segments
+    # The segment is where the packet is that made it whole.
+    assert (capture, segments.number.tolist()) == (1, [3 - place])
+    assert segments.time_ns.tolist() == [packets[2].time_ns]
+    assert bytes(segments.buffer) == b"0123456789" * 10
+    assert joined.anomalies == []
+    assert (joined.quality.tcp_packets, joined.quality.fragment_packets) == (1, 0)
+    assert first.quality.fragment_packets + second.quality.fragment_packets == 3
+    assert first.quality.lost_datagrams == second.quality.lost_datagrams == 0
+
+
+def test_a_datagram_that_never_becomes_whole() -> None:
+    parts = fragments_of(b"0123456789" * 10)
+    cutter = Cutter(4)
+    cutter.feed(make_batch([packet(parts[0], 0), packet(segment(), 1), packet(parts[1], 2)]))
+    joined = join_fragments([[], cutter.finish()[1]], 4)
+    assert joined.blocks == []
+    ((capture, told),) = joined.anomalies
+    assert (capture, told.kind, told.packet) == (1, AnomalyKind.IP_FRAGMENT, 1)
+    assert joined.quality.lost_datagrams == 1
+
+
+def test_a_datagram_in_one_capture_stays_there() -> None:
+    parts = fragments_of(b"0123456789" * 10)
+    cutter = Cutter(4)
+    cutter.feed(make_batch([packet(part, at) for at, part in enumerate(parts)]))
+    blocks, loose = cutter.finish()
+    assert [bytes(unpack(block.data).segments.buffer) for block in blocks] == [b"0123456789" * 10]
+    assert loose == []
+
+
+def test_fragments_too_old_are_lost_where_they_are_unless_the_capture_begins_with_them() -> None:
+    early, late = fragments_of(b"x" * 90, 5000), fragments_of(b"y" * 90, 5001)
+    late = [part[:18] + b"\x12\x34" + part[20:] for part in late]
+    packets = [
+        Packet(early[0], START_NS),
+        Packet(late[0], START_NS + 40 * SECOND),
+        Packet(segment(), START_NS + 100 * SECOND),
+    ]
+    cutter = Cutter(4)
+    cutter.feed(make_batch(packets))
+    assert [loose.packet for loose in cutter.finish()[1]] == [1]
+    assert cutter.quality.lost_datagrams == 1
+
+
+def test_how_much_is_left_to_others_is_bounded() -> None:
+    dice = random.Random(3)
+    cutter = Cutter(4)
+    for turn in range(40):
+        parts = []
+        for index in range(50):
+            data = fragments_of(dice.randbytes(1200), 5000 + index)[2]
+            identification = (turn * 50 + index + 1).to_bytes(2, "big")
+            parts.append(packet(data[:18] + identification + data[20:], turn * 50 + index))
+        cutter.feed(make_batch(parts, 1 + turn * 50))
+    _, loose = cutter.finish()
+    assert sum(len(each.data) for each in loose) <= 1 << 20
+    assert len(loose) + cutter.quality.lost_datagrams == 2000
+    assert cutter.quality.lost_datagrams > 0

@@ -1,0 +1,144 @@
+"""The tasks of an archive, without Spark: rows are those of one process, however files are cut."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kanalyze.model.anomalies import AnomalyKind
+from kanalyze.runtime.pipeline import Analysis
+from tests.support.archives import a_job, cut, placed, read_all, rebuilt
+from tests.support.captures import NAMES, analysis, in_turn
+from tests.support.disorder import TRANSFORMATIONS, Stage, altered
+from tests.support.disorder.compare import write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kanalyze.tables.anomalies import AnomalyRow
+    from kanalyze.tables.row import Row
+
+BUCKETS = {1: 3, 2: 1, 7: 8, 50: 5}
+
+
+def counted(rows: list[Row] | list[AnomalyRow]) -> Counter[str]:
+    return Counter(map(repr, rows))
+
+
+def read(files: list[str]) -> tuple[list[Row], Analysis]:
+    run = Analysis(files)
+    return [row for batch in run.row_batches() for row in batch], run
+
+
+@pytest.mark.parametrize(("name", "count"), in_turn(NAMES, BUCKETS))
+def test_rows_are_those_of_one_process(name: str, count: int, tmp_path: Path) -> None:
+    files = cut(name, count, tmp_path)
+    rows, run = read(files.files)
+
+    found = rebuilt(a_job(BUCKETS[count]), files.files)
+
+    assert counted(found.rows) == counted(rows)
+    assert counted(found.rows) == counted(placed(analysis(name)[0], files))
+    assert sorted(found.quality.captures) == sorted(run.quality.captures)
+    found.quality.captures = run.quality.captures
+    assert found.quality.to_dict() == run.quality.to_dict()
+
+
+@pytest.mark.parametrize("name", ["basics", "errors", "large", "mock", "snaplen", "tls"])
+def test_anomalies_are_those_of_one_process(name: str, tmp_path: Path) -> None:
+    files = cut(name, 7, tmp_path).files
+    rows = [row for batch in Analysis(files).anomaly_batches() for row in batch]
+
+    found = rebuilt(a_job(), files)
+
+    assert counted(found.anomalies) == counted(rows)
+
+
+@pytest.mark.parametrize("name", ["basics", "cluster", "groups", "large", "sasl", "tls", "waits"])
+def test_three_jobs_in_a_row_are_one(name: str, tmp_path: Path) -> None:
+    files = cut(name, 7, tmp_path).files
+    whole = rebuilt(a_job(), files)
+
+    first = rebuilt(a_job(carries=True), files[:2])
+    second = rebuilt(a_job(carries=True), files[2:5], states=first.states, names=first.names)
+    third = rebuilt(a_job(), files[5:], states=second.states, names=second.names)
+
+    assert counted([*first.rows, *second.rows, *third.rows]) == counted(whole.rows)
+    quality = first.quality
+    quality.merge(second.quality)
+    quality.merge(third.quality)
+    assert quality.to_dict() == whole.quality.to_dict()
+
+
+def test_a_large_file_may_be_read_in_parts(tmp_path: Path) -> None:
+    (file,) = cut("large", 1, tmp_path).files
+    whole = rebuilt(a_job(), [file])
+
+    parts = rebuilt(a_job(), [file], parts=5)
+
+    assert {one.part for one in parts.sent} == {0, 1, 2, 3, 4}
+    assert counted(parts.rows) == counted(whole.rows)
+    assert parts.quality.to_dict() == whole.quality.to_dict()
+
+
+def test_record_data_does_not_travel(tmp_path: Path) -> None:
+    (file,) = cut("large", 1, tmp_path).files
+
+    def sent_bytes(*, is_trimmed: bool) -> int:
+        sent, _ = read_all(a_job(is_trimmed=is_trimmed), [file])
+        return sum(len(one.data) for one in sent)
+
+    assert sent_bytes(is_trimmed=True) < 0.6 * sent_bytes(is_trimmed=False)
+
+
+def test_a_file_that_is_no_capture_is_left_out(tmp_path: Path) -> None:
+    files = cut("waits", 2, tmp_path).files
+    rows, _ = read(files)
+    foreign = tmp_path / "notes.pcap"
+    foreign.write_text("no packets here")
+
+    found = rebuilt(a_job(), [*files, str(foreign)])
+
+    assert counted(found.rows) == counted(rows)
+    (left_out,) = [row for row in found.anomalies if row.kind == "capture_unreadable"]
+    assert left_out.capture == str(foreign)
+    assert left_out.detail.startswith(f"{foreign}: is not a pcap or pcapng file")
+    assert found.quality.anomalies[AnomalyKind.CAPTURE_UNREADABLE].count == 1
+
+
+def test_a_file_that_breaks_off_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
+    files = cut("waits", 3, tmp_path).files
+    broken = tmp_path / files[1]
+    broken.write_bytes(broken.read_bytes()[:-7])
+    rows, _ = read(files)
+
+    found = rebuilt(a_job(), files)
+
+    assert counted(found.rows) == counted(rows)
+    (told,) = [row for row in found.anomalies if row.kind == "capture_truncated"]
+    assert files[1] in told.detail
+
+
+@pytest.mark.parametrize("label", ["two capture points", "five capture points"])
+def test_captures_that_overlap_are_one_stream(label: str, tmp_path: Path) -> None:
+    write(altered("groups", label), tmp_path, "groups")
+    files = [str(file) for file in tmp_path.iterdir()]
+    rows, _ = read(files)
+
+    assert counted(rebuilt(a_job(), files).rows) == counted(rows)
+
+
+LABELS = [label for label, step in TRANSFORMATIONS.items() if step.stage is not Stage.FILES]
+
+
+@pytest.mark.parametrize(("label", "more"), in_turn(LABELS, ["seven files", "two capture points"]))
+def test_captures_in_disorder_over_several_files(label: str, more: str, tmp_path: Path) -> None:
+    name = random.Random(label).choice(["groups", "old-1-1-1", "waits"])
+    write(altered(name, label, more), tmp_path, name)
+    files = [str(file) for file in tmp_path.iterdir()]
+    rows, _ = read(files)
+
+    assert counted(rebuilt(a_job(3), files).rows) == counted(rows)

@@ -1,0 +1,652 @@
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow.parquet as pq
+import pytest
+
+from kanalyze.cli.main import main
+from kanalyze.spark.batch.commit import RECORD, STAGING
+from kanalyze.spark.batch.hadoop_folder import HadoopFolder
+from kanalyze.tables.anomalies import ANOMALY_COLUMNS
+from kanalyze.tables.row import COLUMNS
+from tests.support.captures import path
+from tests.support.cut_captures import cut, packets_of, write_pcap
+from tests.support.packets import ACK, RST, SYN, pcap_file, segment, timed
+from tests.support.spark import settings
+from tests.support.waiting import LONG_S
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+LONG_AGO_S = 1_000_000_000
+
+
+class Killed(BaseException):
+    pass
+
+
+class Ran(NamedTuple):
+    status: int
+    err: str
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Any:
+    """Run the command in the session of the tests."""
+
+    def run(*arguments: object) -> Ran:
+        capsys.readouterr()
+        status = main(["batch", "--buckets", "3", *map(str, arguments)])
+        return Ran(status, capsys.readouterr().err)
+
+    return run
+
+
+def rows(out: Path, table: str = "requests") -> Counter[str]:
+    found: Counter[str] = Counter()
+    for file in (out / table).rglob("*.parquet"):
+        found.update(map(repr, pq.ParquetFile(file).read().to_pylist()))
+    return found
+
+
+def names(out: Path) -> list[str]:
+    """Files with rows, as the tables' readers see them."""
+    return sorted(
+        str(file.relative_to(out))
+        for file in out.rglob("*.parquet")
+        if not any(part.startswith(".") for part in file.relative_to(out).parts)
+    )
+
+
+def everything(folder: Path) -> dict[str, bytes]:
+    files = (file for file in folder.rglob("*") if file.is_file())
+    return {str(file.relative_to(folder)): file.read_bytes() for file in files}
+
+
+def report(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "report.json").read_text())
+    return found
+
+
+class Expected:
+    """What one process says of captures."""
+
+    def __init__(self, folder: Path, captures: Iterable[Path]) -> None:
+        given = [str(each) for each in captures]
+        assert main(["requests", "-o", str(folder / "requests.parquet"), *given]) == 0
+        assert main(["anomalies", "-o", str(folder / "anomalies.parquet"), *given]) == 0
+        assert main(["report", "--json", str(folder / "report.json"), *given]) == 0
+        self.requests = Counter(map(repr, pq.read_table(folder / "requests.parquet").to_pylist()))
+        self.anomalies = Counter(map(repr, pq.read_table(folder / "anomalies.parquet").to_pylist()))
+        self.report = report(folder)
+
+
+def settled(files: Iterable[Path]) -> None:
+    """Let files have been written long ago."""
+    for file in files:
+        os.utime(file, (LONG_AGO_S, LONG_AGO_S))
+
+
+# -- one run --------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def captures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with captures cut into files, some damaged, and files that are none."""
+    folder = tmp_path_factory.mktemp("captures")
+    cut(path("groups"), folder, 4)
+    cut(path("codecs"), folder, 3)
+    whole = path("basics").read_bytes()
+    (folder / "truncated.pcap").write_bytes(whole[: len(whole) * 2 // 3])
+    packets = packets_of(path("old-1-1-1"))[:60]
+    write_pcap(folder / "corrupt.pcap", packets)
+    with (folder / "corrupt.pcap").open("ab") as file:
+        file.write(struct.pack("<IIII", 0, 0, 0xFFFFFFF0, 0xFFFFFFF0) + bytes(100))
+    (folder / "text.pcap").write_text("this is no capture\n")
+    (folder / "README.md").write_text("neither is this\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def good(captures: Path) -> list[Path]:
+    return [file for file in captures.glob("*.pcap") if file.name != "text.pcap"]
+
+
+@pytest.fixture(scope="module")
+def expected(good: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Expected:
+    return Expected(tmp_path_factory.mktemp("expected"), good)
+
+
+@pytest.fixture(scope="module")
+def once(spark: object, captures: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that one run wrote; not to be changed."""
+    out = tmp_path_factory.mktemp("archive") / "out of one run"
+    assert main(["batch", "--buckets", "3", str(captures), "--out", str(out)]) == 0
+    return out
+
+
+def test_rows_are_those_of_one_process(once, expected):
+    assert rows(once) == expected.requests
+    columns = pq.ParquetFile(once / names(once)[-1]).schema_arrow.names
+    assert columns == [column.name for column in COLUMNS]
+
+
+def test_rows_are_by_day_and_hour(once):
+    for name in names(once):
+        table, *folders, file = Path(name).parts
+        assert file.startswith("run-000001-")
+        if table != "requests":
+            continue
+        for row in pq.ParquetFile(once / name).read().to_pylist():
+            start_ns = row["request_start_ns"]
+            if start_ns is None:
+                start_ns = row["response_start_ns"]
+            began = datetime.datetime.fromtimestamp(start_ns // 10**9, datetime.UTC)
+            assert folders == [f"day={began:%Y-%m-%d}", f"hour={began:%H}"]
+
+
+def test_the_report_is_that_of_one_process(once, expected):
+    found = report(once)
+    unreadable = found["quality"]["anomalies"].pop("capture_unreadable")
+    assert unreadable == {"count": 1, "bytes": 0}
+    assert found == expected.report
+
+
+def test_anomalies_tell_what_is_wrong_with_files(once, captures, expected):
+    found = rows(once, "anomalies")
+    more = found - expected.anomalies
+    assert not expected.anomalies - found
+    (row,) = more.elements()
+    text = captures / "text.pcap"
+    assert repr("capture_unreadable") in row
+    assert f"'capture': {str(text)!r}" in row
+    assert f"{text}: is not a pcap or pcapng file" in row
+    kinds = Counter(
+        row["kind"]
+        for name in names(once)
+        if name.startswith("anomalies")
+        for row in pq.ParquetFile(once / name).read().to_pylist()
+    )
+    assert kinds["capture_truncated"] == 1
+    assert kinds["capture_corrupt"] == 1
+    columns = pq.ParquetFile(once / names(once)[0]).schema_arrow.names
+    assert columns == [column.name for column in ANOMALY_COLUMNS]
+
+
+def test_nothing_else_is_left(once):
+    files = {name for name in everything(once) if not name.endswith((".crc", ".parquet"))}
+    assert files == {"report.json", RECORD}
+
+
+def test_a_large_file_is_read_by_several_tasks(run, tmp_path):
+    large = packets_of(path("large"))
+    later = [packet._replace(time_ns=packet.time_ns + 3_600 * 10**9) for packet in large]
+    write_pcap(tmp_path / "large.pcap", [*large, *later])
+    arguments = [tmp_path / "large.pcap", "--out", tmp_path / "out", "--split-size", "1M"]
+    assert run(*arguments).status == 0
+    expected = Expected(tmp_path, [tmp_path / "large.pcap"])
+    assert rows(tmp_path / "out") == expected.requests
+    assert report(tmp_path / "out") == expected.report
+
+
+# -- more runs ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def out(once: Path, tmp_path: Path) -> Path:
+    """A copy of the folder, for a test to change."""
+    return Path(shutil.copytree(once, tmp_path / "out"))
+
+
+def test_the_same_again_replaces_what_was_there(run, captures, out):
+    before, found = rows(out), report(out)
+    ran = run(captures, "--out", out)
+    assert ran.status == 0
+    assert f"kanalyze: {out}: the rows of run 1 are replaced\n" in ran.err
+    assert rows(out) == before
+    assert report(out) == found
+    assert all("/run-000002-" in name for name in names(out))
+
+
+def test_a_link_to_what_is_gone_and_a_broker_that_is_down_are_told(run, tmp_path):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    client = ("10.0.0.1", 50_000)
+    syn = segment(flags=SYN, seq=1000, client=client)
+    refusal = segment(to_broker=False, flags=RST | ACK, ack=1001, client=client)
+    (folder / "down.pcap").write_bytes(pcap_file(timed([syn, refusal])))
+    (folder / "gone.pcap").symlink_to(folder / "nowhere")
+    ran = run(folder, "--out", tmp_path / "out", "--json", tmp_path / "report.json")
+    assert ran.status == 0
+    assert f"left out: 1 capture, such as {folder}/gone.pcap: no such file" in ran.err
+    quality = report(tmp_path)["quality"]
+    assert quality["refused_by"] == {"10.0.0.2:9092": 1}
+    assert quality["anomalies"] == {"capture_unreadable": {"bytes": 0, "count": 1}}
+
+
+def test_other_captures_are_refused_until_asked_for(run, out, tmp_path):
+    before = everything(out)
+    ran = run(path("mock"), "--out", out)
+    assert ran.status == 2
+    assert ran.err.count("\n") == 1
+    assert "holds rows of captures that are not among these, such as" in ran.err
+    assert everything(out) == before
+    assert run(path("mock"), "--out", out, "--replace").status == 0
+    assert rows(out) == Expected(tmp_path, [path("mock")]).requests
+
+
+def test_rows_of_somebody_else_are_not_touched(run, out):
+    (out / RECORD).unlink()
+    before = everything(out)
+    ran = run(path("mock"), "--out", out, "--replace")
+    assert ran.status == 2
+    assert "holds rows that this command did not write" in ran.err
+    assert everything(out) == before
+
+
+@pytest.mark.parametrize(("operation", "after"), [("write_record", 0), ("move", 1), ("mark", 0)])
+def test_a_run_that_is_killed_is_completed_or_forgotten(
+    operation, after, run, out, tmp_path, monkeypatch
+):
+    mock = path("mock")
+    before = everything(out)
+    kill(monkeypatch, operation, after)
+    with pytest.raises(Killed):
+        run(mock, "--out", out, "--replace")
+    monkeypatch.undo()
+    is_recorded = operation != "write_record"
+    if not is_recorded:
+        left = everything(out)
+        assert {name: left[name] for name in before} == before
+    # Other captures are refused: this run does nothing but complete the one before.
+    ran = run(path("codecs"), "--out", out)
+    assert ran.status == 2
+    assert ("run 2 had been interrupted, and is complete now" in ran.err) == is_recorded
+    if is_recorded:
+        expected = Expected(tmp_path, [mock])
+        assert rows(out) == expected.requests
+        assert rows(out, "anomalies") == expected.anomalies
+        assert report(out) == expected.report
+        assert all("/run-000002-" in name for name in names(out))
+    else:
+        assert everything(out) == before
+    assert not (out / STAGING).exists()
+
+
+def kill(monkeypatch: pytest.MonkeyPatch, operation: str, after: int) -> None:
+    """Let an operation on files, after some of its kind, be the end."""
+    left = [after]
+    write, move = HadoopFolder.write, HadoopFolder.move
+
+    def count(kind: str) -> None:
+        if kind == operation:
+            if not left[0]:
+                raise Killed
+            left[0] -= 1
+
+    def counted_write(folder: HadoopFolder, name: str, data: bytes) -> None:
+        if name == RECORD:
+            count("mark" if json.loads(data)["is_done"] else "write_record")
+        if name.endswith("report.json"):
+            count("write_report")
+        write(folder, name, data)
+
+    def counted_move(folder: HadoopFolder, old: str, new: str) -> None:
+        if old.startswith(STAGING) and not Path(old).name.startswith("."):
+            count("move")
+        move(folder, old, new)
+
+    monkeypatch.setattr(HadoopFolder, "write", counted_write)
+    monkeypatch.setattr(HadoopFolder, "move", counted_move)
+
+
+# -- archives that grow ---------------------------------------------------------------------------
+
+
+class Growing(NamedTuple):
+    """A folder that files are added to."""
+
+    files: list[Path]
+    folder: Path
+    out: Path
+    state: Path
+
+    @property
+    def arguments(self) -> list[object]:
+        return [self.folder, "--out", self.out, "--checkpoint", self.state]
+
+    def add(self, *numbers: int) -> None:
+        for number in numbers:
+            shutil.move(self.files[number], self.folder)
+
+
+@pytest.fixture
+def growing(tmp_path: Path) -> Growing:
+    for name in ("aside", "folder"):
+        (tmp_path / name).mkdir()
+    files = cut(path("groups"), tmp_path / "aside", 6, seed=3)
+    settled(files)
+    return Growing(files, tmp_path / "folder", tmp_path / "out", tmp_path / "state")
+
+
+def test_a_capture_that_could_not_be_read_is_read_by_the_next_run(run, growing, tmp_path):
+    growing.add(0, 1)
+    unreadable = growing.folder / growing.files[2].name
+    unreadable.symlink_to("/proc/self/mem")  # reading it is an I/O error
+    ran = run(*growing.arguments, "--settle", 0)
+    assert ran.status == 0
+    assert "left out: 1 capture, such as" in ran.err
+    unreadable.unlink()
+    growing.add(2)
+    assert run(*growing.arguments, "--finish").status == 0
+    found = [growing.folder / file.name for file in growing.files[:3]]
+    assert rows(growing.out) == Expected(tmp_path, found).requests
+
+
+def test_an_archive_that_grows_has_in_the_end_what_one_run_has(run, growing, tmp_path):
+    growing.add(0, 1)
+    assert run(*growing.arguments).status == 0
+    first = rows(growing.out)
+    assert first
+    growing.add(2, 3)
+    assert run(*growing.arguments).status == 0
+    assert not first - rows(growing.out)
+    before = everything(tmp_path)
+    ran = run(*growing.arguments)
+    assert (ran.status, ran.err) == (0, "kanalyze: no new captures\n")
+    assert everything(tmp_path) == before
+    growing.add(4, 5)
+    assert run(*growing.arguments, "--finish").status == 0
+    expected = Expected(tmp_path, growing.folder.iterdir())
+    assert rows(growing.out) == expected.requests
+    assert rows(growing.out, "anomalies") == expected.anomalies
+    assert report(growing.out) == expected.report
+    assert {name.name for name in growing.state.glob("run-*")} == {"run-000003"}
+    assert run(*growing.arguments).status == 0
+    shutil.copy(path("mock"), growing.folder / "mock.pcap")
+    settled(growing.folder.iterdir())
+    ran = run(*growing.arguments)
+    assert ran.status == 2
+    assert "the archive was finished before 1 capture came; --replace begins anew" in ran.err
+
+
+def test_runs_that_are_killed_add_and_lose_nothing(run, growing, tmp_path, monkeypatch):
+    growing.add(0, 1, 2)
+    for operation in ("write_record", "move"):
+        kill(monkeypatch, operation, 1 if operation == "move" else 0)
+        with pytest.raises(Killed):
+            run(*growing.arguments)
+        monkeypatch.undo()
+    growing.add(3, 4, 5)
+    assert run(*growing.arguments, "--finish").status == 0
+    expected = Expected(tmp_path, growing.folder.iterdir())
+    assert rows(growing.out) == expected.requests
+    assert report(growing.out) == expected.report
+    assert {name.split("/run-")[1][:6] for name in names(growing.out)} == {"000001", "000002"}
+
+
+@pytest.fixture(scope="module")
+def begun(spark: object, tmp_path_factory: pytest.TempPathFactory) -> Growing:
+    """An archive after its first run; not to be changed."""
+    base = tmp_path_factory.mktemp("begun")
+    for name in ("aside", "folder"):
+        (base / name).mkdir()
+    files = cut(path("mock"), base / "aside", 2)
+    settled(files)
+    growing = Growing(files, base / "folder", base / "out", base / "state")
+    growing.add(0)
+    arguments = [*growing.arguments, "--buckets", 2]
+    assert main(["batch", *map(str, arguments)]) == 0
+    return growing
+
+
+@pytest.fixture
+def archive(begun: Growing, tmp_path: Path) -> Growing:
+    """A copy of it, of which the captures are the same files."""
+    out = Path(shutil.copytree(begun.out, tmp_path / "out"))
+    state = Path(shutil.copytree(begun.state, tmp_path / "state"))
+    return begun._replace(out=out, state=state)
+
+
+def go_on(run: Any, archive: Growing, *more: object) -> Ran:
+    """Run it with one more capture than the first time."""
+    ran: Ran = run("--buckets", 2, archive.files[1], *archive.arguments, *more)
+    return ran
+
+
+def test_a_file_that_has_changed_is_left_out_and_told_of_once(run, archive, tmp_path):
+    folder = tmp_path / "changed"
+    folder.mkdir()
+    (file,) = archive.folder.iterdir()
+    # The same identity: what is there now is longer.
+    data = file.read_bytes()
+    before = rows(archive.out)
+    try:
+        file.write_bytes(data + bytes(40))
+        settled([file])
+        ran = run("--buckets", 2, *archive.arguments)
+        assert ran.status == 0
+        assert f"kanalyze: {file}: has changed since it was read: left out\n" in ran.err
+        assert rows(archive.out) == before
+        (told,) = (row for row in rows(archive.out, "anomalies") if "has changed" in row)
+        assert f"({len(data)} B then, {len(data) + 40} B now): left out" in told
+        quality = report(archive.out)["quality"]
+        assert quality["anomalies"]["capture_unreadable"]["count"] == 1
+        after = everything(archive.out)
+        assert run("--buckets", 2, *archive.arguments).err == "kanalyze: no new captures\n"
+        assert everything(archive.out) == after
+    finally:
+        file.write_bytes(data)
+        settled([file])
+
+
+def test_a_file_may_change_after_the_archive_was_finished(run, growing):
+    growing.add(0)
+    (growing.folder / "text.pcap").write_text("this is no capture\n")
+    assert run(*growing.arguments, "--finish").status == 0
+    before = rows(growing.out)
+    (growing.folder / "text.pcap").write_text("nor is this, which is longer\n")
+    assert run(*growing.arguments, "--settle", 0).status == 0
+    assert rows(growing.out) == before
+    assert len([row for row in rows(growing.out, "anomalies") if "text.pcap" in row]) == 2
+    assert run(*growing.arguments).err == "kanalyze: no new captures\n"
+
+
+def test_an_archive_may_begin_with_a_file_that_is_no_capture(run, growing, tmp_path):
+    text = growing.folder / "text.pcap"
+    text.write_text("this is no capture\n")
+    settled([text])
+    assert run(*growing.arguments).status == 0
+    growing.add(0, 1)
+    assert run(*growing.arguments, "--finish").status == 0
+    text.unlink()
+    assert rows(growing.out) == Expected(tmp_path, growing.folder.iterdir()).requests
+
+
+def test_files_that_were_just_written_wait(run, archive, tmp_path):
+    fresh = tmp_path / "fresh.pcap"
+    shutil.copy(archive.files[1], fresh)
+    arguments = ["--buckets", 2, fresh, *archive.arguments]
+    # However long it takes until it is looked at.
+    os.utime(fresh, (time.time() + 3600, time.time() + 3600))
+    ran = run(*arguments)
+    assert ran.status == 0
+    assert f"somebody may be writing: 1 capture, such as {fresh}\n" in ran.err
+    assert "no new captures" in ran.err
+    os.utime(fresh)
+    assert run(*arguments, "--settle", 0).status == 0
+    assert str(fresh) in report(archive.out)["capture"]["captures"]
+
+
+def test_a_damaged_checkpoint_is_one_line(run, archive):
+    name = archive.state / "run-000001" / "checkpoint"
+    whole = name.read_bytes()
+    before = everything(archive.out)
+    for damaged in (b"", whole[:-1], whole.replace(b'"buckets": 2', b'"buckets": 3'), b"\0" * 99):
+        write_raw(name, damaged)
+        ran = go_on(run, archive)
+        assert ran == (
+            2,
+            f"kanalyze: {archive.state}: run-000001/checkpoint is damaged; --replace begins anew\n",
+        )
+    name.unlink()
+    assert "run-000001/checkpoint is missing; --replace begins anew" in go_on(run, archive).err
+    write_raw(name, whole)
+    states = sorted(archive.state.glob("run-000001/states/*.parquet"))
+    data, middle = states[0].read_bytes(), middle_of_states(states[0])
+    states[0].unlink()
+    assert "run-000001/states is damaged; --replace begins anew" in go_on(run, archive).err
+    write_raw(states[0], data[: middle - 40] + bytes(80) + data[middle + 40 :])
+    ran = go_on(run, archive)
+    assert ran.status == 2
+    assert ran.err.count("kanalyze: ") == 1
+    assert everything(archive.out) == before
+
+
+def middle_of_states(file: Path) -> int:
+    """Return where the middle of the bytes of states is in a file: much of it is metadata."""
+    states = pq.read_metadata(file).row_group(0).column(1)
+    return int(states.data_page_offset + states.total_compressed_size // 2)
+
+
+def write_raw(file: Path, data: bytes) -> None:
+    """Write a file as a disk that errs: without the checksum that Hadoop keeps beside it."""
+    file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+    file.write_bytes(data)
+
+
+def test_rows_and_checkpoints_belong_together(run, archive, once, tmp_path):
+    def refused(*arguments: object) -> str:
+        ran: Ran = run(archive.folder, "--buckets", 2, *arguments)
+        assert ran.status == 2
+        assert ran.err.count("\n") == 1
+        return ran.err
+
+    state, out = archive.state, archive.out
+    assert "is written with --checkpoint; --replace begins anew without" in refused("--out", out)
+    told = refused("--out", out, "--checkpoint", tmp_path / "none")
+    assert "none: run-000001/checkpoint is missing; --replace begins anew" in told
+    told = refused("--out", tmp_path / "none", "--checkpoint", state)
+    assert "is the checkpoint of another archive, file:" in told
+    assert "is the checkpoint of another archive, file:" in refused(
+        "--out", tmp_path / "none", "--checkpoint", state, "--replace"
+    )
+    told = refused("--out", once, "--checkpoint", tmp_path / "none")
+    assert "is written without --checkpoint; --replace begins anew" in told
+    told = refused("--out", out, "--checkpoint", state, "--api", "Fetch")
+    assert "the archive was begun with other filters, ports, definitions or limits" in told
+    told = refused("--out", out, "--checkpoint", state, "--buckets", 5)
+    assert "the archive was begun with --buckets 2" in told
+
+
+def test_an_archive_begins_anew_when_asked_to(run, archive, tmp_path):
+    write_raw(archive.state / "run-000001" / "checkpoint", b"")
+    assert go_on(run, archive, "--replace", "--finish").status == 0
+    expected = Expected(tmp_path, [archive.files[1], *archive.folder.iterdir()])
+    assert rows(archive.out) == expected.requests
+    assert report(archive.out) == expected.report
+
+
+def test_an_archive_that_was_not_begun_anew_goes_on(run, archive, tmp_path, monkeypatch):
+    kill(monkeypatch, "write_record", 0)
+    with pytest.raises(Killed):
+        go_on(run, archive, "--replace")
+    monkeypatch.undo()
+    assert go_on(run, archive, "--finish").status == 0
+    expected = Expected(tmp_path, [archive.files[1], *archive.folder.iterdir()])
+    assert rows(archive.out) == expected.requests
+    assert {name.split("/run-")[1][:6] for name in names(archive.out)} == {"000001", "000002"}
+
+
+# -- the command ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["{folder}/none.pcap"], "none.pcap: no such file or directory"),
+        (["{folder}/*.pcap"], "*.pcap: no file has such a name"),
+        (["{folder}"], ": no capture in this folder"),
+        (["-"], "standard input: cannot be read by several tasks"),
+    ],
+)
+def test_captures_that_are_not_there_are_one_line(arguments, told, run, tmp_path):
+    given = [text.format(folder=tmp_path) for text in arguments]
+    ran = run(*given, "--out", tmp_path / "out")
+    assert ran.status == 2
+    assert ran.err.endswith(f"{told}\n")
+    assert ran.err.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_archive_may_begin_without_captures(run, tmp_path):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    ran = run(folder, "--out", tmp_path / "out", "--checkpoint", tmp_path / "state")
+    assert ran == (0, "kanalyze: no new captures\n")
+    assert [file.name for file in tmp_path.iterdir()] == ["folder"]
+
+
+def test_a_place_that_cannot_be_written_is_one_line(run, tmp_path):
+    (tmp_path / "file").write_text("x")
+    ran = run(path("mock"), "--out", tmp_path / "file" / "out")
+    assert ran.status == 2
+    assert ran.err.count("\n") == 1
+
+
+def test_nothing_but_files_that_are_no_captures(run, tmp_path):
+    (tmp_path / "text.pcap").write_text("this is no capture\n")
+    ran = run(tmp_path, "--out", tmp_path / "out")
+    assert ran.status == 0
+    assert "left out: 1 capture, such as" in ran.err
+    assert len(rows(tmp_path / "out", "anomalies")) == 1
+    assert report(tmp_path / "out")["totals"]["rows"] == 0
+
+
+def test_filters_hold(run, tmp_path):
+    out = tmp_path / "out"
+    given = ["--api", "Heartbeat", "--client-ip", "10.0.0.0/8"]
+    assert run(path("groups"), "--out", out, *given[:2]).status == 0
+    found = [
+        row
+        for name in names(out)
+        if name.startswith("requests")
+        for row in pq.ParquetFile(out / name).read().to_pylist()
+    ]
+    assert found
+    assert {row["api_name"] for row in found} == {"Heartbeat"}
+    assert run(path("groups"), "--out", out, *given).status == 0
+    assert not rows(out)
+
+
+def test_the_command_in_a_process_of_its_own(tmp_path):
+    out = tmp_path / "out of it"
+    conf = [f"{name}={value}" for name, value in settings(tmp_path).items()]
+    done = subprocess.run(
+        [
+            *(sys.executable, "-c", "from kanalyze.cli.main import run; run()"),
+            *("batch", str(path("mock")), "--out", str(out), "--master", "local[1]"),
+            *("--json", "-"),
+            *(text for setting in conf for text in ("--conf", setting)),
+        ],
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=LONG_S,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == report(out)
+    assert rows(out) == Expected(tmp_path, [path("mock")]).requests

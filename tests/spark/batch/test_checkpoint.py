@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kanalyze.errors import UsageError
+from kanalyze.spark.batch.checkpoint import Checkpoint, CheckpointFolder
+from kanalyze.spark.batch.hadoop_folder import HadoopFolder
+from kanalyze.statistics.summary import Statistics
+from kanalyze.tables.quality import CaptureQuality
+from tests.support.captures import analysis
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+
+def checkpoint(run: int = 1) -> Checkpoint:
+    rows, quality = analysis("mock")
+    statistics = Statistics()
+    statistics.add(rows)
+    open_quality = CaptureQuality()
+    open_quality.kafka_connections = 2
+    return Checkpoint(
+        run=run,
+        archive="x",
+        buckets=5,
+        is_finished=False,
+        options={"ports": [9092], "filters": {}},
+        read={"/a.pcap": 10, "/\udcff.pcap": None},
+        names={bytes(range(16)): "orders"},
+        statistics=statistics,
+        quality=quality,
+        open_quality=open_quality,
+    )
+
+
+@pytest.fixture
+def folder(spark: SparkSession, tmp_path: Path) -> CheckpointFolder:
+    return CheckpointFolder(HadoopFolder(spark, str(tmp_path / "state")))
+
+
+def test_what_is_left_is_there_again(spark, folder):
+    left = checkpoint()
+    rows = [(1, bytearray(b"one")), (4, bytearray(b"four"))]
+    states = spark.createDataFrame(rows, "bucket int, data binary")
+    folder.write(left, states)
+    found = folder.read(1, "x")
+    for name in ("run", "archive", "buckets", "is_finished", "options", "read", "names"):
+        assert getattr(found, name) == getattr(left, name)
+    assert found.summary() == left.summary()
+    assert found.summary()["quality"]["kafka_connections"] == (
+        left.quality.kafka_connections + left.open_quality.kafka_connections
+    )
+    assert sorted(map(tuple, folder.states(spark, 1).collect())) == [(1, b"one"), (4, b"four")]
+
+
+def test_a_summary_changes_nothing():
+    left = checkpoint()
+    assert left.summary() == left.summary()
+
+
+def test_of_several_runs_one_is_kept(folder, tmp_path):
+    for run in (1, 2, 3):
+        folder.write(checkpoint(run), None)
+    (tmp_path / "state" / "run-of-mine").mkdir()
+    (tmp_path / "state" / "run-of-mine" / "notes").write_text("x")
+    folder.own("x", "file:/out")
+    folder.keep_only(2)
+    names = {each.name for each in (tmp_path / "state").iterdir()}
+    assert {"run-000002", "run-of-mine", "archive.json"} <= names
+    assert not names & {"run-000001", "run-000003"}
+    assert folder.read(2, "x").run == 2
+    assert folder.owner() == ("x", "file:/out")
+
+
+def test_a_folder_of_none_has_no_owner(folder):
+    assert folder.owner() is None
+
+
+def test_what_is_damaged_is_told_in_one_line(folder, tmp_path):
+    folder.write(checkpoint(), None)
+    file = tmp_path / "state" / "run-000001" / "checkpoint"
+    whole = file.read_bytes()
+    file.with_name(".checkpoint.crc").unlink()
+    draw = random.Random(2)
+    for _ in range(40):
+        at = draw.randrange(len(whole))
+        cut, changed = whole[:at], bytearray(whole)
+        changed[at] ^= 1 << draw.randrange(8)
+        for damaged in (cut, bytes(changed)):
+            file.write_bytes(damaged)
+            with pytest.raises(UsageError, match=r"run-000001/checkpoint is damaged; --replace"):
+                folder.read(1, "x")
+    file.write_bytes(whole)
+    assert folder.read(1, "x").run == 1
+    with pytest.raises(UsageError, match="is damaged"):
+        folder.read(1, "another archive's")
+
+
+@pytest.mark.parametrize("text", [b"", b"[]", b"{}", b'{"archive": "x"}', b"[" * 100_000])
+def test_a_damaged_owner_is_told_in_one_line(text, folder, tmp_path):
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "archive.json").write_bytes(text)
+    with pytest.raises(UsageError, match=r"archive.json is damaged: which archive"):
+        folder.owner()

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kanalyze.errors import UsageError
+from kanalyze.spark.batch.hadoop_folder import Entry, HadoopFolder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+ODD = "a b%20#?x"
+
+
+@pytest.fixture(params=["path", "url"])
+def folder(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> HadoopFolder:
+    place = tmp_path / ODD
+    return HadoopFolder(spark, str(place) if request.param == "path" else f"file://{place}/")
+
+
+def test_files_are_written_read_moved_and_removed(folder, tmp_path):
+    assert folder.files("") == []
+    assert folder.read("x/y") is None
+    folder.write("x/y", bytes(range(256)) * 1000)
+    folder.write("x/day=1/z", b"1")
+    folder.write("x/day=1/z", b"22")
+    assert folder.read("x/y") == bytes(range(256)) * 1000
+    assert (tmp_path / ODD / "x" / "day=1" / "z").read_bytes() == b"22"
+    assert folder.files("x") == [Entry("x/day=1/z", 2), Entry("x/y", 256_000)]
+    folder.move("x/y", "new/place/y")
+    folder.move("x/day=1/z", "new/place/y")
+    assert folder.files("") == [Entry("new/place/y", 2)]
+    folder.remove("new")
+    folder.remove("new")
+    assert folder.files("") == []
+
+
+def test_what_spark_writes_is_there(spark, folder):
+    spark.range(3).coalesce(1).write.parquet(f"{folder.url}/table")
+    names = [entry.name for entry in folder.files("table")]
+    assert any(name.endswith(".parquet") for name in names)
+    assert spark.read.parquet(f"{folder.url}/table").count() == 3
+
+
+def test_errors_are_one_line(spark, tmp_path):
+    (tmp_path / "file").write_text("x")
+    folder = HadoopFolder(spark, str(tmp_path / "file"))
+    with pytest.raises(UsageError) as caught:
+        folder.write("x", b"")
+    assert "\n" not in str(caught.value)
+    assert str(caught.value).startswith(f"{tmp_path}/file: ")
+    with pytest.raises(UsageError, match=r"^nosuch://host/x: "):
+        HadoopFolder(spark, "nosuch://user:secret@host/x")
+
+
+def test_moving_what_is_not_there_is_an_error(folder):
+    with pytest.raises(UsageError):
+        folder.move("x", "y")

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import pytest
+
+from kanalyze.errors import UsageError
+from kanalyze.spark.source.options import parse_options
+
+TABLES = {"requests": ("api", "port", "errors", "maxMemory", "since"), "packets": ("since",)}
+
+
+def parse(**given: str):
+    return parse_options(given, TABLES)
+
+
+def test_nothing_given_is_all_columns_of_requests():
+    options = parse()
+    assert options.table == "requests"
+    assert (options.paths, options.columns, options.partitions) == ((), None, None)
+    assert options.filters == {}
+    assert not options.leave_out_unreadable
+    assert not options.values
+
+
+def test_case_does_not_matter():
+    options = parse(MAXMEMORY="256M", Api="Fetch", nUmPaRtItIoNs="3", table="Requests")
+    assert options.max_memory_bytes == 256 << 20
+    assert options.filters == {"apis": ("Fetch",)}
+    assert options.partitions == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "paths"),
+    [
+        ("a.pcap", ("a.pcap",)),
+        ("a.pcap, b.pcap", ("a.pcap", "b.pcap")),
+        ('["a,1.pcap"]', ("a,1.pcap",)),
+        ('["a.pcap", "b.pcap"]', ("a.pcap", "b.pcap")),
+        ("[ab]*.pcap", ("[ab]*.pcap",)),
+        ("[12].pcap", ("[12].pcap",)),
+        ("[12]", ("[12]",)),
+        ("s3://bucket/2026/*/x.pcap.gz", ("s3://bucket/2026/*/x.pcap.gz",)),
+    ],
+)
+def test_one_path_or_several(text, paths):
+    assert parse(path=text).paths == paths
+    assert parse(paths=text).paths == paths
+
+
+def test_conditions_have_the_names_of_the_filter():
+    options = parse(api="Produce,1", errors="TRUE", since="2026-01-31", port="9092,9093")
+    assert options.filters == {
+        "apis": ("Produce", "1"),
+        "errors_only": True,
+        "since": "2026-01-31",
+    }
+    assert options.ports == (9092, 9093)
+
+
+def test_the_modes():
+    assert not parse(mode="failfast").leave_out_unreadable
+    assert parse(mode="Quarantine").leave_out_unreadable
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"slow": "1s"}, "unknown option: 'slow'; there are api, broker, clientId,"),
+        ({"table": "rows"}, "option table: 'rows' is none; there are requests, packets"),
+        ({"table": "packets", "api": "Fetch"}, "option api: table=packets has no such option"),
+        ({"errors": "maybe"}, "option errors: true or false, not 'maybe'"),
+        ({"mode": "lenient"}, "option mode: failfast or quarantine, not 'lenient'"),
+        ({"maxMemory": "much"}, "option maxMemory: not a size: 'much'"),
+        ({"port": "9092,x"}, "option port: not a number from 1 to 65535: 'x'"),
+        ({"port": "65536"}, "option port: not a number from 1 to 65535: '65536'"),
+        ({"numPartitions": "0"}, "option numPartitions: not a number from 1 to 256: '0'"),
+        ({"columns": "status,,"}, "option columns: texts separated by commas"),
+        ({"path": "[]"}, "option path: texts separated by commas"),
+        ({"path": " "}, "option path: texts separated by commas"),
+        ({"since": " "}, "option since: is empty"),
+    ],
+)
+def test_what_makes_no_sense_is_said_in_one_line(given, text):
+    with pytest.raises(UsageError) as raised:
+        parse(**given)
+    assert str(raised.value).startswith(text)
+    assert "\n" not in str(raised.value)
+
+
+def test_the_most_records_of_a_batch():
+    assert parse_options({"table": "records"}, {"records": ()}).max_records is None
+    tables = {"records": ("maxRecords",)}
+    assert parse_options({"table": "records", "maxrecords": "5"}, tables).max_records == 5
+    for text in ("0", "x", str(2**31), "9" * 5000):
+        with pytest.raises(UsageError, match="option maxRecords: not a number from 1 to"):
+            parse_options({"table": "records", "maxRecords": text}, tables)

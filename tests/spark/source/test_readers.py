@@ -1,0 +1,293 @@
+"""What the tables of the data source hold, without Spark."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import kanalyze
+from kanalyze.capture.io.stores import Stores
+from kanalyze.capture.listing import FoundCapture
+from kanalyze.errors import CaptureError, KanalyzeError, UsageError
+from kanalyze.export.arrow import record_batch
+from kanalyze.kafka.codec.compiler import Decoders
+from kanalyze.kafka.schema.catalog import Catalog
+from kanalyze.runtime.pipeline import Analysis
+from kanalyze.spark.source.readers import TABLES, Part, captures_of, make_plan, parts_of, read_part
+from kanalyze.tables.records.rows import RECORD_COLUMNS, VALUE_COLUMNS, RecordReader, has_records
+from kanalyze.tables.requests.topic_names import topic_id_text
+from tests.support import topic_ids as t
+from tests.support.captures import NAMES, path
+from tests.support.definitions import vendor_folder
+from tests.support.packets import pcap_file, segment, timed
+
+if TYPE_CHECKING:
+    from kanalyze.tables.columns.block import RowBlock
+
+
+def as_it_is(block: RowBlock) -> RowBlock:
+    return block
+
+
+def seconds(time_ns: int) -> str:
+    return f"{time_ns // 1_000_000_000}.{time_ns % 1_000_000_000:09d}"
+
+
+def rows(*captures: str, **options: str) -> list[dict[str, Any]]:
+    """The rows of all parts, each read from a plan and a part that were pickled."""
+    plan = make_plan({"paths": json.dumps(captures), **options})
+    parts = parts_of(plan, *captures_of(plan.options, Stores()))
+    found = []
+    for part in parts:
+        again, part_again = pickle.loads(pickle.dumps((plan, part)))
+        for batch in read_part(again, part_again, as_it_is):
+            found += batch.to_pylist()
+    return found
+
+
+def counted(found) -> Counter[str]:
+    return Counter(map(repr, found))
+
+
+def of_library(read, *captures: str, **filters) -> list[dict[str, Any]]:
+    return read(*captures, **filters).to_arrow().to_pylist()
+
+
+@pytest.mark.parametrize("partitions", ["1", "3"])
+@pytest.mark.parametrize("table", ["requests", "connections", "anomalies"])
+def test_the_rows_of_a_table_are_those_of_the_library(table, partitions):
+    captures = [str(path(name)) for name in ("errors", "mock")]
+    found = rows(*captures, table=table, numPartitions=partitions)
+    expected = of_library(getattr(kanalyze, table), *captures)
+    assert expected
+    assert counted(found) == counted(expected)
+
+
+@pytest.mark.parametrize("values", [False, True])
+def test_records_are_those_of_the_command(values):
+    capture = str(path("codecs"))
+    catalog = Catalog()
+    reader = RecordReader(catalog, Decoders(catalog), values_as="base64" if values else None)
+    run = Analysis([capture], keep=has_records)
+    expected = [
+        row
+        for pairs in run.exchange_batches()
+        for batch in reader.row_batches(pairs)
+        for row in batch
+    ]
+    names = [c.name for c in RECORD_COLUMNS if values or c.name not in VALUE_COLUMNS]
+    found = rows(capture, table="records", numPartitions="2", values=str(values))
+    assert found
+    assert [list(row) for row in found[:1]] == [names]
+    columns = [c for c in RECORD_COLUMNS if c.name in names]
+    assert counted(found) == counted(record_batch(expected, columns).to_pylist())
+
+
+@pytest.mark.parametrize(
+    ("options", "filters"),
+    [
+        ({"api": "Produce,Fetch"}, {"api": ("Produce", "Fetch")}),
+        ({"errors": "true"}, {"errors": True}),
+        ({"slowerThan": "1ms", "topic": "*"}, {"slower_than": "1ms", "topic": "*"}),
+        ({"clientId": "*-client*,rd*"}, {"client_id": ("*-client*", "rd*")}),
+        ({"group": "*", "clientIp": "0.0.0.0/0"}, {"group": "*", "client_ip": "0.0.0.0/0"}),
+        ({"port": "9092", "since": "2026-11-01"}, {"port": (9092,), "since": "2026-11-01"}),
+        ({"until": "2026-11-01"}, {"until": "2026-11-01"}),
+    ],
+)
+def test_options_filter_as_the_arguments_of_the_library(options, filters):
+    capture = str(path("groups"))
+    found = rows(capture, **options)
+    assert counted(found) == counted(of_library(kanalyze.requests, capture, **filters))
+
+
+def test_a_condition_on_clients_and_brokers_holds_for_connections_too():
+    capture = str(path("mock"))
+    every = rows(capture, table="connections")
+    broker = f"{every[0]['broker_ip']}:{every[0]['broker_port']}"
+    found = rows(capture, table="connections", broker=broker)
+    expected = of_library(kanalyze.connections, capture, broker=broker)
+    assert counted(found) == counted(expected)
+    assert 0 < len(found) <= len(every)
+
+
+def test_columns_are_given_in_the_order_asked_for():
+    capture = str(path("mock"))
+    found = rows(capture, columns="status,partitions,api_name")
+    assert list(found[0]) == ["status", "partitions", "api_name"]
+    expected = of_library(kanalyze.requests, capture)
+    assert found == [{name: row[name] for name in found[0]} for row in expected]
+
+
+def test_packets_between_two_times():
+    capture = str(path("mock"))
+    every = rows(capture, table="packets")
+    times = sorted(row["time_ns"] for row in every)
+    since, until = times[10], times[-10]
+    found = rows(capture, table="packets", since=seconds(since), until=seconds(until))
+    assert found == [row for row in every if since <= row["time_ns"] < until]
+    assert found
+
+
+def test_a_task_needs_no_file_but_the_captures(tmp_path):
+    capture = tmp_path / "x.pcap"
+    asked = segment(seq=1, ack=1, payload=t.produce(1))
+    told = segment(to_broker=False, seq=1, ack=1, payload=t.produce_answer(1))
+    capture.write_bytes(pcap_file(timed([asked, told])))
+    names = tmp_path / "names.txt"
+    names.write_text(f"{topic_id_text(t.TOPIC_ID)} orders\n")
+    folder = vendor_folder(tmp_path / "own")
+    given = {"path": str(capture), "topicIds": str(names), "definitions": str(folder)}
+    packed = pickle.dumps(make_plan({**given, "api": "VendorThing,Produce"}))
+    names.unlink()
+    shutil.rmtree(folder)
+    plan = pickle.loads(packed)
+    (part,) = parts_of(plan, *captures_of(plan.options, Stores()))
+    (row,) = [row for batch in read_part(plan, part, as_it_is) for row in batch.to_pylist()]
+    assert [item["topic"] for item in row["partitions"]] == ["orders"]
+    assert plan.catalog.api(1000).name == "VendorThing"
+
+
+# -- parts ----------------------------------------------------------------------------------------
+
+
+def parts(*sizes: int | None, **options: str) -> list[Part]:
+    found = [FoundCapture(f"{index}.pcap", True, index, size) for index, size in enumerate(sizes)]
+    return parts_of(make_plan({"path": "x", **options}), found, [])
+
+
+@pytest.mark.parametrize(
+    ("sizes", "count"),
+    [
+        ([10], 1),
+        ([256 << 20], 1),
+        ([256 << 20, 1], 2),
+        ([700 << 20], 3),
+        ([1 << 40, 1 << 40], 4),
+        ([1 << 40, None], 1),
+    ],
+)
+def test_more_parts_for_more_bytes_but_no_more_than_four(sizes, count):
+    found = parts(*sizes)
+    assert len(found) == count
+    assert [(part.share.index, part.share.count) for part in found] == [
+        (index, count) for index in range(count)
+    ]
+    assert all(len(part.captures) == len(sizes) for part in found)
+
+
+def test_as_many_parts_as_asked_for():
+    assert len(parts(10, numPartitions="7")) == 7
+
+
+def test_packets_are_divided_by_captures():
+    def paths(**options: str) -> list[list[str]]:
+        found = parts(1, 2, 3, 4, 5, table="packets", **options)
+        return [[capture.path for capture in part.captures] for part in found]
+
+    assert paths() == [[f"{index}.pcap"] for index in range(5)]
+    assert paths(numPartitions="2") == [["0.pcap", "2.pcap", "4.pcap"], ["1.pcap", "3.pcap"]]
+    assert len(paths(numPartitions="9")) == 5
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_a_part_of_no_capture_has_no_rows(table):
+    plan = make_plan({"path": "x", "table": table})
+    (part,) = parts_of(plan, [], [])
+    assert sum(map(len, read_part(plan, part, as_it_is))) == 0
+
+
+# -- what makes no sense --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"api": "Fetsch"}, "unknown API: 'Fetsch'; did you mean Fetch"),
+        ({"since": "yesterday"}, "not a time: 'yesterday'"),
+        ({"slowerThan": "10"}, "not a duration: '10'"),
+        ({"clientIp": "here"}, "not an IP address or network: 'here'"),
+        ({"broker": "here"}, "not a broker address: 'here'"),
+        ({"maxMemory": "1M"}, "too little memory: 1048576 bytes"),
+        ({"columns": "status,when"}, "unknown column: 'when'; there are capture,"),
+        ({"columns": "status,status"}, "columns must be named, and each once"),
+        ({"table": "records", "columns": "key"}, "column 'key' holds what users wrote"),
+        ({"topicIds": "nowhere.txt"}, "nowhere.txt: No such file or directory"),
+        ({"definitions": "nowhere"}, "nowhere: "),
+        ({"table": "anomalies", "topic": "x"}, "option topic: table=anomalies has no such option"),
+    ],
+)
+def test_it_is_said_before_anything_is_read(given, text):
+    with pytest.raises(KanalyzeError) as raised:
+        make_plan({"path": "nowhere.pcap", **given})
+    assert str(raised.value).startswith(text)
+    assert "\n" not in str(raised.value)
+
+
+def found_by(**given: str):
+    return captures_of(make_plan(given).options, Stores())
+
+
+def test_a_path_must_be_given():
+    with pytest.raises(UsageError, match="no capture given"):
+        found_by()
+
+
+@pytest.mark.parametrize("mode", ["failfast", "quarantine"])
+def test_what_can_be_read_once_is_refused(tmp_path, mode):
+    with pytest.raises(CaptureError, match="standard input: cannot be read by several tasks"):
+        found_by(path="-", mode=mode)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(CaptureError, match="pipe: can be read only once"):
+        found_by(path=str(tmp_path / "pipe"), mode=mode)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_file_that_is_missing_or_no_capture_is_an_error(tmp_path, count):
+    good = [str(path("mock"))] * (count - 1)
+    with pytest.raises(CaptureError, match=r"nowhere\.pcap: no such file"):
+        found_by(path=",".join([*good, str(tmp_path / "nowhere.pcap")]))
+    bad = tmp_path / "bad.pcap"
+    bad.write_text("no capture")
+    with pytest.raises(CaptureError, match=r"bad\.pcap: is not a pcap or pcapng file"):
+        found_by(path=",".join([*good, str(bad)]))
+
+
+def test_in_quarantine_it_is_told_as_an_anomaly(tmp_path):
+    good, bad = str(path("mock")), tmp_path / "bad.pcap"
+    bad.write_text("no capture")
+    given = {"path": f"{good},{bad},{tmp_path}/nowhere*.pcap", "mode": "quarantine"}
+    found, left_out = found_by(**given)
+    assert [each.path for each in found] == [good]
+    no_capture = f"{bad}: is not a pcap or pcapng file (it begins with 6e 6f 20 63)"
+    assert {each.detail for each in left_out} == {
+        no_capture,
+        f"{tmp_path}/nowhere*.pcap: no file has such a name",
+    }
+    told = rows(good, str(bad), table="anomalies", mode="quarantine", numPartitions="3")
+    unreadable = [row for row in told if row["kind"] == "capture_unreadable"]
+    assert [(row["stage"], row["detail"]) for row in unreadable] == [("capture", no_capture)]
+    assert counted(rows(good, str(bad), mode="quarantine")) == counted(rows(good))
+    assert rows(str(bad), mode="quarantine") == []
+    assert len(rows(str(bad), mode="quarantine", table="anomalies")) == 1
+
+
+def test_folders_and_globs():
+    folder = path("mock").parent
+    assert len(found_by(path=str(folder))[0]) == len(NAMES)
+    found, _ = found_by(path=f"{folder}/m*.pcap, {folder}/[eb]*.pcap*")
+    assert {Path(each.path).name[0] for each in found} == set("mbe")
+    assert all(each.looked_at and each.total_bytes for each in found)
+    assert [each.first_time_ns for each in found] == sorted(each.first_time_ns for each in found)
+
+
+def test_the_most_records_of_a_batch_are_the_option_s():
+    found = rows(str(path("codecs")), table="records", maxRecords="1")
+    assert {row["problem"] for row in found} == {None, "too_many_records"}

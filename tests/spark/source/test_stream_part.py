@@ -1,0 +1,112 @@
+"""What a task leaves for the next one."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from kanalyze.capture.listing import FoundCapture
+from kanalyze.capture.packet_index import UNKNOWN_CAPTURE
+from kanalyze.net.shard import Share
+from kanalyze.spark.shared_folder import Folder
+from kanalyze.spark.source import stream_part
+from kanalyze.spark.source.readers import make_plan
+from kanalyze.spark.source.stream_part import Assignment, batches_of
+from tests.support import kafka as k
+from tests.support.packets import pcap_file, segment, timed
+from tests.support.traffic import Line
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+    from kanalyze.tables.row import Row
+
+
+class Stream:
+    """One task after another, each with the next captures."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.folder = Folder(str(root / "state"))
+        self.read = 0
+
+    def take(self, *contents: bytes, share: Share | None = None) -> list[Row]:
+        """Read captures as the next batch."""
+        paths = []
+        for data in contents:
+            path = self.root / f"{self.read + len(paths)}"
+            path.write_bytes(data)
+            paths.append(FoundCapture(str(path)))
+        end = self.read + len(paths)
+        task = Assignment(self.read, end, share or Share(0, 1), tuple(paths))
+        rows = [row for each in batches_of(make_plan({}), task, self.folder) for row in each.rows()]
+        self.read = end
+        return rows
+
+
+def conversation() -> list[bytes]:
+    packets: list[bytes] = []
+    Line(packets).open().client(k.heartbeat(1), k.heartbeat(2)).broker(
+        k.heartbeat_answer(1), k.heartbeat_answer(2)
+    )
+    return packets
+
+
+def one_by_one() -> list[bytes]:
+    """A capture for each packet."""
+    packets = timed(conversation())
+    return [pcap_file([packet]) for packet in packets]
+
+
+def test_a_row_names_packets_by_captures_read_before(tmp_path: Path) -> None:
+    stream = Stream(tmp_path)
+    captures = one_by_one()
+    assert [stream.take(each) for each in captures[:-2]] == [[]] * (len(captures) - 2)
+    (row,) = stream.take(captures[-2])
+    assert (row.capture, row.request_packet, row.response_packet) == (str(tmp_path / "3"), 1, 1)
+    (row,) = stream.take(captures[-1])
+    assert (row.capture, row.request_packet, row.response_packet) == (str(tmp_path / "4"), 1, 1)
+    assert row.latency_ns == 2000
+
+
+def test_several_captures_are_one_batch(tmp_path: Path) -> None:
+    captures = one_by_one()
+    stream = Stream(tmp_path)
+    rows = stream.take(*captures[:4]) + stream.take(*captures[4:])
+    assert [row.capture for row in rows] == [str(tmp_path / "3"), str(tmp_path / "4")]
+
+
+def test_places_of_long_ago_are_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream_part, "_MOST_RUNS", 1)
+    stream = Stream(tmp_path)
+    rows = [row for each in one_by_one() for row in stream.take(each)]
+    assert {(row.capture, row.request_packet) for row in rows} == {(UNKNOWN_CAPTURE, None)}
+    assert [row.response_packet for row in rows] == [1, 1]
+
+
+def test_a_batch_of_no_capture_leaves_what_was_left(tmp_path: Path) -> None:
+    stream = Stream(tmp_path)
+    captures = one_by_one()
+    stream.take(*captures[:5])
+    task = Assignment(5, 6, Share(0, 1), ())  # the capture is gone
+    assert list(batches_of(make_plan({}), task, stream.folder)) == []
+    stream.read = 6
+    (row,) = stream.take(captures[5])
+    assert (row.capture, row.request_packet, row.status) == (str(tmp_path / "3"), 1, "ok")
+
+
+def test_what_is_wrong_with_a_capture_is_told_by_the_first_share(tmp_path: Path) -> None:
+    whole = pcap_file(timed([segment(to_broker=True, seq=1, ack=1, payload=k.heartbeat(1))] * 2))
+    for index in (0, 1):
+        (tmp_path / f"{index}").mkdir()
+        stream = Stream(tmp_path / f"{index}")
+        stream.take(whole[:-5], share=Share(index, 2))
+        names = stream.folder.names("anomalies")
+        assert names == (["000000000001.jsonl"] if index == 0 else [])
+    data = Folder(str(tmp_path / "0" / "state")).read("anomalies/000000000001.jsonl")
+    assert data is not None
+    kind, detail = json.loads(data)
+    assert kind == "capture_truncated"
+    assert detail.startswith(str(tmp_path / "0"))

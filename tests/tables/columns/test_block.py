@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+from array import array
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kanalyze.tables.columns import block as blocks
+from kanalyze.tables.columns.block import (
+    Ints,
+    Lists,
+    RowBlock,
+    Words,
+    bytes_of_row,
+    columns_of_rows,
+    words_in_use,
+)
+from kanalyze.tables.row import COLUMNS, ErrorItem, PartitionItem
+from tests.support.rows import fetch, orphan, plain_traffic, row, rows
+
+
+@settings(max_examples=50)
+@given(st.lists(rows(), max_size=6))
+def test_rows_by_column_are_the_same_rows(some):
+    block = RowBlock.of_rows(some)
+    assert len(block) == len(some)
+    assert block.rows() == some
+
+
+def test_a_block_has_every_column_with_the_fields_of_its_structs():
+    for block in (RowBlock.of_rows([]), RowBlock.of_rows([row()])):
+        assert list(block.columns) == [column.name for column in COLUMNS]
+        for column in COLUMNS:
+            values = block.columns[column.name]
+            if isinstance(values, Lists):
+                assert list(values.fields) == [part.name for part in column.fields] or [""]
+                assert len(values.offsets) == len(block) + 1
+
+
+def test_values_are_those_of_python():
+    (made,) = RowBlock.of_rows(
+        [fetch(waited=True, errors=[ErrorItem("a", None, 6, "X")], anomalies=["trailing_bytes"])]
+    ).rows()
+    assert made.waited is True
+    assert type(made.latency_ns) is int
+    assert type(made.errors) is list
+    assert type(made.errors[0]) is ErrorItem
+    assert type(made.errors[0].code) is int
+    assert type(made.partitions[0]) is PartitionItem
+    assert made.anomalies == ["trailing_bytes"]
+
+
+def test_null_is_not_zero():
+    block = RowBlock.of_rows([row(acks=0), row(acks=None)])
+    acks = block.columns["acks"]
+    assert isinstance(acks, Ints)
+    assert acks.values.tolist() == [0, 0]
+    assert acks.valid is not None
+    assert acks.valid == bytearray([1, 0])
+    assert [made.acks for made in block.rows()] == [0, None]
+
+
+def test_a_text_is_held_once_and_null_is_none_of_them():
+    block = RowBlock.of_rows([row(client_id=name) for name in ("b", None, "a", "b", "")])
+    clients = block.columns["client_id"]
+    assert isinstance(clients, Words)
+    assert clients.words == ["b", "a", ""]
+    assert clients.codes.tolist() == [0, -1, 1, 0, 2]
+
+
+def test_blocks_may_share_words_of_which_not_all_occur():
+    words = [f"client-{number}" for number in range(100)]
+    plain = RowBlock.of_rows([row(), row()])
+    codes = array("i", [99, -1])
+    block = RowBlock(2, {**plain.columns, "client_id": Words(codes, words)})
+    assert [made.client_id for made in block.rows()] == ["client-99", None]
+
+
+def test_a_number_beyond_int64_is_not_cut():
+    with pytest.raises(OverflowError):
+        RowBlock.of_rows([row(latency_ns=2**63)])
+
+
+@settings(max_examples=50)
+@given(st.lists(rows(), min_size=1, max_size=5), st.data())
+def test_any_rows_of_a_block_can_be_taken_in_any_order(some, data):
+    numbers = data.draw(st.lists(st.integers(0, len(some) - 1), max_size=8))
+    taken = RowBlock.of_rows(some).take(numbers)
+    assert taken.rows() == [some[number] for number in numbers]
+
+
+@settings(max_examples=50)
+@given(st.lists(rows(), max_size=6), st.integers(0, 6), st.integers(0, 6))
+def test_a_part_of_a_block_is_a_block(some, one, two):
+    first, end = sorted((min(one, len(some)), min(two, len(some))))
+    part = RowBlock.of_rows(some).part(first, end)
+    assert len(part) == end - first
+    assert part.rows() == some[first:end]
+
+
+def test_joined_blocks_need_not_know_the_same_words_or_nulls():
+    one, two = plain_traffic(7), [orphan(client_id="new"), *plain_traffic(3, seed=2)]
+    joined = RowBlock.joined([RowBlock.of_rows(one), RowBlock.of_rows([]), RowBlock.of_rows(two)])
+    assert joined.rows() == one + two
+
+
+def test_words_that_do_not_occur_are_left_out_when_there_are_many():
+    words = [f"client-{number}" for number in range(100)]
+    texts = Words(array("i", [70, -1, 3, 70]), words)
+    in_use = words_in_use(texts)
+    assert in_use.words == ["client-70", "client-3"]
+    assert in_use.codes == array("i", [0, -1, 1, 0])
+    assert words_in_use(in_use) is in_use
+
+
+def test_some_columns_can_be_asked_for():
+    made = columns_of_rows(plain_traffic(3), COLUMNS[1:3])
+    assert list(made) == ["connection", "connection_number"]
+
+
+def test_blocks_that_share_their_words_go_on_to_when_joined():
+    words = ["a", "b"]
+    plain = RowBlock.of_rows([row()])
+    parts = [
+        RowBlock(1, {**plain.columns, "client_id": Words(array("i", [code]), words)})
+        for code in (1, -1, 0)
+    ]
+    joined = RowBlock.joined(parts)
+    assert [made.client_id for made in joined.rows()] == ["b", None, "a"]
+    clients = joined.columns["client_id"]
+    assert isinstance(clients, Words)
+    assert clients.words is words
+
+
+@settings(max_examples=30)
+@given(st.lists(rows(), max_size=6), st.integers(0, 12_000))
+def test_pieces_of_a_block_are_as_large_as_may_be_held(some, most):
+    block = RowBlock.of_rows(some)
+    with patch.object(blocks, "HELD_BYTES", most):
+        pieces = [piece.rows() for piece in block.pieces()]
+    assert [one for piece in pieces for one in piece] == some
+    for piece in pieces:
+        assert piece
+        assert len(piece) == 1 or sum(map(bytes_of_row, piece)) <= most

@@ -1,0 +1,84 @@
+"""What makes rows twice: compiled, and as the Python that it is."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kanalyze.common import int_columns
+from kanalyze.tables.columns import arithmetic, block, buffers
+from kanalyze.tables.requests import extract, row_assembler
+from tests.support.uncompiled import uncompiled
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+_MODULES = (
+    *("columns.block", "columns.buffers", "columns.arithmetic"),
+    *("requests.extract", "requests.row_assembler"),
+)
+_EXCHANGE = (
+    *("api_key", "api_version", "client_id", "correlation", "key", "key_version", "lost_ns"),
+    *("malformed", "one_way", "peers", "wire"),
+)
+_MESSAGE = (
+    *("start_ns", "start_packet", "last_ns", "last_packet", "length", "read_as", "taped", "values"),
+)
+_BESIDES = ("kanalyze.tables.columns.block", "kanalyze.tables.requests.kafka07")
+
+
+def _named(modules: dict[str, ModuleType]) -> SimpleNamespace:
+    own = {name.partition(".")[2]: modules[f"kanalyze.tables.{name}"] for name in _MODULES}
+    values = modules["kanalyze.kafka.codec.values"]
+    return SimpleNamespace(
+        **own,
+        int_columns=modules["kanalyze.common.int_columns"],
+        given=lambda exchange: _uncompiled(exchange, values),
+    )
+
+
+def _uncompiled(exchange: Any, values: Any) -> Any:
+    """Return an exchange whose bodies are on tapes that uncompiled modules can read."""
+    made = SimpleNamespace(**{name: getattr(exchange, name) for name in _EXCHANGE})
+    made._anomalies = exchange.anomalies
+    for kind in ("request", "response"):
+        message = getattr(exchange, kind)
+        if message is not None:
+            message = SimpleNamespace(**{name: getattr(message, name) for name in _MESSAGE})
+            if message.taped is not None:
+                taped = message.taped
+                message.taped = values.Taped.from_state(taped.state(), None, taped.shape)
+        setattr(made, kind, message)
+    return made
+
+
+@pytest.fixture(scope="session")
+def compiled() -> SimpleNamespace:
+    """Give the modules that make rows, compiled."""
+    return SimpleNamespace(
+        block=block,
+        buffers=buffers,
+        arithmetic=arithmetic,
+        extract=extract,
+        int_columns=int_columns,
+        row_assembler=row_assembler,
+        given=lambda exchange: exchange,
+    )
+
+
+@pytest.fixture(scope="session")
+def uncompiled_rows() -> SimpleNamespace:
+    """Give them uncompiled."""
+    with uncompiled(*_BESIDES) as modules:
+        pass
+    return _named(modules)
+
+
+@pytest.fixture(scope="session", params=["compiled", "uncompiled"])
+def core(
+    request: pytest.FixtureRequest, compiled: SimpleNamespace, uncompiled_rows: SimpleNamespace
+) -> SimpleNamespace:
+    """Give the modules that make rows, of one kind and then of the other."""
+    return compiled if request.param == "compiled" else uncompiled_rows

@@ -1,0 +1,455 @@
+"""Facts out of bodies: written by a writer of our definitions, read by the projections of a row."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kanalyze.kafka.codec.compiler import compile_decoder
+from kanalyze.kafka.schema.catalog import Catalog
+from kanalyze.tables.requests.extract import Extractors
+from kanalyze.tables.requests.summaries import Facts, Part
+from kanalyze.tables.requests.topic_names import topic_id_text
+from tests.support.batches import batch
+from tests.support.messages import Writer
+from tests.support.vectors import definition_of, read_vectors
+
+if TYPE_CHECKING:
+    from kanalyze.kafka.codec.values import Taped
+    from kanalyze.kafka.schema.schema_ast import Field
+
+CATALOG = Catalog()
+EXTRACTORS = Extractors(CATALOG)
+TOPIC_ID = bytes(range(16))
+NO_ID = bytes(16)
+
+
+def read(key: int, kind: str, version: int, values: dict[str, Any] | None) -> Taped | None:
+    """What the row's projection leaves of a message with these values."""
+    if values is None:
+        return None
+    message = CATALOG.message(key, kind)  # type: ignore[arg-type]
+    body = Writer(message, version).write(values)
+    decode = compile_decoder(message, version, EXTRACTORS.wanted(key, kind))
+    _, end = decode(body, 0, 0, None)
+    assert end == len(body)
+    return decode.take(None)
+
+
+def facts(
+    key: int,
+    version: int,
+    request: dict[str, Any] | None = None,
+    response: dict[str, Any] | None = None,
+) -> Facts:
+    return EXTRACTORS.facts(
+        key, read(key, "request", version, request), read(key, "response", version, response)
+    )
+
+
+def produced(topic: dict[str, Any], records: bytes | None) -> dict[str, Any]:
+    return {
+        "transactionalId": "tx",
+        "acks": -1,
+        "timeoutMs": 30_000,
+        "topicData": [{**topic, "partitionData": [{"index": 4, "records": records}]}],
+    }
+
+
+@pytest.mark.parametrize("version", [3, 9, 13])
+def test_produce_joins_what_was_sent_with_what_was_answered(version: int) -> None:
+    topic = {"topicId": TOPIC_ID} if version >= 13 else {"name": "orders"}
+    answer = {"index": 4, "errorCode": 0, "baseOffset": 77, "logAppendTimeMs": -1}
+    answer |= {"logStartOffset": 0} if version >= 5 else {}
+    answer |= {"recordErrors": [], "errorMessage": None} if version >= 8 else {}
+    found = facts(
+        0,
+        version,
+        produced(topic, batch(5)),
+        {"responses": [{**topic, "partitionResponses": [answer]}], "throttleTimeMs": 9},
+    )
+    name, topic_id = topic.get("name", ""), topic.get("topicId", NO_ID)
+    assert list(found.parts) == [Part(name, topic_id, 4, 5, 161, 77, None, "none", 0)]
+    assert (found.acks, found.transactional_id, found.throttle_time_ms) == (-1, "tx", 9)
+    assert found.errors == []
+
+
+def test_a_refused_produce_has_its_error_and_no_offset() -> None:
+    answer = {"index": 4, "errorCode": 10, "baseOffset": -1, "logAppendTimeMs": -1}
+    topic = {"name": "orders"}
+    response = {"responses": [{**topic, "partitionResponses": [answer]}], "throttleTimeMs": 0}
+    found = facts(0, 3, produced(topic, batch(5)), response)
+    assert found.errors == [("orders", NO_ID, 4, 10)]
+    assert (next(iter(found.parts)).base_offset, next(iter(found.parts)).error_code) == (None, 10)
+
+
+def test_a_produce_without_an_answer_says_what_was_sent() -> None:
+    found = facts(0, 3, produced({"name": "orders"}, batch(5)))
+    assert list(found.parts) == [Part("orders", NO_ID, 4, 5, 161, codec="none")]
+    assert found.throttle_time_ms is None
+
+
+def test_null_records_are_none_at_all() -> None:
+    found = facts(0, 3, produced({"name": "orders"}, None))
+    assert (next(iter(found.parts)).record_count, next(iter(found.parts)).record_bytes) == (0, 0)
+
+
+def test_a_fetch_lists_the_partitions_that_its_answer_left_out() -> None:
+    request = {
+        "replicaId": -1,
+        "maxWaitMs": 500,
+        "minBytes": 1,
+        "maxBytes": 1000,
+        "isolationLevel": 0,
+        "topics": [
+            {
+                "topic": "orders",
+                "partitions": [
+                    {"partition": index, "fetchOffset": 0, "partitionMaxBytes": 100}
+                    for index in (0, 1)
+                ],
+            }
+        ],
+    }
+    answered = {
+        "partitionIndex": 1,
+        "errorCode": 0,
+        "highWatermark": 30,
+        "lastStableOffset": 30,
+        "abortedTransactions": None,
+        "records": batch(2, base_offset=28),
+    }
+    response = {
+        "throttleTimeMs": 0,
+        "responses": [{"topic": "orders", "partitions": [answered]}],
+    }
+    found = facts(1, 4, request, response)
+    assert list(found.parts) == [
+        Part("orders", NO_ID, 1, 2, 161, 28, 30, "none", 0),
+        Part("orders", NO_ID, 0),
+    ]
+    assert (found.max_wait_ms, found.min_bytes) == (500, 1)
+
+
+def test_list_offsets_version_0_answers_with_a_list() -> None:
+    answered = {"partitionIndex": 0, "errorCode": 0, "oldStyleOffsets": [90, 40]}
+    response = {"topics": [{"name": "orders", "partitions": [answered]}]}
+    assert list(facts(2, 0, None, response).parts) == [
+        Part("orders", NO_ID, 0, base_offset=90, error_code=0)
+    ]
+
+
+def test_metadata_tells_names_and_errors_at_every_level() -> None:
+    partition = {
+        "errorCode": 5,
+        "partitionIndex": 2,
+        "leaderId": -1,
+        "leaderEpoch": -1,
+        "replicaNodes": [],
+        "isrNodes": [],
+        "offlineReplicas": [],
+    }
+    topic = {"errorCode": 0, "isInternal": False, "topicAuthorizedOperations": 0}
+    response = {
+        "throttleTimeMs": 0,
+        "brokers": [],
+        "clusterId": None,
+        "controllerId": 0,
+        "topics": [
+            {**topic, "name": "orders", "topicId": TOPIC_ID, "partitions": [partition]},
+            {**topic, "errorCode": 3, "name": "gone", "topicId": NO_ID, "partitions": []},
+        ],
+        "errorCode": 41,
+    }
+    found = facts(3, 13, None, response)
+    assert found.names == [(TOPIC_ID, "orders")]
+    assert found.errors == [
+        ("orders", TOPIC_ID, 2, 5),
+        ("gone", NO_ID, None, 3),
+        (None, NO_ID, None, 41),
+    ]
+
+
+def test_metadata_that_is_asked_by_topic_names_the_topic_and_its_partitions() -> None:
+    topics = [{"topicId": NO_ID, "name": "orders"}, {"topicId": NO_ID, "name": "gone"}]
+    request = {
+        "topics": topics,
+        "allowAutoTopicCreation": True,
+        "includeTopicAuthorizedOperations": False,
+    }
+    assert list(facts(3, 12, request).parts) == [
+        Part("orders", NO_ID, None),
+        Part("gone", NO_ID, None),
+    ]
+    partition = {
+        "errorCode": 5,
+        "partitionIndex": 2,
+        "leaderId": -1,
+        "leaderEpoch": -1,
+        "replicaNodes": [],
+        "isrNodes": [],
+        "offlineReplicas": [],
+    }
+    topic = {"errorCode": 0, "isInternal": False, "topicAuthorizedOperations": 0}
+    response = {
+        "throttleTimeMs": 0,
+        "brokers": [],
+        "clusterId": None,
+        "controllerId": 0,
+        "topics": [
+            {**topic, "errorCode": 3, "name": "gone", "topicId": NO_ID, "partitions": []},
+            {**topic, "name": "orders", "topicId": TOPIC_ID, "partitions": [partition]},
+        ],
+    }
+    assert list(facts(3, 12, request, response).parts) == [
+        Part("orders", NO_ID, None),
+        Part("gone", NO_ID, None, error_code=3),
+        Part("orders", TOPIC_ID, 2, error_code=5),
+    ]
+
+
+def test_a_topic_that_is_made_is_named_as_a_whole() -> None:
+    topic = {"name": "new", "numPartitions": 3, "replicationFactor": 1, "configs": []}
+    request = {
+        "topics": [{**topic, "assignments": []}],
+        "timeoutMs": 1000,
+        "validateOnly": False,
+    }
+    made = {"name": "new", "topicId": TOPIC_ID, "errorCode": 36, "errorMessage": None}
+    made |= {"topicConfigErrorCode": 0, "numPartitions": 3, "replicationFactor": 1, "configs": []}
+    response = {"throttleTimeMs": 0, "topics": [made]}
+    assert list(facts(19, 7, request).parts) == [Part("new", NO_ID, None)]
+    # The name is the same topic's, whether its id is told or not.
+    assert list(facts(19, 7, request, response).parts) == [
+        Part("new", TOPIC_ID, None, error_code=36)
+    ]
+
+
+def test_a_commit_in_a_transaction_is_of_its_partitions() -> None:
+    partition = {"partitionIndex": 4, "committedOffset": 70, "committedMetadata": None}
+    request = {
+        "transactionalId": "tx",
+        "groupId": "g",
+        "producerId": 1,
+        "producerEpoch": 0,
+        "topics": [{"name": "orders", "partitions": [partition]}],
+    }
+    answered = {"partitionIndex": 4, "errorCode": 16}
+    response = {"throttleTimeMs": 0, "topics": [{"name": "orders", "partitions": [answered]}]}
+    assert list(facts(28, 0, request).parts) == [Part("orders", NO_ID, 4, base_offset=70)]
+    assert list(facts(28, 0, request, response).parts) == [
+        Part("orders", NO_ID, 4, base_offset=70, error_code=16)
+    ]
+
+
+def test_partitions_by_number_alone_are_partitions() -> None:
+    transaction = {"transactionalId": "tx", "producerId": 1, "producerEpoch": 0}
+    topics = [{"name": "a", "partitions": [0, 2]}, {"name": "b", "partitions": [0]}]
+    request = {"transactions": [{**transaction, "verifyOnly": False, "topics": topics}]}
+    answered = [
+        {"partitionIndex": 2, "partitionErrorCode": 0},
+        {"partitionIndex": 0, "partitionErrorCode": 55},
+    ]
+    result = {"name": "a", "resultsByPartition": answered}
+    response = {
+        "throttleTimeMs": 0,
+        "errorCode": 0,
+        "resultsByTransaction": [{"transactionalId": "tx", "topicResults": [result]}],
+    }
+    assert list(facts(24, 4, request, response).parts) == [
+        Part("a", NO_ID, 0, error_code=55),
+        Part("a", NO_ID, 2, error_code=0),
+        Part("b", NO_ID, 0),
+    ]
+
+
+def test_of_a_partition_that_is_named_twice_the_code_that_is_not_0_holds() -> None:
+    def marker(*codes: int) -> dict[str, Any]:
+        partitions = [{"partitionIndex": 1, "errorCode": code} for code in codes]
+        return {"producerId": 1, "topics": [{"name": "a", "partitions": partitions}]}
+
+    for markers in ([marker(0), marker(49)], [marker(49), marker(0)], [marker(0, 49)]):
+        assert list(facts(27, 1, None, {"markers": markers}).parts) == [
+            Part("a", NO_ID, 1, error_code=49)
+        ]
+
+
+def test_a_share_fetch_says_what_it_brought() -> None:
+    request = {
+        "groupId": "g",
+        "memberId": "m",
+        "shareSessionEpoch": 1,
+        "maxWaitMs": 500,
+        "minBytes": 1,
+        "maxBytes": 1000,
+        "maxRecords": 500,
+        "batchSize": 500,
+        "topics": [],
+        "forgottenTopicsData": [{"topicId": TOPIC_ID, "partitions": [7]}],
+    }
+    partition = {
+        "partitionIndex": 1,
+        "errorCode": 0,
+        "errorMessage": None,
+        "acknowledgeErrorCode": 121,
+        "acknowledgeErrorMessage": None,
+        "currentLeader": {"leaderId": 0, "leaderEpoch": 0},
+        "records": batch(2, base_offset=28),
+        "acquiredRecords": [],
+    }
+    response = {
+        "throttleTimeMs": 0,
+        "errorCode": 0,
+        "errorMessage": None,
+        "acquisitionLockTimeoutMs": 30_000,
+        "responses": [{"topicId": TOPIC_ID, "partitions": [partition]}],
+        "nodeEndpoints": [],
+    }
+    # What a session no longer reads is not fetched from.
+    assert list(facts(78, 1, request).parts) == []
+    (part,) = facts(78, 1, request, response).parts
+    assert (part.topic_id, part.partition, part.error_code) == (TOPIC_ID, 1, 121)
+    assert (part.record_count, part.record_bytes, part.base_offset, part.codec) == (
+        2,
+        161,
+        28,
+        "none",
+    )
+
+
+def test_a_topic_stands_in_the_struct_of_the_partition_or_around_it() -> None:
+    state = {
+        "partitionIndex": 3,
+        "controllerEpoch": 1,
+        "leader": 0,
+        "leaderEpoch": 0,
+        "isr": [],
+        "partitionEpoch": 0,
+        "replicas": [],
+        "addingReplicas": [],
+        "removingReplicas": [],
+        "isNew": False,
+    }
+    request = {"controllerId": 0, "controllerEpoch": 1, "brokerEpoch": 1, "type": 0}
+    request["liveLeaders"] = []
+    old = {**request, "ungroupedPartitionStates": [{**state, "topicName": "orders"}]}
+    assert list(facts(4, 1, old).parts) == [Part("orders", NO_ID, 3)]
+    topic = {"topicName": "orders", "topicId": TOPIC_ID, "partitionStates": [state]}
+    new = {**request, "topicStates": [topic]}
+    refused = {"topicId": TOPIC_ID, "partitionErrors": [{"partitionIndex": 3, "errorCode": 11}]}
+    response = {"errorCode": 0, "topics": [refused]}
+    found = facts(4, 5, new, response)
+    assert list(found.parts) == [Part("orders", TOPIC_ID, 3, error_code=11)]
+
+
+def test_where_a_list_goes_on_is_no_topic_that_was_asked_about() -> None:
+    request = {
+        "topics": [{"name": "orders"}],
+        "responsePartitionLimit": 1,
+        "cursor": {"topicName": "orders", "partitionIndex": 7},
+    }
+    assert list(facts(75, 0, request).parts) == [Part("orders", NO_ID, None)]
+
+
+_BY_HAND = {0, 1, 2, 9}
+"""APIs that list partitions alone."""
+
+
+def named_in(fields: tuple[Field, ...], value: dict[str, Any], topic: str = "") -> set[Any]:
+    """(topic or id, partition) in Kafka's JSON of a message; None for a topic by itself."""
+    ours = {field.json_name: field for field in fields}
+    names = [
+        item
+        for name, item in value.items()
+        if name in ours and ours[name].entity_type == "topicName" and isinstance(item, str) and item
+    ]
+    own = names[0] if names else value.get("topicId", "")
+    own = "" if own == NO_ID_TEXT else own
+    topic = own or topic
+    found: set[Any] = set()
+    others: set[Any] = set()
+    for name, item in value.items():
+        field = ours.get(name)
+        if field is None or name == "forgottenTopicsData":
+            continue
+        if field.type == "[]string" and field.entity_type == "topicName":
+            others |= {(one, None) for one in item or () if one}
+        elif topic and field.type == "[]int32" and name in ("partitions", "partitionIndexes"):
+            found |= {(topic, index) for index in item or ()}
+        elif field.struct is not None and name not in ("cursor", "nextCursor"):
+            for one in item or () if field.is_array else [item] if item else []:
+                found |= named_in(field.struct.fields, one, topic)
+        elif topic and field.type == "int32" and name in PARTITION_NAMES:
+            return {(topic, item)}
+    codes = [code for name, code in value.items() if name.lower().endswith("errorcode")]
+    if own and (not found or any(codes)):
+        found.add((own, None))
+    return found | others
+
+
+NO_ID_TEXT = "A" * 22
+PARTITION_NAMES = {"partitionIndex", "partition", "partitionId", "index"}
+
+
+def test_what_kafkas_serializer_wrote_names_what_its_json_names() -> None:
+    named = set()
+    for vector in read_vectors():
+        if vector.kind == "other" or vector.api_key is None:
+            continue
+        message = definition_of(vector, CATALOG)
+        wanted = EXTRACTORS.wanted(vector.api_key, vector.kind)
+        if not message.valid_versions.contains(vector.version):
+            continue
+        decode = compile_decoder(message, vector.version, wanted)
+        decode(vector.content, 0, 0, None)
+        taped = decode.take(None)
+        pair = (taped, None) if vector.kind == "request" else (None, taped)
+        found = EXTRACTORS.facts(vector.api_key, *pair)
+        # An id that the message names elsewhere is the topic of that name.
+        names = {topic_id_text(topic_id): name for topic_id, name in found.names}
+        ours = {
+            (part.topic or topic_id_text(part.topic_id) or "", part.partition)
+            for part in found.parts
+        }
+        theirs = {
+            (names.get(topic, topic), partition)
+            for topic, partition in named_in(message.struct.fields, vector.json)
+        }
+        if vector.api_key in _BY_HAND:
+            ours = {place for place in ours if place[0]}
+            theirs = {place for place in theirs if place[1] is not None}
+        assert ours == theirs, (vector.name, vector.version)
+        if theirs:
+            named.add((vector.api_key, vector.kind))
+    assert named == {
+        (api.key, kind)
+        for api in CATALOG.apis
+        for kind in ("request", "response")
+        if _has_topics(CATALOG.message(api.key, kind).struct.fields)  # type: ignore[arg-type]
+    }
+
+
+def _has_topics(fields: tuple[Field, ...]) -> bool:
+    return any(
+        field.entity_type == "topicName"
+        or field.name == "TopicId"
+        or (field.struct is not None and _has_topics(field.struct.fields))
+        for field in fields
+    )
+
+
+def test_an_unknown_api_has_no_facts() -> None:
+    found = EXTRACTORS.facts(999, None, None)
+    assert (list(found.parts), found.errors, found.group_id) == ([], [], None)
+    assert EXTRACTORS.wanted(999, "request").paths == ()
+
+
+@pytest.mark.parametrize("version", [0, 3, 6])
+def test_find_coordinator_names_the_group_or_the_transaction(version: int) -> None:
+    for key_type, attribute in ((0, "group_id"), (1, "transactional_id")):
+        if version == 0 and key_type:
+            continue
+        request: dict[str, Any] = {"keyType": key_type} if version else {}
+        request |= {"key": "it"} if version < 4 else {"coordinatorKeys": ["it"]}
+        assert getattr(facts(10, version, request), attribute) == "it"

@@ -1,0 +1,114 @@
+"""Fetch sessions: what an incremental fetch does not say (KIP-227)."""
+
+from __future__ import annotations
+
+from kanalyze.tables.requests.fetch_sessions import FetchSessions, Place, SessionFacts
+
+BROKER = ("10.0.0.2", 9092)
+
+
+def place(topic: str, partition: int = 0) -> Place:
+    return (topic, bytes(16), partition)
+
+
+A, B, C = place("a"), place("b"), place("c", 5)
+
+
+def fetch(
+    session_id: int,
+    epoch: int,
+    asked: list[Place] | None = None,
+    *,
+    forgotten: list[Place] | None = None,
+    answered_id: int | None = None,
+    error_code: int = 0,
+) -> SessionFacts:
+    answered = session_id if answered_id is None else answered_id
+    return SessionFacts(session_id, epoch, asked or [], forgotten or [], answered, error_code)
+
+
+def begun(asked: list[Place], **bounds: int) -> FetchSessions:
+    sessions = FetchSessions(**bounds)
+    assert list(sessions.follow(BROKER, fetch(0, 0, asked, answered_id=7))) == []
+    return sessions
+
+
+def test_an_incremental_fetch_reads_from_all_partitions_of_its_session() -> None:
+    sessions = begun([A, B])
+    assert list(sessions.follow(BROKER, fetch(7, 1))) == [A, B]
+    assert list(sessions.follow(BROKER, fetch(7, 2))) == [A, B]
+
+
+def test_partitions_are_added_and_forgotten_as_requests_say() -> None:
+    sessions = begun([A, B])
+    assert list(sessions.follow(BROKER, fetch(7, 1, [C], forgotten=[A]))) == [B, C]
+    assert list(sessions.follow(BROKER, fetch(7, 2))) == [B, C]
+
+
+def test_forgetting_what_is_not_in_the_session_is_no_error() -> None:
+    assert list(begun([A]).follow(BROKER, fetch(7, 1, forgotten=[C]))) == [A]
+
+
+def test_a_session_that_began_before_the_capture_is_not_known() -> None:
+    assert list(FetchSessions().follow(BROKER, fetch(7, 30, [C]))) == []
+
+
+def test_a_missed_epoch_makes_the_session_unknown() -> None:
+    sessions = begun([A, B])
+    assert list(sessions.follow(BROKER, fetch(7, 2))) == []
+    assert list(sessions.follow(BROKER, fetch(7, 3))) == []
+
+
+def test_a_refused_fetch_ends_the_session() -> None:
+    sessions = begun([A])
+    assert list(sessions.follow(BROKER, fetch(7, 1, error_code=71))) == []
+    assert len(sessions) == 0
+
+
+def test_epoch_0_begins_a_new_session_in_the_place_of_the_old_one() -> None:
+    sessions = begun([A])
+    sessions.follow(BROKER, fetch(7, 0, [B], answered_id=8))
+    assert list(sessions.follow(BROKER, fetch(8, 1))) == [B]
+    assert list(sessions.follow(BROKER, fetch(7, 1))) == []
+
+
+def test_the_final_epoch_ends_the_session() -> None:
+    sessions = begun([A])
+    assert list(sessions.follow(BROKER, fetch(7, -1, [A], answered_id=0))) == []
+    assert len(sessions) == 0
+
+
+def test_a_broker_that_gives_no_session_has_none() -> None:
+    sessions = FetchSessions()
+    sessions.follow(BROKER, fetch(0, 0, [A], answered_id=0))
+    sessions.follow(BROKER, SessionFacts(0, 0, [A], [], None, 0))
+    assert len(sessions) == 0
+
+
+def test_ids_belong_to_one_broker() -> None:
+    assert list(begun([A]).follow(("10.0.0.3", 9092), fetch(7, 1))) == []
+
+
+def test_epochs_begin_again_at_1_after_the_highest() -> None:
+    sessions = begun([A])
+    sessions._sessions[BROKER, 7].next_epoch = 2**31 - 1
+    assert list(sessions.follow(BROKER, fetch(7, 2**31 - 1))) == [A]
+    assert list(sessions.follow(BROKER, fetch(7, 1))) == [A]
+
+
+def test_sessions_are_bounded_and_the_least_used_goes_first() -> None:
+    sessions = begun([A], most_sessions=2)
+    sessions.follow(BROKER, fetch(0, 0, [B], answered_id=8))
+    sessions.follow(BROKER, fetch(7, 1))
+    sessions.follow(BROKER, fetch(0, 0, [C], answered_id=9))
+    assert list(sessions.follow(BROKER, fetch(8, 1))) == []
+    assert list(sessions.follow(BROKER, fetch(7, 2))) == [A]
+
+
+def test_partitions_in_all_sessions_are_bounded() -> None:
+    sessions = begun([A, B], most_partitions=3)
+    sessions.follow(BROKER, fetch(0, 0, [A, B], answered_id=8))
+    assert len(sessions) == 1
+    sessions.follow(BROKER, fetch(8, 1, [place("t", n) for n in range(9)]))
+    sessions.follow(BROKER, fetch(0, 0, [place("t", n) for n in range(9)], answered_id=9))
+    assert len(sessions) == 0

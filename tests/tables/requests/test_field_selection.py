@@ -1,0 +1,135 @@
+"""What a row wants of messages that no one has described by hand."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kanalyze.kafka.codec.compiler import compile_decoder
+from kanalyze.kafka.codec.values import TapeCursor
+from kanalyze.kafka.schema.catalog import Catalog
+from kanalyze.tables.requests.body_walk import BodyWalk
+from kanalyze.tables.requests.field_selection import level_of, projection_of
+from kanalyze.tables.requests.summaries import FIELD_NUMBERS, Facts, Parts
+from tests.support.messages import Generator, Writer
+
+if TYPE_CHECKING:
+    from kanalyze.kafka.schema.schema_ast import Message
+
+CATALOG = Catalog()
+
+
+def codes_in(value: object) -> list[int]:
+    """Every error code in a whole message that is not 0, in the message's order."""
+    if isinstance(value, list):
+        return [code for item in value for code in codes_in(item)]
+    if not isinstance(value, dict):
+        return []
+    found = []
+    for name, item in value.items():
+        if name.lower().endswith("errorcode") and isinstance(item, int) and item:
+            found.append(item)
+        found += codes_in(item)
+    return found
+
+
+def facts_of(message: Message, version: int, values: dict[str, Any], *, is_request: bool) -> Facts:
+    """What a walk finds in a message with these values."""
+    decode = compile_decoder(message, version, projection_of(message))
+    body = Writer(message, version).write(values)
+    _, end = decode(body, 0, 0, None)
+    assert end == len(body)
+    level = level_of(message, projection_of(message))
+    found = Facts()
+    walk = BodyWalk(level, TapeCursor(), is_request=is_request)
+    walk.read(decode.take(None), found, Parts(), Parts())
+    return found
+
+
+@pytest.mark.parametrize("api", CATALOG.apis, ids=lambda api: api.name)
+def test_every_error_code_of_every_response_is_found_in_its_order(api) -> None:  # type: ignore[no-untyped-def]
+    message = CATALOG.message(api.key, "response")
+    for version in {api.versions.lowest, api.versions.highest}:
+        noise = random.Random(api.key)
+        for _ in range(10):
+            values = Generator(message, version, noise).values()
+            found = facts_of(message, version, values, is_request=False)
+            assert [code for *_, code in found.errors] == codes_in(values)
+
+
+def test_a_code_comes_with_the_topic_and_the_partition_around_it() -> None:
+    message = CATALOG.message(0, "response")
+    values = {
+        "responses": [
+            {
+                "name": "orders",
+                "partitionResponses": [
+                    {"index": 3, "errorCode": 6, "baseOffset": 0, "logAppendTimeMs": -1}
+                ],
+            }
+        ],
+        "throttleTimeMs": 5,
+    }
+    found = facts_of(message, 2, values, is_request=False)
+    assert found.errors == [("orders", bytes(16), 3, 6)]
+
+
+@pytest.mark.parametrize(
+    ("key", "kind", "ids"),
+    [
+        (11, "request", {"group_id", "member_id"}),
+        (11, "response", {"member_id", "throttle_time_ms"}),
+        (12, "request", {"group_id", "member_id"}),
+        (22, "request", {"transactional_id"}),
+        (68, "request", {"group_id", "member_id"}),
+    ],
+)
+def test_the_ids_of_a_message_are_found_by_what_its_definition_says(
+    key: int, kind: str, ids: set[str]
+) -> None:
+    message = CATALOG.message(key, kind)  # type: ignore[arg-type]
+    level = level_of(message, projection_of(message))
+    assert {role for role, _ in level.fields if role in FIELD_NUMBERS} == ids
+
+
+def test_no_secret_is_ever_asked_for() -> None:
+    for api in CATALOG.apis:
+        for kind in ("request", "response"):
+            paths = projection_of(CATALOG.message(api.key, kind)).paths  # type: ignore[arg-type]
+            assert not [
+                path for path in paths if "Auth" in path or "Hmac" in path or "Salt" in path
+            ]
+
+
+TELLING = [
+    (3, "response"),
+    (4, "request"),
+    (6, "request"),
+    (19, "response"),
+    (20, "response"),
+    (69, "response"),
+    (75, "response"),
+    (77, "response"),
+]
+
+
+@pytest.mark.parametrize(("key", "kind"), TELLING)
+def test_names_are_learnt_from_every_struct_that_has_both_name_and_id(key: int, kind: str) -> None:
+    message = CATALOG.message(key, kind)  # type: ignore[arg-type]
+    version = CATALOG.api(key).versions.highest  # type: ignore[union-attr]
+    assert level_of(message, projection_of(message)).finds_names
+    names: list[tuple[bytes, str]] = []
+    for seed in range(20):
+        values = Generator(message, version, random.Random(seed)).values()
+        names += facts_of(message, version, values, is_request=kind == "request").names
+    assert names
+    assert all(name and topic_id != bytes(16) for topic_id, name in names)
+
+
+def test_messages_with_either_a_name_or_an_id_tell_no_names() -> None:
+    for key in (0, 1, 8, 9):
+        for kind in ("request", "response"):
+            message = CATALOG.message(key, kind)  # type: ignore[arg-type]
+            assert not level_of(message, projection_of(message)).finds_names

@@ -1,0 +1,206 @@
+"""The builder of rows: compiled as uncompiled, whatever comes, and what it hands over."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kanalyze.kafka.schema.catalog import Catalog
+from kanalyze.runtime.pipeline import Analysis
+from kanalyze.tables.requests.extract import Extractors
+from kanalyze.tables.requests.row_assembler import RowBuilder
+from kanalyze.tables.row import COLUMNS
+from tests.support import kafka as k
+from tests.support import topic_ids as t
+from tests.support.building import rows_of_exchanges
+from tests.support.captures import path
+from tests.support.talk import Talk
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import SimpleNamespace
+
+    from kanalyze.kafka.session.exchange import Exchange
+    from kanalyze.tables.columns.block import RowBlock
+
+CATALOG = Catalog()
+
+
+def builder_of(core: SimpleNamespace | None = None, place: Any = None) -> RowBuilder:
+    make = RowBuilder if core is None else core.row_assembler.RowBuilder
+    extractors = (Extractors if core is None else core.extract.Extractors)(CATALOG)
+    made: RowBuilder = make(CATALOG, extractors, place or (lambda number: ("x.pcap", number)))
+    return made
+
+
+def exchanges_of(name: str) -> Iterator[Exchange]:
+    for pairs in Analysis([str(path(name))]).exchange_batches():
+        for exchange, _ in pairs:
+            yield exchange
+
+
+def plain(block: RowBlock) -> dict[str, Any]:
+    """All that is in a block, as plain values: of columns that share words those in use."""
+    return {name: _plain(values) for name, values in block.columns.items()}
+
+
+def _plain(values: Any) -> Any:
+    kind = type(values).__name__
+    if kind == "Lists":
+        fields = {name: _plain(field) for name, field in values.fields.items()}
+        return list(values.offsets), fields
+    if kind == "Words":
+        return [None if code < 0 else values.words[code] for code in values.codes]
+    return list(values.values), None if values.valid is None else list(values.valid)
+
+
+@pytest.mark.parametrize(
+    "name", ["waits", "groups", "next-groups", "errors", "sasl", "old-0-9-0-1"]
+)
+def test_compiled_and_uncompiled_say_the_same(
+    name: str, compiled: SimpleNamespace, uncompiled_rows: SimpleNamespace
+) -> None:
+    exchanges = list(exchanges_of(name))
+    blocks = []
+    for core in (compiled, uncompiled_rows):
+        builder = builder_of(core)
+        some = []
+        for number, exchange in enumerate(exchanges):
+            builder.add(core.given(exchange))
+            if number % 50 == 0:
+                some.append(plain(builder.take()))
+        blocks.append([*some, plain(builder.take())])
+    assert blocks[0] == blocks[1]
+
+
+def test_a_block_has_every_column_in_the_types_of_the_contract(core: SimpleNamespace) -> None:
+    builder = builder_of(core)
+    for rows in (0, 1):
+        for exchange in Talk().client(k.heartbeat(1)).broker(k.heartbeat_answer(1)).exchanges:
+            if rows:
+                builder.add(core.given(exchange))
+        assert len(builder) == rows
+        block = builder.take()
+        assert (len(block), len(builder)) == (rows, 0)
+        assert list(block.columns) == [column.name for column in COLUMNS]
+        for column in COLUMNS:
+            values: Any = block.columns[column.name]
+            if column.type.startswith("list<"):
+                assert list(values.fields) == [part.name for part in column.fields] or [""]
+                assert len(values.offsets) == rows + 1
+            elif column.type == "string":
+                assert values.codes.typecode == "i"
+                assert len(values.codes) == rows
+            else:
+                assert values.values.typecode == "q"
+                assert len(values.values) == rows
+
+
+def heartbeats(count: int) -> list[Exchange]:
+    talk = Talk()
+    for number in range(count):
+        talk.client(k.heartbeat(number)).broker(k.heartbeat_answer(number))
+    return talk.exchanges
+
+
+def test_blocks_share_their_words(core: SimpleNamespace) -> None:
+    builder = builder_of(core)
+    one, two = heartbeats(2)
+    builder.add(core.given(one))
+    first = builder.take()
+    builder.add(core.given(two))
+    second = builder.take()
+    for name in ("client_id", "api_name", "connection", "status"):
+        words: list[Any] = [block.columns[name] for block in (first, second)]
+        assert words[0].words is words[1].words
+    assert [row.client_id for block in (first, second) for row in block.rows()] == ["test", "test"]
+
+
+def test_words_are_forgotten_when_there_are_many(
+    core: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk = Talk()
+    for number in range(40):
+        talk.client(k.heartbeat(number)).broker(k.heartbeat_answer(number))
+    expected = builder_of()
+    rows = rows_of_exchanges(expected, talk.exchanges)
+    monkeypatch.setattr(core.row_assembler, "_MOST_WORDS", 3)
+    builder = builder_of(core)
+    found = []
+    for exchange in talk.exchanges:
+        builder.add(core.given(exchange))
+        found += builder.take().rows()
+    assert found == rows
+
+
+def test_a_builder_is_full_when_rows_take_as_much_as_may_be_held(
+    core: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(core.row_assembler, "_MOST_BYTES", 1000)
+    builder = builder_of(core)
+    sizes = []
+    for exchange in heartbeats(20):
+        builder.add(core.given(exchange))
+        if builder.is_full:
+            sizes.append(len(builder.take()))
+    assert sizes == [4] * 5
+
+
+def quiet_session(partitions: int, fetches: int) -> list[Exchange]:
+    talk = Talk()
+    talk.client(t.fetch(1, 0, 0, {"a": list(range(partitions))})).broker(t.fetch_answer(1, 77))
+    for number in range(fetches):
+        talk.client(t.fetch(number + 2, 77, number + 1)).broker(t.fetch_answer(number + 2, 77))
+    return talk.exchanges
+
+
+def test_partitions_of_a_session_are_listed_from_block_to_block(core: SimpleNamespace) -> None:
+    builder = builder_of(core)
+    for exchange in quiet_session(5, 3):
+        builder.add(core.given(exchange))
+        (row,) = builder.take().rows()
+        assert [(part.topic, part.partition) for part in row.partitions] == [
+            ("a", number) for number in range(5)
+        ]
+
+
+# -- places ---------------------------------------------------------------------------------------
+
+
+def runs(*first: int) -> Callable[[int], tuple[str, int | None]]:
+    """Places of packets in captures that begin with these numbers; before the first is none."""
+
+    def place(number: int) -> tuple[str, int | None]:
+        known = [each for each in first if each <= number]
+        if not known:
+            return "(unknown)", None
+        return f"{len(known)}.pcap", number - known[-1] + 1
+
+    return place
+
+
+@pytest.mark.parametrize("first", [(1,), (1, 4), (3,), (1, 2, 3, 4, 5, 6), (100,)])
+def test_packets_are_numbered_in_their_captures(
+    first: tuple[int, ...], core: SimpleNamespace
+) -> None:
+    place = runs(*first)
+    builder = builder_of(core, place)
+    exchanges = heartbeats(3)
+    rows = rows_of_exchanges(builder, map(core.given, exchanges))
+    for exchange, row in zip(exchanges, rows, strict=True):
+        assert exchange.request is not None
+        assert exchange.response is not None
+        asked, answered = place(exchange.request.start_packet), exchange.response.start_packet
+        assert (row.capture, row.request_packet) == asked
+        assert row.response_packet == place(answered)[1]
+
+
+def test_columns_of_a_block_are_not_those_that_grow(core: SimpleNamespace) -> None:
+    builder = builder_of(core)
+    one, two = heartbeats(2)
+    builder.add(core.given(one))
+    block = builder.take()
+    rows = block.rows()
+    builder.add(core.given(two))
+    assert block.rows() == rows

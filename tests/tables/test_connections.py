@@ -1,0 +1,209 @@
+from __future__ import annotations
+
+import csv
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kanalyze.export.csv import CsvWriter
+from kanalyze.export.schema import arrow_schema
+from kanalyze.model.tcp import Endpoint, RoundTrips, TcpConnection, TcpMeasures
+from kanalyze.tables.connections import CONNECTION_COLUMNS, ConnectionRow, connection_row
+from tests.support.measuring import at, measured, numbered
+from tests.support.packets import ACK, BROKER, CLIENT, FIN, SYN
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PAIRED = [
+    column.name.removeprefix("client_")
+    for column in CONNECTION_COLUMNS
+    if column.name.startswith("client_")
+    and f"broker_{column.name.removeprefix('client_')}" in ConnectionRow._fields
+]
+
+
+def connection(**changes: Any) -> TcpConnection:
+    ends = (Endpoint("10.0.0.1", 50000), Endpoint("2001:db8::1", 9092))
+    tcp = TcpConnection(1, ends, 2, 0, 1_000, 9_000, 7)
+    tcp.end, tcp.closed_by = "fin", 1
+    for name, value in changes.items():
+        setattr(tcp, name, value)
+    return tcp
+
+
+def measures_of(**changes: Any) -> TcpMeasures:
+    measures = TcpMeasures()
+    for name, value in changes.items():
+        setattr(measures, name, value)
+    return measures
+
+
+def row(tcp: TcpConnection, client_side: int | None = 0, **named: Any) -> ConnectionRow:
+    return connection_row(
+        tcp, capture="a.pcap", first_packet=3, client_side=client_side, protocol="kafka", **named
+    )
+
+
+def test_a_row_says_who_talks_to_whom_and_for_how_long() -> None:
+    made = row(connection())
+    assert made.connection == "10.0.0.1:50000>[2001:db8::1]:9092"
+    assert (made.client_ip, made.client_port) == ("10.0.0.1", 50000)
+    assert (made.broker_ip, made.broker_port) == ("2001:db8::1", 9092)
+    assert (made.start_ns, made.end_ns, made.duration_ns) == (1_000, 9_000, 8_000)
+    assert (made.opened_by, made.closed_by, made.end) == ("client", "broker", "fin")
+    assert (made.capture, made.first_packet, made.connection_number) == ("a.pcap", 3, 2)
+    assert made.client_known is True
+
+
+def test_the_client_may_be_the_one_that_was_heard_second() -> None:
+    made = row(connection(), client_side=1)
+    assert made.connection == "[2001:db8::1]:9092>10.0.0.1:50000"
+    assert (made.opened_by, made.closed_by) == ("broker", "client")
+
+
+def test_an_unknown_client_is_the_first_sender_and_said_to_be_unknown() -> None:
+    made = row(connection(opened_by=None, closed_by=None), client_side=None)
+    assert made.connection.startswith("10.0.0.1")
+    assert (made.client_known, made.opened_by, made.closed_by) == (False, None, None)
+
+
+def test_what_the_upper_layers_know_is_taken_over() -> None:
+    known = {
+        "client_id": "app",
+        "client_software_name": "lib",
+        "client_software_version": "1.2",
+        "principal": "alice",
+        "requests": 5,
+        "decoded_bytes": 100,
+        "skipped_bytes": 0,
+    }
+    made = row(connection(), **known)
+    assert {name: getattr(made, name) for name in known} == known
+    empty = row(connection())
+    assert {getattr(empty, name) for name in known} == {None}
+
+
+def test_without_measures_what_would_be_measured_is_null_and_the_rest_is_not() -> None:
+    made = row(connection())
+    nullable = {column.name for column in CONNECTION_COLUMNS if column.nullable}
+    nulls = {name for name in ConnectionRow._fields if getattr(made, name) is None}
+    assert nulls == nullable - {"opened_by", "closed_by", "first_packet"}
+
+
+@pytest.mark.parametrize("client_side", [0, 1])
+def test_the_counts_of_both_ends_stand_with_their_ends(client_side: int) -> None:
+    counts = {
+        name: [10 * i + 1, 10 * i + 2]
+        for i, name in enumerate(
+            (
+                "packets",
+                "payload_bytes",
+                "retransmitted_bytes",
+                "duplicate_bytes",
+                "out_of_order_packets",
+                "lost_bytes",
+                "snapped_bytes",
+            )
+        )
+    }
+    measured_counts = {
+        name: [10 * i + 101, 10 * i + 102]
+        for i, name in enumerate(
+            (
+                "duplicate_packets",
+                "retransmitted_packets",
+                "keep_alive_packets",
+                "zero_window_packets",
+                "reset_packets",
+                "fin_packets",
+                "syn_retransmissions",
+            )
+        )
+    }
+    measures = measures_of(**measured_counts)
+    made = row(connection(measures=measures, **counts), client_side)
+    shorter = {
+        "zero_windows": "zero_window_packets",
+        "keep_alives": "keep_alive_packets",
+        "resets": "reset_packets",
+        "fins": "fin_packets",
+    }
+    found = counts | measured_counts
+    names = [name for name in PAIRED if shorter.get(name, name) in found]
+    assert len(names) == len(found)
+    for name in names:
+        pair = found[shorter.get(name, name)]
+        assert getattr(made, f"client_{name}") == pair[client_side]
+        assert getattr(made, f"broker_{name}") == pair[1 - client_side]
+
+
+def test_the_way_to_the_broker_is_timed_by_what_the_client_sends() -> None:
+    trips = (RoundTrips(4, 400, 50, 150), RoundTrips(2, 7, 3, 4))
+    made = row(connection(measures=measures_of(round_trips=trips)))
+    assert (made.broker_rtt_min_ns, made.broker_rtt_mean_ns, made.broker_rtt_max_ns) == (
+        *(50, 100),
+        150,
+    )
+    assert (made.client_rtt_min_ns, made.client_rtt_mean_ns, made.client_rtt_max_ns) == (3, 3, 4)
+    assert (made.broker_rtt_samples, made.client_rtt_samples) == (4, 2)
+
+
+def test_the_halves_of_a_handshake_are_named_by_where_they_lead() -> None:
+    measures = measures_of(
+        syn_time_ns=100, syn_ack_time_ns=350, handshake_ack_time_ns=400, opened_by=0
+    )
+    made = row(connection(measures=measures))
+    assert made.handshake_rtt_ns == 300
+    assert (made.broker_handshake_rtt_ns, made.client_handshake_rtt_ns) == (250, 50)
+    opened_by_broker = row(connection(measures=measures), client_side=1)
+    assert opened_by_broker.handshake_rtt_ns == 300
+    assert opened_by_broker.broker_handshake_rtt_ns == 50
+    assert opened_by_broker.client_handshake_rtt_ns == 250
+
+
+def test_packets_make_a_row() -> None:
+    packets = at(
+        (100, numbered(1, seq=0, flags=SYN)),
+        (350, numbered(1, to_broker=False, seq=900, ack=1, flags=SYN | ACK)),
+        (400, numbered(2, seq=1, ack=901)),
+        (1_000, numbered(3, seq=1, ack=901, payload=b"hello")),
+        (1_070, numbered(2, to_broker=False, seq=901, ack=6)),
+        (2_000, numbered(4, seq=6, ack=901, flags=FIN | ACK)),
+    )
+    (tcp,) = measured(packets)
+    made = row(tcp)
+    assert made.connection == f"{CLIENT[0]}:{CLIENT[1]}>{BROKER[0]}:{BROKER[1]}"
+    assert (made.handshake_rtt_ns, made.broker_rtt_mean_ns) == (300, 70)
+    assert (made.client_rtt_mean_ns, made.client_rtt_samples) == (None, 0)
+    assert (made.end, made.closed_by, made.client_fins) == ("open", "client", 1)
+
+
+def test_every_column_has_a_type_a_meaning_and_where_it_is_a_size_or_a_time_a_unit() -> None:
+    assert tuple(column.name for column in CONNECTION_COLUMNS) == ConnectionRow._fields
+    assert {column.type for column in CONNECTION_COLUMNS} == {"string", "int32", "int64", "bool"}
+    assert all(column.meaning for column in CONNECTION_COLUMNS)
+    for column in CONNECTION_COLUMNS:
+        expected = {"_ns": "ns", "bytes": "B"}
+        unit = next((u for end, u in expected.items() if column.name.endswith(end)), "")
+        assert column.unit == unit, column.name
+
+
+def test_columns_that_may_be_null_say_so() -> None:
+    filled = row(
+        connection(measures=TcpMeasures()),
+        **dict.fromkeys(("requests", "decoded_bytes", "skipped_bytes"), 1),
+    )
+    for made in (filled, row(connection())):
+        for column in CONNECTION_COLUMNS:
+            assert column.nullable or getattr(made, column.name) is not None
+
+
+def test_the_table_is_written_as_any_other(tmp_path: Path) -> None:
+    target = tmp_path / "connections.csv"
+    writer = CsvWriter(str(target), CONNECTION_COLUMNS)
+    writer.write([row(connection())])
+    writer.close()
+    header, line = csv.reader(target.read_text().splitlines())
+    assert dict(zip(header, line, strict=True))["closed_by"] == "broker"
+    assert arrow_schema(CONNECTION_COLUMNS).names == list(ConnectionRow._fields)

@@ -1,0 +1,255 @@
+from __future__ import annotations
+
+import pickle
+
+import pytest
+from hypothesis import given
+
+from kanalyze.common.times import format_time
+from kanalyze.errors import UsageError
+from kanalyze.tables.filters import BrokerAddress, RowFilter, parse_broker
+from tests.support.rows import START_NS, failed, fetch, orphan, partition, row, rows, unanswered
+
+NAMES = {"Produce": 0, "Fetch": 1, "FetchSnapshot": 59, "Heartbeat": 12}
+
+
+def parse(**conditions) -> RowFilter:
+    return RowFilter.parse(api_names=NAMES, **conditions)
+
+
+@given(rows())
+def test_without_conditions_every_row_passes(any_row):
+    assert RowFilter().matches(any_row)
+    assert RowFilter().passes_all
+    assert parse().passes_all
+
+
+def test_without_conditions_the_list_of_rows_is_handed_on_as_it_is():
+    batch = [row()]
+    assert RowFilter().select(batch) is batch
+    assert parse(apis=["Fetch"]).select([row(), fetch()]) == [fetch()]
+
+
+@pytest.mark.parametrize("text", ["Fetch", "fetch", "FETCH", "1"])
+def test_an_api_goes_by_name_in_any_case_or_by_key(text):
+    wanted = parse(apis=[text])
+    assert wanted.matches(fetch())
+    assert not wanted.matches(row())
+    assert not wanted.matches(orphan())
+
+
+def test_a_key_without_a_name_can_be_asked_for():
+    assert parse(apis=["999"]).matches(row(api_key=999, api_name=None))
+
+
+def test_several_values_of_one_kind_add_up():
+    wanted = parse(apis=["Fetch", "Produce"])
+    assert wanted.matches(fetch())
+    assert wanted.matches(row())
+
+
+def test_conditions_of_different_kinds_must_all_hold():
+    wanted = parse(apis=["Produce"], client_ids=["b*"])
+    assert wanted.matches(row(client_id="billing"))
+    assert not wanted.matches(row(client_id="app"))
+    assert not wanted.matches(fetch(client_id="billing"))
+
+
+def test_an_unknown_api_is_refused_with_the_names_that_are_near():
+    with pytest.raises(UsageError, match=r"unknown API: 'Fecth'; did you mean Fetch\?"):
+        parse(apis=["Fecth"])
+    with pytest.raises(UsageError, match=r"unknown API: 'zzz'$"):
+        parse(apis=["zzz"])
+
+
+def test_a_name_from_the_old_protocol_passes_where_no_names_are_given():
+    assert RowFilter.parse(apis=["MultiFetch"]).matches(row(api_name="MultiFetch"))
+
+
+@pytest.mark.parametrize(
+    ("glob", "client_id", "expected"),
+    [
+        ("app", "app", True),
+        ("app", "App", False),
+        ("a*", "app", True),
+        ("a?p", "app", True),
+        ("[ab]pp", "app", True),
+        ("app", "app-1", False),
+        ("*", "", True),
+        ("", "", True),
+        ("*", None, False),
+    ],
+)
+def test_client_ids_are_globs_that_heed_case(glob, client_id, expected):
+    assert parse(client_ids=[glob]).matches(row(client_id=client_id)) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "client_ip", "expected"),
+    [
+        ("10.0.0.1", "10.0.0.1", True),
+        ("10.0.0.1", "10.0.0.10", False),
+        ("10.0.0.0/8", "10.9.9.9", True),
+        ("10.0.0.1/8", "10.9.9.9", True),
+        ("10.0.0.0/8", "11.0.0.1", False),
+        ("2001:db8::/32", "2001:db8::9", True),
+        ("2001:DB8:0::9", "2001:db8::9", True),
+        ("10.0.0.0/8", "2001:db8::9", False),
+    ],
+)
+def test_client_addresses_are_addresses_or_networks(text, client_ip, expected):
+    assert parse(client_ips=[text]).matches(row(client_ip=client_ip)) is expected
+
+
+@pytest.mark.parametrize("text", ["", "host", "10.0.0.256", "10.0.0.0/33", "1.2.3.4:80"])
+def test_what_is_no_address_is_refused(text):
+    with pytest.raises(UsageError, match="not an IP address or network"):
+        parse(client_ips=[text])
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("10.0.0.9", ("10.0.0.9", None)),
+        ("10.0.0.9:9092", ("10.0.0.9", 9092)),
+        ("2001:DB8::9", ("2001:db8::9", None)),
+        ("[2001:db8::9]", ("2001:db8::9", None)),
+        ("[2001:db8::9]:9092", ("2001:db8::9", 9092)),
+    ],
+)
+def test_brokers_are_addresses_with_or_without_a_port(text, expected):
+    assert parse_broker(text) == BrokerAddress(*expected)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "host", "host:9092", "10.0.0.9:", "10.0.0.9:x", "[::1", "10.0.0.9:0", ":9092"]
+)
+def test_what_is_no_broker_is_refused(text):
+    with pytest.raises(UsageError, match="not a"):
+        parse_broker(text)
+
+
+def test_a_broker_without_a_port_stands_for_all_its_ports():
+    assert parse(brokers=["10.0.0.9"]).matches(row(broker_port=1))
+    assert parse(brokers=["10.0.0.9:9092"]).matches(row(broker_port=9092))
+    assert not parse(brokers=["10.0.0.9:9092"]).matches(row(broker_port=9093))
+    assert not parse(brokers=["10.0.0.8"]).matches(row())
+
+
+def test_topics_are_looked_for_in_partitions_and_in_errors():
+    wanted = parse(topics=["ord*"])
+    assert wanted.matches(row(partitions=[partition("x"), partition("orders")]))
+    assert wanted.matches(failed("orders", 3, "UNKNOWN_TOPIC_OR_PARTITION", partitions=[]))
+    assert not wanted.matches(row(partitions=[partition("x")]))
+    assert not wanted.matches(row(partitions=[]))
+
+
+def test_a_topic_without_a_name_goes_by_its_id():
+    by_id = row(partitions=[partition(None, topic_id="AAAAAAAAAAAAAAAAAAAAAQ")])
+    assert parse(topics=["AAAAAAAAAAAAAAAAAAAAAQ"]).matches(by_id)
+    assert not parse(topics=["orders"]).matches(by_id)
+
+
+def test_groups_are_globs():
+    assert parse(groups=["bill*"]).matches(row(group_id="billing"))
+    assert not parse(groups=["*"]).matches(row(group_id=None))
+
+
+def test_errors_only_leaves_rows_with_error_codes():
+    wanted = parse(errors_only=True)
+    assert wanted.matches(failed("orders", 6, "NOT_LEADER_OR_FOLLOWER"))
+    assert not wanted.matches(row())
+    assert not wanted.matches(unanswered())
+
+
+def test_slower_than_is_strict_and_leaves_out_fetches_that_waited():
+    wanted = parse(slower_than="2ms")
+    assert wanted.matches(row(latency_ns=2_000_001))
+    assert not wanted.matches(row(latency_ns=2_000_000))
+    assert not wanted.matches(fetch(latency_ns=500_000_000, waited=True))
+    assert not wanted.matches(unanswered())
+
+
+def test_since_is_inclusive_and_until_is_not():
+    wanted = parse(since="2026-01-01T00:00:00Z", until="2026-01-01T00:00:00.000000002Z")
+    times = range(START_NS - 1, START_NS + 3)
+    assert [wanted.matches(row(request_start_ns=time)) for time in times] == [
+        False,
+        True,
+        True,
+        False,
+    ]
+
+
+def test_either_end_of_time_may_be_left_open():
+    assert parse(since="2026-01-01").matches(row())
+    assert not parse(since="2026-01-02").matches(row())
+    assert parse(until="2026-01-02").matches(row())
+    assert not parse(until="2026-01-01").matches(row())
+
+
+def test_an_orphan_response_counts_by_its_own_time():
+    assert parse(since="2026-01-01").matches(orphan())
+    assert not parse(since="2026-01-01").matches(orphan(response_start_ns=None))
+
+
+def test_a_filter_can_be_sent_to_another_process():
+    wanted = parse(apis=["Fetch"], client_ips=["10.0.0.0/8"], since="0", brokers=["10.0.0.9"])
+    there = pickle.loads(pickle.dumps(wanted))
+    assert (there.client_networks, there.brokers) == (wanted.client_networks, wanted.brokers)
+    assert there.matches(fetch())
+    assert not there.matches(row())
+
+
+DAY = 86_400 * 10**9
+BEGIN = 20_000 * DAY
+"""Midnight of some day."""
+
+
+def of_day(text: str) -> int:
+    hours, minutes = map(int, text.split(":"))
+    return (hours * 60 + minutes) * 60 * 10**9
+
+
+@pytest.mark.parametrize(
+    ("first", "since", "until", "expected"),
+    [
+        ("22:40", "22:46", None, ("22:46", None)),
+        ("22:40", "22:46", "23:00", ("22:46", "23:00")),
+        ("22:46", "22:46", None, ("22:46", None)),
+        # Earlier on that day, so that all is later.
+        ("22:40", "22:00", None, ("22:00", None)),
+        ("09:00", "00:00", None, ("00:00", None)),
+        ("09:00", None, "08:00", (None, "08:00")),
+        # Past midnight.
+        ("22:00", "00:30", "01:30", ("24:30", "25:30")),
+        ("22:00", "23:30", "00:30", ("23:30", "24:30")),
+        ("09:00", "23:30", "00:30", ("23:30", "24:30")),
+        ("22:00", None, "02:00", (None, "26:00")),
+        ("09:00", "10:00", "10:00", ("10:00", "34:00")),
+    ],
+)
+def test_a_time_of_day_is_of_the_day_of_the_first_packet(first, since, until, expected):
+    wanted = RowFilter.parse(since=since, until=until)
+    assert wanted.needs_day
+    assert not wanted.passes_all
+    on_day = wanted.on_day_of(BEGIN + of_day(first))
+    assert not on_day.needs_day
+    times = [None if each is None else BEGIN + of_day(each) for each in expected]
+    assert [on_day.since_ns, on_day.until_ns] == times
+    assert not on_day.passes_all
+
+
+def test_a_time_of_day_may_stand_beside_a_date():
+    since_ns = BEGIN + 3 * DAY + of_day("23:30")
+    wanted = RowFilter.parse(since=format_time(since_ns), until="00:15", topics=["t"])
+    on_day = wanted.on_day_of(BEGIN + 3 * DAY)
+    assert on_day.since_ns == since_ns
+    assert on_day.until_ns == BEGIN + 4 * DAY + of_day("00:15")
+    assert on_day.topics == ("t",)
+
+
+def test_a_filter_without_times_of_day_needs_no_day():
+    wanted = RowFilter.parse(since="2026-01-31", topics=["t"])
+    assert not wanted.needs_day
+    assert wanted.on_day_of(BEGIN) is wanted

@@ -1,0 +1,68 @@
+"""The row contract as the design states it: names, types, order."""
+
+from __future__ import annotations
+
+from kanalyze.tables.row import COLUMNS, ErrorItem, PartitionItem, Row
+
+CONTRACT = """
+capture string
+connection string
+connection_number int64
+client_ip string
+broker_ip string
+client_port int32
+broker_port int32
+client_software_name string
+client_software_version string
+principal string
+wire string
+api_key int16
+api_version int16
+api_name string
+correlation_id int32
+client_id string
+request_start_ns int64
+request_end_ns int64
+response_start_ns int64
+response_end_ns int64
+latency_ns int64
+total_time_ns int64
+request_bytes int64
+response_bytes int64
+request_packet int64
+response_packet int64
+status string
+error_code int16
+error_name string
+errors list<struct>
+throttle_time_ms int32
+partitions list<struct>
+record_count int64
+record_bytes int64
+acks int16
+max_wait_ms int32
+min_bytes int32
+waited bool
+group_id string
+member_id string
+transactional_id string
+anomalies list<string>
+"""
+
+
+def test_columns_are_those_of_the_contract_in_its_order() -> None:
+    assert [f"{column.name} {column.type}" for column in COLUMNS] == CONTRACT.split("\n")[1:-1]
+
+
+def test_columns_are_the_fields_of_the_row() -> None:
+    assert tuple(column.name for column in COLUMNS) == Row._fields
+    nested = {column.name: column.fields for column in COLUMNS if column.fields}
+    assert tuple(column.name for column in nested["errors"]) == ErrorItem._fields
+    assert tuple(column.name for column in nested["partitions"]) == PartitionItem._fields
+
+
+def test_every_time_and_every_size_has_its_unit_and_every_column_its_meaning() -> None:
+    for column in COLUMNS:
+        assert column.meaning
+        for ending, unit in (("_ns", "ns"), ("_ms", "ms"), ("_bytes", "B")):
+            assert (column.unit == unit) == column.name.endswith(ending), column.name
