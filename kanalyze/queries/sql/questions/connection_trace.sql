@@ -1,0 +1,24 @@
+-- What went over one connection, in order?
+--
+-- Takes a parameter, the connection as other rows name it, such as 10.0.0.7:51812>10.0.0.2:9092.
+-- `at_ms` counts from the first request seen on it. Ports are used again: `connection_number` tells
+-- one connection on the same pair of addresses from the next. Packet numbers lead back into the
+-- capture (tcpdump, Wireshark). An answer without its request has no time of one, and comes last.
+SELECT
+    connection_number,
+    (request_start_ns - min(request_start_ns) OVER of_connection) / 1e6 AS at_ms,
+    concat(api_name, ' v', api_version) AS request,
+    correlation_id,
+    request_bytes,
+    response_bytes,
+    latency_ns / 1e6 AS latency_ms,
+    waited,
+    status,
+    error_name,
+    capture,
+    request_packet,
+    response_packet
+FROM requests
+WHERE connection = $connection
+WINDOW of_connection AS (PARTITION BY connection_number)
+ORDER BY connection_number, request_start_ns NULLS LAST, request_packet, correlation_id
