@@ -1,4 +1,4 @@
--- One line for each error code of a response, with the columns of the request that matter.
+-- Error codes of responses, one in a line, with what matters of the request.
 SELECT
     r.request_id,
     r.capture,

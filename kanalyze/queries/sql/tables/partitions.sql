@@ -1,4 +1,4 @@
--- One line for each entry of a request's partitions, with the columns of the request that matter.
+-- Partitions of requests, one in a line, with what matters of the request.
 SELECT
     r.request_id,
     r.capture,
