@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 TABLES = (
     *("totals", "apis", "errors", "clients", "topics", "groups", "brokers"),
-    *("throughput", "slowest"),
+    *("client_apis", "client_errors", "topic_latency", "partitions", "codecs"),
+    *("throughput", "latency", "slowest"),
 )
 
 

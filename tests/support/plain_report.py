@@ -47,7 +47,20 @@ def plain_report(rows: Sequence[Row]) -> dict[str, Any]:
             {"broker": str(Endpoint(*key)), "other": False, **traffic(of_broker)}
             for key, of_broker in by_requests(rows, lambda row: (row.broker_ip, row.broker_port))
         ],
+        "client_apis": [
+            {
+                **dict(zip(("client_id", "api_name"), key, strict=True)),
+                "unanswered": sum(row.status == "unanswered" for row in of_pair),
+                **traffic(of_pair),
+            }
+            for key, of_pair in by_requests(requests, lambda row: (row.client_id, row.api_name))
+        ],
+        "client_errors": client_errors(rows),
+        "topic_latency": topic_latency(rows),
+        "partitions": partitions(rows),
+        "codecs": codecs(rows),
         "throughput": throughput(rows),
+        "latency": latency(rows),
         "slowest": slowest(rows),
     }
 
@@ -276,30 +289,135 @@ def topics(rows: Iterable[Row]) -> list[dict[str, Any]]:
     )
 
 
-def throughput(rows: Iterable[Row]) -> dict[str, Any]:
-    names = ("requests", "errors", "request_bytes", "response_bytes")
-    events = []
+def client_errors(rows: Iterable[Row]) -> list[dict[str, Any]]:
+    times = defaultdict(list)
+    for row in rows:
+        for error in row.errors:
+            key = (row.client_id, row.api_name, error.code, error.name)
+            times[key].append(row.response_start_ns)
+    names = ("client_id", "api_name", "error_code", "error_name")
+    found = [
+        {
+            **dict(zip(names, key, strict=True)),
+            "count": len(of_error),
+            "first_time_ns": min((t for t in of_error if t is not None), default=None),
+            "last_time_ns": max((t for t in of_error if t is not None), default=None),
+        }
+        for key, of_error in times.items()
+    ]
+    return sorted(found, key=lambda x: (-x["count"], nulls_last(x[name] for name in names[:3])))
+
+
+def topic_of(item: PartitionItem) -> tuple[str | None, str | None]:
+    return item.topic, item.topic_id if item.topic is None else None
+
+
+def topic_latency(rows: Iterable[Row]) -> list[dict[str, Any]]:
+    values = defaultdict(list)
+    for row in rows:
+        if row.api_name in PRODUCE + FETCH and row.latency_ns is not None and not row.waited:
+            for topic in set(map(topic_of, row.partitions)):
+                values[*topic, row.api_name].append(row.latency_ns)
+    names = ("topic", "topic_id", "api_name")
+    return [
+        {**dict(zip(names, key, strict=True)), "latency_ns": durations(of_topic)}
+        for key, of_topic in sorted(values.items(), key=lambda x: (-len(x[1]), nulls_last(x[0])))
+    ]
+
+
+def partitions(rows: Iterable[Row]) -> list[dict[str, Any]]:
+    parts = defaultdict(list)
+    for row in rows:
+        for item in row.partitions if row.api_name in PRODUCE + FETCH else ():
+            if not item.error_code and item.partition is not None:
+                parts[*topic_of(item), item.partition].append((row, item))
+    found = []
+    for key, of_partition in parts.items():
+        line: dict[str, Any] = dict(zip(("topic", "topic_id", "partition"), key, strict=True))
+        for word, past, names in (("produce", "produced", PRODUCE), ("fetch", "fetched", FETCH)):
+            own = [(row, item) for row, item in of_partition if row.api_name in names]
+            line[f"{word}_requests"] = len({id(row) for row, _ in own})
+            line[f"{past}_records"] = total(item.record_count for _, item in own)
+            line[f"{past}_bytes"] = total(item.record_bytes for _, item in own)
+        marks = [x.high_watermark for _, x in of_partition if x.high_watermark is not None]
+        line["high_watermark"] = max(marks, default=None)
+        found.append(line)
+    return sorted(
+        found,
+        key=lambda x: (
+            -(x["produced_bytes"] + x["fetched_bytes"]),
+            nulls_last((x["topic"], x["topic_id"], x["partition"])),
+        ),
+    )
+
+
+def codecs(rows: Iterable[Row]) -> list[dict[str, Any]]:
+    packed = defaultdict(list)
+    for row in rows:
+        for item in row.partitions if row.api_name in PRODUCE else ():
+            if item.codec is not None:
+                packed[row.client_id, item.codec].append((row, item))
+    found = []
+    for (client_id, codec), of_client in packed.items():
+        items = [item for _, item in of_client]
+        counts = [item.record_count for item in items if item.record_count is not None]
+        found.append(
+            {
+                "client_id": client_id,
+                "codec": codec,
+                "requests": len({id(row) for row, _ in of_client}),
+                "batches": len(items),
+                "records": sum(counts) if counts else None,
+                "bytes": total(item.record_bytes for item in items),
+                "bytes_p50": durations(item.record_bytes for item in items)["p50"],
+                "records_p50": durations(item.record_count for item in items)["p50"],
+            }
+        )
+    return sorted(found, key=lambda x: (-x["bytes"], nulls_last((x["client_id"], x["codec"]))))
+
+
+def buckets_of(rows: Iterable[Row]) -> tuple[int, int, int]:
+    """Width of the buckets of time, number of the first, how many."""
+    times = []
     for row in rows:
         if row.request_start_ns is not None and row.status != "orphan_response":
-            events.append((row.request_start_ns, (1, 0, row.request_bytes or 0, 0)))
+            times.append(row.request_start_ns)
         if row.response_start_ns is not None:
-            is_error = row.status == "error"
-            events.append((row.response_start_ns, (0, is_error, 0, row.response_bytes or 0)))
+            times.append(row.response_start_ns)
     width = 1_000_000
-    if not events:
-        return {"start_ns": None, "bucket_ns": width, **{name: [] for name in names}}
-    first, last = min(events)[0], max(events)[0]
-    while last // width - first // width >= 240:
+    if not times:
+        return width, 0, 0
+    while max(times) // width - min(times) // width >= 240:
         width *= 2
-    sums = [[0, 0, 0, 0] for _ in range(last // width - first // width + 1)]
-    for time_ns, amounts in events:
-        bucket = sums[time_ns // width - first // width]
-        for place, amount in enumerate(amounts):
-            bucket[place] += amount
+    return width, min(times) // width, max(times) // width - min(times) // width + 1
+
+
+def throughput(rows: Sequence[Row]) -> dict[str, Any]:
+    width, first, count = buckets_of(rows)
+    sums = {name: [0] * count for name in ("requests", "errors", "request_bytes", "response_bytes")}
+    for row in rows:
+        if row.request_start_ns is not None and row.status != "orphan_response":
+            bucket = row.request_start_ns // width - first
+            sums["requests"][bucket] += 1
+            sums["request_bytes"][bucket] += row.request_bytes or 0
+        if row.response_start_ns is not None:
+            bucket = row.response_start_ns // width - first
+            sums["errors"][bucket] += row.status == "error"
+            sums["response_bytes"][bucket] += row.response_bytes or 0
+    return {"start_ns": first * width if count else None, "bucket_ns": width, **sums}
+
+
+def latency(rows: Sequence[Row]) -> dict[str, Any]:
+    width, first, count = buckets_of(rows)
+    values: list[list[int | None]] = [[] for _ in range(count)]
+    for row in requests_of(rows):
+        if row.request_start_ns is not None and not row.waited:
+            values[row.request_start_ns // width - first].append(row.latency_ns)
+    figures = [durations(of_bucket) for of_bucket in values]
     return {
-        "start_ns": first // width * width,
+        "start_ns": first * width if count else None,
         "bucket_ns": width,
-        **{name: [bucket[place] for bucket in sums] for place, name in enumerate(names)},
+        **{name: [each[name] for each in figures] for name in ("p50", "p90", "p99", "max")},
     }
 
 
