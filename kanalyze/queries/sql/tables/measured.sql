@@ -16,7 +16,7 @@ SELECT
     -- Records there were, but how many is not known.
     record_count IS NULL AND CASE
         WHEN api_name IN ('Produce', 'MultiProduce')
-            THEN len(partitions) > 0 OR status = 'malformed'
+            THEN array_length(partitions) > 0 OR status = 'malformed'
         ELSE status <> 'unanswered'
     END AS has_uncounted_records
 FROM requests
