@@ -21,13 +21,13 @@ from kanalyze.kafka.codec.compiler import Decoders
 from kanalyze.kafka.codec.projection import Projection
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.runtime import state as saved
-from kanalyze.runtime.state import StateError, thaw
+from kanalyze.runtime.state import StateError, load_state
 from tests.runtime.test_state import IN_DISORDER, login_with_raw_tokens, old_traffic
 from tests.support import kafka as k
 from tests.support.captures import in_turn, path
 from tests.support.conversations import conversations
 from tests.support.disorder import altered
-from tests.support.frozen import Run, first_part, opened, second_part
+from tests.support.saved_state import Run, first_part, opened, second_part
 from tests.support.traffic import Line, capture_of, produce
 from tests.support.waiting import LONG_S
 
@@ -217,9 +217,9 @@ def stopped(data: bytes, **settings: Any) -> Iterator[Run]:
 def test_what_took_up_a_state_says_the_same(name: str, settings: str) -> None:
     data = TRAFFIC[name]()
     for going in stopped(data, **SETTINGS[settings]):
-        state = going.frozen()
+        state = going.saved_state()
         going.take_up(state)
-        assert going.frozen() == state
+        assert going.saved_state() == state
 
 
 # -- what is no state -----------------------------------------------------------------------------
@@ -285,7 +285,7 @@ def test_a_value_that_is_another_is_refused_or_read(name: str, change: str) -> N
         going = new_run(name)
         before = going.stages._reassembler, going.stages._tracker, going.maker.log_ends
         try:
-            thaw(data, going.stages, going.maker)
+            load_state(data, going.stages, going.maker)
         except StateError:
             refused += 1
             assert before == (
@@ -368,7 +368,7 @@ import sys
 from functools import partial
 from pathlib import Path
 from tests.support.captures import path
-from tests.support.frozen import first_part, second_part
+from tests.support.saved_state import first_part, second_part
 
 kept, name = Path(sys.argv[1]), sys.argv[2]
 theirs = kept.read_bytes()
