@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 ROOT = Path(saved.__file__).parent.parent
-TAKERS = {"from_state", "saying", "take_up"}
+TAKERS = {"from_state", "saying", "load_state"}
 
 
 # -- nothing is forgotten -------------------------------------------------------------------------
@@ -218,7 +218,7 @@ def test_what_took_up_a_state_says_the_same(name: str, settings: str) -> None:
     data = TRAFFIC[name]()
     for going in stopped(data, **SETTINGS[settings]):
         state = going.saved_state()
-        going.take_up(state)
+        going.load_state(state)
         assert going.saved_state() == state
 
 

@@ -96,9 +96,9 @@ def load_state(data: bytes, stages: Stages, assembler: RowBuilder | None = None)
             known = None if assembler is None else assembler.known_from_state(of_rows)
     except _NO_STATE as error:
         raise _damaged() from error
-    stages.take_up(parts)
+    stages.load_state(parts)
     if assembler is not None and known is not None:
-        assembler.take_up(known)
+        assembler.load_state(known)
 
 
 def _settings(stages: Stages) -> State:

@@ -128,7 +128,7 @@ def test_large_frames_that_have_begun_are_kept_and_what_is_read_of_them_only() -
         for batch in captures.batches():
             going.take(batch)
             sizes.append(len(going.saved_state()))
-            going.take_up(going.saved_state())
+            going.load_state(going.saved_state())
         going.take(None)
     assert [row.record_bytes for row in going.outcome().rows] == [len(records), len(records)]
     assert max(sizes) < 100_000
@@ -254,7 +254,7 @@ def test_what_is_known_of_ended_connections_does_not_pile_up() -> None:
         for batch in captures.batches():
             going.take(batch)
     assert len(going.maker.log_ends._ends) == 3
-    going.take_up(going.saved_state())
+    going.load_state(going.saved_state())
     assert len(going.maker.log_ends._ends) == len(going.maker.log_ends._fetches) == 1
 
 

@@ -1,4 +1,4 @@
-"""Runs that are broken off between two batches, frozen, and taken up again from the bytes.
+"""Runs that stop between two batches, are saved, and go on in new objects from the saved state.
 
 In: a capture, and where to break. Out: all that can be seen of the run. Must not know: what is in
 the bytes.
@@ -101,7 +101,7 @@ class Run:
         """What is left of the run where it breaks off."""
         return save_state(self.stages, self.maker if self._is_asked else None)
 
-    def take_up(self, data: bytes) -> None:
+    def load_state(self, data: bytes) -> None:
         """Go on from bytes, in new objects."""
         stages, maker = self._new()
         load_state(data, stages, maker if self._is_asked else None)
@@ -126,7 +126,7 @@ def run(
         for batch in captures.batches():
             going.take(batch)
             if breaks():
-                going.take_up(going.saved_state())
+                going.load_state(going.saved_state())
         going.take(None)
     return going.outcome()
 
@@ -162,7 +162,7 @@ def second_part(capture: Any, packets: int, data: bytes) -> Outcome:
         for _ in _until(batches, packets):
             continue
         going = Run(captures)
-        going.take_up(data)
+        going.load_state(data)
         for batch in batches:
             going.take(batch)
         going.take(None)

@@ -205,7 +205,7 @@ class RowBuilder:
         self._forget_words()
 
     def state(self, connections: Collection[int]) -> State:
-        """Return what :meth:`take_up` takes: what is known of some connections, by serial.
+        """Return what :meth:`load_state` takes: what is known of some connections, by serial.
 
         Names of topics are whoever's who made the builder.
         """
@@ -217,7 +217,7 @@ class RowBuilder:
         log_ends, sessions = fields(state, "tt")
         return LogEnds.from_state(log_ends), FetchSessions.from_state(sessions)
 
-    def take_up(self, known: tuple[LogEnds, FetchSessions]) -> None:
+    def load_state(self, known: tuple[LogEnds, FetchSessions]) -> None:
         """Go on with what is known, before the first row."""
         self.log_ends, self._sessions = known
 
