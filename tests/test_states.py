@@ -99,7 +99,10 @@ def attributes_of(name: str, node: ast.ClassDef) -> set[str]:
 
 
 STATEFUL = stateful_classes()
-BY_OTHERS = ("kanalyze.runtime.stages.Stages", "kanalyze.tables.requests.row_assembler.RowBuilder")
+BY_OTHERS = (
+    "kanalyze.runtime.stages.Stages",
+    "kanalyze.tables.requests.row_assembler.RowAssembler",
+)
 """They live as long as the run, and have parts with a state."""
 
 
@@ -276,21 +279,21 @@ CHANGES = {
 @pytest.mark.parametrize("name", ["waits", "snaplen", "sasl", "old-0-9-0-1"])
 def test_a_value_that_is_another_is_refused_or_read(name: str, change: str) -> None:
     """And what is refused has changed nothing."""
-    state = from_bytes(saved._opened(halfway(name, 150).frozen()))
+    state = from_bytes(saved._opened(halfway(name, 150).saved_state()))
     dice = Random(change)
     all_places = list(places(state))
     refused = 0
     for at in dice.sample(all_places, min(60, len(all_places))):
         data = saved._sealed(to_bytes(changed(state, at, CHANGES[change])))
         going = new_run(name)
-        before = going.stages._reassembler, going.stages._tracker, going.maker.log_ends
+        before = going.stages._reassembler, going.stages._tracker, going.maker.long_polls
         try:
             load_state(data, going.stages, going.maker)
         except StateError:
             refused += 1
             assert before == (
                 *(going.stages._reassembler, going.stages._tracker),
-                going.maker.log_ends,
+                going.maker.long_polls,
             )
     assert refused > 0
 

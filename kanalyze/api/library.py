@@ -7,25 +7,22 @@ Python. What the functions take stands in :mod:`kanalyze.api.options`.
 
 from __future__ import annotations
 
-import io
 from contextlib import closing
 from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from kanalyze.common import paths
+from kanalyze.api.filters import api_names, keeps_bytes
+from kanalyze.api.topic_ids import read_topic_ids
 from kanalyze.common.argument_values import count, parsed, path_text, size_bytes, texts, truth
-from kanalyze.errors import UsageError
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.runtime.stages import MemoryBounds
 from kanalyze.tables.columns.block import RowBlock, columns_of_rows
-from kanalyze.tables.filters import RowFilter
 from kanalyze.tables.row import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
-    from pathlib import Path
     from typing import Unpack
 
     import pandas as pd
@@ -40,7 +37,6 @@ if TYPE_CHECKING:
         RecordOptions,
         RequestOptions,
     )
-    from kanalyze.kafka.session.connection import Keep
     from kanalyze.tables.anomalies import AnomalyRow
     from kanalyze.tables.connections import ConnectionRow
     from kanalyze.tables.quality import CaptureQuality
@@ -53,9 +49,6 @@ __all__ = [
     "anomalies",
     "connections",
     "decode",
-    "keeps_bytes",
-    "make_filter",
-    "read_topic_ids",
     "records",
     "report",
     "requests",
@@ -65,7 +58,6 @@ ItemT = TypeVar("ItemT")
 RowT = TypeVar("RowT", bound=tuple[Any, ...])
 _Batch = TypeVar("_Batch")
 
-_LARGEST_TOPIC_IDS_BYTES = 256 * 1024 * 1024
 _MOST_JOBS = 256
 _MOST_RECORDS = 2**31 - 1
 """A batch's header has 32 bits for their number."""
@@ -422,7 +414,7 @@ def _arguments(
     check_names(function, options, known)
     folder = path_text("definitions", options.get("definitions"))
     catalog = None if folder is None else Catalog(folder)
-    row_filter = filter_of(options, lambda: _api_names(catalog or Catalog()))
+    row_filter = filter_of(options, lambda: api_names(catalog or Catalog()))
     file = path_text("topic_ids", options.get("topic_ids"))
     arguments: dict[str, Any] = {
         "captures": captures_of(captures),
@@ -444,60 +436,3 @@ def _maker(arguments: dict[str, Any]) -> Callable[[], Analysis]:
     make = partial(Analysis, **arguments)
     make()  # says what else makes no sense; nothing is opened
     return make
-
-
-def keeps_bytes(row_filter: RowFilter, catalog: Catalog) -> Keep:
-    """Return whose messages' bytes are needed for all of their fields.
-
-    Those of the APIs that a filter asks for; of all where it asks for none.
-    """
-    if not (row_filter.api_names or row_filter.api_keys):
-        return _always
-    # Produce and Fetch have the same keys in Kafka 0.7.
-    keys = {name.lower(): key for name, key in _api_names(catalog).items()}
-    return {*row_filter.api_keys, *map(keys.get, row_filter.api_names)}.__contains__
-
-
-def _always(_: int) -> bool:
-    return True
-
-
-def make_filter(catalog: Catalog | None = None, **conditions: Any) -> RowFilter:
-    """Return a filter that knows the names of APIs: those of ``catalog``, or the built-in ones.
-
-    Other arguments as ``RowFilter.parse``.
-    """
-    names = _api_names(catalog or Catalog()) if conditions.get("apis") else None
-    return RowFilter.parse(api_names=names, **conditions)
-
-
-def _api_names(catalog: Catalog) -> dict[str, int]:
-    from kanalyze.kafka.v07.messages import RequestType  # only for those who name an API
-
-    # Those of Kafka 0.7 by name only: its request types mean other APIs in later versions.
-    names = {kind.api_name: int(kind) for kind in RequestType}
-    return names | {api.name: api.key for api in catalog.apis}
-
-
-def read_topic_ids(path: str | Path) -> dict[bytes, str]:
-    """Return the names of topics by their 16-byte id that a file has.
-
-    A line ``ID NAME`` each, or a JSON object; ids in Kafka's base64 or as UUIDs (see
-    :func:`~kanalyze.tables.requests.topic_names.parse_topic_ids`).
-
-    Raises:
-        UsageError: the file cannot be read, or makes no sense; the text names it.
-    """
-    try:
-        with io.TextIOWrapper(paths.opened(path), encoding="utf-8") as file:
-            text = file.read(_LARGEST_TOPIC_IDS_BYTES)
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path}: is not UTF-8 text") from error
-    from kanalyze.tables.requests.topic_names import parse_topic_ids  # only for those who have some
-
-    try:
-        return parse_topic_ids(text)
-    except UsageError as error:
-        raise UsageError(f"{path}: {error}") from error

@@ -16,7 +16,7 @@ from kanalyze.render.layout import GAP, TableColumn, fitted, natural_widths, pad
 from kanalyze.render.text import MISSING, shown
 from kanalyze.render.times import clock_text
 from kanalyze.render.units import bytes_text, duration_text
-from kanalyze.tables.columns.block import HELD_BYTES, bytes_of_row
+from kanalyze.tables.columns.block import BUFFERED_BYTES, bytes_of_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -89,7 +89,7 @@ class RowTable:
         for rows in (piece.rows() for piece in block.pieces()):
             self._held_bytes += sum(map(bytes_of_row, rows))
             self.write(rows)
-            if self._held and self._held_bytes >= HELD_BYTES:
+            if self._held and self._held_bytes >= BUFFERED_BYTES:
                 self._release()
 
     def close(self) -> None:

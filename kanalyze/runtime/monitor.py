@@ -105,8 +105,8 @@ class RunMonitor:
             return False
         if request.start_ns >= now_ns:  # as nearly all; the others are looked into
             return True
-        facts = self._settings.extractors.facts(api_key, request.taped, None)
-        return may_be_held_back(api_key, facts, start_ns=request.start_ns, now_ns=now_ns)
+        summary = self._settings.extractors.summary(api_key, request.taped, None)
+        return may_be_held_back(api_key, summary, start_ns=request.start_ns, now_ns=now_ns)
 
     def _api_name(self, api_key: int) -> str | None:
         api = self._settings.catalog.api(api_key)

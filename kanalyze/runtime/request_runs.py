@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kanalyze.runtime.run_context import RunContext
     from kanalyze.runtime.stages import Captures, Step
     from kanalyze.tables.columns.block import RowBlock
-    from kanalyze.tables.requests.row_assembler import RowBuilder
+    from kanalyze.tables.requests.row_assembler import RowAssembler
 
 __all__ = ["ExchangeRun", "RequestRun", "step_blocks"]
 
@@ -78,7 +78,7 @@ class ExchangeRun:
                         yield [of_piece[number] for number in numbers], piece.take(numbers)
 
 
-def step_blocks(step: Step, assembler: RowBuilder) -> Iterator[RowBlock]:
+def step_blocks(step: Step, assembler: RowAssembler) -> Iterator[RowBlock]:
     """Give the rows of a step's exchanges, in blocks of bounded size."""
     first = 0
     while first < len(step.exchanges):

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kanalyze.runtime.stages import Captures, Stages, Step
     from kanalyze.tables.columns.block import RowBlock
     from kanalyze.tables.filters import RowFilter
-    from kanalyze.tables.requests.row_assembler import RowBuilder
+    from kanalyze.tables.requests.row_assembler import RowAssembler
 
 __all__ = ["RunContext"]
 
@@ -63,7 +63,7 @@ class RunContext:
         """Read captures to their end; ``ends`` as in :func:`~.one_pass.read_steps`."""
         return read_steps(stages, captures, self.quality, self.settings.share, ends=ends)
 
-    def row_assembler(self, captures: Captures) -> RowBuilder:
+    def row_assembler(self, captures: Captures) -> RowAssembler:
         """Return a new row assembler."""
         return self.settings.row_assembler(captures.place, self.names)
 

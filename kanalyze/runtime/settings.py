@@ -14,7 +14,7 @@ from kanalyze.kafka.codec.compiler import Decoders
 from kanalyze.kafka.session.message_reader import MessageReader
 from kanalyze.runtime.stages import Stages
 from kanalyze.tables.filters import parse_broker
-from kanalyze.tables.requests.row_assembler import RowBuilder
+from kanalyze.tables.requests.row_assembler import RowAssembler
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -71,14 +71,14 @@ class AnalysisSettings(NamedTuple):
 
     def row_assembler(
         self, place: Callable[[int], tuple[str, int | None]], names: TopicNames
-    ) -> RowBuilder:
+    ) -> RowAssembler:
         """Return a new row assembler.
 
         Args:
             place: gives the capture of a packet, and the packet's number in it.
             names: those of topics; the assembler adds what it learns.
         """
-        return RowBuilder(
+        return RowAssembler(
             self.catalog,
             self.extractors,
             place,

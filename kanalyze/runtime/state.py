@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from kanalyze.common.plain_values import State
     from kanalyze.runtime.stages import Stages
-    from kanalyze.tables.requests.row_assembler import RowBuilder
+    from kanalyze.tables.requests.row_assembler import RowAssembler
 
 __all__ = ["StateError", "load_state", "save_state"]
 
@@ -52,7 +52,7 @@ class StateError(KanalyzeError):
     """Bytes that are not the saved state of a run like this one."""
 
 
-def save_state(stages: Stages, assembler: RowBuilder | None = None) -> bytes:
+def save_state(stages: Stages, assembler: RowAssembler | None = None) -> bytes:
     """Return the state of a run between two batches.
 
     Args:
@@ -70,7 +70,7 @@ def save_state(stages: Stages, assembler: RowBuilder | None = None) -> bytes:
         return _sealed(to_bytes((_settings(stages), stages.state(), of_rows)))
 
 
-def load_state(data: bytes, stages: Stages, assembler: RowBuilder | None = None) -> None:
+def load_state(data: bytes, stages: Stages, assembler: RowAssembler | None = None) -> None:
     """Load a saved state into new stages and a new row assembler.
 
     Args:

@@ -253,9 +253,9 @@ def test_what_is_known_of_ended_connections_does_not_pile_up() -> None:
         going = Run(captures)
         for batch in captures.batches():
             going.take(batch)
-    assert len(going.maker.log_ends._ends) == 3
+    assert len(going.maker.long_polls._ends) == 3
     going.load_state(going.saved_state())
-    assert len(going.maker.log_ends._ends) == len(going.maker.log_ends._fetches) == 1
+    assert len(going.maker.long_polls._ends) == len(going.maker.long_polls._fetches) == 1
 
 
 # -- bytes that are not what was written ----------------------------------------------------------
@@ -273,11 +273,11 @@ def new_run(**settings: Any) -> Run:
 
 def assert_refused(data: bytes, words: str | None = None, **settings: Any) -> None:
     going = new_run(**settings)
-    before = (going.stages._reassembler, going.stages._tracker, going.maker.log_ends)
+    before = (going.stages._reassembler, going.stages._tracker, going.maker.long_polls)
     with pytest.raises(KanalyzeError, match=words) as caught:
         load_state(data, going.stages, going.maker)
     assert "\n" not in str(caught.value)
-    assert before == (going.stages._reassembler, going.stages._tracker, going.maker.log_ends)
+    assert before == (going.stages._reassembler, going.stages._tracker, going.maker.long_polls)
 
 
 def test_a_flipped_bit_is_noticed(state: bytes) -> None:

@@ -19,7 +19,7 @@ from kanalyze.runtime.stages import Stages
 from kanalyze.runtime.state import load_state, save_state
 from kanalyze.tables.quality import CaptureQuality
 from kanalyze.tables.requests.extract import Extractors
-from kanalyze.tables.requests.row_assembler import RowBuilder
+from kanalyze.tables.requests.row_assembler import RowAssembler
 from kanalyze.tables.requests.topic_names import TopicNames
 from tests.support.reference import batches_of
 
@@ -65,13 +65,13 @@ class Run:
         self._anomalies: list[tuple[Any, ...]] = []
         self._connections: list[ConnectionRow] = []
 
-    def _new(self) -> tuple[Stages, RowBuilder]:
+    def _new(self) -> tuple[Stages, RowAssembler]:
         """Make stages and a row builder that share nothing with those before but names."""
         catalog = Catalog()
         extractors = Extractors(catalog)
         reader = MessageReader(catalog, Decoders(catalog), extractors.wanted)
         stages = Stages(reader, catalog, **self._settings)
-        return stages, RowBuilder(catalog, extractors, self.captures.place, self._names)
+        return stages, RowAssembler(catalog, extractors, self.captures.place, self._names)
 
     def take(self, batch: PacketBatch | None) -> None:
         """Feed a batch; None ends the capture."""

@@ -37,7 +37,7 @@ SEQUENCE_MASK = 0xFFFF_FFFF
 
 
 class Meter:
-    """Measures one connection. Ends are those of the pair: 0 the lower, 1 the higher."""
+    """AggregationInputs one connection. Ends are those of the pair: 0 the lower, 1 the higher."""
 
     __slots__ = (
         *("_expected", "_is_simultaneous", "awaited", "higher_timer", "indices", "lower_timer"),

@@ -1,4 +1,4 @@
-# The C types of column_math.py.
+# The C types of arithmetic.py.
 cimport cython
 
 @cython.locals(count=cython.Py_ssize_t, out="unsigned char[::1]", i=cython.Py_ssize_t)

@@ -3,7 +3,7 @@
 In: arrays of :mod:`array`, or whatever lends such memory. Out: new arrays. This module must not
 know what the columns mean.
 
-Compiled by Cython, with the types in ``column_math.pxd``; uncompiled it does the same, slowly.
+Compiled by Cython, with the types in ``arithmetic.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from kanalyze.tables.row import AnyRow, Column
 
 __all__ = [
-    "HELD_BYTES",
+    "BUFFERED_BYTES",
     "ROW_BYTES",
     "ColumnValues",
     "Ints",
@@ -50,7 +50,7 @@ __all__ = [
 
 _ItemT = TypeVar("_ItemT")
 
-HELD_BYTES = 16 << 20
+BUFFERED_BYTES = 16 << 20
 """What is held of rows at a time: as objects, by :func:`bytes_of_row`, or by column."""
 ROW_BYTES = 2000
 _ITEM_BYTES = 400
@@ -63,15 +63,15 @@ def bytes_of_row(row: Row) -> int:
 
 
 def in_pieces(items: Iterable[_ItemT], size_of: Callable[[_ItemT], int]) -> Iterator[list[_ItemT]]:
-    """Give the items in lists that, but for one of a single item, take :data:`HELD_BYTES` at most.
+    """Give the items in lists of :data:`BUFFERED_BYTES` at most, or of a single larger item.
 
-    No list is empty, and no more items are taken than were given, and one.
+    No list is empty. One item is read ahead.
     """
     some: list[_ItemT] = []
     held = 0
     for item in items:
         size = size_of(item)
-        if some and held + size > HELD_BYTES:
+        if some and held + size > BUFFERED_BYTES:
             yield some
             some, held = [], 0
         some.append(item)
@@ -174,7 +174,7 @@ class RowBlock:
             return (end - first) * ROW_BYTES + items * _ITEM_BYTES
 
         ends = range(first + 1, self.n + 1)
-        return first + max(1, bisect_right(ends, HELD_BYTES, key=held_up_to))
+        return first + max(1, bisect_right(ends, BUFFERED_BYTES, key=held_up_to))
 
     def rows(self) -> list[Row]:
         """Return the rows as objects."""

@@ -1,4 +1,4 @@
-# The C types of column_buffers.py.
+# The C types of buffers.py.
 cimport cython
 
 

@@ -6,7 +6,7 @@ This module must not know what the columns mean.
 Whoever fills them makes room first, for many places at a time: what is put where there is none
 raises IndexError. A place where nothing was put is null.
 
-Compiled by Cython, with the types in ``column_buffers.pxd``; uncompiled it does the same, slowly.
+Compiled by Cython, with the types in ``buffers.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# The C types of record_columns.py.
+# The C types of columns.py.
 cimport cython
 
 from kanalyze.tables.columns.buffers cimport IntBuffer, WordBuffer

@@ -4,7 +4,7 @@ In: records, or what goes over them, and the cells that all records of a batch s
 :class:`~kanalyze.tables.columns.block.RowBlock`. This module must not know which cells those are,
 nor where records come from.
 
-Compiled by Cython, with the types in ``record_columns.pxd``; uncompiled it does the same, slowly.
+Compiled by Cython, with the types in ``columns.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations

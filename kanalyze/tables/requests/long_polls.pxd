@@ -1,15 +1,15 @@
-# The C types of waits.py.
+# The C types of long_polls.py.
 cimport cython
 
-from kanalyze.tables.requests.summaries cimport Facts
-from kanalyze.tables.requests.fetch_sessions cimport SessionFacts
+from kanalyze.tables.requests.summaries cimport ExchangeSummary
+from kanalyze.tables.requests.fetch_sessions cimport FetchSessionUpdate
 
 
-@cython.locals(session=SessionFacts, ends=bint)
-cpdef longest_wait_ms(Facts facts)
+@cython.locals(session=FetchSessionUpdate, ends=bint)
+cpdef longest_wait_ms(ExchangeSummary summary)
 
 
-cdef class LogEnds:
+cdef class LongPollDetector:
     cdef public dict _emptied
     cdef public dict _ends
     cdef public dict _fetches
@@ -20,8 +20,8 @@ cdef class LogEnds:
     cpdef waited(
         self,
         connection,
-        asked_ns,
-        answered_ns,
+        request_ns,
+        response_ns,
         max_wait_ms,
         min_bytes,
         record_bytes,
@@ -29,12 +29,12 @@ cdef class LogEnds:
         list got,
         lost_ns=*,
     )
-    cpdef waited_for_news(self, stream, asked_ns, answered_ns, delivery, lost_ns=*)
+    cpdef waited_for_updates(self, stream, request_ns, response_ns, delivery, lost_ns=*)
     @cython.locals(told=tuple)
     cdef tuple _waited_itself(
         self,
-        asked_ns,
-        answered_ns,
+        request_ns,
+        response_ns,
         max_wait_ms,
         min_bytes,
         record_bytes,

@@ -42,27 +42,25 @@ most of the time since lies within the request, the request waited for it. A hea
 groups is taken to be held back only where it brings an assignment, and by the same rule: no broker
 is known to hold back one that brings none, and one that is slow is not to be excused.
 
-Compiled by Cython, with the types in ``waits.pxd``; uncompiled it does the same, slowly.
+Compiled by Cython, with the types in ``long_polls.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.plain_values import fields, items
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable
 
     from kanalyze.common.plain_values import State
-    from kanalyze.tables.requests.summaries import Facts
+    from kanalyze.tables.requests.summaries import Delivery, ExchangeSummary
 
 __all__ = [
     "HELD_BACK_APIS",
     "MEMBER_APIS",
-    "Delivery",
-    "LogEnds",
+    "LongPollDetector",
     "longest_wait_ms",
     "may_be_held_back",
     "waited_for_members",
@@ -97,59 +95,47 @@ _MOST_CONNECTIONS = 100_000
 _NO_FETCH = (0, -1)
 
 
-class Delivery(NamedTuple):
-    """What a request asked for that is held back until there is anything to tell, and got."""
-
-    max_wait_ms: int | None
-    """As :func:`longest_wait_ms` gives it; None where it waits for news alone."""
-    is_enough: bool
-    """It got what it waited for."""
-    is_all: bool
-    """It got all there was."""
-    failed: bool
-
-
-def waited_for_members(error_code: int, *, leads: bool | None) -> bool:
+def waited_for_members(error_code: int, *, has_assignments: bool | None) -> bool:
     """Tell of a request of :data:`MEMBER_APIS` whether it waited for others.
 
     Args:
         error_code: of the response.
-        leads: whether it brings the assignments itself; None for a JoinGroup.
+        has_assignments: whether it brings the assignments itself; None for a JoinGroup.
     """
-    return not leads and error_code in _ENDS_A_WAIT
+    return not has_assignments and error_code in _ENDS_A_WAIT
 
 
-def longest_wait_ms(facts: Facts) -> int | None:
+def longest_wait_ms(summary: ExchangeSummary) -> int | None:
     """Return for how long a fetch of either kind asks to be held back; None: it does not say.
 
     0 for one that asks for no wait, or for no bytes, or for nothing but the end of its session.
     """
-    if facts.max_wait_ms is None or facts.min_bytes is None:
+    if summary.max_wait_ms is None or summary.min_bytes is None:
         return None
-    session = facts.session
+    session = summary.session
     ends = session is not None and session.epoch == _FINAL_EPOCH and not session.asked
-    if ends or facts.share_epoch == _FINAL_EPOCH or facts.min_bytes <= 0:
+    if ends or summary.share_epoch == _FINAL_EPOCH or summary.min_bytes <= 0:
         return 0
-    return max(facts.max_wait_ms, 0)
+    return max(summary.max_wait_ms, 0)
 
 
-def may_be_held_back(api_key: int, facts: Facts, *, start_ns: int, now_ns: int) -> bool:
+def may_be_held_back(api_key: int, summary: ExchangeSummary, *, start_ns: int, now_ns: int) -> bool:
     """Tell of a request without an answer whether the broker may hold that back at a time.
 
     Args:
         api_key: of any API.
-        facts: of the request.
+        summary: of the request.
         start_ns: when it was sent.
         now_ns: the time.
     """
     if api_key in MEMBER_APIS:
-        return not facts.leads
+        return not summary.has_assignments
     if api_key not in HELD_BACK_APIS:
         return False
-    return start_ns + (longest_wait_ms(facts) or 0) * _NS_PER_MS >= now_ns
+    return start_ns + (longest_wait_ms(summary) or 0) * _NS_PER_MS >= now_ns
 
 
-class LogEnds:
+class LongPollDetector:
     """The ends of logs, as fetch responses told them, and when."""
 
     __slots__ = ("_emptied", "_ends", "_fetches")
@@ -176,7 +162,7 @@ class LogEnds:
         )
 
     @classmethod
-    def from_state(cls, state: object) -> LogEnds:
+    def from_state(cls, state: object) -> LongPollDetector:
         """Make them from a state; raises ValueError where that is none."""
         ends, fetches, emptied = fields(state, "ttt")
         made = cls()
@@ -208,8 +194,8 @@ class LogEnds:
     def waited(
         self,
         connection: Hashable,
-        asked_ns: int,
-        answered_ns: int,
+        request_ns: int,
+        response_ns: int,
         max_wait_ms: int,
         min_bytes: int,
         record_bytes: int,
@@ -221,8 +207,8 @@ class LogEnds:
 
         Args:
             connection: which one; its fetches are asked about in the order of their responses.
-            asked_ns: when the request's last byte was seen.
-            answered_ns: when the response's first byte was seen.
+            request_ns: when the request's last byte was seen.
+            response_ns: when the response's first byte was seen.
             max_wait_ms: as :func:`longest_wait_ms` gives it.
             min_bytes: as asked for.
             record_bytes: bytes of records in the response.
@@ -234,25 +220,25 @@ class LogEnds:
         held_until, last_ns = before
         waited: bool = True
         told_ns: int | None = None
-        if asked_ns >= held_until:
+        if request_ns >= held_until:
             waited, told_ns = self._waited_itself(
-                asked_ns, answered_ns, max_wait_ms, min_bytes, record_bytes, failed, got
+                request_ns, response_ns, max_wait_ms, min_bytes, record_bytes, failed, got
             )
             if waited:
-                held_until = answered_ns
+                held_until = response_ns
         if len(self._fetches) >= _MOST_CONNECTIONS:
             self._fetches.clear()
-        self._fetches[connection] = (held_until, answered_ns)
+        self._fetches[connection] = (held_until, response_ns)
         if waited or lost_ns is None:
             return waited
         known_ns = last_ns if told_ns is None else min(last_ns, told_ns)
         return None if lost_ns > known_ns else False
 
-    def waited_for_news(
+    def waited_for_updates(
         self,
         stream: Hashable,
-        asked_ns: int,
-        answered_ns: int,
+        request_ns: int,
+        response_ns: int,
         delivery: Delivery,
         lost_ns: int | None = None,
     ) -> bool | None:
@@ -260,30 +246,30 @@ class LogEnds:
 
         Args:
             stream: which connection and API; asked about in the order of the responses.
-            asked_ns: when the request's last byte was seen.
-            answered_ns: when the response's first byte was seen.
+            request_ns: when the request's last byte was seen.
+            response_ns: when the response's first byte was seen.
             delivery: what it brought.
             lost_ns: when bytes of the connection were last lost; None for never.
         """
-        max_wait_ms, latency_ns = delivery.max_wait_ms, answered_ns - asked_ns
+        max_wait_ms, latency_ns = delivery.max_wait_ms, response_ns - request_ns
         emptied_ns = self._emptied.get(stream, -1)
         if not delivery.failed:
             # An error says nothing of what there is.
             if len(self._emptied) >= _MOST_CONNECTIONS:
                 self._emptied.clear()
-            self._emptied[stream] = answered_ns if delivery.is_all else -1
+            self._emptied[stream] = response_ns if delivery.is_all else -1
         if delivery.failed or (max_wait_ms is not None and max_wait_ms <= 0):
             return False
         if not delivery.is_enough:
             return max_wait_ms is not None and latency_ns + _TIMER_NS >= max_wait_ms * _NS_PER_MS
-        if emptied_ns >= 0 and latency_ns > asked_ns - emptied_ns:
+        if emptied_ns >= 0 and latency_ns > request_ns - emptied_ns:
             return True
         return None if lost_ns is not None and lost_ns > emptied_ns else False
 
     def _waited_itself(
         self,
-        asked_ns: int,
-        answered_ns: int,
+        request_ns: int,
+        response_ns: int,
         max_wait_ms: int,
         min_bytes: int,
         record_bytes: int,
@@ -293,18 +279,18 @@ class LogEnds:
         """Tell as :meth:`waited`, and when what that rests on was told (-1: it never was)."""
         if max_wait_ms <= 0 or min_bytes <= 0 or failed:
             return False, None
-        latency_ns = answered_ns - asked_ns
+        latency_ns = response_ns - request_ns
         if record_bytes < min_bytes:
             return latency_ns + _TIMER_NS >= max_wait_ms * _NS_PER_MS, None
         newest_ns = -1
         for partition, base_offset in got:
-            told = self._before(partition, asked_ns)
+            told = self._before(partition, request_ns)
             if told is None:
                 return False, -1
             if base_offset < told[1]:
                 return False, None
             newest_ns = max(newest_ns, told[0])
-        return newest_ns >= 0 and latency_ns > asked_ns - newest_ns, newest_ns
+        return newest_ns >= 0 and latency_ns > request_ns - newest_ns, newest_ns
 
     def _before(self, partition: Hashable, time_ns: int) -> tuple[int, int] | None:
         ends = self._ends.get(partition)

@@ -1,4 +1,4 @@
-# The C types of row_builder.py.
+# The C types of row_assembler.py.
 cimport cython
 
 from kanalyze.tables.columns.buffers cimport IntBuffer, WordBuffer
@@ -7,16 +7,16 @@ from kanalyze.tables.requests.summaries cimport (
     BASE_OFFSET,
     CODEC,
     ERROR_CODE,
-    Facts,
+    ExchangeSummary,
     HIGH_WATERMARK,
     LAST_OFFSET,
     PARTITION,
-    Parts,
+    PartitionColumns,
     RECORD_BYTES,
     RECORD_COUNT,
 )
-from kanalyze.tables.requests.fetch_sessions cimport FetchSessions, Session, SessionFacts
-from kanalyze.tables.requests.long_polls cimport LogEnds, longest_wait_ms
+from kanalyze.tables.requests.fetch_sessions cimport FetchSessions, FetchSession, FetchSessionUpdate
+from kanalyze.tables.requests.long_polls cimport LongPollDetector, longest_wait_ms
 from kanalyze.kafka.session.exchange cimport Exchange, Message, NO_API, NO_ID, NO_VERSION, Peers
 from kanalyze.kafka.framing.frame cimport NO_PACKET
 
@@ -50,8 +50,8 @@ cdef class _PeersColumns:
     cdef int principal
 
 
-cdef class _Listed:
-    cdef Session session
+cdef class _SessionColumns:
+    cdef FetchSession session
     cdef long long changes
     cdef Py_ssize_t count
     cdef int[::1] topics
@@ -59,14 +59,14 @@ cdef class _Listed:
     cdef long long[::1] partitions
 
 
-cdef class RowBuilder:
+cdef class RowAssembler:
     cdef object _catalog
     cdef Extractors _extractors
     cdef object _place
     cdef bint _are_all_numbered
     cdef long long _most_bytes
     cdef readonly object names
-    cdef public LogEnds log_ends
+    cdef public LongPollDetector long_polls
     cdef public FetchSessions _sessions
     cdef Py_ssize_t _rows
     cdef Py_ssize_t _last_rows
@@ -91,7 +91,7 @@ cdef class RowBuilder:
     cdef dict _peers
     cdef dict _topic_id_codes
     cdef dict _names_by_id
-    cdef dict _listed
+    cdef dict _session_columns
     cdef int[::1] _codec_codes
     cdef WordBuffer _connection
     cdef IntBuffer _connection_number
@@ -158,69 +158,69 @@ cdef class RowBuilder:
         request=Message,
         response=Message,
         api=_Api,
-        facts=Facts,
+        summary=ExchangeSummary,
         peers_columns=_PeersColumns,
     )
     cpdef add(self, Exchange exchange)
     cdef _put_head(self, Py_ssize_t at, _Api api, Exchange exchange)
-    cdef Py_ssize_t _held_bytes(self) except -1
+    cdef Py_ssize_t _buffered_bytes(self) except -1
     @cython.locals(place=cython.Py_ssize_t)
     cpdef Py_ssize_t add_until_full(self, list exchanges, Py_ssize_t first) except -1
     @cython.locals(request=Message, response=Message)
-    cpdef Facts facts(self, Exchange exchange)
+    cpdef ExchangeSummary summary(self, Exchange exchange)
     @cython.locals(found=_PeersColumns)
     cdef _PeersColumns _put_peers(self, Py_ssize_t at, Peers peers)
     cdef _PeersColumns _new_peers(self, Peers peers)
     cdef _put_messages(self, Py_ssize_t at, Message request, Message response)
     @cython.locals(response=Message)
-    cdef _put_errors(self, Py_ssize_t at, _Api api, Facts facts, Exchange exchange)
+    cdef _put_errors(self, Py_ssize_t at, _Api api, ExchangeSummary summary, Exchange exchange)
     @cython.locals(at=cython.Py_ssize_t)
     cdef _put_error(self, _Api api, topic, topic_id, partition, code)
     cdef int _error_name_code(self, _Api api, code) except -2
     @cython.locals(at=cython.Py_ssize_t)
     cdef _put_anomaly(self, kind)
     @cython.locals(at=cython.Py_ssize_t, index=cython.Py_ssize_t, known=cython.longlong)
-    cdef _put_parts(self, Parts parts)
+    cdef _put_parts(self, PartitionColumns parts)
     @cython.locals(code=cython.int)
     cdef int _codec_code(self, long long seen) except -2
     cdef object _name_of(self, topic, topic_id)
     @cython.locals(made=cython.int)
     cdef int _topic_id_code(self, topic_id) except -2
     @cython.locals(
-        session=Session,
-        listed=_Listed,
-        parts=Parts,
+        session=FetchSession,
+        listed=_SessionColumns,
+        parts=PartitionColumns,
         index=cython.Py_ssize_t,
         left=cython.Py_ssize_t,
     )
-    cdef _put_quiet(self, _PeersColumns peers, Facts facts, SessionFacts said)
+    cdef _put_unnamed(self, _PeersColumns peers, ExchangeSummary summary, FetchSessionUpdate said)
     @cython.locals(
-        found=_Listed, made=_Listed, index=cython.Py_ssize_t, are_named=cython.bint
+        found=_SessionColumns, made=_SessionColumns, index=cython.Py_ssize_t, are_named=cython.bint
     )
-    cdef _Listed _listed_of(self, tuple key, Session session)
+    cdef _SessionColumns _session_columns_of(self, tuple key, FetchSession session)
     @cython.locals(at=cython.Py_ssize_t)
-    cdef _put_listed(self, _Listed listed, Py_ssize_t index)
+    cdef _put_session_partition(self, _SessionColumns listed, Py_ssize_t index)
     @cython.locals(
         known=cython.Py_ssize_t,
         count=cython.longlong,
         size=cython.longlong,
         is_counted=cython.bint,
-        parts=Parts,
+        parts=PartitionColumns,
         index=cython.Py_ssize_t,
     )
-    cdef _put_sums(self, Py_ssize_t at, _Api api, Facts facts)
+    cdef _put_sums(self, Py_ssize_t at, _Api api, ExchangeSummary summary)
     cdef object _waited_on_purpose(
         self,
         Exchange exchange,
         _PeersColumns peers,
         _Api api,
-        Facts facts,
+        ExchangeSummary summary,
         Message request,
         Message response,
-        asked_ns,
+        request_ns,
     )
     @cython.locals(
-        parts=Parts,
+        parts=PartitionColumns,
         index=cython.Py_ssize_t,
         column=cython.int,
         has_offset=cython.bint,
@@ -229,14 +229,14 @@ cdef class RowBuilder:
         got=list,
         learned=list,
     )
-    cdef object _waited_for_data(self, Facts facts, serial, asked_ns, answered_ns, lost_ns)
+    cdef object _waited_for_data(self, ExchangeSummary summary, serial, request_ns, response_ns, lost_ns)
     @cython.locals(apis=dict, found=_Api, last=_Api)
     cdef _Api _api_of(self, Exchange exchange)
     cdef _Api _new_api(self, wire, api_key)
     cdef bint _tells_throttle(self, api_key, version) except *
     cdef object _lists(self, list names, IntBuffer ends, Py_ssize_t items)
     @cython.locals(asked=IntBuffer, answered=IntBuffer, buffer=IntBuffer, at=cython.Py_ssize_t)
-    cdef _find_places(self, Py_ssize_t count)
+    cdef _number_packets(self, Py_ssize_t count)
     cdef _make_row_room(self)
     cdef Py_ssize_t _made_room(self, list names, Py_ssize_t before, Py_ssize_t least) except -1
     cdef bint _has_many_words(self) except *

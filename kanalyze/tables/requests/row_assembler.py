@@ -7,7 +7,7 @@ where rows go.
 An exchange is written straight into columns that grow: no object is made for a row, nor for a
 partition of it but the one that its body was read into.
 
-Compiled by Cython, with the types in ``row_builder.pxd``; uncompiled it does the same, slowly.
+Compiled by Cython, with the types in ``row_assembler.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from kanalyze.common.plain_values import fields
 from kanalyze.kafka.codec.values import SEEN_CODECS
 from kanalyze.kafka.schema.error_codes import error_name
-from kanalyze.tables.columns.block import HELD_BYTES, Lists, RowBlock, Words
+from kanalyze.tables.columns.block import BUFFERED_BYTES, Lists, RowBlock, Words
 from kanalyze.tables.columns.buffers import (
     IntBuffer,
     WordBuffer,
@@ -30,13 +30,13 @@ from kanalyze.tables.columns.buffers import (
 from kanalyze.tables.requests.extract import FETCH, PRODUCE, SHARE_FETCH, Extractors
 from kanalyze.tables.requests.fetch_sessions import (
     MOST_LISTED,
+    FetchSession,
     FetchSessions,
-    Session,
-    SessionFacts,
+    FetchSessionUpdate,
 )
 from kanalyze.tables.requests.long_polls import (
     MEMBER_APIS,
-    LogEnds,
+    LongPollDetector,
     longest_wait_ms,
     waited_for_members,
 )
@@ -69,9 +69,9 @@ if TYPE_CHECKING:
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.kafka.session.exchange import Exchange, Message, Peers
     from kanalyze.tables.columns.block import ColumnValues, Ints
-    from kanalyze.tables.requests.summaries import Facts, Parts
+    from kanalyze.tables.requests.summaries import ExchangeSummary, PartitionColumns
 
-__all__ = ["RowBuilder", "with_names"]
+__all__ = ["RowAssembler", "with_names"]
 
 _ERROR_IDS = "errors.topic_id"
 """No column: the ids of topics that had no name when their error was written."""
@@ -79,7 +79,7 @@ _ERROR_IDS = "errors.topic_id"
 _ROW_BYTES = 330
 _ITEM_BYTES = 70
 """What a row takes by column, and each item of its lists, without its texts."""
-_MOST_BYTES = HELD_BYTES // 4
+_MOST_BYTES = BUFFERED_BYTES // 4
 """What rows take before they are to be taken: whoever has a block makes more of it."""
 _LEAST_ROOM = 64
 _MOST_PEERS = 256
@@ -139,7 +139,7 @@ class _PeersColumns:
         self.software_name, self.software_version, self.principal = words[3:]
 
 
-class _Listed:
+class _SessionColumns:
     """The partitions of a fetch session as they are listed, by column.
 
     Attributes:
@@ -148,7 +148,7 @@ class _Listed:
 
     __slots__ = ("changes", "count", "partitions", "session", "topic_ids", "topics")
 
-    def __init__(self, session: Session, count: int) -> None:
+    def __init__(self, session: FetchSession, count: int) -> None:
         self.session = session
         self.changes = session.changes
         self.count = count
@@ -157,7 +157,7 @@ class _Listed:
         self.partitions = memoryview(array("q", bytes(8 * count)))
 
 
-class RowBuilder:
+class RowAssembler:
     """Turns exchanges into rows, in the order in which they come.
 
     Holds what rows need to know of earlier ones: topic names, log ends and fetch sessions, all
@@ -177,7 +177,7 @@ class RowBuilder:
 
         Args:
             catalog: names of APIs.
-            extractors: reads facts out of decoded values.
+            extractors: reads summary out of decoded values.
             place: gives, for a packet number over the whole input, the capture it is in and its
                 number there.
             names: what is known of topic ids already; None begins with nothing.
@@ -191,7 +191,7 @@ class RowBuilder:
         self._place = place
         self.names = TopicNames() if names is None else names
         """What topic ids are called."""
-        self.log_ends = LogEnds()
+        self.long_polls = LongPollDetector()
         """Where logs ended."""
         self._sessions = FetchSessions()
         self._rows = self._room = 0
@@ -209,17 +209,17 @@ class RowBuilder:
 
         Names of topics are whoever's who made the builder.
         """
-        return self.log_ends.state(connections), self._sessions.state(connections)
+        return self.long_polls.state(connections), self._sessions.state(connections)
 
     @staticmethod
-    def known_from_state(state: object) -> tuple[LogEnds, FetchSessions]:
+    def known_from_state(state: object) -> tuple[LongPollDetector, FetchSessions]:
         """Return what is known, of a state; raises ValueError where that is none."""
-        log_ends, sessions = fields(state, "tt")
-        return LogEnds.from_state(log_ends), FetchSessions.from_state(sessions)
+        long_polls, sessions = fields(state, "tt")
+        return LongPollDetector.from_state(long_polls), FetchSessions.from_state(sessions)
 
-    def load_state(self, known: tuple[LogEnds, FetchSessions]) -> None:
+    def load_state(self, known: tuple[LongPollDetector, FetchSessions]) -> None:
         """Go on with what is known, before the first row."""
-        self.log_ends, self._sessions = known
+        self.long_polls, self._sessions = known
 
     def _make_columns(self) -> None:
         """Make a buffer for each column and each field of lists, and call the hot ones by name."""
@@ -299,9 +299,9 @@ class RowBuilder:
     @property
     def is_full(self) -> bool:
         """Whether the rows take as much memory as may be held."""
-        return self._held_bytes() >= self._most_bytes
+        return self._buffered_bytes() >= self._most_bytes
 
-    def _held_bytes(self) -> int:
+    def _buffered_bytes(self) -> int:
         items = self._parts + self._errors + self._anomalies
         return self._rows * _ROW_BYTES + items * _ITEM_BYTES
 
@@ -314,32 +314,32 @@ class RowBuilder:
         at = self._rows
         peers, request, response = exchange.peers, exchange.request, exchange.response
         api = self._api_of(exchange)
-        facts: Facts = self.facts(exchange)
-        if facts.names:
-            for topic_id, name in facts.names:
+        summary: ExchangeSummary = self.summary(exchange)
+        if summary.names:
+            for topic_id, name in summary.names:
                 self.names.learn(topic_id, name)
         peers_columns = self._put_peers(at, peers)
         self._put_head(at, api, exchange)
         self._put_messages(at, request, response)
-        self._put_errors(at, api, facts, exchange)
-        if facts.parts.count:
-            self._put_parts(facts.parts)
-        if facts.session is not None:
-            self._put_quiet(peers_columns, facts, facts.session)
+        self._put_errors(at, api, summary, exchange)
+        if summary.parts.count:
+            self._put_parts(summary.parts)
+        if summary.session is not None:
+            self._put_unnamed(peers_columns, summary, summary.session)
         self._part_ends.put(at, self._parts)
         if api.has_records:
-            self._put_sums(at, api, facts)
-        self._acks.put_any(at, facts.acks)
-        self._max_wait_ms.put_any(at, facts.max_wait_ms)
-        self._min_bytes.put_any(at, facts.min_bytes)
+            self._put_sums(at, api, summary)
+        self._acks.put_any(at, summary.acks)
+        self._max_wait_ms.put_any(at, summary.max_wait_ms)
+        self._min_bytes.put_any(at, summary.min_bytes)
         if request is not None and response is not None and request.last_packet != NO_PACKET:
             waited = self._waited_on_purpose(
-                exchange, peers_columns, api, facts, request, response, request.last_ns
+                exchange, peers_columns, api, summary, request, response, request.last_ns
             )
             self._waited.put_any(at, waited)
-        self._group_id.put(at, facts.group_id)
-        self._member_id.put(at, facts.member_id)
-        self._transactional_id.put(at, facts.transactional_id)
+        self._group_id.put(at, summary.group_id)
+        self._member_id.put(at, summary.member_id)
+        self._transactional_id.put(at, summary.transactional_id)
         if exchange._anomalies:
             for kind in exchange._anomalies:
                 self._put_anomaly(kind.value)
@@ -364,19 +364,19 @@ class RowBuilder:
         while place < len(exchanges):
             self.add(exchanges[place])
             place += 1
-            if self._held_bytes() >= self._most_bytes:
+            if self._buffered_bytes() >= self._most_bytes:
                 break
         return place
 
-    def facts(self, exchange: Exchange) -> Facts:
+    def summary(self, exchange: Exchange) -> ExchangeSummary:
         """Return what the bodies of an exchange say."""
         request, response = exchange.request, exchange.response
         if exchange.wire != "kafka":
-            from kanalyze.tables.requests.kafka07 import facts_07  # a protocol long gone
+            from kanalyze.tables.requests.kafka07 import summary_07  # a protocol long gone
 
             asked = None if request is None else request.values
-            return facts_07(asked, None if response is None else response.values)
-        return self._extractors.facts(
+            return summary_07(asked, None if response is None else response.values)
+        return self._extractors.summary(
             None if exchange.key == NO_API else exchange.key,
             None if request is None else request.taped,
             None if response is None else response.taped,
@@ -438,21 +438,21 @@ class RowBuilder:
         if response.last_packet != NO_PACKET:
             self._total_time_ns.put(at, _nearest(response.last_ns, request.start_ns))
 
-    def _put_errors(self, at: int, api: _Api, facts: Facts, exchange: Exchange) -> None:
+    def _put_errors(self, at: int, api: _Api, summary: ExchangeSummary, exchange: Exchange) -> None:
         """Put how it ended, every error code, the first of them, and the throttle time."""
         response = exchange.response
-        if facts.errors:
-            for topic, topic_id, partition, code in facts.errors:
+        if summary.errors:
+            for topic, topic_id, partition, code in summary.errors:
                 self._put_error(api, topic, topic_id, partition, code)
         self._error_ends.put(at, self._errors)
-        self._status.put(at, _status(exchange, bool(facts.errors)))
+        self._status.put(at, _status(exchange, bool(summary.errors)))
         # Without a response that was read nothing is known of errors; 0 would be a claim.
         if response is None or response.read_as == NO_VERSION:
             return
-        first = facts.errors[0][3] if facts.errors else 0
+        first = summary.errors[0][3] if summary.errors else 0
         self._error_code.put_any(at, first)
         self._error_name.put_code(at, self._error_name_code(api, first))
-        told = facts.throttle_time_ms
+        told = summary.throttle_time_ms
         if told is not None and exchange.key != NO_API:
             version = response.read_as
             tells = api.throttles.get(version)
@@ -491,7 +491,7 @@ class RowBuilder:
 
     # -- partitions -------------------------------------------------------------------------------
 
-    def _put_parts(self, parts: Parts) -> None:
+    def _put_parts(self, parts: PartitionColumns) -> None:
         for index in range(parts.count):
             at = self._parts
             if at == self._part_room:
@@ -543,16 +543,18 @@ class RowBuilder:
             return made
         return found
 
-    def _put_quiet(self, peers: _PeersColumns, facts: Facts, said: SessionFacts) -> None:
+    def _put_unnamed(
+        self, peers: _PeersColumns, summary: ExchangeSummary, said: FetchSessionUpdate
+    ) -> None:
         """Put the partitions of a fetch session that neither request nor response names."""
         session = self._sessions.follow(peers.serial, said)
         if not session.partitions:
             return
-        listed = self._listed_of((peers.serial, said.session_id), session)
-        parts = facts.parts
+        listed = self._session_columns_of((peers.serial, said.session_id), session)
+        parts = summary.parts
         if parts.count == 0:
             for index in range(listed.count):
-                self._put_listed(listed, index)
+                self._put_session_partition(listed, index)
             return
         named = {parts.key_of(index) for index in range(parts.count)}
         left = MOST_LISTED - len(named)
@@ -560,14 +562,14 @@ class RowBuilder:
             if index == listed.count or left <= 0:
                 break
             if place not in named:
-                self._put_listed(listed, index)
+                self._put_session_partition(listed, index)
                 left -= 1
 
-    def _listed_of(self, key: tuple[int, int], session: Session) -> _Listed:
-        found = self._listed.get(key)
+    def _session_columns_of(self, key: tuple[int, int], session: FetchSession) -> _SessionColumns:
+        found = self._session_columns.get(key)
         if found is not None and found.session is session and found.changes == session.changes:
             return found
-        made = _Listed(session, min(MOST_LISTED, len(session.partitions)))
+        made = _SessionColumns(session, min(MOST_LISTED, len(session.partitions)))
         are_named = True
         for index, place in enumerate(islice(session.partitions, MOST_LISTED)):
             topic, topic_id, partition = place
@@ -576,14 +578,14 @@ class RowBuilder:
             made.topics[index] = self._part_topic.code(name)
             made.topic_ids[index] = self._topic_id_code(topic_id)
             made.partitions[index] = partition
-        if len(self._listed) > 2 * len(self._sessions) + _LEAST_ROOM:
-            self._listed.clear()  # most of them are of sessions that have ended
+        if len(self._session_columns) > 2 * len(self._sessions) + _LEAST_ROOM:
+            self._session_columns.clear()  # most of them are of sessions that have ended
         # A name that is not known yet may be told before the next fetch.
         if are_named:
-            self._listed[key] = made
+            self._session_columns[key] = made
         return made
 
-    def _put_listed(self, listed: _Listed, index: int) -> None:
+    def _put_session_partition(self, listed: _SessionColumns, index: int) -> None:
         at = self._parts
         if at == self._part_room:
             self._part_room = self._made_room(self._of_parts, at, self._last_parts)
@@ -592,11 +594,11 @@ class RowBuilder:
         self._part_partition.put(at, listed.partitions[index])
         self._parts = at + 1
 
-    def _put_sums(self, at: int, api: _Api, facts: Facts) -> None:
+    def _put_sums(self, at: int, api: _Api, summary: ExchangeSummary) -> None:
         """Put the sums over partitions; none where there are none, or one is not known."""
         known = count = size = 0
         is_counted = True
-        parts = facts.parts
+        parts = summary.parts
         for index in range(parts.count):
             if not parts.knows(index, RECORD_BYTES):
                 continue
@@ -607,7 +609,7 @@ class RowBuilder:
             else:
                 is_counted = False
         # A fetch that was answered brought something, if only nothing.
-        if known == 0 and (api.is_produce or facts.throttle_time_ms is None):
+        if known == 0 and (api.is_produce or summary.throttle_time_ms is None):
             return
         self._record_bytes.put(at, size)
         if is_counted:
@@ -620,40 +622,53 @@ class RowBuilder:
         exchange: Exchange,
         peers: _PeersColumns,
         api: _Api,
-        facts: Facts,
+        summary: ExchangeSummary,
         request: Message,
         response: Message,
-        asked_ns: int,
+        request_ns: int,
     ) -> bool | None:
         """Tell whether an answer was held back; None where that is not known, or never is done."""
         if api.is_fetch:
             if response.read_as == NO_VERSION:
                 return None
             return self._waited_for_data(
-                facts, peers.serial, asked_ns, response.start_ns, exchange.lost_ns
+                summary, peers.serial, request_ns, response.start_ns, exchange.lost_ns
             )
-        if facts.leads is None and facts.delivery is None and not api.waits_for_members:
+        if (
+            summary.has_assignments is None
+            and summary.delivery is None
+            and not api.waits_for_members
+        ):
             return None
         is_read = request.read_as != NO_VERSION and response.read_as != NO_VERSION
         if api.waits_for_members and is_read:
-            code = facts.errors[0][3] if facts.errors else 0
-            return waited_for_members(code, leads=facts.leads)
-        if facts.delivery is None:
+            code = summary.errors[0][3] if summary.errors else 0
+            return waited_for_members(code, has_assignments=summary.has_assignments)
+        if summary.delivery is None:
             return None
-        return self.log_ends.waited_for_news(
-            (peers.serial, api.like), asked_ns, response.start_ns, facts.delivery, exchange.lost_ns
+        return self.long_polls.waited_for_updates(
+            (peers.serial, api.like),
+            request_ns,
+            response.start_ns,
+            summary.delivery,
+            exchange.lost_ns,
         )
 
     def _waited_for_data(
-        self, facts: Facts, serial: int, asked_ns: int, answered_ns: int, lost_ns: int | None
+        self,
+        summary: ExchangeSummary,
+        serial: int,
+        request_ns: int,
+        response_ns: int,
+        lost_ns: int | None,
     ) -> bool | None:
-        wait_ms, min_bytes = longest_wait_ms(facts), facts.min_bytes
+        wait_ms, min_bytes = longest_wait_ms(summary), summary.min_bytes
         if wait_ms is None or min_bytes is None:
             return None
         record_bytes = 0
         got: list[tuple[Hashable, int]] = []
         learned: list[tuple[Hashable, int]] = []
-        parts = facts.parts
+        parts = summary.parts
         for index in range(parts.count):
             if not parts.knows(index, ERROR_CODE):
                 continue
@@ -670,19 +685,19 @@ class RowBuilder:
                 got.append((log, parts.number(index, column)))
             if has_end:
                 learned.append((log, parts.number(index, HIGH_WATERMARK)))
-        waited = self.log_ends.waited(
+        waited = self.long_polls.waited(
             serial,
-            asked_ns,
-            answered_ns,
+            request_ns,
+            response_ns,
             wait_ms,
             min_bytes,
             record_bytes,
-            bool(facts.errors),
+            bool(summary.errors),
             got,
             lost_ns,
         )
         for one, high_watermark in learned:
-            self.log_ends.learn(one, high_watermark, answered_ns)
+            self.long_polls.learn(one, high_watermark, response_ns)
         return waited
 
     # -- APIs -------------------------------------------------------------------------------------
@@ -729,7 +744,7 @@ class RowBuilder:
         makes rows of it.
         """
         count = self._rows
-        self._find_places(count)
+        self._number_packets(count)
         made: dict[str, ColumnValues] = {}
         for column in COLUMNS:
             if column.name == "partitions":
@@ -757,7 +772,7 @@ class RowBuilder:
         }
         return Lists(array("q", [0]) + ends.taken(self._rows).values, fields)
 
-    def _find_places(self, count: int) -> None:
+    def _number_packets(self, count: int) -> None:
         """Turn packet numbers over all captures into captures and numbers in them."""
         asked, answered = self._request_packet, self._response_packet
         low, high = _LARGEST_INT64, -1
@@ -815,7 +830,7 @@ class RowBuilder:
         self._peers: dict[Peers, _PeersColumns] = {}
         self._topic_id_codes: dict[bytes, int] = {}
         self._names_by_id: dict[bytes, str] = {}
-        self._listed: dict[tuple[int, int], _Listed] = {}
+        self._session_columns: dict[tuple[int, int], _SessionColumns] = {}
         self._codec_codes = memoryview(array("i", [-1] * len(SEEN_CODECS)))
 
 

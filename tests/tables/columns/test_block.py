@@ -138,7 +138,7 @@ def test_blocks_that_share_their_words_go_on_to_when_joined():
 @given(st.lists(rows(), max_size=6), st.integers(0, 12_000))
 def test_pieces_of_a_block_are_as_large_as_may_be_held(some, most):
     block = RowBlock.of_rows(some)
-    with patch.object(blocks, "HELD_BYTES", most):
+    with patch.object(blocks, "BUFFERED_BYTES", most):
         pieces = [piece.rows() for piece in block.pieces()]
     assert [one for piece in pieces for one in piece] == some
     for piece in pieces:

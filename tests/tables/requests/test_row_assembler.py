@@ -9,7 +9,7 @@ import pytest
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.tables.requests.extract import Extractors
-from kanalyze.tables.requests.row_assembler import RowBuilder
+from kanalyze.tables.requests.row_assembler import RowAssembler
 from kanalyze.tables.row import COLUMNS
 from tests.support import kafka as k
 from tests.support import topic_ids as t
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 CATALOG = Catalog()
 
 
-def builder_of(core: SimpleNamespace | None = None, place: Any = None) -> RowBuilder:
-    make = RowBuilder if core is None else core.row_assembler.RowBuilder
+def builder_of(core: SimpleNamespace | None = None, place: Any = None) -> RowAssembler:
+    make = RowAssembler if core is None else core.row_assembler.RowAssembler
     extractors = (Extractors if core is None else core.extract.Extractors)(CATALOG)
-    made: RowBuilder = make(CATALOG, extractors, place or (lambda number: ("x.pcap", number)))
+    made: RowAssembler = make(CATALOG, extractors, place or (lambda number: ("x.pcap", number)))
     return made
 
 
