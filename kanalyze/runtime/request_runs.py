@@ -83,4 +83,4 @@ def step_blocks(step: Step, assembler: RowAssembler) -> Iterator[RowBlock]:
     first = 0
     while first < len(step.exchanges):
         first = assembler.add_until_full(step.exchanges, first)
-        yield assembler.take()
+        yield assembler.drain()

@@ -301,7 +301,7 @@ def _send_rows(task: WorkerTask, share: Share, pipe: Connection) -> None:
         while first < len(step.exchanges):
             last = assembler.add_until_full(step.exchanges, first)
             latest = array("q", step.latest[first:last])
-            _send(pipe, _RowsSent(assembler.take(with_ids=True), latest, names.drain()))
+            _send(pipe, _RowsSent(assembler.drain(with_ids=True), latest, names.drain()))
             first = last
         _send(pipe, _BatchEnd(captures.progress))
     _send(pipe, quality)

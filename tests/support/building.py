@@ -16,4 +16,4 @@ def rows_of_exchanges(builder: RowAssembler, exchanges: Iterable[Exchange]) -> l
     """Return the rows of exchanges, in order."""
     for exchange in exchanges:
         builder.add(exchange)
-    return builder.take().rows()
+    return builder.drain().rows()

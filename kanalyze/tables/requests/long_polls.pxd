@@ -1,7 +1,16 @@
 # The C types of long_polls.py.
 cimport cython
 
-from kanalyze.tables.requests.summaries cimport ExchangeSummary
+from kanalyze.tables.requests.summaries cimport (
+    BASE_OFFSET,
+    ERROR_CODE,
+    ExchangeSummary,
+    HIGH_WATERMARK,
+    LAST_OFFSET,
+    PARTITION,
+    PartitionColumns,
+    RECORD_BYTES,
+)
 from kanalyze.tables.requests.fetch_sessions cimport FetchSessionUpdate
 
 
@@ -16,6 +25,19 @@ cdef class LongPollDetector:
 
     @cython.locals(ends=list)
     cpdef learn(self, partition, high_watermark, time_ns)
+    @cython.locals(
+        parts=PartitionColumns,
+        index=cython.Py_ssize_t,
+        column=cython.int,
+        has_offset=cython.bint,
+        has_end=cython.bint,
+        record_bytes=cython.longlong,
+        got=list,
+        log_ends=list,
+    )
+    cpdef fetch_waited(
+        self, ExchangeSummary summary, connection, request_ns, response_ns, lost_ns
+    )
     @cython.locals(before=tuple)
     cpdef waited(
         self,

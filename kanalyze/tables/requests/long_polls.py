@@ -51,6 +51,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kanalyze.common.plain_values import fields, items
 
+try:
+    import cython
+except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+    from kanalyze.common.compiled import cython
+
+if not cython.compiled:
+    from kanalyze.tables.requests.summaries import (
+        BASE_OFFSET,
+        ERROR_CODE,
+        HIGH_WATERMARK,
+        LAST_OFFSET,
+        PARTITION,
+        RECORD_BYTES,
+    )
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable
 
@@ -190,6 +205,62 @@ class LongPollDetector:
         ends.append((time_ns, high_watermark))
         if len(ends) > _KEPT:
             del ends[0]
+
+    def fetch_waited(
+        self,
+        summary: ExchangeSummary,
+        connection: int,
+        request_ns: int,
+        response_ns: int,
+        lost_ns: int | None,
+    ) -> bool | None:
+        """Return true if the response to a fetch was held back, and learn the log ends in it.
+
+        Args:
+            summary: of the fetch.
+            connection: and those below, as in :meth:`waited`.
+            request_ns: time of the request's last byte.
+            response_ns: time of the response's first byte.
+            lost_ns: time of the last loss on the connection.
+        """
+        wait_ms, min_bytes = longest_wait_ms(summary), summary.min_bytes
+        if wait_ms is None or min_bytes is None:
+            return None
+        record_bytes = 0
+        got: list[tuple[Hashable, int]] = []
+        log_ends: list[tuple[Hashable, int]] = []
+        parts = summary.parts
+        for index in range(parts.count):
+            if not parts.knows(index, ERROR_CODE):
+                continue
+            if parts.knows(index, RECORD_BYTES):
+                record_bytes += parts.number(index, RECORD_BYTES)
+            # A log ends before a batch or after it, never within.
+            column = BASE_OFFSET if parts.knows(index, BASE_OFFSET) else LAST_OFFSET
+            has_offset = parts.knows(index, column)
+            has_end = parts.knows(index, HIGH_WATERMARK)
+            if not (has_offset or has_end):
+                continue
+            topic, topic_id = parts.topics[index], parts.topic_ids[index]
+            log = (connection, topic, topic_id, parts.get(index, PARTITION))
+            if has_offset:
+                got.append((log, parts.number(index, column)))
+            if has_end:
+                log_ends.append((log, parts.number(index, HIGH_WATERMARK)))
+        waited = self.waited(
+            connection,
+            request_ns,
+            response_ns,
+            wait_ms,
+            min_bytes,
+            record_bytes,
+            bool(summary.errors),
+            got,
+            lost_ns,
+        )
+        for each, high_watermark in log_ends:
+            self.learn(each, high_watermark, response_ns)
+        return waited
 
     def waited(
         self,
