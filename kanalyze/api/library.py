@@ -135,7 +135,7 @@ class Rows(Results[RowT]):
         """Give the rows in lists, as they are found; none is empty."""
         yield from self._run(self._rows)
 
-    def _found_blocks(self) -> Iterator[RowBlock]:
+    def _row_blocks(self) -> Iterator[RowBlock]:
         """Give the rows by column, as they are found."""
         if self._blocks is not None:
             yield from self._run(self._blocks)
@@ -147,25 +147,25 @@ class Rows(Results[RowT]):
         """Return all rows as a ``pyarrow.Table``."""
         from kanalyze.export.arrow import table_of
 
-        return table_of(self._found_blocks(), self.columns)
+        return table_of(self._row_blocks(), self.columns)
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Give the rows as ``pyarrow.RecordBatch``, as they are found; memory stays bounded."""
         from kanalyze.export.arrow import batches_of
 
-        return batches_of(self._found_blocks(), self.columns)
+        return batches_of(self._row_blocks(), self.columns)
 
     def to_pandas(self) -> pd.DataFrame:
         """Return all rows as a pandas DataFrame; integers that may be null are ``Int64``."""
         from kanalyze.export.arrow import frame_of
 
-        return frame_of(self._found_blocks(), self.columns)
+        return frame_of(self._row_blocks(), self.columns)
 
     def to_polars(self) -> pl.DataFrame:
         """Return all rows as a Polars DataFrame."""
         from kanalyze.export.arrow import polars_of
 
-        return polars_of(self._found_blocks(), self.columns)
+        return polars_of(self._row_blocks(), self.columns)
 
     def __arrow_c_schema__(self) -> object:
         """Return the schema as a capsule of the Arrow PyCapsule interface."""
@@ -181,7 +181,7 @@ class Rows(Results[RowT]):
         """
         from kanalyze.export.arrow import reader_of
 
-        blocks = self._found_blocks()
+        blocks = self._row_blocks()
         # An input that is missing is said here: through the stream it would come as an error of
         # the library that reads it, with all of a traceback for its text.
         first = list(islice(blocks, 1))
@@ -254,7 +254,7 @@ def report(*captures: Captures, **options: Unpack[RequestOptions]) -> dict[str, 
 
     found = _requests("report", captures, options)
     statistics = Statistics()
-    for block in found._found_blocks():
+    for block in found._row_blocks():
         statistics.add_block(block)
     assert found.quality is not None  # read to the end
     return statistics.summary(found.quality, found.conditions)

@@ -125,7 +125,7 @@ class TapeJson(TapeCursor):
         self._hides = False
         self._text.used = 0
         self._value(form)
-        return str(self._text.taken(), "ascii")
+        return str(self._text.drain(), "ascii")
 
     # -- values -----------------------------------------------------------------------------------
 

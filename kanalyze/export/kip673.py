@@ -213,7 +213,7 @@ def _make_room(known: dict[Any, str]) -> None:
 # -- what surrounds the messages ------------------------------------------------------------------
 
 _CLIENT_AND_BROKER = "ends"
-_FACTS = (
+_WIRE_COLUMNS = (
     '"capture":%s',
     '"connection":%s',
     '"connectionNumber":%s',
@@ -267,7 +267,7 @@ class _WireFields:
         self._ends = WordTexts(_client_and_broker, b"null")
         columns = {column.name: column for column in COLUMNS}
         self._texts = {name: JsonTexts(columns[name]) for name in _FACT_COLUMNS if name in columns}
-        *before, end = [text.encode("ascii") for text in ",".join(_FACTS).split("%s")]
+        *before, end = [text.encode("ascii") for text in ",".join(_WIRE_COLUMNS).split("%s")]
         self._members = LineWriter(before, end)
 
     def of(self, block: RowBlock) -> list[str]:

@@ -53,7 +53,7 @@ class AnalysisSettings(NamedTuple):
         """Return new stages; ``share`` in place of the analysis' own where one is given."""
         share = self.share if share is None else share
         return Stages(
-            MessageReader(self.catalog, Decoders(self.catalog), self.extractors.wanted),
+            MessageReader(self.catalog, Decoders(self.catalog), self.extractors.wanted_fields),
             self.catalog,
             is_broker=self.is_broker,
             keep=self.keep,
@@ -66,7 +66,7 @@ class AnalysisSettings(NamedTuple):
 
     def name_stages(self, names: NameReader) -> Stages:
         """Return new stages that read nothing of messages but the names of topics."""
-        reader = MessageReader(self.catalog, Decoders(self.catalog), names.wanted)
+        reader = MessageReader(self.catalog, Decoders(self.catalog), names.wanted_fields)
         return Stages(reader, self.catalog, is_broker=self.is_broker, memory=self.memory)
 
     def row_assembler(

@@ -236,14 +236,22 @@ class Statistics:
             wire, api_key, api_name, version, status, waited = (
                 value_at(key, first) for key in keys
             )
-            count, responses, asked, answered, throttled, throttle_time_ms, *records = of_group
+            (
+                count,
+                responses,
+                request_bytes,
+                response_bytes,
+                throttled,
+                throttle_time_ms,
+                *records,
+            ) = of_group
             carries_records = rows.is_produce[first] or rows.is_fetch[first]
             made = RowSums(
                 status=str(status),
                 rows=count,
                 responses=responses,
-                request_bytes=asked,
-                response_bytes=answered,
+                request_bytes=request_bytes,
+                response_bytes=response_bytes,
                 throttled=throttled,
                 throttle_time_ms=throttle_time_ms,
                 latencies_ns=latency,
@@ -312,14 +320,15 @@ class Statistics:
             group.joins += joined
 
     def _add_times(self, rows: AggregationInputs) -> None:
-        asked = rows.known("request_start_ns") & rows.is_request
+        requests = rows.known("request_start_ns") & rows.is_request
         self._series.add_requests(
-            rows.ints("request_start_ns").values[asked], rows.ints("request_bytes").values[asked]
+            rows.ints("request_start_ns").values[requests],
+            rows.ints("request_bytes").values[requests],
         )
-        answered = rows.known("response_start_ns")
+        responses = rows.known("response_start_ns")
         times = rows.ints("response_start_ns").values
-        self._series.add_responses(times[answered], rows.ints("response_bytes").values[answered])
-        self._series.add_errors(times[answered & rows.is_error])
+        self._series.add_responses(times[responses], rows.ints("response_bytes").values[responses])
+        self._series.add_errors(times[responses & rows.is_error])
 
     def _add_slowest(
         self,

@@ -95,7 +95,7 @@ class Job(NamedTuple):
         return Trimmer(
             plan.catalog,
             Decoders(plan.catalog),
-            Extractors(plan.catalog).wanted,
+            Extractors(plan.catalog).wanted_fields,
             broker_side(plan.options.ports, plan.options.filters.get("brokers", ())),
         )
 
@@ -343,7 +343,7 @@ def _requests(
         analysis.quality,
         run.close_open(),
         statistics,
-        analysis.names.told,
+        analysis.names.known,
         frozenset(analysis.names.unnamed),
     )
     yield beside_rows(schema, "report", bucket, reported(report))

@@ -87,7 +87,7 @@ def batches_of(plan: Plan, task: Assignment, folder: Folder) -> Iterator[RowBloc
         lines = [f"{json.dumps([each.kind, each.detail])}\n" for each in captures.anomalies]
         folder.write(f"anomalies/{task.end:0{_DIGITS}}.jsonl", "".join(lines).encode())
     place = f"{states_name(task.end)}/{task.share.index}"
-    names = {topic_id.hex(): name for topic_id, name in sorted(analysis.names.told.items())}
+    names = {topic_id.hex(): name for topic_id, name in sorted(analysis.names.known.items())}
     folder.write(f"{place}.names", _sealed(json.dumps(names).encode()))
     folder.write(place, _packed(captures.left(run.saved_state)))
 

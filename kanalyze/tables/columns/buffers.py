@@ -84,7 +84,7 @@ class IntBuffer:
                 found = self.values[at]
         return found
 
-    def taken(self, count: int) -> Ints:
+    def drain(self, count: int) -> Ints:
         """Return the first so many, and begin anew without room."""
         values, valid = self.numbers[:count], self.is_known[:count]
         self.numbers = array("q")
@@ -140,7 +140,7 @@ class WordBuffer:
         for at in range(count):
             self.codes[at] = code
 
-    def taken(self, count: int) -> Words:
+    def drain(self, count: int) -> Words:
         """Return the first so many, and begin anew without room; numbers go on to hold."""
         codes = self.numbers[:count]
         self.numbers = array("i")

@@ -58,7 +58,7 @@ class RecordFieldRows:
         Args:
             batches: those of the field; ``problems`` says what was wrong outside of them, once
                 they were read.
-            problems: as it was said.
+            problems: as it was kind.
             cells: what all rows share, in the order in which the columns were told of it.
             shown: gives the cells from ``key`` to ``headers``; None where nothing is shown.
             assigned: offset of the first record as the broker assigned it.
@@ -123,9 +123,9 @@ class RecordFieldRows:
             batch.end(self._cursor)
             return True
         for record in self._records:
-            said = control_type(record.key) if batch.is_control else None
+            kind = control_type(record.key) if batch.is_control else None
             shown = _NOTHING_SHOWN if self._shown is None else self._shown(record, batch)
-            made.add(self._index, record, said, shown)
+            made.add(self._index, record, kind, shown)
             self._index += 1
             if made.is_full:
                 return False

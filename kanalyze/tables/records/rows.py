@@ -335,11 +335,11 @@ class RecordReader:
         for exchange, row in exchanges:
             for field in self._fields(exchange, row, made):
                 while not field.add_to(made):
-                    yield made.take()
+                    yield made.drain()
             if made.is_full:
-                yield made.take()
+                yield made.drain()
         if len(made):
-            yield made.take()
+            yield made.drain()
 
     def _fields(
         self, exchange: Exchange, row: _RequestCells, made: RecordColumns

@@ -72,7 +72,7 @@ _ROLES = {
     "requested_group": 15,
     **FIELD_NUMBERS,
 }
-"""What a field is, by number: those of ``body_walk.pxd``, and of fields of summary."""
+"""Roles of fields, by number: those of ``body_walk.pxd``, and the fields of a summary."""
 _BELOW = 11
 
 
@@ -108,7 +108,7 @@ class _StructPlan:
             has such a field, in this version or in another.
         has_lists: whether it has a list of topics, or of partitions.
         topic, topic_id, partition, offset, high_watermark: what a field is that the version does
-            not have. ``absent`` says the same of fields of summary.
+            not have. ``absent`` has those of the fields of a summary.
     """
 
     __slots__ = (

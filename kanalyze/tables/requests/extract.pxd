@@ -47,7 +47,7 @@ cdef class Extractors:
     cdef PartitionColumns _forgotten
 
     @cython.locals(extractor=_Extractor)
-    cpdef wanted(self, api_key, kind)
+    cpdef wanted_fields(self, api_key, kind)
     @cython.locals(
         extractor=_Extractor, summary=ExchangeSummary, requested=PartitionColumns, responded=PartitionColumns, way=cython.int
     )

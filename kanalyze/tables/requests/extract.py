@@ -169,7 +169,7 @@ _ROLES = {
 
 
 class _Extractor:
-    """The fields that a row needs of an API, what finds summary in them, and how they are joined.
+    """The fields that a row needs of an API, and the walks that read them.
 
     Attributes:
         api_key: of those that have a way of their own; -1 of all others.
@@ -214,7 +214,7 @@ class Extractors:
             PartitionColumns() for _ in range(4)
         )
 
-    def wanted(self, api_key: int, kind: str) -> Projection:
+    def wanted_fields(self, api_key: int, kind: str) -> Projection:
         """Return the fields that a row needs of the API's ``request`` or ``response``."""
         extractor = self._of(api_key)
         return extractor.request_fields if kind == "request" else extractor.response_fields
@@ -296,14 +296,14 @@ class Extractors:
         if not has_request:
             both = summary.parts = self._both
             both.clear()
-            # One that is responded twice has the last answer, in the place of the first.
+            # A partition that comes twice has its last values, in the place of the first.
             for place in {responded.key_of(at): at for at in range(count)}.values():
                 both.copy(responded, place)
             return
         for at in range(requested.count):
             requested.forget(at, BASE_OFFSET)
             requested.forget(at, LAST_OFFSET)
-            place = responded.place_of(requested, at, count)
+            place = responded.index_of(requested, at, count)
             if place < 0:
                 continue
             requested.put(at, ERROR_CODE, responded.number(place, ERROR_CODE))
@@ -320,7 +320,7 @@ class Extractors:
         count = responded.count
         for at in range(requested.count):
             # A fetch session's response leaves out the partitions that have nothing new.
-            if responded.place_of(requested, at, count) < 0:
+            if responded.index_of(requested, at, count) < 0:
                 responded.copy(requested, at)
 
     def _each_once(self, summary: ExchangeSummary) -> None:
@@ -394,16 +394,18 @@ def _session_partitions(parts: PartitionColumns) -> list[SessionPartition]:
     return [parts.key_of(at) for at in range(parts.count)]
 
 
-def _delivery(api_key: int, summary: ExchangeSummary, told: PartitionColumns) -> Delivery | None:
+def _delivery(
+    api_key: int, summary: ExchangeSummary, delivered: PartitionColumns
+) -> Delivery | None:
     """Return what a response brought that may have been held back until there was something."""
     failed = bool(summary.errors)
     if api_key in _HEARTBEATS:
-        return Delivery(None, is_enough=told.count > 0, is_all=True, failed=failed)
+        return Delivery(None, is_enough=delivered.count > 0, is_all=True, failed=failed)
     wait_ms = longest_wait_ms(summary)
     if wait_ms is None or summary.min_bytes is None:
         return None
-    size = sum([part.record_bytes or 0 for part in told])
-    count = sum([part.record_count or 0 for part in told])
+    size = sum([part.record_bytes or 0 for part in delivered])
+    count = sum([part.record_count or 0 for part in delivered])
     return Delivery(
         wait_ms,
         is_enough=size >= summary.min_bytes,

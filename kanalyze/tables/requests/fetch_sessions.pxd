@@ -5,7 +5,7 @@ cimport cython
 cdef class FetchSessionUpdate:
     cdef public object session_id
     cdef public long long epoch
-    cdef public list asked
+    cdef public list named
     cdef public list forgotten
     cdef public object response_session_id
     cdef public long long error_code
@@ -27,7 +27,7 @@ cdef class FetchSessions:
 
     cpdef FetchSession follow(self, connection, FetchSessionUpdate fetch)
     @cython.locals(session=FetchSession)
-    cdef _begin(self, tuple key, list asked)
+    cdef _begin(self, tuple key, list named)
     @cython.locals(session=FetchSession)
     cdef FetchSession _incremental(self, tuple key, FetchSessionUpdate fetch)
     @cython.locals(session=FetchSession)

@@ -1,12 +1,12 @@
-"""Fetch sessions: what an incremental fetch reads from without saying so (KIP-227).
+"""Fetch sessions: the partitions that an incremental fetch reads without naming them (KIP-227).
 
-In: fetches, in the order of their responses. Out: the partitions of the session that neither the
-request nor the response names. This module must not know how messages are read.
+In: fetches, in the order of their responses. Out: the partitions of their sessions. This module
+must not know how messages are read.
 
 A request with epoch 0 asks for a new session, which the response's session id names; one with a
 higher epoch names only what changes in its session, and one with epoch -1 ends it. A response names
-only partitions that have something new, and may be empty. Epochs rise by 1: where one was missed,
-or the session began before the capture, its partitions are not known, and nothing is claimed.
+only partitions that have something new, and may be empty. Epochs rise by 1. Where one was missed,
+or the session began before the capture, its partitions are not known, and it has none here.
 
 Compiled by Cython, with the types in ``fetch_sessions.pxd``; uncompiled it does the same, slowly.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["MOST_LISTED", "FetchSession", "FetchSessionUpdate", "FetchSessions", "SessionPartition"]
 
 MOST_LISTED = 1000
-"""Partitions that a row lists only because they are in the session."""
+"""Partitions that a row lists at most, with those that are only in the session."""
 _MOST_SESSIONS = 10_000
 """A broker keeps 1000 (``max.incremental.fetch.session.cache.slots``)."""
 _MOST_PARTITIONS = 500_000
@@ -40,30 +40,30 @@ SessionPartition: TypeAlias = tuple[str | None, bytes, int]
 
 
 class FetchSessionUpdate:
-    """What a fetch says of its session.
+    """What a fetch changes in its session.
 
     Attributes:
         session_id, epoch: of the request.
-        asked: partitions that it names.
+        named: partitions that it names.
         forgotten: those that it takes out of the session.
         response_session_id: session id of the response; None without a response that was read.
         error_code: the response's code at the top.
     """
 
-    __slots__ = ("asked", "epoch", "error_code", "forgotten", "response_session_id", "session_id")
+    __slots__ = ("epoch", "error_code", "forgotten", "named", "response_session_id", "session_id")
 
     def __init__(
         self,
         session_id: int,
         epoch: int,
-        asked: list[SessionPartition],
+        named: list[SessionPartition],
         forgotten: list[SessionPartition],
         response_session_id: int | None,
         error_code: int,
     ) -> None:
         self.session_id = session_id
         self.epoch = epoch
-        self.asked = asked
+        self.named = named
         self.forgotten = forgotten
         self.response_session_id = response_session_id
         self.error_code = error_code
@@ -99,13 +99,13 @@ class FetchSession:
         return len(self.partitions)
 
     def change(self, added: list[SessionPartition], forgotten: list[SessionPartition]) -> int:
-        """Add and forget partitions; return by how many there are more."""
+        """Add and forget partitions; return by how much their number grew."""
         before = len(self.partitions)
         for place in forgotten:
             if place in self.partitions:
                 del self.partitions[place]
                 self.changes += 1
-        # A client names those again whose place in the log has moved.
+        # A client names a partition again when its fetch offset has changed.
         for place in added:
             if place not in self.partitions:
                 self.partitions[place] = None
@@ -155,24 +155,24 @@ class FetchSessions:
         return len(self._sessions)
 
     def follow(self, connection: Hashable, fetch: FetchSessionUpdate) -> FetchSession:
-        """Take in a fetch; return its session.
+        """Apply a fetch to its session; return the session.
 
-        Empty for a fetch that names all its partitions, and where they are not known. The result
-        holds until the next call.
+        It is empty for a full fetch, which names all its partitions, and where they are not known.
+        The result is valid until the next call.
         """
         if fetch.epoch > 0:
             return self._incremental((connection, fetch.session_id), fetch)
         if fetch.session_id != _NO_SESSION:
             self._forget((connection, fetch.session_id))
         if fetch.epoch != _FINAL_EPOCH and fetch.response_session_id and not fetch.error_code:
-            self._begin((connection, fetch.response_session_id), fetch.asked)
+            self._begin((connection, fetch.response_session_id), fetch.named)
         return FetchSession([])
 
-    def _begin(self, key: tuple[Hashable, int], asked: list[SessionPartition]) -> None:
+    def _begin(self, key: tuple[Hashable, int], named: list[SessionPartition]) -> None:
         self._forget(key)
-        if len(asked) > self._most_partitions:
+        if len(named) > self._most_partitions:
             return
-        session = self._sessions[key] = FetchSession(asked)
+        session = self._sessions[key] = FetchSession(named)
         self._partitions += len(session.partitions)
         self._bound()
 
@@ -186,8 +186,8 @@ class FetchSessions:
             return FetchSession([])
         session.next_epoch = 1 if fetch.epoch == _HIGHEST_EPOCH else fetch.epoch + 1
         self._sessions.move_to_end(key)
-        if fetch.asked or fetch.forgotten:
-            self._partitions += session.change(fetch.asked, fetch.forgotten)
+        if fetch.named or fetch.forgotten:
+            self._partitions += session.change(fetch.named, fetch.forgotten)
             self._bound()
         return session
 

@@ -138,7 +138,7 @@ def _is_cursor(definition: Field) -> bool:
     """Tell whether a struct says where a list goes on.
 
     Topics that a message is about come in arrays; one that stands alone with a partition is a
-    position among them.
+    position within them.
     """
     roles = {role_of(one) for one in _inner(definition)}
     return not definition.is_array and {"topic", "partition"} <= roles

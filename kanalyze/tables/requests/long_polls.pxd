@@ -52,7 +52,7 @@ cdef class LongPollDetector:
         lost_ns=*,
     )
     cpdef waited_for_updates(self, stream, request_ns, response_ns, delivery, lost_ns=*)
-    @cython.locals(told=tuple)
+    @cython.locals(known_end=tuple)
     cdef tuple _waited_itself(
         self,
         request_ns,
@@ -63,5 +63,5 @@ cdef class LongPollDetector:
         bint failed,
         list got,
     )
-    @cython.locals(ends=list, told=tuple, index=cython.Py_ssize_t)
+    @cython.locals(ends=list, known_end=tuple, index=cython.Py_ssize_t)
     cdef tuple _before(self, partition, time_ns)

@@ -36,7 +36,7 @@ class NameReader:
         self._cursor = TapeCursor()
         self._walks: dict[tuple[int, str], BodyWalk | None] = {}
 
-    def wanted(self, api_key: int, kind: Kind) -> Projection:
+    def wanted_fields(self, api_key: int, kind: Kind) -> Projection:
         """Return the fields to read; most messages tell no names, and nothing is read of them."""
         if self._walk(api_key, kind) is None:
             return _NOTHING

@@ -343,7 +343,7 @@ class RowAssembler:
         request: Message,
         response: Message,
     ) -> bool | None:
-        """Return true if the broker held a response back; None if not known, or it never does."""
+        """Return true if the broker held the response back; None if not known, or it never does."""
         request_ns, response_ns = request.last_ns, response.start_ns
         if api.is_fetch:
             if response.read_as == NO_VERSION:
@@ -383,7 +383,7 @@ class RowAssembler:
             "anomalies": self._anomalies.drain(count),
         }
         made: dict[str, ColumnValues] = {
-            column.name: lists.get(column.name) or self._columns[column.name].taken(count)
+            column.name: lists.get(column.name) or self._columns[column.name].drain(count)
             for column in COLUMNS
         }
         if not with_ids:
@@ -450,7 +450,7 @@ class RowAssembler:
 
 
 def with_names(block: RowBlock, names: TopicNames) -> RowBlock:
-    """Name the topics of a block taken with ids that are known by now; return rows."""
+    """Name the topics of a block that was drained with ids; return the same block."""
     for column in ("partitions", "errors"):
         lists = block.columns[column]
         assert isinstance(lists, Lists)

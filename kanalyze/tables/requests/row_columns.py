@@ -274,11 +274,11 @@ class ListWriter:
     def drain(self, rows: int) -> Lists:
         """Return the lists of so many rows, and begin with none."""
         fields: dict[str, Ints | Words] = {
-            name: buffer.taken(self.count) for name, buffer in self._fields.items()
+            name: buffer.drain(self.count) for name, buffer in self._fields.items()
         }
         self._last_count = self.count
         self.count = self._room = 0
-        return Lists(array("q", [0]) + self._ends.taken(rows).values, fields)
+        return Lists(array("q", [0]) + self._ends.drain(rows).values, fields)
 
 
 class TopicLookup:

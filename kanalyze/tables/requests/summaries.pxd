@@ -58,8 +58,8 @@ cdef class PartitionColumns:
     @cython.locals(to=cython.Py_ssize_t, column=cython.int)
     cdef Py_ssize_t copy(self, PartitionColumns other, Py_ssize_t at) except -1
     @cython.locals(partition=cython.longlong, place=cython.Py_ssize_t)
-    cdef Py_ssize_t place_of(self, PartitionColumns other, Py_ssize_t at, Py_ssize_t among) except -2
-    cdef Py_ssize_t _looked_up(self, PartitionColumns other, Py_ssize_t at, Py_ssize_t among) except -2
+    cdef Py_ssize_t index_of(self, PartitionColumns other, Py_ssize_t at, Py_ssize_t within) except -2
+    cdef Py_ssize_t _looked_up(self, PartitionColumns other, Py_ssize_t at, Py_ssize_t within) except -2
     cdef tuple key_of(self, Py_ssize_t at)
     cdef object _part(self, Py_ssize_t at)
     cpdef add_part(self, part)

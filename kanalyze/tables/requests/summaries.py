@@ -169,16 +169,16 @@ class PartitionColumns:
             self.cells[to * CELLS + column] = other.cells[at * CELLS + column]
         return to
 
-    def place_of(self, other: PartitionColumns, at: int, among: int) -> int:
-        """Return where the partition of others is among the first so many; -1 for nowhere.
+    def index_of(self, other: PartitionColumns, at: int, within: int) -> int:
+        """Return where the partition of others is within the first so many; -1 for nowhere.
 
         The last of them, where it is named more than once.
         """
-        if among > _FEW:
-            return self._looked_up(other, at, among)
+        if within > _FEW:
+            return self._looked_up(other, at, within)
         topic, topic_id = other.topics[at], other.topic_ids[at]
         partition = other.number(at, PARTITION)
-        for place in range(among - 1, -1, -1):
+        for place in range(within - 1, -1, -1):
             if (
                 self.number(place, PARTITION) == partition
                 and self.topics[place] == topic
@@ -187,10 +187,10 @@ class PartitionColumns:
                 return place
         return -1
 
-    def _looked_up(self, other: PartitionColumns, at: int, among: int) -> int:
-        if self.index is None or self.indexed != among:
-            self.index = {self.key_of(place): place for place in range(among)}
-            self.indexed = among
+    def _looked_up(self, other: PartitionColumns, at: int, within: int) -> int:
+        if self.index is None or self.indexed != within:
+            self.index = {self.key_of(place): place for place in range(within)}
+            self.indexed = within
         return self.index.get(other.key_of(at), -1)
 
     def key_of(self, at: int) -> tuple[str | None, bytes, int]:
