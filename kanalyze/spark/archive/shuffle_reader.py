@@ -151,7 +151,7 @@ class ArrivedSegments:
             raise BlockError("what was carried over is damaged: packets of no capture")
         self.names = names
         self._index = {name: place for place, name in enumerate(names)}
-        self._places.take_up(end, runs)
+        self._places.load_state(end, runs)
         # Of no capture: the first packet begins a run.
         self._last = (-1, 0, end - 1)
 
