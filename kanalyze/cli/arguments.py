@@ -292,8 +292,7 @@ def _add_live(made: argparse.ArgumentParser) -> None:
     capture.add_argument(
         "--filter",
         metavar="TEXT",
-        help="only packets that match, in the language of tcpdump (of a pipe, or without libpcap: "
-        "its hosts, nets, ports, lengths, tcp, udp, ip and ip6)",
+        help="only packets that match, in the language of tcpdump; needs libpcap",
     )
     capture.add_argument(
         "--buffer",
