@@ -71,12 +71,12 @@ def analysis_of(
         ports=arguments.port,
         brokers=arguments.broker,
         topic_ids=read_topic_ids(arguments.topic_ids) if arguments.topic_ids else None,
-        leave_out=_TellsOfFew(),
+        leave_out=_LeftOutReporter(),
         **{name: value for name, value in given.items() if value is not None},
     )
 
 
-class _TellsOfFew:
+class _LeftOutReporter:
     """Tells of files that are left out, a line each, and of many that there are more."""
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 import kanalyze
-from kanalyze.cli.hints import HelpLines, HintingParser, LaterCommand
+from kanalyze.cli.hints import HelpFormatter, HintingParser, LazyCommand
 from kanalyze.common.compiled import is_compiled
 from kanalyze.common.sizes import parse_size
 from kanalyze.errors import UsageError
@@ -129,14 +129,14 @@ def parser() -> argparse.ArgumentParser:
         prog=_PROGRAM,
         description=_DESCRIPTION,
         epilog=_EPILOG,
-        formatter_class=HelpLines,
+        formatter_class=HelpFormatter,
         allow_abbrev=False,
     )
     kind = "compiled" if is_compiled() else "not compiled"
     version = f"kanalyze {kanalyze.__version__} ({kind})"
     made.add_argument("--version", action="version", version=version)
     commands = made.add_subparsers(
-        dest="command", metavar="COMMAND", required=True, prog=_PROGRAM, parser_class=LaterCommand
+        dest="command", metavar="COMMAND", required=True, prog=_PROGRAM, parser_class=LazyCommand
     )
     for name, (text, epilog, fill) in _commands().items():
         commands.add_parser(
@@ -144,7 +144,7 @@ def parser() -> argparse.ArgumentParser:
             help=text,
             description=f"{text[0].upper()}{text[1:]}.",
             epilog=epilog,
-            formatter_class=HelpLines,
+            formatter_class=HelpFormatter,
             allow_abbrev=False,
         ).fill = fill
     return made

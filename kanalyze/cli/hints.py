@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-__all__ = ["HelpLines", "HintingParser", "LaterCommand"]
+__all__ = ["HelpFormatter", "HintingParser", "LazyCommand"]
 
 _CAPTURE: Final = re.compile(r"\.(pcap|pcapng|cap)\w*(\.\w+)*$", re.IGNORECASE)
 _STANDARD_INPUT: Final = "-"
 _DEFAULT_WIDTH: Final = 80
 
 
-class HelpLines(argparse.RawDescriptionHelpFormatter):
+class HelpFormatter(argparse.RawDescriptionHelpFormatter):
     """Writes descriptions as they are, in lines as wide as the terminal.
 
     argparse makes one for each argument that it is told of, and has it ask :mod:`shutil`, which
@@ -42,9 +42,9 @@ class HintingParser(argparse.ArgumentParser):
     commands' names and nothing else, and has no hints.
     """
 
-    _commands: Mapping[str, LaterCommand] | None = None
+    _commands: Mapping[str, LazyCommand] | None = None
     """Of the program: its commands."""
-    siblings: Mapping[str, LaterCommand] | None = None
+    siblings: Mapping[str, LazyCommand] | None = None
     """Of a command: all commands of the program."""
 
     def add_subparsers(self, **given: Any) -> argparse._SubParsersAction[Any]:
@@ -116,12 +116,12 @@ class HintingParser(argparse.ArgumentParser):
         return f"{hint}, {self.prog} COMMAND --help says more of one" if text == "help" else hint
 
 
-class LaterCommand:
+class LazyCommand:
     """A command, of which the parser is made when it is needed: a run needs one."""
 
     fill: Callable[[argparse.ArgumentParser], None] | None = None
     """Adds the command's arguments."""
-    siblings: Mapping[str, LaterCommand] | None = None
+    siblings: Mapping[str, LazyCommand] | None = None
     """All commands of the program."""
 
     def __init__(self, **given: Any) -> None:

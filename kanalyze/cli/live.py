@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kanalyze.api.library import read_topic_ids
 from kanalyze.cli.live_checks import check_arguments
 from kanalyze.cli.live_feed import open_feed
-from kanalyze.cli.live_sinks import Wanted, make_sinks
+from kanalyze.cli.live_sinks import SinkOptions, make_sinks
 from kanalyze.cli.messages import print_message
 from kanalyze.cli.report import write_report
 from kanalyze.errors import UsageError
@@ -65,7 +65,7 @@ def _prepared(
 ) -> Callable[[], dict[str, Any]]:
     """Return what runs it, once all is done that takes root; files are made after that."""
     # What can be wrong with what was asked for is told before anything is opened.
-    wanted = Wanted.of(arguments)
+    wanted = SinkOptions.of(arguments)
     catalog = Catalog(arguments.definitions)
     topic_ids = read_topic_ids(arguments.topic_ids) if arguments.topic_ids else None
     is_interface = arguments.interface is not None
@@ -84,12 +84,12 @@ def _run(
     arguments: argparse.Namespace,
     chosen: str,
     console: Console,
-    wanted: Wanted,
+    wanted: SinkOptions,
     catalog: Catalog,
     topic_ids: dict[bytes, str] | None,
     opened: tuple[Feed, str] | None,
 ) -> dict[str, Any]:
-    flags = _Flags(arguments.duration)
+    flags = _StopSignals(arguments.duration)
     with ExitStack() as stack:
         stack.enter_context(flags.heeded())
         feed, name = opened or open_feed(arguments, chosen, stack)
@@ -118,7 +118,7 @@ def _run(
             catalog=catalog,
             max_memory_bytes=DEFAULT_MEMORY_BYTES if most is None else most,
             idle_ns=IDLE_NS,
-            on_tokens=run.hide,
+            on_tokens=run.redact,
         )
         return run.run(analysis)
 
@@ -129,7 +129,7 @@ def _conditions(arguments: argparse.Namespace) -> dict[str, Any]:
     return {name: value for name, value in said.items() if value}
 
 
-class _Flags:
+class _StopSignals:
     """What signals, and the time, ask for."""
 
     def __init__(self, duration_s: float | None) -> None:

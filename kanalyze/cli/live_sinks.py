@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 
     from kanalyze.live.metrics.server import ListenAddress
     from kanalyze.live.run import Sink
-    from kanalyze.live.sinks import FilesSink
+    from kanalyze.live.sinks import FileSink
     from kanalyze.tables.filters import RowFilter
 
-__all__ = ["Wanted", "make_sinks"]
+__all__ = ["SinkOptions", "make_sinks"]
 
 _NS_PER_S: Final = 1_000_000_000
 _INTERVAL_S: Final = 1.0
 _MOST_TOLD: Final = 20
 
 
-class Wanted(NamedTuple):
+class SinkOptions(NamedTuple):
     """What is to become of rows and packets, where it is said in words."""
 
     kept: list[RowFilter]
@@ -46,7 +46,7 @@ class Wanted(NamedTuple):
     interval_ns: int
 
     @classmethod
-    def of(cls, arguments: argparse.Namespace) -> Wanted:
+    def of(cls, arguments: argparse.Namespace) -> SinkOptions:
         """Read arguments; raises UsageError."""
         interval_s = _INTERVAL_S if arguments.interval is None else arguments.interval
         interval_ns = int(interval_s * _NS_PER_S)
@@ -75,7 +75,11 @@ def _listen(text: str | None) -> ListenAddress | None:
 
 
 def make_sinks(
-    arguments: argparse.Namespace, wanted: Wanted, chosen: str, console: Console, stack: ExitStack
+    arguments: argparse.Namespace,
+    wanted: SinkOptions,
+    chosen: str,
+    console: Console,
+    stack: ExitStack,
 ) -> Iterator[Sink]:
     """Make one after another what was asked for; what is shown comes last.
 
@@ -83,7 +87,7 @@ def make_sinks(
     and OSError.
     """
     say = _teller(chosen, stack)
-    files: list[FilesSink] = []
+    files: list[FileSink] = []
     if arguments.write is not None:
         files.append(_rows_files(arguments, say))
         yield files[-1]
@@ -109,12 +113,12 @@ def _teller(chosen: str, stack: ExitStack) -> Callable[[str], None]:
     return told.append
 
 
-def _rows_files(arguments: argparse.Namespace, say: Callable[[str], None]) -> FilesSink:
-    from kanalyze.live.recorder.rolling_parquet import RollingRows
-    from kanalyze.live.sinks import RollingSink
+def _rows_files(arguments: argparse.Namespace, say: Callable[[str], None]) -> FileSink:
+    from kanalyze.live.recorder.rolling_parquet import RollingParquet
+    from kanalyze.live.sinks import ParquetSink
 
-    return RollingSink(
-        RollingRows(
+    return ParquetSink(
+        RollingParquet(
             arguments.write,
             **_given(
                 every_s=None if arguments.write_every is None else int(arguments.write_every),
@@ -128,17 +132,17 @@ def _rows_files(arguments: argparse.Namespace, say: Callable[[str], None]) -> Fi
 
 def _packets_files(
     arguments: argparse.Namespace, kept: Sequence[RowFilter], say: Callable[[str], None]
-) -> FilesSink:
-    from kanalyze.live.recorder.packet_recorder import PacketKeeper
+) -> FileSink:
+    from kanalyze.live.recorder.packet_recorder import PacketRecorder
     from kanalyze.live.recorder.pcapng_writer import PcapngWriter
-    from kanalyze.live.sinks import KeepSink
+    from kanalyze.live.sinks import PacketRecorderSink
 
     writer = PcapngWriter(
         arguments.save,
         interface=arguments.interface or "-",
         **_given(most_bytes=arguments.save_size, most_files=arguments.save_files),
     )
-    return KeepSink(PacketKeeper(writer, kept), writer, say)
+    return PacketRecorderSink(PacketRecorder(writer, kept), writer, say)
 
 
 def _given(**limits: int | None) -> dict[str, Any]:
@@ -147,7 +151,7 @@ def _given(**limits: int | None) -> dict[str, Any]:
 
 
 def _metrics(
-    where: ListenAddress, names: Sequence[str], files: Sequence[FilesSink], stack: ExitStack
+    where: ListenAddress, names: Sequence[str], files: Sequence[FileSink], stack: ExitStack
 ) -> Sink:
     from prometheus_client.process_collector import ProcessCollector
 
@@ -166,25 +170,25 @@ def _metrics(
 def _output(
     chosen: str,
     interval_ns: int,
-    files: Sequence[FilesSink],
+    files: Sequence[FileSink],
     console: Console,
     stack: ExitStack,
 ) -> Sink:
-    from kanalyze.live.sinks import LinesSink, RowsSink, ViewSink
+    from kanalyze.live.sinks import RatesSink, RowsSink, ViewSink
 
     if chosen == "view":
-        from kanalyze.live.view.controller import LiveView
+        from kanalyze.live.view.controller import ViewController
         from kanalyze.live.view.terminal import Terminal
 
         windows = Windows()
-        view = LiveView(windows, stack.enter_context(Terminal(console)))
+        view = ViewController(windows, stack.enter_context(Terminal(console)))
         return ViewSink(windows, view, files)
     if chosen == "jsonl":
-        from kanalyze.live.rate_jsonl import RateLines
+        from kanalyze.live.rate_jsonl import RatesWriter
 
         windows = Windows()
         stream = stack.enter_context(OutputFile(STANDARD_OUTPUT)).file
-        return LinesSink(windows, RateLines(windows, stream, interval_ns=interval_ns), files)
+        return RatesSink(windows, RatesWriter(windows, stream, interval_ns=interval_ns), files)
     from kanalyze.export.jsonl import JsonLinesWriter
 
     writer = stack.enter_context(JsonLinesWriter(STANDARD_OUTPUT))

@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from kanalyze.live.window.snapshot import CaptureState, Snapshot
     from kanalyze.live.window.windows import Windows
 
-__all__ = ["MOST", "SCHEMA", "RateLines", "rates"]
+__all__ = ["MOST", "SCHEMA", "RatesWriter", "rates"]
 
 SCHEMA = 1
 MOST = 10
@@ -119,7 +119,7 @@ def rates(snapshot: Snapshot, most: int = MOST) -> dict[str, Any]:
     }
 
 
-class RateLines:
+class RatesWriter:
     """Writes a line each interval."""
 
     def __init__(
@@ -132,7 +132,7 @@ class RateLines:
         self._most = most
         self._due_ns: int | None = None
 
-    def turn(self, now_ns: int, clock_ns: int) -> bool:
+    def tick(self, now_ns: int, clock_ns: int) -> bool:
         """Write a line if it is time to, and return whether one was. Raises OSError.
 
         ``now_ns`` is the time of the packets, ``clock_ns`` that of a clock that does not jump.

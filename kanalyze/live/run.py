@@ -74,7 +74,7 @@ class Sink(Protocol):
         """Take packets, of which the buffer is used again after the turn."""
         ...
 
-    def hide(self, tokens: Sequence[TokenBytes]) -> None:
+    def redact(self, tokens: Sequence[TokenBytes]) -> None:
         """Take where packets hold what nobody may keep, before the rows of those packets."""
         ...
 
@@ -82,7 +82,7 @@ class Sink(Protocol):
         """Take rows."""
         ...
 
-    def turn(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:
+    def tick(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:
         """Take notice of the time; False to end the run."""
         ...
 
@@ -111,7 +111,7 @@ class LiveSource:
         self.progress: tuple[int, int | None] = (0, None)
         self.anomalies: list[Anomaly] = []
         self._feed = feed
-        self._turn = turn
+        self._tick = turn
 
     @property
     def description(self) -> Description | None:
@@ -137,7 +137,7 @@ class LiveSource:
             # Asked before it is read: what went wrong since then is told by the next read.
             is_last = not is_wanted or self._feed.is_at_end
             packets = self._feed.read(_LAST_TURN_S if is_last else _TURN_S)
-            is_wanted = self._turn(packets)
+            is_wanted = self._tick(packets)
             if packets is not None:
                 yield packets
             if is_last:
@@ -173,7 +173,7 @@ class LiveRun:
             conditions: by which packets are taken in, for the report.
         """
         self._conditions = dict(conditions or {})
-        self.source = LiveSource(feed, name, self._turn)
+        self.source = LiveSource(feed, name, self._tick)
         self._feed = feed
         self._sinks = sinks
         self._clock_ns = clock_ns
@@ -204,12 +204,12 @@ class LiveRun:
                     sink.add(rows, self._now_ns())
         return self._statistics.summary(analysis.quality, self._conditions)
 
-    def hide(self, tokens: Sequence[TokenBytes]) -> None:
+    def redact(self, tokens: Sequence[TokenBytes]) -> None:
         """Tell sinks where tokens are; the analysis is to call this (``on_tokens``)."""
         for sink in self._sinks:
-            sink.hide(tokens)
+            sink.redact(tokens)
 
-    def _turn(self, packets: PacketBatch | None) -> bool:
+    def _tick(self, packets: PacketBatch | None) -> bool:
         if packets is not None:
             self._packet_ns = max(packets.time_ns)
             self._told_ns = self._clock_ns()
@@ -223,7 +223,7 @@ class LiveRun:
         for sink in self._sinks:
             if packets is not None:
                 sink.add_packets(packets)
-            goes_on = sink.turn(state, self._now_ns(), clock_ns) and goes_on
+            goes_on = sink.tick(state, self._now_ns(), clock_ns) and goes_on
         return goes_on
 
     def _now_ns(self) -> int:

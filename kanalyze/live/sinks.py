@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from kanalyze.live.metrics.counters import Metrics
-    from kanalyze.live.rate_jsonl import RateLines
-    from kanalyze.live.recorder.packet_recorder import PacketKeeper
+    from kanalyze.live.rate_jsonl import RatesWriter
+    from kanalyze.live.recorder.packet_recorder import PacketRecorder
     from kanalyze.live.recorder.pcapng_writer import PcapngWriter
-    from kanalyze.live.recorder.rolling_parquet import RollingRows
-    from kanalyze.live.view.controller import LiveView
+    from kanalyze.live.recorder.rolling_parquet import RollingParquet
+    from kanalyze.live.view.controller import ViewController
     from kanalyze.live.window.snapshot import CaptureState
     from kanalyze.live.window.windows import Windows
     from kanalyze.model.packets import PacketBatch
@@ -28,29 +28,29 @@ if TYPE_CHECKING:
     from kanalyze.tables.columns.block import RowBlock
 
 __all__ = [
-    "FilesSink",
-    "KeepSink",
-    "LinesSink",
+    "FileSink",
     "MetricsSink",
-    "RollingSink",
+    "PacketRecorderSink",
+    "ParquetSink",
+    "RatesSink",
     "RowsSink",
     "ViewSink",
 ]
 
 
-class _Quiet:
+class _IdleSink:
     """A sink that does nothing."""
 
     def add_packets(self, packets: PacketBatch) -> None:
         """Take no notice."""
 
-    def hide(self, tokens: Sequence[TokenBytes]) -> None:
+    def redact(self, tokens: Sequence[TokenBytes]) -> None:
         """Take no notice."""
 
     def add(self, rows: RowBlock, now_ns: int) -> None:
         """Take no notice."""
 
-    def turn(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:  # noqa: ARG002
+    def tick(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:  # noqa: ARG002
         """Go on."""
         return True
 
@@ -61,15 +61,15 @@ class _Quiet:
         """Have nothing to end."""
 
 
-class _WindowsSink(_Quiet):
-    def __init__(self, windows: Windows, files: Sequence[FilesSink]) -> None:
+class _WindowsSink(_IdleSink):
+    def __init__(self, windows: Windows, files: Sequence[FileSink]) -> None:
         self._windows = windows
         self._files = files
 
     def add(self, rows: RowBlock, now_ns: int) -> None:
         self._windows.add(rows, now_ns)
 
-    def turn(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:  # noqa: ARG002
+    def tick(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:  # noqa: ARG002
         problems = (sink.failures.problem for sink in self._files)
         state = state._replace(problems=tuple(filter(None, problems)))
         self._windows.add_capture(state, now_ns)
@@ -80,21 +80,25 @@ class _WindowsSink(_Quiet):
 class ViewSink(_WindowsSink):
     """A view on a terminal; it ends the run when its user wants to."""
 
-    def __init__(self, windows: Windows, view: LiveView, files: Sequence[FilesSink] = ()) -> None:
+    def __init__(
+        self, windows: Windows, view: ViewController, files: Sequence[FileSink] = ()
+    ) -> None:
         """Show windows, and of ``files`` which cannot be written."""
         super().__init__(windows, files)
         self._view = view
 
-    def turn(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:
+    def tick(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:
         """Draw when it is time to."""
-        super().turn(state, now_ns, clock_ns)
-        return self._view.turn(now_ns, clock_ns)
+        super().tick(state, now_ns, clock_ns)
+        return self._view.tick(now_ns, clock_ns)
 
 
-class LinesSink(_WindowsSink):
+class RatesSink(_WindowsSink):
     """A line of JSON each interval, and one at the end."""
 
-    def __init__(self, windows: Windows, lines: RateLines, files: Sequence[FilesSink] = ()) -> None:
+    def __init__(
+        self, windows: Windows, lines: RatesWriter, files: Sequence[FileSink] = ()
+    ) -> None:
         """Write windows, and of ``files`` which cannot be written."""
         super().__init__(windows, files)
         self._lines = lines
@@ -105,11 +109,11 @@ class LinesSink(_WindowsSink):
         super().add(rows, now_ns)
         self._now_ns = now_ns
 
-    def turn(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:
+    def tick(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:
         """Write a line when it is time to."""
-        super().turn(state, now_ns, clock_ns)
+        super().tick(state, now_ns, clock_ns)
         self._now_ns = now_ns
-        self._lines.turn(now_ns, clock_ns)
+        self._lines.tick(now_ns, clock_ns)
         return True
 
     def close(self) -> None:
@@ -118,7 +122,7 @@ class LinesSink(_WindowsSink):
             self._lines.write(self._now_ns)
 
 
-class RowsSink(_Quiet):
+class RowsSink(_IdleSink):
     """Rows as they come, to whoever writes them."""
 
     def __init__(self, write: Callable[[RowBlock], None], flush: Callable[[], None]) -> None:
@@ -132,7 +136,7 @@ class RowsSink(_Quiet):
         self._flush()
 
 
-class FilesSink(_Quiet):
+class FileSink(_IdleSink):
     """One that writes files. That it cannot is told, and ends nothing."""
 
     def __init__(self, failures: WriteFailures) -> None:
@@ -145,10 +149,10 @@ class FilesSink(_Quiet):
         self.failures.attempt(write, self._clock_ns)
 
 
-class MetricsSink(_Quiet):
+class MetricsSink(_IdleSink):
     """Metrics that somebody scrapes meanwhile."""
 
-    def __init__(self, metrics: Metrics, files: Sequence[FilesSink] = ()) -> None:
+    def __init__(self, metrics: Metrics, files: Sequence[FileSink] = ()) -> None:
         """Count for metrics; of ``files`` it is told how often they could not be written."""
         self._metrics = metrics
         self._files = files
@@ -162,7 +166,7 @@ class MetricsSink(_Quiet):
         """Count rows."""
         self._metrics.add(rows)
 
-    def turn(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:  # noqa: ARG002
+    def tick(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:  # noqa: ARG002
         """Say how the capture stands."""
         waiting = state.in_flight
         self._metrics.set_capture(
@@ -182,10 +186,10 @@ class MetricsSink(_Quiet):
         return True
 
 
-class RollingSink(FilesSink):
+class ParquetSink(FileSink):
     """Files of rows."""
 
-    def __init__(self, files: RollingRows, tell: Callable[[str], None]) -> None:
+    def __init__(self, files: RollingParquet, tell: Callable[[str], None]) -> None:
         """Write to files; ``tell`` is given a line for people."""
         self._files = files
         super().__init__(WriteFailures("rows", files.place, tell, lambda: files.files))
@@ -196,7 +200,7 @@ class RollingSink(FilesSink):
         self._attempt(lambda: self._files.tick(now_ns, self._clock_ns))
         self._attempt(lambda: self._files.add(rows, now_ns, self._clock_ns))
 
-    def turn(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:  # noqa: ARG002
+    def tick(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:  # noqa: ARG002
         """Begin a new file when it is time to."""
         self._clock_ns = clock_ns
         self._attempt(lambda: self._files.tick(now_ns, clock_ns))
@@ -213,48 +217,48 @@ class RollingSink(FilesSink):
         self.failures.end(f"{lost:,} rows" if lost else "")
 
 
-class KeepSink(FilesSink):
+class PacketRecorderSink(FileSink):
     """The packets of some exchanges."""
 
     def __init__(
-        self, keeper: PacketKeeper, writer: PcapngWriter, tell: Callable[[str], None]
+        self, recorder: PacketRecorder, writer: PcapngWriter, tell: Callable[[str], None]
     ) -> None:
-        """Keep packets; the keeper writes to the writer, ``tell`` is given a line for people."""
-        self._keeper = keeper
+        """Keep packets; the recorder writes to the writer, ``tell`` is given a line for people."""
+        self._recorder = recorder
         self._writer = writer
         super().__init__(WriteFailures("packets", writer.place, tell, lambda: writer.packets))
 
     def add_packets(self, packets: PacketBatch) -> None:
         """Hold packets for a while."""
-        self._attempt(lambda: self._keeper.add_packets(packets))
+        self._attempt(lambda: self._recorder.add_packets(packets))
 
-    def hide(self, tokens: Sequence[TokenBytes]) -> None:
+    def redact(self, tokens: Sequence[TokenBytes]) -> None:
         """Hear what packets are to be written without."""
-        self._keeper.hide(tokens)
+        self._recorder.redact(tokens)
 
     def add(self, rows: RowBlock, now_ns: int) -> None:  # noqa: ARG002 - as in the class above
         """See which are wanted."""
-        self._keeper.add_rows(rows)
+        self._recorder.add_rows(rows)
 
-    def turn(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:  # noqa: ARG002
+    def tick(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:  # noqa: ARG002
         """Write what is complete."""
         self._clock_ns = clock_ns
-        self._attempt(lambda: self._keeper.tick(now_ns))
+        self._attempt(lambda: self._recorder.tick(now_ns))
         return True
 
     def roll(self) -> None:
         """Write what is held back, and begin a new file: whoever wants the old one wants all."""
-        self._attempt(self._keeper.flush)
+        self._attempt(self._recorder.flush)
         self._attempt(self._writer.roll)
 
     def close(self) -> None:
         """Write what is left."""
-        self._attempt(self._keeper.close)
-        keeper = self._keeper
+        self._attempt(self._recorder.close)
+        recorder = self._recorder
         missing = {
-            "{:,} packets that could not be written": keeper.lost_packets,
-            "{:,} requests beyond what is kept of a second": keeper.skipped_rows,
-            "{:,} requests whose packets were held no longer": keeper.late_rows,
+            "{:,} packets that could not be written": recorder.lost_packets,
+            "{:,} requests beyond what is kept of a second": recorder.skipped_rows,
+            "{:,} requests whose packets were held no longer": recorder.late_rows,
         }
         parts = [text.format(count) for text, count in missing.items() if count]
         self.failures.end(", ".join(parts))

@@ -21,7 +21,7 @@ __all__ = ["InterfaceFeed"]
 _LOOK_EVERY_NS: Final = 1_000_000_000
 
 
-class _Capture(Protocol):
+class _InterfaceCapture(Protocol):
     """What :class:`~kanalyze.capture.live.capture.LiveCapture` has."""
 
     @property
@@ -42,7 +42,7 @@ class InterfaceFeed:
     about: Final = None
     anomalies: Final[tuple[Anomaly, ...]] = ()
 
-    def __init__(self, capture: _Capture, clock_ns: Callable[[], int]) -> None:
+    def __init__(self, capture: _InterfaceCapture, clock_ns: Callable[[], int]) -> None:
         """Read from ``capture``, which stays open; ``clock_ns`` does not jump."""
         self._capture = capture
         self._clock_ns = clock_ns

@@ -104,7 +104,7 @@ class Metrics:
             if name in _OWN_LABELS or not _LABEL_NAME.fullmatch(name):
                 raise UsageError(f"not a name for a label of one's own: {name!r}")
         self._lock = Lock()
-        self._rows = _RowTables(most_clients, most_topics, most_groups)
+        self._rows = _RowMetrics(most_clients, most_topics, most_groups)
         self._capture: list[tuple[str, int | float | None]] = []
         # A count that begins at 0 is known to have risen when it is 1.
         self._anomalies = dict.fromkeys(AnomalyKind, 0)
@@ -233,7 +233,7 @@ def _seconds(time_ns: int | None) -> float | None:
     return None if time_ns is None else time_ns / _NS_PER_S
 
 
-class _RowTables:
+class _RowMetrics:
     """Everything that is counted of rows."""
 
     def __init__(self, most_clients: int, most_topics: int, most_groups: int) -> None:

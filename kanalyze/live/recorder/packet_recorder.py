@@ -14,7 +14,7 @@ import numpy as np
 
 from kanalyze.common.escaping import escape
 from kanalyze.errors import UsageError
-from kanalyze.live.recorder.packet_ring import Ends, RecentPackets
+from kanalyze.live.recorder.packet_ring import EndpointHashes, PacketRing
 from kanalyze.model.tcp import Endpoint
 from kanalyze.render.units import duration_text
 from kanalyze.statistics.aggregation_inputs import slow_on_purpose
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from kanalyze.live.recorder.packet_ring import TakenPackets
+    from kanalyze.live.recorder.packet_ring import SelectedPackets
     from kanalyze.model.packets import PacketBatch
     from kanalyze.model.streams import TokenBytes
     from kanalyze.tables.columns.block import RowBlock
     from kanalyze.tables.filters import RowFilter
     from kanalyze.tables.row import Row
 
-__all__ = ["PacketKeeper", "PacketSink", "comment_of"]
+__all__ = ["PacketRecorder", "PacketSink", "comment_of"]
 
 _NS_PER_S: Final = 1_000_000_000
 _SETTLE_NS: Final = 2 * _NS_PER_S
@@ -58,7 +58,7 @@ class PacketSink(Protocol):
         """Finish; raises OSError."""
 
 
-class _RowRate:
+class _RowRateLimit:
     """Lets only so many rows of a second pass."""
 
     def __init__(self, most: int) -> None:
@@ -67,7 +67,7 @@ class _RowRate:
         self._count = 0
         """Rows of that second so far."""
 
-    def take(self, seconds: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def admit(self, seconds: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return which rows pass, by the second of each; those that come late count with others."""
         if not len(seconds):
             return np.zeros(0, dtype=np.bool_)
@@ -82,7 +82,7 @@ class _RowRate:
         return places < self._most
 
 
-class PacketKeeper:
+class PacketRecorder:
     """Holds the latest packets, and writes those of rows that match.
 
     Of a row these are the packets of its connection from some time before the request's first
@@ -93,7 +93,7 @@ class PacketKeeper:
     packets are held back, which come when they end; those of one connection are always in order.
 
     Tokens of SASL, both ways, are zeros in what is written, and so is what could not be read, for
-    it may hold one; see :meth:`hide`. Packets in fragments are left out while there are logins.
+    it may hold one; see :meth:`redact`. Packets in fragments are left out while there are logins.
 
     Of each second only so many rows are wanted, the first ones: where everything fails at once it
     is no use to look for the packets of all, nor would they leave others on the disk.
@@ -128,7 +128,7 @@ class PacketKeeper:
         self._sink = sink
         self._filters = tuple(filters)
         self._lead_ns = int(lead_s * _NS_PER_S)
-        self._recent = RecentPackets(limit_bytes)
+        self._ring = PacketRing(limit_bytes)
         self.rows = 0
         """Rows that matched."""
         self.late_rows = 0
@@ -137,20 +137,20 @@ class PacketKeeper:
         """Besides, those beyond what is wanted of a second."""
         self.lost_packets = 0
         """Those that could not be written."""
-        self._rate = _RowRate(most_rows_per_s)
+        self._rate = _RowRateLimit(most_rows_per_s)
 
     @property
-    def held_bytes(self) -> int:
+    def buffered_bytes(self) -> int:
         """How much is held of packets now."""
-        return self._recent.held_bytes
+        return self._ring.buffered_bytes
 
     def add_packets(self, batch: PacketBatch) -> None:
         """Take packets, before their rows; raises OSError. Nothing of the batch is held."""
-        self._write_all(self._recent.add(batch))
+        self._write_all(self._ring.add(batch))
 
-    def hide(self, tokens: Sequence[TokenBytes]) -> None:
+    def redact(self, tokens: Sequence[TokenBytes]) -> None:
         """Take where packets hold tokens that somebody logs in with, before rows of the packets."""
-        self._recent.hide(tokens)
+        self._ring.redact(tokens)
 
     def add_rows(self, block: RowBlock) -> int:
         """Take rows, and return how many of them match.
@@ -170,11 +170,11 @@ class PacketKeeper:
 
         ``now_ns`` is the Unix time now, by the clock of the packets.
         """
-        self._write_all(self._recent.take(now_ns - self._lead_ns - _SETTLE_NS))
+        self._write_all(self._ring.release(now_ns - self._lead_ns - _SETTLE_NS))
 
     def flush(self) -> None:
         """Write all that is wanted, at once; raises OSError."""
-        self._write_all(self._recent.take())
+        self._write_all(self._ring.release())
 
     def close(self) -> None:
         """Write all that is wanted and finish; raises OSError."""
@@ -183,7 +183,7 @@ class PacketKeeper:
         finally:
             self._sink.close()
 
-    def _write_all(self, packets: Iterable[TakenPackets]) -> None:
+    def _write_all(self, packets: Iterable[SelectedPackets]) -> None:
         failure = None
         for taken in packets:
             try:
@@ -202,32 +202,32 @@ class PacketKeeper:
         if not near.any():
             return []
         some = np.flatnonzero(near)
-        is_wanted = self._rate.take(_row_times(block)[some] // _NS_PER_S)
+        is_wanted = self._rate.admit(_row_times(block)[some] // _NS_PER_S)
         self.skipped_rows += len(some) - int(is_wanted.sum())
         rows = block.take(some[is_wanted].tolist()).rows()
         return [row for row in rows if any(each.matches(row) for each in self._filters)]
 
-    def _spans(self, rows: Sequence[Row]) -> dict[Ends, list[tuple[int, int]]]:
+    def _spans(self, rows: Sequence[Row]) -> dict[EndpointHashes, list[tuple[int, int]]]:
         """Return from when to when packets are wanted, by connection."""
         spans: defaultdict[tuple[Endpoint, Endpoint], list[tuple[int, int]]] = defaultdict(list)
         for row in rows:
             client = Endpoint(row.client_ip, row.client_port)
             spans[client, Endpoint(row.broker_ip, row.broker_port)].append(_span(row))
-        return {Ends.of(*ends): of_ends for ends, of_ends in spans.items()}
+        return {EndpointHashes.of(*ends): of_ends for ends, of_ends in spans.items()}
 
-    def _mark(self, ends: Ends, spans: Sequence[tuple[int, int]]) -> None:
+    def _mark(self, ends: EndpointHashes, spans: Sequence[tuple[int, int]]) -> None:
         for begin_ns, end_ns in _joined(spans, self._lead_ns):
-            self._recent.mark_handshake(ends, begin_ns)
+            self._ring.mark_handshake(ends, begin_ns)
             from_ns = begin_ns - self._lead_ns
-            if self._recent.mark(ends, from_ns, end_ns):
-                self._recent.mark(ends, from_ns, _LAST_NS)
+            if self._ring.mark(ends, from_ns, end_ns):
+                self._ring.mark(ends, from_ns, _LAST_NS)
 
     def _comment(self, row: Row) -> None:
         packets = [each for each in (row.request_packet, row.response_packet) if each is not None]
-        self.late_rows += not (packets and self._recent.holds(packets[0]))
+        self.late_rows += not (packets and self._ring.has(packets[0]))
         text = comment_of(row)
         # The first that takes it; one that was written for an earlier row takes no more.
-        any(self._recent.comment(packet, text) for packet in packets)
+        any(self._ring.comment(packet, text) for packet in packets)
 
 
 def comment_of(row: Row) -> str:

@@ -33,19 +33,19 @@ if TYPE_CHECKING:
     from kanalyze.tables.columns.block import RowBlock
     from kanalyze.tables.row import Column
 
-__all__ = ["RollingRows"]
+__all__ = ["RollingParquet"]
 
 _NS_PER_S: Final = 1_000_000_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NAME: Final = re.compile(r"kanalyze-\d{8}T\d{6}Z-(?P<number>\d{6,18})\.parquet", re.ASCII)
-_HIDDEN: Final = re.compile(
+_PARTIAL: Final = re.compile(
     # As it is named here, and as an OutputFile of that name is while it is written.
     r"\.\.?kanalyze-\d{8}T\d{6}Z-(?P<number>\d{6,18})\.parquet\.open(\.[0-9a-f]{8}\.partial)?",
     re.ASCII,
 )
 
 
-class RollingRows:
+class RollingParquet:
     """Writes rows to ``kanalyze-BEGIN-NUMBER.parquet``: BEGIN is a time in UTC, NUMBER rises.
 
     Numbers sort as the files were begun. A file begins with its first row: without rows there is
@@ -88,7 +88,7 @@ class RollingRows:
         self.place = str(folder)
         """As it was named."""
         self._writer: ParquetWriter | None = None
-        self._hidden = self._target = self._folder
+        self._partial = self._target = self._folder
         self._begun_ns = self._begun_clock_ns = 0
         self._rows = 0
         """In the file that is open."""
@@ -100,7 +100,7 @@ class RollingRows:
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             self._lock = _locked(self._folder)
-            for _, path in numbered_files(self._folder, _HIDDEN):
+            for _, path in numbered_files(self._folder, _PARTIAL):
                 path.unlink(missing_ok=True)
             remove_oldest(self._folder, _NAME, most_files)
             files = numbered_files(self._folder, _NAME)
@@ -140,8 +140,8 @@ class RollingRows:
             return
         try:
             self._writer.close()
-            sync_file(self._hidden)
-            self._hidden.replace(self._target)
+            sync_file(self._partial)
+            self._partial.replace(self._target)
         except BaseException:
             self._give_up()
             raise
@@ -179,11 +179,11 @@ class RollingRows:
         self._number += 1
         begin = _EPOCH + timedelta(seconds=now_ns // _NS_PER_S)
         self._target = self._folder / f"kanalyze-{begin:%Y%m%dT%H%M%SZ}-{self._number:06}.parquet"
-        self._hidden = self._folder / f".{self._target.name}.open"
+        self._partial = self._folder / f".{self._target.name}.open"
         self._begun_ns, self._begun_clock_ns = now_ns, clock_ns
         # A link of that name, which is none of ours, would be followed.
-        self._hidden.unlink(missing_ok=True)
-        self._writer = ParquetWriter(str(self._hidden), self._columns)
+        self._partial.unlink(missing_ok=True)
+        self._writer = ParquetWriter(str(self._partial), self._columns)
         return self._writer
 
     def _give_up(self) -> None:
@@ -192,7 +192,7 @@ class RollingRows:
         writer, self._writer = self._writer, None
         if writer is not None:
             writer.abort()
-            self._hidden.unlink(missing_ok=True)
+            self._partial.unlink(missing_ok=True)
 
     def _unlock(self) -> None:
         if self._lock >= 0:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kanalyze.live.window.snapshot import Snapshot
     from kanalyze.live.window.windows import Windows
 
-__all__ = ["REFRESH_NS", "LiveView"]
+__all__ = ["REFRESH_NS", "ViewController"]
 
 REFRESH_NS = 500_000_000
 """The view is drawn anew so often, and at once after a key."""
@@ -34,7 +34,7 @@ class _Screen(Protocol):
     def keys(self) -> list[str]: ...
 
 
-class LiveView:
+class ViewController:
     """Shows windows on a terminal that is entered already."""
 
     def __init__(
@@ -54,7 +54,7 @@ class LiveView:
         """What the user has chosen."""
         return self._state
 
-    def turn(self, now_ns: int, clock_ns: int) -> bool:
+    def tick(self, now_ns: int, clock_ns: int) -> bool:
         """Heed keys, and draw when it is time to; False: the user wants to quit.
 
         Never waits: to be called after each batch, some times a second. ``now_ns`` is the time of

@@ -1,12 +1,13 @@
-"""What shows that a group rebalances: consumer groups of both protocols, share and streams groups.
+"""Counts the rebalances of groups: consumer groups of both protocols, share and streams groups.
 
-In: columns of rows. Out: :class:`GroupTotals` by group, with ``merge``. This module must not know
-clocks, nor who looks.
+In: columns of rows. Out: :class:`RebalanceTotals` by group, with ``merge``. Must not know: clocks,
+nor who reads the totals.
 
-A row does not tell generations or member epochs. So rebalances are counted by what a member gets:
-an assignment, in the answer to its SyncGroup, or, in the newer protocols, in that to its heartbeat.
-A heartbeat's answer without one has no other field of varying length than the member's id, which
-makes it known by its size. In streams groups it has others, and assignments are not known.
+Rows have neither generations nor member epochs. So rebalances are counted by the assignments that
+a member gets: in the response to its SyncGroup or, in the newer protocols, to its heartbeat. A
+heartbeat response without an assignment has one field of variable length, the member id, so its
+size shows whether there is an assignment. Those of streams groups have more such fields, so their
+assignments are not known.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from kanalyze.statistics.aggregation_inputs import Measures
     from kanalyze.statistics.bounded_counters import Keyed
 
-__all__ = ["MEMBER_LIMIT", "GroupTotals", "add_groups", "are_assignments"]
+__all__ = ["MEMBER_LIMIT", "RebalanceTotals", "add_groups", "are_assignments"]
 
 MEMBER_LIMIT = 32
 """Members that are told apart in a group; the same ones whatever comes first."""
@@ -68,7 +69,7 @@ _ASSIGNING_VERSIONS = 1
 _BARE_BYTES = 4 + 4 + 1 + 4 + 2 + 1 + 4 + 4 + 1 + 1
 
 
-class _Counts(NamedTuple):
+class _GroupCounts(NamedTuple):
     """How often each of these was seen in a group."""
 
     joins: int = 0
@@ -83,7 +84,7 @@ class _Counts(NamedTuple):
     """Requests of members that failed, not counting what is part of any rebalance."""
 
 
-class GroupTotals:
+class RebalanceTotals:
     """What shows that a group is rebalancing."""
 
     __slots__ = (
@@ -99,7 +100,7 @@ class GroupTotals:
 
     def __init__(
         self,
-        counts: _Counts = _Counts(),  # noqa: B008 - a tuple
+        counts: _GroupCounts = _GroupCounts(),  # noqa: B008 - a tuple
         *,
         protocol: str | None = None,
         longest_join_ns: int | None = None,
@@ -148,9 +149,9 @@ class GroupTotals:
         """The name of the error that a member got last; None for none."""
         return None if self._failed is None else self._failed[1]
 
-    def merge(self, other: GroupTotals) -> None:
+    def merge(self, other: RebalanceTotals) -> None:
         """Add another sum over the same group."""
-        self.counts = _Counts(*map(int.__add__, self.counts, other.counts))
+        self.counts = _GroupCounts(*map(int.__add__, self.counts, other.counts))
         self.protocol = max(self.protocol or "", other.protocol or "") or None
         self.longest_join_ns = _higher(self.longest_join_ns, other.longest_join_ns)
         self.longest_sync_ns = _higher(self.longest_sync_ns, other.longest_sync_ns)
@@ -168,7 +169,7 @@ class GroupTotals:
                 del self._assignments[member]
 
 
-class _Members:
+class _RebalanceRows:
     """The rows that show that a group rebalances: their places, and what each shows."""
 
     def __init__(self, rows: Measures) -> None:
@@ -196,9 +197,9 @@ def are_assignments(rows: Measures) -> NDArray[np.bool_]:
     return is_sync | _has_assignment(rows, names)
 
 
-def add_groups(groups: Keyed[GroupTotals], rows: Measures) -> None:
+def add_groups(groups: Keyed[RebalanceTotals], rows: Measures) -> None:
     """Add what rows show of groups that rebalance, by ``(group_id,)``."""
-    found = _Members(rows)
+    found = _RebalanceRows(rows)
     places = found.places
     if not len(places):
         return
@@ -216,8 +217,8 @@ def add_groups(groups: Keyed[GroupTotals], rows: Measures) -> None:
         by_group.firsts, counts, joins, syncs, ends, strict=True
     ):
         groups.of((value_at(group_ids, places[first]),)).merge(
-            GroupTotals(
-                _Counts(*of_group),
+            RebalanceTotals(
+                _GroupCounts(*of_group),
                 longest_join_ns=join.max if join.items else None,
                 longest_sync_ns=sync.max if sync.items else None,
                 last_time_ns=end.max if end.items else None,
@@ -229,17 +230,20 @@ def add_groups(groups: Keyed[GroupTotals], rows: Measures) -> None:
 
 
 def _add_protocols(
-    groups: Keyed[GroupTotals], group_ids: WordArray, names: WordArray, places: NDArray[np.int64]
+    groups: Keyed[RebalanceTotals],
+    group_ids: WordArray,
+    names: WordArray,
+    places: NDArray[np.int64],
 ) -> None:
     pairs = Groups(key_of(group_ids)[places], key_of(names)[places])
     for first in pairs.firsts:
         name = value_at(names, places[first])
         if protocol := _PROTOCOLS.get(str(name)):
             group = groups.of((value_at(group_ids, places[first]),))
-            group.merge(GroupTotals(protocol=protocol))
+            group.merge(RebalanceTotals(protocol=protocol))
 
 
-def _add_assignments(groups: Keyed[GroupTotals], rows: Measures, found: _Members) -> None:
+def _add_assignments(groups: Keyed[RebalanceTotals], rows: Measures, found: _RebalanceRows) -> None:
     group_ids, member_ids = rows.words("group_id"), rows.words("member_id")
     places = found.places[member_ids.codes[found.places] >= 0]
     if not len(places):
@@ -249,10 +253,12 @@ def _add_assignments(groups: Keyed[GroupTotals], rows: Measures, found: _Members
     for first, (count,) in zip(pairs.firsts, counts, strict=True):
         if member_id := value_at(member_ids, places[first]):
             group = groups.of((value_at(group_ids, places[first]),))
-            group.merge(GroupTotals(assignments={_short(str(member_id)): count}))
+            group.merge(RebalanceTotals(assignments={_short(str(member_id)): count}))
 
 
-def _add_failures(groups: Keyed[GroupTotals], rows: Measures, places: NDArray[np.int64]) -> None:
+def _add_failures(
+    groups: Keyed[RebalanceTotals], rows: Measures, places: NDArray[np.int64]
+) -> None:
     if not len(places):
         return
     group_ids, failures = rows.words("group_id"), rows.words("error_name")
@@ -261,7 +267,7 @@ def _add_failures(groups: Keyed[GroupTotals], rows: Measures, places: NDArray[np
     for first, times in zip(pairs.firsts, pairs.values(times_ns), strict=True):
         group = groups.of((value_at(group_ids, places[first]),))
         name = str(value_at(failures, places[first]))
-        group.merge(GroupTotals(failed=(times.max, name)))
+        group.merge(RebalanceTotals(failed=(times.max, name)))
 
 
 def _short(member_id: str) -> int:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.live.window.rebalances import GroupTotals, add_groups
+from kanalyze.live.window.rebalances import RebalanceTotals, add_groups
 from kanalyze.statistics.bounded_counters import Keyed
 from kanalyze.statistics.group_by import Groups, key_of, value_at
 from kanalyze.statistics.quantile_sketch import QuantileSketch
@@ -28,7 +28,15 @@ if TYPE_CHECKING:
     from kanalyze.statistics.aggregation_inputs import Measures
     from kanalyze.tables.columns.block import RowBlock
 
-__all__ = ["API_LIMIT", "MOST_SLOWEST", "Amounts", "Captured", "Recent", "Step", "Traffic"]
+__all__ = [
+    "API_LIMIT",
+    "MOST_SLOWEST",
+    "Amounts",
+    "CaptureSums",
+    "RecentSums",
+    "StepSums",
+    "Traffic",
+]
 
 API_LIMIT = 128
 """APIs that are counted apart: Kafka has fewer, but the wire may claim any number."""
@@ -53,7 +61,7 @@ class Traffic:
     def __init__(self) -> None:
         self.requests = self.errors = self.request_bytes = self.response_bytes = 0
         self.p99_ns: int | None = None
-        """As :attr:`Step.p99_ns`, of a step that is in no window any more. It does not add up."""
+        """:attr:`StepSums.p99_ns` of a step that left the window; not a sum."""
 
     @property
     def amounts(self) -> Amounts:
@@ -72,7 +80,7 @@ class Traffic:
         self.response_bytes += other.response_bytes
 
 
-class Captured:
+class CaptureSums:
     """What the capturing side took in and lost."""
 
     __slots__ = ("dropped_packets", "packets", "wire_bytes")
@@ -82,14 +90,14 @@ class Captured:
         self.wire_bytes = 0
         self.dropped_packets = 0
 
-    def merge(self, other: Captured) -> None:
+    def merge(self, other: CaptureSums) -> None:
         """Add another sum."""
         self.packets += other.packets
         self.wire_bytes += other.wire_bytes
         self.dropped_packets += other.dropped_packets
 
 
-class Step:
+class StepSums:
     """Sums over the rows of a step of time: in all, by API, client, topic and error."""
 
     __slots__ = ("_p99_ns", "apis", "captured", "clients", "errors", "topics", "traffic")
@@ -97,7 +105,7 @@ class Step:
     def __init__(self, key_limit: int) -> None:
         """Begin; ``key_limit`` bounds clients, topics and errors, each."""
         self.traffic = Traffic()
-        self.captured = Captured()
+        self.captured = CaptureSums()
         self.apis: Keyed[PartyTotals] = Keyed(PartyTotals, API_LIMIT)
         """By ``(wire, api_key, api_name, waited)``."""
         self.clients: Keyed[Traffic] = Keyed(Traffic, key_limit)
@@ -119,7 +127,7 @@ class Step:
         add_errors(self.errors, self.topics, rows)
         return made
 
-    def merge(self, other: Step) -> None:
+    def merge(self, other: StepSums) -> None:
         """Add the sums of another step."""
         self.traffic.merge(other.traffic)
         self.captured.merge(other.captured)
@@ -169,14 +177,14 @@ class Step:
             self.clients.of((client_id, client_ip)).add(Amounts(*of_client))
 
 
-class Recent:
+class RecentSums:
     """What is looked at for longer than rates are: the slowest requests, groups that rebalance."""
 
     __slots__ = ("groups", "slowest")
 
     def __init__(self, key_limit: int) -> None:
         """Begin; ``key_limit`` bounds the groups."""
-        self.groups: Keyed[GroupTotals] = Keyed(GroupTotals, key_limit)
+        self.groups: Keyed[RebalanceTotals] = Keyed(RebalanceTotals, key_limit)
         """By ``(group_id,)``."""
         self.slowest = SlowestRequests(MOST_SLOWEST)
 
@@ -192,7 +200,7 @@ class Recent:
                 block.take(known[places].tolist()).rows(), int(columns[0][places].max())
             )
 
-    def merge(self, other: Recent) -> None:
+    def merge(self, other: RecentSums) -> None:
         """Add the sums of another."""
         self.groups.merge(other.groups)
         self.slowest.merge(other.slowest)

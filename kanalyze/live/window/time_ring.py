@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["Ring"]
+__all__ = ["TimeRing"]
 
 T = TypeVar("T")
 
 
-class Ring(Generic[T]):
+class TimeRing(Generic[T]):
     """One item for each of the last ``length`` steps, made when it is first asked for."""
 
     __slots__ = ("_items", "_length", "_make", "_newest")

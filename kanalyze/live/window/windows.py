@@ -29,8 +29,8 @@ from kanalyze.live.window.snapshot import (
     Snapshot,
     TopicEntry,
 )
-from kanalyze.live.window.step_sums import Amounts, Recent, Step, Traffic
-from kanalyze.live.window.time_ring import Ring
+from kanalyze.live.window.step_sums import Amounts, RecentSums, StepSums, Traffic
+from kanalyze.live.window.time_ring import TimeRing
 from kanalyze.statistics.aggregation_inputs import Measures
 from kanalyze.tables.columns.block import RowBlock
 
@@ -81,9 +81,9 @@ class Windows:
         # Of the recent steps so many go together that there are a dozen of them.
         recent = -(-RECENT_S * _SECOND_NS // self._step_ns)
         self._together = -(-max(recent, steps) // _RECENT_STEPS)
-        self._window: Ring[Step] = Ring(lambda: Step(key_limit), steps)
-        self._recent: Ring[Recent] = Ring(lambda: Recent(key_limit), _RECENT_STEPS)
-        self._history: Ring[Traffic] = Ring(Traffic, max(HISTORY_STEPS, steps))
+        self._window: TimeRing[StepSums] = TimeRing(lambda: StepSums(key_limit), steps)
+        self._recent: TimeRing[RecentSums] = TimeRing(lambda: RecentSums(key_limit), _RECENT_STEPS)
+        self._history: TimeRing[Traffic] = TimeRing(Traffic, max(HISTORY_STEPS, steps))
         self._now_ns: int | None = None
         self._since_ns = self._packets_ns = 0
         self._rows = self._late_rows = 0
@@ -234,12 +234,12 @@ class Windows:
         clipped: NDArray[np.int64] = np.clip(numbers, oldest, newest)
         return clipped
 
-    def _merged(self) -> tuple[Step, Recent]:
+    def _merged(self) -> tuple[StepSums, RecentSums]:
         # Steps may have kept different keys apart.
-        window = Step(2 * self._key_limit)
+        window = StepSums(2 * self._key_limit)
         for step in self._window.items():
             window.merge(step)
-        recent = Recent(2 * self._key_limit)
+        recent = RecentSums(2 * self._key_limit)
         for part in self._recent.items():
             recent.merge(part)
         return window, recent
@@ -268,7 +268,7 @@ def _all(sums: Keyed[T], names: int) -> Iterator[tuple[Key, bool, T]]:
         yield (None,) * names, True, sums.others
 
 
-def _apis(window: Step) -> tuple[ApiEntry, ...]:
+def _apis(window: StepSums) -> tuple[ApiEntry, ...]:
     made = []
     for (wire, api_key, api_name, waited), other, api in _all(window.apis, 4):
         made.append(
@@ -289,7 +289,7 @@ def _apis(window: Step) -> tuple[ApiEntry, ...]:
     return _ranked(made, 4, lambda api: api.requests)
 
 
-def _clients(window: Step) -> tuple[ClientEntry, ...]:
+def _clients(window: StepSums) -> tuple[ClientEntry, ...]:
     made = [
         ClientEntry(_text(client_id), _text(client_ip), other, *client.amounts)
         for (client_id, client_ip), other, client in _all(window.clients, 2)
@@ -297,7 +297,7 @@ def _clients(window: Step) -> tuple[ClientEntry, ...]:
     return _ranked(made, 2, lambda client: client.requests)
 
 
-def _topics(window: Step) -> tuple[TopicEntry, ...]:
+def _topics(window: StepSums) -> tuple[TopicEntry, ...]:
     made = [
         TopicEntry(
             topic=_text(name),
@@ -317,7 +317,7 @@ def _topics(window: Step) -> tuple[TopicEntry, ...]:
     return _ranked(made, 2, lambda topic: topic.produced_bytes + topic.fetched_bytes)
 
 
-def _groups(recent: Recent) -> tuple[GroupEntry, ...]:
+def _groups(recent: RecentSums) -> tuple[GroupEntry, ...]:
     made = [
         GroupEntry(
             group_id=_text(group_id),
@@ -341,7 +341,7 @@ def _groups(recent: Recent) -> tuple[GroupEntry, ...]:
     return _ranked(made, 1, lambda group: group.last_time_ns or 0)
 
 
-def _errors(window: Step) -> tuple[ErrorEntry, ...]:
+def _errors(window: StepSums) -> tuple[ErrorEntry, ...]:
     made = [
         ErrorEntry(
             api_name=_text(api_name),

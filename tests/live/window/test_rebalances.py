@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kanalyze
-from kanalyze.live.window.rebalances import MEMBER_LIMIT, GroupTotals, add_groups
+from kanalyze.live.window.rebalances import MEMBER_LIMIT, RebalanceTotals, add_groups
 from kanalyze.statistics.aggregation_inputs import Measures
 from kanalyze.statistics.bounded_counters import Keyed
 from kanalyze.tables.columns.block import RowBlock
@@ -20,15 +20,15 @@ BARE_BYTES = 49
 (captures/next-groups.pcap)."""
 
 
-def groups_of(rows) -> dict[str, GroupTotals]:
-    keyed: Keyed[GroupTotals] = Keyed(GroupTotals, 100)
+def groups_of(rows) -> dict[str, RebalanceTotals]:
+    keyed: Keyed[RebalanceTotals] = Keyed(RebalanceTotals, 100)
     rows = list(rows)
     if rows:
         add_groups(keyed, Measures(RowBlock.of_rows(rows).columns))
     return {str(key[0]): group for key, group in keyed}
 
 
-def group_of(*rows) -> GroupTotals:
+def group_of(*rows) -> RebalanceTotals:
     (group,) = groups_of(rows).values()
     return group
 
@@ -202,7 +202,7 @@ def test_a_group_that_goes_over_to_the_newer_protocol():
 @given(st.permutations(range(3 * MEMBER_LIMIT)), st.integers(0, 3 * MEMBER_LIMIT))
 def test_of_too_many_members_the_same_are_told_apart(numbers, cut):
     rows = [asked("SyncGroup", member_id=f"m{number}") for number in numbers for _ in range(2)]
-    group, other = group_of(*rows), GroupTotals()
+    group, other = group_of(*rows), RebalanceTotals()
     for part in (rows[:cut], rows[cut:]):
         for made in groups_of(part).values():
             other.merge(made)
