@@ -122,8 +122,8 @@ def _rows_files(arguments: argparse.Namespace, say: Callable[[str], None]) -> Fi
             arguments.write,
             **_given(
                 every_s=None if arguments.write_every is None else int(arguments.write_every),
-                most_bytes=arguments.write_size,
-                most_files=arguments.write_files,
+                max_bytes=arguments.write_size,
+                max_files=arguments.write_files,
             ),
         ),
         say,
@@ -140,7 +140,7 @@ def _packets_files(
     writer = PcapngWriter(
         arguments.save,
         interface=arguments.interface or "-",
-        **_given(most_bytes=arguments.save_size, most_files=arguments.save_files),
+        **_given(max_bytes=arguments.save_size, max_files=arguments.save_files),
     )
     return PacketRecorderSink(PacketRecorder(writer, kept), writer, say)
 

@@ -258,7 +258,7 @@ def test_rows_that_cannot_be_written_are_told_and_end_nothing(
             assert sink.tick(state(), START_NS + second * SECOND_NS, second * SECOND_NS)
     # Once, not each time.
     assert sink.failures.count > 2
-    assert told == [f"cannot write rows to {tmp_path}: No space left on device; trying on"]
+    assert told == [f"cannot write rows to {tmp_path}: No space left on device; trying again"]
     assert list(tmp_path.glob("*.parquet")) == []
     sink.tick(state(), START_NS + 120 * SECOND_NS, 120 * SECOND_NS)
     sink.add(rows(3), START_NS + 120 * SECOND_NS)
@@ -282,7 +282,7 @@ def test_packets_that_cannot_be_written_are_told_and_end_nothing(
     sink = PacketRecorderSink(recorder, writer, told.append)
     source = Watched(capture, sink, 40)
     with monkeypatch.context() as patched:
-        patched.setattr(writer, "_begun", full)
+        patched.setattr(writer, "_create", full)
         for batch_of_rows in Analysis([], source=source).batches():
             if told:
                 patched.undo()
@@ -290,7 +290,7 @@ def test_packets_that_cannot_be_written_are_told_and_end_nothing(
             assert sink.tick(state(), source.now_ns, 61 * len(told) * SECOND_NS)
     sink.close()
     assert told == [
-        f"cannot write packets to {kept}: No space left on device; trying on",
+        f"cannot write packets to {kept}: No space left on device; trying again",
         f"writing packets to {kept} again",
         f"missing in {kept}: {recorder.lost_packets} packets that could not be written",
     ]

@@ -264,7 +264,7 @@ def failures(second: int, count: int) -> list[Row]:
 
 
 def test_where_everything_fails_the_first_of_each_second_are_kept() -> None:
-    recorder = PacketRecorder(Sink(), FILTERS, most_rows_per_s=10)
+    recorder = PacketRecorder(Sink(), FILTERS, max_rows_per_s=10)
     taken = [
         recorder.add_rows(RowBlock.of_rows(rows))
         for rows in (
@@ -282,14 +282,14 @@ def test_where_everything_fails_the_first_of_each_second_are_kept() -> None:
 
 @pytest.mark.parametrize("jump", [-3600, -365 * 86_400, 3600, 365 * 86_400])
 def test_a_clock_that_jumps_does_not_end_that(jump: int) -> None:
-    recorder = PacketRecorder(Sink(), FILTERS, most_rows_per_s=10)
+    recorder = PacketRecorder(Sink(), FILTERS, max_rows_per_s=10)
     assert recorder.add_rows(RowBlock.of_rows(failures(0, 20))) == 10
     for second in range(3):
         assert recorder.add_rows(RowBlock.of_rows(failures(jump + second, 20))) == 10
 
 
 def test_rows_that_do_not_match_are_not_counted_for_that() -> None:
-    recorder = PacketRecorder(Sink(), FILTERS, most_rows_per_s=5)
+    recorder = PacketRecorder(Sink(), FILTERS, max_rows_per_s=5)
     fine = [made.row() for _ in range(100)]
     assert recorder.add_rows(RowBlock.of_rows([*fine, *failures(0, 5)])) == 5
     assert recorder.skipped_rows == 0
@@ -348,7 +348,7 @@ def test_packets_that_cannot_be_written_are_counted_and_gone() -> None:
 @pytest.mark.parametrize("most", [0, -1])
 def test_a_rate_that_makes_no_sense_is_refused(most: int) -> None:
     with pytest.raises(UsageError):
-        PacketRecorder(Sink(), FILTERS, most_rows_per_s=most)
+        PacketRecorder(Sink(), FILTERS, max_rows_per_s=most)
 
 
 @pytest.mark.parametrize("limits", [{"limit_bytes": 0}, {"lead_s": -1}, {"lead_s": float("nan")}])

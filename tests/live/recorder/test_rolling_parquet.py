@@ -109,7 +109,7 @@ def test_packets_of_two_clocks_make_no_file_each(tmp_path: Path) -> None:
 
 
 def test_the_one_that_was_written_last_is_kept_whatever_its_name_says(tmp_path: Path) -> None:
-    with RollingParquet(tmp_path, most_files=1) as rolling:
+    with RollingParquet(tmp_path, max_files=1) as rolling:
         for now_ns in (NOON_NS, NOON_NS - 3600 * NS):
             rolling.add(BATCH, now_ns, 0)
             rolling.roll()
@@ -119,7 +119,7 @@ def test_the_one_that_was_written_last_is_kept_whatever_its_name_says(tmp_path: 
 def test_a_file_ends_with_its_size(tmp_path: Path) -> None:
     # A row group is written every 20,000 rows: until then a file has no size.
     many = RowBlock.of_rows(TRAFFIC * 70)
-    with RollingParquet(tmp_path, most_bytes=10_000) as rolling:
+    with RollingParquet(tmp_path, max_bytes=10_000) as rolling:
         for _ in range(3):
             rolling.add(many, NOON_NS, 0)
     sizes = [pq.read_metadata(tmp_path / name).num_rows for name in names(tmp_path)]
@@ -129,7 +129,7 @@ def test_a_file_ends_with_its_size(tmp_path: Path) -> None:
 def test_only_so_many_files_stay(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     (tmp_path / "kanalyze-20200101T000000Z-1.parquet").write_text("not of this series")
-    with RollingParquet(tmp_path, most_files=2) as rolling:
+    with RollingParquet(tmp_path, max_files=2) as rolling:
         for minute in range(4):
             rolling.add(BATCH, NOON_NS + minute * 60 * NS, 0)
             rolling.roll()
@@ -143,7 +143,7 @@ def test_only_so_many_files_stay(tmp_path: Path) -> None:
 
 def test_the_next_run_goes_on_with_the_numbers(tmp_path: Path) -> None:
     for _ in range(3):
-        with RollingParquet(tmp_path, most_files=2) as rolling:
+        with RollingParquet(tmp_path, max_files=2) as rolling:
             rolling.add(BATCH, NOON_NS, 0)
     assert names(tmp_path) == [
         "kanalyze-20261121T120000Z-000002.parquet",
@@ -201,7 +201,7 @@ def test_a_folder_that_cannot_be_is_one_line(tmp_path: Path) -> None:
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("limit", ["every_s", "most_bytes", "most_files"])
+@pytest.mark.parametrize("limit", ["every_s", "max_bytes", "max_files"])
 def test_limits_of_0_are_refused(tmp_path: Path, limit: str) -> None:
     with pytest.raises(UsageError):
         RollingParquet(tmp_path / "rows", **{limit: 0})
