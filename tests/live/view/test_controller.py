@@ -54,10 +54,10 @@ def test_keys_that_come_together_count_one_by_one():
     view, terminal, end_ns = begun()
     terminal.pressed = ["2", *["down"] * 200, "up"]
     assert view.tick(end_ns, 1)
-    last = view.state.place
+    last = view.state.index
     terminal.pressed = ["end"]
     assert view.tick(end_ns, 2)
-    assert view.state.place == last + 1
+    assert view.state.index == last + 1
 
 
 def test_quitting_ends_it_and_keys_behind_are_not_heeded():
