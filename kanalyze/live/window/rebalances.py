@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["MEMBER_LIMIT", "RebalanceTotals", "add_groups", "are_assignments"]
 
 MEMBER_LIMIT = 32
-"""Members that are told apart in a group; the same ones whatever comes first."""
+"""Members counted in a group; which ones does not depend on their order."""
 
 _PROTOCOLS = {
     "JoinGroup": "classic",
@@ -44,11 +44,11 @@ _PROTOCOLS = {
     "ShareGroupHeartbeat": "share",
     "StreamsGroupHeartbeat": "streams",
 }
-"""The protocol of a group, by what members are kept with."""
+"""The protocol of a group, by its APIs."""
 
 _REBALANCE = "REBALANCE_IN_PROGRESS"
 _NO_FAILURES = frozenset({_REBALANCE, "MEMBER_ID_REQUIRED"})
-"""Codes by which members are led through a rebalance that goes well."""
+"""Errors that belong to a normal rebalance."""
 _MEMBER_FAILURES = frozenset(
     {
         "FENCED_INSTANCE_ID",
@@ -59,18 +59,18 @@ _MEMBER_FAILURES = frozenset(
         "UNRELEASED_INSTANCE_ID",
     }
 )
-"""Codes that say the same of a member whatever it asked for, such as OffsetCommit."""
+"""Errors of a member in any API, for example OffsetCommit."""
 
 _ASSIGNING = frozenset({"ConsumerGroupHeartbeat", "ShareGroupHeartbeat"})
 _ASSIGNING_VERSIONS = 1
-"""The highest version of them whose layout is known."""
+"""The highest version whose layout is known."""
 # Size, correlation id, header's tags, ThrottleTimeMs, ErrorCode, ErrorMessage, MemberEpoch,
-# HeartbeatIntervalMs, Assignment, tags: of which the message and the assignment are null.
+# HeartbeatIntervalMs, Assignment, tags: the message and the assignment are null.
 _BARE_BYTES = 4 + 4 + 1 + 4 + 2 + 1 + 4 + 4 + 1 + 1
 
 
 class _GroupCounts(NamedTuple):
-    """How often each of these was seen in a group."""
+    """Counts of events in a group."""
 
     joins: int = 0
     """JoinGroup."""
@@ -78,14 +78,14 @@ class _GroupCounts(NamedTuple):
     """SyncGroup."""
     leaves: int = 0
     """LeaveGroup."""
-    told: int = 0
-    """Responses that told a member REBALANCE_IN_PROGRESS."""
+    rejoins: int = 0
+    """Responses with REBALANCE_IN_PROGRESS: the member has to rejoin."""
     failures: int = 0
-    """Requests of members that failed, not counting what is part of any rebalance."""
+    """Failed requests of members, without errors that belong to a normal rebalance."""
 
 
 class RebalanceTotals:
-    """What shows that a group is rebalancing."""
+    """The rebalances of a group."""
 
     __slots__ = (
         "_assignments",
@@ -109,15 +109,15 @@ class RebalanceTotals:
         failed: tuple[int, str] | None = None,
         assignments: Mapping[int, int] | None = None,
     ) -> None:
-        """Take a sum; ``failed`` is when a member failed last, and with what."""
+        """Start with some sums; ``failed`` is the time and the error of the last failure."""
         self.counts = counts
         self.protocol = protocol
-        """``classic``, ``consumer``, ``share`` or ``streams``; None while it is not known. Of a
-        group that goes over to another one the last in this order."""
+        """``classic``, ``consumer``, ``share`` or ``streams``; None if not known. If a group
+        changes its protocol, the last one in this order."""
         self.longest_join_ns = longest_join_ns
-        """The highest latency of a JoinGroup: it is answered when all members have joined."""
+        """The highest latency of JoinGroup, whose response waits for all members to join."""
         self.longest_sync_ns = longest_sync_ns
-        """The same of SyncGroup: it is answered when the leader has sent the assignments."""
+        """The same for SyncGroup, whose response waits for the leader's assignments."""
         self.last_time_ns = last_time_ns
         self._failed = failed
         self._assignments = dict(assignments or {})
@@ -126,19 +126,19 @@ class RebalanceTotals:
 
     @property
     def members(self) -> int:
-        """Members seen, at least; :data:`MEMBER_LIMIT` at most."""
+        """The members seen, up to :data:`MEMBER_LIMIT`."""
         return len(self._assignments)
 
     @property
     def members_known(self) -> bool:
-        """False: there were more members than :attr:`members`."""
+        """False if there were more than :attr:`members`."""
         return not self._has_more_members
 
     @property
     def rebalances(self) -> int | None:
-        """Assignments to the member that got the most; None where they are not known.
+        """Assignments to the member that got most; None if not known.
 
-        The group rebalanced so often at least: who was there all the time got one each time.
+        The group rebalanced at least so often: each rebalance gives a member one assignment.
         """
         if self.protocol not in ("classic", "consumer", "share"):
             return None
@@ -146,7 +146,7 @@ class RebalanceTotals:
 
     @property
     def last_failure(self) -> str | None:
-        """The name of the error that a member got last; None for none."""
+        """The name of the last error of a member; None if there is none."""
         return None if self._failed is None else self._failed[1]
 
     def merge(self, other: RebalanceTotals) -> None:
@@ -170,53 +170,54 @@ class RebalanceTotals:
 
 
 class _RebalanceRows:
-    """The rows that show that a group rebalances: their places, and what each shows."""
+    """The rows that show a rebalance, and what each row shows."""
 
     def __init__(self, rows: Measures) -> None:
         names = rows.words("api_name")
         is_of_group = (rows.words("group_id").codes >= 0) & rows.is_request
-        is_kept = _is_one_of(names, _PROTOCOLS)
+        is_membership = _is_one_of(names, _PROTOCOLS)
         self.is_join = rows.is_join
         self.is_sync = _is_one_of(names, {"SyncGroup"})
         self.is_leave = _is_one_of(names, {"LeaveGroup"})
-        self.is_told = _tells(rows, _REBALANCE)
+        self.is_rejoin = _has_error(rows, _REBALANCE)
         self.is_assigned = are_assignments(rows)
         failures = rows.words("error_name")
         self.is_failed = rows.is_error & (
-            (is_kept & ~_is_one_of(failures, _NO_FAILURES)) | _is_one_of(failures, _MEMBER_FAILURES)
+            (is_membership & ~_is_one_of(failures, _NO_FAILURES))
+            | _is_one_of(failures, _MEMBER_FAILURES)
         )
-        shows = self.is_join | self.is_sync | self.is_leave | self.is_told
+        shows = self.is_join | self.is_sync | self.is_leave | self.is_rejoin
         shows |= self.is_assigned | self.is_failed
-        self.places = np.flatnonzero(is_of_group & shows)
+        self.indices = np.flatnonzero(is_of_group & shows)
 
 
 def are_assignments(rows: Measures) -> NDArray[np.bool_]:
-    """Return of each row whether a member got an assignment with it, as far as rows tell."""
+    """Return for each row whether a member got an assignment with it."""
     names = rows.words("api_name")
     is_sync = _is_one_of(names, {"SyncGroup"}) & _is_one_of(rows.words("status"), {"ok"})
     return is_sync | _has_assignment(rows, names)
 
 
 def add_groups(groups: Keyed[RebalanceTotals], rows: Measures) -> None:
-    """Add what rows show of groups that rebalance, by ``(group_id,)``."""
+    """Add the rebalances that rows show, by ``(group_id,)``."""
     found = _RebalanceRows(rows)
-    places = found.places
-    if not len(places):
+    indices = found.indices
+    if not len(indices):
         return
     group_ids, names = rows.words("group_id"), rows.words("api_name")
-    by_group = Groups(key_of(group_ids)[places])
-    masks = (found.is_join, found.is_sync, found.is_leave, found.is_told, found.is_failed)
-    counts = by_group.sums(*(mask[places].astype(np.int64) for mask in masks))
-    latencies = rows.ints("latency_ns").values[places]
+    by_group = Groups(key_of(group_ids)[indices])
+    masks = (found.is_join, found.is_sync, found.is_leave, found.is_rejoin, found.is_failed)
+    counts = by_group.sums(*(mask[indices].astype(np.int64) for mask in masks))
+    latencies = rows.ints("latency_ns").values[indices]
     is_timed = rows.known("latency_ns")
-    joins = by_group.values(latencies, (is_timed & found.is_join)[places])
-    syncs = by_group.values(latencies, (is_timed & found.is_sync)[places])
-    is_answered = rows.known("response_start_ns")[places]
-    ends = by_group.values(rows.ints("response_start_ns").values[places], is_answered)
+    joins = by_group.values(latencies, (is_timed & found.is_join)[indices])
+    syncs = by_group.values(latencies, (is_timed & found.is_sync)[indices])
+    is_answered = rows.known("response_start_ns")[indices]
+    ends = by_group.values(rows.ints("response_start_ns").values[indices], is_answered)
     for first, of_group, join, sync, end in zip(
         by_group.firsts, counts, joins, syncs, ends, strict=True
     ):
-        groups.of((value_at(group_ids, places[first]),)).merge(
+        groups.of((value_at(group_ids, indices[first]),)).merge(
             RebalanceTotals(
                 _GroupCounts(*of_group),
                 longest_join_ns=join.max if join.items else None,
@@ -224,95 +225,95 @@ def add_groups(groups: Keyed[RebalanceTotals], rows: Measures) -> None:
                 last_time_ns=end.max if end.items else None,
             )
         )
-    _add_protocols(groups, group_ids, names, places)
+    _add_protocols(groups, group_ids, names, indices)
     _add_assignments(groups, rows, found)
-    _add_failures(groups, rows, places[found.is_failed[places]])
+    _add_failures(groups, rows, indices[found.is_failed[indices]])
 
 
 def _add_protocols(
     groups: Keyed[RebalanceTotals],
     group_ids: WordArray,
     names: WordArray,
-    places: NDArray[np.int64],
+    indices: NDArray[np.int64],
 ) -> None:
-    pairs = Groups(key_of(group_ids)[places], key_of(names)[places])
+    pairs = Groups(key_of(group_ids)[indices], key_of(names)[indices])
     for first in pairs.firsts:
-        name = value_at(names, places[first])
+        name = value_at(names, indices[first])
         if protocol := _PROTOCOLS.get(str(name)):
-            group = groups.of((value_at(group_ids, places[first]),))
+            group = groups.of((value_at(group_ids, indices[first]),))
             group.merge(RebalanceTotals(protocol=protocol))
 
 
 def _add_assignments(groups: Keyed[RebalanceTotals], rows: Measures, found: _RebalanceRows) -> None:
     group_ids, member_ids = rows.words("group_id"), rows.words("member_id")
-    places = found.places[member_ids.codes[found.places] >= 0]
-    if not len(places):
+    indices = found.indices[member_ids.codes[found.indices] >= 0]
+    if not len(indices):
         return
-    pairs = Groups(key_of(group_ids)[places], key_of(member_ids)[places])
-    counts = pairs.sums(found.is_assigned[places].astype(np.int64))
+    pairs = Groups(key_of(group_ids)[indices], key_of(member_ids)[indices])
+    counts = pairs.sums(found.is_assigned[indices].astype(np.int64))
     for first, (count,) in zip(pairs.firsts, counts, strict=True):
-        if member_id := value_at(member_ids, places[first]):
-            group = groups.of((value_at(group_ids, places[first]),))
-            group.merge(RebalanceTotals(assignments={_short(str(member_id)): count}))
+        if member_id := value_at(member_ids, indices[first]):
+            group = groups.of((value_at(group_ids, indices[first]),))
+            group.merge(RebalanceTotals(assignments={_member_hash(str(member_id)): count}))
 
 
 def _add_failures(
-    groups: Keyed[RebalanceTotals], rows: Measures, places: NDArray[np.int64]
+    groups: Keyed[RebalanceTotals], rows: Measures, indices: NDArray[np.int64]
 ) -> None:
-    if not len(places):
+    if not len(indices):
         return
     group_ids, failures = rows.words("group_id"), rows.words("error_name")
-    times_ns = rows.ints("response_start_ns").values[places]
-    pairs = Groups(key_of(group_ids)[places], key_of(failures)[places])
+    times_ns = rows.ints("response_start_ns").values[indices]
+    pairs = Groups(key_of(group_ids)[indices], key_of(failures)[indices])
     for first, times in zip(pairs.firsts, pairs.values(times_ns), strict=True):
-        group = groups.of((value_at(group_ids, places[first]),))
-        name = str(value_at(failures, places[first]))
+        group = groups.of((value_at(group_ids, indices[first]),))
+        name = str(value_at(failures, indices[first]))
         group.merge(RebalanceTotals(failed=(times.max, name)))
 
 
-def _short(member_id: str) -> int:
-    """Return a number that stands for a member: ids may be long, and there may be many."""
+def _member_hash(member_id: str) -> int:
+    """Hash a member id, which may be long."""
     return zlib.crc32(member_id.encode("utf-8", "surrogatepass"))
 
 
 def _has_assignment(rows: Measures, names: WordArray) -> NDArray[np.bool_]:
-    """Return where the answer to a heartbeat has an assignment."""
+    """Return which heartbeat responses have an assignment."""
     versions = rows.ints("api_version")
     is_known = (versions.values >= 0) & (versions.values <= _ASSIGNING_VERSIONS)
-    is_plain = _is_one_of(names, _ASSIGNING) & _is_one_of(rows.words("status"), {"ok"}) & is_known
-    if not is_plain.any():
-        return is_plain
+    may_assign = _is_one_of(names, _ASSIGNING) & _is_one_of(rows.words("status"), {"ok"}) & is_known
+    if not may_assign.any():
+        return may_assign
     member_ids = rows.words("member_id")
-    # Code -1, null, finds the last one.
+    # Code -1, null, is the last index.
     sizes = np.array([*map(_string_bytes, member_ids.words), 1], dtype=np.int64)
     longest = _BARE_BYTES + sizes[member_ids.codes]
-    found: NDArray[np.bool_] = is_plain & (rows.ints("response_bytes").values > longest)
+    found: NDArray[np.bool_] = may_assign & (rows.ints("response_bytes").values > longest)
     return found
 
 
 def _string_bytes(text: str) -> int:
-    """Return how many bytes a text takes as a string of a flexible version."""
+    """Return the size of a text as a string of a flexible version."""
     size = len(text.encode("utf-8", "surrogatepass"))
     return size + -(-(size + 1).bit_length() // 7)
 
 
 def _is_one_of(
-    texts: WordArray, wanted: Mapping[str, str] | frozenset[str] | set[str]
+    texts: WordArray, choices: Mapping[str, str] | frozenset[str] | set[str]
 ) -> NDArray[np.bool_]:
-    # Code -1, null, finds the last one.
-    is_wanted = np.array([*(word in wanted for word in texts.words), False], dtype=np.bool_)
-    found: NDArray[np.bool_] = is_wanted[texts.codes]
+    # Code -1, null, is the last index.
+    is_choice = np.array([*(word in choices for word in texts.words), False], dtype=np.bool_)
+    found: NDArray[np.bool_] = is_choice[texts.codes]
     return found
 
 
-def _tells(rows: Measures, error_name: str) -> NDArray[np.bool_]:
-    """Return where an error of this name is among the errors of a row."""
+def _has_error(rows: Measures, error_name: str) -> NDArray[np.bool_]:
+    """Return which rows have an error of this name."""
     lists = rows.lists("errors")
     names = lists.fields["name"]
     assert isinstance(names, WordArray)
-    told = np.zeros(len(rows), dtype=np.bool_)
-    told[rows_of_items(lists)[_is_one_of(names, {error_name})]] = True
-    return told
+    has_error = np.zeros(len(rows), dtype=np.bool_)
+    has_error[rows_of_items(lists)[_is_one_of(names, {error_name})]] = True
+    return has_error
 
 
 def _higher(one: int | None, other: int | None) -> int | None:

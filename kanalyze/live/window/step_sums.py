@@ -1,7 +1,7 @@
-"""What is summed up of the rows of one step of time.
+"""Sums over the rows of a step of time.
 
 In: columns of rows. Out: sums with ``merge``, which is associative, and commutative below the
-limits on keys. This module must not know clocks, nor how steps follow each other.
+limits on keys. Must not know: clocks, nor the order of steps.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "API_LIMIT",
-    "MOST_SLOWEST",
+    "MAX_SLOWEST",
     "Amounts",
     "CaptureSums",
     "RecentSums",
@@ -39,8 +39,8 @@ __all__ = [
 ]
 
 API_LIMIT = 128
-"""APIs that are counted apart: Kafka has fewer, but the wire may claim any number."""
-MOST_SLOWEST = 20
+"""APIs with sums of their own: Kafka has fewer, but keys on the wire may be wrong."""
+MAX_SLOWEST = 20
 
 
 class Amounts(NamedTuple):
@@ -81,7 +81,7 @@ class Traffic:
 
 
 class CaptureSums:
-    """What the capturing side took in and lost."""
+    """Packets that were captured and dropped."""
 
     __slots__ = ("dropped_packets", "packets", "wire_bytes")
 
@@ -98,12 +98,12 @@ class CaptureSums:
 
 
 class StepSums:
-    """Sums over the rows of a step of time: in all, by API, client, topic and error."""
+    """Sums over the rows of a step: in all, by API, client, topic and error."""
 
     __slots__ = ("_p99_ns", "apis", "captured", "clients", "errors", "topics", "traffic")
 
     def __init__(self, key_limit: int) -> None:
-        """Begin; ``key_limit`` bounds clients, topics and errors, each."""
+        """Start at 0; ``key_limit`` limits clients, topics and errors, each."""
         self.traffic = Traffic()
         self.captured = CaptureSums()
         self.apis: Keyed[PartyTotals] = Keyed(PartyTotals, API_LIMIT)
@@ -117,15 +117,15 @@ class StepSums:
         self._p99_ns: int | None = None
 
     def add(self, rows: Measures) -> Amounts:
-        """Add rows, at least one; return what they come to."""
-        made = Amounts(*Groups(np.zeros(len(rows), dtype=np.int64)).sums(*rows.traffic)[0])
-        self.traffic.add(made)
+        """Add rows, at least one; return their amounts."""
+        amounts = Amounts(*Groups(np.zeros(len(rows), dtype=np.int64)).sums(*rows.traffic)[0])
+        self.traffic.add(amounts)
         self._p99_ns = None
         self._add_apis(rows)
         self._add_clients(rows)
         add_topics(self.topics, rows)
         add_errors(self.errors, self.topics, rows)
-        return made
+        return amounts
 
     def merge(self, other: StepSums) -> None:
         """Add the sums of another step."""
@@ -139,7 +139,7 @@ class StepSums:
 
     @property
     def p99_ns(self) -> int | None:
-        """Of :meth:`latency`; computed once for a step that does not change any more."""
+        """Of :meth:`latency`; cached until the step changes."""
         if self._p99_ns is None:
             self._p99_ns = self.latency().quantile(0.99)
         return self._p99_ns
@@ -165,7 +165,7 @@ class StepSums:
             api.add(PartySums(requests, errors, request_bytes, response_bytes, latencies_ns))
 
     def _add_clients(self, rows: Measures) -> None:
-        # A response does not name its client.
+        # A response without its request has no client id.
         named = np.flatnonzero(rows.is_request)
         if not len(named):
             return
@@ -178,26 +178,26 @@ class StepSums:
 
 
 class RecentSums:
-    """What is looked at for longer than rates are: the slowest requests, groups that rebalance."""
+    """Sums over a longer time than rates: the slowest requests, groups that rebalance."""
 
     __slots__ = ("groups", "slowest")
 
     def __init__(self, key_limit: int) -> None:
-        """Begin; ``key_limit`` bounds the groups."""
+        """Start empty; ``key_limit`` limits the groups."""
         self.groups: Keyed[RebalanceTotals] = Keyed(RebalanceTotals, key_limit)
         """By ``(group_id,)``."""
-        self.slowest = SlowestRequests(MOST_SLOWEST)
+        self.slowest = SlowestRequests(MAX_SLOWEST)
 
     def add(self, rows: Measures, block: RowBlock) -> None:
-        """Add the rows of a block, at least one, and their measures."""
+        """Add the rows of a block, at least one; ``rows`` are its measures."""
         add_groups(self.groups, rows)
-        # As in a report: what waited on purpose is not slow.
+        # As in a report: requests that were held back on purpose are not slow.
         known = np.flatnonzero(rows.has_latency_of_work)
         columns = [rows.ints(name).values[known] for name in SlowestRequests.FIRST_BY]
-        places = self.slowest.candidates(*columns)
-        if len(places):
+        indices = self.slowest.candidates(*columns)
+        if len(indices):
             self.slowest.add(
-                block.take(known[places].tolist()).rows(), int(columns[0][places].max())
+                block.take(known[indices].tolist()).rows(), int(columns[0][indices].max())
             )
 
     def merge(self, other: RecentSums) -> None:

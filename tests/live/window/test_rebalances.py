@@ -97,13 +97,13 @@ def test_members_wait_for_joins_and_for_syncs():
 def test_members_that_are_told_to_rejoin_have_not_failed():
     told = refused("Heartbeat", "REBALANCE_IN_PROGRESS")
     group = group_of(told, refused("OffsetCommit", "REBALANCE_IN_PROGRESS"))
-    assert (group.counts.told, group.counts.failures, group.last_failure) == (2, 0, None)
+    assert (group.counts.rejoins, group.counts.failures, group.last_failure) == (2, 0, None)
 
 
 def test_a_code_of_one_partition_tells_to_rejoin_too():
     errors = [ErrorItem("t", 0, 3, "UNKNOWN"), ErrorItem("t", 1, 27, "REBALANCE_IN_PROGRESS")]
     commit = failed("t", 3, "UNKNOWN", api_name="OffsetCommit", group_id="g", errors=errors)
-    assert group_of(commit).counts.told == 1
+    assert group_of(commit).counts.rejoins == 1
 
 
 def test_what_is_calm_is_not_shown():
