@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from kanalyze.capture.live.capture import DEFAULT_GATHER_S, LiveCapture
-from kanalyze.cli.messages import print_message
+from kanalyze.cli.console import print_message
 from kanalyze.errors import UsageError
 from kanalyze.live.feed.filtered_feed import FilteredFeed
 from kanalyze.live.window.snapshot import PIPE
@@ -27,15 +27,17 @@ __all__ = ["open_feed"]
 _SOON_S: Final = 0.1
 
 
-def open_feed(arguments: argparse.Namespace, chosen: str, stack: ExitStack) -> tuple[Feed, str]:
-    """Begin to capture, until ``stack`` is left; return the feed and its name.
+def open_feed(
+    arguments: argparse.Namespace, output_format: str, stack: ExitStack
+) -> tuple[Feed, str]:
+    """Open the feed until ``stack`` ends; return it with its name.
 
-    ``chosen`` is the format of what is shown. Raises KanalyzeError and OSError.
+    Raises KanalyzeError and OSError.
     """
     if arguments.interface is None:
         return _pipe(arguments, stack), PIPE
-    # Whoever reads rows wants them soon.
-    gather_s = _SOON_S if chosen == "rows" else DEFAULT_GATHER_S
+    # Rows are wanted soon.
+    gather_s = _SOON_S if output_format == "rows" else DEFAULT_GATHER_S
     return _interface(arguments, gather_s, stack), f"live:{arguments.interface}"
 
 
@@ -119,7 +121,7 @@ def _filtered(feed: Feed, filters: list[PacketFilter]) -> Feed:
 
 
 def _standard_input() -> BinaryIO:
-    """Return standard input without a buffer, in which packets would wait."""
+    """Return standard input unbuffered, so that packets do not wait."""
     if sys.stdin is None:
         raise UsageError("standard input is closed")
     if sys.stdin.isatty():

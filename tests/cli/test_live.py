@@ -243,13 +243,13 @@ def test_what_makes_no_sense_is_told_in_one_line_before_anything_is_made(
 @pytest.mark.parametrize(
     ("argv", "told"),
     [
-        (["--write-every", "60"], "--write-every needs --write, which says where rows are kept"),
+        (["--write-every", "60"], "--write-every needs --write, which writes rows"),
         (["--write-size", "1M"], "--write-size needs --write,"),
         (["--write-files", "3"], "--write-files needs --write,"),
-        (["--metrics-host", "a"], "--metrics-host needs --metrics, which says where they are"),
+        (["--metrics-host", "a"], "--metrics-host needs --metrics, which serves metrics"),
         (["--write", ""], "--write: not the name of a folder: ''"),
         (["--write", "-"], "--write: not the name of a folder: '-'"),
-        (["--save-errors"], "--save-errors needs --save, which says where packets are kept"),
+        (["--save-errors"], "--save-errors needs --save, which writes packets"),
         (["--save-slower-than", "1s"], "--save-slower-than needs --save,"),
         (["--save-size", "1M"], "--save-size needs --save,"),
         (["--save-files", "3"], "--save-files needs --save,"),
