@@ -267,7 +267,9 @@ def test_nothing_that_is_asked_for_is_left_out_silently(argv, told, capsys, tmp_
 def test_a_capture_file_is_for_other_commands(capsys):
     with pytest.raises(SystemExit):
         main(["live", "broker.pcap"])
-    assert "not -: 'broker.pcap' (files are for kanalyze report" in capsys.readouterr().err
+    assert (
+        "not -: 'broker.pcap' (kanalyze report and requests read files" in capsys.readouterr().err
+    )
 
 
 def test_a_filter_of_nothing_takes_everything():
