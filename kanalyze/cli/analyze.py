@@ -62,7 +62,7 @@ def analysis_of(
     if catalog is None:
         catalog = catalog_of(arguments)
     row_filter = make_filter(catalog, **filters_of(arguments))
-    given: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "keep": keep,
         "catalog": catalog,
         "max_memory_bytes": arguments.max_memory,
@@ -75,7 +75,7 @@ def analysis_of(
         brokers=arguments.broker,
         topic_ids=read_topic_ids(arguments.topic_ids) if arguments.topic_ids else None,
         leave_out=_LeftOutReporter(),
-        **{name: value for name, value in given.items() if value is not None},
+        **{name: value for name, value in settings.items() if value is not None},
     )
 
 
@@ -118,7 +118,7 @@ def report_if_none(rows: int, arguments: argparse.Namespace, analysis: Analysis)
         return
     quality, command = analysis.quality, arguments.command
     of_kafka = command not in _NOT_ONLY_KAFKA
-    given = _given_filters(arguments)
+    filters = _typed_filters(arguments)
     if of_kafka and not quality.kafka_connections:
         print_message(
             no_kafka_text(
@@ -131,10 +131,10 @@ def report_if_none(rows: int, arguments: argparse.Namespace, analysis: Analysis)
         )
         return
     what = "requests" if command == "decode" else command
-    print_message(f"no {what} match {' '.join(given)}" if given else f"no {what} found")
+    print_message(f"no {what} match {' '.join(filters)}" if filters else f"no {what} found")
 
 
-def _given_filters(arguments: argparse.Namespace) -> list[str]:
+def _typed_filters(arguments: argparse.Namespace) -> list[str]:
     """Return the filters as they are typed."""
     words: list[str] = []
     for option in (*_FILTERS.values(), "kind"):

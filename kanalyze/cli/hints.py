@@ -30,9 +30,9 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
     with all decompressors of Python.
     """
 
-    def __init__(self, prog: str, **given: Any) -> None:
-        given.setdefault("width", _terminal_width() - 2)
-        super().__init__(prog, **given)
+    def __init__(self, prog: str, **options: Any) -> None:
+        options.setdefault("width", _terminal_width() - 2)
+        super().__init__(prog, **options)
 
 
 class HintingParser(argparse.ArgumentParser):
@@ -46,9 +46,9 @@ class HintingParser(argparse.ArgumentParser):
     siblings: Mapping[str, LazyCommand] | None = None
     """All commands, in the parser of a command."""
 
-    def add_subparsers(self, **given: Any) -> argparse._SubParsersAction[Any]:
+    def add_subparsers(self, **options: Any) -> argparse._SubParsersAction[Any]:
         """Add commands, as argparse does."""
-        made = super().add_subparsers(**given)
+        made = super().add_subparsers(**options)
         self._commands = made.choices
         return made
 
@@ -56,19 +56,19 @@ class HintingParser(argparse.ArgumentParser):
         self, args: Sequence[str] | None = None, namespace: Any = None
     ) -> tuple[Any, list[str]]:
         """Parse arguments; an unknown one is an error, which ends the program."""
-        given = sys.argv[1:] if args is None else list(args)
-        self._check_options(given)
+        words = sys.argv[1:] if args is None else list(args)
+        self._check_options(words)
         if self._commands is not None:
-            self._check_command(given)
+            self._check_command(words)
             for command in self._commands.values():
                 command.siblings = self._commands
-        found, rest = super().parse_known_args(given, namespace)
+        found, rest = super().parse_known_args(words, namespace)
         if rest:
             self.error(f"unrecognized arguments: {' '.join(rest)}")
         return found, rest
 
-    def _check_options(self, given: Iterable[str]) -> None:
-        for text in given:
+    def _check_options(self, words: Iterable[str]) -> None:
+        for text in words:
             # The command parses what follows its name.
             is_over = text == "--" or (self._commands is not None and not text.startswith("-"))
             if is_over:
@@ -96,9 +96,9 @@ class HintingParser(argparse.ArgumentParser):
             hint = f"; did you mean {near}?"
         self.error(f"unknown option {name}{hint}")
 
-    def _check_command(self, given: Iterable[str]) -> None:
+    def _check_command(self, words: Iterable[str]) -> None:
         assert self._commands is not None
-        text = next((text for text in given if text == "-" or not text.startswith("-")), None)
+        text = next((text for text in words if text == "-" or not text.startswith("-")), None)
         if text is None or text in self._commands:
             return
         self.error(f"unknown command {text!r}; {self._command_hint(text)}")
@@ -123,14 +123,14 @@ class LazyCommand:
     siblings: Mapping[str, LazyCommand] | None = None
     """All commands of the program."""
 
-    def __init__(self, **given: Any) -> None:
+    def __init__(self, **options: Any) -> None:
         """Keep the arguments of a parser."""
-        self._given = given
+        self._options = options
 
     @cached_property
     def parser(self) -> HintingParser:
         """The command's parser."""
-        made = HintingParser(**self._given)
+        made = HintingParser(**self._options)
         made.siblings = self.siblings
         if self.fill is not None:
             self.fill(made)

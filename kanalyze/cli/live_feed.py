@@ -36,7 +36,7 @@ def open_feed(
     """
     if arguments.interface is None:
         return _pipe(arguments, stack), PIPE
-    # Rows are wanted soon.
+    # Rows are shown sooner.
     gather_s = _SOON_S if output_format == "rows" else DEFAULT_GATHER_S
     return _interface(arguments, gather_s, stack), f"live:{arguments.interface}"
 

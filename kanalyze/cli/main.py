@@ -11,6 +11,7 @@ import gc
 import os
 import sys
 from contextlib import suppress
+from importlib import import_module
 from typing import TYPE_CHECKING, TextIO
 
 from kanalyze.cli.arguments import parser
@@ -29,6 +30,8 @@ INTERRUPTED = 130
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _OBJECTS_BETWEEN_COLLECTIONS = 100_000
+_MODULES = dict.fromkeys(("requests", "connections", "anomalies"), "row_commands")
+"""The modules of commands that have not their own name."""
 
 
 def run() -> None:
@@ -82,47 +85,16 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _run_command(arguments: argparse.Namespace) -> None:
+    """Import the command alone: imports are most of the time of a short one."""
     from kanalyze.cli.output_checks import check_outputs
 
     check_outputs(arguments)
-    if arguments.command == "report":
-        from kanalyze.cli.report import report
-
-        report(arguments)
-    elif arguments.command == "records":
-        from kanalyze.cli.records import records
-
-        records(arguments)
-    elif arguments.command == "decode":
-        from kanalyze.cli.decode import decode
-
-        decode(arguments)
-    elif arguments.command == "connections":
-        from kanalyze.cli.row_commands import connections
-
-        connections(arguments)
-    elif arguments.command == "anomalies":
-        from kanalyze.cli.row_commands import anomalies
-
-        anomalies(arguments)
-    elif arguments.command == "live" and arguments.list:
+    command = arguments.command
+    if command == "live" and arguments.list:
         _list_interfaces()
-    elif arguments.command == "live":
-        from kanalyze.cli.live import live
-
-        live(arguments)
-    elif arguments.command == "batch":
-        from kanalyze.cli.batch import batch
-
-        batch(arguments)
-    elif arguments.command == "protocol":
-        from kanalyze.cli.protocol import protocol
-
-        protocol(arguments)
-    else:
-        from kanalyze.cli.row_commands import requests
-
-        requests(arguments)
+        return
+    module = import_module(f"kanalyze.cli.{_MODULES.get(command, command)}")
+    getattr(module, command)(arguments)
 
 
 def _list_interfaces() -> None:

@@ -54,15 +54,15 @@ def check_outputs(arguments: argparse.Namespace) -> None:
 
 def _written(option: str, arguments: argparse.Namespace) -> list[tuple[str, str]]:
     """Return the files that an option writes, each with the option."""
-    given = getattr(arguments, option, None)
+    value = getattr(arguments, option, None)
     # ``--json`` of ``protocol`` is a flag.
-    if not isinstance(given, str) or given == _STANDARD:
+    if not isinstance(value, str) or value == _STANDARD:
         return []
-    written = [given]
+    written = [value]
     if option == "out":
         from pathlib import Path  # only few commands need it
 
-        written.append(str(Path(given) / _REPORT_OF_BATCH))
+        written.append(str(Path(value) / _REPORT_OF_BATCH))
     return [(f"--{option}", path) for path in written]
 
 
@@ -78,8 +78,8 @@ def _check_apart(written: Sequence[tuple[str, str]]) -> None:
 
 def _inputs(arguments: argparse.Namespace) -> Iterator[_File]:
     for option in INPUTS:
-        given = getattr(arguments, option, None)
-        for each in given if isinstance(given, list) else [given]:
+        value = getattr(arguments, option, None)
+        for each in value if isinstance(value, list) else [value]:
             if each == _STANDARD and option in ("captures", "pipe"):
                 found = _descriptor(_STANDARD_INPUT)
                 yield from () if found is None else (found,)

@@ -1,7 +1,7 @@
 """Selects the packets of TCP connections by port and by address.
 
-In: a packet batch. Out: the indices of the packets selected. Must not know: how ports and
-addresses were asked for.
+In: a packet batch. Out: the indices of the packets selected. Must not know: where ports
+and addresses come from.
 
 The headers are those that the analysis reads, by the same code: behind VLAN tags and inside
 tunnels.

@@ -107,7 +107,7 @@ def hardware_type(name: str) -> int | None:
     """
     if name == ANY:
         return None
-    kind: int = struct.unpack_from("H", _ask(name, _GET_HARDWARE), _NAME_BYTES)[0]
+    kind: int = struct.unpack_from("H", _ioctl(name, _GET_HARDWARE), _NAME_BYTES)[0]
     return kind
 
 
@@ -120,16 +120,16 @@ def link_type_of(name: str) -> int:
     return COOKED if kind is None else _LINK_TYPES.get(kind, COOKED)
 
 
-def _ask(name: str, request: int) -> bytes:
+def _ioctl(name: str, request: int) -> bytes:
     import fcntl  # not on Windows
 
     encoded = name.encode(errors="replace")
     if not 0 < len(encoded) < _NAME_BYTES or b"\0" in encoded:
         raise CaptureError(f"{name!a}: is not the name of an interface")
     # Any socket can be asked about interfaces.
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as asked:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as any_socket:
         try:
-            return fcntl.ioctl(asked, request, encoded.ljust(2 * _NAME_BYTES + 8, b"\0"))
+            return fcntl.ioctl(any_socket, request, encoded.ljust(2 * _NAME_BYTES + 8, b"\0"))
         except OSError as error:
             known = ", ".join([name for _, name in socket.if_nameindex()])
             raise CaptureError(f"{name}: no such interface (there are: {known})") from error

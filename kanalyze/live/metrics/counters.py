@@ -190,7 +190,7 @@ class Metrics:
             yield GaugeMetricFamily(f"kanalyze_{name}", text, value=known.get(name))
         anomalies = CounterMetricFamily(
             "kanalyze_anomalies",
-            "Things that were wrong with the traffic or the capture.",
+            "Problems of the traffic or the capture.",
             labels=["kind"],
         )
         for kind, count in self._anomalies.items():
@@ -216,15 +216,15 @@ class Metrics:
 _CAPTURE_COUNTERS: Final = {
     "capture_packets": "Packets captured.",
     "capture_bytes": "Bytes of captured packets, link headers included.",
-    "capture_dropped_packets": "Packets that went by and could not be captured.",
+    "capture_dropped_packets": "Packets that were dropped before they were captured.",
     "connections": "TCP connections seen.",
 }
 _CAPTURE_GAUGES: Final = {
     "open_connections": "TCP connections that are open.",
-    "held_bytes": "Bytes of the traffic that are held for open connections.",
+    "held_bytes": "Bytes buffered for open connections.",
     "last_packet_timestamp_seconds": "Unix time of the last packet captured.",
     "in_flight_requests": "Requests that wait for their response.",
-    "oldest_in_flight_request_age_seconds": "How long one waits that is not held back on purpose.",
+    "oldest_in_flight_request_age_seconds": "Age of the oldest not held back on purpose.",
 }
 
 
@@ -361,7 +361,7 @@ class _RowMetrics:
     def families(self) -> Iterator[Metric]:
         """Yield all metrics of rows."""
         for name, text, table in (
-            ("requests", "Requests, by how they ended.", self.requests),
+            ("requests", "Requests by status.", self.requests),
             ("orphan_responses", "Responses whose request was not seen.", self.orphans),
             ("errors", "Error codes in responses, other than 0, at any level.", self.errors),
             ("client_requests", "Requests by client.", self.client_requests),
@@ -373,19 +373,19 @@ class _RowMetrics:
             ),
             (
                 "client_throttled_responses",
-                "Responses that told the client to wait.",
+                "Responses with a throttle time.",
                 self.client_throttled,
             ),
             ("topic_records", "Records, as batch headers count them.", self.topic_records),
             ("topic_bytes", "Bytes of records as they are on the wire.", self.topic_bytes),
             (
                 "group_rebalance_events",
-                "Joins, syncs and leaves of members, answers that it rebalances, assignments.",
+                "Joins, syncs and leaves of members, REBALANCE_IN_PROGRESS errors, assignments.",
                 self.group_events,
             ),
         ):
             yield _counter(name, text, table)
-        throttle = "How long responses told the client to wait."
+        throttle = "Throttle time in responses."
         yield _counter(
             "client_throttle_time_seconds", throttle, self.client_throttle_ms, per_unit=_MS_PER_S
         )
@@ -396,13 +396,13 @@ class _RowMetrics:
         for name, text, table, per_unit in (
             (
                 "request_latency_seconds",
-                "From the end of a request to the begin of its response, held back ones left out.",
+                "From the end of a request to its response, without those held back on purpose.",
                 self.latency,
                 _NS_PER_S,
             ),
             (
                 "fetch_wait_seconds",
-                "The same of what was held back on purpose, such as a Fetch until there is data.",
+                "The same for requests held back on purpose, such as a Fetch that waits for data.",
                 self.wait,
                 _NS_PER_S,
             ),
@@ -418,14 +418,14 @@ class _RowMetrics:
 
     def _limits(self) -> Iterator[Metric]:
         used = GaugeMetricFamily(
-            "kanalyze_label_values", "Values with a series of their own.", labels=["label"]
+            "kanalyze_label_values", "Values that have a series of their own.", labels=["label"]
         )
         limit = GaugeMetricFamily(
-            "kanalyze_label_values_limit", "How many may have one.", labels=["label"]
+            "kanalyze_label_values_limit", "The limit of kanalyze_label_values.", labels=["label"]
         )
         folded = CounterMetricFamily(
             "kanalyze_label_folded",
-            "Things that were counted under the value other, for want of a series of their own.",
+            "Items counted under the value other, because of the limit.",
             labels=["label"],
         )
         for label in self.limited:

@@ -203,7 +203,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         encode, content_type = choose_encoder(self.headers.get("Accept", ""))
         headers = {"Content-Type": content_type}
-        # One at a time: beside eight of them the capture would get a ninth of the interpreter.
+        # One at a time: with eight of them the capture would get a ninth of the interpreter.
         with self.server.encoding:
             body = encode(self.server.metrics(parse_qs(query).get("name[]", [])))
             if gzip_accepted(self.headers.get("Accept-Encoding", "")):

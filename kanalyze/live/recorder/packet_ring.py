@@ -319,10 +319,10 @@ class _RingChunk:
         """Return the marked packets up to an age, redacted; None if there are none."""
         if not self._has_marked:
             return None
-        wanted = self._marked
+        is_due = self._marked
         if until_age_ns is not None:
-            wanted = wanted & (self._age_ns <= until_age_ns)
-        rows = np.flatnonzero(wanted)
+            is_due = is_due & (self._age_ns <= until_age_ns)
+        rows = np.flatnonzero(is_due)
         if len(rows) and redactor:
             rows = self._without_fragments(rows, redactor)
         if not len(rows):
