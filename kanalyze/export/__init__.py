@@ -1,4 +1,5 @@
-"""Rows become files: CSV, JSON Lines, Parquet, Arrow.
+"""Writes rows to files: CSV, JSON Lines, Parquet, Arrow.
 
-In: rows. Out: bytes in a file or on standard output. Knows neither captures nor terminals.
+In: rows. Out: bytes in a file or on standard output. This package knows neither captures nor
+terminals. Begin reading with ``open.py``.
 """

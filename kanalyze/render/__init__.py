@@ -1,4 +1,4 @@
-"""Summaries and rows become something to look at: a terminal report, a table, JSON.
+"""Shows summaries and rows: a terminal report, a table, JSON.
 
-In: summaries and rows. Out: text. Knows neither captures nor how anything was counted.
+In: summaries and rows. Out: text. This package knows neither captures nor how rows are counted.
 """
