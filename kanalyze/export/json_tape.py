@@ -221,7 +221,7 @@ class TapeJson(TapeCursor):
         self._text.put_bytes(b"{%b}" % b",".join(texts))
 
     def _hidden_in(self, form: Form) -> frozenset[str]:
-        """Return the names of the hidden fields of a struct; sets :attr:`_hides` for nested ones."""
+        """Return the names of the hidden fields of a struct; nested ones use :attr:`_hides`."""
         if form.secrets is None:
             return frozenset()
         begin = self.at
