@@ -117,11 +117,6 @@ class Redactor:
         self.plan = _plan(message.struct)
         """What to hide; None for nothing."""
 
-    @property
-    def is_needed(self) -> bool:
-        """Whether the message has any field that may be secret."""
-        return self.plan is not None
-
     def redact_trace(self, root: TraceNode) -> None:
         """Replace the secrets in a trace, in place; one that ended early is no exception."""
         if self.plan is not None:
