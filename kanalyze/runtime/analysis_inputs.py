@@ -70,6 +70,12 @@ class AnalysisInputs:
             self._opened = MergedCaptures(self.found, stores=self.stores)
         return self._opened
 
+    @property
+    def opened(self) -> Captures:
+        """The captures, once they are opened."""
+        assert self._opened is not None
+        return self._opened
+
     def open_again(self) -> MergedCaptures | None:
         """Open them for another pass; None where they can be read only once."""
         if self._opened is None or not self._opened.can_be_read_again:

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 from kanalyze.tables.anomalies import AnomalyRow, anomaly_row
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from kanalyze.model.anomalies import Anomaly
+    from kanalyze.model.tcp import TcpConnection
     from kanalyze.runtime.run_context import RunContext
+    from kanalyze.runtime.settings import AnalysisSettings
     from kanalyze.runtime.stages import Captures, Stages
 
 __all__ = ["AnomalyRun", "anomaly_rows"]
@@ -35,34 +37,50 @@ class AnomalyRun:
         captures = context.open()
         is_first = context.settings.share.is_first
         stages = context.settings.stages(every_anomaly=True)
-        if is_first and (rows := anomaly_rows(context.inputs.left_out, context, stages, captures)):
-            yield rows
+        if is_first:
+            yield from self._selected(context.inputs.left_out, stages, captures)
         seen = 0
         for step in context.steps(stages, captures):
             of_captures = captures.anomalies[seen:] if is_first else []
             seen = len(captures.anomalies)
-            if rows := anomaly_rows([*of_captures, *step.anomalies], context, stages, captures):
-                yield rows
+            yield from self._selected([*of_captures, *step.anomalies], stages, captures)
+
+    def _selected(
+        self, anomalies: Iterable[Anomaly], stages: Stages, captures: Captures
+    ) -> Iterator[list[AnomalyRow]]:
+        rows = anomaly_rows(anomalies, self._context.settings, captures, stages.client_side)
+        if selected := [row for row in rows if self._context.row_filter.matches_anomaly(row)]:
+            yield selected
 
 
 def anomaly_rows(
-    anomalies: Iterable[Anomaly], context: RunContext, stages: Stages, captures: Captures
+    anomalies: Iterable[Anomaly],
+    settings: AnalysisSettings,
+    captures: Captures,
+    client_side: Callable[[TcpConnection], int | None],
 ) -> list[AnomalyRow]:
-    """Return the rows of anomalies that pass the filter of a run."""
-    rows = [_row(anomaly, context, stages, captures) for anomaly in anomalies]
-    return [row for row in rows if context.row_filter.matches_anomaly(row)]
+    """Return the rows of anomalies, whatever the filter of the run.
+
+    ``client_side`` tells which end of a connection is the client, as far as that is known.
+    """
+    return [_row(anomaly, settings, captures, client_side) for anomaly in anomalies]
 
 
-def _row(anomaly: Anomaly, context: RunContext, stages: Stages, captures: Captures) -> AnomalyRow:
+def _row(
+    anomaly: Anomaly,
+    settings: AnalysisSettings,
+    captures: Captures,
+    client_side: Callable[[TcpConnection], int | None],
+) -> AnomalyRow:
     tcp = anomaly.connection
-    client_side = None
+    side = None
     if tcp is not None:
-        client_side = stages.client_side(tcp)
-        client_side = tcp.opened_by if client_side is None else client_side
-    api = None if anomaly.api_key is None else context.settings.catalog.api(anomaly.api_key)
+        side = client_side(tcp)
+        side = tcp.opened_by if side is None else side
+    api = None if anomaly.api_key is None else settings.catalog.api(anomaly.api_key)
     return anomaly_row(
         anomaly,
         place=captures.place,
-        client_side=client_side,
+        client_side=side,
         api_name=None if api is None else api.name,
     )

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from kanalyze.model.streams import TokenBytes
     from kanalyze.runtime.resumable_run import ResumableRun
     from kanalyze.runtime.stages import Captures
+    from kanalyze.runtime.table_run import TableRows, TableRun
     from kanalyze.tables.anomalies import AnomalyRow
     from kanalyze.tables.columns.block import RowBlock
     from kanalyze.tables.connections import ConnectionRow
@@ -132,7 +133,7 @@ class Analysis:
         self._context = RunContext(settings, inputs, row_filter)
         self._jobs = jobs if share.count == 1 else 1
         self._on_tokens = on_tokens
-        self._started: RequestRun | Workers | None = None
+        self._started: RequestRun | TableRun | Workers | None = None
         """What :meth:`batches` is to give, where that was started before."""
         self._workers: Workers | None = None
         self.quality = self._context.quality
@@ -152,8 +153,10 @@ class Analysis:
         """Which rows are given; times of day are those of the day of the first packet."""
         return self._context.row_filter
 
-    def start(self) -> None:
+    def start(self, *, every_table: bool = False) -> None:
         """Open the captures for :meth:`batches`, which does it itself where nobody did before.
+
+        With ``every_table`` for :meth:`table_rows`.
 
         Where there are to be workers they begin to read now.
 
@@ -167,9 +170,13 @@ class Analysis:
         count = usable_workers(self._jobs, total_bytes)
         if count > 1:
             inputs = context.inputs
-            task = WorkerTask(inputs.found, inputs.stores, context.settings)
+            task = WorkerTask(inputs.found, inputs.stores, context.settings, every_table)
             self._workers = Workers(task, count, context.names, context.quality)
             self._started = self._workers
+        elif every_table:
+            from kanalyze.runtime.table_run import TableRun  # large tables
+
+            self._started = TableRun(context, captures)
         else:
             self._started = RequestRun(context, captures, self.monitor, self._on_tokens)
 
@@ -187,8 +194,29 @@ class Analysis:
         if self._started is None:
             self.start()
         run, self._started = self._started, None
-        assert run is not None
+        assert isinstance(run, RequestRun | Workers)
         yield from self._context.matching(run.blocks())
+
+    def table_rows(self) -> Iterator[TableRows]:
+        """Give the rows of requests, connections and anomalies in one pass, as they come.
+
+        Of the filter, conditions on clients, brokers and times hold for connections and anomalies.
+        Raises as :meth:`batches`.
+        """
+        from kanalyze.runtime.anomaly_run import anomaly_rows  # as above
+        from kanalyze.runtime.table_run import TableRows, TableRun, matching_rows
+
+        if self._started is None:
+            self.start(every_table=True)
+        run, self._started = self._started, None
+        assert isinstance(run, TableRun | Workers)
+        context = self._context
+        left_out = anomaly_rows(
+            context.inputs.left_out, context.settings, context.inputs.opened, lambda _: None
+        )
+        yield matching_rows(context, TableRows([], [], left_out))
+        for rows in run.rows():
+            yield matching_rows(context, rows)
 
     def row_batches(self) -> Iterator[list[Row]]:
         """Give the rows as objects; otherwise as :meth:`batches`."""

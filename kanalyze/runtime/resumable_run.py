@@ -55,7 +55,8 @@ class ResumableRun:
         for step in context.steps(stages, captures, ends=not self._keeps_open):
             for block in context.matching(step_blocks(step, assembler)):
                 yield [block], []
-            yield [], anomaly_rows(step.anomalies, context, stages, captures)
+            anomalies = anomaly_rows(step.anomalies, context.settings, captures, stages.client_side)
+            yield [], [row for row in anomalies if context.row_filter.matches_anomaly(row)]
         if self._keeps_open:
             self.saved_state = save_state(stages, assembler)
             self._open = stages

@@ -39,6 +39,10 @@ if TYPE_CHECKING:
     from kanalyze.capture.io.stores import Stores
     from kanalyze.capture.merge import MergeInput
     from kanalyze.runtime.settings import AnalysisSettings
+    from kanalyze.runtime.stages import Stages, Step
+    from kanalyze.runtime.table_run import TableRows
+    from kanalyze.tables.anomalies import AnomalyRow
+    from kanalyze.tables.connections import ConnectionRow
 
 __all__ = ["WorkerTask", "Workers", "usable_workers"]
 
@@ -65,6 +69,8 @@ class WorkerTask(NamedTuple):
     """Captures, all of which can be read more than once."""
     stores: Stores
     settings: AnalysisSettings
+    every_table: bool = False
+    """Rows of connections and anomalies are sent too."""
 
 
 class _RowsSent(NamedTuple):
@@ -81,6 +87,8 @@ class _BatchEnd(NamedTuple):
     """Says that all rows of a batch of packets were sent."""
 
     progress: tuple[int, int | None]
+    connections: list[ConnectionRow]
+    anomalies: list[AnomalyRow]
 
 
 _Sent: TypeAlias = "_RowsSent | _BatchEnd | CaptureQuality"
@@ -140,16 +148,30 @@ class Workers:
         self._processes.append(process)
 
     def blocks(self) -> Iterator[RowBlock]:
-        """Give the rows of all workers, merged, once; no block is empty.
+        """Give the rows of requests of all workers, merged, once; no block is empty.
 
         Raises:
             KanalyzeError: what a worker raised; or a worker process died.
             MemoryError: a worker had not enough memory.
         """
+        for batch in self._batches():
+            yield from batch.blocks()
+
+    def rows(self) -> Iterator[TableRows]:
+        """Give the rows of all tables and workers, merged, once; raises as :meth:`blocks`."""
+        from kanalyze.runtime.table_run import TableRows  # large tables
+
+        for batch in self._batches():
+            for block in batch.blocks():
+                yield TableRows([block], [], [])
+            yield TableRows([], batch.connections, batch.anomalies)
+
+    def _batches(self) -> Iterator[_BatchMerge]:
+        """Give what workers send of each batch, each to be read before the next; then close."""
         try:
             while True:
                 batch = _BatchMerge(self._pipes, self._names)
-                yield from batch.blocks()
+                yield batch
                 if batch.qualities:
                     break
                 self.progress = batch.progress
@@ -176,6 +198,8 @@ class _BatchMerge:
         self._unmerged: dict[int, _RowsSent] = {}
         """Rows that were received and not merged yet, by the number of the worker."""
         self.progress: tuple[int, int | None] = (0, None)
+        self.connections: list[ConnectionRow] = []
+        self.anomalies: list[AnomalyRow] = []
         self.qualities: list[CaptureQuality] = []
         """What workers sent in place of a batch: there are no more batches."""
 
@@ -205,6 +229,8 @@ class _BatchMerge:
             for topic_id, name in sent.names:
                 self._names.learn(topic_id, name)
         elif isinstance(sent, _BatchEnd):
+            self.connections += sent.connections
+            self.anomalies += sent.anomalies
             if index == 0:
                 self.progress = sent.progress
         else:
@@ -296,15 +322,48 @@ def _send_rows(task: WorkerTask, share: Share, pipe: Connection) -> None:
     # With the buffer that one process has: the order of some rows depends on where batches end.
     captures = MergedCaptures(task.inputs, stores=task.stores)
     assembler = settings.row_assembler(captures.place, names)
-    for step in read_steps(settings.stages(share), captures, quality, share):
+    every_table = task.every_table
+    stages = settings.stages(share, connections=every_table, every_anomaly=every_table)
+    others = _OtherRows(settings, stages, captures, share) if every_table else None
+    for step in read_steps(stages, captures, quality, share):
         first = 0
         while first < len(step.exchanges):
             last = assembler.add_until_full(step.exchanges, first)
             latest = array("q", step.latest[first:last])
             _send(pipe, _RowsSent(assembler.drain(with_ids=True), latest, names.drain()))
             first = last
-        _send(pipe, _BatchEnd(captures.progress))
+        rows = ([], []) if others is None else others.of(step)
+        _send(pipe, _BatchEnd(captures.progress, *rows))
     _send(pipe, quality)
+
+
+class _OtherRows:
+    """Rows of connections and anomalies, those of captures with the first share."""
+
+    def __init__(
+        self, settings: AnalysisSettings, stages: Stages, captures: MergedCaptures, share: Share
+    ) -> None:
+        self._settings = settings
+        self._stages = stages
+        self._captures = captures
+        self._is_first = share.is_first
+        self._seen = 0
+
+    def of(self, step: Step) -> tuple[list[ConnectionRow], list[AnomalyRow]]:
+        """Return the rows of a step."""
+        from kanalyze.runtime.anomaly_run import (
+            anomaly_rows,  # large tables, not for requests alone
+        )
+        from kanalyze.runtime.connection_run import row_of_connection
+
+        captures = self._captures
+        of_captures = captures.anomalies[self._seen :] if self._is_first else []
+        self._seen = len(captures.anomalies)
+        anomalies = [*of_captures, *step.anomalies]
+        return (
+            [row_of_connection(ended, captures) for ended in step.ended],
+            anomaly_rows(anomalies, self._settings, captures, self._stages.client_side),
+        )
 
 
 def _send(pipe: Connection, value: object) -> None:

@@ -1,0 +1,69 @@
+"""The run that gives the rows of every table at once: requests, connections, anomalies.
+
+In: the context of an analysis. Out: rows, as they come. This module must not know what is asked of
+them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.runtime.anomaly_run import anomaly_rows
+from kanalyze.runtime.connection_run import row_of_connection
+from kanalyze.runtime.request_runs import step_blocks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kanalyze.runtime.run_context import RunContext
+    from kanalyze.runtime.stages import Captures
+    from kanalyze.tables.anomalies import AnomalyRow
+    from kanalyze.tables.columns.block import RowBlock
+    from kanalyze.tables.connections import ConnectionRow
+
+__all__ = ["TableRows", "TableRun", "matching_rows"]
+
+
+class TableRows(NamedTuple):
+    """Some rows of each table."""
+
+    requests: list[RowBlock]
+    connections: list[ConnectionRow]
+    anomalies: list[AnomalyRow]
+
+
+class TableRun:
+    """Rows of all tables, read by this process."""
+
+    def __init__(self, context: RunContext, captures: Captures) -> None:
+        self._context = context
+        self._captures = captures
+
+    def rows(self) -> Iterator[TableRows]:
+        """Give all rows, once; those of files that are left out are not among them."""
+        context, captures = self._context, self._captures
+        settings = context.settings
+        assembler = context.row_assembler(captures)
+        stages = settings.stages(connections=True, every_anomaly=True)
+        seen = 0
+        for step in context.steps(stages, captures):
+            for block in step_blocks(step, assembler):
+                yield TableRows([block], [], [])
+            found = [*captures.anomalies[seen:], *step.anomalies]
+            seen = len(captures.anomalies)
+            yield TableRows(
+                [],
+                [row_of_connection(ended, captures) for ended in step.ended],
+                anomaly_rows(found, settings, captures, stages.client_side),
+            )
+
+
+def matching_rows(context: RunContext, rows: TableRows) -> TableRows:
+    """Return the rows that pass the filter of an analysis."""
+    row_filter = context.row_filter
+    return TableRows(
+        list(context.matching(rows.requests)),
+        [row for row in rows.connections if row_filter.matches_connection(row)],
+        [row for row in rows.anomalies if row_filter.matches_anomaly(row)],
+    )

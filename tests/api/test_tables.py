@@ -1,0 +1,70 @@
+"""The tables of one run hold what the run for each of them gives."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import kanalyze
+from kanalyze.api.filters import make_filter
+from kanalyze.api.tables import fill
+from kanalyze.queries.database import Database
+from kanalyze.runtime import workers
+from kanalyze.runtime.pipeline import Analysis
+from tests.support.captures import NAMES, path
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TABLES = ("requests", "connections", "anomalies")
+
+
+def tables(*captures: str | Path, **settings: Any) -> dict[str, list[tuple[Any, ...]]]:
+    with Database(max_memory_bytes=1 << 28, threads=1) as database:
+        fill(database, Analysis(captures, **settings))
+        found = {}
+        for table in TABLES:
+            lines = database.ask(f"FROM {table}").to_pylist()
+            found[table] = [tuple(plain(x) for x in line.values()) for line in lines]
+    found["requests"] = [line[1:] for line in found["requests"]]
+    return found
+
+
+def plain(value: Any) -> Any:
+    return (
+        [tuple(x.values()) if isinstance(x, dict) else x for x in value]
+        if isinstance(value, list)
+        else value
+    )
+
+
+def expected(*captures: Path) -> dict[str, list[tuple[Any, ...]]]:
+    return {table: list(map(tuple, getattr(kanalyze, table)(*captures))) for table in TABLES}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_tables_of_one_pass_are_those_of_three(name: str) -> None:
+    assert tables(path(name)) == expected(path(name))
+
+
+def test_workers_fill_the_same_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "_LEAST_BYTES", 0)
+    alone, divided = tables(path("basics")), tables(path("basics"), jobs=3)
+    assert divided["requests"] == alone["requests"]
+    for table in ("connections", "anomalies"):
+        assert sorted(map(repr, divided[table])) == sorted(map(repr, alone[table]))
+        assert divided[table]
+
+
+def test_a_filter_holds_for_all_tables() -> None:
+    none = tables(path("basics"), row_filter=make_filter(client_ips=("10.0.0.0/8",)))
+    assert none == {"requests": [], "connections": [], "anomalies": []}
+
+
+def test_a_file_that_is_left_out_is_an_anomaly(tmp_path: Path) -> None:
+    (tmp_path / "a.pcap").write_bytes(path("basics").read_bytes())
+    (tmp_path / "b.pcap.gz").write_bytes(b"\x1f\x8b\x08\x00garbage!")
+    found = tables(str(tmp_path))["anomalies"]
+    assert [line[0] for line in found].count("capture_unreadable") == 1
+    assert sorted(map(repr, found)) == sorted(map(repr, expected(tmp_path)["anomalies"]))
