@@ -1,8 +1,7 @@
 """What a report is made of as plain values that JSON has, and back: sums that go on in a later run.
 
 In: statistics and quality. Out: plain values; and of plain values new statistics and quality, to
-which more can be added. Must not know: where the values are kept. It knows what others keep to
-themselves.
+which more can be added. Must not know: where the values are kept.
 
 Values may come from anywhere: nothing is made of them but the classes below, and what is not of
 the type that an attribute has is refused.
@@ -10,11 +9,8 @@ the type that an attribute has is refused.
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
-
-import numpy as np
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import KanalyzeError
@@ -22,7 +18,7 @@ from kanalyze.kafka.session.connection_summary import UnknownTotal
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.statistics.bounded_counters import Keyed, SmallestTexts
 from kanalyze.statistics.quantile_sketch import QuantileSketch
-from kanalyze.statistics.summary import Statistics
+from kanalyze.statistics.summary import KEY_LIMIT, Statistics
 from kanalyze.statistics.time_series import ThroughputSeries
 from kanalyze.statistics.totals import (
     MAX_TEXTS,
@@ -61,7 +57,6 @@ _BAD: Final = (ArithmeticError, LookupError, RecursionError, TypeError, ValueErr
 
 def plain_statistics(statistics: Statistics) -> Any:
     """Return statistics as plain values."""
-    statistics._add_held()
     return _STATISTICS.plain(statistics)
 
 
@@ -155,24 +150,9 @@ def _key_part(plain: Any) -> Any:
     raise TypeError(type(plain).__name__)
 
 
-def _int64s(value: Any) -> array[int]:
-    return array("q", _INTS.value(value))
-
-
 _INTS: Final = _list(_INT)
 _ANYTHING: Final = _Form(_json_value, _json_value)
-_ARRAY: Final = _Form(lambda value: value.tolist(), _int64s)
-_VECTOR: Final = _Form(
-    lambda value: value.tolist(), lambda plain: np.array(_int64s(plain), dtype=np.int64)
-)
 _KEY: Final = _Form(list, lambda plain: tuple(_key_part(part) for part in plain))
-
-
-def _series_sums(plain: Any) -> Any:
-    sums = np.array([_int64s(row) for row in plain], dtype=np.int64)
-    if sums.shape != ThroughputSeries()._sums.shape:
-        raise ValueError(f"{sums.shape} sums")
-    return sums
 
 
 # -- objects --------------------------------------------------------------------------------------
@@ -191,42 +171,24 @@ def _object(make: Callable[[], Any], **attributes: _Form) -> _Form:
     return _Form(plain, value)
 
 
-def _keyed(name: str, form: _Form) -> _Form:
-    """Of an attribute of statistics, which knows how many keys stand alone."""
+def _state(make: Callable[[], Any], *forms: _Form) -> _Form:
+    """Of a class with ``save_state`` and ``load_state``, given the forms of what they exchange."""
+    state = _tuple(*forms)
 
     def value(plain: Any) -> Any:
-        made: Keyed[Any] = getattr(Statistics(), name)
-        items, others = plain
-        read = _dict(_KEY, form).value(items)
-        if len(read) > made._limit:
-            raise ValueError(f"{len(read)} keys")
-        made._items, made.others = read, _maybe(form).value(others)
+        made = make()
+        made.load_state(state.value(plain))
         return made
 
-    return _Form(
-        lambda keyed: [
-            _dict(_KEY, form).plain(keyed._items),
-            _maybe(form).plain(keyed.others),
-        ],
-        value,
-    )
+    return _Form(lambda value: state.plain(value.save_state()), value)
 
 
-_SKETCH: Final = _object(
-    QuantileSketch,
-    count=_INT,
-    sum=_INT,
-    min=_maybe(_INT),
-    max=_maybe(_INT),
-    _pending=_ARRAY,
-    _lowest=_INT,
-    _buckets=_VECTOR,
-)
-_TEXTS: Final = _object(
-    lambda: SmallestTexts(MAX_TEXTS),
-    _texts=_Form(sorted, lambda plain: set(_list(_TEXT).value(plain))),
-    more=_FLAG,
-)
+def _by_key(make: Callable[[], Any], form: _Form) -> _Form:
+    return _state(lambda: Keyed(make, KEY_LIMIT), _dict(_KEY, form), _maybe(form))
+
+
+_SKETCH: Final = _state(QuantileSketch, _INT, _INT, _maybe(_INT), _maybe(_INT), _INTS, _INT, _INTS)
+_TEXTS: Final = _state(lambda: SmallestTexts(MAX_TEXTS), _list(_TEXT), _FLAG)
 _RECORDS: Final = _object(
     RecordTotals,
     count=_INT,
@@ -286,28 +248,22 @@ _GROUP: Final = _object(GroupTotals, requests=_INT, joins=_INT, errors=_INT)
 _ERROR: Final = _object(
     ErrorTotals, count=_INT, first_time_ns=_maybe(_INT), last_time_ns=_maybe(_INT)
 )
-_SERIES: Final = _object(
-    ThroughputSeries,
-    _doublings=_INT,
-    _first=_INT,
-    _last=_INT,
-    _sums=_Form(lambda value: value.tolist(), _series_sums),
-)
+_SERIES: Final = _state(ThroughputSeries, _INT, _INT, _INT, _list(_INTS))
 _PLACE: Final = _tuple(_INT, _INT, _INT, _TEXT, _TEXT, _INT, _INT, _TEXT)
 """What the slowest requests are sorted by."""
-_SLOWEST: Final = _object(SlowestRequests, _entries=_list(_tuple(_PLACE, _ANYTHING)))
-_STATISTICS: Final = _object(
+_SLOWEST: Final = _state(SlowestRequests, _list(_tuple(_PLACE, _ANYTHING)))
+_STATISTICS: Final = _state(
     Statistics,
-    _apis=_keyed("_apis", _API),
-    _errors=_keyed("_errors", _ERROR),
-    _clients=_keyed("_clients", _CLIENT),
-    _topics=_keyed("_topics", _TOPIC),
-    _groups=_keyed("_groups", _GROUP),
-    _brokers=_keyed("_brokers", _PARTY),
-    _series=_SERIES,
-    _slowest=_SLOWEST,
-    _produced=_RECORDS,
-    _fetched=_RECORDS,
+    _by_key(ApiTotals, _API),
+    _by_key(ErrorTotals, _ERROR),
+    _by_key(ClientTotals, _CLIENT),
+    _by_key(TopicTotals, _TOPIC),
+    _by_key(GroupTotals, _GROUP),
+    _by_key(PartyTotals, _PARTY),
+    _SERIES,
+    _SLOWEST,
+    _RECORDS,
+    _RECORDS,
 )
 
 

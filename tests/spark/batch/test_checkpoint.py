@@ -87,7 +87,7 @@ def test_what_is_damaged_is_told_in_one_line(folder, tmp_path):
     whole = file.read_bytes()
     file.with_name(".checkpoint.crc").unlink()
     draw = random.Random(2)
-    for _ in range(40):
+    for _ in range(10):
         at = draw.randrange(len(whole))
         cut, changed = whole[:at], bytearray(whole)
         changed[at] ^= 1 << draw.randrange(8)

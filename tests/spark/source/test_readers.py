@@ -212,6 +212,7 @@ def test_a_part_of_no_capture_has_no_rows(table):
     [
         ({"api": "Fetsch"}, "unknown API: 'Fetsch'; did you mean Fetch"),
         ({"since": "yesterday"}, "not a time: 'yesterday'"),
+        ({"since": "22:46"}, "an archive may have many days: give '22:46' with a date"),
         ({"slowerThan": "10"}, "not a duration: '10'"),
         ({"clientIp": "here"}, "not an IP address or network: 'here'"),
         ({"broker": "here"}, "not a broker address: 'here'"),
