@@ -1,6 +1,6 @@
 """The process that Spark forks its Python workers from, with the imports of our tasks made once."""
 
-import pyspark.worker
+import pyspark.worker  # noqa: F401
 from pyspark.daemon import manager
 
 import kanalyze.spark.archive.anomaly_table
