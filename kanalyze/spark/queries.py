@@ -1,8 +1,7 @@
 """Queries to start from, over rows in a view ``requests``.
 
-In: a name. Out: SQL, to be run as it is (``spark.sql(query("rebalances"))``) or to be changed. Must
-not know: Spark, nor where the view comes from. The texts lie in ``sql/``, and say in comments what
-they count.
+In: a name. Out: SQL, to be run (``spark.sql(query("rebalances"))``) or edited. Must not know:
+Spark, nor where the view comes from. The texts are in ``sql/``; their comments say what they count.
 """
 
 from __future__ import annotations

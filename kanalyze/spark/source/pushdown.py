@@ -125,34 +125,34 @@ def passing(block: RowBlock, condition: Filter) -> _Mask:
     return truth.is_true & truth.is_known
 
 
-class _Truth(NamedTuple):
-    """Of each row, what a filter is."""
+class _ThreeValued(NamedTuple):
+    """The value of a filter for each row: true, false or null."""
 
     is_true: _Mask
     is_known: _Mask
     """False where the filter is null; ``is_true`` means nothing there."""
 
 
-def _truth(block: RowBlock, condition: Filter) -> _Truth:
+def _truth(block: RowBlock, condition: Filter) -> _ThreeValued:
     if isinstance(condition, Not):
         truth = _truth(block, condition.child)
-        return _Truth(~truth.is_true, truth.is_known)
+        return _ThreeValued(~truth.is_true, truth.is_known)
     column = block.columns[column_of(condition)]
     assert not isinstance(column, Lists), "no filter on a list is taken"
     values = ints_of(column) if isinstance(column, Ints) else words_of(column)
     valid = _valid(values, len(block))
     always = np.ones(len(block), np.bool_)
     if isinstance(condition, IsNull):
-        return _Truth(~valid, always)
+        return _ThreeValued(~valid, always)
     if isinstance(condition, IsNotNull):
-        return _Truth(valid, always)
+        return _ThreeValued(valid, always)
     if isinstance(values, IntArray):
         is_true = _numbers_compared(values.values, condition)
     else:
         is_true = _texts_compared(values, condition)
     if isinstance(condition, EqualNullSafe):
-        return _Truth(is_true & valid, always)
-    return _Truth(is_true, valid)
+        return _ThreeValued(is_true & valid, always)
+    return _ThreeValued(is_true, valid)
 
 
 def _valid(values: IntArray | WordArray, count: int) -> _Mask:

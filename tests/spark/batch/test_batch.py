@@ -394,9 +394,7 @@ def test_an_archive_that_grows_has_in_the_end_what_one_run_has(run, growing, tmp
     [["move"], pytest.param(["write_record", "move"], marks=pytest.mark.long)],
     ids=str,
 )
-def test_runs_that_are_killed_add_and_lose_nothing(
-    operations, run, growing, tmp_path, monkeypatch
-):
+def test_runs_that_are_killed_add_and_lose_nothing(operations, run, growing, tmp_path, monkeypatch):
     growing.add(0, 1, 2)
     for operation in operations:
         kill(monkeypatch, operation, 1 if operation == "move" else 0)
@@ -487,7 +485,7 @@ def test_files_that_were_just_written_wait(run, archive, tmp_path):
     os.utime(fresh, (time.time() + 3600, time.time() + 3600))
     ran = run(*arguments)
     assert ran.status == 0
-    assert f"somebody may be writing: 1 capture, such as {fresh}\n" in ran.err
+    assert f"may still be written: 1 capture, such as {fresh}\n" in ran.err
     assert "no new captures" in ran.err
     os.utime(fresh)
     assert run(*arguments, "--settle", 0).status == 0

@@ -105,5 +105,7 @@ def test_what_is_damaged_is_told_in_one_line(folder, tmp_path):
 def test_a_damaged_owner_is_told_in_one_line(text, folder, tmp_path):
     (tmp_path / "state").mkdir()
     (tmp_path / "state" / "archive.json").write_bytes(text)
-    with pytest.raises(UsageError, match=r"archive.json is damaged: which archive"):
+    with pytest.raises(
+        UsageError, match=r"archive.json is damaged: the archive of this checkpoint is unknown"
+    ):
         folder.owner()

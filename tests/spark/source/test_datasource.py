@@ -61,7 +61,7 @@ def read(spark: SparkSession, *captures: str | Path, **options: Any) -> DataFram
     return spark.read.format("kanalyze").options(**options).load([str(each) for each in captures])
 
 
-def counted(table: pa.Table) -> Counter[str]:
+def counted(table: pa.SourceTable) -> Counter[str]:
     """Rows in no order."""
     return Counter(map(repr, table.to_pylist()))
 
@@ -271,7 +271,7 @@ def test_bad_captures_are_left_out_in_quarantine(plain, tmp_path):
     [
         ({}, "kanalyze.errors.CaptureError: nowhere.pcap: no such file"),
         ({"slower": "1s"}, "kanalyze.errors.UsageError: unknown option: 'slower'; there are api,"),
-        ({"table": "rows"}, "kanalyze.errors.UsageError: option table: 'rows' is none; there"),
+        ({"table": "rows"}, "kanalyze.errors.UsageError: unknown table 'rows'; there"),
     ],
 )
 def test_what_is_wrong_is_one_line_of_what_spark_says(plain, options, text):
