@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from itertools import product
 from typing import TYPE_CHECKING
 
 import pytest
@@ -134,7 +135,17 @@ def test_captures_that_overlap_are_one_stream(label: str, tmp_path: Path) -> Non
 LABELS = [label for label, step in TRANSFORMATIONS.items() if step.stage is not Stage.FILES]
 
 
-@pytest.mark.parametrize(("label", "more"), in_turn(LABELS, ["seven files", "two capture points"]))
+MORE = ["seven files", "two capture points"]
+OTHERS = [label for label in LABELS if label not in LABELS[::3]]
+
+
+@pytest.mark.parametrize(
+    ("label", "more"),
+    [
+        *in_turn(LABELS[::3], MORE),
+        *(pytest.param(*each, marks=pytest.mark.long) for each in product(OTHERS, MORE)),
+    ],
+)
 def test_captures_in_disorder_over_several_files(label: str, more: str, tmp_path: Path) -> None:
     name = random.Random(label).choice(["groups", "old-1-1-1", "waits"])
     write(altered(name, label, more), tmp_path, name)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kanalyze.spark.batch import report_state
 from kanalyze.spark.batch.report_state import (
     ReportStateError,
     load_quality,
@@ -81,9 +82,10 @@ def test_many_rows_and_names_that_are_no_text_of_any_encoding():
     assert again.summary(CaptureQuality()) == statistics.summary(CaptureQuality())
 
 
-def test_more_keys_than_stand_alone():
-    statistics = Statistics()
-    statistics.add(row(client_id=f"client-{number}") for number in range(10_050))
+def test_more_keys_than_stand_alone(monkeypatch):
+    monkeypatch.setattr(report_state, "KEY_LIMIT", 20)
+    statistics = Statistics(key_limit=20)
+    statistics.add(row(client_id=f"client-{number}") for number in range(50))
     again = load_statistics(through_json(save_statistics(statistics)))
     summary = again.summary(CaptureQuality())
     assert summary["limited"] == ["clients"]
