@@ -52,7 +52,7 @@ _SCALARS: Final[dict[str, DataType]] = {
 def spark_schema(columns: Sequence[Column]) -> StructType:
     """Return columns as a Spark schema; what DESCRIBE shows of a column is its meaning and unit.
 
-    A column is nullable where it is in the contract; lists hold no nulls.
+    A column is nullable where it is in the contract; lists contain no nulls.
     """
     return StructType([_field(column) for column in columns])
 

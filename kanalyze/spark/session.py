@@ -105,7 +105,7 @@ def start(
         pass  # there is none
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     try:
-        # Under spark-submit the JVM runs already, with the settings that it was given.
+        # Under spark-submit the JVM runs already, with the settings of the command.
         if "PYSPARK_GATEWAY_PORT" in os.environ:
             return _in_spark_submit(master, name, conf)
         check_java()

@@ -35,8 +35,8 @@ def buckets_for(total_bytes: int, cores: int) -> int:
 
     One for 64 MiB of captures, two at least for each core, from 8 to 512.
     """
-    wanted = max(total_bytes // _BYTES_A_BUCKET, _BUCKETS_A_CORE * cores)
-    return min(max(wanted, _LEAST_BUCKETS), _MOST_BUCKETS)
+    selected = max(total_bytes // _BYTES_A_BUCKET, _BUCKETS_A_CORE * cores)
+    return min(max(selected, _LEAST_BUCKETS), _MOST_BUCKETS)
 
 
 def tasks_for(

@@ -69,7 +69,6 @@ class SegmentBlock(NamedTuple):
     bucket: int
     first_key_ns: int
     """When the first segment counts as captured: its sort key among those of other captures."""
-    last_key_ns: int
     first_packet: int
     """Number of the first segment's packet."""
     data: bytes
@@ -123,11 +122,6 @@ class ConnectionPartitioner:
         """Segments that are not in blocks yet."""
         self.quality = CaptureQuality()
         """Statistics of packets and their headers; complete after :meth:`finish`."""
-
-    @property
-    def last_key_ns(self) -> int | None:
-        """When the last packet so far counts as captured; None before the first."""
-        return self._reached_ns
 
     def feed(self, batch: PacketBatch) -> Partitioned:
         """Partition the next packets, at least one; blocks come when enough is buffered."""
@@ -213,18 +207,18 @@ class ConnectionPartitioner:
         )
 
 
-def blocks_of(kept: PrunedSegments, buckets: int) -> list[SegmentBlock]:
+def blocks_of(pruned: PrunedSegments, buckets: int) -> list[SegmentBlock]:
     """Return segments, at least one, as a block for each bucket; their keys never decrease."""
-    bucket = np.asarray(shares_of(kept.segments, buckets))
+    bucket = np.asarray(shares_of(pruned.segments, buckets))
     order = np.argsort(bucket, kind="stable")
     ends = np.cumsum(np.bincount(bucket, minlength=buckets)).tolist()
     blocks, begin = [], 0
     for index, end in enumerate(ends):
         if end > begin:
-            own = kept.select_rows(order[begin:end])
+            own = pruned.select_rows(order[begin:end])
             first = int(own.segments.number[0])
             keys = own.key_ns
-            blocks.append(SegmentBlock(index, int(keys[0]), int(keys[-1]), first, pack(own)))
+            blocks.append(SegmentBlock(index, int(keys[0]), first, pack(own)))
         begin = end
     return blocks
 

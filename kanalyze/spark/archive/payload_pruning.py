@@ -68,8 +68,8 @@ class _UnreadRange(NamedTuple):
 class _SkippedBytesReader(MessageReader):
     """Decodes no message, but notes which of its bytes a decoder would skip."""
 
-    def __init__(self, catalog: Catalog, decoders: Decoders, wanted: Wanted) -> None:
-        super().__init__(catalog, decoders, wanted)
+    def __init__(self, catalog: Catalog, decoders: Decoders, wanted_fields: Wanted) -> None:
+        super().__init__(catalog, decoders, wanted_fields)
         self._unread: dict[Kind, list[_UnreadRange]] = {"request": [], "response": []}
 
     def unread(self, kind: Kind) -> list[_UnreadRange]:
@@ -94,18 +94,18 @@ class _SkippedBytesReader(MessageReader):
         return _UNREAD
 
     def skim_request(self, frame: Frame, header: RequestHeader) -> tuple[Ranges, int] | None:
-        kept = super().skim_request(frame, header)
-        if kept is not None:
-            self._note("request", frame, *kept)
-        return kept
+        read = super().skim_request(frame, header)
+        if read is not None:
+            self._note("request", frame, *read)
+        return read
 
     def skim_response(
         self, frame: Frame, api_key: int, api_version: int
     ) -> tuple[Ranges, int] | None:
-        kept = super().skim_response(frame, api_key, api_version)
-        if kept is not None:
-            self._note("response", frame, *kept)
-        return kept
+        read = super().skim_response(frame, api_key, api_version)
+        if read is not None:
+            self._note("response", frame, *read)
+        return read
 
     def _note(self, kind: Kind, frame: Frame, ranges: Ranges | None, until: int) -> None:
         if ranges is None or frame.missing_bytes:
@@ -130,7 +130,7 @@ class PayloadPruner:
         self,
         catalog: Catalog,
         decoders: Decoders,
-        wanted: Wanted,
+        wanted_fields: Wanted,
         is_broker: BrokerSide | None = None,
     ) -> None:
         """Make one.
@@ -138,10 +138,10 @@ class PayloadPruner:
         Args:
             catalog: the known APIs.
             decoders: makes what reads messages.
-            wanted: the fields that rows need.
+            wanted_fields: the fields that rows need.
             is_broker: as in :class:`~kanalyze.kafka.session.tracker.ConnectionTracker`.
         """
-        self._reader = _SkippedBytesReader(catalog, decoders, wanted)
+        self._reader = _SkippedBytesReader(catalog, decoders, wanted_fields)
         self._reassembler = Reassembler(ReassemblyLimits.of_memory(_REASSEMBLY_BYTES))
         self._tracker = ConnectionTracker(
             self._reader,

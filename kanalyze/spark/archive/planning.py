@@ -131,10 +131,10 @@ def _valid(
             continue
         ends = _ends(file)
         kept = check_splits(ends).kept if ends else []
-        places = {end.split.split_index: index for index, end in enumerate(kept)}
+        valid_parts = {end.split.split_index: index for index, end in enumerate(kept)}
         packets = 0
         for report in sorted(file, key=_split_index):
-            if report.ends is not None and report.ends.split.split_index not in places:
+            if report.ends is not None and report.ends.split.split_index not in valid_parts:
                 continue
             valid.append(report)
             before[capture, report.part] = packets

@@ -83,7 +83,7 @@ def select(
         files: those that are there.
         read: the sizes of those that were read before, by identity.
         now_ns: Unix time.
-        settle_ns: how long nobody must have written to a file that is to be read.
+        settle_ns: a file is read if it was not written to for so long.
     """
     selection = Selection([], [], [])
     for file in files:
@@ -101,13 +101,13 @@ def _files(named: NamedFiles, stores: Stores) -> Iterator[InputFile]:
     for path in named.paths:
         if not named.is_folder:
             yield file_of(path, stores)
-        # Tasks tell of those that cannot be read.
+        # Tasks report those that cannot be read.
         elif has_capture_name(path) or look_in_folder(path, stores) is not None:
             yield _in_folder(path, stores)
 
 
 def _in_folder(path: str, stores: Stores) -> InputFile:
-    """Return a file that nobody named: where it is not there, as behind a link, tasks tell."""
+    """Return a file of a folder; if it does not exist, as behind a link, tasks report it."""
     try:
         return file_of(path, stores)
     except MissingFileError:

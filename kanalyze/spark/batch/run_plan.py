@@ -102,7 +102,7 @@ def plan_run(
     ]
     last = commits.last
     if last is None and rows:
-        raise UsageError(f"{out.shown}: holds rows that this command did not write: {rows[0]}")
+        raise UsageError(f"{out.shown}: has rows that this command did not write: {rows[0]}")
     if settings.checkpoint is None:
         return _alone(settings, out, last, rows, warn)
     folder = CheckpointFolder(HadoopFolder(spark, settings.checkpoint))
@@ -126,7 +126,7 @@ def _alone(
         missing = set(last.about.get("captures", ())) - {file.identity for file in files}
         if missing:
             raise UsageError(
-                f"{out.shown}: holds rows of captures that are not among these, such as "
+                f"{out.shown}: has rows of captures that are not among these, such as "
                 f"{min(missing)}; --replace does without them"
             )
     if rows:

@@ -82,18 +82,18 @@ class _Candidate(NamedTuple):
 
 
 class AdmittedCaptures:
-    """The captures admitted so far, kept in a folder; one process may admit at a time."""
+    """The captures admitted so far, saved in a folder; one process may admit at a time."""
 
     def __init__(self, paths: Sequence[str], folder: StateFolder, *, settle_s: float) -> None:
         """Read what was admitted before.
 
         Args:
             paths: files, folders, globs, URLs of any of these.
-            folder: where the list is kept.
+            folder: where the list is saved.
             settle_s: seconds without a change after which a file is complete.
 
         Raises:
-            UsageError: the folder cannot be read, or holds something else.
+            UsageError: the folder cannot be read, or contains something else.
         """
         self._paths = paths
         self._folder = folder
@@ -187,7 +187,7 @@ class AdmittedCaptures:
                 if known is None:
                     found[real] = path, is_folder
                     continue
-                # A link may come to lead elsewhere: the file's own name is kept, where it has one.
+                # A link may change: the file's own name is preferred.
                 best = path if Path(known[0]).is_symlink() else known[0]
                 found[real] = best, is_folder and known[1]
         files = ((self._there(path), is_folder) for path, is_folder in found.values())

@@ -94,12 +94,12 @@ class KanalyzeDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return what ``format`` is to be given."""
+        """Return the name for ``format``."""
         return "kanalyze"
 
     @without_stack_trace()
     def schema(self) -> StructType:
-        """Return the columns asked for; no capture is opened. Raises KanalyzeError."""
+        """Return the selected columns, without opening a capture. Raises KanalyzeError."""
         return spark_schema(make_plan(table_options(self.options)).columns)
 
     @without_stack_trace()

@@ -1,6 +1,6 @@
 """The options of the data source: what their texts mean.
 
-In: what ``spark.read.format("kanalyze").option(...)`` was given. Out: :class:`Options`. Must not
+In: the options of ``spark.read.format("kanalyze").option(...)``. Out: :class:`Options`. Must not
 know: how a table is read, nor pyspark.
 
 Filters have the names of the arguments of :func:`kanalyze.requests`, in Spark's spelling
@@ -55,7 +55,7 @@ class Options(NamedTuple):
     values: bool
     """Records come with keys, values and headers."""
     max_records: int | None
-    """Read of one batch of records; None for what its bytes on the wire can hold."""
+    """Limit for one batch of records; None for as many as its bytes may contain."""
 
 
 def parse_options(given: Mapping[str, str], tables: Mapping[str, Iterable[str]]) -> Options:

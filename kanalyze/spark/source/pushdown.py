@@ -104,7 +104,7 @@ def _values(condition: Filter) -> list[Any]:
 
 
 def _are_of(values: list[Any], kind: type) -> bool:
-    """Tell whether values are all of a type, and numbers such as a column can hold."""
+    """Return whether values are all of a type, and numbers are int64."""
     return all(
         type(value) is kind and (type(value) is not int or _LEAST_INT64 <= value <= _LARGEST_INT64)
         for value in values
@@ -170,12 +170,12 @@ def _numbers_compared(numbers: NDArray[np.int64], condition: Filter) -> _Mask:
 
 
 def _texts_compared(texts: WordArray, condition: Filter) -> _Mask:
-    """Compare each word once, as what Arrow and so Spark is given of it."""
+    """Compare each word once, in the UTF-8 that Arrow and Spark have of it."""
     codes, words = texts
     values = [utf8(value) for value in _values(condition)]
     if isinstance(condition, In):
-        wanted = frozenset(values)
-        found = [utf8(word) in wanted for word in words]
+        selected = frozenset(values)
+        found = [utf8(word) in selected for word in words]
     else:
         test = _TEXT_TESTS.get(type(condition)) or _COMPARISONS[type(condition)]
         found = [test(utf8(word), values[0]) for word in words]

@@ -70,7 +70,7 @@ __all__ = [
 
 _BYTES_A_PART: Final = 256 << 20
 _MOST_PARTS: Final = 4
-"""Unless more are asked for: every part is one more reading of all packets."""
+"""By default: every partition is one more reading of all packets."""
 
 
 class TablePartition(NamedTuple):
@@ -96,7 +96,7 @@ class ReadPlan:
 
     options: Options
     columns: tuple[Column, ...]
-    """Those asked for."""
+    """Those that are selected."""
     row_filter: RowFilter
     topic_ids: dict[bytes, str] | None
     catalog: Catalog
@@ -104,8 +104,8 @@ class ReadPlan:
     def __post_init__(self) -> None:
         """Raise UsageError for a time of day: no task knows on which day an archive begins."""
         if self.row_filter.needs_day:
-            given = [self.options.filters.get(name) for name in ("since", "until")]
-            text = next(each for each in given if each and parse_time_of_day_ns(each) is not None)
+            times = [self.options.filters.get(name) for name in ("since", "until")]
+            text = next(each for each in times if each and parse_time_of_day_ns(each) is not None)
             raise UsageError(
                 f"an archive may have many days: give {text!r} with a date "
                 "(such as 2026-01-31T22:46)"
@@ -113,7 +113,7 @@ class ReadPlan:
 
     @property
     def table(self) -> SourceTable:
-        """The table asked for."""
+        """The table of the options."""
         return TABLES[self.options.table]
 
     def analysis(self, part: TablePartition, keep: Keep | None = None) -> Analysis:
@@ -135,7 +135,7 @@ class ReadPlan:
 
 
 _Choose: TypeAlias = "Callable[[RowBlock], RowBlock]"
-"""Given rows by column, returns those that are wanted."""
+"""Returns the selected rows of a block."""
 _Blocks: TypeAlias = "Callable[[ReadPlan, TablePartition], Iterator[RowBlock]]"
 _Batches: TypeAlias = "Callable[[ReadPlan, TablePartition, _Choose], Iterator[pa.RecordBatch]]"
 _Parts: TypeAlias = "Callable[[Options, Sequence[FoundCapture]], list[TablePartition]]"
@@ -159,7 +159,7 @@ def make_plan(given: Mapping[str, str], names: Sequence[str] | None = None) -> R
     """Return what options ask for. Files with names of topics and definitions are read now.
 
     Args:
-        given: the options.
+        given: as Spark has them.
         names: columns, in this order; None for those of the option, or all.
 
     Raises:
@@ -168,11 +168,11 @@ def make_plan(given: Mapping[str, str], names: Sequence[str] | None = None) -> R
     """
     options = parse_options(given, {name: table.options for name, table in TABLES.items()})
     table = TABLES[options.table]
-    asked = options.columns if names is None else names
+    requested = options.columns if names is None else names
     catalog = Catalog(options.definitions)
     plan = ReadPlan(
         options=options,
-        columns=choose_columns(asked, _columns(table, options, asked or ())),
+        columns=choose_columns(requested, _columns(table, options, requested or ())),
         row_filter=make_filter(catalog, ports=options.ports, **options.filters),
         topic_ids=None if options.topic_ids is None else read_topic_ids(options.topic_ids),
         catalog=catalog,
@@ -181,10 +181,10 @@ def make_plan(given: Mapping[str, str], names: Sequence[str] | None = None) -> R
     return plan
 
 
-def _columns(table: SourceTable, options: Options, asked: Sequence[str]) -> tuple[Column, ...]:
+def _columns(table: SourceTable, options: Options, requested: Sequence[str]) -> tuple[Column, ...]:
     if options.values:
         return table.columns
-    for name in asked:
+    for name in requested:
         if name in table.on_request:
             raise UsageError(f"column {name!r} holds what users wrote: it takes values=true")
     return tuple(column for column in table.columns if column.name not in table.on_request)
@@ -193,7 +193,7 @@ def _columns(table: SourceTable, options: Options, asked: Sequence[str]) -> tupl
 def captures_of(options: Options, stores: Stores) -> tuple[list[FoundCapture], list[Anomaly]]:
     """Return the captures that options name, by the times of their first packets, each opened once.
 
-    The anomalies are of those that were left out: of folders, or where that is asked for of all.
+    The anomalies are of files that were left out: in folders, or all with mode ``quarantine``.
 
     Raises:
         CaptureError: one is missing, or is none; the text names it.
@@ -309,11 +309,11 @@ def _packets(plan: ReadPlan, part: TablePartition, choose: _Choose) -> Iterator[
     stores = Stores()
     since_ns, until_ns = plan.row_filter.since_ns, plan.row_filter.until_ns
 
-    def wanted(block: RowBlock) -> RowBlock:
+    def selected(block: RowBlock) -> RowBlock:
         return choose(_between(block, since_ns, until_ns))
 
     for found in part.captures:
-        yield from packet_batches(found.path, columns=plan.columns, choose=wanted, stores=stores)
+        yield from packet_batches(found.path, columns=plan.columns, choose=selected, stores=stores)
 
 
 def _between(block: RowBlock, since_ns: int | None, until_ns: int | None) -> RowBlock:

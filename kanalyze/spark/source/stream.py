@@ -154,9 +154,9 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def commit(self, end: dict[str, int]) -> None:
         """Remove the states before this offset."""
         folder = self._folder()
-        kept = states_name(end["files"]).rpartition("/")[2]
+        saved = states_name(end["files"]).rpartition("/")[2]
         for name in folder.names("states"):
-            if name < kept:
+            if name < saved:
                 folder.remove(f"states/{name}")
 
     # -- what a task asks -------------------------------------------------------------------------
@@ -190,12 +190,12 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _check(self, folder: StateFolder) -> None:
         """Check that the folder belongs to this query."""
         ours = {"paths": self._paths, "numPartitions": self._shares}
-        kept = folder.read(_SETTINGS)
-        if kept is None:
+        saved = folder.read(_SETTINGS)
+        if saved is None:
             folder.write(_SETTINGS, json.dumps(ours).encode())
             return
-        if kept != json.dumps(ours).encode():
+        if saved != json.dumps(ours).encode():
             raise UsageError(
                 f"option stateLocation: {folder.shown} is that of another query: "
-                f"{kept[:_LONGEST_SHOWN].decode(errors='backslashreplace')}"
+                f"{saved[:_LONGEST_SHOWN].decode(errors='backslashreplace')}"
             )

@@ -159,8 +159,8 @@ class _RenumberedCaptures:
 
     def __init__(self, captures: Sequence[FoundCapture], before: _PartitionState) -> None:
         self._before = before
-        self._places = Places()
-        self._captures = MergedCaptures(captures, stores=Stores(), places=self._places)
+        self._packet_index = Places()
+        self._captures = MergedCaptures(captures, stores=Stores(), places=self._packet_index)
         self.names = self._captures.names
         self.anomalies: list[Anomaly] = self._captures.anomalies
 
@@ -192,10 +192,10 @@ class _RenumberedCaptures:
         packets = self._before.packets
         runs = [
             _PacketRun(first + packets, self.names[capture], within)
-            for first, capture, within in self._places.latest(_MOST_RUNS)[1]
+            for first, capture, within in self._packet_index.latest(_MOST_RUNS)[1]
         ]
-        kept = [*self._before.runs, *runs][-_MOST_RUNS:]
-        return _PartitionState(packets + self._captures.packets, kept, connections)
+        latest = [*self._before.runs, *runs][-_MOST_RUNS:]
+        return _PartitionState(packets + self._captures.packets, latest, connections)
 
 
 def _first(run: _PacketRun) -> int:

@@ -244,7 +244,7 @@ def test_other_captures_are_refused_until_asked_for(run, out, tmp_path):
     ran = run(path("mock"), "--out", out)
     assert ran.status == 2
     assert ran.err.count("\n") == 1
-    assert "holds rows of captures that are not among these, such as" in ran.err
+    assert "has rows of captures that are not among these, such as" in ran.err
     assert everything(out) == before
     assert run(path("mock"), "--out", out, "--replace").status == 0
     assert rows(out) == Expected(tmp_path, [path("mock")]).requests
@@ -255,7 +255,7 @@ def test_rows_of_somebody_else_are_not_touched(run, out):
     before = everything(out)
     ran = run(path("mock"), "--out", out, "--replace")
     assert ran.status == 2
-    assert "holds rows that this command did not write" in ran.err
+    assert "has rows that this command did not write" in ran.err
     assert everything(out) == before
 
 
