@@ -227,26 +227,26 @@ def requests(spark: SparkSession, *paths: str, **options: Any) -> DataFrame:
     Raises:
         CaptureError, UsageError: as these.
     """
-    opening, others = _divided(options)
-    return open_archive(spark, *paths, **opening).requests(**others)
+    archive, others = _opened(spark, paths, options)
+    return archive.requests(**others)
 
 
 def connections(spark: SparkSession, *paths: str, **options: Any) -> DataFrame:
     """Return the TCP connections in captures; otherwise as :func:`requests`."""
-    opening, others = _divided(options)
-    return open_archive(spark, *paths, **opening).connections(**others)
+    archive, others = _opened(spark, paths, options)
+    return archive.connections(**others)
 
 
 def anomalies(spark: SparkSession, *paths: str, **options: Any) -> DataFrame:
     """Return what is missing or wrong in captures; otherwise as :func:`requests`."""
-    opening, others = _divided(options)
-    return open_archive(spark, *paths, **opening).anomalies(**others)
+    archive, others = _opened(spark, paths, options)
+    return archive.anomalies(**others)
 
 
 def records(spark: SparkSession, *paths: str, **options: Any) -> DataFrame:
     """Return the records inside Produce and Fetch; otherwise as :func:`requests`."""
-    opening, others = _divided(options)
-    return open_archive(spark, *paths, payload=True, **opening).records(**others)
+    archive, others = _opened(spark, paths, options, payload=True)
+    return archive.records(**others)
 
 
 _OPENING: Final = frozenset(
@@ -255,10 +255,12 @@ _OPENING: Final = frozenset(
 """Options of reading, for every table."""
 
 
-def _divided(options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    opening = {name: value for name, value in options.items() if name in _OPENING}
-    others = {name: value for name, value in options.items() if name not in _OPENING}
-    return opening, others
+def _opened(
+    spark: SparkSession, paths: tuple[str, ...], options: dict[str, Any], *, payload: bool = False
+) -> tuple[Archive, dict[str, Any]]:
+    """Open an archive; return it with the options of its table."""
+    opening = {name: options.pop(name) for name in _OPENING & options.keys()}
+    return open_archive(spark, *paths, payload=payload, **opening), options
 
 
 def _valid_buckets(buckets: int) -> int:

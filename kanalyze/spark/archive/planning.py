@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from kanalyze.capture.splits import check_splits
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
 from kanalyze.spark.archive.partitioner import reassemble_fragments
-from kanalyze.spark.archive.shuffle_schema import ShuffleRow
+from kanalyze.spark.archive.shuffle_schema import block_row
 from kanalyze.tables.anomalies import anomaly_row
 from kanalyze.tables.quality import CaptureQuality
 
@@ -50,15 +50,7 @@ class ReadSummary:
             self.quality.merge(report.quality)
         self.quality.merge(fragments.quality)
         self.reassembled = [
-            ShuffleRow(
-                block.bucket,
-                block.first_key_ns,
-                valid[index].file_time_ns,
-                valid[index].capture,
-                valid[index].part,
-                block.first_packet,
-                block.data,
-            )
+            block_row(block, valid[index].file_time_ns, valid[index].capture, valid[index].part)
             for index, block in fragments.blocks
         ]
         """Blocks of segments that were reassembled from fragments in several captures."""

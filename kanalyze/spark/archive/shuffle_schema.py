@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from kanalyze.capture.splits import SplitEnds
-    from kanalyze.spark.archive.partitioner import UnmatchedFragment
+    from kanalyze.spark.archive.partitioner import SegmentBlock, UnmatchedFragment
     from kanalyze.statistics.summary import Statistics
     from kanalyze.tables.quality import CaptureQuality
 
@@ -31,6 +31,7 @@ __all__ = [
     "BucketReport",
     "CaptureReport",
     "ShuffleRow",
+    "block_row",
     "control_row",
     "dump_report",
     "from_arrow_stream",
@@ -116,6 +117,12 @@ class BucketReport(NamedTuple):
     """By topic id."""
     unresolved_ids: frozenset[bytes]
     """Topic ids in rows whose name was not known."""
+
+
+def block_row(block: SegmentBlock, file_time_ns: int, capture: str, part: int) -> ShuffleRow:
+    """Return a block of a capture as a row of the shuffle."""
+    place = (block.bucket, block.first_key_ns, file_time_ns, capture, part, block.first_packet)
+    return ShuffleRow(*place, block.data)
 
 
 def shuffle_batch(sent: Sequence[ShuffleRow]) -> pa.RecordBatch:

@@ -38,6 +38,7 @@ from kanalyze.spark.archive.shuffle_schema import (
     BucketReport,
     CaptureReport,
     ShuffleRow,
+    block_row,
     control_row,
     dump_report,
     pack_state,
@@ -215,7 +216,8 @@ class _CapturePartitioning:
 
     def _blocks(self, blocks: list[SegmentBlock]) -> Iterator[pa.RecordBatch]:
         if blocks:
-            yield shuffle_batch([self._shuffle_row(block) for block in blocks])
+            source = (self._began_ns or 0, self.name, self.part)
+            yield shuffle_batch([block_row(block, *source) for block in blocks])
 
     def _anomalies(self, anomalies: Iterable[Anomaly]) -> Iterator[pa.RecordBatch]:
         rows = [anomaly_row(anomaly, place=self._place) for anomaly in anomalies]
@@ -224,17 +226,6 @@ class _CapturePartitioning:
 
     def _place(self, number: int) -> tuple[str, int | None]:
         return self.name, number
-
-    def _shuffle_row(self, block: SegmentBlock) -> ShuffleRow:
-        return ShuffleRow(
-            block.bucket,
-            block.first_key_ns,
-            self._began_ns or 0,
-            self.name,
-            self.part,
-            block.first_packet,
-            block.data,
-        )
 
     def _control(self, bucket: int, data: bytes) -> pa.RecordBatch:
         return shuffle_batch(

@@ -25,7 +25,6 @@ from pyspark.sql import functions as F  # noqa: N812 - what everyone calls it
 
 from kanalyze.capture.io.source import capture_name
 from kanalyze.capture.io.stores import Stores
-from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
 from kanalyze.render.json import summary_json
 from kanalyze.spark.archive.anomaly_table import anomaly_table
@@ -42,7 +41,7 @@ from kanalyze.tables.anomalies import anomaly_row
 from kanalyze.tables.quality import CaptureQuality
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -93,22 +92,6 @@ def run_batch(
                 return Statistics().summary(CaptureQuality(), conditions)
             return run.before.summary(conditions)
         return _BatchRun(spark, plan, settings, run, out, warn, report_phase).execute(commits)
-
-
-class _ReportInputs(NamedTuple):
-    """What a report is made of."""
-
-    statistics: Statistics
-    quality: CaptureQuality
-    open_quality: CaptureQuality
-    """Of connections that are left open."""
-
-    def summary(self, conditions: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Return the report over rows that meet conditions."""
-        quality = CaptureQuality()
-        quality.merge(self.quality)
-        quality.merge(self.open_quality)
-        return self.statistics.summary(quality, conditions)
 
 
 @dataclass(frozen=True)
@@ -174,9 +157,6 @@ class _BatchRun:
             )
         return captured.rebuild(job, folder.states(self.spark, before.run), before.names)
 
-    def _names(self) -> Mapping[bytes, str]:
-        return {} if self.run.before is None else self.run.before.names
-
     def _warn_unreadable(self, captured: ArchiveSegments) -> None:
         unreadable = list(captured.read_summary.unreadable.values())
         if unreadable:
@@ -190,54 +170,51 @@ class _BatchRun:
         anomalies = anomaly_table(self.spark, captured, found, changed)
         write_by_hour(found.rows, f"{self.out.url}/{STAGING}/requests")
         _write(anomalies.hint("rebalance"), f"{self.out.url}/{STAGING}/anomalies")
-        sums = self._report_inputs(captured, found)
-        summary = sums.summary(self.plan.row_filter.conditions)
+        checkpoint = self._checkpoint(captured, found, job)
+        summary = checkpoint.summary(self.plan.row_filter.conditions)
         self.out.write(f"{STAGING}/{REPORT}", summary_json(summary).encode("ascii"))
-        self._leave_checkpoint(captured, found, job, sums)
+        folder = self.run.checkpoint_folder
+        if folder is not None:
+            folder.own(self.run.archive, self.out.url)
+            folder.write(checkpoint, found.states if job.keeps_open else None)
         commits.commit(self._commit())
-        if self.run.checkpoint_folder is not None:
-            self.run.checkpoint_folder.keep_only(self.run.run)
+        if folder is not None:
+            folder.keep_only(self.run.run)
         return summary
 
-    def _report_inputs(self, captured: ArchiveSegments, found: RebuiltConnections) -> _ReportInputs:
-        """Add the results of this run to those of earlier runs."""
-        statistics, quality = Statistics(), CaptureQuality()
-        if self.run.before is not None:
-            statistics.merge(self.run.before.statistics)
-            quality.merge(self.run.before.quality)
+    def _checkpoint(
+        self, captured: ArchiveSegments, found: RebuiltConnections, job: Job
+    ) -> Checkpoint:
+        """Return the state of the archive after this run."""
+        before = self.run.before
+        names, statistics, quality = dict(found.topic_names), Statistics(), CaptureQuality()
+        if before is not None:
+            names = {**before.names, **names}
+            statistics.merge(before.statistics)
+            quality.merge(before.quality)
         statistics.merge(found.statistics)
         quality.merge(captured.read_summary.quality)
         quality.merge(found.quality)
         if self.run.changed:
             quality.count_anomaly(AnomalyKind.CAPTURE_UNREADABLE, count=len(self.run.changed))
-        return _ReportInputs(statistics, quality, found.open_quality)
-
-    def _leave_checkpoint(
-        self, captured: ArchiveSegments, found: RebuiltConnections, job: Job, sums: _ReportInputs
-    ) -> None:
-        folder = self.run.checkpoint_folder
-        if folder is None:
-            return
         # Captures that could not be opened now are new again in the next run.
-        again = {
+        retryable = {
             file.identity
             for file in self.run.files
             if capture_name(file.path) in captured.read_summary.retryable
         }
-        checkpoint = Checkpoint(
+        return Checkpoint(
             run=self.run.run,
             archive=self.run.archive,
             buckets=job.buckets,
             is_finished=not job.keeps_open,
             options=options_of(self.plan),
-            read={name: size for name, size in self.run.read.items() if name not in again},
-            names={**self._names(), **found.topic_names},
-            statistics=sums.statistics,
-            quality=sums.quality,
-            open_quality=sums.open_quality,
+            read={name: size for name, size in self.run.read.items() if name not in retryable},
+            names=names,
+            statistics=statistics,
+            quality=quality,
+            open_quality=found.open_quality,
         )
-        folder.own(self.run.archive, self.out.url)
-        folder.write(checkpoint, found.states if job.keeps_open else None)
 
     def _commit(self) -> Commit:
         moved = []

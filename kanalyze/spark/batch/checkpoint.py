@@ -24,6 +24,7 @@ from kanalyze.spark.batch.report_state import (
     save_quality,
     save_statistics,
 )
+from kanalyze.tables.quality import CaptureQuality
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
     from kanalyze.spark.batch.hadoop_folder import HadoopFolder
     from kanalyze.statistics.summary import Statistics
-    from kanalyze.tables.quality import CaptureQuality
 
 __all__ = ["Checkpoint", "CheckpointFolder"]
 
@@ -71,7 +71,8 @@ class Checkpoint:
 
     def summary(self, conditions: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Return the report over all runs, which had the same conditions."""
-        quality = load_quality(save_quality(self.quality))
+        quality = CaptureQuality()
+        quality.merge(self.quality)
         quality.merge(self.open_quality)
         return self.statistics.summary(quality, conditions)
 
