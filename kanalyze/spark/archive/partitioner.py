@@ -87,11 +87,11 @@ class UnmatchedFragment(NamedTuple):
 
 
 class Partitioned(NamedTuple):
-    """What comes of some packets."""
+    """The result of partitioning some packets."""
 
     blocks: list[SegmentBlock]
     anomalies: list[Anomaly]
-    fragments: list[UnmatchedFragment] = []  # noqa: RUF012 - a default of a tuple, never changed
+    fragments: Sequence[UnmatchedFragment] = ()
     """Of datagrams that are incomplete in this capture, in order; at its end."""
 
 

@@ -95,7 +95,7 @@ class CaptureReport(NamedTuple):
     file_time_ns: int
     """When its first packet was captured; 0 where it has none."""
     quality: CaptureQuality
-    fragments: list[UnmatchedFragment]
+    fragments: Sequence[UnmatchedFragment]
     ends: SplitEnds | None
     """Where it is part of a file."""
     unreadable: str | None

@@ -172,6 +172,7 @@ def test_columns_are_those_of_the_contract(spark: SparkSession, tmp_path: Path) 
     assert api_names == Counter(row.api_name for row in analysis("waits")[0])
 
 
+@pytest.mark.long
 def test_a_report_is_that_of_one_process(spark: SparkSession, tmp_path: Path) -> None:
     files = []
     for name in ("errors", "codecs"):
@@ -355,7 +356,8 @@ def test_names_told_before_hold(spark: SparkSession, named_later: list[str]) -> 
 # -- one job after another ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["cluster", pytest.param("basics", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["basics", "cluster"])
 def test_three_jobs_in_a_row_are_one(spark: SparkSession, name: str, tmp_path: Path) -> None:
     files = cut(name, 7, tmp_path).files
     rows: list[Row] = []
