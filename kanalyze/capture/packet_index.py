@@ -40,11 +40,11 @@ class Places:
         """The number after the last one."""
 
     def latest(self, most: int) -> tuple[int, list[tuple[int, int, int]]]:
-        """Return the number of the next packet, and the latest runs, for :meth:`take_up`."""
+        """Return the number of the next packet, and the latest runs, for :meth:`load_state`."""
         columns = (self._first[-most:], self._capture[-most:], self._within[-most:])
         return self._end, list(zip(*columns, strict=True))
 
-    def take_up(self, end: int, runs: Sequence[tuple[int, int, int]]) -> None:
+    def load_state(self, end: int, runs: Sequence[tuple[int, int, int]]) -> None:
         """Go on, a new table, where another one ended."""
         self._end = end
         for first, capture, within in runs:

@@ -170,14 +170,14 @@ class HeaderReader:
         """None before the first one."""
 
     def state(self) -> State | None:
-        """Return what :meth:`take_up` takes."""
+        """Return what :meth:`load_state` takes."""
         return None if self._fragments is None else self._fragments.state()
 
-    def take_up(self, state: object) -> None:
+    def load_state(self, state: object) -> None:
         """Go on from a state; raises ValueError where that is none."""
         if state is not None:
             self._fragments = self._new_fragments()
-            self._fragments.take_up(state)
+            self._fragments.load_state(state)
 
     def read(self, batch: PacketBatch, share: Share = EVERYTHING) -> SegmentColumns:
         """Read the link, IP and TCP headers of a batch, and those of tunnels.

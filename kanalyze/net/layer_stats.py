@@ -151,10 +151,10 @@ class Notes:
         self.counters = NetCounters()
 
     def state(self) -> State:
-        """Return what :meth:`take_up` takes, once the anomalies were taken."""
+        """Return what :meth:`load_state` takes, once the anomalies were taken."""
         return self.counters.state()
 
-    def take_up(self, state: object) -> None:
+    def load_state(self, state: object) -> None:
         """Go on from a state; raises ValueError where that is none."""
         self.counters = NetCounters.from_state(state)
 

@@ -85,10 +85,10 @@ class Fragments:
         self._done_bytes = 0
 
     def state(self) -> State:
-        """Return what :meth:`take_up` takes."""
+        """Return what :meth:`load_state` takes."""
         return _datagrams_state(self._open), _datagrams_state(self._done)
 
-    def take_up(self, state: object) -> None:
+    def load_state(self, state: object) -> None:
         """Go on from a state; raises ValueError where that is none."""
         of_open, of_done = fields(state, "tt")
         self._open = _datagrams_from_state(of_open)

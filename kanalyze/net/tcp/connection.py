@@ -137,10 +137,10 @@ class ConnectionState:
         made = cls(pair, first, 0, limits, notes, None)
         made._take_up(TcpConnection.from_state(tcp), index, all_timed)
         made.seen = seen
-        made.lower.take_up(lower)
-        made.higher.take_up(higher)
+        made.lower.load_state(lower)
+        made.higher.load_state(higher)
         if made.meter is not None:
-            made.meter.take_up(meter)
+            made.meter.load_state(meter)
         return made
 
     def _take_up(self, tcp: TcpConnection, index: int, all_timed: TimedSegments | None) -> None:

@@ -76,10 +76,10 @@ class Duplicates:
         """The last segments, at most :data:`WITHIN_PACKETS`: each of their columns as bytes."""
 
     def state(self) -> State | None:
-        """Return what :meth:`take_up` takes."""
+        """Return what :meth:`load_state` takes."""
         return self._before
 
-    def take_up(self, state: object) -> None:
+    def load_state(self, state: object) -> None:
         """Go on from a state; raises ValueError where that is none."""
         if state is None:
             return

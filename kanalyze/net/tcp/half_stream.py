@@ -125,7 +125,7 @@ class Direction:
         self.told_acknowledgment = self.told_time_ns = self.told_packet = 0
 
     def state(self) -> State:
-        """Return what :meth:`take_up` takes."""
+        """Return what :meth:`load_state` takes."""
         return (
             *(self.started, self.has_syn, self.first_sequence, self.next_sequence, self.position),
             *(self.fin_position, self.fin_acknowledged, self.hole_since_ns, self.acknowledged),
@@ -135,7 +135,7 @@ class Direction:
             tuple([piece.state() for piece in self.held]),
         )
 
-    def take_up(self, state: object) -> None:
+    def load_state(self, state: object) -> None:
         """Go on from a state; raises ValueError where that is none."""
         values = fields(state, "bbnnnNbininnbnintt")
         self.started, self.has_syn, self.first_sequence, self.next_sequence = values[:4]
@@ -145,7 +145,7 @@ class Direction:
         self.told_packet = values[15]
         if max(values[2], values[3], values[13]) > SEQUENCE_MASK:
             raise ValueError("a sequence number of more than 32 bits")
-        self.findings.take_up(values[16])
+        self.findings.load_state(values[16])
         self.held = [Held.from_state(piece) for piece in items(values[17], "t")]
         end = self.position
         for piece in self.held:

@@ -34,10 +34,10 @@ class Ages:
         """The present step."""
 
     def state(self) -> State:
-        """Return what :meth:`take_up` takes."""
+        """Return what :meth:`load_state` takes."""
         return self._began_ns, self.now
 
-    def take_up(self, state: object) -> None:
+    def load_state(self, state: object) -> None:
         """Go on from a state; raises ValueError where that is none."""
         self._began_ns, self.now = fields(state, "In")
 

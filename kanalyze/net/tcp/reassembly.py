@@ -99,7 +99,7 @@ class Reassembler:
         return share, tuple(self._limits), self._timed is not None, self._notes.settings
 
     def state(self) -> State:
-        """Return what :meth:`take_up` takes, between two batches, once anomalies were taken."""
+        """Return what :meth:`load_state` takes, between two batches, once anomalies were taken."""
         return (
             self._serial,
             self._notes.state(),
@@ -112,7 +112,7 @@ class Reassembler:
             None if self._ages is None else self._ages.state(),
         )
 
-    def take_up(self, state: object) -> None:
+    def load_state(self, state: object) -> None:
         """Go on from a state, before anything was fed.
 
         Raises:
@@ -120,9 +120,9 @@ class Reassembler:
         """
         values = fields(state, "it*Ttttt*")
         self._serial = values[0]
-        self._notes.take_up(values[1])
-        self._headers.take_up(values[2])
-        self._duplicates.take_up(values[3])
+        self._notes.load_state(values[1])
+        self._headers.load_state(values[2])
+        self._duplicates.load_state(values[3])
         by_serial: dict[int, ConnectionState] = {}
         for each in items(values[4], "t"):
             opened = ConnectionState.from_state(each, self._limits, self._notes, self._timed)
@@ -135,11 +135,11 @@ class Reassembler:
             if holding is None:
                 raise ValueError(f"no connection {serial} is open")
             self._holding[holding.pair] = holding
-        self._closed.take_up(values[7])
+        self._closed.load_state(values[7])
         if (self._ages is None) != (values[8] is None):
             raise ValueError("silence counts in one run alone")
         if self._ages is not None:
-            self._ages.take_up(values[8])
+            self._ages.load_state(values[8])
         if len(by_serial) != len(items(values[4], "t")) or len(by_serial) != len(self._open):
             raise ValueError("connections that are there twice")
 

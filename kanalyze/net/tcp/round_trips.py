@@ -90,14 +90,14 @@ class RoundTripTimer:
         """In ns."""
 
     def state(self) -> State:
-        """Return what :meth:`take_up` takes."""
+        """Return what :meth:`load_state` takes."""
         return (
             *(self.has_sequence, self.sequence, self.reference, self.has_sent, self.sent),
             *(self.has_acknowledged, self.acknowledged),
             *(tuple(self.starts), tuple(self.ends), tuple(self.times)),
         )
 
-    def take_up(self, state: object) -> None:
+    def load_state(self, state: object) -> None:
         """Go on from a state, before anything was taken; raises ValueError where that is none."""
         values = fields(state, "bnibibittt")
         self.has_sequence, self.sequence, self.reference, self.has_sent, self.sent = values[:5]

@@ -84,10 +84,10 @@ class Findings:
         self._more_cut: _Cut | None = None
 
     def state(self) -> State:
-        """Return what :meth:`take_up` takes."""
+        """Return what :meth:`load_state` takes."""
         return self._is_cut, None if self._more_cut is None else self._more_cut.state()
 
-    def take_up(self, state: object) -> None:
+    def load_state(self, state: object) -> None:
         """Go on from a state; raises ValueError where that is none."""
         is_cut, more_cut = fields(state, "bT")
         self._is_cut = is_cut

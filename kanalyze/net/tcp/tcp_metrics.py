@@ -37,7 +37,7 @@ SEQUENCE_MASK = 0xFFFF_FFFF
 
 
 class Meter:
-    """Measures one connection. Ends are those of the pair: 0 the lower, 1 the higher."""
+    """AggregationInputs one connection. Ends are those of the pair: 0 the lower, 1 the higher."""
 
     __slots__ = (
         *("_expected", "_is_simultaneous", "awaited", "higher_timer", "indices", "lower_timer"),
@@ -62,19 +62,19 @@ class Meter:
         self._is_simultaneous = False
 
     def state(self) -> State:
-        """Return what :meth:`take_up` takes; the measures are the connection's."""
+        """Return what :meth:`load_state` takes; the measures are the connection's."""
         return (
             *(self.awaited, self._expected, self._is_simultaneous),
             *(self.lower_timer.state(), self.higher_timer.state()),
         )
 
-    def take_up(self, state: object) -> None:
+    def load_state(self, state: object) -> None:
         """Go on from a state; raises ValueError where that is none."""
         awaited, expected, is_simultaneous, lower, higher = fields(state, "NNbtt")
         self.awaited, self._expected = end_of_two(awaited), expected
         self._is_simultaneous = is_simultaneous
-        self.lower_timer.take_up(lower)
-        self.higher_timer.take_up(higher)
+        self.lower_timer.load_state(lower)
+        self.higher_timer.load_state(higher)
 
     def drop_timed(self) -> None:
         """Forget the segments that wait for their acknowledgment; they give no sample."""

@@ -73,10 +73,10 @@ class ClosedPairs:
         return len(self._closed)
 
     def state(self) -> State:
-        """Return what :meth:`take_up` takes."""
+        """Return what :meth:`load_state` takes."""
         return tuple([(*pair_state(pair), each.state()) for pair, each in self._closed.items()])
 
-    def take_up(self, state: object) -> None:
+    def load_state(self, state: object) -> None:
         """Go on from a state; raises ValueError where that is none."""
         for each in items(state, "t"):
             lower, higher, closed = fields(each, "**t")

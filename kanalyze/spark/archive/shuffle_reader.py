@@ -149,7 +149,7 @@ class ShuffleReader:
             raise BlockError("the state of a bucket is damaged: packets of no capture")
         self.names = names
         self._index = {name: place for place, name in enumerate(names)}
-        self._packet_index.take_up(end, runs)
+        self._packet_index.load_state(end, runs)
         # No capture has this index: the first packet begins a run.
         self._last = (-1, 0, end - 1)
 

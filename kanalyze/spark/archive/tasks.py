@@ -27,7 +27,7 @@ from kanalyze.export.arrow import BatchMaker
 from kanalyze.kafka.codec.compiler import Decoders
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
 from kanalyze.model.packet_arrays import PacketArrays
-from kanalyze.runtime.pipeline import broker_side
+from kanalyze.runtime.settings import broker_side
 from kanalyze.spark.archive.partitioner import ConnectionPartitioner
 from kanalyze.spark.archive.payload_pruning import PayloadPruner
 from kanalyze.spark.archive.shuffle_reader import ShuffledBlock, ShuffleReader
@@ -95,7 +95,7 @@ class Job(NamedTuple):
         return PayloadPruner(
             plan.catalog,
             Decoders(plan.catalog),
-            Extractors(plan.catalog).wanted,
+            Extractors(plan.catalog).wanted_fields,
             broker_side(plan.options.ports, plan.options.filters.get("brokers", ())),
         )
 
@@ -320,7 +320,8 @@ def _requests(
     maker = BatchMaker(columns)
     analysis = job.plan_with_names(topic_ids).analysis(TablePartition((), segments=source))
     statistics = Statistics() if job.with_statistics else None
-    for blocks, anomalies in analysis.found_batches(carried, keeps_open=job.keeps_open):
+    run = analysis.resumable(carried, keeps_open=job.keeps_open)
+    for blocks, anomalies in run.batches():
         for block in blocks:
             if statistics is not None:
                 statistics.add_block(block)
@@ -329,14 +330,14 @@ def _requests(
         if anomalies and job.with_anomalies:
             yield control_row(schema, "anomalies", bucket, _anomaly_stream(anomalies))
     if job.keeps_open:
-        state = pack_state(source.save_state(), analysis.carried)
+        state = pack_state(source.save_state(), run.saved_state)
         yield control_row(schema, "state", bucket, state)
     report = BucketReport(
         bucket,
         analysis.quality,
-        analysis.take_open_quality(),
+        run.close_open(),
         statistics,
-        analysis.names.told,
+        analysis.names.known,
         frozenset(analysis.names.unnamed),
     )
     yield control_row(schema, "report", bucket, dump_report(report))

@@ -15,7 +15,7 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import KanalyzeError
 from kanalyze.kafka.session.connection_summary import UnknownTotal
 from kanalyze.model.anomalies import AnomalyKind
-from kanalyze.statistics.bounded_counters import Keyed, SmallestTexts
+from kanalyze.statistics.bounded_counters import BoundedCounters, SmallestTexts
 from kanalyze.statistics.quantile_sketch import QuantileSketch
 from kanalyze.statistics.summary import KEY_LIMIT, Statistics
 from kanalyze.statistics.time_series import ThroughputSeries
@@ -23,9 +23,9 @@ from kanalyze.statistics.totals import (
     MAX_TEXTS,
     ApiTotals,
     ClientTotals,
+    ConsumerGroupTotals,
+    EndpointTotals,
     ErrorTotals,
-    GroupTotals,
-    PartyTotals,
     RecordTotals,
     SlowestRequests,
     TopicTotals,
@@ -184,7 +184,7 @@ def _state(make: Callable[[], Any], *codecs: _Codec) -> _Codec:
 
 
 def _by_key(make: Callable[[], Any], codec: _Codec) -> _Codec:
-    return _state(lambda: Keyed(make, KEY_LIMIT), _dict(_KEY, codec), _maybe(codec))
+    return _state(lambda: BoundedCounters(make, KEY_LIMIT), _dict(_KEY, codec), _maybe(codec))
 
 
 _SKETCH: Final = _state(QuantileSketch, _INT, _INT, _maybe(_INT), _maybe(_INT), _INTS, _INT, _INTS)
@@ -228,7 +228,7 @@ _API: Final = _object(
     waited=_WAITED,
 )
 _PARTY: Final = _object(
-    PartyTotals,
+    EndpointTotals,
     requests=_INT,
     errors=_INT,
     request_bytes=_INT,
@@ -244,7 +244,7 @@ _TOPIC: Final = _object(
     fetched=_RECORDS,
     errors=_INT,
 )
-_GROUP: Final = _object(GroupTotals, requests=_INT, joins=_INT, errors=_INT)
+_GROUP: Final = _object(ConsumerGroupTotals, requests=_INT, joins=_INT, errors=_INT)
 _ERROR: Final = _object(
     ErrorTotals, count=_INT, first_time_ns=_maybe(_INT), last_time_ns=_maybe(_INT)
 )
@@ -258,8 +258,8 @@ _STATISTICS: Final = _state(
     _by_key(ErrorTotals, _ERROR),
     _by_key(ClientTotals, _CLIENT),
     _by_key(TopicTotals, _TOPIC),
-    _by_key(GroupTotals, _GROUP),
-    _by_key(PartyTotals, _PARTY),
+    _by_key(ConsumerGroupTotals, _GROUP),
+    _by_key(EndpointTotals, _PARTY),
     _SERIES,
     _SLOWEST,
     _RECORDS,

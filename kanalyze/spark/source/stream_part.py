@@ -71,7 +71,7 @@ def read_stream_partition(
     before = _load_state(task, folder)
     captures = _RenumberedCaptures(task.captures, before)
     options, most = plan.options, plan.options.max_memory_bytes
-    run = Analysis(
+    analysis = Analysis(
         (),
         source=captures,
         row_filter=plan.row_filter,
@@ -82,15 +82,16 @@ def read_stream_partition(
         max_memory_bytes=DEFAULT_MEMORY_BYTES if most is None else most,
         share=task.share,
     )
-    for blocks, _ in run.found_batches(before.connections or None, keeps_open=True):
+    run = analysis.resumable(before.connections or None, keeps_open=True)
+    for blocks, _ in run.batches():
         yield from blocks
     if task.share.is_first and captures.anomalies:
         lines = [f"{json.dumps([each.kind, each.detail])}\n" for each in captures.anomalies]
         folder.write(f"anomalies/{task.end:0{_DIGITS}}.jsonl", "".join(lines).encode())
     name = f"{states_name(task.end)}/{task.share.index}"
-    names = {topic_id.hex(): name for topic_id, name in sorted(run.names.told.items())}
+    names = {topic_id.hex(): name for topic_id, name in sorted(analysis.names.known.items())}
     folder.write(f"{name}.names", _sealed(json.dumps(names).encode()))
-    folder.write(name, _serialized(captures.state_after(run.carried)))
+    folder.write(name, _serialized(captures.state_after(run.saved_state)))
 
 
 class _PacketRun(NamedTuple):
