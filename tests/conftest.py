@@ -36,6 +36,9 @@ for name in ("SUDO_UID", "SUDO_GID"):
 # The oracle is a program of its own; where it is not installed there is nothing to ask.
 HAS_TSHARK = shutil.which("tshark") is not None
 collect_ignore_glob = [] if HAS_TSHARK else ["*_tshark.py"]
+HAS_TCPDUMP = shutil.which("tcpdump") is not None
+if not HAS_TCPDUMP:
+    collect_ignore_glob.append("*_tcpdump.py")
 HAS_PROMTOOL = shutil.which("promtool") is not None
 if not HAS_PROMTOOL:
     collect_ignore_glob.append("*_promtool.py")
@@ -49,7 +52,7 @@ if not netns.can_be_made():
 HAS_JAVA = bool(os.environ.get("JAVA_HOME")) or shutil.which("java") is not None
 SPARK_FIXTURES = frozenset({"spark", "cluster"})
 # Interfaces of our own, beside which tcpdump listens too.
-HAS_NAMESPACES = netns.can_be_made() and shutil.which("tcpdump") is not None
+HAS_NAMESPACES = netns.can_be_made() and HAS_TCPDUMP
 # Interfaces without a link layer.
 HAS_TUNNELS = HAS_NAMESPACES and netns.can_have_tunnels()
 # Somebody with fewer rights than root.
@@ -128,6 +131,9 @@ def pytest_report_header() -> list[str]:
         "tshark: found, its answers are compared with ours"
         if HAS_TSHARK
         else "tshark: not found, no test_*_tshark.py and no test_tshark.py is collected",
+        "tcpdump: found, filters are compared with its own"
+        if HAS_TCPDUMP
+        else "tcpdump: not found, no test_*_tcpdump.py is collected",
         "promtool: found, it checks our metrics"
         if HAS_PROMTOOL
         else "promtool: not found, no test_*_promtool.py is collected",

@@ -29,9 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 BASICS = ROOT / "captures" / "basics.pcap"
-SLOWLY = (
-    "kanalyze: not compiled: it will run slowly (installed where it can be compiled, it is faster)"
-)
+SLOWLY = "kanalyze: not compiled, so it is slow; install a wheel, or build it with a C compiler"
 HEADERLESS_CC = """#!/bin/sh
 for argument; do
     shift

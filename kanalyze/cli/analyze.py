@@ -1,6 +1,7 @@
-"""From arguments to rows: what all commands that read captures have in common.
+"""Makes the analysis that arguments ask for: the common part of commands that read captures.
 
-In: parsed arguments. Out: batches of rows. This module must not know what is done with them.
+In: parsed arguments. Out: an analysis; a progress bar; messages. Must not know: what is done with
+rows.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from kanalyze.api.filters import make_filter
 from kanalyze.api.topic_ids import read_topic_ids
-from kanalyze.cli.messages import print_message
+from kanalyze.cli.console import print_message
+from kanalyze.export.files import STANDARD_OUTPUT
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.render.nothing import no_kafka_text
 from kanalyze.runtime.pipeline import Analysis
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from kanalyze.kafka.session.connection import Keep
     from kanalyze.model.anomalies import Anomaly
 
-__all__ = ["analysis_of", "catalog_of", "filters_of", "progress_bar", "tell_if_none"]
+__all__ = ["analysis_of", "catalog_of", "filters_of", "progress_bar", "report_if_none"]
 
 _FILTERS = {
     "apis": "api",
@@ -40,11 +42,12 @@ _FILTERS = {
     "since": "since",
     "until": "until",
 }
-"""Conditions of a filter, and the arguments that give them."""
-_MOST_TOLD = 10
-_NOT_KAFKA_ALONE = ("connections", "anomalies")
-"""Commands with rows of what is no Kafka too."""
-_PATIENCE_S = 1.0
+"""The arguments of a filter, by condition."""
+_MAX_LEFT_OUT = 10
+"""Messages about files that are left out."""
+_NOT_ONLY_KAFKA = ("connections", "anomalies")
+"""Commands whose rows are not only about Kafka."""
+_DELAY_S = 1.0
 _REFRESH_S = 0.1
 
 
@@ -53,14 +56,14 @@ def analysis_of(
 ) -> Analysis:
     """Return the analysis that arguments ask for; raises UsageError and DefinitionError.
 
-    ``keep`` tells whose messages' bytes are wanted, as in
-    :class:`~kanalyze.runtime.pipeline.Analysis`; ``catalog`` is for those who made one with
+    ``keep`` selects messages whose bytes are kept, as in
+    :class:`~kanalyze.runtime.pipeline.Analysis`; ``catalog`` is one made with
     ``arguments.definitions`` before.
     """
     if catalog is None:
         catalog = catalog_of(arguments)
     row_filter = make_filter(catalog, **filters_of(arguments))
-    given: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "keep": keep,
         "catalog": catalog,
         "max_memory_bytes": arguments.max_memory,
@@ -72,34 +75,34 @@ def analysis_of(
         ports=arguments.port,
         brokers=arguments.broker,
         topic_ids=read_topic_ids(arguments.topic_ids) if arguments.topic_ids else None,
-        leave_out=_TellsOfFew(),
-        **{name: value for name, value in given.items() if value is not None},
+        leave_out=_LeftOutReporter(),
+        **{name: value for name, value in settings.items() if value is not None},
     )
 
 
-class _TellsOfFew:
-    """Tells of files that are left out, a line each, and of many that there are more."""
+class _LeftOutReporter:
+    """Reports the first files that are left out, and that there are more."""
 
     def __init__(self) -> None:
-        self._told = 0
+        self._count = 0
 
     def __call__(self, anomaly: Anomaly) -> None:
-        self._told += 1
-        if self._told <= _MOST_TOLD:
+        self._count += 1
+        if self._count <= _MAX_LEFT_OUT:
             print_message(f"left out: {anomaly.detail}")
-        elif self._told == _MOST_TOLD + 1:
+        elif self._count == _MAX_LEFT_OUT + 1:
             print_message(
                 "more files are left out; kanalyze anomalies --kind capture_unreadable lists them"
             )
 
 
 def catalog_of(arguments: argparse.Namespace) -> Catalog | None:
-    """Return what Kafka speaks where arguments add to it; raises DefinitionError."""
+    """Return the catalog with ``--definitions``; None without. Raises DefinitionError."""
     return None if arguments.definitions is None else Catalog(arguments.definitions)
 
 
 def filters_of(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return what :func:`.make_filter` takes; not every command has all of it."""
+    """Return the arguments of :func:`.make_filter` that a command has."""
     return {
         name: getattr(arguments, option)
         for name, option in _FILTERS.items()
@@ -107,16 +110,16 @@ def filters_of(arguments: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def tell_if_none(rows: int, arguments: argparse.Namespace, analysis: Analysis) -> None:
-    """Say on standard error that nothing was written, and why; ``rows`` is how many were.
+def report_if_none(rows: int, arguments: argparse.Namespace, analysis: Analysis) -> None:
+    """Report that no rows were written, and why; ``rows`` is their number.
 
-    To be called when all was read.
+    Call it at the end of the captures.
     """
     if rows:
         return
     quality, command = analysis.quality, arguments.command
-    of_kafka = command not in _NOT_KAFKA_ALONE
-    given = _given_filters(arguments)
+    of_kafka = command not in _NOT_ONLY_KAFKA
+    filters = _typed_filters(arguments)
     if of_kafka and not quality.kafka_connections:
         print_message(
             no_kafka_text(
@@ -129,11 +132,11 @@ def tell_if_none(rows: int, arguments: argparse.Namespace, analysis: Analysis) -
         )
         return
     what = "requests" if command == "decode" else command
-    print_message(f"no {what} match {' '.join(given)}" if given else f"no {what} found")
+    print_message(f"no {what} match {' '.join(filters)}" if filters else f"no {what} found")
 
 
-def _given_filters(arguments: argparse.Namespace) -> list[str]:
-    """Return the filters as somebody would type them."""
+def _typed_filters(arguments: argparse.Namespace) -> list[str]:
+    """Return the filters as they are typed."""
     words: list[str] = []
     for option in (*_FILTERS.values(), "kind"):
         value = getattr(arguments, option, None)
@@ -147,15 +150,15 @@ def _given_filters(arguments: argparse.Namespace) -> list[str]:
 
 
 def _quoted(value: object) -> str:
-    import shlex  # not for those who find something
+    import shlex  # needed only if nothing was found
 
     return shlex.quote(str(value))
 
 
 def _jobs(arguments: argparse.Namespace) -> int | None:
-    """Return how many workers are asked for; the cores that may be used where nobody said it."""
+    """Return ``--jobs``; by default the usable cores. None if the command has no workers."""
     if not hasattr(arguments, "jobs"):
-        return None  # a command that has no use for more than one
+        return None
     if arguments.jobs is not None:
         return int(arguments.jobs)
     if hasattr(os, "sched_getaffinity"):
@@ -164,16 +167,18 @@ def _jobs(arguments: argparse.Namespace) -> int | None:
 
 
 @contextmanager
-def progress_bar(analysis: Analysis, *, wanted: bool = True) -> Iterator[None]:
-    """Show a bar on standard error while the block runs, from its second second on.
+def progress_bar(analysis: Analysis, destination: str | None = None) -> Iterator[None]:
+    """Show a bar on standard error while the block runs, after its first second.
 
-    There is none when it is not wanted or standard error is no terminal. A thread looks at the
-    progress: a filter that lets few rows pass gives few occasions to.
+    There is no bar if standard error is not a terminal, or if rows go to a terminal, where the bar
+    would overwrite them: ``destination`` is where rows go. A thread reads the progress, because
+    rows may be rare.
     """
-    if not (wanted and sys.stderr.isatty()):
+    overwrites = destination == STANDARD_OUTPUT and sys.stdout.isatty()
+    if overwrites or not sys.stderr.isatty():
         yield
         return
-    import threading  # slow to import, and only a terminal has a bar
+    import threading  # slow to import, and only needed on a terminal
 
     done = threading.Event()
     watcher = threading.Thread(target=_watch, args=(analysis, done), daemon=True)
@@ -186,7 +191,7 @@ def progress_bar(analysis: Analysis, *, wanted: bool = True) -> Iterator[None]:
 
 
 def _watch(analysis: Analysis, done: threading.Event) -> None:
-    if done.wait(_PATIENCE_S):
+    if done.wait(_DELAY_S):
         return
     from rich.console import Console
     from rich.progress import (
@@ -204,7 +209,7 @@ def _watch(analysis: Analysis, done: threading.Event) -> None:
         TimeRemainingColumn(),
         console=Console(stderr=True),
         transient=True,
-        # Standard output is for rows: nothing written there may go through the bar.
+        # Rows on standard output must not go through the bar.
         redirect_stdout=False,
         redirect_stderr=False,
     ) as progress:

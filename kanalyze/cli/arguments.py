@@ -1,7 +1,6 @@
 """The arguments of every command.
 
-In: nothing. Out: an ``argparse`` parser. This module must not import anything slow: ``--help``
-answers at once.
+In: nothing. Out: an ``argparse`` parser. It must not import anything slow: ``--help`` is fast.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 import kanalyze
-from kanalyze.cli.hints import HelpLines, HintingParser, LaterCommand
+from kanalyze.cli.hints import HelpFormatter, HintingParser, LazyCommand
 from kanalyze.common.compiled import is_compiled
 from kanalyze.common.sizes import parse_size
 from kanalyze.errors import UsageError
@@ -78,8 +77,8 @@ examples:
   kanalyze connections --client-ip 10.1.0.0/16 broker.pcap
   kanalyze connections -o connections.parquet captures/
 
-The two round trips divide the way at the capture point: to the broker and back, to the client and
-back. A capture at one end holds next to nothing of that end's.
+The columns have two round-trip times: from the capture point to the broker and back, and to the
+client and back. If the capture was made at one end, that end's time is near 0.
 """
 
 _ANOMALIES_EPILOG = """\
@@ -95,9 +94,9 @@ examples:
   kanalyze live -i eth0 --write rows/ --save slow.pcapng --save-slower-than 500ms
   ssh broker tcpdump -i any -U -s 0 -w - port 9092 | kanalyze live -
 
-Where there is no terminal, or --format says so, lines of JSON stand in for the view: what the
-last seconds were like (jsonl), or a row for each request (rows). Ctrl-c, or q in the view, ends it:
-the view with a report. So does a terminal that goes away, unless nohup started it. SIGHUP begins
+Without a terminal, or with --format, lines of JSON replace the view: the rates of the last seconds
+(jsonl), or a row for each request (rows). Ctrl-c, or q in the view, ends the run; the view ends
+with a report. The run also ends if its terminal is closed, unless nohup started it. SIGHUP starts
 new files.
 """
 
@@ -107,36 +106,36 @@ examples:
   kanalyze batch captures/ --out archive/ --checkpoint state/
   kanalyze batch s3://bucket/captures/ --out s3a://bucket/archive --master yarn
 
-Below the folder of --out are then requests/ (Parquet, by day and hour in UTC),
-anomalies/ and report.json. A run counts as a whole or not at all; the next one
-completes one that was killed. Without --checkpoint a run replaces what the last
-one wrote. With it an archive grows: each run reads the captures that are new, in
-the order in which they were made, and what is open goes on in the next run, until
---finish ends it. One run at a time.
+The folder of --out then has requests/ (Parquet, by day and hour in UTC),
+anomalies/ and report.json. A run is written as a whole or not at all; the next
+one completes one that was killed. Without --checkpoint, a run replaces the output
+of the last one. With it the archive grows: each run reads the new captures, in
+the order in which they were made, and continues the open connections of the last
+run; --finish closes them. Only one run at a time.
 """
 
 _PROGRAM = "kanalyze"
-_MOST_JOBS = 256
-_MOST_COUNTED = 65536
-_MOST_RECORDS = 2**31 - 1
-_MOST_SECONDS = 1e9
+_MAX_JOBS = 256
+_MAX_COUNT = 65536
+_MAX_RECORDS = 2**31 - 1
+_MAX_SECONDS = 1e9
 _FORMATS = ("table", "csv", "jsonl", "parquet")
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the parser; the chosen command's name is in ``command``."""
+    """Return the parser; the name of the command is in ``command``."""
     made = HintingParser(
         prog=_PROGRAM,
         description=_DESCRIPTION,
         epilog=_EPILOG,
-        formatter_class=HelpLines,
+        formatter_class=HelpFormatter,
         allow_abbrev=False,
     )
     kind = "compiled" if is_compiled() else "not compiled"
     version = f"kanalyze {kanalyze.__version__} ({kind})"
     made.add_argument("--version", action="version", version=version)
     commands = made.add_subparsers(
-        dest="command", metavar="COMMAND", required=True, prog=_PROGRAM, parser_class=LaterCommand
+        dest="command", metavar="COMMAND", required=True, prog=_PROGRAM, parser_class=LazyCommand
     )
     for name, (text, epilog, fill) in _commands().items():
         commands.add_parser(
@@ -144,14 +143,14 @@ def parser() -> argparse.ArgumentParser:
             help=text,
             description=f"{text[0].upper()}{text[1:]}.",
             epilog=epilog,
-            formatter_class=HelpLines,
+            formatter_class=HelpFormatter,
             allow_abbrev=False,
         ).fill = fill
     return made
 
 
 def _commands() -> dict[str, tuple[str, str, Callable[[argparse.ArgumentParser], None]]]:
-    """Return what each command does, in words and by examples, and what adds its arguments."""
+    """Return the help of each command, its examples, and the function that adds its arguments."""
     return {
         "report": ("summarize captures on the terminal", _REPORT_EPILOG, _add_report),
         "requests": ("write one row per request", _REQUESTS_EPILOG, _add_requests),
@@ -171,10 +170,14 @@ def _commands() -> dict[str, tuple[str, str, Callable[[argparse.ArgumentParser],
             _ANOMALIES_EPILOG,
             _add_anomalies,
         ),
-        "protocol": ("show what is known of the protocol", _PROTOCOL_EPILOG, _add_protocol),
-        "live": ("show what goes over an interface now", _LIVE_EPILOG, _add_live),
+        "protocol": (
+            "show the supported APIs, versions, fields and errors",
+            _PROTOCOL_EPILOG,
+            _add_protocol,
+        ),
+        "live": ("show the requests on an interface now", _LIVE_EPILOG, _add_live),
         "batch": (
-            "turn many captures into tables and a report, with Spark",
+            "write tables and a report of many captures, with Spark",
             _BATCH_EPILOG,
             _add_batch,
         ),
@@ -185,7 +188,7 @@ def _add_report(made: argparse.ArgumentParser) -> None:
     made.add_argument(
         "--json",
         metavar="FILE",
-        help="write the report as JSON too; - for standard output, and nothing else there",
+        help="also write the report as JSON; -: to standard output, and nothing else",
     )
     _add_input(made)
     _add_jobs(made)
@@ -201,15 +204,15 @@ def _add_records(made: argparse.ArgumentParser) -> None:
     made.add_argument(
         "--values",
         action="store_true",
-        help="show keys, values and headers too, bytes that are no text as base64",
+        help="also show keys, values and headers; bytes that are not text as base64",
     )
     made.add_argument(
         "--max-records",
         type=_record_limit,
         metavar="N",
-        help="how many records of one batch are read; a row with the problem too_many_records "
-        "stands for what is beyond (default: 4 for each byte that the batch has on the wire, at "
-        "least 1000, which no sound batch has)",
+        help="read at most N records of a batch; a row with the problem too_many_records replaces "
+        "the others (default: 4 per byte of the batch on the wire, at least 1000, which no valid "
+        "batch has)",
     )
     _add_output(made)
     _add_input(made)
@@ -231,12 +234,12 @@ def _add_anomalies(made: argparse.ArgumentParser) -> None:
 
 def _add_output(made: argparse.ArgumentParser) -> None:
     made.add_argument(
-        "-o", "--output", metavar="FILE", default="-", help="where to (default: standard output)"
+        "-o", "--output", metavar="FILE", default="-", help="output file (default: standard output)"
     )
     made.add_argument(
         "--format",
         choices=_FORMATS,
-        help="default: what the ending of FILE says; table on standard output",
+        help="default: by the ending of FILE; table on standard output",
     )
     made.add_argument(
         "--columns", metavar="A,B,...", help="columns to write, in this order (default: all)"
@@ -245,17 +248,16 @@ def _add_output(made: argparse.ArgumentParser) -> None:
 
 def _add_decode(made: argparse.ArgumentParser) -> None:
     made.add_argument(
-        "-o", "--output", metavar="FILE", default="-", help="where to (default: standard output)"
+        "-o", "--output", metavar="FILE", default="-", help="output file (default: standard output)"
     )
     made.add_argument(
         "--format",
         choices=("jsonl", "text"),
-        help="jsonl: an object per request, as the broker's own request log has it (KIP-673); "
-        "text: a tree with byte offsets; default: what the ending of FILE says; "
-        "jsonl on standard output",
+        help="jsonl: an object per request, as in the broker's request log (KIP-673); "
+        "text: a tree with byte offsets; default: by the ending of FILE; jsonl on standard output",
     )
     made.add_argument(
-        "--all", action="store_true", help="with text: cut no array, text or bytes short"
+        "--all", action="store_true", help="with text: do not shorten arrays, texts or bytes"
     )
     _add_input(made)
 
@@ -265,137 +267,141 @@ def _add_protocol(made: argparse.ArgumentParser) -> None:
         "api",
         nargs="?",
         metavar="API",
-        help="an API by name or key: its fields in every version; errors: the error codes; "
-        "default: all APIs",
+        help="the name or key of an API: show its fields in every version; errors: show the error "
+        "codes; default: list all APIs",
     )
-    made.add_argument("--json", action="store_true", help="as JSON")
+    made.add_argument("--json", action="store_true", help="write JSON")
     _add_definitions(made)
 
 
 def _add_live(made: argparse.ArgumentParser) -> None:
     source = made.add_mutually_exclusive_group(required=True)
-    source.add_argument("-i", "--interface", metavar="IFACE", help="listen there; Linux: also any")
+    source.add_argument(
+        "-i",
+        "--interface",
+        metavar="IFACE",
+        help="capture on this interface; on Linux any is all of them",
+    )
     source.add_argument("--list", action="store_true", help="list the interfaces")
     source.add_argument(
         "pipe", nargs="?", metavar="-", type=_pipe, help="read a capture from standard input"
     )
-    capture = made.add_argument_group("what is captured")
+    capture = made.add_argument_group("packets")
     capture.add_argument(
         "--port",
         action="append",
         default=[],
         type=_port,
         metavar="N",
-        help="only packets of this TCP port, which is taken for a broker's; may be repeated",
+        help="only packets with this TCP port, which is treated as a broker's; may be repeated",
     )
-    _repeated(capture, "--host", "IP", "only packets of this address, or network")
+    _repeated(capture, "--host", "IP", "only packets with this address or network")
     capture.add_argument(
         "--filter",
         metavar="TEXT",
-        help="only packets that match, in the language of tcpdump (of a pipe, or without libpcap: "
-        "its hosts, nets, ports, lengths, tcp, udp, ip and ip6)",
+        help="only packets that match this tcpdump filter; needs libpcap",
     )
     capture.add_argument(
         "--buffer",
         type=_size,
         default=128 << 20,
         metavar="SIZE",
-        help="what the kernel holds until it is read (default: 128M)",
+        help="the kernel's buffer for packets (default: 128M)",
     )
-    _add_live_limits(made.add_argument_group("what is Kafka, and limits"))
-    _add_live_output(made.add_argument_group("what is shown"))
-    _add_live_files(made.add_argument_group("what is kept"))
+    _add_live_limits(made.add_argument_group("Kafka, and limits"))
+    _add_live_output(made.add_argument_group("output"))
+    _add_live_files(made.add_argument_group("files"))
 
 
 def _add_live_limits(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
-        "--topic-ids", metavar="FILE", help="names of topics by id: a line 'ID NAME' each, or JSON"
+        "--topic-ids",
+        metavar="FILE",
+        help="names of topics by id: lines of 'ID NAME', or a JSON object",
     )
     _add_definitions(group)
     group.add_argument(
         "--max-memory",
         type=_size,
         metavar="SIZE",
-        help="how much may be held of open connections (default: 1G)",
+        help="memory for open connections (default: 1G)",
     )
-    group.add_argument(
-        "--duration", type=_seconds, metavar="SECONDS", help="end after so long by itself"
-    )
+    group.add_argument("--duration", type=_seconds, metavar="SECONDS", help="end after this time")
 
 
 def _add_live_output(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--format",
         choices=("view", "jsonl", "rows"),
-        help="view: on the terminal; jsonl: a line of rates each interval; rows: a line for each "
-        "request (default: view where there is a terminal, else jsonl)",
+        help="view: on the terminal; jsonl: a line of rates per interval; rows: a line per request "
+        "(default: view on a terminal, else jsonl)",
     )
     group.add_argument(
         "--interval",
         type=_seconds,
         metavar="SECONDS",
-        help="of the lines of rates (default: 1)",
+        help="the interval of --format jsonl (default: 1)",
     )
-    group.add_argument(
-        "--json", metavar="FILE", help="write the report at the end as JSON there too"
-    )
+    group.add_argument("--json", metavar="FILE", help="also write the report at the end as JSON")
     group.add_argument(
         "--metrics",
         metavar="[HOST:]PORT",
-        help="answer Prometheus there; on this machine alone unless HOST says otherwise",
+        help="serve metrics for Prometheus; only on this machine, unless HOST is given",
     )
     group.add_argument(
         "--metrics-host",
         action="append",
         metavar="NAME",
-        help="a name, besides HOST and its own, by which this machine may be asked for them "
-        "(repeatable)",
+        help="accept this name of the machine in requests for metrics, besides HOST and its own; "
+        "may be repeated",
     )
 
 
 def _add_live_files(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--write", metavar="DIR", help="write rows there, in files of Parquet")
+    group.add_argument("--write", metavar="DIR", help="write rows to Parquet files in this folder")
     group.add_argument(
         "--write-every",
         type=_seconds,
         metavar="SECONDS",
-        help="begin a new one so often (default: 300),",
+        help="start a new file after this time (default: 300)",
     )
     group.add_argument(
         "--write-size",
         type=_size,
         metavar="SIZE",
-        help="or when it is so large (default: 256M),",
+        help="start a new file at this size (default: 256M)",
     )
     group.add_argument(
         "--write-files",
         type=_count,
         metavar="N",
-        help="and keep so many (default: 288)",
+        help="keep the newest N files (default: 288)",
     )
     group.add_argument(
         "--save",
         metavar="FILE.pcapng",
-        help="keep the packets of exchanges with errors, or of those that the next two say; of at "
-        "most 500 a second",
+        help="save the packets of requests that the next two options select (default: errors); at "
+        "most 500 requests a second",
     )
     group.add_argument(
-        "--save-errors", action="store_true", help="those answered with an error code"
+        "--save-errors", action="store_true", help="save requests answered with an error code"
     )
     group.add_argument(
-        "--save-slower-than", metavar="TIME", help="those with a higher latency, such as 500ms"
+        "--save-slower-than",
+        metavar="TIME",
+        help="save requests with a higher latency, such as 500ms",
     )
     group.add_argument(
         "--save-size",
         type=_size,
         metavar="SIZE",
-        help="begin a new file when it is so large (default: 256M),",
+        help="start a new file at this size (default: 256M)",
     )
     group.add_argument(
         "--save-files",
         type=_count,
         metavar="N",
-        help="and keep so many, the oldest go (default: 8)",
+        help="keep the newest N files (default: 8)",
     )
 
 
@@ -404,12 +410,12 @@ def _add_batch(made: argparse.ArgumentParser) -> None:
         "--out",
         metavar="PATH",
         required=True,
-        help="a folder that all of Spark's workers reach, or a URL that Spark writes to",
+        help="output folder, which all workers of Spark can reach, or a URL",
     )
     made.add_argument(
         "--json",
         metavar="FILE",
-        help="write the report as JSON there too; - for standard output, and nothing else there",
+        help="also write the report as JSON; -: to standard output, and nothing else",
     )
     _add_input(made)
     _add_archive(made.add_argument_group("archives that grow"))
@@ -420,25 +426,24 @@ def _add_archive(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--checkpoint",
         metavar="DIR",
-        help="keep there, in a folder or URL, what the next run goes on from",
+        help="a folder or URL for the state that the next run continues from",
     )
     group.add_argument(
         "--settle",
         type=_seconds,
         default=60.0,
         metavar="SECONDS",
-        help="leave files for the next run that were written to less than this long ago "
-        "(default: 60)",
+        help="leave files that changed less than this time ago to the next run (default: 60)",
     )
     group.add_argument(
         "--finish",
         action="store_true",
-        help="the last run: read all there is, and end what is open",
+        help="the last run: read all files, and close open connections",
     )
     group.add_argument(
         "--replace",
         action="store_true",
-        help="begin anew, though there are rows of other captures or of another archive",
+        help="start anew, and replace rows of other captures or of another archive",
     )
 
 
@@ -461,16 +466,15 @@ def _add_spark(group: argparse._ArgumentGroup) -> None:
         "--buckets",
         type=_count,
         metavar="N",
-        help="into how many parts connections are divided (default: one for 64M of captures, "
-        "two for each core, from 8 to 512); the first run of an archive that grows decides",
+        help="number of parts that connections are divided into (default: one per 64M of captures, "
+        "two per core, from 8 to 512); the first run of an archive decides",
     )
     group.add_argument(
         "--split-size",
         type=_size,
         default=64 << 20,
         metavar="SIZE",
-        help="read larger pcap files in parts of about this size, which tasks share out "
-        "(default: 64M)",
+        help="read larger pcap files in parts of about this size, in parallel (default: 64M)",
     )
 
 
@@ -479,9 +483,9 @@ def _add_input(made: argparse.ArgumentParser) -> None:
 
 
 def _add_captures(made: argparse.ArgumentParser, *, stdin: bool = True) -> argparse._ArgumentGroup:
-    """Add what all commands that read captures have; return the group for their filters.
+    """Add the arguments of all commands that read captures; return the group for their filters.
 
-    ``stdin``: whether standard input is one that may be read.
+    ``stdin``: whether the command can read standard input.
     """
     sources = "a pcap or pcapng file, compressed or not, a folder, a glob, "
     sources += (
@@ -491,18 +495,20 @@ def _add_captures(made: argparse.ArgumentParser, *, stdin: bool = True) -> argpa
         "captures",
         nargs="+",
         metavar="CAPTURE",
-        help=f"{sources}; several are one capture, in the order of their packets' times",
+        help=f"{sources}; several are read as one capture, in the order of time",
     )
-    _add_detection(made.add_argument_group("what is Kafka"))
+    _add_detection(made.add_argument_group("Kafka"))
     limits = made.add_argument_group("limits")
     limits.add_argument(
         "--max-memory",
         type=_size,
         metavar="SIZE",
-        help="how much may be held of open connections, such as 256M or 2G (default: 1G); "
-        "what has to be dropped is an anomaly",
+        help="memory for open connections, such as 256M or 2G (default: 1G); dropped data is "
+        "reported as an anomaly",
     )
-    return made.add_argument_group("filters (all given must hold; values of one add up)")
+    return made.add_argument_group(
+        "filters (all of them must match; repeated values are alternatives)"
+    )
 
 
 def _add_jobs(made: argparse.ArgumentParser) -> None:
@@ -510,8 +516,8 @@ def _add_jobs(made: argparse.ArgumentParser) -> None:
         "--jobs",
         type=_jobs,
         metavar="N",
-        help="how many processes read, for files of some size (default: as many as there are "
-        "cores); the result is the same",
+        help="number of processes for larger files (default: number of cores); the result is the "
+        "same",
     )
 
 
@@ -522,14 +528,14 @@ def _add_detection(group: argparse._ArgumentGroup) -> None:
         default=[],
         type=_port,
         metavar="N",
-        help="only brokers on this TCP port, which is taken for a broker's whatever the bytes "
-        "look like; may be repeated",
+        help="only brokers on this TCP port, whose connections are treated as Kafka whatever their "
+        "bytes; may be repeated",
     )
     group.add_argument(
         "--topic-ids",
         metavar="FILE",
-        help="names of topics by id, for those that the capture tells none: "
-        "a line 'ID NAME' each, or a JSON object",
+        help="names of topics by id, for topics whose name is not in the capture: lines of "
+        "'ID NAME', or a JSON object",
     )
     _add_definitions(group)
 
@@ -538,8 +544,8 @@ def _add_definitions(group: argparse._ActionsContainer) -> None:
     group.add_argument(
         "--definitions",
         metavar="DIR",
-        help="a folder of message definitions (*.json in Kafka's own language) to add to the "
-        "built-in ones, such as those of another release, a fork, a vendor",
+        help="a folder of message definitions (*.json in Kafka's format) to add to the built-in "
+        "ones, for example of another release, a fork or a vendor",
     )
 
 
@@ -554,8 +560,8 @@ def _add_filters(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--slower-than",
         metavar="TIME",
-        help="only requests with a higher latency, such as 10ms or 1.5s; "
-        "what waited on purpose is not slow",
+        help="only requests with a higher latency, such as 10ms or 1.5s, except those that the "
+        "broker held back on purpose",
     )
     _add_end_filters(group, "requests")
 
@@ -566,15 +572,15 @@ def _add_end_filters(group: argparse._ArgumentGroup, what: str) -> None:
         group,
         "--broker",
         "IP[:PORT]",
-        "broker address; it is taken for a broker's whatever its bytes",
+        "broker address, whose connections are treated as Kafka whatever their bytes",
     )
     group.add_argument(
         "--since",
         metavar="TIME",
-        help=f"only {what} from then on: ISO 8601 (UTC if without zone), a time of day such as "
-        "22:46 (of the day of the first packet), or Unix seconds",
+        help=f"only {what} from this time on: ISO 8601 (UTC without a zone), a time of day such as "
+        "22:46 (on the day of the first packet), or Unix seconds",
     )
-    group.add_argument("--until", metavar="TIME", help=f"only {what} before then")
+    group.add_argument("--until", metavar="TIME", help=f"only {what} before this time")
 
 
 def _repeated(group: argparse._ArgumentGroup, flag: str, metavar: str, text: str) -> None:
@@ -584,7 +590,7 @@ def _repeated(group: argparse._ArgumentGroup, flag: str, metavar: str, text: str
 
 
 def _size(text: str) -> int:
-    """Return the bytes that a text says, as :func:`~kanalyze.common.sizes.parse_size`."""
+    """Parse a size as :func:`~kanalyze.common.sizes.parse_size` does."""
     try:
         return parse_size(text)
     except UsageError as error:
@@ -593,24 +599,24 @@ def _size(text: str) -> int:
 
 def _jobs(text: str) -> int:
     """Parse a number of processes."""
-    if text.isascii() and text.isdigit() and 0 < int(text) <= _MOST_JOBS:
+    if text.isascii() and text.isdigit() and 0 < int(text) <= _MAX_JOBS:
         return int(text)
-    raise argparse.ArgumentTypeError(f"not a number of jobs from 1 to {_MOST_JOBS}: {text!r}")
+    raise argparse.ArgumentTypeError(f"not a number of jobs from 1 to {_MAX_JOBS}: {text!r}")
 
 
 def _count(text: str) -> int:
-    """Parse how many there are to be of something."""
-    if text.isascii() and text.isdigit() and 0 < int(text) <= _MOST_COUNTED:
+    """Parse a count."""
+    if text.isascii() and text.isdigit() and 0 < int(text) <= _MAX_COUNT:
         return int(text)
-    raise argparse.ArgumentTypeError(f"not a number from 1 to {_MOST_COUNTED}: {text!r}")
+    raise argparse.ArgumentTypeError(f"not a number from 1 to {_MAX_COUNT}: {text!r}")
 
 
 def _record_limit(text: str) -> int:
-    """Parse how many records a batch may hold: its header has 32 bits for their number."""
-    digits = len(str(_MOST_RECORDS))  # Python reads no number of thousands of digits
-    if text.isascii() and text.isdigit() and len(text) <= digits and 0 < int(text) <= _MOST_RECORDS:
+    """Parse a number of records, for which the header of a batch has 32 bits."""
+    digits = len(str(_MAX_RECORDS))  # Python refuses numbers with thousands of digits
+    if text.isascii() and text.isdigit() and len(text) <= digits and 0 < int(text) <= _MAX_RECORDS:
         return int(text)
-    raise argparse.ArgumentTypeError(f"not a number from 1 to {_MOST_RECORDS}: {text!r}")
+    raise argparse.ArgumentTypeError(f"not a number from 1 to {_MAX_RECORDS}: {text!r}")
 
 
 def _seconds(text: str) -> float:
@@ -618,7 +624,7 @@ def _seconds(text: str) -> float:
         seconds = float(text)
     except ValueError:
         seconds = -1
-    if 0 <= seconds <= _MOST_SECONDS:
+    if 0 <= seconds <= _MAX_SECONDS:
         return seconds
     raise argparse.ArgumentTypeError(f"not a number of seconds: {text!r}")
 
@@ -631,7 +637,7 @@ def _setting(text: str) -> tuple[str, str]:
 
 
 def _port(text: str) -> int:
-    # Python reads no number of thousands of digits.
+    # Python refuses numbers with thousands of digits.
     if not (text.isascii() and text.isdigit() and len(text) <= 5 and 0 < int(text) < 65536):
         raise argparse.ArgumentTypeError(f"not a TCP port: {text!r}")
     return int(text)
@@ -640,6 +646,6 @@ def _port(text: str) -> int:
 def _pipe(text: str) -> str:
     if text != "-":
         raise argparse.ArgumentTypeError(
-            f"not -: {text!r} (files are for kanalyze report, requests and others)"
+            f"not -: {text!r} (kanalyze report and requests read files)"
         )
     return text

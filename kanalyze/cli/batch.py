@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.cli.analyze import filters_of
-from kanalyze.cli.messages import print_message
+from kanalyze.cli.console import print_message
 from kanalyze.cli.report import write_report
 from kanalyze.spark.session import check_packages, start
 
@@ -26,7 +26,7 @@ __all__ = ["batch"]
 def batch(arguments: argparse.Namespace) -> None:
     """Turn captures into tables and a report; raises KanalyzeError and OSError."""
     check_packages()
-    # All that can be wrong with arguments is said before Spark is started, which takes seconds.
+    # Wrong arguments are reported before Spark is started, which takes seconds.
     plan, settings = _plan(arguments), _settings(arguments)
     write_report(arguments.json, lambda: _run(arguments, plan, settings))
 
@@ -70,7 +70,7 @@ def _plan(arguments: argparse.Namespace) -> ReadPlan:
         topic_ids=read_topic_ids(arguments.topic_ids) if arguments.topic_ids else None,
         catalog=catalog,
     )
-    plan.analysis(TablePartition(()))  # says what else makes no sense
+    plan.analysis(TablePartition(()))  # checks the other arguments
     return plan
 
 
@@ -80,9 +80,9 @@ def _settings(arguments: argparse.Namespace) -> Settings:
     from kanalyze.spark.batch.run_plan import Settings
 
     if arguments.finish and arguments.checkpoint is None:
-        raise UsageError("--finish is for archives that grow: it takes --checkpoint")
+        raise UsageError("--finish needs --checkpoint")
     if arguments.split_size < MIN_SPLIT_BYTES:
-        raise UsageError(f"--split-size: {MIN_SPLIT_BYTES} bytes are the least")
+        raise UsageError(f"--split-size: at least {MIN_SPLIT_BYTES} bytes")
     return Settings(
         paths=tuple(arguments.captures),
         out=arguments.out,
@@ -97,7 +97,7 @@ def _settings(arguments: argparse.Namespace) -> Settings:
 
 @contextmanager
 def _session(arguments: argparse.Namespace) -> Iterator[SparkSession]:
-    """Give a session; it is ended if it was started here."""
+    """Yield a session; it is stopped at the end if it was started here."""
     from pyspark.sql import SparkSession
 
     is_there = SparkSession.getActiveSession() is not None

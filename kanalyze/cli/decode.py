@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from kanalyze.api.filters import keeps_bytes, make_filter
-from kanalyze.cli.analyze import analysis_of, progress_bar, tell_if_none
+from kanalyze.cli.analyze import analysis_of, progress_bar, report_if_none
 from kanalyze.decoding.bodies import BodyReader
 from kanalyze.errors import UsageError
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
@@ -37,15 +36,13 @@ def decode(arguments: argparse.Namespace) -> None:
     keep = keeps_bytes(make_filter(catalog, apis=arguments.api), catalog)
     analysis = analysis_of(arguments, keep=keep, catalog=catalog)
     lines = _lines_maker(catalog, text_format, everything=arguments.all)
-    # A bar and lines on one terminal would write over each other.
-    is_seen = arguments.output == STANDARD_OUTPUT and sys.stdout.isatty()
     written = 0
-    with OutputFile(arguments.output) as output, progress_bar(analysis, wanted=not is_seen):
+    with OutputFile(arguments.output) as output, progress_bar(analysis, arguments.output):
         for exchanges, block in analysis.exchange_blocks():
             written += len(exchanges)
             for line in lines(exchanges, block):
                 output.file.write(f"{line}\n".encode("utf-8", "backslashreplace"))
-    tell_if_none(written, arguments, analysis)
+    report_if_none(written, arguments, analysis)
 
 
 def _default_format(destination: str) -> str:

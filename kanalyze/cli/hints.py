@@ -1,7 +1,7 @@
-"""Arguments that there are not: which command they were meant for, and the nearest name.
+"""A parser of arguments with hints: unknown options and commands are reported with near names.
 
-In: what argparse knows of a command. Out: a parser that says more where it fails. This module must
-not know which commands there are, nor import anything slow.
+In: the commands and options that argparse knows. Out: a parser with better errors. Must not know:
+which commands there are. It must not import anything slow.
 """
 
 from __future__ import annotations
@@ -16,71 +16,70 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-__all__ = ["HelpLines", "HintingParser", "LaterCommand"]
+__all__ = ["HelpFormatter", "HintingParser", "LazyCommand"]
 
 _CAPTURE: Final = re.compile(r"\.(pcap|pcapng|cap)\w*(\.\w+)*$", re.IGNORECASE)
 _STANDARD_INPUT: Final = "-"
 _DEFAULT_WIDTH: Final = 80
 
 
-class HelpLines(argparse.RawDescriptionHelpFormatter):
-    """Writes descriptions as they are, in lines as wide as the terminal.
+class HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Writes descriptions unchanged, in lines as wide as the terminal.
 
-    argparse makes one for each argument that it is told of, and has it ask :mod:`shutil`, which
-    brings all of Python's decompressors.
+    argparse makes a formatter for each argument; its own would import :mod:`shutil` for the width,
+    with all decompressors of Python.
     """
 
-    def __init__(self, prog: str, **given: Any) -> None:
-        given.setdefault("width", _terminal_width() - 2)
-        super().__init__(prog, **given)
+    def __init__(self, prog: str, **options: Any) -> None:
+        options.setdefault("width", _terminal_width() - 2)
+        super().__init__(prog, **options)
 
 
 class HintingParser(argparse.ArgumentParser):
-    """A parser of which each command says itself what it does not know, below its own usage.
+    """A parser that reports unknown options of a command below the command's usage, with hints.
 
-    argparse leaves an option that a command does not have to the program's parser, which knows the
-    commands' names and nothing else, and has no hints.
+    argparse reports them below the program's usage, without hints.
     """
 
-    _commands: Mapping[str, LaterCommand] | None = None
-    """Of the program: its commands."""
-    siblings: Mapping[str, LaterCommand] | None = None
-    """Of a command: all commands of the program."""
+    _commands: Mapping[str, LazyCommand] | None = None
+    """The commands, in the parser of the program."""
+    siblings: Mapping[str, LazyCommand] | None = None
+    """All commands, in the parser of a command."""
 
-    def add_subparsers(self, **given: Any) -> argparse._SubParsersAction[Any]:
-        """Add commands, as argparse does; there are no commands of commands."""
-        made = super().add_subparsers(**given)
+    def add_subparsers(self, **options: Any) -> argparse._SubParsersAction[Any]:
+        """Add commands, as argparse does."""
+        made = super().add_subparsers(**options)
         self._commands = made.choices
         return made
 
     def parse_known_args(  # type: ignore[override]  # argparse has overloads
         self, args: Sequence[str] | None = None, namespace: Any = None
     ) -> tuple[Any, list[str]]:
-        """Parse arguments; whatever is not known is an error, which ends the program."""
-        given = sys.argv[1:] if args is None else list(args)
-        self._check_options(given)
+        """Parse arguments; an unknown one is an error, which ends the program."""
+        words = sys.argv[1:] if args is None else list(args)
+        self._check_options(words)
         if self._commands is not None:
-            self._check_command(given)
+            self._check_command(words)
             for command in self._commands.values():
                 command.siblings = self._commands
-        found, rest = super().parse_known_args(given, namespace)
+        found, rest = super().parse_known_args(words, namespace)
         if rest:
             self.error(f"unrecognized arguments: {' '.join(rest)}")
         return found, rest
 
-    def _check_options(self, given: Iterable[str]) -> None:
-        for text in given:
-            # What follows a command is the command's own.
+    def _check_options(self, words: Iterable[str]) -> None:
+        for text in words:
+            # The command parses what follows its name.
             is_over = text == "--" or (self._commands is not None and not text.startswith("-"))
             if is_over:
                 return
             name = text.partition("=")[0]
-            # With a space in it it is a text, as for argparse.
+            # As in argparse, a word with a space is not an option.
             if text.startswith("--") and " " not in text and not self.has(name):
                 self._fail_for_option(name)
 
     def has(self, option: str) -> bool:
-        """Tell whether there is such an option."""
+        """Return whether there is such an option."""
         return option in self._option_string_actions
 
     def _fail_for_option(self, name: str) -> NoReturn:
@@ -95,43 +94,43 @@ class HintingParser(argparse.ArgumentParser):
             hint = f"; kanalyze {_listed(others)} {'has' if len(others) == 1 else 'have'} it"
         elif near := _nearest(name, options):
             hint = f"; did you mean {near}?"
-        self.error(f"there is no option {name}{hint}")
+        self.error(f"unknown option {name}{hint}")
 
-    def _check_command(self, given: Iterable[str]) -> None:
+    def _check_command(self, words: Iterable[str]) -> None:
         assert self._commands is not None
-        text = next((text for text in given if text == "-" or not text.startswith("-")), None)
+        text = next((text for text in words if text == "-" or not text.startswith("-")), None)
         if text is None or text in self._commands:
             return
-        self.error(f"there is no command {text!r}; {self._command_hint(text)}")
+        self.error(f"unknown command {text!r}; {self._command_hint(text)}")
 
     def _command_hint(self, text: str) -> str:
         if _may_be_a_file(text):
-            import shlex  # only for who is to type it again
+            import shlex  # only for errors
 
             return f"to read a capture: {self.prog} report {shlex.quote(text)}"
         near = _nearest(text.lower(), self._commands or ())
         if near is not None:
             return f"did you mean {near}?"
-        hint = f"{self.prog} --help lists those there are"
-        return f"{hint}, {self.prog} COMMAND --help says more of one" if text == "help" else hint
+        hint = f"{self.prog} --help lists the commands"
+        return f"{hint}, {self.prog} COMMAND --help describes one" if text == "help" else hint
 
 
-class LaterCommand:
-    """A command, of which the parser is made when it is needed: a run needs one."""
+class LazyCommand:
+    """A command whose parser is made when it is needed: a run needs only one."""
 
     fill: Callable[[argparse.ArgumentParser], None] | None = None
     """Adds the command's arguments."""
-    siblings: Mapping[str, LaterCommand] | None = None
+    siblings: Mapping[str, LazyCommand] | None = None
     """All commands of the program."""
 
-    def __init__(self, **given: Any) -> None:
-        """Keep what argparse makes a parser of."""
-        self._given = given
+    def __init__(self, **options: Any) -> None:
+        """Keep the arguments of a parser."""
+        self._options = options
 
     @cached_property
     def parser(self) -> HintingParser:
         """The command's parser."""
-        made = HintingParser(**self._given)
+        made = HintingParser(**self._options)
         made.siblings = self.siblings
         if self.fill is not None:
             self.fill(made)
@@ -143,7 +142,7 @@ class LaterCommand:
 
 
 def _terminal_width() -> int:
-    """Return what :func:`shutil.get_terminal_size` says."""
+    """Return the width of :func:`shutil.get_terminal_size`."""
     columns = os.environ.get("COLUMNS", "")
     if columns.isdigit() and int(columns):
         return int(columns)
@@ -151,7 +150,7 @@ def _terminal_width() -> int:
         return _DEFAULT_WIDTH
     try:
         return os.get_terminal_size(sys.__stdout__.fileno()).columns or _DEFAULT_WIDTH
-    except (ValueError, OSError):  # closed, or no terminal
+    except (ValueError, OSError):  # closed, or not a terminal
         return _DEFAULT_WIDTH
 
 
@@ -162,8 +161,8 @@ def _may_be_a_file(text: str) -> bool:
 
 
 def _nearest(name: str, known: Iterable[str]) -> str | None:
-    """Return the name that begins so, or is most like it; None where none is like it."""
-    import difflib  # only for a name that there is not
+    """Return the name that begins with a text, or is most like it; None if there is none."""
+    import difflib  # only for unknown names
 
     names = list(known)
     longer = [each for each in names if each.startswith(name)]

@@ -6,16 +6,15 @@ import os
 import signal
 import time
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from kanalyze.api.topic_ids import read_topic_ids
-from kanalyze.cli.live_checks import check_arguments
+from kanalyze.cli.console import print_message
 from kanalyze.cli.live_feed import open_feed
-from kanalyze.cli.live_sinks import Wanted, make_sinks
-from kanalyze.cli.messages import print_message
+from kanalyze.cli.live_sinks import SinkOptions, make_sinks
 from kanalyze.cli.report import write_report
 from kanalyze.errors import UsageError
-from kanalyze.export.files import OutputFile
+from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.live.privileges import give_up_root
 from kanalyze.live.run import IDLE_NS, LiveRun
@@ -34,9 +33,16 @@ if TYPE_CHECKING:
 
 __all__ = ["live"]
 
+_TARGETS: Final = {"write": "folder", "save": "file", "json": "file"}
+_OF_WRITE: Final = ("write_every", "write_size", "write_files")
+_OF_METRICS: Final = ("metrics_host",)
+_OF_SAVE: Final = ("save_errors", "save_slower_than", "save_size", "save_files")
+_MAX_BUFFER_BYTES: Final = 4 << 30
+"""With a larger one the kernel searches for memory for a minute."""
+
 
 def live(arguments: argparse.Namespace) -> None:
-    """Show what goes over an interface, or through a pipe, until it ends; then report it.
+    """Show the requests on an interface or in a pipe until it ends; then report them.
 
     Raises KanalyzeError and OSError.
     """
@@ -45,13 +51,13 @@ def live(arguments: argparse.Namespace) -> None:
     from kanalyze.live.view.terminal import can_draw
 
     console = Console(markup=False, emoji=False, highlight=False)
-    chosen = arguments.format or ("view" if can_draw(console) else "jsonl")
-    check_arguments(arguments, chosen)
-    if chosen == "view" and not can_draw(console):
+    output_format = arguments.format or ("view" if can_draw(console) else "jsonl")
+    _check_arguments(arguments, output_format)
+    if output_format == "view" and not can_draw(console):
         raise UsageError("--format view: there is no terminal to draw on")
     with ExitStack() as stack:
-        run = _prepared(arguments, chosen, console, stack)
-        if chosen == "view":
+        run = _prepared(arguments, output_format, console, stack)
+        if output_format == "view":
             write_report(arguments.json, run)
         elif arguments.json is None:
             run()
@@ -60,103 +66,139 @@ def live(arguments: argparse.Namespace) -> None:
                 output.file.write(summary_json(run()).encode("ascii"))
 
 
+def _check_arguments(arguments: argparse.Namespace, output_format: str) -> None:
+    """Raise UsageError for arguments that do not fit together; ``output_format`` is that in use."""
+    _check_targets(arguments)
+    _check_base(arguments, _OF_WRITE, "write", "writes rows")
+    _check_base(arguments, _OF_METRICS, "metrics", "serves metrics")
+    _check_base(arguments, _OF_SAVE, "save", "writes packets")
+    if arguments.write_every is not None and arguments.write_every < 1:
+        raise UsageError("--write-every: 1 second or more")
+    if arguments.interval is not None and output_format != "jsonl":
+        raise UsageError(f"--interval is of --format jsonl, not of {output_format}")
+    if arguments.json == STANDARD_OUTPUT and output_format != "view":
+        raise UsageError(f"--json - and lines ({output_format}) would both be on standard output")
+    if not 0 < arguments.buffer <= _MAX_BUFFER_BYTES:
+        raise UsageError("--buffer: more than 0, and up to 4G")
+
+
+def _check_targets(arguments: argparse.Namespace) -> None:
+    for name, kind in _TARGETS.items():
+        target = getattr(arguments, name)
+        is_stream = target == STANDARD_OUTPUT and name != "json"
+        # An empty name comes from a shell variable that is not set.
+        if target == "" or is_stream:
+            raise UsageError(f"--{name}: not the name of a {kind}: {target!r}")
+
+
+def _check_base(
+    arguments: argparse.Namespace, names: tuple[str, ...], base: str, does: str
+) -> None:
+    if getattr(arguments, base) is not None:
+        return
+    for name in names:
+        if getattr(arguments, name) not in (None, False):
+            raise UsageError(f"--{name.replace('_', '-')} needs --{base}, which {does}")
+
+
 def _prepared(
-    arguments: argparse.Namespace, chosen: str, console: Console, stack: ExitStack
+    arguments: argparse.Namespace, output_format: str, console: Console, stack: ExitStack
 ) -> Callable[[], dict[str, Any]]:
-    """Return what runs it, once all is done that takes root; files are made after that."""
-    # What can be wrong with what was asked for is told before anything is opened.
-    wanted = Wanted.of(arguments)
+    """Return the run, after everything that needs root; files are created later."""
+    # Wrong arguments are reported before anything is opened.
+    sink_options = SinkOptions.of(arguments)
     catalog = Catalog(arguments.definitions)
     topic_ids = read_topic_ids(arguments.topic_ids) if arguments.topic_ids else None
     is_interface = arguments.interface is not None
-    opened = open_feed(arguments, chosen, stack) if is_interface else None
-    told = give_up_root(may_capture=is_interface)
-    if told is not None:
-        print_message(told)
+    opened = open_feed(arguments, output_format, stack) if is_interface else None
+    message = give_up_root(may_capture=is_interface)
+    if message is not None:
+        print_message(message)
 
     def run() -> dict[str, Any]:
-        return _run(arguments, chosen, console, wanted, catalog, topic_ids, opened)
+        return _run(arguments, output_format, console, sink_options, catalog, topic_ids, opened)
 
     return run
 
 
 def _run(
     arguments: argparse.Namespace,
-    chosen: str,
+    output_format: str,
     console: Console,
-    wanted: Wanted,
+    sink_options: SinkOptions,
     catalog: Catalog,
     topic_ids: dict[bytes, str] | None,
     opened: tuple[Feed, str] | None,
 ) -> dict[str, Any]:
-    flags = _Flags(arguments.duration)
+    signals = _StopSignals(arguments.duration)
     with ExitStack() as stack:
-        stack.enter_context(flags.heeded())
-        feed, name = opened or open_feed(arguments, chosen, stack)
+        stack.enter_context(signals.handled())
+        feed, name = opened or open_feed(arguments, output_format, stack)
         sinks: list[Sink] = []
         with ExitStack() as closing:
-            for sink in make_sinks(arguments, wanted, chosen, console, stack):
+            for sink in make_sinks(arguments, sink_options, output_format, console, stack):
                 closing.callback(sink.close)
                 sinks.append(sink)
-            closing.pop_all()  # the run closes them from here on
+            closing.pop_all()  # the run closes them from now on
         run = LiveRun(
             feed,
             name,
             sinks,
             clock_ns=time.monotonic_ns,
-            is_over=lambda: flags.is_over,
-            wants_roll=flags.take_roll,
+            is_over=lambda: signals.is_over,
+            wants_roll=signals.wants_roll,
             now_ns=time.time_ns(),
             conditions=_conditions(arguments),
         )
-        most = arguments.max_memory
         analysis = Analysis(
             (),
             source=run.source,
             ports=arguments.port,
             topic_ids=topic_ids,
             catalog=catalog,
-            max_memory_bytes=DEFAULT_MEMORY_BYTES if most is None else most,
+            max_memory_bytes=DEFAULT_MEMORY_BYTES
+            if arguments.max_memory is None
+            else arguments.max_memory,
             idle_ns=IDLE_NS,
-            on_tokens=run.hide,
+            on_tokens=run.redact,
         )
         return run.run(analysis)
 
 
 def _conditions(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return which packets are taken in, as the report tells it."""
-    said = {"port": arguments.port, "host": arguments.host, "filter": arguments.filter}
-    return {name: value for name, value in said.items() if value}
+    """Return the filters of packets, for the report."""
+    filters = {"port": arguments.port, "host": arguments.host, "filter": arguments.filter}
+    return {name: value for name, value in filters.items() if value}
 
 
-class _Flags:
-    """What signals, and the time, ask for."""
+class _StopSignals:
+    """Whether signals or ``--duration`` end the run, and whether they start new files."""
 
     def __init__(self, duration_s: float | None) -> None:
         self._until = None if duration_s is None else time.monotonic() + duration_s
-        self._is_told = False
+        self._is_stopped = False
         self._wants_roll = False
         self._had_terminal = False
-        """Whether there was one that ends the run when it goes away."""
+        """True if the run ends when the terminal goes away."""
 
     @property
     def is_over(self) -> bool:
-        """Whether the run is to end."""
-        return self._is_told or (self._until is not None and time.monotonic() >= self._until)
+        """True if the run has to end."""
+        return self._is_stopped or (self._until is not None and time.monotonic() >= self._until)
 
-    def take_roll(self) -> bool:
-        """Tell whether new files were asked for since the last call."""
-        wanted, self._wants_roll = self._wants_roll, False
-        return wanted
+    def wants_roll(self) -> bool:
+        """Return whether new files were asked for since the last call."""
+        wants_roll, self._wants_roll = self._wants_roll, False
+        return wants_roll
 
     @contextmanager
-    def heeded(self) -> Iterator[None]:
-        """Heed signals meanwhile; an interrupt while it ends is an interrupt."""
+    def handled(self) -> Iterator[None]:
+        """Handle signals during the block; a second one interrupts the end of the run."""
         kinds = [signal.SIGINT, signal.SIGTERM]
         before = {kind: signal.signal(kind, self._end) for kind in kinds}
         if hasattr(signal, "SIGHUP"):
             before[signal.SIGHUP] = signal.signal(signal.SIGHUP, self._hang_up)
-            # What nohup started is to go on without.
+            # A run that nohup started continues without the terminal.
             self._had_terminal = before[signal.SIGHUP] != signal.SIG_IGN and _has_terminal()
         try:
             yield
@@ -164,21 +206,21 @@ class _Flags:
             for kind, handler in before.items():
                 signal.signal(kind, handler)
 
-    def _end(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the signal's
-        if self._is_told:
+    def _end(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - a signal handler
+        if self._is_stopped:
             raise KeyboardInterrupt
-        self._is_told = True
+        self._is_stopped = True
 
     def _hang_up(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - as above
-        # Somebody wants new files, or the terminal is gone: it is the same signal.
+        # The user wants new files, or the terminal is gone: the signal is the same.
         if self._had_terminal and not _has_terminal():
-            self._is_told = True
+            self._is_stopped = True
         else:
             self._wants_roll = True
 
 
 def _has_terminal() -> bool:
-    """Return whether the process belongs to a terminal; it may be none of its streams."""
+    """Return whether the process has a terminal, even if no stream is one."""
     try:
         os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC))
     except OSError:

@@ -1,7 +1,6 @@
-"""What ``kanalyze live`` reads: an interface, or a pipe, and of them the packets that are wanted.
+"""Opens what ``kanalyze live`` reads: an interface or a pipe, with the filters of the arguments.
 
-In: arguments. Out: a :class:`~kanalyze.live.run.Feed`. This module must not know what becomes of
-packets.
+In: arguments. Out: a :class:`~kanalyze.live.run.Feed`. Must not know: what becomes of packets.
 """
 
 from __future__ import annotations
@@ -11,15 +10,16 @@ import time
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from kanalyze.capture.live.capture import DEFAULT_GATHER_S, LiveCapture
-from kanalyze.cli.messages import print_message
+from kanalyze.cli.console import print_message
 from kanalyze.errors import UsageError
+from kanalyze.live.feed.filtered_feed import FilteredFeed
 from kanalyze.live.window.snapshot import PIPE
 
 if TYPE_CHECKING:
     import argparse
     from contextlib import ExitStack
 
-    from kanalyze.live.feed.filter_packets import PacketFilter
+    from kanalyze.live.feed.filtered_feed import PacketFilter
     from kanalyze.live.run import Feed
 
 __all__ = ["open_feed"]
@@ -27,86 +27,101 @@ __all__ = ["open_feed"]
 _SOON_S: Final = 0.1
 
 
-def open_feed(arguments: argparse.Namespace, chosen: str, stack: ExitStack) -> tuple[Feed, str]:
-    """Begin to capture, until ``stack`` is left; return the feed and its name.
+def open_feed(
+    arguments: argparse.Namespace, output_format: str, stack: ExitStack
+) -> tuple[Feed, str]:
+    """Open the feed until ``stack`` ends; return it with its name.
 
-    ``chosen`` is the format of what is shown. Raises KanalyzeError and OSError.
+    Raises KanalyzeError and OSError.
     """
     if arguments.interface is None:
         return _pipe(arguments, stack), PIPE
-    # Whoever reads rows wants them soon.
-    gather_s = _SOON_S if chosen == "rows" else DEFAULT_GATHER_S
+    # Rows are shown sooner.
+    gather_s = _SOON_S if output_format == "rows" else DEFAULT_GATHER_S
     return _interface(arguments, gather_s, stack), f"live:{arguments.interface}"
 
 
 def _pipe(arguments: argparse.Namespace, stack: ExitStack) -> Feed:
     from kanalyze.capture.io.pipe import PipeCapture
 
-    wanted = _wanted_packets(arguments)
-    return _filtered(stack.enter_context(PipeCapture(_standard_input(), name=PIPE)), wanted)
+    filters: list[PacketFilter] = []
+    if text := _expression(arguments):
+        from kanalyze.live.feed.expression_filter import ExpressionFilter
+
+        filters.append(ExpressionFilter(text))
+    filters += _endpoint_filters(arguments)
+    feed: Feed = stack.enter_context(PipeCapture(_standard_input(), name=PIPE))
+    return _filtered(feed, filters)
 
 
 def _interface(arguments: argparse.Namespace, gather_s: float, stack: ExitStack) -> Feed:
-    """Listen on an interface; the kernel filters, unless there is nothing to compile that with."""
-    from kanalyze.capture.live.interfaces import link_type_of
-    from kanalyze.capture.live.kernel_filter import compile_filter, why_not_compiled
+    """Listen on an interface.
+
+    The kernel filters; without libpcap, which compiles filters for it, ports and hosts are
+    selected here, and an expression cannot be.
+    """
+    from kanalyze.capture.live.libpcap import has_libpcap
     from kanalyze.live.feed.interface_feed import InterfaceFeed
 
-    interface, wanted, text = arguments.interface, None, None
-    is_filtered = bool(_filter(arguments) or arguments.port or arguments.host)
-    reason = why_not_compiled() if is_filtered else None
-    if reason is not None:
-        wanted = _wanted_packets(arguments)
-    elif is_filtered:
-        link_type = link_type_of(interface)
-        texts = _conditions(arguments, link_type)
-        for condition in texts:
-            # Each is one for itself: "tcp) or (udp" is none, though in parentheses it would pass.
-            compile_filter(condition, link_type, interface)
-        text = " and ".join(f"({condition})" for condition in texts)
+    filters: list[PacketFilter] = []
+    if has_libpcap() or _expression(arguments):
+        text = _kernel_expression(arguments)
+    else:
+        filters, text = _endpoint_filters(arguments), None
     capture = stack.enter_context(
-        LiveCapture(interface, filter_text=text, buffer_bytes=arguments.buffer, gather_s=gather_s)
+        LiveCapture(
+            arguments.interface,
+            filter_text=text,
+            buffer_bytes=arguments.buffer,
+            gather_s=gather_s,
+        )
     )
-    if reason is not None:
-        print_message(f"packets are filtered in the process, after they were copied: {reason}")
-    return _filtered(InterfaceFeed(capture, time.monotonic_ns), wanted)
+    if filters:
+        print_message("packets are filtered after they were copied: libpcap is not installed")
+    return _filtered(InterfaceFeed(capture, time.monotonic_ns), filters)
 
 
-def _conditions(arguments: argparse.Namespace, link_type: int) -> list[str]:
-    """Return what has to hold for a packet; raises UsageError."""
-    from kanalyze.capture.live.kernel_filter import port_filter
+def _kernel_expression(arguments: argparse.Namespace) -> str | None:
+    """Return what the kernel filters by; None for nothing. Raises UsageError, CaptureError."""
+    from kanalyze.capture.live.interfaces import link_type_of
+    from kanalyze.capture.live.kernel_filter import compile_filter, port_filter
 
-    conditions = [text] if (text := _filter(arguments)) else []
-    if arguments.port or arguments.host:
-        conditions.append(port_filter(arguments.port, arguments.host, link_type))
-    return conditions
+    text, has_endpoints = _expression(arguments), bool(arguments.port or arguments.host)
+    if not text and not has_endpoints:
+        return None
+    link_type = link_type_of(arguments.interface)
+    expressions = [text] if text else []
+    if has_endpoints:
+        expressions.append(port_filter(arguments.port, arguments.host, link_type))
+    for expression in expressions:
+        # Each alone: "tcp) or (udp" is wrong, though between parentheses it would pass.
+        compile_filter(expression, link_type, arguments.interface)
+    return " and ".join(f"({expression})" for expression in expressions)
 
 
-def _filter(arguments: argparse.Namespace) -> str:
-    """Return the text of the filter; as for tcpdump, an empty one takes everything."""
+def _expression(arguments: argparse.Namespace) -> str:
+    """Return the text of ``--filter``; as for tcpdump, an empty one selects everything."""
     return (arguments.filter or "").strip()
 
 
-def _wanted_packets(arguments: argparse.Namespace) -> PacketFilter | None:
-    """Return what filters here; None where all packets are wanted. Raises UsageError."""
-    from kanalyze.capture.live.interfaces import RAW_IP
-    from kanalyze.live.feed.filter_language import parse_conditions
-    from kanalyze.live.feed.filter_packets import PacketFilter
+def _endpoint_filters(arguments: argparse.Namespace) -> list[PacketFilter]:
+    """Return the filter by ``--port`` and ``--host``; raises UsageError."""
+    from kanalyze.capture.live.kernel_filter import parse_networks
+    from kanalyze.net.endpoint_filter import EndpointFilter
 
-    texts = _conditions(arguments, RAW_IP)  # tags are seen through in any case
-    return PacketFilter(parse_conditions(texts)) if texts else None
+    networks = parse_networks(arguments.host)
+    has_endpoints = bool(arguments.port or networks)
+    return [EndpointFilter(arguments.port, networks)] if has_endpoints else []
 
 
-def _filtered(feed: Feed, wanted: PacketFilter | None) -> Feed:
-    if wanted is None:
-        return feed
-    from kanalyze.live.feed.filtered_feed import FilteredFeed
-
-    return FilteredFeed(feed, wanted)
+def _filtered(feed: Feed, filters: list[PacketFilter]) -> Feed:
+    for packet_filter in filters:
+        feed = FilteredFeed(feed, packet_filter)
+    return feed
 
 
 def _standard_input() -> BinaryIO:
-    """Return standard input without a buffer, in which packets would wait."""
+    """Return standard input unbuffered, so that packets do not wait."""
     if sys.stdin is None:
         raise UsageError("standard input is closed")
     if sys.stdin.isatty():

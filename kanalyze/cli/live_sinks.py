@@ -1,7 +1,6 @@
-"""What becomes of the rows and packets of ``kanalyze live``: shown, counted, kept.
+"""Makes the sinks of ``kanalyze live`` from its arguments.
 
-In: arguments. Out: :class:`~kanalyze.live.run.Sink`. This module must not know where packets come
-from.
+In: arguments. Out: :class:`~kanalyze.live.run.Sink`. Must not know: where packets come from.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 from kanalyze.api.filters import make_filter
-from kanalyze.cli.messages import print_message
+from kanalyze.cli.console import print_message
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import UsageError
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
@@ -26,42 +25,42 @@ if TYPE_CHECKING:
 
     from kanalyze.live.metrics.server import ListenAddress
     from kanalyze.live.run import Sink
-    from kanalyze.live.sinks import FilesSink
+    from kanalyze.live.sinks import FileSink
     from kanalyze.tables.filters import RowFilter
 
-__all__ = ["Wanted", "make_sinks"]
+__all__ = ["SinkOptions", "make_sinks"]
 
 _NS_PER_S: Final = 1_000_000_000
 _INTERVAL_S: Final = 1.0
-_MOST_TOLD: Final = 20
+_MAX_MESSAGES: Final = 20
+"""The last ones are shown after the view."""
 
 
-class Wanted(NamedTuple):
-    """What is to become of rows and packets, where it is said in words."""
+class SinkOptions(NamedTuple):
+    """The arguments of sinks that have to be parsed."""
 
-    kept: list[RowFilter]
+    save_filters: list[RowFilter]
     listen: ListenAddress | None
-    names: Sequence[str]
-    """By which this machine may be asked for metrics."""
+    metrics_hosts: Sequence[str]
     interval_ns: int
 
     @classmethod
-    def of(cls, arguments: argparse.Namespace) -> Wanted:
-        """Read arguments; raises UsageError."""
+    def of(cls, arguments: argparse.Namespace) -> SinkOptions:
+        """Parse arguments; raises UsageError."""
         interval_s = _INTERVAL_S if arguments.interval is None else arguments.interval
         interval_ns = int(interval_s * _NS_PER_S)
         if interval_ns < 1:
             raise UsageError("--interval: more than 0 seconds")
-        names = arguments.metrics_host or ()
-        return cls(_kept(arguments), _listen(arguments.metrics), names, interval_ns)
+        hosts = arguments.metrics_host or ()
+        return cls(_save_filters(arguments), _listen(arguments.metrics), hosts, interval_ns)
 
 
-def _kept(arguments: argparse.Namespace) -> list[RowFilter]:
+def _save_filters(arguments: argparse.Namespace) -> list[RowFilter]:
     slower_than, errors = arguments.save_slower_than, arguments.save_errors
-    kept = [] if slower_than is None else [make_filter(slower_than=slower_than)]
-    if errors or not kept:
-        kept.append(make_filter(errors_only=True))
-    return kept
+    filters = [] if slower_than is None else [make_filter(slower_than=slower_than)]
+    if errors or not filters:
+        filters.append(make_filter(errors_only=True))
+    return filters
 
 
 def _listen(text: str | None) -> ListenAddress | None:
@@ -75,79 +74,82 @@ def _listen(text: str | None) -> ListenAddress | None:
 
 
 def make_sinks(
-    arguments: argparse.Namespace, wanted: Wanted, chosen: str, console: Console, stack: ExitStack
+    arguments: argparse.Namespace,
+    options: SinkOptions,
+    output_format: str,
+    console: Console,
+    stack: ExitStack,
 ) -> Iterator[Sink]:
-    """Make one after another what was asked for; what is shown comes last.
+    """Yield the sinks, the one that shows rows last; ``output_format`` is its format.
 
-    ``chosen`` is its format. What they need is open until ``stack`` is left. Raises KanalyzeError
-    and OSError.
+    Their files and servers are open until ``stack`` ends. Raises KanalyzeError and OSError.
     """
-    say = _teller(chosen, stack)
-    files: list[FilesSink] = []
+    warn = _message_writer(output_format, stack)
+    files: list[FileSink] = []
     if arguments.write is not None:
-        files.append(_rows_files(arguments, say))
+        files.append(_rows_files(arguments, warn))
         yield files[-1]
     if arguments.save is not None:
-        files.append(_packets_files(arguments, wanted.kept, say))
+        files.append(_packets_files(arguments, options.save_filters, warn))
         yield files[-1]
-    if wanted.listen is not None:
-        yield _metrics(wanted.listen, wanted.names, files, stack)
-    yield _output(chosen, wanted.interval_ns, files, console, stack)
+    if options.listen is not None:
+        yield _metrics(options.listen, options.metrics_hosts, files, stack)
+    yield _output(output_format, options.interval_ns, files, console, stack)
 
 
-def _teller(chosen: str, stack: ExitStack) -> Callable[[str], None]:
-    """Return what tells a line: at once, or where a view is drawn, the last ones after it."""
-    if chosen != "view":
+def _message_writer(output_format: str, stack: ExitStack) -> Callable[[str], None]:
+    """Return a function that writes messages: at once, or with a view the last ones at its end."""
+    if output_format != "view":
         return print_message
-    told: deque[str] = deque(maxlen=_MOST_TOLD)
+    messages: deque[str] = deque(maxlen=_MAX_MESSAGES)
 
-    def tell_all() -> None:
-        for line in told:
+    def print_all() -> None:
+        for line in messages:
             print_message(line)
 
-    stack.callback(tell_all)
-    return told.append
+    stack.callback(print_all)
+    return messages.append
 
 
-def _rows_files(arguments: argparse.Namespace, say: Callable[[str], None]) -> FilesSink:
-    from kanalyze.live.recorder.rolling_parquet import RollingRows
-    from kanalyze.live.sinks import RollingSink
+def _rows_files(arguments: argparse.Namespace, warn: Callable[[str], None]) -> FileSink:
+    from kanalyze.live.recorder.rolling_parquet import RollingParquet
+    from kanalyze.live.sinks import ParquetSink
 
-    return RollingSink(
-        RollingRows(
+    return ParquetSink(
+        RollingParquet(
             arguments.write,
             **_given(
                 every_s=None if arguments.write_every is None else int(arguments.write_every),
-                most_bytes=arguments.write_size,
-                most_files=arguments.write_files,
+                max_bytes=arguments.write_size,
+                max_files=arguments.write_files,
             ),
         ),
-        say,
+        warn,
     )
 
 
 def _packets_files(
-    arguments: argparse.Namespace, kept: Sequence[RowFilter], say: Callable[[str], None]
-) -> FilesSink:
-    from kanalyze.live.recorder.packet_recorder import PacketKeeper
+    arguments: argparse.Namespace, filters: Sequence[RowFilter], warn: Callable[[str], None]
+) -> FileSink:
+    from kanalyze.live.recorder.packet_recorder import PacketRecorder
     from kanalyze.live.recorder.pcapng_writer import PcapngWriter
-    from kanalyze.live.sinks import KeepSink
+    from kanalyze.live.sinks import PacketRecorderSink
 
     writer = PcapngWriter(
         arguments.save,
         interface=arguments.interface or "-",
-        **_given(most_bytes=arguments.save_size, most_files=arguments.save_files),
+        **_given(max_bytes=arguments.save_size, max_files=arguments.save_files),
     )
-    return KeepSink(PacketKeeper(writer, kept), writer, say)
+    return PacketRecorderSink(PacketRecorder(writer, filters), writer, warn)
 
 
 def _given(**limits: int | None) -> dict[str, Any]:
-    """Return the limits that were given; the others are as they are by themselves."""
+    """Return the limits that were given; the others have defaults."""
     return {name: limit for name, limit in limits.items() if limit is not None}
 
 
 def _metrics(
-    where: ListenAddress, names: Sequence[str], files: Sequence[FilesSink], stack: ExitStack
+    where: ListenAddress, names: Sequence[str], files: Sequence[FileSink], stack: ExitStack
 ) -> Sink:
     from prometheus_client.process_collector import ProcessCollector
 
@@ -156,7 +158,7 @@ def _metrics(
     from kanalyze.live.sinks import MetricsSink
 
     metrics = Metrics()
-    # Since when it runs, its memory and its time, by the names that all programs have for them.
+    # The start time, memory and CPU time of the process, by their usual names.
     ProcessCollector(registry=metrics.registry)
     server = stack.enter_context(MetricsServer(metrics.registry, where, names))
     print_message(f"metrics: {server.url}")
@@ -164,27 +166,27 @@ def _metrics(
 
 
 def _output(
-    chosen: str,
+    output_format: str,
     interval_ns: int,
-    files: Sequence[FilesSink],
+    files: Sequence[FileSink],
     console: Console,
     stack: ExitStack,
 ) -> Sink:
-    from kanalyze.live.sinks import LinesSink, RowsSink, ViewSink
+    from kanalyze.live.sinks import RatesSink, RowsSink, ViewSink
 
-    if chosen == "view":
-        from kanalyze.live.view.controller import LiveView
+    if output_format == "view":
+        from kanalyze.live.view.controller import ViewController
         from kanalyze.live.view.terminal import Terminal
 
         windows = Windows()
-        view = LiveView(windows, stack.enter_context(Terminal(console)))
+        view = ViewController(windows, stack.enter_context(Terminal(console)))
         return ViewSink(windows, view, files)
-    if chosen == "jsonl":
-        from kanalyze.live.rate_jsonl import RateLines
+    if output_format == "jsonl":
+        from kanalyze.live.rate_jsonl import RatesWriter
 
         windows = Windows()
         stream = stack.enter_context(OutputFile(STANDARD_OUTPUT)).file
-        return LinesSink(windows, RateLines(windows, stream, interval_ns=interval_ns), files)
+        return RatesSink(windows, RatesWriter(windows, stream, interval_ns=interval_ns), files)
     from kanalyze.export.jsonl import JsonLinesWriter
 
     writer = stack.enter_context(JsonLinesWriter(STANDARD_OUTPUT))

@@ -1,7 +1,7 @@
-"""The entry point: a command, its exit status, and one line for whatever went wrong.
+"""The entry point: runs a command, returns its exit status, reports an error in one line.
 
-In: arguments. Out: an exit status: 0; 2 when an argument, an input or an output is no good; 130
-when interrupted. This module must not import anything slow before it knows the command.
+In: arguments. Out: the exit status: 0; 2 for a wrong argument, input or output; 130 if interrupted.
+It must not import anything slow before it knows the command.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ import gc
 import os
 import sys
 from contextlib import suppress
+from importlib import import_module
 from typing import TYPE_CHECKING, TextIO
 
 from kanalyze.cli.arguments import parser
-from kanalyze.cli.messages import print_message
+from kanalyze.cli.console import print_message
 from kanalyze.common.compiled import is_compiled, is_pure_wanted
 from kanalyze.errors import KanalyzeError
 
@@ -29,47 +30,46 @@ INTERRUPTED = 130
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _OBJECTS_BETWEEN_COLLECTIONS = 100_000
+_MODULES = dict.fromkeys(("requests", "connections", "anomalies"), "row_commands")
+"""The modules of commands that have not their own name."""
 
 
 def run() -> None:
-    """Run the command that the process was given, and end the process."""
+    """Run the command of the process, and end the process."""
     _set_up_process()
     status = main(sys.argv[1:])
-    # Python looks for cycles on its way out (27 ms); what is left goes with the process.
+    # At its end Python would search for cycles (27 ms).
     gc.freeze()
     sys.exit(status)
 
 
 def _set_up_process() -> None:
-    """Settle what holds for the whole process, before anything is imported that heeds it."""
-    # Rows are many small objects in no cycles; looking for cycles among them took a third of the
-    # time of a command (requests on small requests: 3.4 s, of which 1.1 s).
+    """Set up the process, before modules that depend on it are imported."""
+    # Rows are many small objects without cycles; searching them for cycles took a third of the
+    # time of a command.
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS, 50, 100)
-    # NumPy's linear algebra starts a thread for each core when it is imported (20 to 60 ms), and
-    # nothing here has use for one.
+    # NumPy's linear algebra, which is not used, would start a thread for each core (20 to 60 ms).
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    # Arrow's own allocators keep some 25 MB more of what was freed.
+    # Arrow's own allocators keep 25 MB more of freed memory.
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run a command and return its exit status; never raises but SystemExit from argparse."""
-    # A process may be started without them.
+    """Run a command and return its exit status; raises only SystemExit of argparse."""
+    # A process may be started without these streams.
     sys.stdout = _tolerant(sys.stdout)
     sys.stderr = _tolerant(sys.stderr)
     arguments = parser().parse_args(argv)
     if not is_compiled() and not is_pure_wanted():
-        print_message(
-            "not compiled: it will run slowly (installed where it can be compiled, it is faster)"
-        )
+        print_message("not compiled, so it is slow; install a wheel, or build it with a C compiler")
     try:
         _run_command(arguments)
         sys.stdout.flush()
     except KanalyzeError as error:
         return _fail(str(error))
     except BrokenPipeError:
-        # Whoever read standard output has seen enough. Nothing more can be written to it, not
-        # even by the interpreter on its way out.
+        # The reader of standard output closed it: nothing more can be written, not even by the
+        # interpreter at its end.
         _discard_output()
         return 0
     except OSError as error:
@@ -85,49 +85,28 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _run_command(arguments: argparse.Namespace) -> None:
+    """Import the command alone: imports are most of the time of a short one."""
     from kanalyze.cli.output_checks import check_outputs
 
     check_outputs(arguments)
-    if arguments.command == "report":
-        from kanalyze.cli.report import report
+    command = arguments.command
+    if command == "live" and arguments.list:
+        _list_interfaces()
+        return
+    module = import_module(f"kanalyze.cli.{_MODULES.get(command, command)}")
+    getattr(module, command)(arguments)
 
-        report(arguments)
-    elif arguments.command == "records":
-        from kanalyze.cli.records import records
 
-        records(arguments)
-    elif arguments.command == "decode":
-        from kanalyze.cli.decode import decode
+def _list_interfaces() -> None:
+    """Write a line for each interface; raises CaptureError and OSError."""
+    from kanalyze.capture.live.interfaces import interfaces
+    from kanalyze.common.escaping import escape
 
-        decode(arguments)
-    elif arguments.command == "connections":
-        from kanalyze.cli.connections import connections
-
-        connections(arguments)
-    elif arguments.command == "anomalies":
-        from kanalyze.cli.anomalies import anomalies
-
-        anomalies(arguments)
-    elif arguments.command == "live" and arguments.list:
-        from kanalyze.cli.interfaces import list_interfaces
-
-        list_interfaces()
-    elif arguments.command == "live":
-        from kanalyze.cli.live import live
-
-        live(arguments)
-    elif arguments.command == "batch":
-        from kanalyze.cli.batch import batch
-
-        batch(arguments)
-    elif arguments.command == "protocol":
-        from kanalyze.cli.protocol import protocol
-
-        protocol(arguments)
-    else:
-        from kanalyze.cli.requests import requests
-
-        requests(arguments)
+    for each in interfaces():
+        state = "up" if each.is_up else "down"
+        # The name of an interface may have control characters.
+        text = f"{escape(each.name):16} {state:5} {each.description}  {' '.join(each.addresses)}"
+        sys.stdout.write(text.rstrip() + "\n")
 
 
 def _fail(text: str) -> int:
@@ -137,15 +116,15 @@ def _fail(text: str) -> int:
 
 def _os_error_text(error: OSError) -> str:
     reason = error.strerror or str(error) or type(error).__name__
-    # Other files say their names themselves, what is printed goes to one that does not.
+    # Only standard output has no name in its errors.
     name = error.filename or ("standard output" if error.errno in _FULL else None)
     return f"{name}: {reason}" if name else reason
 
 
 def _tolerant(stream: TextIO | None) -> TextIO:
-    """Return a stream that writes escapes for what its encoding does not have."""
+    """Let a stream escape characters that its encoding does not have."""
     if stream is None:
-        from pathlib import Path  # slow to import, and hardly any process comes by here
+        from pathlib import Path  # slow to import, and seldom needed
 
         return Path(os.devnull).open("w", encoding="utf-8")
     reconfigure = getattr(stream, "reconfigure", None)

@@ -1,7 +1,7 @@
-"""Where the rows of a command go: a table, or a file.
+"""Writes the rows of a command to a table or a file.
 
-In: what the arguments say of output. Out: a function that takes rows. This module must not know
-which rows.
+In: the arguments for output; rows. Out: a table on the terminal, or a file. Must not know: which
+rows.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 import io
 import os
 import sys
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kanalyze.cli.analyze import progress_bar, tell_if_none
-from kanalyze.cli.screen import is_plain, plain_width
+from kanalyze.cli.analyze import progress_bar, report_if_none
+from kanalyze.cli.console import is_plain, plain_width
 from kanalyze.common import paths
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
@@ -37,7 +37,7 @@ __all__ = [
     "RowSink",
     "column_names",
     "default_format",
-    "write_requests",
+    "opened_output",
     "write_rows",
 ]
 
@@ -45,7 +45,7 @@ TABLE = "table"
 
 
 class RowSink(Protocol):
-    """What rows are written to: a file, or a table for people. Methods raise OSError."""
+    """A writer of rows: a file, or a table for people. Methods raise OSError."""
 
     def write(self, rows: Sequence[AnyRow], /) -> None:
         """Write rows, in this order."""
@@ -55,7 +55,7 @@ class RowSink(Protocol):
 
 
 class CountedSink:
-    """A sink that knows how many rows it was given."""
+    """A sink that counts its rows."""
 
     def __init__(self, sink: RowSink) -> None:
         self._sink = sink
@@ -80,17 +80,17 @@ class Output(NamedTuple):
     row_format: str
     """``table``, or a format of :mod:`kanalyze.export.open`."""
     names: list[str] | None
-    """Columns, as asked for; None for all, or in a table for those made for reading."""
+    """The columns of ``--columns``; None for all, or in a table for the readable ones."""
     table: tuple[Column, ...] = COLUMNS
-    """The columns there are."""
+    """All columns."""
     table_style: Mapping[str, Any] | None = None
-    """How a table looks: more arguments of ``RowTable``."""
+    """More arguments of ``RowTable``."""
     private: bool = False
-    """Whether a file is for its owner alone."""
+    """True if only the owner may read the file."""
 
     @contextmanager
     def opened(self) -> Iterator[CountedSink]:
-        """Open it; gives what rows are written to. Raises UsageError and OSError."""
+        """Open the output; yield its sink. Raises UsageError and OSError."""
         with self._table() if self.row_format == TABLE else self._file() as sink:
             yield CountedSink(sink)
 
@@ -129,58 +129,46 @@ def write_rows(
 ) -> None:
     """Write rows where the arguments say; raises KanalyzeError and OSError.
 
-    ``batches`` are the rows that ``analysis`` gives while its progress is shown; ``table`` and
-    ``table_style`` are as in :class:`Output`.
+    ``batches`` are rows of ``analysis``, whose progress is shown; ``table`` and ``table_style`` are
+    as in :class:`Output`.
     """
-    with _opened(arguments, analysis, table, table_style) as sink:
+    with opened_output(arguments, analysis, table, table_style) as sink:
         for rows in batches:
             sink.write(rows)
-    tell_if_none(sink.rows, arguments, analysis)
-
-
-def write_requests(arguments: argparse.Namespace, analysis: Analysis) -> None:
-    """Write the rows of requests, as :func:`write_rows`, by column."""
-    with closing(analysis):
-        # Workers read while the output is opened, which for Parquet takes a while.
-        analysis.start()
-        with _opened(arguments, analysis) as sink:
-            for block in analysis.batches():
-                sink.write_block(block)
-    tell_if_none(sink.rows, arguments, analysis)
+    report_if_none(sink.rows, arguments, analysis)
 
 
 @contextmanager
-def _opened(
+def opened_output(
     arguments: argparse.Namespace,
     analysis: Analysis,
     table: tuple[Column, ...] = COLUMNS,
     table_style: Mapping[str, Any] | None = None,
 ) -> Iterator[CountedSink]:
+    """Open the output of arguments, and show the progress of ``analysis`` while it is open."""
     row_format = arguments.format or default_format(arguments.output)
     names = column_names(arguments.columns)
-    # A bar and rows on one terminal would write over each other.
-    is_seen = arguments.output == STANDARD_OUTPUT and sys.stdout.isatty()
     output = Output(arguments.output, row_format, names, table, table_style)
-    with output.opened() as sink, progress_bar(analysis, wanted=not is_seen):
+    with output.opened() as sink, progress_bar(analysis, arguments.output):
         yield sink
 
 
 def column_names(text: str | None) -> list[str] | None:
-    """Return what ``--columns`` says; None where it was not given."""
+    """Return the names of ``--columns``; None if it was not given."""
     if text is None:
         return None
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def default_format(destination: str) -> str:
-    """Return the format for a destination when none is asked for; raises UsageError."""
+    """Return the format that the destination implies; raises UsageError."""
     if destination == STANDARD_OUTPUT or paths.ending(destination) == ".txt":
         return TABLE
     return format_of(destination)
 
 
 def _width_and_colour() -> tuple[int | None, bool]:
-    """Return what a line may take (no limit where a program reads it), and whether in colour."""
+    """Return the width of lines (None for programs), and whether they have colours."""
     is_for_people = sys.stdout.isatty() or "COLUMNS" in os.environ
     if is_plain():
         return plain_width() if is_for_people else None, False

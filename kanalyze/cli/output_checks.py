@@ -1,8 +1,8 @@
-"""That no command writes over what it reads: one rule for all commands and all their options.
+"""Checks that a command does not overwrite its own inputs or outputs.
 
-In: arguments. Out: nothing, or a UsageError of one line. This module must not open anything: files
-are told apart by device and inode, as the system knows them. That nothing is written over a
-capture, whoever reads it, :class:`~kanalyze.export.files.OutputFile` sees to.
+In: arguments. Out: nothing, or a UsageError. It must not open anything: files are compared by
+device and inode. :class:`~kanalyze.export.files.OutputFile` checks that no capture at all is
+overwritten.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 __all__ = ["INPUTS", "OUTPUTS", "check_outputs"]
 
 INPUTS: Final = ("captures", "pipe", "topic_ids", "definitions")
-"""Arguments that name what is read."""
+"""Arguments that name inputs."""
 OUTPUTS: Final = ("output", "json", "save", "write", "out", "checkpoint")
-"""Arguments that name what is written."""
+"""Arguments that name outputs."""
 
 _REPORT_OF_BATCH: Final = "report.json"
 _STANDARD: Final = "-"
@@ -35,13 +35,13 @@ _File: TypeAlias = tuple[int, int]
 
 
 def check_outputs(arguments: argparse.Namespace) -> None:
-    """Raise UsageError where an output is an input, whatever name it has there, or another output.
+    """Raise UsageError if an output is an input, by whatever name, or another output.
 
     Links are followed. Terminals and devices such as ``/dev/null`` may be both.
     """
-    places = [place for option in OUTPUTS for place in _places(option, arguments)]
-    _check_apart(places)
-    outputs = {found: path for _, path in places if (found := _file(path)) is not None}
+    written = [path for option in OUTPUTS for path in _written(option, arguments)]
+    _check_apart(written)
+    outputs = {found: path for _, path in written if (found := _file(path)) is not None}
     standard = _descriptor(_STANDARD_OUTPUT)
     if standard is not None:
         outputs.setdefault(standard, "standard output")
@@ -49,26 +49,26 @@ def check_outputs(arguments: argparse.Namespace) -> None:
         return
     for found in _inputs(arguments):
         if found in outputs:
-            raise UsageError(f"{outputs[found]}: is an input too, and would be written over")
+            raise UsageError(f"{outputs[found]}: is also an input, and would be overwritten")
 
 
-def _places(option: str, arguments: argparse.Namespace) -> list[tuple[str, str]]:
-    """Return the files that an option has written, each with the option."""
-    given = getattr(arguments, option, None)
-    # Of ``protocol`` one is a flag.
-    if not isinstance(given, str) or given == _STANDARD:
+def _written(option: str, arguments: argparse.Namespace) -> list[tuple[str, str]]:
+    """Return the files that an option writes, each with the option."""
+    value = getattr(arguments, option, None)
+    # ``--json`` of ``protocol`` is a flag.
+    if not isinstance(value, str) or value == _STANDARD:
         return []
-    written = [given]
+    written = [value]
     if option == "out":
-        from pathlib import Path  # not for most commands
+        from pathlib import Path  # only few commands need it
 
-        written.append(str(Path(given) / _REPORT_OF_BATCH))
+        written.append(str(Path(value) / _REPORT_OF_BATCH))
     return [(f"--{option}", path) for path in written]
 
 
-def _check_apart(places: Sequence[tuple[str, str]]) -> None:
+def _check_apart(written: Sequence[tuple[str, str]]) -> None:
     seen: dict[tuple[str, str], str] = {}
-    for option, path in places:
+    for option, path in written:
         folder, name = os.path.split(path)
         place = (os.path.realpath(folder), name)
         before = seen.setdefault(place, option)
@@ -78,21 +78,23 @@ def _check_apart(places: Sequence[tuple[str, str]]) -> None:
 
 def _inputs(arguments: argparse.Namespace) -> Iterator[_File]:
     for option in INPUTS:
-        given = getattr(arguments, option, None)
-        for each in given if isinstance(given, list) else [given]:
+        value = getattr(arguments, option, None)
+        for each in value if isinstance(value, list) else [value]:
             if each == _STANDARD and option in ("captures", "pipe"):
                 found = _descriptor(_STANDARD_INPUT)
                 yield from () if found is None else (found,)
             elif each is not None:
-                from kanalyze.capture.listing import local_files  # slow, not for who reads nothing
+                from kanalyze.capture.listing import local_files  # slow to import
 
-                with suppress(OSError):  # a folder that cannot be listed: whoever reads it tells
+                with suppress(
+                    OSError
+                ):  # a folder that cannot be listed is reported when it is read
                     files = map(_file, local_files(each))
                     yield from (found for found in files if found is not None)
 
 
 def _file(path: str) -> _File | None:
-    """Return which file it is; None where there is none, or none that could be lost."""
+    """Return the identity of a file; None if there is none, or none that can be overwritten."""
     found = paths.stat_of(path)
     return None if found is None else _identity(found)
 
@@ -110,5 +112,5 @@ def _identity(found: os.stat_result) -> _File | None:
 
 
 def _is_replaced(path: str) -> bool:
-    """Tell whether whoever writes there takes the place of what is there, or makes it."""
+    """Return whether writing there rewritten or creates a file."""
     return _file(path) is not None or not paths.exists(path)

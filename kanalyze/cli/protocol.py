@@ -31,13 +31,13 @@ _ERRORS = "errors"
 def protocol(arguments: argparse.Namespace) -> None:
     """Show the APIs, one API, or the error codes; raises KanalyzeError and OSError."""
     catalog = Catalog(arguments.definitions)
-    wanted = arguments.api
-    if wanted is None:
+    name = arguments.api
+    if name is None:
         _show(arguments.json, apis_lines(catalog), [summary_facts(api) for api in catalog.apis])
-    elif wanted.lower() == _ERRORS:
+    elif name.lower() == _ERRORS:
         _show(arguments.json, errors_lines(), error_facts())
     else:
-        api = _find(wanted, catalog)
+        api = _find(name, catalog)
         _show(arguments.json, api_lines(catalog, api), api_facts(catalog, api))
 
 
@@ -47,7 +47,7 @@ def _show(as_json: bool, lines: Iterable[str], facts: Any) -> None:
 
 
 def _find(text: str, catalog: Catalog) -> Api:
-    """Return the API of that key or name, in any case and with or without ``_``."""
+    """Return an API by key or by name, in any case and with or without ``_``."""
     if text.isascii() and text.isdigit():
         found = catalog.api(int(text))
         if found is None:
@@ -58,7 +58,7 @@ def _find(text: str, catalog: Catalog) -> Api:
     plain = text.lower().replace("_", "")
     if plain in names:
         return names[plain]
-    import difflib  # only for a name that there is not
+    import difflib  # only for unknown names
 
     near = difflib.get_close_matches(plain, [*names, _ERRORS], n=3)
     known = [names[name].name if name in names else name for name in near]

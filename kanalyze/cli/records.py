@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
-from kanalyze.cli.analyze import analysis_of, progress_bar, tell_if_none
+from kanalyze.cli.analyze import analysis_of, progress_bar, report_if_none
 from kanalyze.cli.output import TABLE, Output, column_names, default_format
 from kanalyze.errors import UsageError
-from kanalyze.export.files import STANDARD_OUTPUT
 from kanalyze.kafka.codec.compiler import Decoders
 from kanalyze.kafka.records.types import DecompressionLimits
 from kanalyze.kafka.schema.catalog import Catalog
@@ -31,7 +29,7 @@ def records(arguments: argparse.Namespace) -> None:
     row_format = arguments.format or default_format(arguments.output)
     table = columns_of_records(values=arguments.values)
     _check_names(names, table)
-    # A table made for reading is for people, all else for programs.
+    # People read a table without chosen columns; everything else is for programs.
     is_for_reading = row_format == TABLE and names is None
     catalog = Catalog(arguments.definitions)
     reader = RecordReader(
@@ -43,11 +41,9 @@ def records(arguments: argparse.Namespace) -> None:
         limits=DecompressionLimits(most_records=arguments.max_records),
     )
     style = {"readable": record_columns(values=arguments.values), "status_of": record_status}
-    # What users wrote is not for everybody on the machine.
+    # Only the owner may read values.
     output = Output(arguments.output, row_format, names, table, style, private=arguments.values)
-    # A bar and rows on one terminal would write over each other.
-    is_seen = arguments.output == STANDARD_OUTPUT and sys.stdout.isatty()
-    with output.opened() as sink, progress_bar(analysis, wanted=not is_seen):
+    with output.opened() as sink, progress_bar(analysis, arguments.output):
         if row_format == TABLE:
             for pairs in analysis.exchange_batches():
                 for rows in reader.row_batches(pairs):
@@ -56,12 +52,12 @@ def records(arguments: argparse.Namespace) -> None:
             for exchanges, block in analysis.exchange_blocks():
                 for made in reader.blocks(exchanges, block):
                     sink.write_block(made)
-    tell_if_none(sink.rows, arguments, analysis)
+    report_if_none(sink.rows, arguments, analysis)
 
 
 def _check_names(names: list[str] | None, table: tuple[Column, ...]) -> None:
-    """Say what a column that is not there would take; raises UsageError."""
+    """Raise UsageError for columns that need ``--values``."""
     hidden = VALUE_COLUMNS - {column.name for column in table}
     for name in names or ():
         if name in hidden:
-            raise UsageError(f"column {name!r} holds what users wrote: it takes --values")
+            raise UsageError(f"column {name!r} contains user data; it needs --values")

@@ -7,7 +7,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.cli.analyze import analysis_of, progress_bar
-from kanalyze.cli.screen import is_plain, plain_width
+from kanalyze.cli.console import is_plain, plain_width
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
 from kanalyze.render.terminal import render_report, report_lines
 from kanalyze.statistics.summary import Statistics
@@ -22,25 +22,23 @@ __all__ = ["report", "write_report"]
 
 
 def report(arguments: argparse.Namespace) -> None:
-    """Summarize captures on the terminal, and as JSON; raises KanalyzeError and OSError.
-
-    JSON on standard output stands there alone.
-    """
+    """Summarize captures on the terminal, and as JSON; raises KanalyzeError and OSError."""
     analysis = analysis_of(arguments)
     write_report(arguments.json, lambda: _summary(analysis))
 
 
 def write_report(json_file: str | None, summarize: Callable[[], dict[str, Any]]) -> None:
-    """Write a report to the terminal, and as JSON to a file where one is given.
+    """Write a report to the terminal, and as JSON to a file if one is given.
 
-    Raises OSError, and what ``summarize`` does, which does the work; no JSON is written then.
+    If the file is standard output, only JSON is written. Raises OSError and what ``summarize``
+    raises; then no JSON is written.
     """
     if json_file is None:
         _show(summarize())
         return
     from kanalyze.render.json import summary_json
 
-    # Opened first: that it cannot be written is known before the work is done.
+    # Opened first, so that an error comes before the work.
     with OutputFile(json_file) as output:
         summary = summarize()
         output.file.write(summary_json(summary).encode("ascii"))

@@ -1,4 +1,4 @@
-"""Every field of every message: what ``decode`` shows, with no secret in it.
+"""Decodes every field of every message, and hides secrets.
 
-In: exchanges whose bytes were kept. Out: values by name. Begin reading with ``bodies.py``.
+In: exchanges that keep their bytes. Out: values by name. Begin reading with ``bodies.py``.
 """

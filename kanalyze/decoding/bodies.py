@@ -5,10 +5,10 @@ Out: :class:`DecodedMessage` for each, with what has to be hidden of it (see
 :mod:`kanalyze.decoding.secrets`), or the :class:`Problem` why there is none. This module must not
 know how a message is shown.
 
-The versions are those that the connection stage reads by too: an ApiVersions answer of error 35
-has a version 0 body whatever was asked; a version newer than the definitions is read as the newest
-known one only if that consumes the frame to the byte; one that some releases gave other fields, as
-they did where that alone consumes the frame.
+The versions are those of the connection stage: an ApiVersions response with error 35 has a body of
+version 0, whatever the request's version. A version newer than the definitions is read as the
+newest known one, if that consumes the frame to the byte. A version that some releases gave other
+fields is read with those fields where only they consume the frame to the byte.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _ENVELOPE = 58
 _UNSUPPORTED_VERSION = 35
 _NOTHING = Projection.of()
 EVERYTHING = Projection((), everything=True)
-"""Every field; of records what their headers say, so that none is copied."""
+"""Every field; of records only the batch headers, so that no record is copied."""
 _MOST_PLANS = 4096
 _INT16 = struct.Struct(">h").unpack_from
 _SIZE = struct.Struct(">i").pack
@@ -92,14 +92,14 @@ class Problem(NamedTuple):
 
 
 class BodyLocation(NamedTuple):
-    """Where a body stands in its frame, and what it is."""
+    """Where a body begins in its frame, and its definition."""
 
     definition: Definition | None
-    """None for an API that nobody knows."""
+    """None for an unknown API."""
     version: int | None
     """The version to read the body as; None where there is none to try."""
     known: bool
-    """Whether the definition has the version that was asked for."""
+    """Whether the definition has the version of the request."""
     header_version: int
     body: int
     """Frame position of the first byte of the body."""
@@ -112,7 +112,7 @@ class DecodedMessage(NamedTuple):
     version: int | None
     """The version that ``body`` was read as."""
     body: Taped | None
-    """All of its fields, **secrets among them**; None when it could not be read."""
+    """All fields, **secrets included**; None when it could not be read."""
     header_tags: list[tuple[int, bytes]]
     """Tagged fields of the header; no release knows any."""
     problem: Problem | None
@@ -143,7 +143,7 @@ class DecodedExchange(NamedTuple):
     request: DecodedMessage | None
     response: DecodedMessage | None
     forwarded: ForwardedExchange | None
-    """What an Envelope held: a request that a broker passed on to the controller (KIP-590)."""
+    """The request inside an Envelope, which a broker forwarded to the controller (KIP-590)."""
 
 
 class ForwardedExchange(NamedTuple):
@@ -158,19 +158,19 @@ class ForwardedExchange(NamedTuple):
 
 
 class _MessagePlan(NamedTuple):
-    """How to read the messages of a version that can be read in one way alone."""
+    """How to read the messages of a version, where that does not depend on their bytes."""
 
     definition: Definition
     version: int
     header_version: int
     head: bytes
-    """Of requests: key and version, as they begin; of responses nothing."""
+    """The first bytes of requests, API key and version; empty for responses."""
     decode: BodyDecoder
     secrets: RedactionPlan | None
 
 
 class BodyReader:
-    """Reads messages with decoders that are made when first needed, and kept."""
+    """Reads messages; decoders are made when they are first needed."""
 
     def __init__(self, catalog: Catalog, decoders: Decoders) -> None:
         self.catalog = catalog
@@ -178,7 +178,7 @@ class BodyReader:
         self._redactors: dict[tuple[int, Kind], Redactor] = {}
         self._plans: dict[tuple[int, int, Kind], _MessagePlan | None] = {}
         self._tape: Tape | None = None
-        """The one that was written last, and may have room."""
+        """The one written last, which may have room for more."""
 
     def exchange(self, exchange: Exchange) -> DecodedExchange:
         """Decode both messages of an exchange; raises nothing, whatever the bytes."""
@@ -194,9 +194,9 @@ class BodyReader:
         return DecodedExchange(request, response, forwarded)
 
     def exchanges(self, exchanges: Iterable[Exchange]) -> Iterator[DecodedExchange]:
-        """Decode exchanges; what was kept of the bytes of each is given back with the next.
+        """Decode exchanges; the bytes of each are released when the next one is asked for.
 
-        A batch of exchanges may hold many large ones. Raises nothing, whatever the bytes.
+        A batch may have many large exchanges. Raises nothing, whatever the bytes.
         """
         for exchange in exchanges:
             yield self.exchange(exchange)
@@ -205,7 +205,7 @@ class BodyReader:
                     message.data = None
 
     def place(self, data: bytes, api_key: int, api_version: int, kind: Kind) -> BodyLocation:
-        """Return where the body of a whole frame begins and what it is to be read as.
+        """Return where the body of a whole frame begins, and the version to read it as.
 
         Raises WireError when the header cannot be read.
         """
@@ -299,17 +299,17 @@ class BodyReader:
         return DecodedMessage(definition, version, self._drain(decode), tags, problem, secrets)
 
     def _drain(self, decode: BodyDecoder) -> Taped:
-        """Take what was decoded last, onto the tape that is being written."""
+        """Move what was decoded last onto the tape that is being written."""
         taken = decode.take(self._tape)
         self._tape = taken.tape
         return taken
 
-    # -- what is as nearly all is -----------------------------------------------------------------
+    # -- the usual case ---------------------------------------------------------------------------
 
     def _decode_planned(
         self, data: bytes, api_key: int, api_version: int, kind: Kind
     ) -> DecodedMessage | None:
-        """Decode a frame that is as nearly all are; None for any other."""
+        """Decode a frame whose header and body are as usual; None for any other."""
         try:
             plan = self._plans[api_key, api_version, kind]
         except KeyError:
@@ -336,7 +336,7 @@ class BodyReader:
         return plan
 
     def _new_plan(self, api_key: int, api_version: int, kind: Kind) -> _MessagePlan | None:
-        """Return how :meth:`place` would have a message read; None where its bytes decide."""
+        """Return how to read a message as :meth:`place` does; None if that depends on its bytes."""
         catalog, api, is_request = self.catalog, self.catalog.api(api_key), kind == "request"
         if api is None or api_version < api.versions.lowest:
             return None
@@ -390,7 +390,7 @@ class BodyReader:
     # -- Envelope ---------------------------------------------------------------------------------
 
     def _forwarded(self, exchange: Exchange) -> ForwardedExchange | None:
-        """Decode what an Envelope holds; None when that is no request."""
+        """Decode the messages inside an Envelope; None when the first is no request."""
         inner = self._inner(exchange.request, exchange.api_version, "request")
         if inner is None:
             return None
@@ -409,7 +409,7 @@ class BodyReader:
         )
 
     def _inner(self, message: Message | None, version: int | None, kind: Kind) -> bytes | None:
-        """Return what an Envelope's message holds, as a frame; None when there is none."""
+        """Return the message inside an Envelope's message, as a frame; None when there is none."""
         if message is None or message.data is None or version is None:
             return None
         try:
@@ -435,7 +435,7 @@ def _decoded_07(exchange: Exchange, message: Message | None, kind: Kind) -> Deco
             None, Problem(AnomalyKind.ORPHAN_RESPONSE, PREFIX_BYTES, size, None, text)
         )
     if message.data is None and exchange.api_key is None and exchange.malformed:
-        # Nobody can want the bytes of what has not even a type, so they were not kept.
+        # The bytes of a message without a known type are not kept.
         text = "no request of Kafka 0.7, or not all there"
         return _undecoded(None, Problem(AnomalyKind.MALFORMED_BODY, PREFIX_BYTES, size, None, text))
     if message.data is None:
@@ -451,7 +451,7 @@ def _decoded_07(exchange: Exchange, message: Message | None, kind: Kind) -> Deco
 
 
 def _ends(decode: Decoder, data: bytes, body: int) -> bool:
-    """Tell whether a body ends where its frame does."""
+    """Return true if a body ends where its frame ends."""
     try:
         _, end = decode(data, body, 0, None)
     except WireError:
@@ -478,7 +478,7 @@ def _unknown(placed: BodyLocation, length: int) -> Problem:
 
 
 def _failure(data: bytes, placed: BodyLocation, reason: str) -> Problem:
-    """Return why a body could not be read: the slow reader says where."""
+    """Return why a body could not be read; the interpreter finds the field."""
     if not placed.known:
         return _unknown(placed, len(data))
     path, pos = None, placed.body

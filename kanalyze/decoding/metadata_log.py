@@ -1,10 +1,10 @@
-"""What of the controllers' own log may be shown: everything but credentials.
+"""Finds credentials in the log of the controllers.
 
 In: the value of a record of ``__cluster_metadata``. Out: whether it may be shown. This module must
-not know where the value goes, and keeps nothing of it.
+not know where the value goes.
 
 A value is a frame version, an API key and a version, each an unsigned varint, and a message
-(KIP-631). What is known to hold no secret is shown; what nobody knows is not.
+(KIP-631). Only types of records that are known to have no secret are shown.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _HARMLESS = frozenset(
 
 
 def holds_credentials(value: bytes) -> bool:
-    """Tell whether a value holds a credential, or may: what cannot be read is taken for one."""
+    """Return true if a value has a credential, or may have one because it cannot be read."""
     try:
         frame_version, at = read_unsigned_varint(value, 0)
         api_key, at = read_unsigned_varint(value, at)
@@ -42,7 +42,7 @@ def holds_credentials(value: bytes) -> bool:
 
 
 def _is_secret_config(value: bytes, at: int) -> bool:
-    """Tell whether a ConfigRecord is that of a secret; raises WireError, IndexError."""
+    """Return true if a ConfigRecord sets a secret; raises WireError, IndexError."""
     _, at = _text(value, at + 1)  # after the type of the resource, its name
     name, at = _text(value, at)
     setting, _ = _text(value, at)

@@ -1,19 +1,17 @@
-"""What must not be shown of a message, and its removal.
+"""Hides the secrets in messages.
 
 In: definitions, and values or traces read with them. Out: the same with :data:`HIDDEN` in place of
-secrets. This module must not know what the rest is used for; nothing that has passed it holds a
-secret.
+secrets. This module must not know who shows the rest.
 
 Hidden are:
 
-- fields of bytes or text whose name says so, in any API, so that one that comes tomorrow is
-  covered too: ``AuthBytes`` (SaslAuthenticate, both ways), ``Hmac`` (delegation tokens), ``Salt``
-  and ``SaltedPassword`` (AlterUserScramCredentials), ``...Password``, ``...Secret``;
-- ``RequestData`` and ``ResponseData`` (Envelope): whole messages, with whatever they hold;
-- the values of configurations whose name says so (see :func:`is_secret_name`), that hold a password
-  as URLs do (see :func:`holds_password`), that the broker calls sensitive, or that belong to a kind
-  of resource that nobody knows; the broker itself hides values by their type, and those of names
-  that it doesn't know;
+- fields of bytes or text with a secret's name, in any API, those of future releases included:
+  ``AuthBytes`` (SaslAuthenticate, both ways), ``Hmac`` (delegation tokens), ``Salt`` and
+  ``SaltedPassword`` (AlterUserScramCredentials), ``...Password``, ``...Secret``;
+- ``RequestData`` and ``ResponseData`` (Envelope): whole messages;
+- the values of configurations with a secret's name (see :func:`is_secret_name`), with a password in
+  them as in URLs (see :func:`holds_password`), that the broker calls sensitive, or of an unknown
+  kind of resource. Brokers hide values by their type, and those of names unknown to them;
 - unknown tagged fields of a message that has any of these.
 
 The word is Kafka's own (``Password.HIDDEN``).
@@ -119,11 +117,6 @@ class Redactor:
         self.plan = _plan(message.struct)
         """What to hide; None for nothing."""
 
-    @property
-    def is_needed(self) -> bool:
-        """Whether the message has any field that may be secret."""
-        return self.plan is not None
-
     def redact_trace(self, root: TraceNode) -> None:
         """Replace the secrets in a trace, in place; one that ended early is no exception."""
         if self.plan is not None:
@@ -140,7 +133,7 @@ class RedactionPlan(NamedTuple):
     is no such pair."""
     nested: dict[str, RedactionPlan]
     has_resource: bool
-    """The struct's ``ResourceType`` says whose configurations are inside."""
+    """The struct has a ``ResourceType``, the kind of resource of the configurations inside."""
     json_names: dict[str, str]
 
 

@@ -1,4 +1,4 @@
-"""Columns as texts: what a line of a file says of each value.
+"""Columns as texts: the cells of the lines of a file.
 
 In: columns of :mod:`~kanalyze.tables.columns.block`. Out: the cells of each,
 :class:`~kanalyze.export.lines.Cells`. This module must not know where lines go.
@@ -34,7 +34,7 @@ _quoted: Callable[[str], str] = json.encoder.encode_basestring_ascii
 
 
 class WordTexts:
-    """What stands for the texts of one column."""
+    """The cells of one column of texts."""
 
     def __init__(self, shown: Callable[[str], str], null: bytes) -> None:
         """Begin.
@@ -47,10 +47,10 @@ class WordTexts:
         self._null = null
         self._words: list[str] = []
         self._texts: list[bytes] = []
-        """What stands for the first of these words."""
+        """The cells of the first of these words."""
 
     def of(self, texts: Words) -> Cells:
-        """Return what stands for each text of a column."""
+        """Return the cell of each text of a column."""
         return WordCells(texts.codes, self._of_words(texts), self._null)
 
     def _of_words(self, texts: Words) -> list[bytes]:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["CsvWriter", "csv_text"]
 
 _FORMULA_SIGNS = "=+\\-@\uff1d\uff0b\uff0d\uff20"
-"""As they stand between brackets of a regular expression."""
+"""As a character class of a regular expression has them."""
 _AT_BEGIN = re.compile(f"[{_FORMULA_SIGNS}']")
 _QUOTE = '"'
 _NEEDS_QUOTES = re.compile('[",\r\n]')
@@ -71,7 +71,7 @@ class CsvWriter(FileWriter):
 
 
 def csv_text(text: str) -> str:
-    """Return a text as the module says a cell holds it."""
+    """Return a text as a cell has it; see the module."""
     if text == "-":
         return text  # standard input's name; no spreadsheet runs a lone dash
     text = _without_formulas(escape(text))

@@ -145,7 +145,7 @@ def _standard_output() -> BinaryIO:
 
 
 def _own_descriptor(name: str) -> int | None:
-    """Return which open file of this process a name stands for, as ``/dev/fd/3`` does; or None."""
+    """Return the open descriptor that a name such as ``/dev/fd/3`` stands for; None for none."""
     own = (os.path.realpath("/proc/self/fd"), "/dev/fd")
     for _ in range(_MOST_LINKS):
         folder, last = os.path.split(name)
@@ -194,7 +194,7 @@ def _mode_of(path: Path) -> int:
 
 
 def _open(shown: str, flags: int, path: Path | None = None, mode: int = _NEW_MODE) -> BinaryIO:
-    """Open a file to be written, ``path`` where it has another name than the one that is told."""
+    """Open a file to be written: ``path`` where that is not the name in errors, ``shown``."""
     with _errors_name(shown):
         return _buffered(os.open(path or shown, flags | os.O_CLOEXEC, mode), shown)
 
@@ -204,7 +204,7 @@ def _buffered(descriptor: int, shown: str) -> BinaryIO:
 
 
 class _NamedFile(io.FileIO):
-    """A file whose errors say its name: a disk that is full says nothing of itself."""
+    """A file whose errors have its name, also when the disk is full."""
 
     def __init__(self, descriptor: int, shown: str) -> None:
         super().__init__(descriptor, "wb")
@@ -216,14 +216,14 @@ class _NamedFile(io.FileIO):
             return super().write(data)
 
     def close(self) -> None:
-        """Close it; some file systems say only then that there is no room."""
+        """Close it; some file systems report only then that they are full."""
         with _errors_name(self._shown):
             super().close()
 
 
 @contextmanager
 def _errors_name(name: str) -> Iterator[None]:
-    """Let what the system says of a file say this name of it."""
+    """Give errors of the system this name of the file."""
     try:
         yield
     except OSError as error:

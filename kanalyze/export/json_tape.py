@@ -1,8 +1,8 @@
-"""Writes what a machine read of a body as JSON text, straight from the tape.
+"""Writes a decoded body as JSON text, straight from the tape.
 
-In: what was read (:class:`~kanalyze.kafka.codec.values.Taped`) and the :class:`Form` that
-belongs to its shape. Out: ASCII text. This module must not know which forms there are nor where the
-text goes; what has to be hidden it asks :mod:`kanalyze.decoding.secrets`.
+In: a tape (:class:`~kanalyze.kafka.codec.values.Taped`) and the :class:`Form` that belongs to its
+shape. Out: ASCII text. This module must not know which forms there are nor where the text goes;
+:mod:`kanalyze.decoding.secrets` decides what to hide.
 
 Compiled by Cython, with the types in ``json_tape.pxd``; uncompiled it does the same, slowly.
 """
@@ -49,13 +49,13 @@ json_line: Callable[[Any], str] = json.JSONEncoder(
 """Return a value as one line of ASCII."""
 
 _MOST_KNOWN = 256
-"""UUIDs that come again are not made again: so many of them."""
+"""Texts of UUIDs that are remembered."""
 _PAIR = Struct(">qq").pack
 _HIDDEN = json_line(HIDDEN).encode("ascii")
 
 
 def bytes_text(value: bytes | str) -> str:
-    """Return bytes as JSON has them; a text stands for bytes that were hidden."""
+    """Return bytes as JSON has them; a text takes the place of hidden bytes."""
     return value if isinstance(value, str) else base64.b64encode(value).decode("ascii")
 
 
@@ -87,7 +87,7 @@ class Form:
         self.is_default: Callable[[Any], bool] | None = None
 
     def become_field(self, name: str, written: str, place: int) -> None:
-        """Be a field of a name, which stands under a name in what is written."""
+        """Be a field: ``name`` in decoded values, ``written`` in the JSON text."""
         self.name = name
         self.place = place
         self.key = memoryview(f"{json_line(written)}:".encode("ascii"))
@@ -189,7 +189,7 @@ class TapeJson(TapeCursor):
                 self._text.put_byte(COMMA)
             self._field(field)
         if form.tags is not None and self.number() > 0:
-            # Where tagged fields stand is for those that are there to say: begin again.
+            # Tagged fields go where their definitions have them: begin again.
             self.at, self._text.used = begin, used
             self._struct_slowly(form)
             return
@@ -221,7 +221,7 @@ class TapeJson(TapeCursor):
         self._text.put_bytes(b"{%b}" % b",".join(texts))
 
     def _hidden_in(self, form: Form) -> frozenset[str]:
-        """Return the names of the fields that are hidden in a struct, and heed that further in."""
+        """Return the names of the hidden fields of a struct; nested ones use :attr:`_hides`."""
         if form.secrets is None:
             return frozenset()
         begin = self.at
@@ -232,7 +232,7 @@ class TapeJson(TapeCursor):
         return hidden
 
     def _piece(self, form: Form, hidden: frozenset[str]) -> bytes:
-        """Take a field from the tape; return its key and its value."""
+        """Read a field from the tape; return its key and its value as JSON."""
         text = self._text
         begin = text.used
         if form.name in hidden:
@@ -244,7 +244,7 @@ class TapeJson(TapeCursor):
         return piece
 
     def _passes_default(self, form: Form, hidden: frozenset[str]) -> bool:
-        """Go on behind a tagged field that is left out; tell whether it is."""
+        """Skip a tagged field with its default value; return true if it was skipped."""
         begin = self.at
         value = self._python(form.shape)
         if form.name not in hidden:
@@ -257,14 +257,14 @@ class TapeJson(TapeCursor):
         return False
 
     def _unknown(self, tag: int, form: Form) -> dict[str, Any]:
-        """Take a tagged field that nobody knows from the tape."""
+        """Read an unknown tagged field from the tape."""
         size = self.number()
         begin = self.arena_at + self.number()
         data = bytes(self.arena[begin : begin + size])
         return {"tag": tag, "data": bytes_text(data if form.secrets is None else HIDDEN)}
 
     def _python(self, shape: Shape) -> Any:
-        """Take a value from the tape as Python has it."""
+        """Read a value from the tape as a Python value."""
         taped = self._taped
         reader = taped.reader
         part = Taped(reader, shape, taped.tape)

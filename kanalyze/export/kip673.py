@@ -81,7 +81,7 @@ _MOST_KNOWN = 4096
 
 
 class LogLines:
-    """Writes exchanges as lines of Kafka's request log; keeps what it has worked out."""
+    """Writes exchanges as lines of Kafka's request log; remembers forms and texts."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
@@ -257,7 +257,7 @@ _FACT_COLUMNS = (
     "status",
     "anomalies",
 )
-"""What the wire adds, and the columns of rows that say it."""
+"""Members from the capture, and the columns of rows they come from."""
 
 
 class _WireFields:
@@ -286,7 +286,7 @@ def _client_and_broker(connection: str) -> str:
 
 
 def _problems(request: DecodedMessage | None, response: DecodedMessage | None) -> str:
-    """Return the members that say what was not decoded; mostly none."""
+    """Return the members for what was not decoded; mostly none."""
     made = ""
     for name, message in (("requestProblem", request), ("responseProblem", response)):
         if message is not None and message.problem is not None:
@@ -305,7 +305,7 @@ def _problem(problem: Problem) -> dict[str, Any]:
 
 
 def _tags(tags: list[tuple[int, bytes]]) -> str:
-    """Return the member of tagged fields that nobody knows."""
+    """Return the member of unknown tagged fields."""
     made = [{"tag": tag, "data": bytes_text(data)} for tag, data in tags]
     return f'"unknownTaggedFields":{json_line(made)}'
 
@@ -323,7 +323,7 @@ def _form_of(message: DecodedMessage) -> Form:
 
 
 def _struct_form(struct: Struct, version: int, shape: Shape, secrets: RedactionPlan | None) -> Form:
-    """Return the form of a struct that stands on the tape in a shape."""
+    """Return the form of a struct whose tape has a shape."""
     made = Form(shape, secrets)
     places = {field.json_name: place for place, field in enumerate(struct.fields)}
 

@@ -46,7 +46,7 @@ class Cells:
 
 
 class NumberCells(Cells):
-    """Numbers, and what stands for none."""
+    """Numbers, and the cell of null."""
 
     __slots__ = ("_has_nulls", "_null", "_valid", "_values")
 
@@ -69,7 +69,7 @@ class NumberCells(Cells):
 
 
 class TruthCells(NumberCells):
-    """Truths, 0 or 1, as JSON has them, and what stands for none."""
+    """Booleans, 0 or 1, as JSON has them, and the cell of null."""
 
     __slots__ = ()
 
@@ -78,7 +78,7 @@ class TruthCells(NumberCells):
 
 
 class WordCells(Cells):
-    """Texts by number, and what stands for none."""
+    """Texts by number, and the cell of null."""
 
     __slots__ = ("_codes", "_null", "_words")
 

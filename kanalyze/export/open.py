@@ -34,7 +34,7 @@ _ENDINGS = {
 
 
 def format_of(destination: str) -> str:
-    """Return the format that the ending of a file name says.
+    """Return the format that the ending of a file name stands for.
 
     Raises UsageError when it says none.
     """

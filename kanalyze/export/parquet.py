@@ -29,7 +29,7 @@ __all__ = ["ParquetWriter"]
 
 ROW_GROUP_ROWS = 20_000
 ROW_GROUP_BYTES = 8 << 20
-"""Arrow bytes held back at most, about, before a row group is written."""
+"""About how many Arrow bytes are buffered before a row group is written."""
 
 
 class ParquetWriter(FileWriter):
@@ -72,7 +72,7 @@ class ParquetWriter(FileWriter):
         self._write_groups(self._groups.add(block))
 
     def close(self) -> None:
-        """Write what is held back and finish the file; raises OSError."""
+        """Write the buffered rows and finish the file; raises OSError."""
         try:
             self._write_groups(self._groups.rest())
             self._writer.close()

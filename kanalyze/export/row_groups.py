@@ -30,7 +30,7 @@ bring a few dozen rows at a time."""
 
 
 class RowGroups:
-    """Holds rows back until there are enough for a row group.
+    """Buffers rows until there are enough for a row group.
 
     A row group ends with the row that makes it ``most_rows``, or with the one that makes it
     ``most_bytes`` or more, as :func:`sizes_up_to` counts them.
@@ -45,7 +45,7 @@ class RowGroups:
         self._buffered_bytes = 0
 
     def add(self, block: RowBlock) -> Iterator[RowBlock]:
-        """Take a block that has at least the columns; yield each row group that is complete."""
+        """Add a block that has at least the columns; yield each row group that is complete."""
         block = block.only(column.name for column in self._columns)
         sizes = sizes_up_to(block, self._columns)
         first = 0

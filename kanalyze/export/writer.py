@@ -1,4 +1,4 @@
-"""What every row writer does.
+"""The interface of row writers.
 
 In: rows. Out: nothing; rows go to a file. This module must not know formats.
 """

@@ -1,4 +1,4 @@
-"""The same rows while they happen: shown, counted, kept.
+"""Live captures: rows are shown, counted and written while they come.
 
 In: packets and a clock. Out: a view, metrics, files. Begin reading with ``run.py``.
 """

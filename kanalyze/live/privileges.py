@@ -1,11 +1,11 @@
-"""Root, given up: what comes over the network is read by whoever asked for it, not by root.
+"""Drops root privileges: packets are analyzed as the user who called sudo.
 
-In: what sudo says of who started it. Out: a process that is that user's. This module must not know
-what root was needed for.
+In: the environment that sudo sets. Out: a process of that user. Must not know: what root was needed
+for.
 
-On Linux two rights may stay, of all that root has: to capture (CAP_NET_RAW), for an interface that
-goes away and comes back is opened anew; and to read files (CAP_DAC_READ_SEARCH), where the user
-cannot read the program itself, of which parts are loaded when they are needed.
+On Linux up to two capabilities stay: to capture (CAP_NET_RAW), because an interface that comes back
+is opened again; and to read files (CAP_DAC_READ_SEARCH), if the user cannot read the program
+itself, which loads modules later.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _READ_SEARCH: Final = 1 << 2
 _NET_RAW: Final = 1 << 13
 _LARGEST_ID: Final = (1 << 32) - 2
 _PROGRAM: Final = (kanalyze.__file__, np.__file__, os.__file__)
-"""Files of it, of the packages that it needs, and of Python."""
+"""A file of the program, of its packages, and of Python."""
 
 
 def who_started(environment: Mapping[str, str]) -> tuple[int, int] | None:
-    """Return the user and the group that sudo was called by; None for root itself, or no sudo.
+    """Return the user and the group that called sudo; None for root, or without sudo.
 
-    Raises UsageError for what sudo does not write.
+    Raises UsageError for values that sudo does not write.
     """
     names = ("SUDO_UID", "SUDO_GID")
     if names[0] not in environment:
@@ -49,11 +49,10 @@ def who_started(environment: Mapping[str, str]) -> tuple[int, int] | None:
 
 
 def give_up_root(*, may_capture: bool) -> str | None:
-    """Become who called sudo, with no other group, if this is root by sudo; else do nothing.
+    """Become the user who called sudo, without other groups; do nothing if not root by sudo.
 
-    To be called before there are threads and files. ``may_capture`` keeps the right to. Returns a
-    line for people, if there is anything to tell. Raises UsageError and OSError, after which the
-    process is neither: it has to end.
+    Call it before there are threads and files. ``may_capture`` keeps the capability to capture.
+    Returns a message for the user, or None. After UsageError or OSError the process has to end.
     """
     started = who_started(os.environ) if hasattr(os, "geteuid") and os.geteuid() == 0 else None
     if started is None:
@@ -100,7 +99,7 @@ class _Sets(ctypes.Structure):
 
 
 def _keep_only(capabilities: int) -> None:
-    """Let go of all capabilities but some, which are among the first 32 (capset(2))."""
+    """Drop all capabilities except some of the first 32 (capset(2))."""
     sets = (_Sets * 2)(_Sets(capabilities, capabilities, 0), _Sets(0, 0, 0))
     _call("capset", ctypes.byref(_Header(_CAPABILITY_VERSION, 0)), ctypes.byref(sets))
 

@@ -1,52 +1,52 @@
-"""What the last seconds were like, as JSON Lines.
+"""Writes the rates of the last seconds as JSON Lines.
 
-In: windows and the time. Out: a line of ASCII each interval, on a binary stream. This module must
-not know where the stream goes. Lines may stand between those of rows
+In: windows and the time. Out: a line of ASCII at each interval, on a binary stream. Must not know:
+where the stream goes. The lines may be mixed with rows
 (:class:`~kanalyze.export.jsonl.JsonLinesWriter` on the same stream): rows have no ``kind``.
 
 The line, schema 1
 ------------------
 
-Times are Unix times in ns, durations ns, ``..._per_s`` numbers per second over the window,
-rounded to 3 decimals. Texts are as they came over the wire, long ones shortened. An entry with
-``"other": true`` stands for all that is not told apart; its names are null. Tables hold the first
-:data:`MOST` entries.
+Times are Unix times in ns, durations are in ns, ``..._per_s`` are numbers per second over the
+window, rounded to 3 decimals. Texts are as on the wire, long ones are shortened. An entry with
+``"other": true`` sums up everything beyond the limit of names; its names are null. Tables have the
+first :data:`MOST` entries.
 
 - ``kind``: ``rates``; ``schema``: 1
 - ``time_ns``, ``time`` (ISO 8601): the end of the window, by the time of the packets
-- ``window_ns``: what rates are over; ``recent_ns``: what ``slowest`` and ``groups`` look back on
-- ``rows``, ``late_rows``: all since the beginning; late ones were older than the window
+- ``window_ns``: the time that rates are over; ``recent_ns``: that of ``slowest`` and ``groups``
+- ``rows``, ``late_rows``: all since the beginning; late rows were older than the window
 - ``capture``: null, or ``source elapsed_ns packets wire_bytes dropped_packets connections
   begun_connections held_bytes last_packet_ns anomalies in_flight problems refused_connections
   refused_by unanswered_connections unanswered_by unread_ports late_packets late_bytes
-  out_of_window_packets out_of_window_bytes before_start_bytes``, all since the beginning but
-  ``connections``, those open now, and ``held_bytes``, what is held for them;
-  ``dropped_packets`` null when unknown; ``anomalies``: how often, by kind; ``in_flight``:
-  ``requests`` without a response now, and the ``oldest`` of them that the broker does not hold back
-  on purpose: ``start_ns api_key api_name client_id client broker``; in the last line they are among
-  the rows too, as unanswered; ``problems``: texts, why files cannot be written now; the
-  last ten as ``quality`` of the report has them, and not there where nobody counts: connections
-  that were refused or never answered (of each :data:`MOST` brokers), those on a broker's port that
-  are not recognised, and TCP data that was captured but is of no stream that is read
+  out_of_window_packets out_of_window_bytes before_start_bytes``, all since the beginning except
+  ``connections`` (open now) and ``held_bytes`` (buffered for them now); ``dropped_packets``: null
+  if unknown; ``anomalies``: counts by kind; ``in_flight``: ``requests`` without a response now, and
+  the ``oldest`` of them that the broker does not hold back on purpose: ``start_ns api_key api_name
+  client_id client broker``; in the last line they are also rows, as unanswered; ``problems``:
+  texts, why files cannot be written now; the last ten are those of ``quality`` in the report, and
+  missing if not counted: connections that were refused or never answered (of the first
+  :data:`MOST` brokers), those on a broker's port that were not recognised, and captured TCP data
+  that belongs to no stream
 - ``packets_per_s wire_bytes_per_s dropped_packets_per_s``
 - ``requests_per_s errors_per_s request_bytes_per_s response_bytes_per_s``; ``error_share``: of
   requests those with an error code other than 0, between 0 and 1
-- ``p50_ns p99_ns``: of latencies but those of requests that were held back on purpose; null where
-  there is none
-- ``idle_ns``: for how long no packet has come
+- ``p50_ns p99_ns``: of latencies, without requests that were held back on purpose; null if there
+  are none
+- ``idle_ns``: the time since the last packet
 - ``apis``, most requests first: ``wire api_key api_name waited other requests_per_s errors_per_s
-  request_bytes_per_s response_bytes_per_s p50_ns p99_ns``; ``waited``: requests of which the broker
-  held the answer back on purpose, in an entry of their own; latencies null where there is none
+  request_bytes_per_s response_bytes_per_s p50_ns p99_ns``; ``waited``: requests whose response the
+  broker held back on purpose, in an entry of their own; latencies are null if there are none
 - ``clients``, most requests first: ``client_id client_ip other requests_per_s errors_per_s
   request_bytes_per_s response_bytes_per_s``
 - ``topics``, most bytes first: ``topic topic_id other produce_requests_per_s
   produced_records_per_s produced_bytes_per_s``, the same for fetch, ``records_known errors_per_s``
 - ``errors``, most frequent first: ``api_name error_code error_name topic other
   occurrences_per_s last_time_ns``
-- ``groups`` that rebalanced, the last one first: ``group_id other protocol members members_known
+- ``groups`` that rebalanced, the latest first: ``group_id other protocol members members_known
   rebalances joins syncs leaves told errors last_error_name longest_join_ns longest_sync_ns
   last_time_ns``; ``protocol``: classic, consumer, share, streams or null; ``members``: at least so
-  many where ``members_known`` is false; ``rebalances``: at least so many, null when not known;
+  many if ``members_known`` is false; ``rebalances``: at least so many, null if not known;
   ``told``: responses with REBALANCE_IN_PROGRESS; ``errors``: requests of members that failed
 - ``slowest``: as in the report
 """
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from kanalyze.live.window.snapshot import CaptureState, Snapshot
     from kanalyze.live.window.windows import Windows
 
-__all__ = ["MOST", "SCHEMA", "RateLines", "rates"]
+__all__ = ["MOST", "SCHEMA", "RatesWriter", "rates"]
 
 SCHEMA = 1
 MOST = 10
@@ -85,11 +85,11 @@ _AMOUNTS = frozenset(
         "occurrences",
     }
 )
-"""Fields of entries that are sums over the window."""
+"""Fields of entries that are sums over the window: they become rates."""
 
 
 def rates(snapshot: Snapshot, most: int = MOST) -> dict[str, Any]:
-    """Return what a line says; of each table the first ``most`` entries."""
+    """Return the fields of a line, with the first ``most`` entries of each table."""
     capture = snapshot.capture
     return {
         "kind": "rates",
@@ -113,42 +113,42 @@ def rates(snapshot: Snapshot, most: int = MOST) -> dict[str, Any]:
         "clients": _entries(snapshot, snapshot.clients[:most]),
         "topics": _entries(snapshot, snapshot.topics[:most]),
         "errors": _entries(snapshot, snapshot.errors[:most]),
-        # Counts of a minute, which are few: no rates.
+        # Counts of a minute are few: no rates.
         "groups": [group._asdict() for group in snapshot.groups[:most]],
         "slowest": list(snapshot.slowest[:most]),
     }
 
 
-class RateLines:
-    """Writes a line each interval."""
+class RatesWriter:
+    """Writes a line at each interval."""
 
     def __init__(
         self, windows: Windows, stream: BinaryIO, *, interval_ns: int, most: int = MOST
     ) -> None:
-        """Begin; the stream is not closed. A line is due an interval after the first turn."""
+        """Write to a stream, which is not closed, from one interval after the first tick on."""
         self._windows = windows
         self._stream = stream
         self._interval_ns = interval_ns
         self._most = most
         self._due_ns: int | None = None
 
-    def turn(self, now_ns: int, clock_ns: int) -> bool:
-        """Write a line if it is time to, and return whether one was. Raises OSError.
+    def tick(self, now_ns: int, clock_ns: int) -> bool:
+        """Write a line if it is due; return whether it was. Raises OSError.
 
-        ``now_ns`` is the time of the packets, ``clock_ns`` that of a clock that does not jump.
+        ``now_ns`` is the time of the packets, ``clock_ns`` that of a monotonic clock.
         """
         if self._due_ns is None:
             self._due_ns = clock_ns + self._interval_ns
         if clock_ns < self._due_ns:
             return False
-        # Who comes late does not make up for what was missed.
+        # Missed lines are not written later.
         behind = (clock_ns - self._due_ns) // self._interval_ns
         self._due_ns += (behind + 1) * self._interval_ns
         self.write(now_ns)
         return True
 
     def write(self, now_ns: int) -> None:
-        """Write a line now, such as the last one. Raises OSError."""
+        """Write a line now; raises OSError."""
         line = json.dumps(
             rates(self._windows.snapshot(now_ns), self._most),
             ensure_ascii=True,
@@ -160,17 +160,17 @@ class RateLines:
 
 
 def _capture(capture: CaptureState, most: int) -> dict[str, Any]:
-    told = capture._asdict()
-    for name, value in (told.pop("doubts") or {}).items():
-        told[name] = _first(value, most) if name.endswith("_by") else value
+    fields = capture._asdict()
+    for name, value in (fields.pop("doubts") or {}).items():
+        fields[name] = _first(value, most) if name.endswith("_by") else value
     waiting = capture.in_flight
     if waiting is not None:
         oldest = [
             {**one._asdict(), "client": str(one.client), "broker": str(one.broker)}
             for one in waiting.oldest
         ]
-        told["in_flight"] = {"requests": waiting.requests, "oldest": oldest}
-    return told
+        fields["in_flight"] = {"requests": waiting.requests, "oldest": oldest}
+    return fields
 
 
 def _first(counts: Mapping[str, int], most: int) -> dict[str, int]:

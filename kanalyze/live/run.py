@@ -1,11 +1,11 @@
-"""A capture that goes on: packets in, rows to whoever wants them, in turns.
+"""A live run: packets from a feed, rows to sinks, a report at the end.
 
-In: a feed of packets, sinks, two clocks. Out: what sinks make of it, and in the end a report. This
-module must not know sockets, terminals or files, nor signals: it is told to stop.
+In: a feed of packets, sinks, two clocks. Out: what sinks make of it, and a report. Must not know:
+sockets, terminals, files or signals.
 
-A turn is what came in a fraction of a second. Sinks are told the time in each, also when nothing
-came; that of packets goes on by the clock that does not jump from the last packet on, so that a
-file that is played into a pipe has the times of its packets.
+Packets are read in ticks of a fraction of a second. Each tick tells the sinks the time, also if no
+packets came. The time of packets continues from the last packet by the monotonic clock: so a file
+that is read through a pipe has the times of its packets.
 """
 
 from __future__ import annotations
@@ -31,96 +31,99 @@ if TYPE_CHECKING:
 __all__ = ["IDLE_NS", "Feed", "LiveRun", "LiveSource", "Sink"]
 
 IDLE_NS: Final = 1800 * 1_000_000_000
-"""Silence after which a connection is given up. A broker closes one after 600 s, and a client its
-own after 540 s, where their ``connections.max.idle.ms`` are as they come."""
-_TURN_S: Final = 0.1
-_LAST_TURN_S: Final = 0.6
-"""Longer than packets are gathered for before they are handed over."""
-_LOOK_EVERY_NS: Final = 1_000_000_000
+"""A connection that is silent for so long counts as closed. By default
+(``connections.max.idle.ms``) brokers close idle connections after 600 s, clients after 540 s."""
+_TICK_S: Final = 0.1
+_LAST_TICK_S: Final = 0.6
+"""Longer than a live capture gathers packets for a batch."""
+_EXAMINE_EVERY_NS: Final = 1_000_000_000
 
 
 class Feed(Protocol):
-    """Where packets come from: an interface, a pipe."""
+    """A source of packets: an interface, a pipe."""
 
     @property
     def about(self) -> Description | None:
-        """What the capture says of itself, so far; None for an interface."""
+        """The metadata of the capture so far; None for an interface."""
         ...
 
     @property
     def dropped_packets(self) -> int | None:
-        """Packets lost before they were read, so far; None when nobody can say."""
+        """Packets lost before they were read; None if not known."""
         ...
 
     @property
     def is_at_end(self) -> bool:
-        """Whether nothing more comes; what was read before then has been given."""
+        """True if no more packets come."""
         ...
 
     @property
     def anomalies(self) -> Iterable[Anomaly]:
-        """What is wrong with the capture itself; complete at its end."""
+        """Anomalies of the capture itself; complete at its end."""
         ...
 
     def read(self, timeout_s: float) -> PacketBatch | None:
-        """Return what has come, numbered on from 1; None when nothing did in time."""
+        """Return the next packets, numbered from 1; None if none come in time."""
         ...
 
 
 class Sink(Protocol):
-    """Who wants rows, or packets. Methods raise OSError where a system call fails."""
+    """A consumer of rows or packets. Methods raise OSError if a system call fails."""
 
     def add_packets(self, packets: PacketBatch) -> None:
-        """Take packets, of which the buffer is used again after the turn."""
+        """Receive packets; their buffer is used again after the tick."""
         ...
 
-    def hide(self, tokens: Sequence[TokenBytes]) -> None:
-        """Take where packets hold what nobody may keep, before the rows of those packets."""
+    def redact(self, tokens: Sequence[TokenBytes]) -> None:
+        """Receive the positions of SASL tokens, before the rows of those packets."""
         ...
 
     def add(self, rows: RowBlock, now_ns: int) -> None:
-        """Take rows."""
+        """Receive rows."""
         ...
 
-    def turn(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:
-        """Take notice of the time; False to end the run."""
+    def tick(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:
+        """Receive the time; return False to end the run."""
         ...
 
     def roll(self) -> None:
-        """Begin new files, for somebody wants those that are open."""
+        """Start new files, because the user wants the open ones."""
         ...
 
     def close(self) -> None:
-        """End: no more will come."""
+        """Finish: nothing more comes."""
         ...
 
 
 class LiveSource:
-    """Stands for captures where an analysis reads; see :class:`.stages.Captures`."""
+    """A feed as the source of an analysis; see :class:`.stages.Captures`."""
 
-    def __init__(self, feed: Feed, name: str, turn: Callable[[PacketBatch | None], bool]) -> None:
+    def __init__(
+        self, feed: Feed, name: str, on_tick: Callable[[PacketBatch | None], bool]
+    ) -> None:
         """Read a feed.
 
         Args:
             feed: the packets.
-            name: of the capture, as it stands in rows.
-            turn: is told what came, before anybody else is; False ends the capture.
+            name: of the capture, for rows.
+            on_tick: called with the packets of each tick, before the analysis reads them;
+                returns False to end the capture.
         """
         self.names = [name]
         self.can_be_read_again = False
         self.progress: tuple[int, int | None] = (0, None)
         self.anomalies: list[Anomaly] = []
         self._feed = feed
-        self._turn = turn
+        self._on_tick = on_tick
 
     @property
     def description(self) -> Description | None:
-        """What the capture says of itself, so far; None for an interface."""
+        """The metadata of the capture so far; None for an interface."""
         return self._feed.about
 
     @property
     def dropped_packets(self) -> int | None:
-        """Packets lost before they were read."""
+        """Packets lost before they were read; None if not known."""
         return self._feed.dropped_packets
 
     def place(self, number: int) -> tuple[str, int | None]:
@@ -128,16 +131,16 @@ class LiveSource:
         return self.names[0], number
 
     def batches(self) -> Iterator[PacketBatch]:
-        """Give packets as they come, until the turn says that it is enough.
+        """Yield packets as they come, until a tick ends the capture.
 
-        There is one more turn then: what was on its way when somebody wanted the end counts too.
+        One more tick then reads the packets that were captured before.
         """
-        is_wanted = True
+        goes_on = True
         while True:
-            # Asked before it is read: what went wrong since then is told by the next read.
-            is_last = not is_wanted or self._feed.is_at_end
-            packets = self._feed.read(_LAST_TURN_S if is_last else _TURN_S)
-            is_wanted = self._turn(packets)
+            # Asked before reading: the next read raises what goes wrong meanwhile.
+            is_last = not goes_on or self._feed.is_at_end
+            packets = self._feed.read(_LAST_TICK_S if is_last else _TICK_S)
+            goes_on = self._on_tick(packets)
             if packets is not None:
                 yield packets
             if is_last:
@@ -160,42 +163,42 @@ class LiveRun:
         now_ns: int,
         conditions: Mapping[str, Any] | None = None,
     ) -> None:
-        """Set up; nothing is read yet.
+        """Prepare a run; nothing is read yet.
 
         Args:
             feed: the packets.
             name: of the capture.
-            sinks: in the order in which they are told.
-            clock_ns: a clock that does not jump.
-            is_over: asked in each turn; true to end the run.
-            wants_roll: asked in each turn; true to let files begin anew.
-            now_ns: Unix time, until the first packet has come.
-            conditions: by which packets are taken in, for the report.
+            sinks: are called in this order.
+            clock_ns: a monotonic clock.
+            is_over: asked at each tick; True ends the run.
+            wants_roll: asked at each tick; True starts new files.
+            now_ns: the Unix time until the first packet comes.
+            conditions: the filters of packets, for the report.
         """
         self._conditions = dict(conditions or {})
-        self.source = LiveSource(feed, name, self._turn)
+        self.source = LiveSource(feed, name, self._tick)
         self._feed = feed
         self._sinks = sinks
         self._clock_ns = clock_ns
         self._is_over = is_over
         self._wants_roll = wants_roll
-        self._began_ns = self._told_ns = clock_ns()
+        self._began_ns = self._packet_clock_ns = clock_ns()
         self._packet_ns = now_ns
         self._packets = self._wire_bytes = 0
         self._analysis: Analysis | None = None
         self._in_flight: InFlight | None = None
         self._doubts: dict[str, Any] | None = None
-        self._look_again_ns = 0
+        self._examine_ns = 0
         self._statistics = Statistics()
 
     def run(self, analysis: Analysis) -> dict[str, Any]:
         """Read to the end; return the report. ``analysis`` reads :attr:`source`.
 
-        Sinks are closed whatever happens, each of them. Raises what feeds and sinks do.
+        All sinks are closed in any case. Raises what feeds and sinks raise.
         """
         self._analysis = analysis
         with ExitStack() as closing:
-            # They are closed in their order, and those behind one that fails too.
+            # In their order; if one fails the others are closed too.
             for sink in reversed(self._sinks):
                 closing.callback(sink.close)
             for rows in analysis.batches():
@@ -204,15 +207,15 @@ class LiveRun:
                     sink.add(rows, self._now_ns())
         return self._statistics.summary(analysis.quality, self._conditions)
 
-    def hide(self, tokens: Sequence[TokenBytes]) -> None:
-        """Tell sinks where tokens are; the analysis is to call this (``on_tokens``)."""
+    def redact(self, tokens: Sequence[TokenBytes]) -> None:
+        """Pass the positions of tokens to the sinks; the analysis calls this (``on_tokens``)."""
         for sink in self._sinks:
-            sink.hide(tokens)
+            sink.redact(tokens)
 
-    def _turn(self, packets: PacketBatch | None) -> bool:
+    def _tick(self, packets: PacketBatch | None) -> bool:
         if packets is not None:
             self._packet_ns = max(packets.time_ns)
-            self._told_ns = self._clock_ns()
+            self._packet_clock_ns = self._clock_ns()
             self._packets += len(packets)
             self._wire_bytes += total(packets.wire_bytes)
         if self._wants_roll():
@@ -223,16 +226,16 @@ class LiveRun:
         for sink in self._sinks:
             if packets is not None:
                 sink.add_packets(packets)
-            goes_on = sink.turn(state, self._now_ns(), clock_ns) and goes_on
+            goes_on = sink.tick(state, self._now_ns(), clock_ns) and goes_on
         return goes_on
 
     def _now_ns(self) -> int:
-        return self._packet_ns + self._clock_ns() - self._told_ns
+        return self._packet_ns + self._clock_ns() - self._packet_clock_ns
 
     def _state(self) -> CaptureState:
         analysis = self._analysis
-        assert analysis is not None  # packets are read by it
-        self._look(analysis)
+        assert analysis is not None  # it reads the packets
+        self._examine(analysis)
         return CaptureState(
             source=self.source.names[0],
             packets=self._packets,
@@ -248,13 +251,13 @@ class LiveRun:
             doubts=self._doubts,
         )
 
-    def _look(self, analysis: Analysis) -> None:
-        """See, once a second and at the end, which requests wait and what came to nothing."""
+    def _examine(self, analysis: Analysis) -> None:
+        """Ask the analysis once a second for requests in flight and for doubts."""
         clock_ns = self._clock_ns()
-        is_due = self._in_flight is None or clock_ns >= self._look_again_ns
+        is_due = self._in_flight is None or clock_ns >= self._examine_ns
         if is_due or self._feed.is_at_end:
-            # It goes through all connections, which is no work for each turn.
-            before_ns = self._now_ns() - _LOOK_EVERY_NS
+            # This visits all connections: too much for each tick.
+            before_ns = self._now_ns() - _EXAMINE_EVERY_NS
             self._in_flight = analysis.monitor.in_flight(before_ns)
             self._doubts = analysis.monitor.doubts()
-            self._look_again_ns = clock_ns + _LOOK_EVERY_NS
+            self._examine_ns = clock_ns + _EXAMINE_EVERY_NS

@@ -1,7 +1,7 @@
-"""What becomes of live rows: each of these does one thing with them.
+"""The sinks of a live run: what shows, counts or writes its rows and packets.
 
-In: rows, packets, the time. Out: windows shown or written, metrics, files. This module must not
-know where packets come from; it puts the parts of this package behind one interface,
+In: rows, packets, the time. Out: the view, lines of rates, metrics, files. Must not know: where
+packets come from. Each class adapts a part of this package to
 :class:`~kanalyze.live.run.Sink`.
 """
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from kanalyze.live.metrics.counters import Metrics
-    from kanalyze.live.rate_jsonl import RateLines
-    from kanalyze.live.recorder.packet_recorder import PacketKeeper
+    from kanalyze.live.rate_jsonl import RatesWriter
+    from kanalyze.live.recorder.packet_recorder import PacketRecorder
     from kanalyze.live.recorder.pcapng_writer import PcapngWriter
-    from kanalyze.live.recorder.rolling_parquet import RollingRows
-    from kanalyze.live.view.controller import LiveView
+    from kanalyze.live.recorder.rolling_parquet import RollingParquet
+    from kanalyze.live.view.controller import ViewController
     from kanalyze.live.window.snapshot import CaptureState
     from kanalyze.live.window.windows import Windows
     from kanalyze.model.packets import PacketBatch
@@ -28,48 +28,48 @@ if TYPE_CHECKING:
     from kanalyze.tables.columns.block import RowBlock
 
 __all__ = [
-    "FilesSink",
-    "KeepSink",
-    "LinesSink",
+    "FileSink",
     "MetricsSink",
-    "RollingSink",
+    "PacketRecorderSink",
+    "ParquetSink",
+    "RatesSink",
     "RowsSink",
     "ViewSink",
 ]
 
 
-class _Quiet:
-    """A sink that does nothing."""
+class _IdleSink:
+    """A sink that ignores everything."""
 
     def add_packets(self, packets: PacketBatch) -> None:
-        """Take no notice."""
+        """Do nothing."""
 
-    def hide(self, tokens: Sequence[TokenBytes]) -> None:
-        """Take no notice."""
+    def redact(self, tokens: Sequence[TokenBytes]) -> None:
+        """Do nothing."""
 
     def add(self, rows: RowBlock, now_ns: int) -> None:
-        """Take no notice."""
+        """Do nothing."""
 
-    def turn(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:  # noqa: ARG002
-        """Go on."""
+    def tick(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:  # noqa: ARG002
+        """Continue the run."""
         return True
 
     def roll(self) -> None:
-        """Have nothing to begin anew."""
+        """Do nothing."""
 
     def close(self) -> None:
-        """Have nothing to end."""
+        """Do nothing."""
 
 
-class _WindowsSink(_Quiet):
-    def __init__(self, windows: Windows, files: Sequence[FilesSink]) -> None:
+class _WindowsSink(_IdleSink):
+    def __init__(self, windows: Windows, files: Sequence[FileSink]) -> None:
         self._windows = windows
         self._files = files
 
     def add(self, rows: RowBlock, now_ns: int) -> None:
         self._windows.add(rows, now_ns)
 
-    def turn(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:  # noqa: ARG002
+    def tick(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:  # noqa: ARG002
         problems = (sink.failures.problem for sink in self._files)
         state = state._replace(problems=tuple(filter(None, problems)))
         self._windows.add_capture(state, now_ns)
@@ -78,26 +78,30 @@ class _WindowsSink(_Quiet):
 
 
 class ViewSink(_WindowsSink):
-    """A view on a terminal; it ends the run when its user wants to."""
+    """The view on the terminal; its user can end the run."""
 
-    def __init__(self, windows: Windows, view: LiveView, files: Sequence[FilesSink] = ()) -> None:
-        """Show windows, and of ``files`` which cannot be written."""
+    def __init__(
+        self, windows: Windows, view: ViewController, files: Sequence[FileSink] = ()
+    ) -> None:
+        """Show windows, and the write failures of ``files``."""
         super().__init__(windows, files)
         self._view = view
 
-    def turn(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:
-        """Draw when it is time to."""
-        super().turn(state, now_ns, clock_ns)
-        return self._view.turn(now_ns, clock_ns)
+    def tick(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:
+        """Draw if it is due; return False if the user quits."""
+        super().tick(state, now_ns, clock_ns)
+        return self._view.tick(now_ns, clock_ns)
 
 
-class LinesSink(_WindowsSink):
-    """A line of JSON each interval, and one at the end."""
+class RatesSink(_WindowsSink):
+    """A line of rates at each interval, and one at the end."""
 
-    def __init__(self, windows: Windows, lines: RateLines, files: Sequence[FilesSink] = ()) -> None:
-        """Write windows, and of ``files`` which cannot be written."""
+    def __init__(
+        self, windows: Windows, writer: RatesWriter, files: Sequence[FileSink] = ()
+    ) -> None:
+        """Write windows, and the write failures of ``files``."""
         super().__init__(windows, files)
-        self._lines = lines
+        self._writer = writer
         self._now_ns: int | None = None
 
     def add(self, rows: RowBlock, now_ns: int) -> None:
@@ -105,51 +109,51 @@ class LinesSink(_WindowsSink):
         super().add(rows, now_ns)
         self._now_ns = now_ns
 
-    def turn(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:
-        """Write a line when it is time to."""
-        super().turn(state, now_ns, clock_ns)
+    def tick(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:
+        """Write a line if it is due."""
+        super().tick(state, now_ns, clock_ns)
         self._now_ns = now_ns
-        self._lines.turn(now_ns, clock_ns)
+        self._writer.tick(now_ns, clock_ns)
         return True
 
     def close(self) -> None:
         """Write the last line."""
         if self._now_ns is not None:
-            self._lines.write(self._now_ns)
+            self._writer.write(self._now_ns)
 
 
-class RowsSink(_Quiet):
-    """Rows as they come, to whoever writes them."""
+class RowsSink(_IdleSink):
+    """Each row as it comes."""
 
     def __init__(self, write: Callable[[RowBlock], None], flush: Callable[[], None]) -> None:
-        """Hand rows on; what was handed on is to be seen after each turn."""
+        """Write rows by ``write``, and flush them at once."""
         self._write = write
         self._flush = flush
 
-    def add(self, rows: RowBlock, now_ns: int) -> None:  # noqa: ARG002 - as in the class above
+    def add(self, rows: RowBlock, now_ns: int) -> None:  # noqa: ARG002 - as in _IdleSink
         """Write rows."""
         self._write(rows)
         self._flush()
 
 
-class FilesSink(_Quiet):
-    """One that writes files. That it cannot is told, and ends nothing."""
+class FileSink(_IdleSink):
+    """A sink that writes files; a failure is reported and does not end the run."""
 
     def __init__(self, failures: WriteFailures) -> None:
-        """Begin well."""
+        """Report failures by ``failures``."""
         self.failures = failures
         self._clock_ns = 0
-        """Of the last turn."""
+        """Of the last tick."""
 
     def _attempt(self, write: Callable[[], object]) -> None:
         self.failures.attempt(write, self._clock_ns)
 
 
-class MetricsSink(_Quiet):
-    """Metrics that somebody scrapes meanwhile."""
+class MetricsSink(_IdleSink):
+    """The metrics that Prometheus scrapes."""
 
-    def __init__(self, metrics: Metrics, files: Sequence[FilesSink] = ()) -> None:
-        """Count for metrics; of ``files`` it is told how often they could not be written."""
+    def __init__(self, metrics: Metrics, files: Sequence[FileSink] = ()) -> None:
+        """Count in ``metrics``, also the write failures of ``files``."""
         self._metrics = metrics
         self._files = files
         self._captured_bytes = 0
@@ -158,12 +162,12 @@ class MetricsSink(_Quiet):
         """Count bytes."""
         self._captured_bytes += total(packets.captured_bytes)
 
-    def add(self, rows: RowBlock, now_ns: int) -> None:  # noqa: ARG002 - as in the class above
+    def add(self, rows: RowBlock, now_ns: int) -> None:  # noqa: ARG002 - as in _IdleSink
         """Count rows."""
         self._metrics.add(rows)
 
-    def turn(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:  # noqa: ARG002
-        """Say how the capture stands."""
+    def tick(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:  # noqa: ARG002
+        """Set the metrics of the capture."""
         waiting = state.in_flight
         self._metrics.set_capture(
             packets=state.packets,
@@ -182,79 +186,79 @@ class MetricsSink(_Quiet):
         return True
 
 
-class RollingSink(FilesSink):
-    """Files of rows."""
+class ParquetSink(FileSink):
+    """Parquet files of rows."""
 
-    def __init__(self, files: RollingRows, tell: Callable[[str], None]) -> None:
-        """Write to files; ``tell`` is given a line for people."""
+    def __init__(self, files: RollingParquet, warn: Callable[[str], None]) -> None:
+        """Write to files; ``warn`` receives messages."""
         self._files = files
-        super().__init__(WriteFailures("rows", files.place, tell, lambda: files.files))
+        super().__init__(WriteFailures("rows", files.target, warn, lambda: files.files))
 
     def add(self, rows: RowBlock, now_ns: int) -> None:
         """Write rows."""
-        # Of two steps, so that a file that cannot be finished costs its own rows alone.
+        # In two steps: if a file cannot be finished, these rows are not lost with it.
         self._attempt(lambda: self._files.tick(now_ns, self._clock_ns))
         self._attempt(lambda: self._files.add(rows, now_ns, self._clock_ns))
 
-    def turn(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:  # noqa: ARG002
-        """Begin a new file when it is time to."""
+    def tick(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:  # noqa: ARG002
+        """Start a new file if it is due."""
         self._clock_ns = clock_ns
         self._attempt(lambda: self._files.tick(now_ns, clock_ns))
         return True
 
     def roll(self) -> None:
-        """Begin a new file."""
+        """Start a new file."""
         self._attempt(self._files.roll)
 
     def close(self) -> None:
-        """End the last file."""
+        """Finish the last file."""
         self._attempt(self._files.close)
         lost = self._files.lost_rows
         self.failures.end(f"{lost:,} rows" if lost else "")
 
 
-class KeepSink(FilesSink):
-    """The packets of some exchanges."""
+class PacketRecorderSink(FileSink):
+    """The packets of selected exchanges."""
 
     def __init__(
-        self, keeper: PacketKeeper, writer: PcapngWriter, tell: Callable[[str], None]
+        self, recorder: PacketRecorder, writer: PcapngWriter, warn: Callable[[str], None]
     ) -> None:
-        """Keep packets; the keeper writes to the writer, ``tell`` is given a line for people."""
-        self._keeper = keeper
+        """Record packets; ``recorder`` writes to ``writer``, ``warn`` receives messages."""
+        self._recorder = recorder
         self._writer = writer
-        super().__init__(WriteFailures("packets", writer.place, tell, lambda: writer.packets))
+        super().__init__(WriteFailures("packets", writer.target, warn, lambda: writer.packets))
 
     def add_packets(self, packets: PacketBatch) -> None:
-        """Hold packets for a while."""
-        self._attempt(lambda: self._keeper.add_packets(packets))
+        """Buffer packets."""
+        self._attempt(lambda: self._recorder.add_packets(packets))
 
-    def hide(self, tokens: Sequence[TokenBytes]) -> None:
-        """Hear what packets are to be written without."""
-        self._keeper.hide(tokens)
+    def redact(self, tokens: Sequence[TokenBytes]) -> None:
+        """Redact tokens."""
+        self._recorder.redact(tokens)
 
-    def add(self, rows: RowBlock, now_ns: int) -> None:  # noqa: ARG002 - as in the class above
-        """See which are wanted."""
-        self._keeper.add_rows(rows)
+    def add(self, rows: RowBlock, now_ns: int) -> None:  # noqa: ARG002 - as in _IdleSink
+        """Select the packets of matching rows."""
+        self._recorder.add_rows(rows)
 
-    def turn(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:  # noqa: ARG002
-        """Write what is complete."""
+    def tick(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:  # noqa: ARG002
+        """Write the packets of complete exchanges."""
         self._clock_ns = clock_ns
-        self._attempt(lambda: self._keeper.tick(now_ns))
+        self._attempt(lambda: self._recorder.tick(now_ns))
         return True
 
     def roll(self) -> None:
-        """Write what is held back, and begin a new file: whoever wants the old one wants all."""
-        self._attempt(self._keeper.flush)
+        """Write the buffered packets, and start a new file."""
+        self._attempt(self._recorder.flush)
         self._attempt(self._writer.roll)
 
     def close(self) -> None:
-        """Write what is left."""
-        self._attempt(self._keeper.close)
-        keeper = self._keeper
+        """Write the remaining packets."""
+        self._attempt(self._recorder.close)
+        recorder = self._recorder
         missing = {
-            "{:,} packets that could not be written": keeper.lost_packets,
-            "{:,} requests beyond what is kept of a second": keeper.skipped_rows,
-            "{:,} requests whose packets were held no longer": keeper.late_rows,
+            "{:,} packets that could not be written": recorder.lost_packets,
+            "{:,} requests beyond the limit per second": recorder.skipped_rows,
+            "{:,} requests whose packets were no longer buffered": recorder.late_rows,
         }
         parts = [text.format(count) for text, count in missing.items() if count]
         self.failures.end(", ".join(parts))

@@ -20,7 +20,7 @@ __all__ = ["ANOMALY_TABLE", "anomaly_status"]
 
 
 def anomaly_status(row: AnomalyRow) -> str:
-    """Return what the colour of a line says: where the fault lies."""
+    """Return what the colour of a line stands for: where the fault lies."""
     return {"capture": "error", "net": "unanswered", "connection": "malformed"}[row.stage]
 
 

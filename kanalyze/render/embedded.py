@@ -1,9 +1,9 @@
-"""What the consumer protocol says inside of JoinGroup and SyncGroup, as lines of text.
+"""The consumer protocol inside of JoinGroup and SyncGroup, as lines of text.
 
 In: the trace of a body. Out: lines. This module must not know frames, nor who shows the lines.
 
-The bytes are the group's own affair: they are read only where the message itself says that its
-protocol type is ``consumer`` (JoinGroup requests; JoinGroup responses from version 7 on, SyncGroup
+The bytes belong to the protocol of the group: they are read only where the message itself has the
+protocol type ``consumer`` (JoinGroup requests; JoinGroup responses from version 7 on, SyncGroup
 from version 5 on).
 """
 

@@ -58,7 +58,7 @@ def _captured(capture: dict[str, Any]) -> Iterator[Line]:
 
 
 def _described(quality: dict[str, Any]) -> Iterator[Line]:
-    """Give what the captures say of themselves."""
+    """Give the metadata of the captures."""
     if quality["interfaces"]:
         yield Line(f"captured on {'; '.join(_some(quality['interfaces']))}")
     for text in _some(quality["comments"]):
@@ -118,7 +118,7 @@ def _connections(quality: dict[str, Any]) -> Iterator[Line]:
 
 
 _PROTOCOLS = {"none": "without payload"}
-"""What stands for a protocol where its name says too little."""
+"""Longer names of protocols."""
 _MOST_NAMES = 6
 
 
@@ -150,7 +150,7 @@ _CONDITIONS = {
 
 
 def _conditions(conditions: dict[str, Any]) -> Iterator[Line]:
-    """Say by what was filtered: what follows is not all that was captured."""
+    """Give the filter: the report is not about all that was captured."""
     if not conditions:
         return
     texts = [_condition(name, value) for name, value in conditions.items()]
@@ -217,7 +217,7 @@ def _records(totals: dict[str, Any], which: str, more: str = "") -> str:
 
 
 def refused_texts(quality: Mapping[str, Any]) -> Iterator[str]:
-    """Tell which connections never came to be."""
+    """Give the connections that were refused or not answered."""
     for name, how in (("refused", "refused by"), ("unanswered", "without an answer from")):
         if quality[f"{name}_connections"]:
             count = _counted(quality[f"{name}_connections"], "connection")
@@ -225,7 +225,7 @@ def refused_texts(quality: Mapping[str, Any]) -> Iterator[str]:
 
 
 def unread_texts(quality: Mapping[str, Any]) -> Iterator[str]:
-    """Tell what was not recognised beside a broker, and how it is read."""
+    """Give the ports of brokers with connections that were not recognised, and the remedy."""
     for port, total in quality["unread_ports"].items():
         yield (
             f"{_counted(total['connections'], 'connection')} on port {port} not recognised as "
@@ -235,9 +235,9 @@ def unread_texts(quality: Mapping[str, Any]) -> Iterator[str]:
 
 
 def discarded_texts(quality: Mapping[str, Any]) -> Iterator[str]:
-    """Tell how much TCP data is in the capture, but of no stream that is read.
+    """Give how much TCP data was captured but discarded.
 
-    A packet without payload that came late is usual, as the last acknowledgment of a connection.
+    A late packet without payload is usual: the last acknowledgment of a connection.
     """
     if quality["late_bytes"]:
         yield f"{bytes_text(quality['late_bytes'])} sent after a connection had ended, not read"

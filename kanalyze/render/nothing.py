@@ -1,4 +1,4 @@
-"""What to say where no request was found: what was seen instead, and what may be tried.
+"""The message for captures without Kafka: what was seen instead, and what to try.
 
 In: what a capture held. Out: one line. This module must not know where it is shown.
 """

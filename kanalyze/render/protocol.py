@@ -1,7 +1,7 @@
-"""What is known of the protocol: APIs, their fields in every version, error codes.
+"""The known protocol: APIs, their fields in every version, error codes.
 
 In: the catalog. Out: lines of text, or plain values for JSON. This module must not know where they
-go. What a user's definitions say, which may be anybody's, is escaped in lines.
+go. Texts of definitions that a user added are escaped in lines.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Rows as a table of text, written as they come.
 
-In: rows. Out: lines on a text stream. This module must not know where rows come from. Widths are
-settled by the first rows, so that a table of any length takes little memory. What is longer later
-on is cut, and an ellipsis says so; a number is not cut but out of line.
+In: rows. Out: lines on a text stream. This module must not know where rows come from. The first
+rows decide the widths, so that a table of any length takes little memory. A longer text in a later
+row is cut and ends in an ellipsis; a longer number is not cut and moves its line.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class RowTable:
 
 
 _TITLE = 1
-"""How a terminal is told to be bold (ECMA-48, SGR)."""
+"""Control sequences of a terminal (ECMA-48, SGR)."""
 _RED, _YELLOW, _MAGENTA = 31, 33, 35
 _STYLES = {
     "error": _RED,

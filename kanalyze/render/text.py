@@ -10,7 +10,7 @@ from kanalyze.common.escaping import escape
 __all__ = ["MISSING", "shown"]
 
 MISSING = "-"
-"""What stands for null."""
+"""The text of a null."""
 
 _LIMIT = 120
 

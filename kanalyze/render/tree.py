@@ -1,4 +1,4 @@
-"""Exchanges as trees of text: every field with where it stands, its type and its value.
+"""Exchanges as trees of text: every field with its position, type and value.
 
 In: exchanges that hold their frames' bytes, with their rows. Out: lines. This module must not know
 where they go, nor what a field means, but for error codes, which have names.

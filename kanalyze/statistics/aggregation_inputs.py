@@ -77,7 +77,7 @@ _JOIN_APIS = frozenset({"JoinGroup"})
 
 
 def held_back_on_purpose(columns: Mapping[str, ColumnValues]) -> NDArray[np.bool_]:
-    """Tell of rows whether the answer was held back on purpose; false where that is not known."""
+    """Return for each row whether the response was held back on purpose; false if not known."""
     waited: NDArray[np.bool_] = ints_of(columns["waited"]).values != 0
     return waited
 
@@ -93,21 +93,21 @@ class AggregationInputs:
         self.is_request = ~self.is_orphan
         self.is_error = _is_one_of(status, {"error"})
         self.is_acknowledged = _is_one_of(status, {"ok", "error"})
-        """Answered; which partitions were refused is another question."""
+        """Has a response; single partitions may have been refused."""
         self.is_unanswered = _is_one_of(status, {"unanswered"})
         self.is_one_way = _is_one_of(status, {"one_way"})
         self.is_join = _is_one_of(api_name, _JOIN_APIS)
         self.is_produce = _is_one_of(api_name, _PRODUCE_APIS)
         self.is_fetch = _is_one_of(api_name, _FETCH_APIS)
         self.has_no_records = self.is_fetch & self.is_unanswered
-        """Brought no records, though no sum says so: fetches of which nothing is known because
-        there is no response, and what was read and produces to no partition."""
+        """Has no records, though their sum is null: a fetch without a response, or a Produce
+        request that was read and names no partition."""
         names_none = np.diff(self.lists("partitions").offsets) == 0
         is_unread = _is_one_of(status, {"malformed"})
         self.has_no_records |= self.is_produce & names_none & ~is_unread
         self.is_held_back = held_back_on_purpose(columns)
         self.has_broker_latency = self.known("latency_ns") & ~self.is_held_back
-        """Has a latency that tells how slow the broker or the network was."""
+        """Has a latency of the broker or the network, not of a wait on purpose."""
 
     def __len__(self) -> int:
         return len(self.is_orphan)
@@ -125,7 +125,7 @@ class AggregationInputs:
         return lists_of(self._columns[name])
 
     def key(self, name: str) -> IntArray | WordArray:
-        """Return a column that rows are told apart by."""
+        """Return a column that rows are grouped by."""
         return self.ints(name) if isinstance(self._columns[name], Ints) else self.words(name)
 
     def known(self, name: str) -> NDArray[np.bool_]:
@@ -196,9 +196,9 @@ class PartitionInputs(NamedTuple):
     """0 where it is not known, as ``record_bytes``."""
     record_bytes: NDArray[np.int64]
     is_refused: NDArray[np.bool_]
-    """Answered with an error: asked for, but neither produced nor fetched."""
+    """The response has an error: neither produced nor fetched."""
     is_unknown: NDArray[np.bool_]
-    """Records there were, but how many is not known."""
+    """Has records, but their number is not known."""
 
     @classmethod
     def of(

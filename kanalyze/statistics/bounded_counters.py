@@ -31,7 +31,7 @@ class BoundedCounters(Generic[T]):
     """A sum for each of the first ``limit`` keys, and one for all others together.
 
     While there are no more keys than the limit, adding parts in any order gives the same sums.
-    Beyond it the order decides which keys stand alone; the sum over everything stays exact.
+    Beyond it the order decides which keys have a sum of their own; the total stays exact.
     """
 
     __slots__ = ("_items", "_limit", "_make", "others")
@@ -47,7 +47,7 @@ class BoundedCounters(Generic[T]):
         return len(self._items)
 
     def __iter__(self) -> Iterator[tuple[Key, T]]:
-        """Yield each key that stands alone, with its sum."""
+        """Yield each of the first keys with its sum."""
         return iter(self._items.items())
 
     def sums(self) -> Iterator[T]:
@@ -96,9 +96,9 @@ class BoundedCounters(Generic[T]):
 
 
 class SmallestTexts:
-    """The first few, in sorted order, of all texts seen, and whether there were more.
+    """The first few of all texts seen, in sorted order, and whether there were more.
 
-    What it holds does not depend on the order in which texts or parts come.
+    The result does not depend on the order in which texts or parts come.
     """
 
     __slots__ = ("_limit", "_texts", "more")
@@ -107,7 +107,7 @@ class SmallestTexts:
         self._limit = limit
         self._texts: set[str] = set()
         self.more = False
-        """Whether there were more different texts than are held."""
+        """Whether there were more different texts than the limit."""
 
     def add(self, text: str) -> None:
         """Add a text; a long one is shortened."""
@@ -134,7 +134,7 @@ class SmallestTexts:
         self._texts = set(texts)
 
     def to_list(self) -> list[str]:
-        """Return the texts held, sorted."""
+        """Return the texts, sorted."""
         return sorted(self._texts)
 
 

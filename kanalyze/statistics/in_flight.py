@@ -1,7 +1,7 @@
-"""Requests that wait for their response at a moment: what a broker that hangs owes its clients.
+"""Requests in flight: those that wait for their response at a moment.
 
 In: exchanges that have no response yet. Out: :class:`InFlight`. This module must not know rows: a
-request becomes one when it is answered, or cannot be any more.
+request becomes a row when its response comes, or can come no more.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class InFlight(NamedTuple):
 
     requests: int
     oldest: tuple[InFlightRequest, ...]
-    """A few, the oldest first; of those that the broker does not hold back on purpose."""
+    """A few, the oldest first; without those that the broker may hold back on purpose."""
 
     def age_ns(self, now_ns: int) -> int:
         """Return for how long the oldest has waited; 0 where there is none."""
@@ -58,8 +58,8 @@ def in_flight(
     Args:
         exchanges: theirs.
         api_name_of: names an API by its key.
-        may_be_held_back: tells of one whether the broker may still hold back its answer on purpose;
-            such requests count, and are not among the oldest.
+        may_be_held_back: true of a request if the broker may still hold back its response on
+            purpose; such requests count, but are not among the oldest.
         most: of the oldest.
     """
     count = 0

@@ -1,4 +1,4 @@
-"""Rows added up: what a report says.
+"""Aggregates rows into the summary of a report.
 
 In: rows. Out: a summary, made of plain values that JSON can hold. This module must not know where
 rows come from or how a summary is shown.
@@ -106,7 +106,7 @@ KEY_LIMIT = 10_000
 _STATUSES = ("ok", "error", "one_way", "unanswered", "orphan_response", "malformed")
 
 _ROWS_AT_ONCE = 4096
-"""Rows are held back until there are so many: a sum of few takes as long."""
+"""Rows are buffered until there are so many: a sum of few takes as long."""
 _ITEMS_AT_ONCE = 20_000
 """Or until there are so many partitions in them."""
 

@@ -76,14 +76,14 @@ class RecordTotals:
         self.unknown = unknown
         """Requests or partitions whose records could not be counted."""
         self.refused = refused
-        """Records in partitions that were answered with an error; in none of the others."""
+        """Records in partitions whose response has an error; counted nowhere else."""
         self.acknowledged = acknowledged
-        """Of the records, those in partitions that were answered without an error."""
+        """Of the records, those in partitions whose response has no error."""
         self.acknowledged_bytes = acknowledged_bytes
         self.unanswered = unanswered
-        """Of the records, those in requests whose answer is due and missing."""
+        """Of the records, those in requests without the response that is due."""
         self.one_way = one_way
-        """Of the records, those in requests that no answer is due to."""
+        """Of the records, those in requests without a response by design (acks=0)."""
 
     def merge(self, other: RecordTotals) -> None:
         """Add another sum."""
@@ -111,7 +111,7 @@ class RowSums(NamedTuple):
     """Of the rows that have one."""
     total_times_ns: Int64Values
     waited: bool
-    """The answers to all rows were held back on purpose."""
+    """The responses of all rows were held back on purpose."""
     records: RecordTotals | None
     """None for an API that carries no records."""
 
@@ -127,7 +127,7 @@ class RowSums(NamedTuple):
 
 
 class WaitedTotals:
-    """Requests of which the broker held the answer back on purpose."""
+    """Requests whose response the broker held back on purpose."""
 
     def __init__(self) -> None:
         self.requests = 0
@@ -448,7 +448,7 @@ class SlowestRequests:
     __slots__ = ("_entries", "_most")
 
     FIRST_BY = ("latency_ns", "request_start_ns", "request_packet")
-    """Columns that mostly decide which requests are kept."""
+    """Columns that decide first which requests are the slowest."""
 
     def __init__(self, most: int = MAX_SLOWEST) -> None:
         self._most = most
@@ -493,7 +493,7 @@ class SlowestRequests:
         columns = np.stack([~latency_ns[places], request_start_ns[places], request_packet[places]])
         order = np.lexsort(columns[::-1])
         ordered = columns[:, order]
-        # The last one that is kept, and all that are not told from it by these columns.
+        # The last one within the limit, and all that are equal to it in these columns.
         is_last = (ordered == ordered[:, [self._most - 1]]).all(axis=0)
         kept: NDArray[np.int64] = places[order[: np.flatnonzero(is_last)[-1] + 1]]
         return kept

@@ -1,11 +1,11 @@
 """The rows of TCP connections: one a connection, whatever is spoken on it.
 
-In: closed connections, with what is known of what they say. Out: :class:`ConnectionRow`. This
+In: closed connections, with what is known of their protocol. Out: :class:`ConnectionRow`. This
 module must not know how anything is measured, nor where rows go.
 
-Everything stands in pairs by which end sent it. The two round trips divide the way at the capture
-point: ``broker_rtt`` is from there to the broker and back, ``client_rtt`` to the client and back;
-a capture at one end holds next to nothing of that end's. What a figure is in detail stands in
+Most columns come in pairs, by the end that sent the packets. The two round trips divide the way at
+the capture point: ``broker_rtt`` is from there to the broker and back, ``client_rtt`` to the client
+and back; at the end where the capture was made it is next to nothing. Each figure is defined in
 :class:`kanalyze.model.TcpConnection` and :class:`kanalyze.model.TcpMeasures`.
 """
 
@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.model.tcp import ConnectionEnd
-from kanalyze.tables.row import CONNECTION, CONNECTION_NUMBER, Column, Meaning, columns_of
+from kanalyze.tables.row import (
+    CLIENT_ID,
+    CONNECTION,
+    CONNECTION_NUMBER,
+    PRINCIPAL,
+    Column,
+    Meaning,
+    columns_of,
+)
 
 if TYPE_CHECKING:
     from kanalyze.model.tcp import RoundTrips, TcpConnection
@@ -52,21 +60,14 @@ class ConnectionRow(NamedTuple):
     protocol: Annotated[
         str, Meaning("string", "what is spoken: kafka, kafka-0.7, tls, http, ..., or unknown")
     ]
-    client_id: Annotated[str | None, Meaning("string", "as the client calls itself", nullable=True)]
+    client_id: Annotated[str | None, CLIENT_ID]
     client_software_name: Annotated[
         str | None, Meaning("string", "from ApiVersions v3+", nullable=True)
     ]
     client_software_version: Annotated[
         str | None, Meaning("string", "from ApiVersions v3+", nullable=True)
     ]
-    principal: Annotated[
-        str | None,
-        Meaning(
-            "string",
-            "the user of SASL/PLAIN or SCRAM, when seen; never a secret",
-            nullable=True,
-        ),
-    ]
+    principal: Annotated[str | None, PRINCIPAL]
     requests: Annotated[int | None, _perhaps("Kafka requests seen; null where none are read")]
     first_packet: Annotated[
         int | None,

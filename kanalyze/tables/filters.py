@@ -370,12 +370,6 @@ class RowFilter:
             and (not self.ports or _port_matches(self, row.broker_port))
         )
 
-    def select(self, rows: list[Row]) -> list[Row]:
-        """Return the rows that meet every condition: the same list when there is none."""
-        if not self._checks:
-            return rows
-        return [row for row in rows if self.matches(row)]
-
 
 def _is_number(text: str) -> bool:
     # Python reads no number of thousands of digits.

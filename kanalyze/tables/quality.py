@@ -48,7 +48,7 @@ MOST_TEXTS = 100
 """Texts of captures that are kept."""
 _OTHER = "other"
 _SYN_AGAIN_NS = 900_000_000
-"""A SYN that is not answered is sent again after a second (RFC 6298, section 2)."""
+"""A SYN without a SYN-ACK is sent again after a second (RFC 6298, section 2)."""
 
 
 class AnomalyTotal:
@@ -137,14 +137,14 @@ class CaptureQuality:
         """Of these, what the network doubled: a capture that holds packets of a connection twice
         holds most of them twice."""
         self.refused_connections = 0
-        """Of the connections, those whose SYN was answered with a RST."""
+        """Of the connections, those whose SYN got a RST."""
         self.refused_by: dict[str, int] = {}
-        """The same by ``IP:PORT`` of who refused, for the first :data:`MOST_ENDPOINTS`; what comes
-        beyond counts as ``other``."""
+        """The same by ``IP:PORT`` of the end that refused; beyond :data:`MOST_ENDPOINTS` as
+        ``other``."""
         self.unanswered_connections = 0
         """Those whose SYN was sent again, and never answered."""
         self.unanswered_by: dict[str, int] = {}
-        """The same by ``IP:PORT`` of who did not answer, bounded alike."""
+        """The same by ``IP:PORT`` of the end that did not answer, bounded alike."""
         self.out_of_order_packets = 0
         self.late_packets = 0
         """Packets that came after their connection had ended, those without payload too; not read,
@@ -180,7 +180,7 @@ class CaptureQuality:
         return self.last_time_ns - self.first_time_ns
 
     def count_times(self, first_ns: int, last_ns: int) -> None:
-        """Note packets between two times."""
+        """Extend the time of the capture to packets between two times."""
         self.first_time_ns = _of_known(min, self.first_time_ns, first_ns)
         self.last_time_ns = _of_known(max, self.last_time_ns, last_ns)
 
@@ -200,26 +200,26 @@ class CaptureQuality:
         self.count_attempt(tcp)
 
     def count_attempt(self, tcp: TcpConnection) -> None:
-        """Count a connection if it never came to be (so far)."""
+        """Count a connection if it was refused, or not answered (so far)."""
         if tcp.opened_by is None:
             return
-        asked = 1 - tcp.opened_by
-        if tcp.start_seen[asked] or tcp.payload_bytes[asked]:
+        acceptor = 1 - tcp.opened_by
+        if tcp.start_seen[acceptor] or tcp.payload_bytes[acceptor]:
             return
-        if tcp.reset and tcp.closed_by == asked:
+        if tcp.reset and tcp.closed_by == acceptor:
             self.refused_connections += 1
-            _add_bounded(self.refused_by, {str(tcp.endpoints[asked]): 1})
+            _add_bounded(self.refused_by, {str(tcp.endpoints[acceptor]): 1})
         elif (
-            not tcp.packets[asked]
+            not tcp.packets[acceptor]
             and not tcp.payload_bytes[tcp.opened_by]
-            # Before that the answer may be on its way, or the packet there twice.
+            # Before that the SYN-ACK may be on its way, or the SYN be captured twice.
             and tcp.last_time_ns - tcp.first_time_ns >= _SYN_AGAIN_NS
         ):
             self.unanswered_connections += 1
-            _add_bounded(self.unanswered_by, {str(tcp.endpoints[asked]): 1})
+            _add_bounded(self.unanswered_by, {str(tcp.endpoints[acceptor]): 1})
 
     def count_stages(self, net: NetCounters, seen: ConnectionCounts) -> None:
-        """Take in what the stages counted; once, at the end."""
+        """Add the counters of the stages; once, at the end."""
         self.tcp_packets += net.tcp_segments
         self.not_tcp_packets += net.not_ip + net.not_tcp
         unreadable = net.cut_headers + net.bad_ip_headers + net.bad_tcp_headers
@@ -242,12 +242,12 @@ class CaptureQuality:
         self.skipped_bytes += seen.skipped_bytes
 
     def count_discarded(self, net: NetCounters) -> None:
-        """Take in what the packet layer did not deliver."""
+        """Add the TCP data that was discarded."""
         for name in DISCARDED:
             setattr(self, name, getattr(self, name) + getattr(net, name))
 
     def count_ports(self, seen: ConnectionCounts) -> None:
-        """Take in which ports there were Kafka and unknown connections on."""
+        """Add the ports of Kafka connections and of unknown ones."""
         _add_to(self.kafka_ports, {str(port): n for port, n in seen.kafka_ports.items()})
         self._add_unknown({str(port): total for port, total in seen.unknown_ports.items()})
 

@@ -4,11 +4,11 @@ In: nothing. Out: :class:`Row` and its nested types, and :data:`COLUMNS`, the ta
 JSON Lines, Parquet, Arrow, pandas and the documentation are made from. This module must not know
 how a row is made or where it goes.
 
-The columns stand once, in the annotations of :class:`Row`; everything else is derived.
+The columns are defined once, in the annotations of :class:`Row`; everything else is derived.
 """
 
-# No "from __future__ import annotations": as texts, annotations of rows would be compiled one by
-# one at every start to make the columns of them.
+# No "from __future__ import annotations": annotations that are texts would have to be compiled at
+# every start to make the columns.
 
 import typing
 from typing import Annotated, Literal, TypeAlias
@@ -17,9 +17,13 @@ from kanalyze.common.named_tuples import NamedTuple
 
 __all__ = [
     "CAPTURE",
+    "CLIENT_ID",
     "COLUMNS",
     "CONNECTION",
     "CONNECTION_NUMBER",
+    "PRINCIPAL",
+    "TOPIC",
+    "TOPIC_ID",
     "AnyRow",
     "Column",
     "ErrorItem",
@@ -36,7 +40,7 @@ Status: TypeAlias = Literal["ok", "error", "one_way", "unanswered", "orphan_resp
 
 
 class Meaning(NamedTuple):
-    """What an annotation says of a column."""
+    """Type, meaning and unit of a column, as an annotation."""
 
     type: str
     text: str
@@ -65,7 +69,13 @@ CONNECTION_NUMBER = Meaning(
     "int64",
     "1 for the first TCP connection on that pair of addresses, 2 when the ports are used again",
 )
-"""What several tables have."""
+CLIENT_ID = Meaning("string", "as the client calls itself", nullable=True)
+PRINCIPAL = Meaning(
+    "string", "the user of SASL/PLAIN or SCRAM, when seen; never a secret", nullable=True
+)
+TOPIC = Meaning("string", "topic name; null when only its id was seen", nullable=True)
+TOPIC_ID = Meaning("string", "topic id in Kafka's URL-safe base64", nullable=True)
+"""Columns that several tables have."""
 
 
 class ErrorItem(NamedTuple):
@@ -83,14 +93,8 @@ class PartitionItem(NamedTuple):
     Or a topic as a whole, where request or response names it without a partition.
     """
 
-    topic: Annotated[
-        str | None,
-        Meaning("string", "topic name; null when only its id was seen", nullable=True),
-    ]
-    topic_id: Annotated[
-        str | None,
-        Meaning("string", "topic id in Kafka's URL-safe base64", nullable=True),
-    ]
+    topic: Annotated[str | None, TOPIC]
+    topic_id: Annotated[str | None, TOPIC_ID]
     partition: Annotated[
         int | None,
         Meaning("int32", "partition index; null for the topic as a whole", nullable=True),
@@ -145,14 +149,7 @@ class Row(NamedTuple):
         str | None,
         Meaning("string", "from ApiVersions v3+ on the same connection", nullable=True),
     ]
-    principal: Annotated[
-        str | None,
-        Meaning(
-            "string",
-            "the user of SASL/PLAIN or SCRAM, when seen; never a secret",
-            nullable=True,
-        ),
-    ]
+    principal: Annotated[str | None, PRINCIPAL]
     wire: Annotated[str, Meaning("string", "kafka or kafka-0.7")]
     api_key: Annotated[
         int | None,
@@ -172,7 +169,7 @@ class Row(NamedTuple):
     correlation_id: Annotated[
         int | None, Meaning("int32", "pairs a response with its request", nullable=True)
     ]
-    client_id: Annotated[str | None, Meaning("string", "as the client calls itself", nullable=True)]
+    client_id: Annotated[str | None, CLIENT_ID]
     request_start_ns: Annotated[
         int | None,
         Meaning("int64", "time of the packet with the request's first byte", "ns", nullable=True),

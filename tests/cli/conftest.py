@@ -45,7 +45,7 @@ class FakeAnalysis:
 
     def batches(self):
         for rows in self.rows:
-            yield RowBlock.of_rows(self.row_filter.select(rows))
+            yield self.row_filter.matching(RowBlock.of_rows(rows))
         if self.error is not None:
             raise self.error
 

@@ -84,7 +84,7 @@ def on_terminal(monkeypatch, is_terminal: bool = True) -> None:
     # Not a fixture: capsys has another stream in its place by the time the test runs.
     monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr(analyze, "_PATIENCE_S", 0.05)
+    monkeypatch.setattr(analyze, "_DELAY_S", 0.05)
     monkeypatch.setattr(analyze, "_REFRESH_S", 0.01)
 
 
@@ -102,10 +102,12 @@ def test_quick_work_has_no_bar(monkeypatch, capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_there_is_no_bar_where_it_is_not_wanted(monkeypatch, capsys):
+@pytest.mark.parametrize(("is_terminal", "has_bar"), [(True, False), (False, True)])
+def test_there_is_no_bar_over_rows_on_a_terminal(monkeypatch, capsys, is_terminal, has_bar):
     on_terminal(monkeypatch)
-    assert len(list(rows_with_a_bar(Slow(0.2), wanted=False))) == 2
-    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: is_terminal, raising=False)
+    assert len(list(rows_with_a_bar(Slow(0.3), destination="-"))) == 2
+    assert bool(capsys.readouterr().err) == has_bar
 
 
 def test_there_is_no_bar_without_a_terminal(monkeypatch, capsys):

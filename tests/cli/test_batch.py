@@ -61,8 +61,8 @@ def test_arguments_that_make_no_sense_exit_with_2(argv, capsys):
 @pytest.mark.parametrize(
     ("more", "told"),
     [
-        (["--finish"], "--finish is for archives that grow: it takes --checkpoint"),
-        (["--split-size", "1000"], "--split-size: 1048576 bytes are the least"),
+        (["--finish"], "--finish needs --checkpoint"),
+        (["--split-size", "1000"], "--split-size: at least 1048576 bytes"),
         (["--api", "Nope"], "unknown API: 'Nope'"),
         (["--since", "soon"], "soon"),
         (["--topic-ids", "no/such/file"], "no/such/file"),

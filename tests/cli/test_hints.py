@@ -26,69 +26,69 @@ def said(capsys, *argv: str) -> tuple[str, str]:
         (
             ["requests", "a.pcap", "--slowr-than", "5ms"],
             "kanalyze requests",
-            "there is no option --slowr-than; did you mean --slower-than?",
+            "unknown option --slowr-than; did you mean --slower-than?",
         ),
         (
             ["report", "--slowr-than=5ms", "a.pcap"],
             "kanalyze report",
-            "there is no option --slowr-than; did you mean --slower-than?",
+            "unknown option --slowr-than; did you mean --slower-than?",
         ),
         (
             ["requests", "--slowr-than"],
             "kanalyze requests",
-            "there is no option --slowr-than; did you mean --slower-than?",
+            "unknown option --slowr-than; did you mean --slower-than?",
         ),
         (
             ["report", "a.pcap", "--err"],
             "kanalyze report",
-            "there is no option --err; did you mean --errors?",
+            "unknown option --err; did you mean --errors?",
         ),
         (
             ["requests", "a.pcap", "--json", "x"],
             "kanalyze requests",
-            "there is no option --json; kanalyze report, protocol, live and batch have it",
+            "unknown option --json; kanalyze report, protocol, live and batch have it",
         ),
         (
             ["report", "a.pcap", "--xyzzy"],
             "kanalyze report",
-            "there is no option --xyzzy",
+            "unknown option --xyzzy",
         ),
         (
             ["live", "-i", "eth0", "--metric", "9000"],
             "kanalyze live",
-            "there is no option --metric; did you mean --metrics?",
+            "unknown option --metric; did you mean --metrics?",
         ),
         (["report", "a.pcap", "-x"], "kanalyze report", "unrecognized arguments: -x"),
-        (["--verison"], "kanalyze", "there is no option --verison; did you mean --version?"),
-        (["reprot", "a.pcap"], "kanalyze", "there is no command 'reprot'; did you mean report?"),
-        (["Report", "a.pcap"], "kanalyze", "there is no command 'Report'; did you mean report?"),
+        (["--verison"], "kanalyze", "unknown option --verison; did you mean --version?"),
+        (["reprot", "a.pcap"], "kanalyze", "unknown command 'reprot'; did you mean report?"),
+        (["Report", "a.pcap"], "kanalyze", "unknown command 'Report'; did you mean report?"),
         (
             ["xyzzy"],
             "kanalyze",
-            "there is no command 'xyzzy'; kanalyze --help lists those there are",
+            "unknown command 'xyzzy'; kanalyze --help lists the commands",
         ),
         (
             ["help"],
             "kanalyze",
             (
-                "there is no command 'help'; kanalyze --help lists those there are, "
-                "kanalyze COMMAND --help says more of one"
+                "unknown command 'help'; kanalyze --help lists the commands, "
+                "kanalyze COMMAND --help describes one"
             ),
         ),
         (
             ["broker.pcap"],
             "kanalyze",
-            "there is no command 'broker.pcap'; to read a capture: kanalyze report broker.pcap",
+            "unknown command 'broker.pcap'; to read a capture: kanalyze report broker.pcap",
         ),
         (
             ["2026-11-20.pcap0.gz", "--errors"],
             "kanalyze",
             (
-                "there is no command '2026-11-20.pcap0.gz'; "
+                "unknown command '2026-11-20.pcap0.gz'; "
                 "to read a capture: kanalyze report 2026-11-20.pcap0.gz"
             ),
         ),
-        (["-"], "kanalyze", "there is no command '-'; to read a capture: kanalyze report -"),
+        (["-"], "kanalyze", "unknown command '-'; to read a capture: kanalyze report -"),
     ],
 )
 def test_what_there_is_not_is_told_with_what_may_be_meant(argv, usage, words, capsys):

@@ -197,9 +197,9 @@ def test_arguments_that_make_no_sense_exit_with_2(argv, capsys):
 @pytest.mark.parametrize(
     ("argv", "told"),
     [
-        (["-", "--filter", "porte 9092"], "'porte' is not understood"),
+        (["-", "--filter", "porte 9092"], "filter 'porte 9092': "),
         (["-", "--host", "broker"], "not an address or a network: 'broker'"),
-        (["-", "--filter", "\udcff"], "'\\udcff' is not understood"),
+        (["-", "--filter", "\udcff"], "filter '\\udcff': is not UTF-8"),
         (["-i", "lo", "--filter", "\udcff"], "filter '\\udcff': is not UTF-8"),
         (["-", "--save", "{folder}/x.pcapng", "--save-slower-than", "slow"], "slow"),
         (["-", "--format", "view"], "there is no terminal to draw on"),
@@ -243,13 +243,13 @@ def test_what_makes_no_sense_is_told_in_one_line_before_anything_is_made(
 @pytest.mark.parametrize(
     ("argv", "told"),
     [
-        (["--write-every", "60"], "--write-every needs --write, which says where rows are kept"),
+        (["--write-every", "60"], "--write-every needs --write, which writes rows"),
         (["--write-size", "1M"], "--write-size needs --write,"),
         (["--write-files", "3"], "--write-files needs --write,"),
-        (["--metrics-host", "a"], "--metrics-host needs --metrics, which says where they are"),
+        (["--metrics-host", "a"], "--metrics-host needs --metrics, which serves metrics"),
         (["--write", ""], "--write: not the name of a folder: ''"),
         (["--write", "-"], "--write: not the name of a folder: '-'"),
-        (["--save-errors"], "--save-errors needs --save, which says where packets are kept"),
+        (["--save-errors"], "--save-errors needs --save, which writes packets"),
         (["--save-slower-than", "1s"], "--save-slower-than needs --save,"),
         (["--save-size", "1M"], "--save-size needs --save,"),
         (["--save-files", "3"], "--save-files needs --save,"),
@@ -267,7 +267,9 @@ def test_nothing_that_is_asked_for_is_left_out_silently(argv, told, capsys, tmp_
 def test_a_capture_file_is_for_other_commands(capsys):
     with pytest.raises(SystemExit):
         main(["live", "broker.pcap"])
-    assert "not -: 'broker.pcap' (files are for kanalyze report" in capsys.readouterr().err
+    assert (
+        "not -: 'broker.pcap' (kanalyze report and requests read files" in capsys.readouterr().err
+    )
 
 
 def test_a_filter_of_nothing_takes_everything():

@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.captures import path
 from tests.support.disorder import packets_of
-from tests.support.listening import COMMAND, Listening
+from tests.support.listening import COMMAND, WITHOUT_LIBPCAP, Listening
 from tests.support.waiting import LONG_S
 
 if TYPE_CHECKING:
@@ -23,22 +23,7 @@ if TYPE_CHECKING:
     from tests.support.netns import Namespace
 
 KANALYZE = [sys.executable, "-c", COMMAND]
-WITHOUT_LIBPCAP = """\
-import sys
-class Without:
-    def find_spec(self, name, *_):
-        if name == "scapy.libs.winpcapy":
-            raise OSError("Cannot find libpcap.so library")
-sys.meta_path.insert(0, Without())
-"""
-"""What scapy raises where there is no libpcap."""
-WITHOUT_SCAPY = """\
-import sys
-sys.modules["scapy"] = None
-"""
-COPIED = "kanalyze: packets are filtered in the process, after they were copied: "
-NO_LIBPCAP = f"{COPIED}a filter in the kernel needs libpcap, which is not found\n"
-NO_SCAPY = f"{COPIED}a filter in the kernel needs scapy: pip install 'kanalyze[live]'\n"
+COPIED = "kanalyze: packets are filtered after they were copied: libpcap is not installed\n"
 NOT_COMPARED = {
     *("request_packet", "response_packet", "request_start_ns", "request_end_ns"),
     *("response_start_ns", "response_end_ns", "latency_ns", "total_time_ns", "waited"),
@@ -69,7 +54,7 @@ def comparable(lines: Iterable[bytes]) -> list[str]:
     ("argv", "count"),
     [
         (["--port", "9103"], 1369),
-        (["--filter", "port 9092 or 9113 and not less 60", "--host", "127.0.0.0/8"], 199),
+        (["--port", "9092", "--port", "9113", "--host", "127.0.0.0/8"], 199),
     ],
 )
 def test_the_process_takes_what_the_kernel_takes(
@@ -80,14 +65,12 @@ def test_the_process_takes_what_the_kernel_takes(
     with (
         Listening(pair, *options) as by_kernel,
         Listening(pair, *options, before=WITHOUT_LIBPCAP) as by_process,
-        Listening(pair, *options, before=WITHOUT_SCAPY) as without_scapy,
     ):
         pair.send(packets)
         rows, told = rows_of(by_kernel, count)
         assert told == ""
         assert len(rows) > 5
-        assert rows_of(by_process, count) == (rows, NO_LIBPCAP)
-        assert rows_of(without_scapy, count) == (rows, NO_SCAPY)
+        assert rows_of(by_process, count) == (rows, COPIED)
 
 
 def rows_of(listening: Listening, count: int) -> tuple[list[str], str]:
@@ -102,12 +85,9 @@ def test_without_a_filter_nothing_is_said_of_libpcap(pair: Namespace) -> None:
         assert listening.end() == ([], "")
 
 
-@pytest.mark.parametrize("before", ["", WITHOUT_LIBPCAP])
 @pytest.mark.parametrize("text", ["porte 22", "tcp) or (udp"])
-def test_a_wrong_filter_is_told_in_one_line_either_way(
-    pair: Namespace, before: str, text: str
-) -> None:
-    words = [sys.executable, "-c", before + COMMAND, "live", "-i", "other", "--filter", text]
+def test_a_wrong_filter_is_told_in_one_line(pair: Namespace, text: str) -> None:
+    words = [sys.executable, "-c", COMMAND, "live", "-i", "other", "--filter", text]
     done = subprocess.run(
         pair.command(*words, "--port", "9092"),
         capture_output=True,

@@ -55,7 +55,7 @@ def refused(capsys, *words: str) -> None:
 @pytest.mark.parametrize("name", WRITE)
 def test_an_output_that_is_the_input_is_refused(name, capture, capsys):
     assert main(written(name, capture, capture)) == 2
-    refused(capsys, str(capture), "is an input")
+    refused(capsys, str(capture), "is also an input")
     assert capture.read_bytes() == BASICS.read_bytes()
     assert [each.name for each in capture.parent.iterdir()] == ["a.pcap"]
 
@@ -80,7 +80,7 @@ def test_links_are_seen_through(kind, capture, tmp_path, capsys):
         link.symlink_to("a.pcap")
     out, source = (capture, link) if kind == "link as input" else (link, capture)
     assert main(["requests", "--format", "csv", "-o", str(out), str(source)]) == 2
-    refused(capsys, str(out), "is an input")
+    refused(capsys, str(out), "is also an input")
     assert capture.read_bytes() == BASICS.read_bytes()
 
 
@@ -94,7 +94,7 @@ def test_inputs_are_those_that_arguments_stand_for(given, capture, tmp_path, cap
         "several": [str(capture), str(tmp_path / "b.pcap")],
     }
     assert main(["report", "--json", str(tmp_path / "b.pcap"), *inputs[given]]) == 2
-    refused(capsys, "b.pcap", "is an input")
+    refused(capsys, "b.pcap", "is also an input")
     assert (tmp_path / "b.pcap").read_bytes() == b"not a capture yet"
 
 
@@ -104,7 +104,7 @@ def test_what_else_is_read_is_an_input_too(option, tmp_path, capsys):
     ids.write_text("{}")
     given = ids if option == "--topic-ids" else tmp_path
     assert main(["report", "--json", str(ids), option, str(given), str(BASICS)]) == 2
-    refused(capsys, str(ids), "is an input")
+    refused(capsys, str(ids), "is also an input")
     assert ids.read_text() == "{}"
 
 
@@ -120,7 +120,7 @@ def test_standard_input_is_an_input(command, capture):
             env={**os.environ, "PYTHONPATH": str(ROOT)},
         )
     assert (done.returncode, done.stdout) == (2, b"")
-    assert b"a.pcap: is an input" in done.stderr
+    assert b"a.pcap: is also an input" in done.stderr
     assert capture.read_bytes() == BASICS.read_bytes()
 
 
@@ -136,14 +136,14 @@ def test_standard_output_is_an_output(command, capture):
             env={**os.environ, "PYTHONPATH": str(ROOT)},
         )
     assert done.returncode == 2
-    assert b"standard output: is an input" in done.stderr
+    assert b"standard output: is also an input" in done.stderr
     assert capture.read_bytes() == BASICS.read_bytes()
 
 
 def test_a_pipe_that_would_wait_for_itself_is_refused(tmp_path, capsys):
     os.mkfifo(tmp_path / "pipe")
     assert main(["report", "--json", str(tmp_path / "pipe"), str(tmp_path / "pipe")]) == 2
-    refused(capsys, "is an input")
+    refused(capsys, "is also an input")
 
 
 def test_live_saves_no_packets_over_those_that_it_reads(tmp_path):
@@ -160,7 +160,7 @@ def test_live_saves_no_packets_over_those_that_it_reads(tmp_path):
             env={**os.environ, "PYTHONPATH": str(ROOT)},
         )
     assert done.returncode == 2
-    assert b"a.pcapng: is an input" in done.stderr
+    assert b"a.pcapng: is also an input" in done.stderr
     assert saved.read_bytes() == data
 
 
@@ -199,7 +199,7 @@ def test_batch_writes_over_no_input(given, capture, tmp_path, capsys):
         "report.json": ["--out", out],
     }
     assert main(["batch", source, *options[given]]) == 2
-    refused(capsys, source, "is an input")
+    refused(capsys, source, "is also an input")
     assert Path(source).read_bytes() == BASICS.read_bytes()
 
 

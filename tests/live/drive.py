@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from kanalyze.live.view.controller import LiveView
+from kanalyze.live.view.controller import ViewController
 from kanalyze.live.view.terminal import Terminal
 from kanalyze.live.window.snapshot import CaptureState
 from kanalyze.live.window.windows import Windows
@@ -73,7 +73,7 @@ def drive(seconds: float, rows_per_s: int, *, fail: bool) -> None:
     windows, dice = Windows(), Random(1)
     began = time.monotonic_ns()
     with Terminal(Console(highlight=False)) as terminal:
-        view = LiveView(windows, terminal)
+        view = ViewController(windows, terminal)
         for turn in range(round(seconds / TURN_S)):
             now_ns, clock_ns = time.time_ns(), time.monotonic_ns()
             share = 1 + (turn // 15) % 3
@@ -81,7 +81,7 @@ def drive(seconds: float, rows_per_s: int, *, fail: bool) -> None:
             packets = turn * 1200
             state = CaptureState("eth0", packets, packets * 900, turn // 30, 37, clock_ns - began)
             windows.add_capture(state, now_ns)
-            if not view.turn(now_ns, clock_ns):
+            if not view.tick(now_ns, clock_ns):
                 break
             if fail and turn > 5:
                 raise RuntimeError("the feed broke")

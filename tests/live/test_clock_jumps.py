@@ -17,11 +17,11 @@ from kanalyze.capture.inputs import find_inputs
 from kanalyze.capture.merge import MergedCaptures
 from kanalyze.common.int_columns import shifted as later
 from kanalyze.live.metrics.counters import Metrics
-from kanalyze.live.recorder.packet_recorder import PacketKeeper
+from kanalyze.live.recorder.packet_recorder import PacketRecorder
 from kanalyze.live.recorder.pcapng_writer import PcapngWriter
-from kanalyze.live.recorder.rolling_parquet import RollingRows
+from kanalyze.live.recorder.rolling_parquet import RollingParquet
 from kanalyze.live.run import IDLE_NS, LiveRun
-from kanalyze.live.sinks import KeepSink, MetricsSink, RollingSink
+from kanalyze.live.sinks import MetricsSink, PacketRecorderSink, ParquetSink
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.tables.filters import RowFilter
 from tests.live.test_run import Clock, Feed, Sink
@@ -78,8 +78,10 @@ def run(batches: Iterator[PacketBatch], folder: Path) -> Ran:
     clock, shown, told, metrics = Clock(), Sink(), [], Metrics()
     writer = PcapngWriter(folder / "kept.pcapng")
     sinks = [
-        RollingSink(RollingRows(folder / "rows", every_s=60), told.append),
-        KeepSink(PacketKeeper(writer, [RowFilter(errors_only=True)]), writer, told.append),
+        ParquetSink(RollingParquet(folder / "rows", every_s=60), told.append),
+        PacketRecorderSink(
+            PacketRecorder(writer, [RowFilter(errors_only=True)]), writer, told.append
+        ),
         MetricsSink(metrics),
         shown,
     ]

@@ -81,7 +81,9 @@ def test_files_of_rows_end_and_all_else_goes_on(
     assert all(file.suffix == ".parquet" for file in files)
     kept = sum(pq.read_table(file).num_rows for file in files)
     assert 0 < kept < total
-    assert ran.told[0] == "kanalyze: cannot write rows to rows: No space left on device; trying on"
+    assert (
+        ran.told[0] == "kanalyze: cannot write rows to rows: No space left on device; trying again"
+    )
     assert ran.told[-1] == f"kanalyze: missing in rows: {total - kept} rows"
 
 
@@ -92,7 +94,7 @@ def test_packets_that_were_kept_can_be_read(
     assert len(ran.rows) == total
     assert (
         ran.told[0]
-        == "kanalyze: cannot write packets to kept.pcapng: No space left on device; trying on"
+        == "kanalyze: cannot write packets to kept.pcapng: No space left on device; trying again"
     )
     assert "packets that could not be written" in ran.told[-1]
     files = sorted(ran.left.iterdir())

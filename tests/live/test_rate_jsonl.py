@@ -7,7 +7,7 @@ import re
 import pytest
 
 from kanalyze.live import rate_jsonl
-from kanalyze.live.rate_jsonl import MOST, RateLines, rates
+from kanalyze.live.rate_jsonl import MOST, RatesWriter, rates
 from kanalyze.live.window.windows import Windows
 from kanalyze.tables.columns.block import RowBlock
 from tests.live.snapshots import HOSTILE, hostile, nothing, usual, usual_windows
@@ -18,8 +18,8 @@ SECOND_NS = 1_000_000_000
 
 def written(windows, turns, interval_ns: int = SECOND_NS):
     stream = io.BytesIO()
-    output = RateLines(windows, stream, interval_ns=interval_ns)
-    did = [output.turn(START_NS, clock_ns) for clock_ns in turns]
+    output = RatesWriter(windows, stream, interval_ns=interval_ns)
+    did = [output.tick(START_NS, clock_ns) for clock_ns in turns]
     return did, stream.getvalue().decode("ascii").splitlines()
 
 
@@ -37,7 +37,7 @@ def test_what_was_missed_is_not_made_up_for():
 def test_a_line_can_be_written_at_any_time():
     windows, end_ns = usual_windows()
     stream = io.BytesIO()
-    RateLines(windows, stream, interval_ns=SECOND_NS).write(end_ns)
+    RatesWriter(windows, stream, interval_ns=SECOND_NS).write(end_ns)
     assert json.loads(stream.getvalue()) == json.loads(json.dumps(rates(windows.snapshot(end_ns))))
 
 
@@ -87,7 +87,7 @@ def test_nothing_from_the_wire_is_in_a_line_as_it_is():
     windows = Windows()
     windows.add(RowBlock.of_rows([row(client_id=HOSTILE)]), START_NS)
     stream = io.BytesIO()
-    RateLines(windows, stream, interval_ns=1).write(START_NS)
+    RatesWriter(windows, stream, interval_ns=1).write(START_NS)
     text = stream.getvalue()
     assert text.endswith(b"\n")
     assert all(0x20 <= byte < 0x7F for byte in text[:-1])

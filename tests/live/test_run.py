@@ -102,8 +102,8 @@ class Sink:
         self.rows += rows.rows()
         self.row_times.append(now_ns)
 
-    def turn(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:
-        self.log.append((self.name, "turn"))
+    def tick(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:
+        self.log.append((self.name, "tick"))
         self.states.append(state)
         self.times.append((now_ns, clock_ns))
         self.turns_left -= 1
@@ -166,7 +166,7 @@ def test_sinks_are_told_the_time_also_when_nothing_came():
     assert [clock_ns - 5_000 for _, clock_ns in sink.times] == [n * 200 * MS for n in range(1, 7)]
     assert [state.elapsed_ns for state in sink.states] == [n * 200 * MS for n in range(1, 7)]
     assert {(state.packets, state.connections) for state in sink.states} == {(0, 0)}
-    assert sink.log == [("", "turn")] * 6 + [("", "close")]
+    assert sink.log == [("", "tick")] * 6 + [("", "close")]
 
 
 def test_the_time_is_that_of_the_packets_and_goes_on_by_the_clock():
@@ -208,9 +208,9 @@ def test_all_sinks_get_packets_then_rows_in_their_order():
     assert one.rows == other.rows
     assert one.packets == other.packets == 1722
     assert log == [
-        *(("one", "packets"), ("one", "turn"), ("other", "packets"), ("other", "turn")),
+        *(("one", "packets"), ("one", "tick"), ("other", "packets"), ("other", "tick")),
         *(("one", "rows"), ("other", "rows")),
-        *(("one", "turn"), ("other", "turn")) * 2,
+        *(("one", "tick"), ("other", "tick")) * 2,
         *(("one", "rows"), ("other", "rows")) * (len(one.row_times) - 1),
         *(("one", "close"), ("other", "close")),
     ]
@@ -270,7 +270,7 @@ def test_new_files_are_begun_when_they_are_wanted():
         Sink("other", log),
         wants_roll=lambda: next(wanted),
     )
-    turn = [("one", "turn"), ("other", "turn")]
+    turn = [("one", "tick"), ("other", "tick")]
     assert log[:6] == [*turn, ("one", "roll"), ("other", "roll"), *turn]
     assert [told for _, told in log].count("roll") == 2
 

@@ -15,19 +15,19 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import kanalyze
 from kanalyze.live.metrics.counters import Metrics
-from kanalyze.live.rate_jsonl import RateLines
-from kanalyze.live.recorder.packet_recorder import PacketKeeper
+from kanalyze.live.rate_jsonl import RatesWriter
+from kanalyze.live.recorder.packet_recorder import PacketRecorder
 from kanalyze.live.recorder.pcapng_writer import PcapngWriter
-from kanalyze.live.recorder.rolling_parquet import RollingRows
+from kanalyze.live.recorder.rolling_parquet import RollingParquet
 from kanalyze.live.sinks import (
-    KeepSink,
-    LinesSink,
     MetricsSink,
-    RollingSink,
+    PacketRecorderSink,
+    ParquetSink,
+    RatesSink,
     RowsSink,
     ViewSink,
 )
-from kanalyze.live.view.controller import LiveView
+from kanalyze.live.view.controller import ViewController
 from kanalyze.live.window.snapshot import CaptureState
 from kanalyze.live.window.windows import Windows
 from kanalyze.model.anomalies import AnomalyKind
@@ -61,11 +61,11 @@ def batch():
 
 def test_lines_are_written_each_interval_and_at_the_end():
     windows, stream = Windows(), io.BytesIO()
-    sink = LinesSink(windows, RateLines(windows, stream, interval_ns=SECOND_NS))
-    assert sink.turn(state(), START_NS, 0)
+    sink = RatesSink(windows, RatesWriter(windows, stream, interval_ns=SECOND_NS))
+    assert sink.tick(state(), START_NS, 0)
     sink.add(rows(), START_NS)
     assert stream.getvalue() == b""
-    assert sink.turn(state(packets=20), START_NS + SECOND_NS, SECOND_NS)
+    assert sink.tick(state(packets=20), START_NS + SECOND_NS, SECOND_NS)
     assert stream.getvalue().count(b"\n") == 1
     # What the end of the capture brings comes after the last turn.
     sink.add(rows(4), START_NS + SECOND_NS)
@@ -79,39 +79,39 @@ def test_lines_are_written_each_interval_and_at_the_end():
 def test_without_a_turn_there_is_no_line():
     stream = io.BytesIO()
     windows = Windows()
-    LinesSink(windows, RateLines(windows, stream, interval_ns=SECOND_NS)).close()
+    RatesSink(windows, RatesWriter(windows, stream, interval_ns=SECOND_NS)).close()
     assert stream.getvalue() == b""
 
 
 def test_a_line_is_due_also_when_nothing_comes():
     windows, stream = Windows(), io.BytesIO()
-    sink = LinesSink(windows, RateLines(windows, stream, interval_ns=SECOND_NS))
+    sink = RatesSink(windows, RatesWriter(windows, stream, interval_ns=SECOND_NS))
     for turn in range(31):
-        sink.turn(state(), START_NS + turn * SECOND_NS // 10, turn * SECOND_NS // 10)
+        sink.tick(state(), START_NS + turn * SECOND_NS // 10, turn * SECOND_NS // 10)
     assert stream.getvalue().count(b"\n") == 3
 
 
 def test_the_view_shows_rows_and_ends_the_run():
     windows, terminal = Windows(), FakeTerminal()
-    sink = ViewSink(windows, LiveView(windows, terminal))
+    sink = ViewSink(windows, ViewController(windows, terminal))
     sink.add(rows(), START_NS)
     sink.add_packets(batch())
-    assert sink.turn(state(), START_NS + SECOND_NS, 0)
+    assert sink.tick(state(), START_NS + SECOND_NS, 0)
     assert "Produce" in terminal.drawn[-1]
     assert "eth0" in terminal.drawn[-1]
     terminal.pressed = ["q"]
-    assert not sink.turn(state(), START_NS + SECOND_NS, 1)
+    assert not sink.tick(state(), START_NS + SECOND_NS, 1)
     sink.close()
 
 
 def test_the_view_and_the_lines_say_which_files_cannot_be_written(tmp_path: Path):
     windows, terminal, stream = Windows(), FakeTerminal(), io.BytesIO()
-    rolling = RollingSink(RollingRows(tmp_path), lambda line: None)
-    view = ViewSink(windows, LiveView(windows, terminal), [rolling])
-    lines = LinesSink(Windows(), RateLines(windows, stream, interval_ns=SECOND_NS), [rolling])
+    rolling = ParquetSink(RollingParquet(tmp_path), lambda line: None)
+    view = ViewSink(windows, ViewController(windows, terminal), [rolling])
+    lines = RatesSink(Windows(), RatesWriter(windows, stream, interval_ns=SECOND_NS), [rolling])
     rolling.failures.attempt(full, 0)
     for sink in (view, lines):
-        assert sink.turn(state(), START_NS, 0)
+        assert sink.tick(state(), START_NS, 0)
     assert "cannot write rows" in terminal.drawn[-1]
     lines.close()
     (problem,) = json.loads(stream.getvalue())["capture"]["problems"]
@@ -124,7 +124,7 @@ def test_rows_are_to_be_seen_at_once():
     given = rows()
     sink.add(given, START_NS)
     assert told == [given, "flushed"]
-    assert sink.turn(state(), START_NS, 0)
+    assert sink.tick(state(), START_NS, 0)
     sink.roll()
     sink.close()
     assert told == [given, "flushed"]
@@ -144,7 +144,7 @@ def test_metrics_are_counted_and_the_capture_told():
         last_packet_ns=START_NS,
         anomalies={AnomalyKind.LOST_BYTES: 4},
     )
-    assert sink.turn(told, START_NS, 0)
+    assert sink.tick(told, START_NS, 0)
     text = generate_latest(metrics.registry).decode()
     samples = {
         sample.name: sample.value
@@ -166,12 +166,12 @@ def test_metrics_are_counted_and_the_capture_told():
 
 def test_metrics_tell_how_often_files_could_not_be_written(tmp_path: Path):
     metrics, writer = Metrics(), PcapngWriter(tmp_path / "kept.pcapng")
-    keep = KeepSink(PacketKeeper(writer, [RowFilter()]), writer, lambda line: None)
-    rolling = RollingSink(RollingRows(tmp_path), lambda line: None)
+    keep = PacketRecorderSink(PacketRecorder(writer, [RowFilter()]), writer, lambda line: None)
+    rolling = ParquetSink(RollingParquet(tmp_path), lambda line: None)
     sink = MetricsSink(metrics, [rolling, keep])
 
     def failures() -> dict[str, float]:
-        sink.turn(state(), START_NS, 0)
+        sink.tick(state(), START_NS, 0)
         text = generate_latest(metrics.registry).decode()
         return {
             sample.labels["files"]: sample.value
@@ -189,17 +189,17 @@ def test_metrics_tell_how_often_files_could_not_be_written(tmp_path: Path):
 
 def test_files_of_rows_roll_by_time_and_when_they_are_to(tmp_path: Path):
     told: list[str] = []
-    sink = RollingSink(RollingRows(tmp_path, every_s=10), told.append)
+    sink = ParquetSink(RollingParquet(tmp_path, every_s=10), told.append)
 
     def counts() -> list[int]:
         files = sorted(tmp_path.glob("*.parquet"))
         return [pq.ParquetFile(file).metadata.num_rows for file in files]
 
     sink.add(rows(1), START_NS)
-    assert sink.turn(state(), START_NS + 9 * SECOND_NS, 0)
+    assert sink.tick(state(), START_NS + 9 * SECOND_NS, 0)
     assert counts() == []
     # Also when nothing comes.
-    assert sink.turn(state(), START_NS + 10 * SECOND_NS, 0)
+    assert sink.tick(state(), START_NS + 10 * SECOND_NS, 0)
     assert counts() == [1]
     sink.add(rows(2), START_NS + 11 * SECOND_NS)
     sink.roll()
@@ -216,7 +216,9 @@ def test_packets_of_errors_are_kept(tmp_path: Path, rolls: bool):
     capture, kept = path("errors"), tmp_path / "kept.pcapng"
     writer = PcapngWriter(kept)
     told: list[str] = []
-    sink = KeepSink(PacketKeeper(writer, [RowFilter(errors_only=True)]), writer, told.append)
+    sink = PacketRecorderSink(
+        PacketRecorder(writer, [RowFilter(errors_only=True)]), writer, told.append
+    )
 
     class Shown(Watched):
         """Shows packets to the sink, as a run does."""
@@ -226,7 +228,7 @@ def test_packets_of_errors_are_kept(tmp_path: Path, rolls: bool):
         sink.add(batch_of_rows, source.now_ns)
         if rolls and number == 10:
             sink.roll()
-        assert sink.turn(state(), source.now_ns, 0)
+        assert sink.tick(state(), source.now_ns, 0)
     sink.close()
     files = sorted(tmp_path.glob("*.pcapng"))
     assert len(files) == 1 + rolls
@@ -248,17 +250,17 @@ def test_rows_that_cannot_be_written_are_told_and_end_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     told: list[str] = []
-    sink = RollingSink(RollingRows(tmp_path, every_s=10), told.append)
+    sink = ParquetSink(RollingParquet(tmp_path, every_s=10), told.append)
     with monkeypatch.context() as patched:
         patched.setattr(os, "fsync", full)
         for second in range(0, 60, 5):
             sink.add(rows(2), START_NS + second * SECOND_NS)
-            assert sink.turn(state(), START_NS + second * SECOND_NS, second * SECOND_NS)
+            assert sink.tick(state(), START_NS + second * SECOND_NS, second * SECOND_NS)
     # Once, not each time.
     assert sink.failures.count > 2
-    assert told == [f"cannot write rows to {tmp_path}: No space left on device; trying on"]
+    assert told == [f"cannot write rows to {tmp_path}: No space left on device; trying again"]
     assert list(tmp_path.glob("*.parquet")) == []
-    sink.turn(state(), START_NS + 120 * SECOND_NS, 120 * SECOND_NS)
+    sink.tick(state(), START_NS + 120 * SECOND_NS, 120 * SECOND_NS)
     sink.add(rows(3), START_NS + 120 * SECOND_NS)
     # Held in memory so far.
     assert told[1:] == []
@@ -276,20 +278,20 @@ def test_packets_that_cannot_be_written_are_told_and_end_nothing(
     told: list[str] = []
     capture, kept = path("errors"), tmp_path / "kept.pcapng"
     writer = PcapngWriter(kept)
-    keeper = PacketKeeper(writer, [RowFilter(errors_only=True)], lead_s=0)
-    sink = KeepSink(keeper, writer, told.append)
+    recorder = PacketRecorder(writer, [RowFilter(errors_only=True)], lead_s=0)
+    sink = PacketRecorderSink(recorder, writer, told.append)
     source = Watched(capture, sink, 40)
     with monkeypatch.context() as patched:
-        patched.setattr(writer, "_begun", full)
+        patched.setattr(writer, "_create", full)
         for batch_of_rows in Analysis([], source=source).batches():
             if told:
                 patched.undo()
             sink.add(batch_of_rows, source.now_ns)
-            assert sink.turn(state(), source.now_ns, 61 * len(told) * SECOND_NS)
+            assert sink.tick(state(), source.now_ns, 61 * len(told) * SECOND_NS)
     sink.close()
     assert told == [
-        f"cannot write packets to {kept}: No space left on device; trying on",
+        f"cannot write packets to {kept}: No space left on device; trying again",
         f"writing packets to {kept} again",
-        f"missing in {kept}: {keeper.lost_packets} packets that could not be written",
+        f"missing in {kept}: {recorder.lost_packets} packets that could not be written",
     ]
     assert len(list(kanalyze.requests(kept, errors=True))) > 0

@@ -16,6 +16,13 @@ if TYPE_CHECKING:
     from tests.support.netns import Namespace
 
 COMMAND = "from kanalyze.cli.main import run; run()"
+WITHOUT_LIBPCAP = """\
+import ctypes
+def refuse(name, *_, **__):
+    raise OSError(name)
+ctypes.CDLL = refuse
+"""
+"""Before the command: no library of C can be loaded."""
 
 
 class Asked:

@@ -1,4 +1,4 @@
-"""A capture file read as if it were captured now: some packets at a time, shown to a keeper."""
+"""A capture file read as if it were captured now: some packets at a time, shown to a recorder."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from kanalyze.live.recorder.packet_recorder import PacketKeeper
+    from kanalyze.live.recorder.packet_recorder import PacketRecorder
 
 
 _MOST_PACKET_BYTES = 1 << 17
@@ -41,14 +41,14 @@ def part_of(batch: PacketBatch, first: int, end: int, buffer: bytearray) -> Pack
 
 
 class Watched(MergedCaptures):
-    """Reads a file, a few packets at a time, and gives them to a keeper on the way."""
+    """Reads a file, a few packets at a time, and gives them to a recorder on the way."""
 
-    def __init__(self, path: Path, keeper: PacketKeeper, at_once: int) -> None:
+    def __init__(self, path: Path, recorder: PacketRecorder, at_once: int) -> None:
         super().__init__(find_inputs([str(path)]))
         self.can_be_read_again = False
         self.description = None
         self.now_ns = 0
-        self._keeper = keeper
+        self._recorder = recorder
         self._at_once = at_once
 
     def batches(self) -> Iterator[PacketBatch]:
@@ -56,15 +56,15 @@ class Watched(MergedCaptures):
         for batch in super().batches():
             for first in range(0, len(batch), self._at_once):
                 part = part_of(batch, first, first + self._at_once, buffer)
-                self._keeper.add_packets(part)
+                self._recorder.add_packets(part)
                 self.now_ns = max(part.time_ns)
                 yield part
 
 
-def watch(path: Path, keeper: PacketKeeper, at_once: int = 40) -> None:
-    """Let a keeper see a whole file, and close it."""
-    source = Watched(path, keeper, at_once)
-    for rows in Analysis([], source=source, on_tokens=keeper.hide).batches():
-        keeper.add_rows(rows)
-        keeper.tick(source.now_ns)
-    keeper.close()
+def watch(path: Path, recorder: PacketRecorder, at_once: int = 40) -> None:
+    """Let a recorder see a whole file, and close it."""
+    source = Watched(path, recorder, at_once)
+    for rows in Analysis([], source=source, on_tokens=recorder.redact).batches():
+        recorder.add_rows(rows)
+        recorder.tick(source.now_ns)
+    recorder.close()

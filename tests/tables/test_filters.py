@@ -7,6 +7,7 @@ from hypothesis import given
 
 from kanalyze.common.times import format_time
 from kanalyze.errors import UsageError
+from kanalyze.tables.columns.block import RowBlock
 from kanalyze.tables.filters import BrokerAddress, RowFilter, parse_broker
 from tests.support.rows import START_NS, failed, fetch, orphan, partition, row, rows, unanswered
 
@@ -24,10 +25,10 @@ def test_without_conditions_every_row_passes(any_row):
     assert parse().passes_all
 
 
-def test_without_conditions_the_list_of_rows_is_handed_on_as_it_is():
-    batch = [row()]
-    assert RowFilter().select(batch) is batch
-    assert parse(apis=["Fetch"]).select([row(), fetch()]) == [fetch()]
+def test_without_conditions_the_block_of_rows_is_handed_on_as_it_is():
+    block = RowBlock.of_rows([row(), fetch()])
+    assert RowFilter().matching(block) is block
+    assert parse(apis=["Fetch"]).matching(block).rows() == [fetch()]
 
 
 @pytest.mark.parametrize("text", ["Fetch", "fetch", "FETCH", "1"])

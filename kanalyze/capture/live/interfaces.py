@@ -1,7 +1,7 @@
 """The network interfaces of this machine, for ``kanalyze live``.
 
-In: what the system says of them. Out: :class:`Interface`, and what a packet of one looks like.
-Must not know: how packets are captured.
+In: what the system reports. Out: :class:`Interface`; the link type of an interface's packets. Must
+not know: how packets are captured.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ __all__ = [
 ]
 
 ANY: Final = "any"
-"""As a name: all interfaces at once (Linux)."""
+"""The name for all interfaces at once (Linux)."""
 
 ETHERNET: Final = 1
 RAW_IP: Final = 101
 COOKED: Final = 276
-"""LINKTYPE_LINUX_SLL2: what the kernel says of a packet instead of its link-layer header."""
+"""LINKTYPE_LINUX_SLL2: the kernel's data about a packet in place of a link-layer header."""
 
 _LINK_TYPES: Final = {
     1: ETHERNET,
@@ -50,13 +50,12 @@ _LINK_TYPES: Final = {
     0xFFFE: RAW_IP,
 }
 """LINKTYPE_ values by Linux's kind of hardware (``ARPHRD_``, linux/if_arp.h), as libpcap maps
-them. What is not here is captured cooked, without a header of its own: the kernel knows where the
-network layer begins when nobody else does."""
+them. Other kinds are captured cooked: the kernel knows where the network layer begins."""
 
 _UP_FLAG: Final = 0x1
 _FLAG_NAMES: Final = ((0x8, "loopback"), (0x10, "point-to-point"), (0x100, "promiscuous"))
 _GET_HARDWARE: Final = 0x8927
-"""Request to ioctl: SIOCGIFHWADDR."""
+"""SIOCGIFHWADDR of ioctl."""
 _NAME_BYTES: Final = 16
 
 
@@ -70,22 +69,22 @@ class Interface(NamedTuple):
     link_type: int
     """LINKTYPE_ value of its packets: 1 Ethernet, 101 raw IP, 276 Linux cooked, ..."""
     description: str
-    """For people, in a few words; may be empty."""
+    """A few words for people; may be empty."""
 
 
 def interfaces() -> list[Interface]:
-    """Return the interfaces, in the order of the system; on Linux ``any`` stands last.
+    """Return the interfaces in the order of the system; on Linux ``any`` is the last.
 
-    Raises :class:`CaptureError` when scapy, which asks the system, is not installed.
+    Raises :class:`CaptureError` if scapy, which lists them, is not installed.
     """
     try:
-        import scapy.arch  # noqa: F401  (tells scapy.interfaces whom to ask)
+        import scapy.arch  # noqa: F401  (sets up scapy.interfaces)
         from scapy.config import conf
     except ImportError as error:
         raise CaptureError(
             "listing interfaces needs scapy: pip install 'kanalyze[live]'"
         ) from error
-    conf.ifaces.reload()  # it is filled when first asked for, and interfaces come and go
+    conf.ifaces.reload()  # interfaces come and go
     found = [
         Interface(
             name=str(one.network_name),
@@ -108,7 +107,7 @@ def hardware_type(name: str) -> int | None:
     """
     if name == ANY:
         return None
-    kind: int = struct.unpack_from("H", _ask(name, _GET_HARDWARE), _NAME_BYTES)[0]
+    kind: int = struct.unpack_from("H", _ioctl(name, _GET_HARDWARE), _NAME_BYTES)[0]
     return kind
 
 
@@ -121,16 +120,16 @@ def link_type_of(name: str) -> int:
     return COOKED if kind is None else _LINK_TYPES.get(kind, COOKED)
 
 
-def _ask(name: str, request: int) -> bytes:
+def _ioctl(name: str, request: int) -> bytes:
     import fcntl  # not on Windows
 
     encoded = name.encode(errors="replace")
     if not 0 < len(encoded) < _NAME_BYTES or b"\0" in encoded:
         raise CaptureError(f"{name!a}: is not the name of an interface")
-    # Interfaces are asked about through a socket, of whatever kind.
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as asked:
+    # Any socket can be asked about interfaces.
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as any_socket:
         try:
-            return fcntl.ioctl(asked, request, encoded.ljust(2 * _NAME_BYTES + 8, b"\0"))
+            return fcntl.ioctl(any_socket, request, encoded.ljust(2 * _NAME_BYTES + 8, b"\0"))
         except OSError as error:
             known = ", ".join([name for _, name in socket.if_nameindex()])
             raise CaptureError(f"{name}: no such interface (there are: {known})") from error

@@ -2,41 +2,33 @@
 
 In: an expression in tcpdump's language, or ports and hosts. Out: a program for the kernel. Must
 not know: sockets.
-
-libpcap compiles the language; scapy has the bindings to it. Of scapy, its bindings alone are
-loaded (a twentieth of a second): its own ``compile_filter`` comes with all of scapy (half a
-second), cuts packets at 65,535 bytes, and knows nothing of tags that the kernel took out of a
-packet.
 """
 
 from __future__ import annotations
 
-import ctypes
 import ipaddress
-import os
 import struct
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from kanalyze.capture.live.interfaces import COOKED, ETHERNET, RAW_IP
-from kanalyze.errors import CaptureError, UsageError
+from kanalyze.capture.live.libpcap import compile_expression
+from kanalyze.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from types import ModuleType
+    from ipaddress import IPv4Network, IPv6Network
+
+    from kanalyze.capture.live.libpcap import Instruction
 
 __all__ = [
     "EVERYTHING",
     "NOTHING",
-    "Instruction",
     "assembled",
     "compile_filter",
+    "parse_networks",
     "port_filter",
     "program_for",
-    "why_not_compiled",
 ]
-
-Instruction = tuple[int, int, int, int]
-"""Code, jump if true, jump if false, constant: ``struct sock_filter`` (linux/filter.h)."""
 
 _LOAD_BYTE: Final = 0x30
 _LOAD_WORD: Final = 0x20
@@ -46,11 +38,11 @@ _LOAD_CLASSES: Final = (0x00, 0x01)
 _ABSOLUTE, _INDIRECT, _HEADER_LENGTH = 0x20, 0x40, 0xA0
 _CLASS_MASK: Final = 0x07
 _MODE_MASK: Final = 0xE0
-_BESIDE: Final = 0xFFFFF000
-"""Loads from here on are not of the packet but of what the kernel says of it (SKF_AD_OFF)."""
-_PROTOCOL: Final = _BESIDE + 0
-_PACKET_TYPE: Final = _BESIDE + 4
-_HARDWARE: Final = _BESIDE + 28
+_METADATA: Final = 0xFFFFF000
+"""Loads from here on read the kernel's data about the packet, not the packet (SKF_AD_OFF)."""
+_PROTOCOL: Final = _METADATA + 0
+_PACKET_TYPE: Final = _METADATA + 4
+_HARDWARE: Final = _METADATA + 28
 _OUTGOING: Final = 4
 _LOOPBACK: Final = 772
 
@@ -61,7 +53,7 @@ _DROP_COPIES: Final[tuple[Instruction, ...]] = (
     (_JUMP_IF_EQUAL, 0, 1, _LOOPBACK),
     (_RETURN, 0, 0, 0),
 )
-"""What goes out on loopback comes in on it too: it is taken once, when it comes in."""
+"""Drops outgoing packets on loopback, which come in on it a second time."""
 EVERYTHING: Final[tuple[Instruction, ...]] = ((_RETURN, 0, 0, 0xFFFFFFFF),)
 NOTHING: Final[tuple[Instruction, ...]] = ((_RETURN, 0, 0, 0),)
 
@@ -71,32 +63,19 @@ _COOKED_V1_FIELDS: Final = {0: _PACKET_TYPE, 14: _PROTOCOL}
 _DLT_RAW: Final = 12
 _DLT: Final = {COOKED: _COOKED_V1, RAW_IP: _DLT_RAW}
 """What libpcap calls a link type while capturing, where that is not the LINKTYPE_ value. Linux
-cooked is compiled as its first version: its few fields are told beside a packet too."""
+cooked is compiled as its first version: the kernel's metadata has the few fields of its header."""
 _MAX_INSTRUCTIONS: Final = 4096
-"""BPF_MAXINSNS: the kernel takes no longer program."""
-_MAX_PACKET_BYTES: Final = 262_144
-"""For libpcap; what is kept of a packet is decided afterwards."""
-_ERROR_BYTES: Final = 256
-_UNKNOWN_NETMASK: Final = -1
-
-
-def why_not_compiled() -> str | None:
-    """Return why filters cannot be compiled here, for people; None where they can."""
-    try:
-        _bindings()
-    except CaptureError as error:
-        return str(error)
-    return None
+"""BPF_MAXINSNS: the kernel refuses longer programs."""
 
 
 def port_filter(ports: Iterable[int], hosts: Iterable[str], link_type: int = ETHERNET) -> str:
-    """Return the expression for TCP of any of ``ports`` and any of ``hosts`` (none: of all).
+    """Return the expression that selects TCP by ``ports`` and ``hosts``; all where there are none.
 
-    Hosts are addresses or networks (``10.0.0.0/8``), IPv4 or IPv6. Packets with VLAN tags match as
-    those without, and so do those with two. Of a datagram that came in fragments only the first
-    matches, which has the ports in it: the kernel does not put fragments together.
+    Hosts are addresses or networks (``10.0.0.0/8``), IPv4 or IPv6. Packets match with one VLAN tag,
+    with two, and without. Of a fragmented datagram only the first fragment matches, which has the
+    ports: the kernel does not reassemble fragments.
 
-    Raises :class:`UsageError` for what is no port or no address.
+    Raises :class:`UsageError` for a wrong port or host.
     """
     ports = list(ports)
     wrong = next((port for port in ports if not 0 < port < 1 << 16), None)
@@ -105,7 +84,7 @@ def port_filter(ports: Iterable[int], hosts: Iterable[str], link_type: int = ETH
     conditions = ["tcp"]
     if ports:
         conditions.append(_any_of(f"port {port}" for port in ports))
-    networks = [_host_condition(host) for host in hosts]
+    networks = [_network_condition(network) for network in parse_networks(hosts)]
     if networks:
         conditions.append(_any_of(networks))
     expression = " and ".join(conditions)
@@ -115,45 +94,26 @@ def port_filter(ports: Iterable[int], hosts: Iterable[str], link_type: int = ETH
     return f"({expression}) or (vlan and (({expression}) or (vlan and {expression})))"
 
 
+def parse_networks(hosts: Iterable[str]) -> list[IPv4Network | IPv6Network]:
+    """Return addresses (networks of one) and networks as such; raises :class:`UsageError`."""
+    return [_network(host) for host in hosts]
+
+
 def compile_filter(text: str, link_type: int, interface: str | None = None) -> list[Instruction]:
-    """Compile an expression in tcpdump's language for packets of ``link_type``.
+    """Compile an expression for the kernel, for packets of ``link_type`` from ``interface``.
 
-    ``interface`` is where they will come from: with the right to capture on it, ``vlan`` finds
-    tags that the kernel took out of the packets too.
-
-    Raises :class:`UsageError` when the expression is wrong, :class:`CaptureError` when there is
-    nothing to compile it with.
+    Raises as :func:`~kanalyze.capture.live.libpcap.compile_expression` does.
     """
-    if "\0" in text:
-        raise UsageError(f"filter {text!a}: holds a null byte")
-    try:
-        encoded = text.encode()
-    except UnicodeEncodeError as error:
-        raise UsageError(f"filter {text!a}: is not UTF-8") from error
-    pcap = _bindings()
-    dlt = _DLT.get(link_type, link_type)
-    handle = _handle(pcap, dlt, interface)
-    try:
-        program = pcap.bpf_program()
-        if pcap.pcap_compile(handle, ctypes.byref(program), encoded, 1, _UNKNOWN_NETMASK):
-            reason = pcap.pcap_geterr(handle).decode(errors="backslashreplace")
-            raise UsageError(f"filter {text!a}: {reason}")
-        instructions = [
-            (one.code, one.jt, one.jf, one.k & 0xFFFFFFFF)
-            for one in program.bf_insns[: program.bf_len]
-        ]
-        pcap.pcap_freecode(ctypes.byref(program))
-    finally:
-        pcap.pcap_close(handle)
+    instructions = compile_expression(text, _DLT.get(link_type, link_type), interface)
     if link_type == COOKED:
         instructions = [_without_header(one, text) for one in instructions]
     return instructions
 
 
 def program_for(instructions: Sequence[Instruction], snap_bytes: int) -> list[Instruction]:
-    """Return the program that takes each packet that ``instructions`` take, once.
+    """Return the program that keeps ``snap_bytes`` of each packet that ``instructions`` select.
 
-    Of a packet ``snap_bytes`` are kept. Raises :class:`UsageError` where it gets too long.
+    Packets on loopback are kept once. Raises :class:`UsageError` if the program gets too long.
     """
     program = [*_DROP_COPIES, *(_keeping(one, snap_bytes) for one in instructions)]
     if len(program) > _MAX_INSTRUCTIONS:
@@ -162,47 +122,22 @@ def program_for(instructions: Sequence[Instruction], snap_bytes: int) -> list[In
 
 
 def assembled(program: Sequence[Instruction]) -> bytes:
-    """Return a program as the kernel takes it."""
+    """Return a program as the bytes that the kernel reads."""
     return b"".join(struct.pack("=HBBI", *one) for one in program)
 
 
-def _bindings() -> ModuleType:
-    """Return scapy's bindings of libpcap; raises :class:`CaptureError` where there are none."""
-    try:
-        from scapy.libs import winpcapy
-    except ImportError as error:
-        raise CaptureError(
-            "a filter in the kernel needs scapy: pip install 'kanalyze[live]'"
-        ) from error
-    except OSError as error:
-        raise CaptureError("a filter in the kernel needs libpcap, which is not found") from error
-    return winpcapy
-
-
-def _handle(pcap: ModuleType, dlt: int, interface: str | None) -> Any:
-    """Return what libpcap compiles with: best one that could capture, which knows the kernel."""
-    if interface is not None:
-        message = ctypes.create_string_buffer(_ERROR_BYTES)
-        live = pcap.pcap_open_live(os.fsencode(interface), _MAX_PACKET_BYTES, 0, 1, message)
-        if live and pcap.pcap_datalink(live) == dlt:
-            return live
-        if live:
-            pcap.pcap_close(live)
-    return pcap.pcap_open_dead(dlt, _MAX_PACKET_BYTES)
-
-
 def _without_header(one: Instruction, text: str) -> Instruction:
-    """Let an instruction read where there is no cooked header, as libpcap does."""
+    """Change an instruction for packets without the cooked header, as libpcap does."""
     code, if_true, if_false, at = one
     loads = code & _CLASS_MASK in _LOAD_CLASSES
     if not loads or code & _MODE_MASK not in (_ABSOLUTE, _INDIRECT, _HEADER_LENGTH):
         return one
-    if at >= _BESIDE:
+    if at >= _METADATA:
         return one
     if at >= _COOKED_V1_HEADER_BYTES:
         return code, if_true, if_false, at - _COOKED_V1_HEADER_BYTES
     if at not in _COOKED_V1_FIELDS:
-        raise UsageError(f"filter {text!a}: reads a part of the header that this kind has not")
+        raise UsageError(f"filter {text!a}: reads a header field that these packets do not have")
     return code, if_true, if_false, _COOKED_V1_FIELDS[at]
 
 
@@ -211,11 +146,14 @@ def _keeping(one: Instruction, snap_bytes: int) -> Instruction:
     return (code, if_true, if_false, snap_bytes) if code == _RETURN and constant else one
 
 
-def _host_condition(host: str) -> str:
+def _network(host: str) -> IPv4Network | IPv6Network:
     try:
-        network = ipaddress.ip_network(host, strict=False)
+        return ipaddress.ip_network(host, strict=False)
     except ValueError as error:
         raise UsageError(f"not an address or a network: {host!a}") from error
+
+
+def _network_condition(network: IPv4Network | IPv6Network) -> str:
     if network.prefixlen == network.max_prefixlen:
         return f"host {network.network_address}"
     return f"net {network}"

@@ -27,7 +27,7 @@ from kanalyze.errors import CaptureError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kanalyze.capture.live.kernel_filter import Instruction
+    from kanalyze.capture.live.libpcap import Instruction
 
 __all__ = ["ADDRESS_BYTES", "HEADROOM_BYTES", "SOL_PACKET", "InterfaceState", "PacketSocket"]
 

@@ -1,4 +1,4 @@
-"""What ``live`` reads: an interface or a pipe, and of it the packets that are wanted.
+"""What ``live`` reads: an interface or a pipe, filtered.
 
 In: packets. Out: packets. Begin reading with ``interface_feed.py``.
 """

@@ -1,66 +1,69 @@
-"""Packets of a feed that are wanted, the others left out.
+"""A feed of the packets that a filter selects from another feed.
 
-In: a feed, a filter. Out: a feed. Must not know: what makes packets wanted.
+In: a feed, a filter. Out: a feed. Must not know: how a filter selects.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-import numpy as np
-
-from kanalyze.model.packet_arrays import to_column
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from array import array
     from collections.abc import Iterable
 
     from kanalyze.capture.file_metadata import Description
-    from kanalyze.live.feed.filter_packets import PacketFilter
     from kanalyze.live.run import Feed
     from kanalyze.model.anomalies import Anomaly
     from kanalyze.model.packets import PacketBatch
 
-__all__ = ["FilteredFeed"]
+__all__ = ["FilteredFeed", "PacketFilter"]
+
+
+class PacketFilter(Protocol):
+    """Selects packets."""
+
+    def selected(self, packets: PacketBatch) -> array[int]:
+        """Return the indices of the packets that match."""
+        ...
 
 
 class FilteredFeed:
-    """A feed of some of another's packets, with the numbers that they have there."""
+    """A feed of the selected packets, which keep the numbers that they have in the other feed."""
 
-    def __init__(self, feed: Feed, wanted: PacketFilter) -> None:
+    def __init__(self, feed: Feed, packet_filter: PacketFilter) -> None:
         """Read from ``feed``, which stays open."""
         self._feed = feed
-        self._wanted = wanted
+        self._filter = packet_filter
 
     @property
     def about(self) -> Description | None:
-        """What the capture says of itself, so far; None for an interface."""
+        """The metadata of the capture so far; None for an interface."""
         return self._feed.about
 
     @property
     def dropped_packets(self) -> int | None:
-        """Packets lost before they were read, wanted or not; None when nobody can say."""
+        """Packets lost before they were read, selected or not; None if not known."""
         return self._feed.dropped_packets
 
     @property
     def is_at_end(self) -> bool:
-        """Whether nothing more comes."""
+        """True if no more packets come."""
         return self._feed.is_at_end
 
     @property
     def anomalies(self) -> Iterable[Anomaly]:
-        """What is wrong with the capture itself; complete at its end."""
+        """Anomalies of the capture itself; complete at its end."""
         return self._feed.anomalies
 
     def read(self, timeout_s: float) -> PacketBatch | None:
-        """Return what is wanted of what has come, over the same buffer; None when nothing is.
+        """Return the selected packets of the next batch; None if it has none or nothing came.
 
-        Does not wait for more where none of what came is wanted. Raises what the feed does.
+        Does not wait for another batch if none is selected. Raises what the feed raises.
         """
         packets = self._feed.read(timeout_s)
         if packets is None:
             return None
-        taken = self._wanted.taken(packets)
-        if taken.all():
+        rows = self._filter.selected(packets)
+        if len(rows) == len(packets):
             return packets
-        rows = to_column(np.flatnonzero(taken))
-        return packets.taken(rows) if len(rows) else None
+        return packets.taken(rows) if rows else None

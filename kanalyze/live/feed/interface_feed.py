@@ -1,7 +1,7 @@
-"""An interface as a feed that does not end: one that is removed is looked for until it is back.
+"""A feed of an interface: if the interface is removed, the feed waits until it is back.
 
-In: what listens on an interface; a clock. Out: its packets. This module must not know how packets
-are captured, nor who reads them.
+In: a live capture; a clock. Out: its packets. Must not know: how packets are captured, nor who
+reads them.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ __all__ = ["InterfaceFeed"]
 _LOOK_EVERY_NS: Final = 1_000_000_000
 
 
-class _Capture(Protocol):
-    """What :class:`~kanalyze.capture.live.capture.LiveCapture` has."""
+class _InterfaceCapture(Protocol):
+    """The part of :class:`~kanalyze.capture.live.capture.LiveCapture` that a feed uses."""
 
     @property
     def state(self) -> InterfaceState: ...
@@ -36,14 +36,14 @@ class _Capture(Protocol):
 
 
 class InterfaceFeed:
-    """The packets of an interface of a name, whichever has that name now."""
+    """The packets of the interface that has a name at the time."""
 
     is_at_end: Final = False
     about: Final = None
     anomalies: Final[tuple[Anomaly, ...]] = ()
 
-    def __init__(self, capture: _Capture, clock_ns: Callable[[], int]) -> None:
-        """Read from ``capture``, which stays open; ``clock_ns`` does not jump."""
+    def __init__(self, capture: _InterfaceCapture, clock_ns: Callable[[], int]) -> None:
+        """Read from ``capture``, which stays open; ``clock_ns`` is monotonic."""
         self._capture = capture
         self._clock_ns = clock_ns
         self._look_ns = clock_ns()
@@ -54,12 +54,12 @@ class InterfaceFeed:
         return self._capture.dropped_packets
 
     def read(self, timeout_s: float) -> PacketBatch | None:
-        """Return what has come, or None when nothing did in time.
+        """Return the next packets; None if none come in time.
 
-        Raises CaptureError when the interface is back and cannot be listened on.
+        Raises CaptureError if the interface is back and cannot be opened.
         """
         packets = self._capture.read(timeout_s)
-        # What was still held of the one that was removed has been read when nothing comes.
+        # The buffer of a removed interface is read to its end before.
         if packets is None and self._clock_ns() >= self._look_ns:
             self._look_ns = self._clock_ns() + _LOOK_EVERY_NS
             if self._capture.state is InterfaceState.REMOVED:

@@ -1,10 +1,10 @@
-"""Metrics for Prometheus, counted while traffic goes by.
+"""Counts the metrics for Prometheus.
 
-In: rows, and counts of the capture. Out: a ``prometheus_client`` registry, scraped by whoever asks
-(:mod:`kanalyze.live.metrics.server`). This module must not know where rows come from.
+In: rows; counts of the capture. Out: a ``prometheus_client`` registry, which
+:mod:`kanalyze.live.metrics.server` serves. Must not know: where rows come from.
 
-Everything is a count that only rises; rates and quantiles are for the one who asks. Numbers are
-added up by column, and become Python objects when somebody looks.
+Counters only rise; Prometheus computes rates and quantiles. Numbers are summed by column, and
+become Python objects at a scrape.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ LATENCY_EDGES_NS: Final = (
 SIZE_EDGES_BYTES: Final = tuple(64 * 4**power for power in range(11))
 """64 B to 64 MiB; Kafka's own limit of a request is 100 MiB."""
 
-_MOST_APIS: Final = 128
-_MOST_BROKERS: Final = 64
-_MOST_ERRORS: Final = 256
-_MOST_OF_A_KIND: Final = 16
-"""Of values that the program makes up itself: there are fewer."""
+_MAX_APIS: Final = 128
+_MAX_BROKERS: Final = 64
+_MAX_ERRORS: Final = 256
+_MAX_FIXED: Final = 16
+"""For labels whose values this program defines: there are fewer."""
 
 _ERROR: Final = "error"
 _PRODUCED, _FETCHED = "produced", "fetched"
@@ -74,43 +74,42 @@ _OWN_LABELS: Final = frozenset(
 
 
 class Metrics:
-    """What Prometheus is told. One thread may add while others scrape ``registry``."""
+    """The metrics. One thread may add rows while others scrape ``registry``."""
 
     def __init__(
         self,
         *,
         labels: Mapping[str, str] | None = None,
-        most_clients: int = 100,
-        most_topics: int = 100,
-        most_groups: int = 100,
+        max_clients: int = 100,
+        max_topics: int = 100,
+        max_groups: int = 100,
     ) -> None:
-        """Make one with all counts at 0.
+        """Start with all counts at 0.
 
         Args:
-            labels: put on every sample, such as the interface.
-            most_clients: client ids that get series of their own; the rest is ``other``.
-            most_topics: the same of topics.
-            most_groups: the same of consumer groups.
+            labels: added to every sample, for example the interface.
+            max_clients: client ids with a series of their own; the others are ``other``.
+            max_topics: the same for topics.
+            max_groups: the same for consumer groups.
 
         Raises:
-            UsageError: a limit below 0, or a label whose name Prometheus or this program does not
-                leave free.
+            UsageError: a limit is below 0, or the name of a label is wrong or in use.
         """
-        for most in (most_clients, most_topics, most_groups):
-            if most < 0:
-                raise UsageError(f"not a number of label values: {most}")
+        for limit in (max_clients, max_topics, max_groups):
+            if limit < 0:
+                raise UsageError(f"not a number of label values: {limit}")
         self._labels = {name: label_text(value) for name, value in (labels or {}).items()}
         for name in self._labels:
             if name in _OWN_LABELS or not _LABEL_NAME.fullmatch(name):
-                raise UsageError(f"not a name for a label of one's own: {name!r}")
+                raise UsageError(f"not a free name for a label: {name!r}")
         self._lock = Lock()
-        self._rows = _RowTables(most_clients, most_topics, most_groups)
+        self._rows = _RowMetrics(max_clients, max_topics, max_groups)
         self._capture: list[tuple[str, int | float | None]] = []
-        # A count that begins at 0 is known to have risen when it is 1.
+        # Prometheus sees a rise to 1 only if the counter was 0 before.
         self._anomalies = dict.fromkeys(AnomalyKind, 0)
         self._write_failures: dict[str, int] = {}
         self.registry = CollectorRegistry(auto_describe=True)
-        """Holds these metrics, and those of others who register there."""
+        """Contains these metrics; others may register in it too."""
         self.registry.register(self)
 
     def add(self, block: RowBlock) -> None:
@@ -134,19 +133,19 @@ class Metrics:
         in_flight_requests: int | None = None,
         oldest_in_flight_ns: int | None = None,
     ) -> None:
-        """Say how the capture stands since it began; None is what is not known, and left out.
+        """Set the counts of the capture since it began; unknown ones (None) have no sample.
 
         Args:
-            packets: that were captured.
-            captured_bytes: of these, link headers included.
-            dropped_packets: that the kernel or the card could not hand over.
-            connections: TCP connections, those that ended included.
-            open_connections: of these, held now.
-            held_bytes: of the traffic, for open connections.
+            packets: captured packets.
+            captured_bytes: their bytes, with link headers.
+            dropped_packets: packets that the kernel or the network card dropped.
+            connections: TCP connections, with closed ones.
+            open_connections: TCP connections that are open now.
+            held_bytes: bytes buffered for open connections.
             last_packet_time_ns: Unix time of the last packet.
-            in_flight_requests: without a response now.
-            oldest_in_flight_ns: how long the oldest of them waits, of those that the broker does
-                not hold back on purpose; 0 where none does.
+            in_flight_requests: requests without a response now.
+            oldest_in_flight_ns: age of the oldest of them that the broker does not hold back on
+                purpose; 0 if there is none.
         """
         last_s = _seconds(last_packet_time_ns)
         with self._lock:
@@ -163,17 +162,17 @@ class Metrics:
             ]
 
     def set_anomalies(self, counts: Mapping[AnomalyKind, int]) -> None:
-        """Say how often each kind of anomaly was met since the capture began."""
+        """Set the counts of anomalies since the capture began, by kind."""
         with self._lock:
             self._anomalies |= counts
 
     def set_write_failures(self, counts: Mapping[str, int]) -> None:
-        """Say how often files could not be written, by what is in them."""
+        """Set the counts of write failures, by what the files contain."""
         with self._lock:
             self._write_failures = dict(counts)
 
     def collect(self) -> list[Metric]:
-        """Return all metrics as they stand now; this is what the registry calls."""
+        """Return all metrics; the registry calls this."""
         with self._lock:
             return [self._labelled(metric) for metric in self._families()]
 
@@ -191,7 +190,7 @@ class Metrics:
             yield GaugeMetricFamily(f"kanalyze_{name}", text, value=known.get(name))
         anomalies = CounterMetricFamily(
             "kanalyze_anomalies",
-            "Things that were wrong with the traffic or the capture.",
+            "Problems of the traffic or the capture.",
             labels=["kind"],
         )
         for kind, count in self._anomalies.items():
@@ -217,15 +216,15 @@ class Metrics:
 _CAPTURE_COUNTERS: Final = {
     "capture_packets": "Packets captured.",
     "capture_bytes": "Bytes of captured packets, link headers included.",
-    "capture_dropped_packets": "Packets that went by and could not be captured.",
+    "capture_dropped_packets": "Packets that were dropped before they were captured.",
     "connections": "TCP connections seen.",
 }
 _CAPTURE_GAUGES: Final = {
     "open_connections": "TCP connections that are open.",
-    "held_bytes": "Bytes of the traffic that are held for open connections.",
+    "held_bytes": "Bytes buffered for open connections.",
     "last_packet_timestamp_seconds": "Unix time of the last packet captured.",
     "in_flight_requests": "Requests that wait for their response.",
-    "oldest_in_flight_request_age_seconds": "How long one waits that is not held back on purpose.",
+    "oldest_in_flight_request_age_seconds": "Age of the oldest not held back on purpose.",
 }
 
 
@@ -233,23 +232,23 @@ def _seconds(time_ns: int | None) -> float | None:
     return None if time_ns is None else time_ns / _NS_PER_S
 
 
-class _RowTables:
-    """Everything that is counted of rows."""
+class _RowMetrics:
+    """The metrics of rows."""
 
-    def __init__(self, most_clients: int, most_topics: int, most_groups: int) -> None:
-        api = LabelValues("api", _MOST_APIS, null="unknown")
-        broker = LabelValues("broker", _MOST_BROKERS)
-        status = LabelValues("status", _MOST_OF_A_KIND)
-        error = LabelValues("error", _MOST_ERRORS)
-        client = LabelValues("client_id", most_clients)
-        topic = LabelValues("topic", most_topics)
-        group = LabelValues("group", most_groups)
-        moved = LabelValues("direction", _MOST_OF_A_KIND)
-        went = LabelValues("direction", _MOST_OF_A_KIND)
-        event = LabelValues("event", _MOST_OF_A_KIND)
+    def __init__(self, max_clients: int, max_topics: int, max_groups: int) -> None:
+        api = LabelValues("api", _MAX_APIS, null="unknown")
+        broker = LabelValues("broker", _MAX_BROKERS)
+        status = LabelValues("status", _MAX_FIXED)
+        error = LabelValues("error", _MAX_ERRORS)
+        client = LabelValues("client_id", max_clients)
+        topic = LabelValues("topic", max_topics)
+        group = LabelValues("group", max_groups)
+        record_flow = LabelValues("direction", _MAX_FIXED)
+        byte_flow = LabelValues("direction", _MAX_FIXED)
+        event = LabelValues("event", _MAX_FIXED)
         self.api, self.broker, self.status, self.error = api, broker, status, error
         self.client, self.topic, self.group = client, topic, group
-        self.moved, self.went, self.event = moved, went, event
+        self.record_flow, self.byte_flow, self.event = record_flow, byte_flow, event
         self.limited = (api, broker, error, client, topic, group)
 
         self.requests = CounterTable(api, broker, status)
@@ -261,11 +260,11 @@ class _RowTables:
         self.response_size = HistogramTable(api, SIZE_EDGES_BYTES)
         self.client_requests = CounterTable(client)
         self.client_errors = CounterTable(client)
-        self.client_bytes = CounterTable(client, went)
+        self.client_bytes = CounterTable(client, byte_flow)
         self.client_throttled = CounterTable(client)
         self.client_throttle_ms = CounterTable(client)
-        self.topic_records = CounterTable(topic, moved)
-        self.topic_bytes = CounterTable(topic, moved)
+        self.topic_records = CounterTable(topic, record_flow)
+        self.topic_bytes = CounterTable(topic, record_flow)
         self.group_events = CounterTable(group, event)
 
     def add(self, rows: AggregationInputs) -> None:
@@ -273,11 +272,13 @@ class _RowTables:
         api = self.api.slots(rows.words("api_name"))
         broker = self.broker.slots(_brokers(rows))
         status = self.status.slots(rows.words("status"))
-        asked, orphan = rows.is_request, rows.is_orphan
-        self.requests.add([api[asked], broker[asked], status[asked]])
-        # The first error of an API is to be a rise, too: from 0.
-        error = np.full(int(asked.sum()), self.status.slot(_ERROR))
-        self.requests.add([api[asked], broker[asked], error], np.zeros(len(error), dtype=np.int64))
+        is_request, orphan = rows.is_request, rows.is_orphan
+        self.requests.add([api[is_request], broker[is_request], status[is_request]])
+        # Prometheus sees the first error of an API as a rise only from 0.
+        error = np.full(int(is_request.sum()), self.status.slot(_ERROR))
+        self.requests.add(
+            [api[is_request], broker[is_request], error], np.zeros(len(error), dtype=np.int64)
+        )
         self.orphans.add([broker], orphan.astype(np.int64))
         self._add_errors(rows, api)
         self._add_histograms(rows, api)
@@ -292,24 +293,24 @@ class _RowTables:
         self.errors.add([api[rows_of_items(errors)], self.error.slots(names)])
 
     def _add_histograms(self, rows: AggregationInputs, api: NDArray[np.int64]) -> None:
-        for table, name, wanted in (
+        for table, name, is_counted in (
             (self.latency, "latency_ns", rows.has_broker_latency),
             (self.wait, "latency_ns", rows.known("latency_ns") & rows.is_held_back),
             (self.request_size, "request_bytes", rows.known("request_bytes")),
             (self.response_size, "response_bytes", rows.known("response_bytes")),
         ):
-            table.add(api[wanted], rows.ints(name).values[wanted])
+            table.add(api[is_counted], rows.ints(name).values[is_counted])
 
     def _add_clients(self, rows: AggregationInputs) -> None:
-        asked = rows.is_request
+        is_request = rows.is_request
         clients = rows.words("client_id")
-        client = self.client.slots(WordArray(clients.codes[asked], clients.words))
+        client = self.client.slots(WordArray(clients.codes[is_request], clients.words))
         self.client_requests.add([client])
-        self.client_errors.add([client], rows.is_error[asked].astype(np.int64))
+        self.client_errors.add([client], rows.is_error[is_request].astype(np.int64))
         for direction, name in ((_SENT, "request_bytes"), (_RECEIVED, "response_bytes")):
-            went = np.full(len(client), self.went.slot(direction))
-            self.client_bytes.add([client, went], rows.ints(name).values[asked])
-        throttle_ms = np.maximum(rows.ints("throttle_time_ms").values[asked], 0)
+            flow = np.full(len(client), self.byte_flow.slot(direction))
+            self.client_bytes.add([client, flow], rows.ints(name).values[is_request])
+        throttle_ms = np.maximum(rows.ints("throttle_time_ms").values[is_request], 0)
         self.client_throttled.add([client], (throttle_ms > 0).astype(np.int64))
         self.client_throttle_ms.add([client], throttle_ms)
 
@@ -317,20 +318,22 @@ class _RowTables:
         parts = rows.partitions
         if parts is None:
             return
-        held = ~parts.is_refused
-        named = held & (parts.topic.codes >= 0)
-        slots = np.zeros(len(held), dtype=np.int64)
-        for where, texts in ((named, parts.topic), (held & ~named, parts.topic_id)):
+        has_data = ~parts.is_refused
+        named = has_data & (parts.topic.codes >= 0)
+        slots = np.zeros(len(has_data), dtype=np.int64)
+        for where, texts in ((named, parts.topic), (has_data & ~named, parts.topic_id)):
             slots[where] = self.topic.slots(WordArray(texts.codes[where], texts.words))
-        moved = np.where(
-            rows.is_produce[parts.row], self.moved.slot(_PRODUCED), self.moved.slot(_FETCHED)
+        flow = np.where(
+            rows.is_produce[parts.row],
+            self.record_flow.slot(_PRODUCED),
+            self.record_flow.slot(_FETCHED),
         )
         for table, amounts in (
             (self.topic_records, parts.record_count),
             (self.topic_bytes, parts.record_bytes),
         ):
-            # A count in a header may be anything, below 0 too.
-            table.add([slots[held], moved[held]], np.maximum(amounts[held], 0))
+            # Counts in headers may be wrong, and negative.
+            table.add([slots[has_data], flow[has_data]], np.maximum(amounts[has_data], 0))
 
     def _add_groups(self, rows: AggregationInputs) -> None:
         groups = rows.words("group_id")
@@ -340,12 +343,12 @@ class _RowTables:
             self._event(_REBALANCING if name == _REBALANCE_ERROR else None) for name in errors.words
         ]
         for texts, of_word in ((apis, of_api), (errors, of_error)):
-            # Code -1, null, finds the last one.
+            # Code -1, null, is the last index.
             event = np.array([*of_word, -1], dtype=np.int64)[texts.codes]
-            wanted = (event >= 0) & (groups.codes >= 0)
-            if wanted.any():
-                group = self.group.slots(WordArray(groups.codes[wanted], groups.words))
-                self.group_events.add([group, event[wanted]])
+            is_event = (event >= 0) & (groups.codes >= 0)
+            if is_event.any():
+                group = self.group.slots(WordArray(groups.codes[is_event], groups.words))
+                self.group_events.add([group, event[is_event]])
         assigned = are_assignments(rows) & (groups.codes >= 0)
         if assigned.any():
             group = self.group.slots(WordArray(groups.codes[assigned], groups.words))
@@ -356,9 +359,9 @@ class _RowTables:
         return -1 if name is None else self.event.slot(name)
 
     def families(self) -> Iterator[Metric]:
-        """Give all metrics of rows."""
+        """Yield all metrics of rows."""
         for name, text, table in (
-            ("requests", "Requests, by how they ended.", self.requests),
+            ("requests", "Requests by status.", self.requests),
             ("orphan_responses", "Responses whose request was not seen.", self.orphans),
             ("errors", "Error codes in responses, other than 0, at any level.", self.errors),
             ("client_requests", "Requests by client.", self.client_requests),
@@ -370,19 +373,19 @@ class _RowTables:
             ),
             (
                 "client_throttled_responses",
-                "Responses that told the client to wait.",
+                "Responses with a throttle time.",
                 self.client_throttled,
             ),
             ("topic_records", "Records, as batch headers count them.", self.topic_records),
             ("topic_bytes", "Bytes of records as they are on the wire.", self.topic_bytes),
             (
                 "group_rebalance_events",
-                "Joins, syncs and leaves of members, answers that it rebalances, assignments.",
+                "Joins, syncs and leaves of members, REBALANCE_IN_PROGRESS errors, assignments.",
                 self.group_events,
             ),
         ):
             yield _counter(name, text, table)
-        throttle = "How long responses told the client to wait."
+        throttle = "Throttle time in responses."
         yield _counter(
             "client_throttle_time_seconds", throttle, self.client_throttle_ms, per_unit=_MS_PER_S
         )
@@ -393,13 +396,13 @@ class _RowTables:
         for name, text, table, per_unit in (
             (
                 "request_latency_seconds",
-                "From the end of a request to the begin of its response, held back ones left out.",
+                "From the end of a request to its response, without those held back on purpose.",
                 self.latency,
                 _NS_PER_S,
             ),
             (
                 "fetch_wait_seconds",
-                "The same of what was held back on purpose, such as a Fetch until there is data.",
+                "The same for requests held back on purpose, such as a Fetch that waits for data.",
                 self.wait,
                 _NS_PER_S,
             ),
@@ -415,21 +418,21 @@ class _RowTables:
 
     def _limits(self) -> Iterator[Metric]:
         used = GaugeMetricFamily(
-            "kanalyze_label_values", "Values with a series of their own.", labels=["label"]
+            "kanalyze_label_values", "Values that have a series of their own.", labels=["label"]
         )
-        most = GaugeMetricFamily(
-            "kanalyze_label_values_limit", "How many may have one.", labels=["label"]
+        limit = GaugeMetricFamily(
+            "kanalyze_label_values_limit", "The limit of kanalyze_label_values.", labels=["label"]
         )
         folded = CounterMetricFamily(
             "kanalyze_label_folded",
-            "Things that were counted under the value other, for want of a series of their own.",
+            "Items counted under the value other, because of the limit.",
             labels=["label"],
         )
         for label in self.limited:
             used.add_metric([label.name], label.used)
-            most.add_metric([label.name], label.most)
+            limit.add_metric([label.name], label.limit)
             folded.add_metric([label.name], label.folded)
-        yield from (used, most, folded)
+        yield from (used, limit, folded)
 
 
 def _counter(name: str, text: str, table: CounterTable, per_unit: int = 1) -> CounterMetricFamily:
@@ -441,7 +444,7 @@ def _counter(name: str, text: str, table: CounterTable, per_unit: int = 1) -> Co
 
 
 def _brokers(rows: AggregationInputs) -> WordArray:
-    """Return of each row the address of its broker."""
+    """Return the address of each row's broker."""
     ips = rows.words("broker_ip")
     keys = ips.codes.astype(np.int64) << 16 | rows.ints("broker_port").values
     found, places = np.unique(keys, return_inverse=True)

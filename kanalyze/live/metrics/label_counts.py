@@ -1,10 +1,10 @@
-"""Counts of many rows at once, by label: what metrics are made of.
+"""Sums columns by the values of labels.
 
-In: columns. Out: sums by combination of label values. This module must not know what is counted
-nor how it is shown.
+In: columns. Out: sums by combination of label values. Must not know: what is counted, nor how it is
+shown.
 
-Values that the wire makes up are without end, and a server of metrics keeps a series for each. So
-the first values get a label of their own, and all others are one, ``other``.
+Values from the wire are unlimited, and a metrics server keeps a series for each. So only the first
+values of a label get a series; all others are counted as ``other``.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["OTHER", "CounterTable", "HistogramTable", "LabelValues", "label_text"]
 
 OTHER: Final = "other"
-"""The label of all values that have none of their own, and of nothing else."""
-_MOST_LABEL_CHARS: Final = 128
+"""The label of all values beyond the limit, and of nothing else."""
+_MAX_LABEL_CHARS: Final = 128
 _DIGEST_CHARS: Final = 8
 
 _HALF_BITS: Final = 32
@@ -39,55 +39,54 @@ _RESERVED: Final = 2
 
 
 def label_text(value: str) -> str:
-    """Return a value from the wire as a label: printable, and of a bounded length.
+    """Return a value from the wire as a label: printable, of limited length.
 
-    Of a long one its beginning, and a digest that tells it from others which begin alike.
+    A long value is cut, and a digest makes it unique.
     """
-    if len(value) <= _MOST_LABEL_CHARS:
+    if len(value) <= _MAX_LABEL_CHARS:
         return escape(value)
     digest = blake2s(value.encode("utf-8", "backslashreplace"), digest_size=_DIGEST_CHARS // 2)
-    return escape(value[: _MOST_LABEL_CHARS - _DIGEST_CHARS - 1]) + "~" + digest.hexdigest()
+    return escape(value[: _MAX_LABEL_CHARS - _DIGEST_CHARS - 1]) + "~" + digest.hexdigest()
 
 
 class LabelValues:
-    """The values of one label, each with a number (its *slot*), at most so many.
+    """The values of a label, each with a number (its *slot*), up to a limit.
 
-    A value from the wire that would read as one of ours, such as :data:`OTHER`, has its first
-    character escaped: no other value comes out as that.
+    In a value from the wire that equals a reserved one, such as :data:`OTHER`, the first character
+    is escaped.
     """
 
-    def __init__(self, name: str, most: int, *, null: str = "") -> None:
-        """Make one without values.
+    def __init__(self, name: str, limit: int, *, null: str = "") -> None:
+        """Start without values.
 
         Args:
             name: of the label.
-            most: how many values get a label of their own.
-            null: the label of what is not known; an empty one is as good as none, and an empty
-                value has it too.
+            limit: the number of values with a slot of their own.
+            null: the label of unknown values; if it is empty, empty values share it.
         """
         self.name = name
-        self.most = most
+        self.limit = limit
         self.texts = [OTHER, null]
         """By slot."""
         self.folded = 0
-        """How many things were counted under :data:`OTHER`."""
-        self._ours = frozenset(filter(None, self.texts))
+        """The number of items counted under :data:`OTHER`."""
+        self._reserved = frozenset(filter(None, self.texts))
         self._slots: dict[str, int] = {} if null else {null: _NULL_SLOT}
 
     @property
     def used(self) -> int:
-        """How many values have a label of their own."""
+        """The number of values with a slot of their own."""
         return len(self.texts) - _RESERVED
 
     def slot(self, value: str) -> int:
         """Return the slot of a value."""
         text = label_text(value)
-        if text in self._ours:
+        if text in self._reserved:
             text = f"\\u{ord(text[0]):04x}{text[1:]}"
         found = self._slots.get(text)
         if found is not None:
             return found
-        if self.used == self.most:
+        if self.used == self.limit:
             return _OTHER_SLOT
         self._slots[text] = slot = len(self.texts)
         self.texts.append(text)
@@ -96,7 +95,7 @@ class LabelValues:
     def slots(self, values: WordArray) -> NDArray[np.int64]:
         """Return the slot of each value."""
         codes, words = values
-        # WordArray that do not occur are not to take a label. Code -1, null, finds the last one.
+        # Words that do not occur get no slot. Code -1, null, is the last index.
         slots = np.full(len(words) + 1, _NULL_SLOT)
         counts = np.bincount(codes + 1, minlength=len(words) + 1)[1:]
         for code in np.flatnonzero(counts).tolist():
@@ -107,7 +106,7 @@ class LabelValues:
 
 
 class CounterTable:
-    """Sums by combination of label values. They never go down."""
+    """Sums by combination of label values, which never decrease."""
 
     def __init__(self, *labels: LabelValues) -> None:
         self.labels = labels
@@ -116,9 +115,9 @@ class CounterTable:
     def add(
         self, slots: Sequence[NDArray[np.int64]], amounts: NDArray[np.int64] | None = None
     ) -> None:
-        """Count things by the slots of each, an array for each label.
+        """Count items by their slots, an array for each label.
 
-        ``amounts``, 0 or above, is what to add for each; None adds 1.
+        ``amounts``, 0 or above, are added for the items; None adds 1 for each.
         """
         shape = [len(label.texts) for label in self.labels]
         keys = np.ravel_multi_index(tuple(slots), shape)
@@ -133,30 +132,30 @@ class CounterTable:
             self._sums[key] = self._sums.get(key, 0) + total
 
     def sums(self) -> Iterator[tuple[list[str], int]]:
-        """Give each combination, as texts in the order of the labels, with its sum."""
+        """Yield each combination, as texts in the order of the labels, and its sum."""
         for key, total in self._sums.items():
             yield [label.texts[slot] for label, slot in zip(self.labels, key, strict=True)], total
 
 
 class HistogramTable:
-    """How often numbers of each size were met, by the values of one label."""
+    """Histograms of numbers by the values of a label."""
 
     def __init__(self, label: LabelValues, edges: Sequence[int]) -> None:
-        """Make an empty one.
+        """Start empty.
 
         Args:
-            label: what the numbers are told apart by.
-            edges: upper ends of the buckets, included in them, rising; above the last one is one
-                more bucket.
+            label: the label of the histograms.
+            edges: the upper bounds of the buckets, inclusive, rising; one more bucket is above the
+                last bound.
         """
         self.label = label
         self.edges = np.array(edges, dtype=np.int64)
         self._counts = np.zeros((0, len(edges) + 1), dtype=np.int64)
-        # Nanoseconds of all requests of a day are more than an int64 holds.
+        # The nanoseconds of all requests of a day overflow an int64.
         self._sums: list[int] = []
 
     def add(self, slots: NDArray[np.int64], values: NDArray[np.int64]) -> None:
-        """Count numbers, each under its slot. Those below 0 count as 0: a sum never goes down."""
+        """Count numbers by slot. Negative ones count as 0: a sum never decreases."""
         values = np.maximum(values, 0)
         self._grow()
         shape = self._counts.shape
@@ -167,10 +166,7 @@ class HistogramTable:
             self._sums[slot] += total
 
     def histograms(self) -> Iterator[tuple[list[str], list[int], int]]:
-        """Give each value that has numbers, how many there are up to each edge, and their sum.
-
-        The last count is of all numbers.
-        """
+        """Yield each value with numbers, the counts up to each bound and of all, and the sum."""
         for slot in np.flatnonzero(self._counts.any(axis=1)).tolist():
             counts = np.cumsum(self._counts[slot]).tolist()
             yield [self.label.texts[slot]], counts, self._sums[slot]
@@ -183,16 +179,16 @@ class HistogramTable:
 
 
 def _sums_of(
-    amounts: NDArray[np.int64], keys: NDArray[np.int64], wanted: NDArray[np.int64]
+    amounts: NDArray[np.int64], keys: NDArray[np.int64], selected: NDArray[np.int64]
 ) -> list[int]:
-    """Return the sum of the amounts, 0 or above, of each wanted key.
+    """Return the sums of the amounts, 0 or above, of some keys.
 
-    Not by bincount with weights, which are floats; and in halves, for times from a capture may be
-    anything, and the sum of two is more than an int64 holds then.
+    Weights of bincount are floats, which are not exact. Halves of the amounts are summed because
+    two wrong times from a capture may overflow an int64.
     """
-    size = int(wanted[-1]) + 1 if len(wanted) else 0
+    size = int(selected[-1]) + 1 if len(selected) else 0
     high, low = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
     np.add.at(high, keys, amounts >> _HALF_BITS)
     np.add.at(low, keys, amounts & _LOW_HALF)
-    halves = zip(high[wanted].tolist(), low[wanted].tolist(), strict=True)
+    halves = zip(high[selected].tolist(), low[selected].tolist(), strict=True)
     return [(above << _HALF_BITS) + below for above, below in halves]

@@ -1,15 +1,16 @@
-"""Metrics over HTTP, for a Prometheus to scrape.
+"""Serves metrics over HTTP, for a Prometheus to scrape.
 
-In: a registry of ``prometheus_client``; where to listen. Out: answers to whoever asks, in the
-format that they ask for (Prometheus text or OpenMetrics). This module must not know what is
-counted.
+In: a registry of ``prometheus_client``; an address to listen on. Out: responses in the format that
+a client accepts (Prometheus text or OpenMetrics). Must not know: what is counted.
 
-Whoever can connect may do it badly: slowly, without end, often. So each gets so much time and may
-send so many bytes, and at once there are only so many: who has said nothing for longest, or takes
-nothing of an answer, makes room for the next.
+The server of ``prometheus_client`` does not do: it answers requests for any host, and neither their
+number, nor their time, nor their size is limited.
 
-A page in somebody's browser may have had its own name pointed at this machine (DNS rebinding), and
-asks in that name. So the name that is asked for has to be one of this machine.
+- Clients may be slow, endless or many. So a request has a time limit and a size limit, and the
+  number of connections is limited: one that has sent no request yet, or does not read its response,
+  is closed to make room for the next.
+- A web page may have its own name resolve to this machine (DNS rebinding). So the ``Host`` of a
+  request has to be a name of this machine.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from __future__ import annotations
 import gzip
 import io
 import ipaddress
+import math
 import re
 import socket
 import time
@@ -42,42 +44,37 @@ if TYPE_CHECKING:
 __all__ = ["ListenAddress", "MetricsServer", "parse_listen"]
 
 LOOPBACK: Final = "127.0.0.1"
-_MOST_REQUESTS: Final = 8
-"""At once; for one more, one of them is hung up on."""
+_MAX_CONNECTIONS: Final = 8
 _PATIENCE_S: Final = 1.0
-"""How long an answer may be on its way before it makes room for the next: a scraper takes it at
-once."""
+"""A response that is not read in this time makes room for the next: a scraper reads at once."""
 _REQUEST_TIMEOUT_S: Final = 10.0
-"""For all of a request, and for each write of an answer, of which there are three."""
-_MOST_REQUEST_BYTES: Final = 16 << 10
+"""For a whole request, and for each of the three writes of a response."""
+_MAX_REQUEST_BYTES: Final = 16 << 10
 _PATH: Final = "/metrics"
 _GZIP_LEVEL: Final = 1
-"""It is read on this machine, or near it: time is what there is less of."""
-
-
+"""The reader is near: CPU time is scarcer than bandwidth."""
 _HOST: Final = re.compile(
     r"(?:\[(?P<ipv6>[^\[\]]+)\]|(?P<name>[^:\[\]\s,]+))(?::\d{1,5})?", re.ASCII
 )
-_NOT_MY_NAME: Final = b"Not a name of this machine; kanalyze live --metrics-host says others\n"
+_UNKNOWN_HOST: Final = b"Not a name of this machine; kanalyze live --metrics-host adds names\n"
 
 
 class ListenAddress(NamedTuple):
-    """Where to listen."""
+    """An address to listen on."""
 
     host: str
-    """A name or an address, without brackets."""
+    """A name or an IP address, without brackets."""
     port: int
-    """0 for any that is free."""
+    """0 for any free port."""
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 def parse_listen(text: str) -> ListenAddress:
-    """Return where ``PORT``, ``HOST:PORT`` or ``[IPV6]:PORT`` says to listen.
+    """Parse ``PORT``, ``HOST:PORT`` or ``[IPV6]:PORT``; the default host is loopback.
 
-    Without a host it is the loopback address. Raises UsageError for anything else; names are not
-    looked up here.
+    Raises UsageError for anything else. Names are not resolved here.
     """
     host, _, port = text.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
@@ -98,15 +95,15 @@ def _is_address(text: str) -> bool:
 
 
 class MetricsServer:
-    """Answers scrapes from threads of its own until it is stopped."""
+    """Answers scrapes in its own threads until it is stopped."""
 
     def __init__(
         self, registry: CollectorRegistry, where: ListenAddress, names: Sequence[str] = ()
     ) -> None:
-        """Begin to listen; raises KanalyzeError when that cannot be, as when the port is taken.
+        """Begin to listen; raises KanalyzeError if that fails, for example if the port is in use.
 
-        ``names`` are what this machine is called besides: it may be asked for by its addresses, as
-        ``localhost``, by its own name and by the one in ``where``.
+        ``names`` are accepted as ``Host``, besides any IP address, ``localhost``, the name of this
+        machine and the one in ``where``.
         """
         try:
             family, *_, address = socket.getaddrinfo(
@@ -118,7 +115,7 @@ class MetricsServer:
             reason = getattr(error, "strerror", None) or error
             raise KanalyzeError(f"cannot serve metrics on {where}: {reason}") from None
         self.address = ListenAddress(where.host, self._server.socket.getsockname()[1])
-        """Where it listens, with the port that was free if any would do."""
+        """Where it listens, with the port that was chosen for port 0."""
         self._thread = Thread(
             target=self._server.serve_forever, args=(0.1,), name="metrics", daemon=True
         )
@@ -126,16 +123,16 @@ class MetricsServer:
 
     @property
     def answering(self) -> int:
-        """How many are being answered."""
-        return self._server.guests.answering
+        """The number of requests that are being answered."""
+        return self._server.connections.answering
 
     @property
     def url(self) -> str:
-        """What to give to Prometheus."""
+        """The URL to scrape."""
         return f"http://{self.address}{_PATH}"
 
     def stop(self) -> None:
-        """Listen no longer, and wait until that is so. Does nothing the second time."""
+        """Close the socket and wait for the thread. Does nothing the second time."""
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
@@ -153,27 +150,27 @@ class MetricsServer:
 
 
 class _Request(io.RawIOBase):
-    """What somebody sends, up to a time and a size."""
+    """The bytes of a request, limited in time and size."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
         self._until_s = time.monotonic() + _REQUEST_TIMEOUT_S
-        self._left_bytes = _MOST_REQUEST_BYTES
+        self._left_bytes = _MAX_REQUEST_BYTES
 
     def readable(self) -> bool:
-        """Say that it can be read."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Read what has come; raises OSError when nothing did in time, or too much."""
+        """Read what has arrived; raises OSError after the time limit and the size limit."""
         if not self._left_bytes:
             raise ConnectionAbortedError
-        # Of a timeout of 0 would come another error.
+        # A timeout of 0 would mean: do not block.
         self._connection.settimeout(max(self._until_s - time.monotonic(), 1e-3))
         with memoryview(buffer)[: self._left_bytes] as target:
             count = self._connection.recv_into(target)
         self._left_bytes -= count
-        # Answers have as much time again.
+        # Each write of the response has as much time again.
         self._connection.settimeout(_REQUEST_TIMEOUT_S)
         return count
 
@@ -185,131 +182,120 @@ class _Handler(BaseHTTPRequestHandler):
     rbufsize = 0
 
     def setup(self) -> None:
-        """Set up, with a bound to what is read."""
+        """Limit what is read."""
         super().setup()
         self.rfile.close()
         self.rfile = io.BufferedReader(_Request(self.connection))
 
     def parse_request(self) -> bool:
-        """Read what is asked for; tell whether there is to be an answer."""
-        return super().parse_request() and self.server.guests.begin_answer(self.connection)
+        """Read a request; return whether to answer it."""
+        return super().parse_request() and self.server.connections.begin_response(self.connection)
 
     def do_GET(self) -> None:
-        """Answer with metrics, in the format and the encoding asked for."""
+        """Answer with metrics, in a format and an encoding that the client accepts."""
         hosts = self.headers.get_all("Host", [])
         if not all(self.server.is_own_name(host) for host in hosts):
-            self._answer(HTTPStatus.FORBIDDEN, _NOT_MY_NAME)
+            self._respond(HTTPStatus.FORBIDDEN, _UNKNOWN_HOST)
             return
         path, _, query = self.path.partition("?")
         if path != _PATH:
-            self._answer(HTTPStatus.NOT_FOUND, f"Metrics are at {_PATH}\n".encode())
+            self._respond(HTTPStatus.NOT_FOUND, f"Metrics are at {_PATH}\n".encode())
             return
         encode, content_type = choose_encoder(self.headers.get("Accept", ""))
         headers = {"Content-Type": content_type}
-        # One after another: a capture that goes on beside eight of them would get a ninth of the
-        # interpreter.
-        with self.server.turn:
-            body = encode(self.server.chosen(parse_qs(query).get("name[]", [])))
+        # One at a time: with eight of them the capture would get a ninth of the interpreter.
+        with self.server.encoding:
+            body = encode(self.server.metrics(parse_qs(query).get("name[]", [])))
             if gzip_accepted(self.headers.get("Accept-Encoding", "")):
                 headers["Content-Encoding"] = "gzip"
                 body = gzip.compress(body, _GZIP_LEVEL)
-        self._answer(HTTPStatus.OK, body, headers)
+        self._respond(HTTPStatus.OK, body, headers)
 
     do_HEAD = do_GET  # noqa: N815 - the base looks for these names
 
     def do_POST(self) -> None:
-        """Refuse."""
+        """Refuse the method."""
         allow = {"Allow": "GET, HEAD"}
-        self._answer(HTTPStatus.METHOD_NOT_ALLOWED, b"Metrics are there to GET\n", allow)
+        self._respond(HTTPStatus.METHOD_NOT_ALLOWED, b"Metrics are there to GET\n", allow)
 
     do_PUT = do_PATCH = do_DELETE = do_OPTIONS = do_POST  # noqa: N815
 
-    def _answer(
+    def _respond(
         self, status: HTTPStatus, body: bytes, headers: Mapping[str, str] | None = None
     ) -> None:
         self.send_response(status)
-        given = {"Content-Type": "text/plain; charset=utf-8"} | dict(headers or {})
-        for name, value in given.items():
+        for name, value in {"Content-Type": "text/plain; charset=utf-8", **(headers or {})}.items():
             self.send_header(name, value)
-        self.server.guests.send_answer(self.connection)
+        self.server.connections.send_response(self.connection)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(body)
 
     def version_string(self) -> str:
-        """Return what answers: not which Python it runs on."""
+        """Return the name for the ``Server`` header, without the version of Python."""
         return "kanalyze"
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base's name for it
-        """Say nothing: the terminal is not ours."""
+        """Log nothing: the terminal shows the view."""
 
 
-class _Guests:
-    """Those who are connected, and what each of them is about; the longest there come first."""
+class _Connections:
+    """The open connections, and from when on each may be closed to make room for another."""
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._asking: dict[socket.socket, None] = {}
-        self._answered: dict[socket.socket, float | None] = {}
-        """Since when its answer is on its way; None while it is made."""
+        self._closable_s: dict[socket.socket, float] = {}
+        """0 before the request, infinite while the response is made; the longest open first."""
 
     @property
     def answering(self) -> int:
-        """How many are being answered."""
-        return len(self._answered)
-
-    def enter(self, guest: socket.socket) -> bool:
-        """Let one more in, in somebody's place if need be; tell whether there is room."""
+        """The number of requests that are being answered."""
         with self._lock:
-            if len(self._asking) + len(self._answered) >= _MOST_REQUESTS and not self._make_room():
+            return sum(closable_s > 0 for closable_s in self._closable_s.values())
+
+    def add(self, connection: socket.socket) -> bool:
+        """Add a connection, in the place of another if need be; return False if all are busy."""
+        with self._lock:
+            if len(self._closable_s) >= _MAX_CONNECTIONS and not self._close_one():
                 return False
-            self._asking[guest] = None
+            self._closable_s[connection] = 0
             return True
 
-    def begin_answer(self, guest: socket.socket) -> bool:
-        """Note that one has asked; tell whether it is still there."""
+    def begin_response(self, connection: socket.socket) -> bool:
+        """Note that a request was read; return False if the connection was closed meanwhile."""
+        return self._set_closable(connection, math.inf)
+
+    def send_response(self, connection: socket.socket) -> bool:
+        """Note that the response is sent from now on; return as :meth:`begin_response`."""
+        return self._set_closable(connection, time.monotonic() + _PATIENCE_S)
+
+    def remove(self, connection: socket.socket) -> None:
+        """Note that a connection is closed."""
         with self._lock:
-            if guest not in self._asking:
+            self._closable_s.pop(connection, None)
+
+    def _set_closable(self, connection: socket.socket, closable_s: float) -> bool:
+        with self._lock:
+            if connection not in self._closable_s:
                 return False
-            del self._asking[guest]
-            self._answered[guest] = None
+            self._closable_s[connection] = closable_s
             return True
 
-    def send_answer(self, guest: socket.socket) -> None:
-        """Note that an answer is on its way."""
-        with self._lock:
-            if guest in self._answered:
-                self._answered[guest] = time.monotonic()
-
-    def leave(self, guest: socket.socket) -> None:
-        """Note that one has gone."""
-        with self._lock:
-            self._asking.pop(guest, None)
-            self._answered.pop(guest, None)
-
-    def _make_room(self) -> bool:
-        """Hang up on one who keeps others waiting; tell whether there is one."""
-        now_s = time.monotonic()
-        slow = (
-            guest
-            for guest, sent_s in self._answered.items()
-            if sent_s is not None and now_s - sent_s >= _PATIENCE_S
-        )
-        guest = next(iter(self._asking), None) or next(slow, None)
-        if guest is None:
+    def _close_one(self) -> bool:
+        connection = min(self._closable_s, key=self._closable_s.__getitem__)
+        if self._closable_s[connection] > time.monotonic():
             return False
-        self._asking.pop(guest, None)
-        self._answered.pop(guest, None)
-        with suppress(OSError):  # it has gone by itself
-            guest.shutdown(socket.SHUT_RDWR)  # its thread sees the end of it
+        del self._closable_s[connection]
+        with suppress(OSError):  # it was closed by the client
+            connection.shutdown(socket.SHUT_RDWR)  # its thread reads the end of it
         return True
 
 
 class _Server(ThreadingMixIn, TCPServer):
     allow_reuse_address = True
     daemon_threads = True
-    # A scraper that stays connected is not waited for.
+    # Stopping does not wait for connections.
     block_on_close = False
 
     def __init__(
@@ -320,21 +306,21 @@ class _Server(ThreadingMixIn, TCPServer):
         names: frozenset[str],
     ) -> None:
         self.address_family = family
-        self.turn = Lock()
-        """Held by who makes an answer."""
+        self.encoding = Lock()
+        """Acquired to make a response."""
         self._registry = registry
         self._names = names
-        self.guests = _Guests()
+        self.connections = _Connections()
         super().__init__(address, _Handler)
 
-    def chosen(self, names: Sequence[str]) -> Collector:
-        """Return what collects the metrics of some names; all of them where there are none."""
+    def metrics(self, names: Sequence[str]) -> Collector:
+        """Return the metrics of some names; all of them if there are no names."""
         return self._registry.restricted_registry(names) if names else self._registry
 
     def is_own_name(self, host: str) -> bool:
-        """Tell whether what a ``Host`` header says is this machine: a name of it, any address.
+        """Return whether a ``Host`` header has a name of this machine, or any IP address.
 
-        Nobody can point an address elsewhere.
+        An IP address cannot be made to resolve to another one.
         """
         found = _HOST.fullmatch(host)
         if found is None:
@@ -343,18 +329,18 @@ class _Server(ThreadingMixIn, TCPServer):
         return name.removesuffix(".") in self._names or _is_address(name)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer in a thread, if there are not too many."""
-        if not self.guests.enter(request):
+        """Answer in a thread, unless there are too many connections."""
+        if not self.connections.add(request):
             self.shutdown_request(request)
             return
         super().process_request(request, client_address)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Answer; the thread ends with it."""
+        """Answer a request; its thread ends then."""
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self.guests.leave(request)
+            self.connections.remove(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing: whoever asked has gone, or was too slow."""
+        """Log nothing: the client has gone, or was too slow."""

@@ -1,5 +1,5 @@
-"""What is kept in files: packets of the requests that matter, and rows.
+"""Files that ``live`` writes: packets of selected requests, and rows.
 
-In: packets and rows. Out: pcapng and Parquet files of bounded size. Begin reading with
+In: packets and rows. Out: pcapng and Parquet files of limited size. Begin reading with
 ``packet_recorder.py``.
 """

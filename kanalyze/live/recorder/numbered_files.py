@@ -1,7 +1,7 @@
-"""Files of a series in one folder: named by a rising number, the oldest of them removed.
+"""Numbered files in a folder, of which the oldest are removed.
 
-In: a folder and what names look like. Out: names, and fewer files. This module must not know what
-is in them. No file is touched whose name is not one of the series.
+In: a folder and a pattern of names. Out: the files; fewer files. Must not know: what is in them.
+Files whose names do not match the pattern are not touched.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["numbered_files", "remove_oldest", "sync_file", "sync_folder"]
 
 
 def numbered_files(folder: Path, name: re.Pattern[str]) -> list[tuple[int, Path]]:
-    """Return the regular files whose whole name fits, with their number, by rising number.
+    """Return the numbers and paths of the regular files whose names match, sorted by number.
 
     The number is group ``number`` of the pattern. Raises OSError.
     """
@@ -32,21 +32,21 @@ def numbered_files(folder: Path, name: re.Pattern[str]) -> list[tuple[int, Path]
 
 
 def remove_oldest(folder: Path, name: re.Pattern[str], keep: int) -> None:
-    """Remove all files of a series but the ``keep`` with the highest numbers; raises OSError."""
+    """Remove the files that match, except the ``keep`` highest numbers; raises OSError."""
     files = numbered_files(folder, name)
     for _, path in files[: max(len(files) - keep, 0)]:
-        # Somebody else may clean up, too.
+        # Another program may remove files too.
         with suppress(FileNotFoundError):
             path.unlink()
 
 
 def sync_file(path: Path) -> None:
-    """Wait until what a file holds is on the disk; raises OSError."""
+    """Flush a file to the disk; raises OSError."""
     _sync(path, os.O_RDONLY)
 
 
 def sync_folder(path: Path) -> None:
-    """Wait until the names in a folder are on the disk; raises OSError."""
+    """Flush the names in a folder to the disk; raises OSError."""
     _sync(path, os.O_RDONLY | os.O_DIRECTORY)
 
 

@@ -1,8 +1,7 @@
-"""Keeps the packets of requests that somebody wants to look at later: errors, slow ones.
+"""Records the packets of selected requests: those with errors, slow ones.
 
-In: packets as they are captured, rows as they are made of them. Out: packets of some rows, with
-enough before to see why, to whoever writes them. This module must not know the clock, nor how rows
-are made.
+In: packets as they are captured; the rows made of them. Out: the packets of the selected rows, and
+some before them, to a :class:`PacketSink`. Must not know: clocks, nor how rows are made.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import numpy as np
 
 from kanalyze.common.escaping import escape
 from kanalyze.errors import UsageError
-from kanalyze.live.recorder.packet_ring import Ends, RecentPackets
+from kanalyze.live.recorder.packet_ring import EndpointHashes, PacketRing
 from kanalyze.model.tcp import Endpoint
 from kanalyze.render.units import duration_text
 from kanalyze.statistics.aggregation_inputs import held_back_on_purpose
@@ -25,29 +24,29 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from kanalyze.live.recorder.packet_ring import TakenPackets
+    from kanalyze.live.recorder.packet_ring import SelectedPackets
     from kanalyze.model.packets import PacketBatch
     from kanalyze.model.streams import TokenBytes
     from kanalyze.tables.columns.block import RowBlock
     from kanalyze.tables.filters import RowFilter
     from kanalyze.tables.row import Row
 
-__all__ = ["PacketKeeper", "PacketSink", "comment_of"]
+__all__ = ["PacketRecorder", "PacketSink", "comment_of"]
 
 _NS_PER_S: Final = 1_000_000_000
 _SETTLE_NS: Final = 2 * _NS_PER_S
-"""How long packets are held back, besides the lead: rows of other connections may bring some that
-come before them."""
-_MOST_CLIENT_ID_CHARS: Final = 200
-MOST_ROWS_PER_S: Final = 500
-"""In a second of the capture; ``kanalyze live --help`` names it."""
+"""How long packets are buffered besides the lead: rows of other connections may select earlier
+packets."""
+_MAX_CLIENT_ID_CHARS: Final = 200
+MAX_ROWS_PER_S: Final = 500
+"""Per second of the capture; ``kanalyze live --help`` names it."""
 _CLOCK_SET_BACK_S: Final = 60
-"""Rows this much older than others do not belong to them: the clock was set back."""
+"""Rows this much older than others mean that the clock was set back."""
 _LAST_NS: Final = (1 << 63) - 1
 
 
 class PacketSink(Protocol):
-    """What packets are written to."""
+    """A writer of packets."""
 
     def write(
         self, packets: PacketBatch, comments: Mapping[int, Sequence[str]] | None = None, /
@@ -58,17 +57,17 @@ class PacketSink(Protocol):
         """Finish; raises OSError."""
 
 
-class _RowRate:
-    """Lets only so many rows of a second pass."""
+class _RowRateLimit:
+    """Limits the number of rows per second."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._second = -1
         self._count = 0
-        """Rows of that second so far."""
+        """Of that second, so far."""
 
-    def take(self, seconds: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return which rows pass, by the second of each; those that come late count with others."""
+    def admit(self, seconds: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return which rows are within the limit, by the second of each."""
         if not len(seconds):
             return np.zeros(0, dtype=np.bool_)
         if seconds.max() < self._second - _CLOCK_SET_BACK_S:
@@ -82,21 +81,22 @@ class _RowRate:
         return places < self._most
 
 
-class PacketKeeper:
-    """Holds the latest packets, and writes those of rows that match.
+class PacketRecorder:
+    """Buffers the latest packets, and writes those of rows that match a filter.
 
-    Of a row these are the packets of its connection from some time before the request's first
-    packet to the response's last one (where that never came, or packets are missing on the way or
-    came late: to the last one there is), and the packets that opened the connection, as far as they
-    are held. Each packet is written once, with a comment where a request begins that matched.
-    Packets come in the order of the capture, but for those of exchanges that took longer than
-    packets are held back, which come when they end; those of one connection are always in order.
+    The packets of a row are those of its connection, from a lead before the request to the end of
+    the response. If there is no response, or packets are missing or out of order, they are all
+    packets to the newest one. The handshake of the connection is written too, if it is still
+    buffered. Each packet is written once; the first one of a matching request has a comment.
 
-    Tokens of SASL, both ways, are zeros in what is written, and so is what could not be read, for
-    it may hold one; see :meth:`hide`. Packets in fragments are left out while there are logins.
+    Packets are written in the order of the capture. Only exchanges that last longer than packets
+    are buffered are written when they end; packets of one connection are always in order.
 
-    Of each second only so many rows are wanted, the first ones: where everything fails at once it
-    is no use to look for the packets of all, nor would they leave others on the disk.
+    SASL tokens of both directions are redacted, and so are messages that could not be read, which
+    may have tokens; see :meth:`redact`. Fragmented packets are left out while there are tokens.
+
+    Only the first rows of a second are recorded: if everything fails at once, a sample is enough,
+    and the rest would fill the disk.
     """
 
     def __init__(
@@ -106,58 +106,55 @@ class PacketKeeper:
         *,
         limit_bytes: int = 64 << 20,
         lead_s: float = 1.0,
-        most_rows_per_s: int = MOST_ROWS_PER_S,
+        max_rows_per_s: int = MAX_ROWS_PER_S,
     ) -> None:
-        """Begin with no packets.
+        """Start with an empty buffer.
 
         Args:
-            sink: such as a :class:`~kanalyze.live.recorder.pcapng_writer.PcapngWriter`.
-            filters: a row is wanted that one of them lets pass.
-            limit_bytes: how much to hold of packets, with what is needed to find them.
-            lead_s: how much before a request to keep.
-            most_rows_per_s: how many rows are wanted of a second; of filters that ask for more
-                than errors and slowness, how many are looked at.
+            sink: for example a :class:`~kanalyze.live.recorder.pcapng_writer.PcapngWriter`.
+            filters: a row is recorded if one of them matches.
+            limit_bytes: memory for buffered packets.
+            lead_s: seconds to record before a request.
+            max_rows_per_s: the limit of rows per second. Filters on more than errors and latency
+                are applied to the rows within the limit.
 
         Raises:
-            UsageError: a limit makes no sense.
+            UsageError: a limit is wrong.
         """
         if limit_bytes < 1 or not 0 <= lead_s <= 86_400:
-            raise UsageError("packets are kept within 1 byte or more, and with 0 s to a day before")
-        if most_rows_per_s < 1:
-            raise UsageError(f"not a number of rows to keep in a second: {most_rows_per_s}")
+            raise UsageError("packets are recorded within 1 byte or more, from 0 s to a day before")
+        if max_rows_per_s < 1:
+            raise UsageError(f"not a number of rows per second: {max_rows_per_s}")
         self._sink = sink
         self._filters = tuple(filters)
         self._lead_ns = int(lead_s * _NS_PER_S)
-        self._recent = RecentPackets(limit_bytes)
+        self._ring = PacketRing(limit_bytes)
         self.rows = 0
         """Rows that matched."""
         self.late_rows = 0
-        """Of these, those whose request began so long ago that its packets are no longer held."""
+        """Matching rows whose first packets are no longer buffered."""
         self.skipped_rows = 0
-        """Besides, those beyond what is wanted of a second."""
+        """Rows beyond the limit per second."""
         self.lost_packets = 0
-        """Those that could not be written."""
-        self._rate = _RowRate(most_rows_per_s)
+        """Packets that could not be written."""
+        self._rate = _RowRateLimit(max_rows_per_s)
 
     @property
-    def held_bytes(self) -> int:
-        """How much is held of packets now."""
-        return self._recent.held_bytes
+    def buffered_bytes(self) -> int:
+        """Memory of the buffered packets."""
+        return self._ring.buffered_bytes
 
     def add_packets(self, batch: PacketBatch) -> None:
-        """Take packets, before their rows; raises OSError. Nothing of the batch is held."""
-        self._write_all(self._recent.add(batch))
+        """Copy packets to the buffer, before their rows come; raises OSError."""
+        self._write_all(self._ring.add(batch))
 
-    def hide(self, tokens: Sequence[TokenBytes]) -> None:
-        """Take where packets hold tokens that somebody logs in with, before rows of the packets."""
-        self._recent.hide(tokens)
+    def redact(self, tokens: Sequence[TokenBytes]) -> None:
+        """Redact tokens in packets that are written from now on; call it before the rows come."""
+        self._ring.redact(tokens)
 
     def add_rows(self, block: RowBlock) -> int:
-        """Take rows, and return how many of them match.
-
-        Of each, the packets that are held are going to be written.
-        """
-        rows = self._wanted(block) if len(block) else []
+        """Select the packets of matching rows to be written; return how many rows match."""
+        rows = self._matching(block) if len(block) else []
         self.rows += len(rows)
         for ends, spans in self._spans(rows).items():
             self._mark(ends, spans)
@@ -166,76 +163,76 @@ class PacketKeeper:
         return len(rows)
 
     def tick(self, now_ns: int) -> None:
-        """Write what is wanted and has been held back for long enough; raises OSError.
+        """Write the selected packets that were buffered for long enough; raises OSError.
 
-        ``now_ns`` is the Unix time now, by the clock of the packets.
+        ``now_ns`` is the Unix time by the clock of the packets.
         """
-        self._write_all(self._recent.take(now_ns - self._lead_ns - _SETTLE_NS))
+        self._write_all(self._ring.release(now_ns - self._lead_ns - _SETTLE_NS))
 
     def flush(self) -> None:
-        """Write all that is wanted, at once; raises OSError."""
-        self._write_all(self._recent.take())
+        """Write all selected packets now; raises OSError."""
+        self._write_all(self._ring.release())
 
     def close(self) -> None:
-        """Write all that is wanted and finish; raises OSError."""
+        """Write all selected packets and close the sink; raises OSError."""
         try:
             self.flush()
         finally:
             self._sink.close()
 
-    def _write_all(self, packets: Iterable[TakenPackets]) -> None:
+    def _write_all(self, packets: Iterable[SelectedPackets]) -> None:
         failure = None
         for taken in packets:
             try:
                 self._sink.write(taken.packets, taken.comments)
             except OSError as error:
-                # They are not held on to: there would be more and more of them.
+                # They are not buffered again: there would be more and more of them.
                 self.lost_packets += len(taken.packets)
                 failure = failure or error
         if failure is not None:
             raise failure
 
-    def _wanted(self, block: RowBlock) -> list[Row]:
+    def _matching(self, block: RowBlock) -> list[Row]:
         near = np.zeros(len(block), dtype=np.bool_)
         for each in self._filters:
             near |= _may_match(block, each)
         if not near.any():
             return []
         some = np.flatnonzero(near)
-        is_wanted = self._rate.take(_row_times(block)[some] // _NS_PER_S)
-        self.skipped_rows += len(some) - int(is_wanted.sum())
-        rows = block.take(some[is_wanted].tolist()).rows()
+        is_within = self._rate.admit(_row_times(block)[some] // _NS_PER_S)
+        self.skipped_rows += len(some) - int(is_within.sum())
+        rows = block.take(some[is_within].tolist()).rows()
         return [row for row in rows if any(each.matches(row) for each in self._filters)]
 
-    def _spans(self, rows: Sequence[Row]) -> dict[Ends, list[tuple[int, int]]]:
-        """Return from when to when packets are wanted, by connection."""
+    def _spans(self, rows: Sequence[Row]) -> dict[EndpointHashes, list[tuple[int, int]]]:
+        """Return the time spans of packets to record, by connection."""
         spans: defaultdict[tuple[Endpoint, Endpoint], list[tuple[int, int]]] = defaultdict(list)
         for row in rows:
             client = Endpoint(row.client_ip, row.client_port)
             spans[client, Endpoint(row.broker_ip, row.broker_port)].append(_span(row))
-        return {Ends.of(*ends): of_ends for ends, of_ends in spans.items()}
+        return {EndpointHashes.of(*ends): of_ends for ends, of_ends in spans.items()}
 
-    def _mark(self, ends: Ends, spans: Sequence[tuple[int, int]]) -> None:
+    def _mark(self, ends: EndpointHashes, spans: Sequence[tuple[int, int]]) -> None:
         for begin_ns, end_ns in _joined(spans, self._lead_ns):
-            self._recent.mark_handshake(ends, begin_ns)
+            self._ring.mark_handshake(ends, begin_ns)
             from_ns = begin_ns - self._lead_ns
-            if self._recent.mark(ends, from_ns, end_ns):
-                self._recent.mark(ends, from_ns, _LAST_NS)
+            if self._ring.mark(ends, from_ns, end_ns):
+                self._ring.mark(ends, from_ns, _LAST_NS)
 
     def _comment(self, row: Row) -> None:
         packets = [each for each in (row.request_packet, row.response_packet) if each is not None]
-        self.late_rows += not (packets and self._recent.holds(packets[0]))
+        self.late_rows += not (packets and self._ring.has(packets[0]))
         text = comment_of(row)
-        # The first that takes it; one that was written for an earlier row takes no more.
-        any(self._recent.comment(packet, text) for packet in packets)
+        # On the first packet that is not written yet.
+        any(self._ring.comment(packet, text) for packet in packets)
 
 
 def comment_of(row: Row) -> str:
-    """Return what to say of a request in a capture: one line, without what could do harm."""
+    """Return the comment for a request: one line, with control characters escaped."""
     api = row.api_name or ("?" if row.api_key is None else f"API {row.api_key}")
     parts = [api if row.api_version is None else f"{api} v{row.api_version}"]
     if row.client_id is not None:
-        parts.append(f"client {escape(row.client_id[:_MOST_CLIENT_ID_CHARS])}")
+        parts.append(f"client {escape(row.client_id[:_MAX_CLIENT_ID_CHARS])}")
     parts.append(row.status.replace("_", " ") if row.status != "error" else "")
     parts.append(", ".join(dict.fromkeys(error.name for error in row.errors[:8])))
     if row.latency_ns is not None:
@@ -243,22 +240,22 @@ def comment_of(row: Row) -> str:
     return "; ".join(filter(None, parts))
 
 
-def _may_match(block: RowBlock, wanted: RowFilter) -> NDArray[np.bool_]:
-    """Return which rows are worth a look: made by one, a row costs as much as a hundred here."""
+def _may_match(block: RowBlock, row_filter: RowFilter) -> NDArray[np.bool_]:
+    """Return which rows may match a filter, by columns: making row objects is 100 times slower."""
     near = np.ones(len(block), dtype=np.bool_)
-    if wanted.errors_only:
+    if row_filter.errors_only:
         status, errors = words_of(block.columns["status"]), lists_of(block.columns["errors"])
-        # Code -1, null, finds the last one.
+        # Code -1, null, is the last index.
         is_error = np.array([*(word == "error" for word in status.words), False], dtype=np.bool_)
         near &= is_error[status.codes] | (np.diff(errors.offsets) > 0)
-    if wanted.slower_than_ns is not None:
-        near &= ints_of(block.columns["latency_ns"]).values > wanted.slower_than_ns
+    if row_filter.slower_than_ns is not None:
+        near &= ints_of(block.columns["latency_ns"]).values > row_filter.slower_than_ns
         near &= ~held_back_on_purpose(block.columns)
     return near
 
 
 def _row_times(block: RowBlock) -> NDArray[np.int64]:
-    """Return when requests began, or where that is not known their responses."""
+    """Return the start of requests, or of responses without a request."""
     request = ints_of(block.columns["request_start_ns"])
     response = ints_of(block.columns["response_start_ns"])
     is_known = True if request.valid is None else request.valid
@@ -268,19 +265,19 @@ def _row_times(block: RowBlock) -> NDArray[np.int64]:
 def _span(row: Row) -> tuple[int, int]:
     """Return the times of the first packet of a request and of the last one of its response.
 
-    Where the end of the response was not seen, or clocks contradict, that is all there is to come.
+    The span has no end if the end of the response was not seen, or if the clock was set back.
     """
     times = (row.request_start_ns, row.request_end_ns, row.response_start_ns, row.response_end_ns)
     known = [time_ns for time_ns in times if time_ns is not None]
     is_over = row.response_end_ns is not None or row.status == "one_way"
     if known != sorted(known):
-        # The clock was set back: what is between has any time.
+        # The clock was set back: packets in between may have any time.
         return min(known), _LAST_NS
     return known[0], known[-1] if is_over else _LAST_NS
 
 
 def _joined(spans: Iterable[tuple[int, int]], lead_ns: int) -> list[tuple[int, int]]:
-    """Return spans of time with those as one that meet when each begins so much earlier."""
+    """Join the spans that overlap when each of them begins earlier by the lead."""
     joined: list[tuple[int, int]] = []
     for begin, end in sorted(spans):
         if joined and begin - lead_ns <= joined[-1][1]:

@@ -1,9 +1,9 @@
-"""Packets to pcapng files, with comments, in files of bounded size.
+"""Writes packets with comments to pcapng files of limited size.
 
-In: packets. Out: a file that Wireshark reads, complete up to the last packet whenever it is looked
-at; older ones beside it. This module must not know why packets are kept.
+In: packets. Out: a file that Wireshark can read at any time, and older files beside it. Must not
+know: why packets are recorded.
 
-Packets hold what people sent: files are for their owner alone, and none is written through a link.
+Packets contain user data: only the owner can read the files, and symbolic links are not followed.
 
 The format is that of the Internet-Draft draft-ietf-opsawg-pcapng.
 """
@@ -41,7 +41,7 @@ __all__ = ["PcapngWriter"]
 
 _SECTION: Final = 0x0A0D0D0A
 _BYTE_ORDER: Final = 0x1A2B3C4D
-_LENGTH_NOT_GIVEN: Final = -1
+_UNKNOWN_LENGTH: Final = -1
 _INTERFACE: Final = 1
 _ENHANCED: Final = 6
 _APPLICATION: Final = f"kanalyze {__version__}".encode()
@@ -52,7 +52,7 @@ _USER_APPLICATION: Final = 4
 _INTERFACE_NAME: Final = 2
 _RESOLUTION: Final = 9
 _NANOSECONDS: Final = b"\x09"
-_MOST_OPTION_BYTES: Final = 0xFFFF
+_MAX_OPTION_BYTES: Final = 0xFFFF
 
 _PACKET: Final = np.dtype(
     [
@@ -66,18 +66,18 @@ _PACKET: Final = np.dtype(
     ]
 )
 _PACKET_FRAME_BYTES: Final = _PACKET.itemsize + 4
-"""What is around a packet: fields before it, the length of the block behind it."""
+"""The fields before a packet, and the block length behind it."""
 
 
 class PcapngWriter:
-    """Writes packets to a file, and begins another one when that is full.
+    """Writes packets to a file, and starts another one when it is full.
 
-    The file that is written is ``NAME.pcapng`` always; one that is full becomes
-    ``NAME-000001.pcapng``, the next one ``NAME-000002.pcapng``. A file begins with its first
-    packet: without packets there is none, and what an earlier run wrote stays as it is.
+    The current file is always ``NAME.pcapng``; full files are renamed to ``NAME-000001.pcapng``,
+    ``NAME-000002.pcapng`` and so on. A file is created with its first packet: without packets there
+    is no file, and those of earlier runs stay unchanged.
 
-    All methods raise OSError where the system does, as when the disk is full. Then what was to be
-    written is not, what was written before can be read, and the next write tries again.
+    All methods raise OSError, for example if the disk is full. Then these packets are not written,
+    the earlier ones can still be read, and the next call tries again.
     """
 
     def __init__(
@@ -85,79 +85,79 @@ class PcapngWriter:
         path: str | Path,
         *,
         interface: str = "",
-        most_bytes: int = 256 << 20,
-        most_files: int = 8,
+        max_bytes: int = 256 << 20,
+        max_files: int = 8,
     ) -> None:
-        """Set up; a file of that name that an earlier run wrote is kept like one that is full.
+        """Check the path; a file of an earlier run is later renamed as a full one is.
 
         Args:
-            path: of the file.
-            interface: what to say that packets were captured on; nothing if empty.
-            most_bytes: of one file; a single write that is larger makes a larger file.
-            most_files: with the one that is written; when there are more, the oldest go.
+            path: the current file.
+            interface: the name of the interface in the file; none if empty.
+            max_bytes: the size of a file; a single larger write makes a larger file.
+            max_files: the number of files with the current one; the oldest are removed.
 
         Raises:
             UsageError: a limit is below 1.
-            KanalyzeError: the file cannot be written, or there is one that is not ours, or that
-                another run writes to.
+            KanalyzeError: the file cannot be written, was not written by kanalyze, or is being
+                written by another run.
         """
-        if min(most_bytes, most_files) < 1:
+        if min(max_bytes, max_files) < 1:
             raise UsageError("files of packets need limits of at least 1")
         self._path = Path(path)
-        self.place = str(path)
-        """As it was named."""
+        self.target = str(path)
+        """The path as the user named it."""
         self._rolled = re.compile(
             rf"{re.escape(self._path.stem)}-(?P<number>\d{{6,18}}){re.escape(self._path.suffix)}",
             re.ASCII,
         )
         self._interface = interface
-        self._most_bytes = most_bytes
-        self._most_files = most_files
+        self._max_bytes = max_bytes
+        self._max_files = max_files
         self.packets = 0
-        """Written so far, to all files."""
+        """Packets written to all files so far."""
         self._interfaces: dict[int, int] = {}
-        """Numbers in the file of those described, by link type."""
+        """The numbers of the interfaces described in the file, by link type."""
         self._file: FileIO | None = None
         self._size = 0
-        """Of the file, up to which it can be read; with packets it is more than 0."""
+        """Of the complete blocks in the file; above 0 if it has packets."""
         try:
             _check_own(self._path)
             with tempfile.TemporaryFile(dir=self._path.parent):
-                pass  # there may be one
+                pass  # the folder is writable
         except OSError as error:
             raise KanalyzeError(f"cannot write to {path}: {error.strerror or error}") from None
 
     def write(
         self, packets: PacketBatch, comments: Mapping[int, Sequence[str]] | None = None
     ) -> None:
-        """Write packets in their order, and hand them to the system.
+        """Write packets in their order, unbuffered.
 
-        ``comments`` are texts by index of the packet in the batch; what cannot be written as
-        UTF-8 is escaped, and each is cut at 65,535 bytes.
+        ``comments`` are texts by index of the packet in the batch. Characters that UTF-8 does not
+        have are escaped, and each text is cut at 65,535 bytes.
         """
         if not len(packets):
             return
         columns = PacketArrays.of(packets)
         options = {row: _comment_options(texts) for row, texts in (comments or {}).items()}
-        places = _places(columns, options)
-        if self._size + places[-1] > self._most_bytes:
+        offsets = _offsets(columns, options)
+        if self._size + offsets[-1] > self._max_bytes:
             self.roll()
-        file = self._begun() if self._file is None else self._file
+        file = self._create() if self._file is None else self._file
         head = b"" if self._size else _SECTION_BLOCK
         interfaces = self._numbered(columns)
-        data = self._encoded(columns, places, options, interfaces)
+        data = self._encoded(columns, offsets, options, interfaces)
         self._put(file, head + self._described(interfaces), data)
         self._interfaces = interfaces
         self.packets += len(packets)
 
     def roll(self) -> None:
-        """Put the file aside, if there is one; the next packet begins another."""
+        """Close and rename the file, if there is one; the next packet starts another."""
         if self._size:
             self.close()
             self._put_aside()
 
     def close(self) -> None:
-        """Finish the file. Does nothing the second time."""
+        """Close the file. Does nothing the second time."""
         file, self._file = self._file, None
         size, self._size = self._size, 0
         self._interfaces = {}
@@ -177,8 +177,8 @@ class PcapngWriter:
     ) -> None:
         self.close()
 
-    def _begun(self) -> FileIO:
-        """Make the file, and hold a lock on it as long as it is written."""
+    def _create(self) -> FileIO:
+        """Create the file, and lock it until it is closed."""
         if _check_own(self._path):
             self._put_aside()
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
@@ -195,7 +195,7 @@ class PcapngWriter:
                 while rest:
                     rest = rest[file.write(rest) :]
         except OSError:
-            # A block that ends in its middle would be the end for whoever reads.
+            # Readers stop at an incomplete block.
             with suppress(OSError):
                 file.seek(self._size)
                 file.truncate()
@@ -203,26 +203,26 @@ class PcapngWriter:
         self._size += sum(map(len, parts))
 
     def _put_aside(self) -> None:
-        """Rename the file to the next number, and remove what is too many."""
+        """Rename the file to the next number, and remove the oldest files."""
         folder = self._path.parent
         files = numbered_files(folder, self._rolled)
         number = files[-1][0] + 1 if files else 1
-        with suppress(FileNotFoundError):  # whoever wanted a new file took the old one away
+        with suppress(FileNotFoundError):  # the user moved the old file away
             if self._path.stat().st_size:
                 self._path.rename(folder / f"{self._path.stem}-{number:06}{self._path.suffix}")
             else:
-                self._path.unlink()  # of a run that was killed, or had no room
-        remove_oldest(folder, self._rolled, self._most_files - 1)
+                self._path.unlink()  # of a run that was killed, or of a full disk
+        remove_oldest(folder, self._rolled, self._max_files - 1)
 
     def _numbered(self, packets: PacketArrays) -> dict[int, int]:
-        """Return the numbers of interfaces, with those that packets need besides."""
+        """Return the numbers of interfaces, with new ones for the packets."""
         numbers = dict(self._interfaces)
         for link_type in np.unique(packets.link_type).tolist():
             numbers.setdefault(link_type, len(numbers))
         return numbers
 
     def _described(self, interfaces: Mapping[int, int]) -> bytes:
-        """Return the descriptions of those interfaces that the file has none of yet."""
+        """Return the blocks of the interfaces that the file does not describe yet."""
         name = self._interface.encode("utf-8", "backslashreplace")
         named = _option(_INTERFACE_NAME, name) if name else b""
         options = named + _option(_RESOLUTION, _NANOSECONDS) + _end()
@@ -235,12 +235,12 @@ class PcapngWriter:
     @staticmethod
     def _encoded(
         packets: PacketArrays,
-        places: NDArray[np.int64],
+        offsets: NDArray[np.int64],
         options: Mapping[int, bytes],
         interfaces: Mapping[int, int],
     ) -> bytearray:
-        """Return the blocks of packets; ``places`` are where they begin, and the end of all."""
-        begins, lengths = places[:-1], np.diff(places)
+        """Return the blocks of packets, which begin at ``offsets``; the last one is the end."""
+        begins, lengths = offsets[:-1], np.diff(offsets)
         fields = np.empty(len(packets), _PACKET)
         time_ns = np.maximum(packets.time_ns, 0)
         fields["kind"], fields["length"] = _ENHANCED, lengths
@@ -248,23 +248,23 @@ class PcapngWriter:
         fields["interface"] = np.array([interfaces[each] for each in types.tolist()])[type_of]
         fields["time_high"], fields["time_low"] = time_ns >> 32, time_ns & 0xFFFFFFFF
         fields["captured"], fields["wire"] = packets.captured_bytes, packets.wire_bytes
-        data = bytearray(int(places[-1]))
+        data = bytearray(int(offsets[-1]))
         view = memoryview(data)
         overlapping(view, f"V{_PACKET.itemsize}")[begins] = fields.view(f"V{_PACKET.itemsize}")
-        overlapping(view, "<u4")[places[1:] - 4] = lengths
-        # Packet by packet: copies of more than some bytes are faster so than by index.
+        overlapping(view, "<u4")[offsets[1:] - 4] = lengths
+        # Copying packet by packet is faster than indexing by byte.
         sources = zip(packets.offset.tolist(), packets.captured_bytes.tolist(), strict=True)
         targets = (begins + _PACKET.itemsize).tolist()
         for target, (source, size) in zip(targets, sources, strict=True):
             view[target : target + size] = packets.buffer[source : source + size]
         for row, option in options.items():
-            end = int(places[row + 1]) - 4
+            end = int(offsets[row + 1]) - 4
             view[end - len(option) : end] = option
         return data
 
 
-def _places(packets: PacketArrays, options: Mapping[int, bytes]) -> NDArray[np.int64]:
-    """Return where the block of each packet begins, and at last where the last one ends."""
+def _offsets(packets: PacketArrays, options: Mapping[int, bytes]) -> NDArray[np.int64]:
+    """Return the offset of the block of each packet, and the end of the last one."""
     lengths = (packets.captured_bytes + 3 & ~3) + _PACKET_FRAME_BYTES
     for row, option in options.items():
         lengths[row] += len(option)
@@ -277,7 +277,7 @@ def _comment_options(texts: Sequence[str]) -> bytes:
 
 
 def _option(code: int, value: bytes) -> bytes:
-    value = value[:_MOST_OPTION_BYTES]
+    value = value[:_MAX_OPTION_BYTES]
     return struct.pack("<HH", code, len(value)) + value + bytes(-len(value) % 4)
 
 
@@ -292,19 +292,19 @@ def _block(kind: int, body: bytes) -> bytes:
 
 _SECTION_BLOCK: Final = _block(
     _SECTION,
-    struct.pack("<IHHq", _BYTE_ORDER, 1, 0, _LENGTH_NOT_GIVEN)
+    struct.pack("<IHHq", _BYTE_ORDER, 1, 0, _UNKNOWN_LENGTH)
     + _option(_USER_APPLICATION, _APPLICATION)
     + _end(),
 )
 
 
 def _check_own(path: Path) -> bool:
-    """Return whether there is a file, which then this program wrote and writes no longer.
+    """Return whether there is a file, which kanalyze wrote and no run is writing.
 
-    Raises OSError for any other.
+    Raises OSError for any other file.
     """
     try:
-        # Not through a link, and without waiting for the other end of a pipe.
+        # Without following a link, and without waiting for the other end of a pipe.
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return False
@@ -314,7 +314,7 @@ def _check_own(path: Path) -> bool:
         raise
     with os.fdopen(descriptor, "rb", buffering=0) as file:
         if not _is_own(file):
-            raise FileExistsError(errno.EEXIST, "it is there, and not written by kanalyze")
+            raise FileExistsError(errno.EEXIST, "it exists, and was not written by kanalyze")
         try:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -325,7 +325,7 @@ def _check_own(path: Path) -> bool:
 
 
 def _is_own(file: FileIO) -> bool:
-    """Return whether a file is empty, or begins as those of this program do."""
+    """Return whether a file is empty, or begins as files of kanalyze do."""
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         return False
     begin = file.read(len(_APPLICATION) + 64)

@@ -1,11 +1,11 @@
-"""What somebody who just came should know first: what is wrong, in a line each.
+"""Alerts: what is wrong now, in a line each.
 
-In: a snapshot. Out: short texts with a style, the gravest first; none while nothing is wrong. This
-module must not know how much room there is. Whatever text came over the wire is escaped.
+In: a snapshot. Out: short texts with a style, the most severe first. Must not know: how much room
+there is. Texts from the wire are escaped.
 
-There are two kinds: what makes the figures themselves wrong (packets lost, nothing captured, no
-Kafka in it), and what is wrong with the traffic (requests that nobody answers, errors, latency,
-rebalances).
+There are two kinds: problems of the capture, which make the figures wrong (packets lost, nothing
+captured, no Kafka in it), and problems of the traffic (requests without a response, errors,
+latency, rebalances).
 """
 
 from __future__ import annotations
@@ -29,39 +29,39 @@ if TYPE_CHECKING:
 
 __all__ = ["Alert", "alerts"]
 
-_GRAVE = "bold white on red"
+_SEVERE = "bold white on red"
 _BAD = "bold red"
-_ODD = "bold yellow"
+_WARNING = "bold yellow"
 
 _SECOND_NS = 1_000_000_000
 _HANGING_NS = 10_000_000_000
-"""So long a request waits for a response before that is worth a line."""
+"""The age of a request in flight that is an alert."""
 _BEGINNING_NS = 3_000_000_000
-"""So long nothing is missed yet,"""
+"""At the start, no alert comes before this time."""
 _IDLE_NS = 5_000_000_000
-"""and so long a gap in what comes is nothing: quiet clients send a heartbeat every 3 s."""
+"""A gap between packets that is an alert: idle clients send a heartbeat every 3 s."""
 _MANY_ERRORS = 0.01
 _TIMES_USUAL = 3
-"""Latency is high when it is so many times as high as usual,"""
+"""Latency is high if it is this many times the usual one,"""
 _HIGH_NS = 5_000_000
-"""and is not lower than this: below it differences are those of machines."""
+"""and not below this: smaller differences are noise."""
 _USUAL_STEPS = 15
-"""Steps before the window that it takes to know what is usual."""
+"""The usual latency needs so many steps before the window."""
 _MANY_REQUESTS = 100
-"""Of fewer the slowest one is the p99."""
+"""With fewer requests, p99 is the slowest one."""
 _MANY_REBALANCES = 3
 _NAME_LIMIT = 48
 
 
 class Alert(NamedTuple):
-    """One thing that is wrong."""
+    """A line about something that is wrong."""
 
     text: str
     style: str
 
 
 def alerts(snapshot: Snapshot) -> Iterator[Alert]:
-    """Give what is wrong, the gravest first."""
+    """Yield the alerts, the most severe first."""
     yield from _of_capture(snapshot)
     yield from _unanswered(snapshot)
     yield from _errors(snapshot)
@@ -78,9 +78,9 @@ def _of_capture(snapshot: Snapshot) -> Iterator[Alert]:
         share = percent_text(dropped / (dropped + snapshot.packets))
         rate = rate_text(dropped, snapshot.window_ns)
         text = f"{rate} packets dropped before they were read ({share}): figures are too low"
-        yield Alert(text, _GRAVE)
+        yield Alert(text, _SEVERE)
     for problem in capture.problems:
-        yield Alert(escape(problem), _GRAVE)
+        yield Alert(escape(problem), _SEVERE)
     if snapshot.idle_ns >= (_IDLE_NS if capture.packets else _BEGINNING_NS):
         yield _nothing(capture, snapshot.idle_ns)
     elif snapshot.packets and not _has_requests(snapshot) and snapshot.window_ns >= _BEGINNING_NS:
@@ -93,33 +93,35 @@ def _doubts(snapshot: Snapshot) -> Iterator[Alert]:
         for text in refused_texts(doubts):
             yield Alert(f"{text} since the capture began", _BAD)
         for text in unread_texts(doubts):
-            yield Alert(text, _ODD)
+            yield Alert(text, _WARNING)
         for text in discarded_texts(doubts):
-            yield Alert(text, _ODD)
+            yield Alert(text, _WARNING)
 
 
 def _has_requests(snapshot: Snapshot) -> bool:
-    """Return whether there are requests, those that were not answered yet among them."""
+    """Return whether there are requests, answered or in flight."""
     waiting = None if snapshot.capture is None else snapshot.capture.in_flight
     return bool(snapshot.traffic.requests or (waiting is not None and waiting.requests))
 
 
 def _nothing(capture: CaptureState, idle_ns: int) -> Alert:
-    # In whole seconds, that it can be read as it goes on.
+    # In whole seconds, which are easier to read while they change.
     time = duration_text(idle_ns // _SECOND_NS * _SECOND_NS)
     if capture.packets:
-        return Alert(f"no packets for {time}", _ODD)
+        return Alert(f"no packets for {time}", _WARNING)
     if capture.source == PIPE:
-        return Alert(f"no packets yet for {time}: is the pipe flushed, as tcpdump -U does?", _ODD)
-    return Alert(f"no packets yet for {time}: another interface, or another filter?", _ODD)
+        return Alert(
+            f"no packets yet for {time}: is the pipe flushed, as tcpdump -U does?", _WARNING
+        )
+    return Alert(f"no packets yet for {time}: another interface, or another filter?", _WARNING)
 
 
 def _no_requests(snapshot: Snapshot) -> Alert:
     if snapshot.traffic.response_bytes:
-        return Alert("responses without requests: is one direction captured elsewhere?", _ODD)
+        return Alert("responses without requests: is one direction captured elsewhere?", _WARNING)
     if snapshot.rows:
-        return Alert(f"packets, but no requests for {duration_text(snapshot.window_ns)}", _ODD)
-    return Alert("packets, but no Kafka in them: another port, or TLS?", _ODD)
+        return Alert(f"packets, but no requests for {duration_text(snapshot.window_ns)}", _WARNING)
+    return Alert("packets, but no Kafka in them: another port, or TLS?", _WARNING)
 
 
 def _unanswered(snapshot: Snapshot) -> Iterator[Alert]:
@@ -131,7 +133,7 @@ def _unanswered(snapshot: Snapshot) -> Iterator[Alert]:
     age_ns = snapshot.time_ns - oldest.start_ns
     if age_ns >= _HANGING_NS:
         api = _name(oldest.api_name) if oldest.api_name else f"(key {oldest.api_key})"
-        # It may be in a gap; and a connection that is silent after one says nothing more of it.
+        # The response may have been lost.
         is_sure = not (capture.anomalies or {}).get(AnomalyKind.LOST_BYTES)
         text = "no response for " if is_sure else "no response, unless it was lost, for "
         text += f"{duration_text(age_ns // _SECOND_NS * _SECOND_NS)}: {api}"
@@ -140,7 +142,9 @@ def _unanswered(snapshot: Snapshot) -> Iterator[Alert]:
             text += f" ({count_text(waiting.requests)} requests wait)"
         yield Alert(text, _BAD)
         if not any(step.response_bytes for step in snapshot.history):
-            yield Alert("requests without responses: is one direction captured elsewhere?", _ODD)
+            yield Alert(
+                "requests without responses: is one direction captured elsewhere?", _WARNING
+            )
 
 
 def _errors(snapshot: Snapshot) -> Iterator[Alert]:
@@ -167,7 +171,7 @@ def _latency(snapshot: Snapshot) -> Iterator[Alert]:
     usual_ns = int(median(before))
     if snapshot.p99_ns >= max(_TIMES_USUAL * usual_ns, _HIGH_NS):
         text = f"p99 is {duration_text(snapshot.p99_ns)}, usually {duration_text(usual_ns)}"
-        # They are in the order of how much there is of them.
+        # APIs are sorted by requests.
         slow = [api for api in snapshot.apis if not api.waited and not api.other]
         slow = [api for api in slow if (api.p99_ns or 0) >= snapshot.p99_ns]
         if slow:
@@ -176,18 +180,18 @@ def _latency(snapshot: Snapshot) -> Iterator[Alert]:
 
 
 def _groups(snapshot: Snapshot) -> Iterator[Alert]:
-    restless = [
+    rebalancing = [
         group
         for group in snapshot.groups
         if (group.rebalances or 0) >= _MANY_REBALANCES and not group.other
     ]
-    if restless:
-        worst = max(restless, key=lambda group: (group.rebalances or 0, group.last_time_ns or 0))
+    if rebalancing:
+        worst = max(rebalancing, key=lambda group: (group.rebalances or 0, group.last_time_ns or 0))
         text = f"group {_name(worst.group_id)} rebalanced {count_text(worst.rebalances)} times"
         text += f" in {duration_text(snapshot.recent_ns)}"
-        if len(restless) > 1:
-            text += f", and {count_text(len(restless) - 1)} more often too"
-        yield Alert(text, _ODD)
+        if len(rebalancing) > 1:
+            text += f", and {count_text(len(rebalancing) - 1)} more often too"
+        yield Alert(text, _WARNING)
 
 
 def _name(text: str | None) -> str:

@@ -1,7 +1,7 @@
-"""The view as it goes on: windows, a terminal, and the user in turns.
+"""The controller of the view: reads keys, draws windows on the terminal.
 
-In: time, and windows that someone else fills. Out: a terminal that shows them, and whether to go
-on. This module must not know where rows come from; it has no clock and does not wait.
+In: the time; windows that another object fills. Out: a drawn terminal, and whether to go on. Must
+not know: where rows come from. It has no clock and does not wait.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from kanalyze.live.window.snapshot import Snapshot
     from kanalyze.live.window.windows import Windows
 
-__all__ = ["REFRESH_NS", "LiveView"]
+__all__ = ["REFRESH_NS", "ViewController"]
 
 REFRESH_NS = 500_000_000
-"""The view is drawn anew so often, and at once after a key."""
+"""The view is drawn at this interval, and at once after a key."""
 
 
 class _Screen(Protocol):
-    """What :class:`~kanalyze.live.view.terminal.Terminal` has."""
+    """The part of :class:`~kanalyze.live.view.terminal.Terminal` that the controller uses."""
 
     @property
     def size(self) -> tuple[int, int]: ...
@@ -34,13 +34,13 @@ class _Screen(Protocol):
     def keys(self) -> list[str]: ...
 
 
-class LiveView:
-    """Shows windows on a terminal that is entered already."""
+class ViewController:
+    """Shows windows on a terminal, which is open already."""
 
     def __init__(
         self, windows: Windows, terminal: _Screen, *, refresh_ns: int = REFRESH_NS
     ) -> None:
-        """Begin; ``refresh_ns`` is how often the view is drawn anew."""
+        """Show ``windows`` at intervals of ``refresh_ns``."""
         self._windows = windows
         self._terminal = terminal
         self._refresh_ns = refresh_ns
@@ -51,14 +51,14 @@ class LiveView:
 
     @property
     def state(self) -> ViewState:
-        """What the user has chosen."""
+        """The state of the view, which keys change."""
         return self._state
 
-    def turn(self, now_ns: int, clock_ns: int) -> bool:
-        """Heed keys, and draw when it is time to; False: the user wants to quit.
+    def tick(self, now_ns: int, clock_ns: int) -> bool:
+        """Process keys, and draw if it is due; return False if the user quits.
 
-        Never waits: to be called after each batch, some times a second. ``now_ns`` is the time of
-        the packets, ``clock_ns`` that of a clock that does not jump. Raises OSError.
+        Call it a few times a second; it does not wait. ``now_ns`` is the time of the packets,
+        ``clock_ns`` that of a monotonic clock. Raises OSError.
         """
         keys = self._terminal.keys()
         size = self._terminal.size
@@ -70,7 +70,7 @@ class LiveView:
                 self._windows.clear()
                 self._snapshot = None
             elif self._snapshot is not None and len(keys) > 1:
-                # Each goes on from where the one before it has led, not from beyond an end.
+                # The next key starts from the line that this one led to.
                 self._state = view_of(self._snapshot, self._state, *size).state
         if keys or size != self._drawn_size or self._is_due(clock_ns):
             self._draw(now_ns, size)

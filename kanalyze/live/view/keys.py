@@ -1,7 +1,7 @@
-"""Keys of a terminal.
+"""Decodes the keys of a terminal.
 
-In: the bytes a terminal sends. Out: names of keys: a character for itself, or ``tab``, ``enter``,
-``up`` and so on. This module must not know where the bytes are read, nor what keys do.
+In: the bytes that a terminal sends. Out: names of keys: a character for itself, or ``tab``,
+``enter``, ``up`` and so on. Must not know: where the bytes are read, nor what keys do.
 """
 
 from __future__ import annotations
@@ -39,31 +39,31 @@ _SEQUENCES = {
     "OH": "home",
     "OF": "end",
 }
-"""What stands behind an escape (ECMA-48 and xterm)."""
+"""Keys by what follows the escape character (ECMA-48 and xterm)."""
 
 _LONGEST = 16
-"""No sequence of a key is longer: what is, is noise."""
+"""Longer sequences are not keys."""
 
 
 class KeyReader:
-    """Makes keys of bytes, however the bytes are cut."""
+    """Decodes keys from bytes that may be cut anywhere."""
 
     __slots__ = ("_decoder", "_sequence")
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._sequence = ""
-        # What came of a sequence that is not over, its escape first.
+        """The beginning of an incomplete sequence, with its escape character."""
 
     def feed(self, data: bytes) -> list[str]:
-        """Return the keys that are whole by now; those that have no name are left out."""
+        """Return the complete keys; unknown ones are left out."""
         keys: list[str] = []
         for char in self._decoder.decode(data):
             keys += self._in_sequence(char) if self._sequence else self._first(char)
         return keys
 
     def flush(self) -> list[str]:
-        """Return what is known once nothing has come for a while: an escape alone is a key."""
+        """Return the escape key if it came alone; call it when nothing more came."""
         alone, self._sequence = self._sequence == _ESCAPE, ""
         return ["escape"] if alone else []
 
@@ -79,7 +79,7 @@ class KeyReader:
             alone, self._sequence = self._sequence == _ESCAPE, char
             return ["escape"] if alone else []
         if self._sequence == _ESCAPE and char not in "[O":
-            # Two keys, one soon after the other.
+            # The escape key, and another one soon after.
             self._sequence = ""
             return ["escape", *self._first(char)]
         self._sequence += char

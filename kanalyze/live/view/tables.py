@@ -1,7 +1,7 @@
-"""The tables of the view: what they show, what they are sorted by, what a filter looks at.
+"""The tables of the view: their columns, orders and filtered fields.
 
-In: a snapshot. Out: :data:`TABLES`, and lines. This module must not know keys, nor how much room
-there is but for the numbers handed in. Whatever text came over the wire is escaped.
+In: a snapshot. Out: :data:`TABLES`, and lines. Must not know: keys, nor the size of the terminal.
+Texts from the wire are escaped.
 """
 
 from __future__ import annotations
@@ -36,57 +36,57 @@ _Shown: TypeAlias = "Callable[[Any, Snapshot], str]"
 
 
 class LiveColumn(NamedTuple):
-    """A column: its cells, and what its table is sorted by when it is chosen."""
+    """A column: its cells, and how it sorts its table."""
 
     column: TableColumn
     cell: _Shown
     order: Callable[[Any], int | str]
-    """Numbers are sorted from the highest on, texts from A on."""
+    """Numbers are sorted in descending, texts in ascending order."""
     style: Callable[[Any], str] | str = ""
-    calm: int = 0
-    """Width it has at least, where there is room: so that columns stand still."""
+    min_width: int = 0
+    """The width that it has at least, if there is room: so columns do not move."""
 
 
 class LiveTable(NamedTuple):
     """A table of the view."""
 
     name: str
-    """On its tab: one word."""
+    """The word on its tab."""
     title: str
     entries: Callable[[Snapshot], Sequence[Any]]
     columns: tuple[LiveColumn, ...]
     sorted_by: int
-    """The column it is sorted by at first."""
+    """The column that it is sorted by at first."""
     texts: Callable[[Any], tuple[str | None, ...]]
-    """What a filter looks at: clients, topics, APIs and the like."""
+    """The texts that a filter searches."""
     key: Callable[[Any], Hashable]
-    """What an entry is known by in the next snapshot."""
+    """The identity of an entry, which finds it in the next snapshot."""
 
 
 def matches(pattern: str, texts: Sequence[str | None]) -> bool:
-    """Return whether any text contains a pattern, or matches it where it has ``*``, ``?``, ``[``.
+    """Return whether a text contains a pattern, or matches it if it has ``*``, ``?`` or ``[``.
 
-    Case makes no difference. An empty pattern matches everything.
+    Case is ignored. An empty pattern matches everything.
     """
     if not pattern:
         return True
-    wanted = pattern.lower()
+    lowered = pattern.lower()
     known = (text.lower() for text in texts if text is not None)
-    if any(char in wanted for char in "*?["):
-        return any(fnmatchcase(text, wanted) for text in known)
-    return any(wanted in text for text in known)
+    if any(char in lowered for char in "*?["):
+        return any(fnmatchcase(text, lowered) for text in known)
+    return any(lowered in text for text in known)
 
 
 def sorted_entries(
     table: LiveTable, snapshot: Snapshot, *, pattern: str = "", by: int, reverse: bool = False
 ) -> list[Any]:
-    """Return a table's entries that match a filter, sorted by a column; that of all others last."""
+    """Return the entries that match a filter, sorted by a column, with ``other`` at the end."""
     order = table.columns[by].order
-    kept = [entry for entry in table.entries(snapshot) if matches(pattern, table.texts(entry))]
-    # What equals is in the order of the snapshot, whichever way round.
-    down = bool(kept) and not isinstance(order(kept[0]), str)
-    kept.sort(key=order, reverse=down != reverse)
-    return sorted(kept, key=_is_other)
+    found = [entry for entry in table.entries(snapshot) if matches(pattern, table.texts(entry))]
+    # Equal entries keep the order of the snapshot.
+    down = bool(found) and not isinstance(order(found[0]), str)
+    found.sort(key=order, reverse=down != reverse)
+    return sorted(found, key=_is_other)
 
 
 def table_lines(
@@ -99,9 +99,9 @@ def table_lines(
     reverse: bool = False,
     selected: int | None = None,
 ) -> Iterator[Line]:
-    """Give the titles of the columns, that sorted by with an arrow, and a line for each entry.
+    """Yield the column titles, with an arrow at the sorted one, and a line for each entry.
 
-    No line is longer than ``width``; that of the entry at place ``selected`` is as wide.
+    No line is wider than ``width``; that of the ``selected`` entry is padded to it.
     """
     columns = [
         item.column._replace(title=item.column.title + _ARROWS[reverse] * (index == by))
@@ -109,18 +109,20 @@ def table_lines(
     ]
     cells = [[item.cell(entry, snapshot) for item in table.columns] for entry in entries]
     natural = natural_widths(columns, cells)
-    calm = [max(need, item.calm) for need, item in zip(natural, table.columns, strict=True)]
-    widths = fitted(columns, calm if _fit(calm, width) else natural, width)
+    padded_widths = [
+        max(need, item.min_width) for need, item in zip(natural, table.columns, strict=True)
+    ]
+    widths = fitted(columns, padded_widths if _fit(padded_widths, width) else natural, width)
     titles = [
         (column.title, "bold underline" if index == by else "bold")
         for index, column in enumerate(columns)
     ]
     yield from table_line(columns, widths, titles).fitted(width)
-    for place, (entry, row) in enumerate(zip(entries, cells, strict=True)):
+    for index, (entry, row) in enumerate(zip(entries, cells, strict=True)):
         styles = [_style(item, entry) for item in table.columns]
         line = table_line(columns, widths, list(zip(row, styles, strict=True)))
         for part in line.fitted(width):
-            yield _marked(part, width) if place == selected else part
+            yield _marked(part, width) if index == selected else part
 
 
 def _marked(line: Line, width: int) -> Line:
@@ -147,15 +149,15 @@ def _style(column: LiveColumn, entry: Any) -> str:
     return style if isinstance(style, str) else style(entry)
 
 
-_CALM = 9
-"""As wide as most numbers with their units."""
+_NUMBER_WIDTH = 9
+"""Wide enough for most numbers with units."""
 
 
 # -- columns --------------------------------------------------------------------------------------
 
 
 def _name(text: str | None) -> str:
-    """Return a text from the wire; none looks like what is said in parentheses here."""
+    """Return a text from the wire; quotes tell it from texts in parentheses of our own."""
     name = shown(text)
     return f'"{name}"' if name.startswith("(") else name
 
@@ -181,7 +183,7 @@ def _number(
         lambda entry, _: text(amount(entry)),
         lambda entry: _lowest_if_null(amount(entry)),
         style,
-        _CALM,
+        _NUMBER_WIDTH,
     )
 
 
@@ -196,7 +198,7 @@ def _rate(
         lambda entry, snapshot: rate_text(amount(entry), snapshot.window_ns, unit),
         amount,
         style,
-        _CALM,
+        _NUMBER_WIDTH,
     )
 
 
@@ -283,7 +285,7 @@ def _records(title: str, amount: Callable[[TopicEntry], int], rank: int = 0) -> 
         cell,
         amount,
         lambda entry: "" if amount(entry) else "dim",
-        _CALM,
+        _NUMBER_WIDTH,
     )
 
 
@@ -360,7 +362,7 @@ def _group_wait_ns(entry: GroupEntry) -> int | None:
 def _if_classic(
     amount: Callable[[GroupEntry], int],
 ) -> Callable[[GroupEntry], int | None]:
-    """Return an amount that is not known of groups of the newer protocols."""
+    """Return an amount that is unknown for groups of the newer protocols."""
 
     def known(entry: GroupEntry) -> int | None:
         return amount(entry) or (0 if entry.protocol in (None, "classic") else None)

@@ -1,9 +1,9 @@
-"""A terminal that is drawn on as a whole, and read key by key.
+"""A terminal in full-screen mode, which is read key by key.
 
-In: what to show. Out: keys. This module must not know what is shown, nor what keys mean.
+In: what to show. Out: keys. Must not know: what is shown, nor what keys mean.
 
-Everything is as it was when a :class:`Terminal` is left, whatever the reason: the screen before it,
-the cursor, and how the terminal treats what is typed.
+When the context of a :class:`Terminal` ends, for any reason, the screen, the cursor and the
+terminal's modes are restored.
 """
 
 from __future__ import annotations
@@ -29,32 +29,32 @@ if TYPE_CHECKING:
 __all__ = ["HANGUP", "Terminal", "can_draw"]
 
 HANGUP = "ctrl-c"
-"""The key that a terminal which is no longer there has pressed."""
+"""The key that stands for a terminal that is gone."""
 
 _AT_ONCE = 128
-"""Bytes of keys that are taken in a turn, so that no turn takes long; more wait for the next."""
+"""Bytes of keys read per tick, so that no tick takes long."""
 _LOCAL_MODES = 3
-"""Where they stand in what tcgetattr() returns."""
+"""The index of local modes in the result of tcgetattr()."""
 _NO_WRAP, _WRAP = "\x1b[?7l", "\x1b[?7h"
-"""DECAWM: no line that is wider than the terminal thinks goes on in the next one."""
+"""DECAWM: whether long lines continue in the next line."""
 
 
 def can_draw(console: Console) -> bool:
-    """Return whether a console is a terminal that can be drawn on.
+    """Return whether a console is a terminal with a screen.
 
-    A pipe is none, whatever FORCE_COLOR makes of it.
+    A pipe is not, even with FORCE_COLOR.
     """
     return console.is_terminal and not console.is_dumb_terminal and console.file.isatty()
 
 
 class Terminal:
-    """Draws on a console and reads keys, while it is entered as a context."""
+    """A context manager that draws on a console and reads keys."""
 
     def __init__(self, console: Console) -> None:
-        """Take a console for which :func:`can_draw`.
+        """Draw on a console for which :func:`can_draw` is true.
 
-        Keys are read from standard input, or where that is no terminal (a capture may come that
-        way) from the terminal of the process. Without either there are no keys.
+        Keys are read from standard input, or if that is not a terminal (but a capture) from the
+        terminal of the process. Without either there are no keys.
         """
         self._console = console
         self._stack = ExitStack()
@@ -64,7 +64,7 @@ class Terminal:
         self._reader = KeyReader()
 
     def __enter__(self) -> Self:
-        """Begin. Raises OSError and termios.error where the terminal does not obey."""
+        """Switch to full-screen mode; raises OSError and termios.error."""
         from rich.live import Live
 
         with ExitStack() as stack:
@@ -89,9 +89,9 @@ class Terminal:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Leave the terminal as it was."""
+        """Restore the terminal."""
         self._live = self._keys_fd = None
-        # One that cannot be written to is gone, and needs nothing any more.
+        # A terminal that is gone needs no restoring.
         with suppress(OSError):
             self._stack.close()
 
@@ -101,10 +101,10 @@ class Terminal:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Columns and lines, as they are now, whatever COLUMNS and LINES say of before."""
+        """The current columns and lines, whatever COLUMNS and LINES say."""
         from rich.console import ConsoleDimensions
 
-        # What the console writes to may have no descriptor.
+        # The console's file may have no descriptor.
         with suppress(OSError, ValueError):
             now = os.get_terminal_size(self._console.file.fileno())
             if now.columns and now.lines:
@@ -113,8 +113,8 @@ class Terminal:
         return size.width, size.height
 
     def show(self, renderable: RenderableType) -> None:
-        """Draw over what is there, as long as the terminal is. Raises OSError for all else."""
-        # On what is no terminal any more rich draws nothing, without a word.
+        """Draw, unless the terminal is gone. Raises OSError for other failures."""
+        # Rich draws nothing on a terminal that is gone, without an error.
         self._is_gone = self._is_gone or not self._console.is_terminal
         if self._live is None or self._is_gone:
             return
@@ -126,15 +126,15 @@ class Terminal:
             self._is_gone = True
 
     def keys(self) -> list[str]:
-        """Return the keys pressed since last time, without waiting; does not raise.
+        """Return the keys pressed since the last call, without waiting; does not raise.
 
-        A terminal that is gone gives :data:`HANGUP`.
+        The result is :data:`HANGUP` if the terminal is gone.
         """
         if self._is_gone:
             return [HANGUP]
         if self._keys_fd is None:
             return []
-        _take_back(self._keys_fd)
+        _set_mode_again(self._keys_fd)
         try:
             if not select.select([self._keys_fd], [], [], 0)[0]:
                 return self._reader.flush()
@@ -149,7 +149,7 @@ class Terminal:
 
 @contextmanager
 def _keys() -> Iterator[int | None]:
-    """Give a descriptor that gives each key at once; None where there is no terminal."""
+    """Yield a descriptor that returns each key at once; None without a terminal."""
     with ExitStack() as stack:
         fd = _standard_input()
         if fd is None:
@@ -161,22 +161,22 @@ def _keys() -> Iterator[int | None]:
             stack.callback(os.close, fd)
         before = termios.tcgetattr(fd)
         stack.callback(_restore, fd, before)
-        _take(fd)
+        _set_mode(fd)
         yield fd
 
 
 def _standard_input() -> int | None:
-    # It may be closed, or be no file at all.
+    # It may be closed, or not a file.
     with suppress(AttributeError, OSError, ValueError):
         fd = sys.stdin.fileno()
         return fd if os.isatty(fd) else None
     return None
 
 
-def _take(fd: int) -> None:
-    """Let a terminal give each key at once.
+def _set_mode(fd: int) -> None:
+    """Switch a terminal to return each key at once.
 
-    No key stops or kills the process while the screen is not as it was; ctrl-c interrupts.
+    The keys that suspend or kill are off: the screen would not be restored. Ctrl-c interrupts.
     """
     tty.setcbreak(fd)
     attributes = termios.tcgetattr(fd)
@@ -186,15 +186,15 @@ def _take(fd: int) -> None:
     termios.tcsetattr(fd, termios.TCSANOW, attributes)
 
 
-def _take_back(fd: int) -> None:
-    """Take a terminal again that a shell has set for itself: while the process was stopped."""
+def _set_mode_again(fd: int) -> None:
+    """Set the mode again if a shell changed it while the process was stopped."""
     with suppress(termios.error):  # it is gone
         if termios.tcgetattr(fd)[_LOCAL_MODES] & termios.ICANON:
-            _take(fd)
+            _set_mode(fd)
 
 
 def _restore(fd: int, attributes: list[int | list[bytes | int]]) -> None:
-    # A terminal that is gone needs nothing any more.
+    # A terminal that is gone needs no restoring.
     with suppress(termios.error, OSError):
-        # What was typed and not read is not for the shell.
+        # Unread keys are discarded, not passed to the shell.
         termios.tcsetattr(fd, termios.TCSAFLUSH, attributes)

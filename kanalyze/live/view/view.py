@@ -1,7 +1,7 @@
-"""The view on a terminal: what it shows.
+"""Lays out the view: capture, rates, alerts, charts, tables.
 
-In: snapshots, what the user has chosen, and the size of a terminal. Out: lines to show, and where
-in its table the user is then. This module must not know the terminal itself, nor keys.
+In: snapshots, the state of the view, the size of a terminal. Out: lines, and the state with the
+selected entry. Must not know: the terminal itself, nor keys.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ __all__ = ["View", "render", "view_of"]
 
 _HELP_KEYS = 14
 _HELP = (
-    ("tab, 1 to 6", "choose the table that has the room"),
-    ("up, down", "select a line, and follow it; also j, k, page up and down, end; home: none"),
+    ("tab, 1 to 6", "choose the table"),
+    ("up, down", "select a line, and follow it; also j, k, page up, page down, end; home: none"),
     ("s", "sort by the next column"),
-    ("r", "the other way round"),
-    ("/", "only what has this in its name; may be a glob (* ? [])"),
-    ("escape", "everything again"),
-    ("p, space", "stop to look; counting goes on; again: go on"),
-    ("c", "forget what was counted"),
+    ("r", "reverse the order"),
+    ("/", "filter by name: a part of it, or a glob (* ? [])"),
+    ("escape", "clear the filter and the selection"),
+    ("p, space", "pause the view; counting goes on"),
+    ("c", "clear the counts"),
     ("q, ctrl-c", "quit"),
 )
 
@@ -47,15 +47,15 @@ _HELP = (
 
 
 class View(NamedTuple):
-    """What is shown."""
+    """What the terminal shows."""
 
     lines: list[Line]
     state: ViewState
-    """With the place in the table as it is now; see :meth:`ViewState.settled`."""
+    """With the selected entry; see :meth:`ViewState.settled`."""
 
 
 def render(lines: Sequence[Line]) -> Text:
-    """Return lines as one text for a rich console."""
+    """Join lines to one text for a rich console."""
     from rich.text import Text
 
     texts = [Text.assemble(*line.parts) for line in lines]
@@ -63,12 +63,12 @@ def render(lines: Sequence[Line]) -> Text:
 
 
 def view_of(snapshot: Snapshot, state: ViewState, width: int, height: int) -> View:
-    """Return ``height`` lines, none wider than ``width``; both are 1 at least.
+    """Return ``height`` lines, none wider than ``width``; both are at least 1.
 
-    On a small terminal the charts go first, then what is not the chosen table.
+    A small terminal has no charts, a smaller one only the chosen table.
     """
     head = [_capture(snapshot, state, width), _rates(snapshot, width)]
-    head += _alerts(snapshot, width, _most_alerts(height))
+    head += _alerts(snapshot, width, _max_alerts(height))
     head += _charts(snapshot, width, _chart_height(height))
     head.append(_tabs(state, width))
     foot = [_foot(state, width)]
@@ -83,11 +83,11 @@ def view_of(snapshot: Snapshot, state: ViewState, width: int, height: int) -> Vi
 
 
 def _chart_height(height: int) -> int:
-    """Return the lines of each chart."""
+    """Return the height of each chart."""
     return 0 if height < 18 else 1 if height < 40 else 2
 
 
-def _most_alerts(height: int) -> int:
+def _max_alerts(height: int) -> int:
     return 1 if height < 18 else 3 if height < 30 else 6
 
 
@@ -101,7 +101,7 @@ def _capture(snapshot: Snapshot, state: ViewState, width: int) -> Line:
         _add(line, source, "bold", width)
         _add(line, _clock(capture.elapsed_ns), "", width)
         dropped = capture.dropped_packets
-        # Said before what there may be no room for.
+        # Before the parts for which there may be no room.
         text = f"dropped {'unknown' if dropped is None else count_text(dropped)}"
         _add(line, text, "bold red" if dropped else "dim", width)
         _add(line, f"packets {rate_text(snapshot.packets, snapshot.window_ns)}", "", width)
@@ -122,7 +122,7 @@ def _rates(snapshot: Snapshot, width: int) -> Line:
     if snapshot.p99_ns is not None:
         _add(line, f"p99 {duration_text(snapshot.p99_ns)}", "bold", width)
         _add(line, f"p50 {duration_text(snapshot.p50_ns)}", "", width)
-    # In whole steps, that it stands still.
+    # In whole steps, so that it does not change all the time.
     _add(line, f"last {duration_text(_rounded_up(window_ns, snapshot.step_ns))}", "dim", width)
     _add(line, f"sent {rate_text(traffic.request_bytes, window_ns, 'B')}", "", width)
     _add(line, f"received {rate_text(traffic.response_bytes, window_ns, 'B')}", "", width)
@@ -141,14 +141,14 @@ def _alerts(snapshot: Snapshot, width: int, most: int) -> list[Line]:
 
 
 def _clock(elapsed_ns: int) -> str:
-    """Return ``1:02:03``: unlike other durations it takes the same room from second to second."""
+    """Return ``1:02:03``, whose width does not change every second."""
     minutes, seconds = divmod(elapsed_ns // 1_000_000_000, 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{seconds:02d}"
 
 
 def _add(line: Line, text: str, style: str, width: int) -> None:
-    """Add a part behind the others, if there is room for it or nothing yet."""
+    """Append a part if there is room for it, or if it is the first."""
     gap = "  " if line.parts else ""
     if not line.parts or cell_width(line.plain) + cell_width(gap + text) <= width:
         line.append(gap)
@@ -160,9 +160,9 @@ _CHART_TOP = 8
 
 
 def _charts(snapshot: Snapshot, width: int, height: int) -> Iterator[Line]:
-    """Give charts by step, one below the other: what rises with what is to be seen.
+    """Yield the charts over steps of time, one below the other.
 
-    The newest step, which is not over, is left out.
+    The newest step, which is not complete, is left out.
     """
     columns = width - _CHART_NAME - _CHART_TOP - 3
     if height == 0 or columns < 10:
@@ -182,7 +182,7 @@ def _charts(snapshot: Snapshot, width: int, height: int) -> Iterator[Line]:
             line.append(padded(left, _CHART_NAME), "dim")
             line.append(padded(right, _CHART_TOP + 1, right=True), "dim")
             line.append(" \u2502", "dim")
-            # The newest at the right: the chart moves to the left.
+            # The newest step is at the right.
             line.append(bars.rjust(columns), style)
             yield line
 
@@ -220,7 +220,7 @@ def _foot(state: ViewState, width: int) -> Line:
 
 
 def _end_of(text: str, width: int) -> str:
-    """Return a text, or as much of its end as there is room for: there it is typed."""
+    """Return a text, or the end of it if there is no room for all."""
     if cell_width(text) <= width:
         return text
     while text and cell_width(text) >= width:
@@ -255,16 +255,16 @@ def _help(width: int) -> list[Line]:
 # -- tables ---------------------------------------------------------------------------------------
 
 _OTHERS_LINES = 3
-"""Lines of a table that is not the chosen one."""
-_LEAST_LINES = 10
-"""Lines that are left to the chosen table if it needs them, before others are shown."""
+"""Entries of tables that are not chosen."""
+_MIN_LINES = 10
+"""Lines for the chosen table before others are shown."""
 
 
 def _tables(
     snapshot: Snapshot, state: ViewState, width: int, room: int
 ) -> tuple[list[Line], ViewState]:
     chosen = _entries(state.table, snapshot, state)
-    left = room - min(len(chosen) + 1, max(_LEAST_LINES, room // 2))
+    left = room - min(len(chosen) + 1, max(_MIN_LINES, room // 2))
     others: list[Line] = []
     for number in range(len(TABLES)):
         block = [] if number == state.table else _other(number, snapshot, state, width)
@@ -278,7 +278,7 @@ def _tables(
 
 
 def _shown(entries: int, room: int) -> int:
-    """Return how many entries have room, below their titles and above a line that counts them."""
+    """Return how many entries fit between the titles and the line with their count."""
     most = max(room - 1, 0)
     return most if entries <= most else max(most - 1, 0)
 
@@ -297,7 +297,7 @@ def _entries(number: int, snapshot: Snapshot, state: ViewState) -> list[Any]:
 def _chosen(
     entries: list[Any], snapshot: Snapshot, state: ViewState, width: int, room: int
 ) -> list[Line]:
-    """Return the table that has the room: titles, entries, and how many more there are."""
+    """Return the chosen table: titles, entries, and their count if not all fit."""
     table, order = TABLES[state.table], state.orders[state.table]
     if not entries:
         word = "nothing matches" if state.shown_pattern() else "nothing yet"
@@ -311,7 +311,7 @@ def _chosen(
             width,
             by=order.by,
             reverse=order.reverse,
-            selected=state.place - state.first if state.place >= 0 else None,
+            selected=state.index - state.first if state.index >= 0 else None,
         )
     )
     if len(entries) > len(some):

@@ -1,8 +1,7 @@
-"""What the user of the view has chosen, and what keys do to it.
+"""The state of the view, and how keys change it.
 
-In: names of keys (see :mod:`kanalyze.live.view.keys`), and the keys of the entries that are shown.
-Out: :class:`ViewState`, and what the user asked for. This module must not know how anything is
-shown.
+In: names of keys (see :mod:`kanalyze.live.view.keys`); the identities of the entries shown. Out:
+:class:`ViewState`, and what a key asks for. Must not know: how anything is shown.
 """
 
 from __future__ import annotations
@@ -20,22 +19,22 @@ if TYPE_CHECKING:
 __all__ = ["Effect", "Order", "ViewState"]
 
 _FILTER_LIMIT = 80
-_NOWHERE = -1
+_NONE = -1
 _END = 1 << 30
-"""Behind the end of any table."""
+"""An index behind the end of any table."""
 
 
 class Effect(Enum):
-    """What a key asks of whoever holds the view."""
+    """What a key asks of the controller."""
 
     NONE = "none"
     CLEAR = "clear"
-    """Forget what was counted."""
+    """Clear the windows."""
     QUIT = "quit"
 
 
 class Order(NamedTuple):
-    """What a table is sorted by."""
+    """The column that a table is sorted by."""
 
     by: int
     reverse: bool = False
@@ -46,59 +45,59 @@ _FIRST_ORDERS = tuple(Order(table.sorted_by) for table in TABLES)
 
 @dataclass(frozen=True)
 class ViewState:
-    """What the user has chosen."""
+    """What the user chose: a table, its order, an entry, a filter."""
 
     table: int = 0
-    """Number of the table that has the room, from 0."""
+    """The chosen table, from 0."""
     orders: tuple[Order, ...] = _FIRST_ORDERS
-    """Of each table."""
-    place: int = _NOWHERE
-    """The selected entry of the table, counted from 0; -1 while none is selected."""
+    """The order of each table."""
+    index: int = _NONE
+    """The selected entry of the table, from 0; -1 if none is selected."""
     selected: Hashable = None
-    """Its key, by which it is found wherever it goes; None while that is not known."""
+    """The identity of the selected entry, which finds it in the next snapshot; None if unknown."""
     first: int = 0
-    """How many entries of the table are scrolled over."""
+    """The number of entries above the first one shown."""
     page: int = 10
-    """How many entries of it are shown."""
+    """The number of entries shown."""
     pattern: str = ""
     """The filter."""
     typed: str | None = None
-    """The filter as it is being typed; None while it is not."""
+    """The filter while it is typed; None otherwise."""
     paused: bool = False
     helping: bool = False
 
     def key(self, key: str) -> tuple[ViewState, Effect]:
-        """Return what a key makes of the state, and what it asks for."""
+        """Return the state after a key, and what the key asks for."""
         if key == "ctrl-c":
             return self, Effect.QUIT
         if self.typed is not None:
             return self._typing(self.typed, key), Effect.NONE
         if self.helping:
-            # Any key leads back; quitting still quits.
+            # Any key closes the help.
             return replace(self, helping=False), Effect.QUIT if key == "q" else Effect.NONE
         if key in ("q", "c"):
             return self, Effect.QUIT if key == "q" else Effect.CLEAR
         return self._changed(key), Effect.NONE
 
     def shown_pattern(self) -> str:
-        """Return the filter that counts: what is being typed counts at once."""
+        """Return the filter in effect, also while it is typed."""
         return self.pattern if self.typed is None else self.typed
 
     def settled(self, keys: Sequence[Hashable], room: int) -> ViewState:
-        """Return the state where its table has entries of these keys, and room for so many.
+        """Return the state for a table of entries with these identities, and room for some.
 
-        The selected entry is where it went, or what has its place if it is gone; it is within
-        the entries, and within what is shown. There is no way beyond either end.
+        The selected entry is followed; if it is gone, the entry at its index is selected. It is
+        always among the entries, and among those shown.
         """
         room = max(room, 1)
-        if self.place == _NOWHERE or not keys:
+        if self.index == _NONE or not keys:
             return replace(self, first=0, page=room)
-        place = min(self.place, len(keys) - 1)
-        # Where it was comes first: several entries may look the same.
-        if self.selected not in (None, keys[place]) and self.selected in keys:
-            place = keys.index(self.selected)
-        first = min(max(self.first, place - room + 1, 0), place, max(len(keys) - room, 0))
-        return replace(self, place=place, selected=keys[place], first=first, page=room)
+        index = min(self.index, len(keys) - 1)
+        # Its old index comes first: several entries may have the same identity.
+        if self.selected not in (None, keys[index]) and self.selected in keys:
+            index = keys.index(self.selected)
+        first = min(max(self.first, index - room + 1, 0), index, max(len(keys) - room, 0))
+        return replace(self, index=index, selected=keys[index], first=first, page=room)
 
     def _changed(self, key: str) -> ViewState:
         if len(key) == 1 and "1" <= key <= str(len(TABLES)):
@@ -127,24 +126,24 @@ class ViewState:
     def _moved(self, key: str) -> ViewState:
         match key:
             case "down" | "j":
-                return self._selected(self.place + 1)
+                return self._selected(self.index + 1)
             case "up" | "k":
-                return self._selected(self.place - 1) if self.place > 0 else self._unselected()
+                return self._selected(self.index - 1) if self.index > 0 else self._unselected()
             case "pagedown":
-                return self._selected(self.place + self.page)
+                return self._selected(self.index + self.page)
             case "pageup":
-                return self._selected(self.place - self.page) if self.place > 0 else self
+                return self._selected(self.index - self.page) if self.index > 0 else self
             case "end":
                 return self._selected(_END)
             case "home":
                 return self._unselected()
         return self
 
-    def _selected(self, place: int) -> ViewState:
-        return replace(self, place=min(max(place, 0), _END), selected=None)
+    def _selected(self, index: int) -> ViewState:
+        return replace(self, index=min(max(index, 0), _END), selected=None)
 
     def _unselected(self) -> ViewState:
-        return replace(self, place=_NOWHERE, selected=None, first=0)
+        return replace(self, index=_NONE, selected=None, first=0)
 
     def _at_table(self, table: int) -> ViewState:
         return replace(self._unselected(), table=table)

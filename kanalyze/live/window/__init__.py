@@ -1,4 +1,4 @@
-"""What the last seconds were like.
+"""Sums over the last seconds.
 
-In: blocks of rows, and the time. Out: snapshots of sums. Begin reading with ``windows.py``.
+In: blocks of rows, and the time. Out: snapshots. Begin reading with ``windows.py``.
 """

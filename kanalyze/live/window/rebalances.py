@@ -1,12 +1,13 @@
-"""What shows that a group rebalances: consumer groups of both protocols, share and streams groups.
+"""Counts the rebalances of groups: consumer groups of both protocols, share and streams groups.
 
-In: columns of rows. Out: :class:`GroupTotals` by group, with ``merge``. This module must not know
-clocks, nor who looks.
+In: columns of rows. Out: :class:`RebalanceTotals` by group, with ``merge``. Must not know: clocks,
+nor who reads the totals.
 
-A row does not tell generations or member epochs. So rebalances are counted by what a member gets:
-an assignment, in the answer to its SyncGroup, or, in the newer protocols, in that to its heartbeat.
-A heartbeat's answer without one has no other field of varying length than the member's id, which
-makes it known by its size. In streams groups it has others, and assignments are not known.
+Rows have neither generations nor member epochs. So rebalances are counted by the assignments that
+a member gets: in the response to its SyncGroup or, in the newer protocols, to its heartbeat. A
+heartbeat response without an assignment has one field of variable length, the member id, so its
+size shows whether there is an assignment. Those of streams groups have more such fields, so their
+assignments are not known.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ if TYPE_CHECKING:
     from kanalyze.statistics.aggregation_inputs import AggregationInputs
     from kanalyze.statistics.bounded_counters import BoundedCounters
 
-__all__ = ["MEMBER_LIMIT", "GroupTotals", "add_groups", "are_assignments"]
+__all__ = ["MEMBER_LIMIT", "RebalanceTotals", "add_groups", "are_assignments"]
 
 MEMBER_LIMIT = 32
-"""Members that are told apart in a group; the same ones whatever comes first."""
+"""Members counted in a group; which ones does not depend on their order."""
 
 _PROTOCOLS = {
     "JoinGroup": "classic",
@@ -43,11 +44,11 @@ _PROTOCOLS = {
     "ShareGroupHeartbeat": "share",
     "StreamsGroupHeartbeat": "streams",
 }
-"""The protocol of a group, by what members are kept with."""
+"""The protocol of a group, by its APIs."""
 
 _REBALANCE = "REBALANCE_IN_PROGRESS"
 _NO_FAILURES = frozenset({_REBALANCE, "MEMBER_ID_REQUIRED"})
-"""Codes by which members are led through a rebalance that goes well."""
+"""Errors that belong to a normal rebalance."""
 _MEMBER_FAILURES = frozenset(
     {
         "FENCED_INSTANCE_ID",
@@ -58,18 +59,18 @@ _MEMBER_FAILURES = frozenset(
         "UNRELEASED_INSTANCE_ID",
     }
 )
-"""Codes that say the same of a member whatever it asked for, such as OffsetCommit."""
+"""Errors of a member in any API, for example OffsetCommit."""
 
 _ASSIGNING = frozenset({"ConsumerGroupHeartbeat", "ShareGroupHeartbeat"})
 _ASSIGNING_VERSIONS = 1
-"""The highest version of them whose layout is known."""
+"""The highest version whose layout is known."""
 # Size, correlation id, header's tags, ThrottleTimeMs, ErrorCode, ErrorMessage, MemberEpoch,
-# HeartbeatIntervalMs, Assignment, tags: of which the message and the assignment are null.
+# HeartbeatIntervalMs, Assignment, tags: the message and the assignment are null.
 _BARE_BYTES = 4 + 4 + 1 + 4 + 2 + 1 + 4 + 4 + 1 + 1
 
 
-class _Counts(NamedTuple):
-    """How often each of these was seen in a group."""
+class _GroupCounts(NamedTuple):
+    """Counts of events in a group."""
 
     joins: int = 0
     """JoinGroup."""
@@ -77,14 +78,14 @@ class _Counts(NamedTuple):
     """SyncGroup."""
     leaves: int = 0
     """LeaveGroup."""
-    told: int = 0
-    """Responses that told a member REBALANCE_IN_PROGRESS."""
+    rejoins: int = 0
+    """Responses with REBALANCE_IN_PROGRESS: the member has to rejoin."""
     failures: int = 0
-    """Requests of members that failed, not counting what is part of any rebalance."""
+    """Failed requests of members, without errors that belong to a normal rebalance."""
 
 
-class GroupTotals:
-    """What shows that a group is rebalancing."""
+class RebalanceTotals:
+    """The rebalances of a group."""
 
     __slots__ = (
         "_assignments",
@@ -99,7 +100,7 @@ class GroupTotals:
 
     def __init__(
         self,
-        counts: _Counts = _Counts(),  # noqa: B008 - a tuple
+        counts: _GroupCounts = _GroupCounts(),  # noqa: B008 - a tuple
         *,
         protocol: str | None = None,
         longest_join_ns: int | None = None,
@@ -108,15 +109,15 @@ class GroupTotals:
         failed: tuple[int, str] | None = None,
         assignments: Mapping[int, int] | None = None,
     ) -> None:
-        """Take a sum; ``failed`` is when a member failed last, and with what."""
+        """Start with some sums; ``failed`` is the time and the error of the last failure."""
         self.counts = counts
         self.protocol = protocol
-        """``classic``, ``consumer``, ``share`` or ``streams``; None while it is not known. Of a
-        group that goes over to another one the last in this order."""
+        """``classic``, ``consumer``, ``share`` or ``streams``; None if not known. If a group
+        changes its protocol, the last one in this order."""
         self.longest_join_ns = longest_join_ns
-        """The highest latency of a JoinGroup: it is answered when all members have joined."""
+        """The highest latency of JoinGroup, whose response waits for all members to join."""
         self.longest_sync_ns = longest_sync_ns
-        """The same of SyncGroup: it is answered when the leader has sent the assignments."""
+        """The same for SyncGroup, whose response waits for the leader's assignments."""
         self.last_time_ns = last_time_ns
         self._failed = failed
         self._assignments = dict(assignments or {})
@@ -125,19 +126,19 @@ class GroupTotals:
 
     @property
     def members(self) -> int:
-        """Members seen, at least; :data:`MEMBER_LIMIT` at most."""
+        """The members seen, up to :data:`MEMBER_LIMIT`."""
         return len(self._assignments)
 
     @property
     def members_known(self) -> bool:
-        """False: there were more members than :attr:`members`."""
+        """False if there were more than :attr:`members`."""
         return not self._has_more_members
 
     @property
     def rebalances(self) -> int | None:
-        """Assignments to the member that got the most; None where they are not known.
+        """Assignments to the member that got most; None if not known.
 
-        The group rebalanced so often at least: who was there all the time got one each time.
+        The group rebalanced at least so often: each rebalance gives a member one assignment.
         """
         if self.protocol not in ("classic", "consumer", "share"):
             return None
@@ -145,12 +146,12 @@ class GroupTotals:
 
     @property
     def last_failure(self) -> str | None:
-        """The name of the error that a member got last; None for none."""
+        """The name of the last error of a member; None if there is none."""
         return None if self._failed is None else self._failed[1]
 
-    def merge(self, other: GroupTotals) -> None:
+    def merge(self, other: RebalanceTotals) -> None:
         """Add another sum over the same group."""
-        self.counts = _Counts(*map(int.__add__, self.counts, other.counts))
+        self.counts = _GroupCounts(*map(int.__add__, self.counts, other.counts))
         self.protocol = max(self.protocol or "", other.protocol or "") or None
         self.longest_join_ns = _higher(self.longest_join_ns, other.longest_join_ns)
         self.longest_sync_ns = _higher(self.longest_sync_ns, other.longest_sync_ns)
@@ -168,152 +169,153 @@ class GroupTotals:
                 del self._assignments[member]
 
 
-class _Members:
-    """The rows that show that a group rebalances: their places, and what each shows."""
+class _RebalanceRows:
+    """The rows that show a rebalance, and what each row shows."""
 
     def __init__(self, rows: AggregationInputs) -> None:
         names = rows.words("api_name")
         is_of_group = (rows.words("group_id").codes >= 0) & rows.is_request
-        is_kept = _is_one_of(names, _PROTOCOLS)
+        is_membership = _is_one_of(names, _PROTOCOLS)
         self.is_join = rows.is_join
         self.is_sync = _is_one_of(names, {"SyncGroup"})
         self.is_leave = _is_one_of(names, {"LeaveGroup"})
-        self.is_told = _tells(rows, _REBALANCE)
+        self.is_rejoin = _has_error(rows, _REBALANCE)
         self.is_assigned = are_assignments(rows)
         failures = rows.words("error_name")
         self.is_failed = rows.is_error & (
-            (is_kept & ~_is_one_of(failures, _NO_FAILURES)) | _is_one_of(failures, _MEMBER_FAILURES)
+            (is_membership & ~_is_one_of(failures, _NO_FAILURES))
+            | _is_one_of(failures, _MEMBER_FAILURES)
         )
-        shows = self.is_join | self.is_sync | self.is_leave | self.is_told
+        shows = self.is_join | self.is_sync | self.is_leave | self.is_rejoin
         shows |= self.is_assigned | self.is_failed
-        self.places = np.flatnonzero(is_of_group & shows)
+        self.indices = np.flatnonzero(is_of_group & shows)
 
 
 def are_assignments(rows: AggregationInputs) -> NDArray[np.bool_]:
-    """Return of each row whether a member got an assignment with it, as far as rows tell."""
+    """Return for each row whether a member got an assignment with it."""
     names = rows.words("api_name")
     is_sync = _is_one_of(names, {"SyncGroup"}) & _is_one_of(rows.words("status"), {"ok"})
     return is_sync | _has_assignment(rows, names)
 
 
-def add_groups(groups: BoundedCounters[GroupTotals], rows: AggregationInputs) -> None:
-    """Add what rows show of groups that rebalance, by ``(group_id,)``."""
-    found = _Members(rows)
-    places = found.places
-    if not len(places):
+def add_groups(groups: BoundedCounters[RebalanceTotals], rows: AggregationInputs) -> None:
+    """Add the rebalances that rows show, by ``(group_id,)``."""
+    found = _RebalanceRows(rows)
+    indices = found.indices
+    if not len(indices):
         return
     group_ids, names = rows.words("group_id"), rows.words("api_name")
-    by_group = SortedGroups(key_of(group_ids)[places])
-    masks = (found.is_join, found.is_sync, found.is_leave, found.is_told, found.is_failed)
-    counts = by_group.sums(*(mask[places].astype(np.int64) for mask in masks))
-    latencies = rows.ints("latency_ns").values[places]
+    by_group = SortedGroups(key_of(group_ids)[indices])
+    masks = (found.is_join, found.is_sync, found.is_leave, found.is_rejoin, found.is_failed)
+    counts = by_group.sums(*(mask[indices].astype(np.int64) for mask in masks))
+    latencies = rows.ints("latency_ns").values[indices]
     is_timed = rows.known("latency_ns")
-    joins = by_group.values(latencies, (is_timed & found.is_join)[places])
-    syncs = by_group.values(latencies, (is_timed & found.is_sync)[places])
-    is_answered = rows.known("response_start_ns")[places]
-    ends = by_group.values(rows.ints("response_start_ns").values[places], is_answered)
+    joins = by_group.values(latencies, (is_timed & found.is_join)[indices])
+    syncs = by_group.values(latencies, (is_timed & found.is_sync)[indices])
+    is_answered = rows.known("response_start_ns")[indices]
+    ends = by_group.values(rows.ints("response_start_ns").values[indices], is_answered)
     for first, of_group, join, sync, end in zip(
         by_group.firsts, counts, joins, syncs, ends, strict=True
     ):
-        groups.of((value_at(group_ids, places[first]),)).merge(
-            GroupTotals(
-                _Counts(*of_group),
+        groups.of((value_at(group_ids, indices[first]),)).merge(
+            RebalanceTotals(
+                _GroupCounts(*of_group),
                 longest_join_ns=join.max if join.items else None,
                 longest_sync_ns=sync.max if sync.items else None,
                 last_time_ns=end.max if end.items else None,
             )
         )
-    _add_protocols(groups, group_ids, names, places)
+    _add_protocols(groups, group_ids, names, indices)
     _add_assignments(groups, rows, found)
-    _add_failures(groups, rows, places[found.is_failed[places]])
+    _add_failures(groups, rows, indices[found.is_failed[indices]])
 
 
 def _add_protocols(
-    groups: BoundedCounters[GroupTotals],
+    groups: BoundedCounters[RebalanceTotals],
     group_ids: WordArray,
     names: WordArray,
-    places: NDArray[np.int64],
+    indices: NDArray[np.int64],
 ) -> None:
-    pairs = SortedGroups(key_of(group_ids)[places], key_of(names)[places])
+    pairs = SortedGroups(key_of(group_ids)[indices], key_of(names)[indices])
     for first in pairs.firsts:
-        name = value_at(names, places[first])
+        name = value_at(names, indices[first])
         if protocol := _PROTOCOLS.get(str(name)):
-            group = groups.of((value_at(group_ids, places[first]),))
-            group.merge(GroupTotals(protocol=protocol))
+            group = groups.of((value_at(group_ids, indices[first]),))
+            group.merge(RebalanceTotals(protocol=protocol))
 
 
 def _add_assignments(
-    groups: BoundedCounters[GroupTotals], rows: AggregationInputs, found: _Members
+    groups: BoundedCounters[RebalanceTotals], rows: AggregationInputs, found: _RebalanceRows
 ) -> None:
     group_ids, member_ids = rows.words("group_id"), rows.words("member_id")
-    places = found.places[member_ids.codes[found.places] >= 0]
-    if not len(places):
+    indices = found.indices[member_ids.codes[found.indices] >= 0]
+    if not len(indices):
         return
-    pairs = SortedGroups(key_of(group_ids)[places], key_of(member_ids)[places])
-    counts = pairs.sums(found.is_assigned[places].astype(np.int64))
+    pairs = SortedGroups(key_of(group_ids)[indices], key_of(member_ids)[indices])
+    counts = pairs.sums(found.is_assigned[indices].astype(np.int64))
     for first, (count,) in zip(pairs.firsts, counts, strict=True):
-        if member_id := value_at(member_ids, places[first]):
-            group = groups.of((value_at(group_ids, places[first]),))
-            group.merge(GroupTotals(assignments={_short(str(member_id)): count}))
+        if member_id := value_at(member_ids, indices[first]):
+            group = groups.of((value_at(group_ids, indices[first]),))
+            group.merge(RebalanceTotals(assignments={_member_hash(str(member_id)): count}))
 
 
 def _add_failures(
-    groups: BoundedCounters[GroupTotals], rows: AggregationInputs, places: NDArray[np.int64]
+    groups: BoundedCounters[RebalanceTotals], rows: AggregationInputs, indices: NDArray[np.int64]
 ) -> None:
-    if not len(places):
+    if not len(indices):
         return
     group_ids, failures = rows.words("group_id"), rows.words("error_name")
-    times_ns = rows.ints("response_start_ns").values[places]
-    pairs = SortedGroups(key_of(group_ids)[places], key_of(failures)[places])
+    times_ns = rows.ints("response_start_ns").values[indices]
+    pairs = SortedGroups(key_of(group_ids)[indices], key_of(failures)[indices])
     for first, times in zip(pairs.firsts, pairs.values(times_ns), strict=True):
-        group = groups.of((value_at(group_ids, places[first]),))
-        name = str(value_at(failures, places[first]))
-        group.merge(GroupTotals(failed=(times.max, name)))
+        group = groups.of((value_at(group_ids, indices[first]),))
+        name = str(value_at(failures, indices[first]))
+        group.merge(RebalanceTotals(failed=(times.max, name)))
 
 
-def _short(member_id: str) -> int:
-    """Return a number that stands for a member: ids may be long, and there may be many."""
+def _member_hash(member_id: str) -> int:
+    """Hash a member id, which may be long."""
     return zlib.crc32(member_id.encode("utf-8", "surrogatepass"))
 
 
 def _has_assignment(rows: AggregationInputs, names: WordArray) -> NDArray[np.bool_]:
-    """Return where the answer to a heartbeat has an assignment."""
+    """Return which heartbeat responses have an assignment."""
     versions = rows.ints("api_version")
     is_known = (versions.values >= 0) & (versions.values <= _ASSIGNING_VERSIONS)
-    is_plain = _is_one_of(names, _ASSIGNING) & _is_one_of(rows.words("status"), {"ok"}) & is_known
-    if not is_plain.any():
-        return is_plain
+    may_assign = _is_one_of(names, _ASSIGNING) & _is_one_of(rows.words("status"), {"ok"}) & is_known
+    if not may_assign.any():
+        return may_assign
     member_ids = rows.words("member_id")
-    # Code -1, null, finds the last one.
+    # Code -1, null, is the last index.
     sizes = np.array([*map(_string_bytes, member_ids.words), 1], dtype=np.int64)
     longest = _BARE_BYTES + sizes[member_ids.codes]
-    found: NDArray[np.bool_] = is_plain & (rows.ints("response_bytes").values > longest)
+    found: NDArray[np.bool_] = may_assign & (rows.ints("response_bytes").values > longest)
     return found
 
 
 def _string_bytes(text: str) -> int:
-    """Return how many bytes a text takes as a string of a flexible version."""
+    """Return the size of a text as a string of a flexible version."""
     size = len(text.encode("utf-8", "surrogatepass"))
     return size + -(-(size + 1).bit_length() // 7)
 
 
 def _is_one_of(
-    texts: WordArray, wanted: Mapping[str, str] | frozenset[str] | set[str]
+    texts: WordArray, choices: Mapping[str, str] | frozenset[str] | set[str]
 ) -> NDArray[np.bool_]:
-    # Code -1, null, finds the last one.
-    is_wanted = np.array([*(word in wanted for word in texts.words), False], dtype=np.bool_)
-    found: NDArray[np.bool_] = is_wanted[texts.codes]
+    # Code -1, null, is the last index.
+    is_choice = np.array([*(word in choices for word in texts.words), False], dtype=np.bool_)
+    found: NDArray[np.bool_] = is_choice[texts.codes]
     return found
 
 
-def _tells(rows: AggregationInputs, error_name: str) -> NDArray[np.bool_]:
-    """Return where an error of this name is among the errors of a row."""
+def _has_error(rows: AggregationInputs, error_name: str) -> NDArray[np.bool_]:
+    """Return which rows have an error of this name."""
     lists = rows.lists("errors")
     names = lists.fields["name"]
     assert isinstance(names, WordArray)
-    told = np.zeros(len(rows), dtype=np.bool_)
-    told[rows_of_items(lists)[_is_one_of(names, {error_name})]] = True
-    return told
+    has_error = np.zeros(len(rows), dtype=np.bool_)
+    has_error[rows_of_items(lists)[_is_one_of(names, {error_name})]] = True
+    return has_error
 
 
 def _higher(one: int | None, other: int | None) -> int | None:

@@ -1,11 +1,10 @@
-"""What the last seconds were like, as values.
+"""The values of a snapshot of the last seconds.
 
-In: nothing. Out: the types that a window is shown by. This module must not know how anything is
-counted or shown.
+In: nothing. Out: the types of a snapshot. Must not know: how anything is counted or shown.
 
-Amounts are sums over the window, exact; :meth:`Snapshot.per_second` makes a rate of one. An entry
-whose ``other`` is true stands for all keys beyond the limit; what it is called is then null.
-Texts are as they came over the wire, of bounded length: whoever shows them escapes them.
+Amounts are exact sums over the window; :meth:`Snapshot.per_second` converts one to a rate. An entry
+with ``other`` sums up all keys beyond the limit; its names are null. Texts are as on the wire, of
+limited length; they are escaped where they are shown.
 """
 
 from __future__ import annotations
@@ -33,48 +32,47 @@ __all__ = [
 ]
 
 PIPE = "-"
-"""The source of a capture that comes through a pipe."""
+"""The source of a capture from a pipe."""
 
 _SECOND_NS = 1_000_000_000
 
 
 class CaptureState(NamedTuple):
-    """How a capture stands; counts are those since it began."""
+    """The state of a capture; counts are since it began."""
 
     source: str
     """``live:`` and the interface, or :data:`PIPE`."""
     packets: int
     wire_bytes: int
     dropped_packets: int | None
-    """Lost before they were read; None when nobody can say."""
+    """Lost before they were read; None if not known."""
     connections: int
     """TCP connections that are open now."""
     elapsed_ns: int
-    """Since the capture began, by a clock that does not jump."""
+    """Since the capture began, by a monotonic clock."""
     begun_connections: int = 0
-    """TCP connections seen, those that ended among them."""
+    """TCP connections seen, with closed ones."""
     held_bytes: int = 0
-    """Of the traffic, for open connections: what waits for what comes before or after it."""
+    """Bytes buffered for open connections, which wait for other bytes."""
     last_packet_ns: int | None = None
-    """Unix time of the last packet; None before there was one."""
+    """Unix time of the last packet; None before the first."""
     anomalies: Mapping[AnomalyKind, int] | None = None
-    """How often each kind of anomaly was met, without kinds that were not; None: not counted."""
+    """Counts of anomalies by kind, without zeros; None: not counted."""
     in_flight: InFlight | None = None
     """Requests without a response now; None: not counted."""
     doubts: Mapping[str, Any] | None = None
-    """Connections that never came to be, those not recognised beside a broker, open ones among
-    them, and TCP data that is of no stream: as :meth:`kanalyze.runtime.monitor.RunMonitor.doubts`
-    gives them. None: not counted."""
+    """Connections that were refused or not recognised, and TCP data of no stream, as
+    :meth:`kanalyze.runtime.monitor.RunMonitor.doubts` returns them. None: not counted."""
     problems: tuple[str, ...] = ()
-    """Why files cannot be written now, a few words each."""
+    """Why files cannot be written now."""
 
 
 class ApiEntry(NamedTuple):
-    """Requests of one API; those that the broker held back on purpose apart from the others."""
+    """Requests of an API; those that the broker held back on purpose have their own entry."""
 
     wire: str | None
     api_key: int | None
-    """Null for responses of which the request is not known."""
+    """None for responses whose request is not known."""
     api_name: str | None
     waited: bool
     other: bool
@@ -84,11 +82,11 @@ class ApiEntry(NamedTuple):
     response_bytes: int
     p50_ns: int | None
     p99_ns: int | None
-    """As ``p50_ns`` of latencies; None where there was none."""
+    """Of latencies, as ``p50_ns``; None if there are none."""
 
 
 class ClientEntry(NamedTuple):
-    """Requests of one client id from one address."""
+    """Requests of a client id from an address."""
 
     client_id: str | None
     client_ip: str | None
@@ -100,11 +98,11 @@ class ClientEntry(NamedTuple):
 
 
 class TopicEntry(NamedTuple):
-    """What was produced to and fetched from one topic."""
+    """What was produced to and fetched from a topic."""
 
     topic: str | None
     topic_id: str | None
-    """Only where no name is known."""
+    """None if the name is known."""
     other: bool
     produce_requests: int
     produced_records: int
@@ -113,13 +111,13 @@ class TopicEntry(NamedTuple):
     fetched_records: int
     fetched_bytes: int
     records_known: bool
-    """False: the records are those known at least."""
+    """False: there may be more records."""
     errors: int
-    """Error codes other than 0 that concern the topic, each counted."""
+    """Error codes other than 0 of the topic."""
 
 
 class ErrorEntry(NamedTuple):
-    """One error code, of one API, on one topic; every code in a response counts."""
+    """An error code of an API on a topic; every code in a response counts."""
 
     api_name: str | None
     error_code: int | None
@@ -131,32 +129,32 @@ class ErrorEntry(NamedTuple):
 
 
 class GroupEntry(NamedTuple):
-    """A group in which members joined, got an assignment, left, failed or were told to rejoin.
+    """A group whose members joined, left, failed, had to rejoin or got an assignment.
 
-    Members of the newer protocols join and leave by heartbeats as any others: of those groups
-    ``joins``, ``syncs`` and ``leaves`` are 0, and so is ``told``.
+    Members of the newer protocols join and leave by heartbeats: for their groups ``joins``,
+    ``syncs``, ``leaves`` and ``told`` are 0.
     """
 
     group_id: str | None
     other: bool
     protocol: str | None
-    """``classic``, ``consumer``, ``share`` or ``streams``; None where no row tells it."""
+    """``classic``, ``consumer``, ``share`` or ``streams``; None if not known."""
     members: int
     """Members seen, up to :data:`~kanalyze.live.window.rebalances.MEMBER_LIMIT`."""
     members_known: bool
     """False: there were more."""
     rebalances: int | None
-    """Assignments to the member that got the most: the group rebalanced so often at least. None
-    where they are not known, as in streams groups, or where the group is not one."""
+    """Assignments to the member that got most: the group rebalanced at least so often. None if not
+    known, as for streams groups and the entry of others."""
     joins: int
     syncs: int
     leaves: int
     told: int
     """Responses with REBALANCE_IN_PROGRESS."""
     errors: int
-    """Requests of members that failed, without what is part of any rebalance."""
+    """Failed requests of members, without errors that belong to any rebalance."""
     last_error_name: str | None
-    """What the last of them failed with."""
+    """The error of the last failed request."""
     longest_join_ns: int | None
     """The highest latency of a JoinGroup: held back until all members have joined."""
     longest_sync_ns: int | None
@@ -165,35 +163,35 @@ class GroupEntry(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """What the last seconds were like."""
+    """A snapshot of the last seconds."""
 
     time_ns: int
-    """The time handed in: that of the packets."""
+    """The time of the packets."""
     window_ns: int
-    """What amounts are summed over; a step at least."""
+    """The time that amounts are summed over; at least a step."""
     recent_ns: int
-    """What ``slowest`` and ``groups`` look back on."""
+    """The time of ``slowest`` and ``groups``."""
     rows: int
-    """All rows since the beginning, or since windows were cleared."""
+    """All rows since the beginning, or since the windows were cleared."""
     late_rows: int
-    """Of them, those older than the window, which count in its oldest step."""
+    """Rows older than the window, which count in its oldest step."""
     traffic: Amounts
     p50_ns: int | None
-    """Of latencies, but for requests that were held back on purpose. None where there was none."""
+    """Of latencies without requests that were held back on purpose; None if there are none."""
     p99_ns: int | None
     packets: int
     wire_bytes: int
     dropped_packets: int
     """In the window, as ``packets`` and ``wire_bytes``."""
     idle_ns: int
-    """For how long no packet has come."""
+    """The time since the last packet."""
     capture: CaptureState | None
-    """As handed in at last; None when nothing was."""
+    """The latest state; None if there is none."""
     step_ns: int
     history: tuple[Amounts, ...]
-    """Of each step of the last minutes, the oldest first, the last one not over yet."""
+    """The steps of the last minutes, the oldest first; the last one is not complete."""
     p99_history: tuple[int | None, ...]
-    """What ``p99_ns`` was in each of these steps."""
+    """``p99_ns`` of each of these steps."""
     apis: tuple[ApiEntry, ...]
     """Most requests first, as ``clients``."""
     clients: tuple[ClientEntry, ...]
@@ -202,16 +200,16 @@ class Snapshot(NamedTuple):
     slowest: tuple[dict[str, Any], ...]
     """Up to 20, slowest first, as :class:`.SlowestRequests` gives them."""
     groups: tuple[GroupEntry, ...]
-    """The one that rebalanced last first."""
+    """The latest rebalance first."""
     errors: tuple[ErrorEntry, ...]
     """Most frequent first."""
 
     def per_second(self, amount: int) -> float:
-        """Return an amount of the window per second."""
+        """Return the rate per second of an amount."""
         return amount * _SECOND_NS / self.window_ns
 
     @property
     def error_share(self) -> float:
-        """Requests with an error among all requests of the window; 0 without requests."""
+        """The share of requests with an error; 0 without requests."""
         traffic = self.traffic
         return traffic.errors / traffic.requests if traffic.requests else 0.0

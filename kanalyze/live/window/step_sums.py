@@ -1,7 +1,7 @@
-"""What is summed up of the rows of one step of time.
+"""Sums over the rows of a step of time.
 
 In: columns of rows. Out: sums with ``merge``, which is associative, and commutative below the
-limits on keys. This module must not know clocks, nor how steps follow each other.
+limits on keys. Must not know: clocks, nor the order of steps.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.live.window.rebalances import GroupTotals, add_groups
+from kanalyze.live.window.rebalances import RebalanceTotals, add_groups
 from kanalyze.statistics.bounded_counters import BoundedCounters
 from kanalyze.statistics.group_by import SortedGroups, key_of, value_at
 from kanalyze.statistics.quantile_sketch import QuantileSketch
@@ -28,11 +28,19 @@ if TYPE_CHECKING:
     from kanalyze.statistics.aggregation_inputs import AggregationInputs
     from kanalyze.tables.columns.block import RowBlock
 
-__all__ = ["API_LIMIT", "MOST_SLOWEST", "Amounts", "Captured", "Recent", "Step", "Traffic"]
+__all__ = [
+    "API_LIMIT",
+    "MAX_SLOWEST",
+    "Amounts",
+    "CaptureSums",
+    "RecentSums",
+    "StepSums",
+    "Traffic",
+]
 
 API_LIMIT = 128
-"""APIs that are counted apart: Kafka has fewer, but the wire may claim any number."""
-MOST_SLOWEST = 20
+"""APIs with sums of their own: Kafka has fewer, but keys on the wire may be wrong."""
+MAX_SLOWEST = 20
 
 
 class Amounts(NamedTuple):
@@ -53,7 +61,7 @@ class Traffic:
     def __init__(self) -> None:
         self.requests = self.errors = self.request_bytes = self.response_bytes = 0
         self.p99_ns: int | None = None
-        """As :attr:`Step.p99_ns`, of a step that is in no window any more. It does not add up."""
+        """:attr:`StepSums.p99_ns` of a step that left the window; not a sum."""
 
     @property
     def amounts(self) -> Amounts:
@@ -72,8 +80,8 @@ class Traffic:
         self.response_bytes += other.response_bytes
 
 
-class Captured:
-    """What the capturing side took in and lost."""
+class CaptureSums:
+    """Packets that were captured and dropped."""
 
     __slots__ = ("dropped_packets", "packets", "wire_bytes")
 
@@ -82,22 +90,22 @@ class Captured:
         self.wire_bytes = 0
         self.dropped_packets = 0
 
-    def merge(self, other: Captured) -> None:
+    def merge(self, other: CaptureSums) -> None:
         """Add another sum."""
         self.packets += other.packets
         self.wire_bytes += other.wire_bytes
         self.dropped_packets += other.dropped_packets
 
 
-class Step:
-    """Sums over the rows of a step of time: in all, by API, client, topic and error."""
+class StepSums:
+    """Sums over the rows of a step: in all, by API, client, topic and error."""
 
     __slots__ = ("_p99_ns", "apis", "captured", "clients", "errors", "topics", "traffic")
 
     def __init__(self, key_limit: int) -> None:
-        """Begin; ``key_limit`` bounds clients, topics and errors, each."""
+        """Start at 0; ``key_limit`` limits clients, topics and errors, each."""
         self.traffic = Traffic()
-        self.captured = Captured()
+        self.captured = CaptureSums()
         self.apis: BoundedCounters[EndpointTotals] = BoundedCounters(EndpointTotals, API_LIMIT)
         """By ``(wire, api_key, api_name, waited)``."""
         self.clients: BoundedCounters[Traffic] = BoundedCounters(Traffic, key_limit)
@@ -109,17 +117,17 @@ class Step:
         self._p99_ns: int | None = None
 
     def add(self, rows: AggregationInputs) -> Amounts:
-        """Add rows, at least one; return what they come to."""
-        made = Amounts(*SortedGroups(np.zeros(len(rows), dtype=np.int64)).sums(*rows.traffic)[0])
-        self.traffic.add(made)
+        """Add rows, at least one; return their amounts."""
+        amounts = Amounts(*SortedGroups(np.zeros(len(rows), dtype=np.int64)).sums(*rows.traffic)[0])
+        self.traffic.add(amounts)
         self._p99_ns = None
         self._add_apis(rows)
         self._add_clients(rows)
         add_topics(self.topics, rows)
         add_errors(self.errors, self.topics, rows)
-        return made
+        return amounts
 
-    def merge(self, other: Step) -> None:
+    def merge(self, other: StepSums) -> None:
         """Add the sums of another step."""
         self.traffic.merge(other.traffic)
         self.captured.merge(other.captured)
@@ -131,7 +139,7 @@ class Step:
 
     @property
     def p99_ns(self) -> int | None:
-        """Of :meth:`latency`; computed once for a step that does not change any more."""
+        """Of :meth:`latency`; cached until the step changes."""
         if self._p99_ns is None:
             self._p99_ns = self.latency().quantile(0.99)
         return self._p99_ns
@@ -157,7 +165,7 @@ class Step:
             api.add(EndpointSums(requests, errors, request_bytes, response_bytes, latencies_ns))
 
     def _add_clients(self, rows: AggregationInputs) -> None:
-        # A response does not name its client.
+        # A response without its request has no client id.
         named = np.flatnonzero(rows.is_request)
         if not len(named):
             return
@@ -169,30 +177,30 @@ class Step:
             self.clients.of((client_id, client_ip)).add(Amounts(*of_client))
 
 
-class Recent:
-    """What is looked at for longer than rates are: the slowest requests, groups that rebalance."""
+class RecentSums:
+    """Sums over a longer time than rates: the slowest requests, groups that rebalance."""
 
     __slots__ = ("groups", "slowest")
 
     def __init__(self, key_limit: int) -> None:
-        """Begin; ``key_limit`` bounds the groups."""
-        self.groups: BoundedCounters[GroupTotals] = BoundedCounters(GroupTotals, key_limit)
+        """Start empty; ``key_limit`` limits the groups."""
+        self.groups: BoundedCounters[RebalanceTotals] = BoundedCounters(RebalanceTotals, key_limit)
         """By ``(group_id,)``."""
-        self.slowest = SlowestRequests(MOST_SLOWEST)
+        self.slowest = SlowestRequests(MAX_SLOWEST)
 
     def add(self, rows: AggregationInputs, block: RowBlock) -> None:
-        """Add the rows of a block, at least one, and their measures."""
+        """Add the rows of a block, at least one; ``rows`` are its measures."""
         add_groups(self.groups, rows)
-        # As in a report: what waited on purpose is not slow.
+        # As in a report: requests that were held back on purpose are not slow.
         known = np.flatnonzero(rows.has_broker_latency)
         columns = [rows.ints(name).values[known] for name in SlowestRequests.FIRST_BY]
-        places = self.slowest.candidates(*columns)
-        if len(places):
+        indices = self.slowest.candidates(*columns)
+        if len(indices):
             self.slowest.add(
-                block.take(known[places].tolist()).rows(), int(columns[0][places].max())
+                block.take(known[indices].tolist()).rows(), int(columns[0][indices].max())
             )
 
-    def merge(self, other: Recent) -> None:
+    def merge(self, other: RecentSums) -> None:
         """Add the sums of another."""
         self.groups.merge(other.groups)
         self.slowest.merge(other.slowest)

@@ -1,7 +1,6 @@
-"""The last steps of time, each with something of its own.
+"""A ring buffer of steps of time, with an item for each.
 
-In: numbers of steps. Out: what belongs to them. This module must not know what a step is long or
-what it holds.
+In: numbers of steps. Out: their items. Must not know: how long a step is, nor what items contain.
 """
 
 from __future__ import annotations
@@ -11,13 +10,13 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["Ring"]
+__all__ = ["TimeRing"]
 
 T = TypeVar("T")
 
 
-class Ring(Generic[T]):
-    """One item for each of the last ``length`` steps, made when it is first asked for."""
+class TimeRing(Generic[T]):
+    """An item for each of the last ``length`` steps, made at its first use."""
 
     __slots__ = ("_items", "_length", "_make", "_newest")
 
@@ -34,27 +33,27 @@ class Ring(Generic[T]):
 
     @property
     def oldest(self) -> int:
-        """The number of the oldest step that is kept."""
+        """The number of the oldest step in the ring."""
         return self._newest - self._length + 1
 
     def begin(self, number: int) -> None:
-        """Drop everything; the newest step is number ``number``."""
+        """Clear the ring; the newest step becomes ``number``."""
         self._items.clear()
         self._newest = number
 
     def advance(self, number: int) -> list[tuple[int, T]]:
-        """Let step ``number`` be the newest; drop those too old, and return them.
+        """Make step ``number`` the newest; remove and return the steps that are too old.
 
         Does nothing for a step that is not newer.
         """
         if number <= self._newest:
             return []
         self._newest = number
-        too_old = sorted(kept for kept in self._items if kept < self.oldest)
+        too_old = sorted(step for step in self._items if step < self.oldest)
         return [(old, self._items.pop(old)) for old in too_old]
 
     def of(self, number: int) -> T:
-        """Return the item of a step, or of the nearest step that is kept."""
+        """Return the item of a step, or of the nearest step in the ring."""
         number = min(max(number, self.oldest), self._newest)
         item = self._items.get(number)
         if item is None:
@@ -62,10 +61,10 @@ class Ring(Generic[T]):
         return item
 
     def items(self) -> Iterator[T]:
-        """Give the items there are, the oldest first."""
+        """Yield the items, the oldest first."""
         for number in sorted(self._items):
             yield self._items[number]
 
     def at(self, number: int) -> T | None:
-        """Return the item of a step; None where there is none."""
+        """Return the item of a step; None if it has none."""
         return self._items.get(number)

@@ -1,17 +1,16 @@
-"""What the last seconds were like.
+"""Sums over a sliding window of the last seconds.
 
-In: rows, the state of a capture, and the time, which is that of the packets. Out:
-:class:`~kanalyze.live.window.snapshot.Snapshot`. This module must not know any clock, nor who
-looks.
+In: rows, the state of a capture, and the time of the packets. Out:
+:class:`~kanalyze.live.window.snapshot.Snapshot`. Must not know: clocks, nor who uses snapshots.
 
-Time is cut into steps, and each step has sums of its own; a window is the last few steps added up,
-and a step too old is dropped. A row belongs to the step in which its response began, or its
-request where there is no response. One that is older than the window is late, and belongs to the
-oldest step; one ahead of the time handed in belongs to the newest.
+Time is divided into steps, each with its own sums; the window is the sum of the last steps, and
+older ones are dropped. A row belongs to the step in which its response began, or its request if
+there is no response. A row older than the window is late and belongs to the oldest step; one from
+the future belongs to the newest.
 
-Memory is bounded for ever: so many steps, so many keys in each (what comes beyond is counted
-together). A clock that jumps ahead drops all steps at once. One set back by less than the window
-stands still until it is where it was; set back further, everything begins anew.
+Memory is limited by the number of steps and of keys per step (further keys share one sum). If the
+clock jumps ahead all steps are dropped. If it is set back by less than the window, time stands
+still until it is reached again; if it is set back further, everything starts anew.
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ from kanalyze.live.window.snapshot import (
     Snapshot,
     TopicEntry,
 )
-from kanalyze.live.window.step_sums import Amounts, Recent, Step, Traffic
-from kanalyze.live.window.time_ring import Ring
+from kanalyze.live.window.step_sums import Amounts, RecentSums, StepSums, Traffic
+from kanalyze.live.window.time_ring import TimeRing
 from kanalyze.statistics.aggregation_inputs import AggregationInputs
 from kanalyze.tables.columns.block import RowBlock
 
@@ -50,14 +49,13 @@ __all__ = ["HISTORY_STEPS", "KEY_LIMIT", "RECENT_S", "Windows"]
 KEY_LIMIT = 500
 HISTORY_STEPS = 240
 RECENT_S = 60
-"""What the slowest requests and the rebalancing groups are looked for in, when the window is not
-longer."""
+"""The time of the slowest requests and of rebalances, unless the window is longer."""
 
 _RECENT_STEPS = 12
-_HELD_ROWS = 2048
-"""Rows are held back until there are so many, or time goes on: a sum of few takes as long."""
+_BUFFERED_ROWS = 2048
+"""Rows are buffered up to this number, or to the next step: adding few takes as long as many."""
 _MANY_ROWS = 512
-"""So many take longer to be put together with others than to be summed up."""
+"""Joining larger blocks takes longer than adding each."""
 _SECOND_NS = 1_000_000_000
 
 
@@ -67,42 +65,41 @@ class Windows:
     def __init__(
         self, span_s: float = 10, step_s: float = 1, *, key_limit: int = KEY_LIMIT
     ) -> None:
-        """Begin; the window is ``span_s`` long, to the next whole step.
+        """Start empty; the window is ``span_s`` long, rounded up to whole steps.
 
-        ``key_limit`` bounds the clients, topics, errors and groups that are counted apart in a
-        step. Raises UsageError for a step that is shorter than a millisecond or longer than the
-        span.
+        ``key_limit`` limits the clients, topics, errors and groups with their own sums in a step.
+        Raises UsageError if a step is shorter than a millisecond or longer than the span.
         """
         self._step_ns = round(step_s * _SECOND_NS)
         if not 1_000_000 <= self._step_ns <= span_s * _SECOND_NS:
             raise UsageError(f"a window of {span_s} s cannot be made of steps of {step_s} s")
         steps = -(-round(span_s * _SECOND_NS) // self._step_ns)
         self._key_limit = key_limit
-        # Of the recent steps so many go together that there are a dozen of them.
+        # The longer time is divided into a dozen longer steps.
         recent = -(-RECENT_S * _SECOND_NS // self._step_ns)
-        self._together = -(-max(recent, steps) // _RECENT_STEPS)
-        self._window: Ring[Step] = Ring(lambda: Step(key_limit), steps)
-        self._recent: Ring[Recent] = Ring(lambda: Recent(key_limit), _RECENT_STEPS)
-        self._history: Ring[Traffic] = Ring(Traffic, max(HISTORY_STEPS, steps))
+        self._recent_step = -(-max(recent, steps) // _RECENT_STEPS)
+        self._window: TimeRing[StepSums] = TimeRing(lambda: StepSums(key_limit), steps)
+        self._recent: TimeRing[RecentSums] = TimeRing(lambda: RecentSums(key_limit), _RECENT_STEPS)
+        self._history: TimeRing[Traffic] = TimeRing(Traffic, max(HISTORY_STEPS, steps))
         self._now_ns: int | None = None
         self._since_ns = self._packets_ns = 0
         self._rows = self._late_rows = 0
         self._capture: CaptureState | None = None
-        self._drop_held()
+        self._clear_buffer()
 
     def add(self, block: RowBlock, now_ns: int) -> None:
         """Add the rows of a block."""
         self.tick(now_ns)
         if len(block):
-            self._held_blocks.append(block)
-        self._held_rows += len(block)
-        if self._held_rows >= _HELD_ROWS:
-            self._add_held()
+            self._buffered_blocks.append(block)
+        self._buffered_rows += len(block)
+        if self._buffered_rows >= _BUFFERED_ROWS:
+            self._add_buffered()
 
     def add_capture(self, state: CaptureState, now_ns: int) -> None:
-        """Take note of how the capture stands; what it took in since last time counts now.
+        """Set the state of the capture; what its counts rose by belongs to the newest step.
 
-        Counters lower than last time are those of a capture that began anew.
+        Counts that are lower than before are those of a new capture.
         """
         self.tick(now_ns)
         before, self._capture = self._capture, state
@@ -117,7 +114,7 @@ class Windows:
         )
 
     def tick(self, now_ns: int) -> None:
-        """Let time pass: what is too old is dropped."""
+        """Set the time; drop the steps that are too old."""
         number = now_ns // self._step_ns
         if self._now_ns is None or number < self._window.oldest:
             self._begin(now_ns)
@@ -125,26 +122,26 @@ class Windows:
         self._now_ns = max(now_ns, self._now_ns)
         if number <= self._window.newest:
             return
-        # Which step a row belongs to goes by the time that it came.
-        self._add_held()
+        # Buffered rows belong to steps by the time at which they came.
+        self._add_buffered()
         self._history.advance(number)
-        self._recent.advance(number // self._together)
+        self._recent.advance(number // self._recent_step)
         for old, step in self._window.advance(number):
-            # What is left of it for the chart.
+            # The chart still needs it.
             if (past := self._history.at(old)) is not None:
                 past.p99_ns = step.p99_ns
 
     def clear(self) -> None:
-        """Forget all rows; how the capture stands is still known."""
-        self._drop_held()
+        """Forget all rows, but not the state of the capture."""
+        self._clear_buffer()
         self._rows = self._late_rows = 0
         if self._now_ns is not None:
             self._begin(self._now_ns)
 
     def snapshot(self, now_ns: int) -> Snapshot:
-        """Return what the last seconds were like."""
+        """Return a snapshot of the window."""
         self.tick(now_ns)
-        self._add_held()
+        self._add_buffered()
         window, recent = self._merged()
         captured = window.captured
         now = self._now_ns or 0
@@ -154,9 +151,9 @@ class Windows:
         latency = window.latency()
         begin_ns = max(self._window.oldest * self._step_ns, self._since_ns)
         return Snapshot(
-            time_ns=now,  # what was told of a later time is among the figures
+            time_ns=now,  # amounts include later rows
             window_ns=max(now - begin_ns, self._step_ns),
-            recent_ns=_RECENT_STEPS * self._together * self._step_ns,
+            recent_ns=_RECENT_STEPS * self._recent_step * self._step_ns,
             rows=self._rows,
             late_rows=self._late_rows,
             traffic=window.traffic.amounts,
@@ -179,21 +176,21 @@ class Windows:
         )
 
     def _begin(self, now_ns: int) -> None:
-        self._rows += self._held_rows
-        self._drop_held()
+        self._rows += self._buffered_rows
+        self._clear_buffer()
         self._now_ns = self._since_ns = self._packets_ns = now_ns
         number = now_ns // self._step_ns
         self._window.begin(number)
         self._history.begin(number)
-        self._recent.begin(number // self._together)
+        self._recent.begin(number // self._recent_step)
 
-    def _drop_held(self) -> None:
-        self._held_blocks: list[RowBlock] = []
-        self._held_rows = 0
+    def _clear_buffer(self) -> None:
+        self._buffered_blocks: list[RowBlock] = []
+        self._buffered_rows = 0
 
-    def _add_held(self) -> None:
-        blocks = self._held_blocks
-        self._drop_held()
+    def _add_buffered(self) -> None:
+        blocks = self._buffered_blocks
+        self._clear_buffer()
         few = [block for block in blocks if len(block) < _MANY_ROWS]
         if few:
             self._add(RowBlock.joined(few))
@@ -214,32 +211,32 @@ class Windows:
         rows = AggregationInputs(block.columns)
         amounts = self._window.of(number).add(rows)
         self._history.of(number).add(amounts)
-        self._recent.of(number // self._together).add(rows, block)
+        self._recent.of(number // self._recent_step).add(rows, block)
         self._rows += len(block)
 
     def _numbers(self, block: RowBlock) -> NDArray[np.int64]:
-        """Return the number of each row's step, that of one that is kept; count those late."""
+        """Return the step of each row, clipped to the window; count late rows."""
         newest, oldest = self._window.newest, self._window.oldest
         rows = AggregationInputs(block.columns)
-        answered, asked = rows.ints("response_start_ns"), rows.ints("request_start_ns")
-        times = np.where(rows.known("response_start_ns"), answered.values, asked.values)
+        response, request = rows.ints("response_start_ns"), rows.ints("request_start_ns")
+        times = np.where(rows.known("response_start_ns"), response.values, request.values)
         is_known = rows.known("response_start_ns") | rows.known("request_start_ns")
         numbers = np.where(is_known, times // self._step_ns, newest)
         is_late = numbers < oldest
         self._late_rows += int(np.count_nonzero(is_late))
         in_time = numbers[~is_late]
         if len(in_time):
-            # Rows may be older than the first time handed in: what is shown goes back to them.
+            # Rows may be older than the first tick.
             self._since_ns = min(self._since_ns, int(in_time.min()) * self._step_ns)
         clipped: NDArray[np.int64] = np.clip(numbers, oldest, newest)
         return clipped
 
-    def _merged(self) -> tuple[Step, Recent]:
-        # Steps may have kept different keys apart.
-        window = Step(2 * self._key_limit)
+    def _merged(self) -> tuple[StepSums, RecentSums]:
+        # Steps may have different keys.
+        window = StepSums(2 * self._key_limit)
         for step in self._window.items():
             window.merge(step)
-        recent = Recent(2 * self._key_limit)
+        recent = RecentSums(2 * self._key_limit)
         for part in self._recent.items():
             recent.merge(part)
         return window, recent
@@ -261,17 +258,17 @@ def _more(now: int, before: int | None) -> int:
 
 
 def _all(sums: BoundedCounters[T], names: int) -> Iterator[tuple[Key, bool, T]]:
-    """Give the key of each sum, whether it is that of the others, and the sum."""
+    """Yield each key, whether it is that of all others, and its sum."""
     for key, item in sums:
         yield key, False, item
     if sums.others is not None:
         yield (None,) * names, True, sums.others
 
 
-def _apis(window: Step) -> tuple[ApiEntry, ...]:
-    made = []
+def _apis(window: StepSums) -> tuple[ApiEntry, ...]:
+    entries = []
     for (wire, api_key, api_name, waited), other, api in _all(window.apis, 4):
-        made.append(
+        entries.append(
             ApiEntry(
                 wire=_text(wire),
                 api_key=_number(api_key),
@@ -286,19 +283,19 @@ def _apis(window: Step) -> tuple[ApiEntry, ...]:
                 p99_ns=api.latency.quantile(0.99),
             )
         )
-    return _ranked(made, 4, lambda api: api.requests)
+    return _ranked(entries, 4, lambda api: api.requests)
 
 
-def _clients(window: Step) -> tuple[ClientEntry, ...]:
-    made = [
+def _clients(window: StepSums) -> tuple[ClientEntry, ...]:
+    entries = [
         ClientEntry(_text(client_id), _text(client_ip), other, *client.amounts)
         for (client_id, client_ip), other, client in _all(window.clients, 2)
     ]
-    return _ranked(made, 2, lambda client: client.requests)
+    return _ranked(entries, 2, lambda client: client.requests)
 
 
-def _topics(window: Step) -> tuple[TopicEntry, ...]:
-    made = [
+def _topics(window: StepSums) -> tuple[TopicEntry, ...]:
+    entries = [
         TopicEntry(
             topic=_text(name),
             topic_id=_text(topic_id),
@@ -314,11 +311,11 @@ def _topics(window: Step) -> tuple[TopicEntry, ...]:
         )
         for (name, topic_id), other, topic in _all(window.topics, 2)
     ]
-    return _ranked(made, 2, lambda topic: topic.produced_bytes + topic.fetched_bytes)
+    return _ranked(entries, 2, lambda topic: topic.produced_bytes + topic.fetched_bytes)
 
 
-def _groups(recent: Recent) -> tuple[GroupEntry, ...]:
-    made = [
+def _groups(recent: RecentSums) -> tuple[GroupEntry, ...]:
+    entries = [
         GroupEntry(
             group_id=_text(group_id),
             other=other,
@@ -329,7 +326,7 @@ def _groups(recent: Recent) -> tuple[GroupEntry, ...]:
             joins=group.counts.joins,
             syncs=group.counts.syncs,
             leaves=group.counts.leaves,
-            told=group.counts.told,
+            told=group.counts.rejoins,
             errors=group.counts.failures,
             last_error_name=group.last_failure,
             longest_join_ns=group.longest_join_ns,
@@ -338,11 +335,11 @@ def _groups(recent: Recent) -> tuple[GroupEntry, ...]:
         )
         for (group_id,), other, group in _all(recent.groups, 1)
     ]
-    return _ranked(made, 1, lambda group: group.last_time_ns or 0)
+    return _ranked(entries, 1, lambda group: group.last_time_ns or 0)
 
 
-def _errors(window: Step) -> tuple[ErrorEntry, ...]:
-    made = [
+def _errors(window: StepSums) -> tuple[ErrorEntry, ...]:
+    entries = [
         ErrorEntry(
             api_name=_text(api_name),
             error_code=_number(code),
@@ -354,15 +351,15 @@ def _errors(window: Step) -> tuple[ErrorEntry, ...]:
         )
         for (api_name, code, name, topic), other, error in _all(window.errors, 4)
     ]
-    return _ranked(made, 4, lambda error: error.occurrences)
+    return _ranked(entries, 4, lambda error: error.occurrences)
 
 
 def _ranked(entries: list[_E], names: int, rank: Callable[[_E], int]) -> tuple[_E, ...]:
-    """Return entries, the highest rank first; that of all others last.
+    """Sort entries by rank, the highest first, with ``other`` at the end.
 
-    Equals are in the order of what they are called, the first ``names`` fields: no order is chance.
+    Equal ranks are sorted by name, the first ``names`` fields.
     """
-    # One text for each: thousands of lists as keys would keep the garbage collector busy.
+    # Texts as keys: thousands of lists would keep the garbage collector busy.
     entries.sort(key=lambda entry: str(entry[:names]))
     entries.sort(key=lambda entry: (entry.other, -rank(entry)))
     return tuple(entries)

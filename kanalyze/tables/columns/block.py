@@ -16,7 +16,7 @@ from array import array
 from bisect import bisect_right
 from itertools import chain, pairwise
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kanalyze.common.int_columns import picked, picked_types, shifted
 from kanalyze.common.named_tuples import NamedTuple
@@ -44,11 +44,8 @@ __all__ = [
     "Words",
     "bytes_of_row",
     "columns_of_rows",
-    "in_pieces",
     "words_in_use",
 ]
-
-_ItemT = TypeVar("_ItemT")
 
 BUFFERED_BYTES = 16 << 20
 """Memory for rows at a time: as objects, by :func:`bytes_of_row`, or by column."""
@@ -60,24 +57,6 @@ _ITEM_BYTES = 400
 def bytes_of_row(row: Row) -> int:
     """Return about how much memory a row takes, as an object and as the text of it."""
     return ROW_BYTES + _ITEM_BYTES * (len(row.partitions) + len(row.errors))
-
-
-def in_pieces(items: Iterable[_ItemT], size_of: Callable[[_ItemT], int]) -> Iterator[list[_ItemT]]:
-    """Give the items in lists of :data:`BUFFERED_BYTES` at most, or of a single larger item.
-
-    No list is empty. One item is read ahead.
-    """
-    some: list[_ItemT] = []
-    used = 0
-    for item in items:
-        size = size_of(item)
-        if some and used + size > BUFFERED_BYTES:
-            yield some
-            some, used = [], 0
-        some.append(item)
-        used += size
-    if some:
-        yield some
 
 
 class Ints(NamedTuple):

@@ -1,20 +1,19 @@
 """Writes the rows of one records field: batch by batch, record by record.
 
-In: the batches, and what is known of the place that they stand in. Out: rows in
+In: the batches, and the cells that all their rows share. Out: rows in
 :class:`~kanalyze.tables.records.columns.RecordColumns`. This module must not know messages.
 
-A batch that cannot be read, or not to its end, gives a row of its own that has no record but a
-problem.
+A batch that cannot be read to its end adds a row without a record and with a problem.
 
 Compiled by Cython, with the types in ``field_rows.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
 
+from struct import Struct
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.kafka.records.types import RecordProblem
-from kanalyze.tables.records.control_types import control_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -30,13 +29,18 @@ OF_BATCH = (
     *("batch_record_count", "partition_leader_epoch", "producer_id", "producer_epoch"),
     *("is_transactional", "is_control", "delete_horizon_ms", "crc_ok", "problem"),
 )
-"""Columns that say something of the batch."""
+"""Columns with values of the batch."""
 _NOTHING = (None,) * (len(OF_BATCH) - 2)
+_CONTROL_TYPES = (
+    *("abort", "commit", "leader_change", "snapshot_header", "snapshot_footer"),
+    *("kraft_version", "kraft_voters"),
+)
+_control_key = Struct(">hh").unpack_from
 _NOTHING_SHOWN: tuple[Any, ...] = (None, None, None, None, ())
 
 
 class RecordFieldRows:
-    """The rows of one records field, on their way into columns."""
+    """Writes the rows of one records field."""
 
     __slots__ = (
         *("_assigned", "_batch", "_batches", "_cells", "_cursor", "_has_base_offsets", "_index"),
@@ -79,7 +83,7 @@ class RecordFieldRows:
         self._records: Any = None
 
     def add_to(self, made: RecordColumns) -> bool:
-        """Add what comes next until that is full, or all was added; tell whether all was."""
+        """Add rows until the columns are full; return true if all rows were added."""
         while self._batch is not None or self._begin_batch(made):
             if not self._add_records(made):
                 return False
@@ -93,7 +97,7 @@ class RecordFieldRows:
         return True
 
     def _begin_batch(self, made: RecordColumns) -> bool:
-        """Go to the next batch; tell whether there is one."""
+        """Go to the next batch; return false if there is none."""
         batch: RecordBatch | None = next(self._batches, None)
         self._batch = batch
         if batch is None:
@@ -111,7 +115,7 @@ class RecordFieldRows:
         return True
 
     def _add_records(self, made: RecordColumns) -> bool:
-        """Add records of the batch until there are enough, or no more; tell which."""
+        """Add records of the batch until the columns are full; return true if all were added."""
         batch = self._batch
         assert batch is not None
         if self._cursor is not None:
@@ -139,7 +143,7 @@ class RecordFieldRows:
             add_problem(made, self._cells, problem.value, self._about(batch))
 
     def _about(self, batch: RecordBatch) -> tuple[Any, ...]:
-        """Return what a batch says of itself: the cells of :data:`OF_BATCH` but the two ends."""
+        """Return the cells of :data:`OF_BATCH` but the first and the last."""
         return (
             batch.codec,
             batch.magic,
@@ -162,6 +166,14 @@ def add_problem(
     problem: str,
     about: tuple[Any, ...] = _NOTHING,
 ) -> None:
-    """Add a row without a record, that says why."""
+    """Add a row without a record, with a problem."""
     made.begin((*cells, None, *about, problem))
     made.add_none()
+
+
+def control_type(key: bytes | None) -> str:
+    """Return the name of a control record by its key: a version and a type (KIP-98, KIP-595)."""
+    if key is None or len(key) < 4:
+        return "unknown"
+    number = _control_key(key, 0)[1]
+    return _CONTROL_TYPES[number] if 0 <= number < len(_CONTROL_TYPES) else "unknown"

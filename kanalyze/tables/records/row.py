@@ -9,7 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.tables.row import CAPTURE, CONNECTION, CONNECTION_NUMBER, Meaning, columns_of
+from kanalyze.tables.row import (
+    CAPTURE,
+    CLIENT_ID,
+    CONNECTION,
+    CONNECTION_NUMBER,
+    TOPIC,
+    TOPIC_ID,
+    Meaning,
+    columns_of,
+)
 
 if TYPE_CHECKING:
     from kanalyze.tables.columns.block import RowBlock
@@ -55,15 +64,9 @@ class RecordRow(NamedTuple):
     api_name: Annotated[
         str, Meaning("string", "Produce or Fetch; in Kafka 0.7 MultiProduce or MultiFetch too")
     ]
-    client_id: Annotated[str | None, Meaning("string", "as the client calls itself", nullable=True)]
-    topic: Annotated[
-        str | None,
-        Meaning("string", "topic name; null when only its id was seen", nullable=True),
-    ]
-    topic_id: Annotated[
-        str | None,
-        Meaning("string", "topic id in Kafka's URL-safe base64", nullable=True),
-    ]
+    client_id: Annotated[str | None, CLIENT_ID]
+    topic: Annotated[str | None, TOPIC]
+    topic_id: Annotated[str | None, TOPIC_ID]
     partition: Annotated[
         int | None,
         Meaning("int32", "partition index; null when the message was not read", nullable=True),

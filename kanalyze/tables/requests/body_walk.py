@@ -77,7 +77,7 @@ _BELOW = 11
 
 
 class _ValueStep:
-    """One value of a struct, as it stands on the tape.
+    """How to read one value of a struct on the tape.
 
     Attributes:
         role: one of the numbers of :data:`_ROLES`.
@@ -96,7 +96,7 @@ class _ValueStep:
 
 
 class _StructPlan:
-    """How the structs of one shape are gone over; made once.
+    """How to walk the structs of one shape; made once.
 
     Attributes:
         steps: for each value on the tape, tagged ones last; so many of them are ``untagged``.
@@ -183,7 +183,7 @@ class _StructPlan:
 
 
 class BodyWalk:
-    """Goes over the bodies of one kind of message, in any version."""
+    """Walks the bodies of one kind of message, in any version."""
 
     __slots__ = (
         *("_by_hand", "_code", "_cursor", "_summary", "_forgotten", "_high_watermark"),
@@ -197,8 +197,8 @@ class BodyWalk:
         """Make one for the fields of a level.
 
         Args:
-            level: what the wanted fields are.
-            cursor: goes over tapes; shared, because it remembers texts.
+            level: the roles of the selected fields.
+            cursor: reads tapes; shared, because it remembers texts.
             is_request: codes in a request are no errors of the exchange.
             by_hand: the fields are named by hand. A partition counts then though its topic is not
                 named, a topic without a partition does not, null record data is none, and a text
@@ -221,7 +221,7 @@ class BodyWalk:
         parts: PartitionColumns,
         forgotten: PartitionColumns,
     ) -> None:
-        """Add what a body says.
+        """Add the values of a body to a summary.
 
         Topics and partitions that a fetch takes out of its session are added to ``forgotten``.
         """
@@ -249,7 +249,7 @@ class BodyWalk:
         partition: int,
         in_partition: bool,
     ) -> int:
-        """Go over a struct; return the first of its codes that is not 0."""
+        """Walk a struct; return the first of its error codes that is not 0."""
         first = self._used
         self._used = first + plan.count
         if self._used > len(self._marks):
@@ -282,7 +282,7 @@ class BodyWalk:
         return code
 
     def _read_values(self, plan: _StructPlan, first: int) -> None:
-        """Read what a struct says itself, and mark where each of its values stands."""
+        """Read the values of a struct itself, and mark the position of each."""
         cursor = self._cursor
         self._topic, self._topic_id, self._partition = plan.topic, plan.topic_id, plan.partition
         self._offset, self._high_watermark = plan.offset, plan.high_watermark
@@ -305,7 +305,7 @@ class BodyWalk:
             self._read_value(step)
 
     def _read_value(self, step: _ValueStep) -> None:  # noqa: C901 - one switch
-        """Read a value, or go on behind it where it has to wait for others of its struct."""
+        """Read a value, or skip it where it is read later."""
         cursor, role = self._cursor, step.role
         if role == AT_ERROR:
             code = cursor.number()
@@ -346,7 +346,7 @@ class BodyWalk:
             self._parts.put(before, ERROR_CODE, code)
 
     def _add_partition(self, plan: _StructPlan, topic: str | None, topic_id: bytes) -> None:
-        """Add the partition that a struct is about, with what it says of it."""
+        """Add the partition of a struct, with its values."""
         parts = self._parts
         at = parts.add(topic, topic_id)
         parts.put(at, PARTITION, self._partition)
@@ -365,7 +365,7 @@ class BodyWalk:
         partition: int,
         in_partition: bool,
     ) -> None:
-        """Take the codes of a struct, and what is below it, in their order."""
+        """Read the error codes of a struct and its nested structs, in their order."""
         cursor = self._cursor
         for index in range(plan.count):
             at = self._marks[first + index]
@@ -394,7 +394,7 @@ class BodyWalk:
         partition: int,
         in_partition: bool,
     ) -> None:
-        """Go into a struct, or into each of an array of them."""
+        """Walk a nested struct, or each of an array of them."""
         plan = step.below
         assert plan is not None
         kind, count = step.shape.kind, 1
@@ -427,7 +427,7 @@ class BodyWalk:
                         parts.add(name, NO_UUID)
 
     def _add_records(self, part: int, at: int, offset: int) -> None:
-        """Say of a partition what its records are, or where it is, where it has none."""
+        """Set the records of a partition, or its offset where it has no records."""
         parts, cursor = self._parts, self._cursor
         size = cursor.peek(at) if at >= 0 else -1
         if size < 0:
@@ -449,7 +449,7 @@ class BodyWalk:
             parts.put(part, CODEC, seen)
 
     def _set_absent(self, plan: _StructPlan) -> None:
-        """Take what fields are that the version does not have."""
+        """Set the fields that the version does not have to their defaults."""
         for field, value in plan.absent:
             if field >= GROUP_ID:
                 self._set_text(field, value)
@@ -475,7 +475,7 @@ class BodyWalk:
             self._read_keys(step)
 
     def _read_keys(self, step: _ValueStep) -> None:
-        """Take the one key of a list for what is looked for; of several none."""
+        """Set the key to the only one of a list; to none of several."""
         cursor, summary = self._cursor, self._summary
         end = cursor.at
         cursor.pass_value(step.shape)
@@ -485,6 +485,6 @@ class BodyWalk:
         cursor.at = end
 
     def _make_room(self, least: int) -> None:
-        """Have room for so many marks; those there are stay."""
+        """Make room for so many more marks."""
         marks: Any = array("q", self._marks) + array("q", bytes(8 * least))
         self._marks = memoryview(marks)

@@ -56,7 +56,7 @@ OFFSET_FETCH, FIND_COORDINATOR = 9, 10
 SYNC_GROUP = 14
 SHARE_FETCH = 78
 _HEARTBEATS = frozenset({68, 76})
-"""Of the newer groups; they bring assignments."""
+"""Heartbeats of the newer groups; they bring assignments."""
 
 _GROUP_KEY, _TRANSACTION_KEY = 0, 1
 
@@ -149,8 +149,7 @@ _BY_HAND = {
     FIND_COORDINATOR: (_FIND_REQUEST, _FIND_RESPONSE),
     SYNC_GROUP: (_SYNC_REQUEST, _SYNC_RESPONSE),
 }
-"""The fields that a row needs of the requests and responses of an API. The others' are made from
-their definitions."""
+"""The fields that a row needs of some APIs. Those of other APIs follow from their definitions."""
 _ROLES = {
     (PRODUCE, "request"): {"Acks": "acks"},
     (PRODUCE, "response"): {"Responses.PartitionResponses.BaseOffset": "offset"},
@@ -165,15 +164,15 @@ _ROLES = {
     (FIND_COORDINATOR, "request"): {"Key": "key", "KeyType": "key_type", "CoordinatorKeys": "keys"},
     (SYNC_GROUP, "request"): {"Assignments": "has_assignments"},
 }
-"""What of these fields is something that no definition says."""
+"""Roles of these fields that do not follow from their definitions."""
 
 
 class _Extractor:
     """The fields that a row needs of an API, and the walks that read them.
 
     Attributes:
-        api_key: of those that have a way of their own; -1 of all others.
-        delivers: the answer may be held back until there is something to tell.
+        api_key: of the APIs with rules of their own; -1 for all others.
+        delivers: the response may be held back until there is something to send.
     """
 
     __slots__ = (
@@ -205,7 +204,7 @@ class Extractors:
     )
 
     def __init__(self, catalog: Catalog) -> None:
-        """Make the table; the definitions of an API are read when it is first met."""
+        """Begin; the definitions of an API are read when it is first met."""
         self._catalog = catalog
         self._cursor = TapeCursor()
         self._extractors: dict[int, _Extractor] = {}
@@ -222,9 +221,9 @@ class Extractors:
     def summary(
         self, api_key: int | None, request: Taped | None, response: Taped | None
     ) -> ExchangeSummary:
-        """Return what the bodies of an exchange say; either may be None, when it was not read.
+        """Return the summary of an exchange; a body that was not read is None.
 
-        The same object each time: what it says holds until the next call.
+        It is the same object each time: its values are valid until the next call.
         """
         summary, requested, responded = self._summary, self._requested, self._responded
         requested.clear()
@@ -244,7 +243,7 @@ class Extractors:
         elif way == OF_FETCH:
             self._fetch(summary, request is not None)
         elif way in (OF_LIST_OFFSETS, OF_OFFSET_FETCH):
-            # Of what the request asks for the response says all, unless there is none.
+            # The response has all partitions of the request, unless there is none.
             summary.parts = requested if response is None else responded
             if way == OF_OFFSET_FETCH:
                 _set_group(summary)
@@ -287,10 +286,10 @@ class Extractors:
         ]
         return _Extractor(api_key, requested, responded, *walks)
 
-    # -- what the two say of partitions -----------------------------------------------------------
+    # -- partitions of both -----------------------------------------------------------------------
 
     def _produce(self, summary: ExchangeSummary, has_request: bool) -> None:
-        """The request says what was sent, the response what became of it."""
+        """The request has the records, the response the errors and offsets."""
         requested, responded = self._requested, self._responded
         count = responded.count
         if not has_request:
@@ -311,7 +310,7 @@ class Extractors:
                 requested.put(at, BASE_OFFSET, responded.number(place, BASE_OFFSET))
 
     def _fetch(self, summary: ExchangeSummary, has_request: bool) -> None:
-        """The response says what there is; the request of which partitions it says nothing."""
+        """The response has the records; partitions without news are only in the request."""
         requested, responded = self._requested, self._responded
         summary.parts = responded
         if not has_request:
@@ -324,10 +323,10 @@ class Extractors:
                 responded.copy(requested, at)
 
     def _each_once(self, summary: ExchangeSummary) -> None:
-        """Name every partition once, where it is named first, with all that is said of it.
+        """List every partition once, where it comes first, with all values of both messages.
 
-        Request and response may name the same topic in different ways: the names are those that the
-        two of them tell.
+        One message may have the name of a topic and the other its id: the names in both match
+        them.
         """
         requested, responded = self._requested, self._responded
         if requested.count + responded.count <= 1:
@@ -352,7 +351,7 @@ class Extractors:
 
 
 def _join(parts: PartitionColumns, to: int, others: PartitionColumns, at: int) -> None:
-    """Add what another mention of a partition says; of both the first code but 0 holds."""
+    """Add the values of the same partition elsewhere; the first error code but 0 holds."""
     if not parts.topics[to]:
         parts.topics[to] = others.topics[at]
     if parts.topic_ids[to] == NO_UUID:
@@ -376,7 +375,7 @@ def _join(parts: PartitionColumns, to: int, others: PartitionColumns, at: int) -
 def _session(
     summary: ExchangeSummary, requested: PartitionColumns, forgotten: PartitionColumns
 ) -> FetchSessionUpdate | None:
-    """Return what a fetch says of its session; None for one that is in none."""
+    """Return what a fetch changes in its session; None for a fetch without a session."""
     session_id, epoch = summary.session_id, summary.session_epoch
     if session_id is None or epoch is None or (session_id == 0 and epoch < 0):
         return None
@@ -397,7 +396,7 @@ def _session_partitions(parts: PartitionColumns) -> list[SessionPartition]:
 def _delivery(
     api_key: int, summary: ExchangeSummary, delivered: PartitionColumns
 ) -> Delivery | None:
-    """Return what a response brought that may have been held back until there was something."""
+    """Return what a response brought that may have been held back; None without a limit."""
     failed = bool(summary.errors)
     if api_key in _HEARTBEATS:
         return Delivery(None, is_enough=delivered.count > 0, is_all=True, failed=failed)
@@ -417,16 +416,16 @@ def _delivery(
 
 
 def _set_group(summary: ExchangeSummary) -> None:
-    """Name the group of an OffsetFetch; from version 8 on it may ask for several: one is the rule.
+    """Set the group of an OffsetFetch: from version 8 on the only one of its groups.
 
-    Of several none is named.
+    None of several.
     """
     if not summary.group_id:
         summary.group_id = summary.first_group if summary.groups == 1 else None
 
 
 def _set_key(summary: ExchangeSummary) -> None:
-    """Say what a FindCoordinator looks for."""
+    """Set the group or transaction that a FindCoordinator looks for."""
     if summary.key_type == _GROUP_KEY:
         summary.group_id = summary.key or None
     elif summary.key_type == _TRANSACTION_KEY:

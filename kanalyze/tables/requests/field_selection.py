@@ -46,7 +46,7 @@ _ROLE_OF_NAME = {
 
 
 def role_of(definition: Field) -> str | None:
-    """Return what a field is to a row, or None: ``error``, ``topic``, ``partition``, an id."""
+    """Return the role of a field in a row: ``error``, ``topic``, ``partition``, an id; or None."""
     name, kind, entity = definition.name, definition.type, definition.entity_type
     # An array of codes is "[]int16": no code of its own.
     if kind == "int16" and name.endswith("ErrorCode"):
@@ -74,7 +74,7 @@ _DETAIL_ROLES = frozenset({"offset", "high_watermark", "records"})
 
 
 class FieldRoles:
-    """What the fields of one struct are to a row.
+    """The roles of the selected fields of one struct.
 
     Attributes:
         fields: for each wanted field, in the order of the definition: its role, and the level below
@@ -108,14 +108,14 @@ class FieldRoles:
 
     @property
     def finds_names(self) -> bool:
-        """Whether there are names and ids of topics side by side, here or below."""
+        """Whether a struct here or below has both the name and the id of a topic."""
         return self.has_names or any(
             level is not None and level.finds_names for _, level in self.fields
         )
 
 
 def _is_wanted(definition: Field, *, in_topic: bool) -> bool:
-    """Tell whether a row wants anything of a struct: a code, a topic, a partition of one."""
+    """Return true if a row needs a field of a struct: a code, a topic, a partition of one."""
     if definition.name in _LEFT_OUT:
         return False
     inner = _inner(definition)
@@ -135,7 +135,7 @@ def _names_topic(fields: Iterable[Field]) -> bool:
 
 
 def _is_cursor(definition: Field) -> bool:
-    """Tell whether a struct says where a list goes on.
+    """Return true if a struct is a cursor, where a list goes on.
 
     Topics that a message is about come in arrays; one that stands alone with a partition is a
     position within them.
@@ -145,7 +145,7 @@ def _is_cursor(definition: Field) -> bool:
 
 
 def _tells_names(fields: Iterable[Field]) -> bool:
-    """Tell whether some version has a topic's name and its id side by side."""
+    """Return true if some version has both the name and the id of a topic."""
     by_role = {role_of(definition): definition for definition in fields}
     topic, topic_id = by_role.get("topic"), by_role.get("topic_id")
     if topic is None or topic_id is None:
@@ -160,7 +160,7 @@ def _inner(definition: Field) -> tuple[Field, ...]:
 
 
 def _wanted_fields(fields: tuple[Field, ...], *, top: bool, in_topic: bool) -> Iterator[Field]:
-    """Give the fields of one struct that a row wants, in the order of the definition."""
+    """Give the fields of one struct that a row needs, in the order of the definition."""
     roles = [role_of(definition) for definition in fields]
     is_partition = in_topic and "partition" in roles
     for definition, role in zip(fields, roles, strict=True):
@@ -181,7 +181,7 @@ def _wanted_fields(fields: tuple[Field, ...], *, top: bool, in_topic: bool) -> I
 
 
 def projection_of(message: Message) -> Projection:
-    """Return the fields that a row wants of any message."""
+    """Return the fields that a row needs of a message."""
     return Projection.of(*_paths(message.struct.fields, "", top=True, in_topic=False))
 
 
@@ -198,12 +198,12 @@ def _paths(fields: tuple[Field, ...], prefix: str, *, top: bool, in_topic: bool)
 def field_roles(
     message: Message, projection: Projection, by_hand: Mapping[str, str] | None = None
 ) -> FieldRoles:
-    """Return what the wanted fields of a message are to a row.
+    """Return the roles of the selected fields of a message.
 
     Args:
         message: the definition.
-        projection: which of its fields are wanted.
-        by_hand: roles by path, of fields that are something else than their definitions say.
+        projection: the selected fields.
+        by_hand: roles by path, of fields whose role does not follow from their definition.
     """
     selection = select(message, projection)
     return _level(message.struct.fields, selection, "", by_hand or {}, in_topic=False)

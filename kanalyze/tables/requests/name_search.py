@@ -1,9 +1,8 @@
-"""Reads of messages only what topic ids are called.
+"""Reads only the names of topics, and their ids, in messages.
 
-In: exchanges, with what was read of them. Out: ids and names. This module must not know what names
-are for, nor how messages are read; it stands in for
-:class:`~kanalyze.tables.requests.extract.Extractors` when a capture is searched for names and for
-nothing else.
+In: exchanges with decoded fields. Out: ids and names. This module must not know what names are for,
+nor how messages are read. It takes the place of
+:class:`~kanalyze.tables.requests.extract.Extractors` when a capture is searched for names.
 """
 
 from __future__ import annotations
@@ -31,13 +30,13 @@ class NameReader:
     """Finds names of topics in requests and responses that have them beside their ids."""
 
     def __init__(self, catalog: Catalog) -> None:
-        """Begin; the definitions of an API are looked at when it is first met."""
+        """Begin; the definitions of an API are read when it is first met."""
         self._catalog = catalog
         self._cursor = TapeCursor()
         self._walks: dict[tuple[int, str], BodyWalk | None] = {}
 
     def wanted_fields(self, api_key: int, kind: Kind) -> Projection:
-        """Return the fields to read; most messages tell no names, and nothing is read of them."""
+        """Return the fields to read: none of the many messages that have no names."""
         if self._walk(api_key, kind) is None:
             return _NOTHING
         return projection_of(self._catalog.message(api_key, kind))

@@ -232,7 +232,7 @@ class RowAssembler:
         self._rows = at + 1
 
     def _put_head(self, at: int, api: RowApi, exchange: Exchange) -> None:
-        """Put what the request's header says."""
+        """Put the fields of the request's header."""
         self._wire.put_code(at, api.wire)
         if exchange.key != NO_API:
             self._api_key.put(at, exchange.key)
@@ -254,7 +254,7 @@ class RowAssembler:
         return place
 
     def summary(self, exchange: Exchange) -> ExchangeSummary:
-        """Return what the bodies of an exchange say."""
+        """Return the summary of the bodies of an exchange."""
         request, response = exchange.request, exchange.response
         if exchange.wire != "kafka":
             from kanalyze.tables.requests.kafka07 import summary_07  # a protocol long gone

@@ -56,17 +56,17 @@ FIELD_NUMBERS = {
     "transactional_id": 33,
     "key": 34,
 }
-"""Fields of :class:`ExchangeSummary` that a body tells one value of, by number."""
+"""Fields of :class:`ExchangeSummary` with one value in a body, by number."""
 
 _FEW = 8
-"""Partitions that are compared one by one; of more it pays to look them up."""
+"""Up to so many partitions are compared one by one; more are looked up."""
 
 
 class PartitionSummary(NamedTuple):
-    """One partition or topic in a message, to be looked at.
+    """One partition or topic in a message, as an object.
 
-    As in the row contract, but for the topic id, which is 16 bytes, and ``last_offset``: it is of
-    the first record batch, where the base offset is hidden in it.
+    As in the row contract, but for the topic id, which is 16 bytes, and ``last_offset``: the last
+    offset of a compressed first batch that hides its base offset.
     """
 
     topic: str | None
@@ -82,7 +82,7 @@ class PartitionSummary(NamedTuple):
 
 
 class PartitionColumns:
-    """The topics and partitions that a message names, one after the other, by column.
+    """The topics and partitions that a message names, by column.
 
     Attributes:
         topics, topic_ids: one for each; None, and zeros, where the message has none.
@@ -103,7 +103,7 @@ class PartitionColumns:
         self.indexed = 0
 
     def clear(self) -> None:
-        """Forget all."""
+        """Remove all."""
         if self.count > 0:
             self.topics.clear()
             self.topic_ids.clear()
@@ -111,7 +111,7 @@ class PartitionColumns:
             self.index = None
 
     def add(self, topic: str | None, topic_id: bytes) -> int:
-        """Add one of which nothing more is known; return its number."""
+        """Add a partition or topic without further values; return its number."""
         at = self.count
         begin = at * CELLS
         if begin >= len(self.cells):
@@ -127,33 +127,33 @@ class PartitionColumns:
         self.cells = memoryview(array("q", self.cells) + more)
 
     def put(self, at: int, column: int, value: int) -> None:
-        """Put a number of one."""
+        """Set a value."""
         begin = at * CELLS
         self.cells[begin] |= 1 << column
         self.cells[begin + column] = value
 
     def forget(self, at: int, column: int) -> None:
-        """Let a number of one be unknown."""
+        """Make a value unknown."""
         self.cells[at * CELLS] &= ~(1 << column)
 
     def known(self, at: int) -> int:
-        """Return which numbers of one are known, a bit for each column."""
+        """Return which values are known, a bit for each column."""
         return self.cells[at * CELLS]
 
     def knows(self, at: int, column: int) -> bool:
-        """Tell whether a number of one is known."""
+        """Return true if a value is known."""
         return self.cells[at * CELLS] & (1 << column) != 0
 
     def number(self, at: int, column: int) -> int:
-        """Return a number of one that is known."""
+        """Return a value that is known."""
         return self.cells[at * CELLS + column]
 
     def get(self, at: int, column: int) -> int | None:
-        """Return a number of one, None where it is not known."""
+        """Return a value; None where it is not known."""
         return self.number(at, column) if self.knows(at, column) else None
 
     def insert(self, at: int, topic: str | None, topic_id: bytes) -> None:
-        """Add one before others, of which nothing more is known."""
+        """Insert one without further values."""
         self.add(topic, topic_id)
         self.topics.insert(at, self.topics.pop())
         self.topic_ids.insert(at, self.topic_ids.pop())
@@ -163,16 +163,16 @@ class PartitionColumns:
         self.cells[begin] = 0
 
     def copy(self, other: PartitionColumns, at: int) -> int:
-        """Add one of others, with all that is known of it; return its number."""
+        """Add a copy of one of ``other``; return its number."""
         to = self.add(other.topics[at], other.topic_ids[at])
         for column in range(CELLS):
             self.cells[to * CELLS + column] = other.cells[at * CELLS + column]
         return to
 
     def index_of(self, other: PartitionColumns, at: int, within: int) -> int:
-        """Return where the partition of others is within the first so many; -1 for nowhere.
+        """Return the index of a partition of ``other`` within the first so many; -1 for none.
 
-        The last of them, where it is named more than once.
+        The last index, where it is there more than once.
         """
         if within > _FEW:
             return self._looked_up(other, at, within)
@@ -194,14 +194,14 @@ class PartitionColumns:
         return self.index.get(other.key_of(at), -1)
 
     def key_of(self, at: int) -> tuple[str | None, bytes, int]:
-        """Return the topic, its id and the partition of one, which is known."""
+        """Return the topic, its id and the partition, which is known."""
         return self.topics[at], self.topic_ids[at], self.number(at, PARTITION)
 
     def __len__(self) -> int:
         return self.count
 
     def __iter__(self) -> Iterator[PartitionSummary]:
-        """Give them as :class:`PartitionSummary`; for those who need not be quick."""
+        """Give them as :class:`PartitionSummary`; slow."""
         return iter([self._part(at) for at in range(self.count)])
 
     def _part(self, at: int) -> PartitionSummary:
@@ -220,7 +220,7 @@ class PartitionColumns:
         )
 
     def add_part(self, part: PartitionSummary) -> None:
-        """Add one with all that is known of it."""
+        """Add one with all its values."""
         at = self.add(part.topic, part.topic_id)
         codec = None if part.codec is None else SEEN_CODECS.index(part.codec)
         for column, value in (
@@ -251,17 +251,17 @@ class Delivery(NamedTuple):
 
 
 class ExchangeSummary:
-    """What was found in the bodies of one exchange; None and empty where nothing was.
+    """What a row needs of the bodies of one exchange; None or empty where they have nothing.
 
     Attributes:
         parts: the topics and partitions that the exchange is about.
         errors: topic or None, topic id or zeros, partition or None, and a code that is not 0.
         names: topic ids and the names that the bodies give them.
         session: of a fetch in a session, or that may begin or end one.
-        delivery: of what may be held back until there is something to tell, once it is answered.
-        has_assignments: whether a SyncGroup brings the assignments of the group.
+        delivery: of a ShareFetch or heartbeat with a response.
+        has_assignments: of a SyncGroup, whether it brings the assignments of the group.
         code: the response's code at the top, 0 for none.
-        groups: how many groups an OffsetFetch asks about by name, with the id of the first.
+        groups: how many groups an OffsetFetch names, with the id of the first.
         max_bytes, max_records, share_epoch: of a ShareFetch.
     """
 
@@ -289,7 +289,7 @@ class ExchangeSummary:
         self.clear(self.parts)
 
     def clear(self, parts: PartitionColumns) -> None:
-        """Forget all; what is found from here on is in these parts."""
+        """Begin anew with these parts."""
         self.parts = parts
         if self.errors:
             self.errors = []
@@ -318,7 +318,7 @@ class ExchangeSummary:
         self.key: str | None = None
 
     def set_number(self, field: int, value: int) -> None:
-        """Take in the number of a field, one of :data:`FIELD_NUMBERS`."""
+        """Set a field of :data:`FIELD_NUMBERS` to a number."""
         if field == THROTTLE_TIME_MS:
             self.throttle_time_ms = value
         elif field == ACKS:
@@ -343,7 +343,7 @@ class ExchangeSummary:
             self.key_type = value
 
     def set_text(self, field: int, value: str | None) -> None:
-        """Take in the text of a field, one of :data:`FIELD_NUMBERS`."""
+        """Set a field of :data:`FIELD_NUMBERS` to a text."""
         if field == GROUP_ID:
             self.group_id = value
         elif field == MEMBER_ID:

@@ -1,7 +1,7 @@
-"""Names of topics that messages give only an id for (KIP-516).
+"""Names of topics by their ids (KIP-516): many messages have only the id.
 
-In: pairs of id and name, as messages or the user tell them. Out: names. This module must not know
-which message told a name, nor where a search for one looks.
+In: pairs of id and name, from messages or the user. Out: names. This module must not know which
+message a name came in, nor where a search for one looks.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import binascii
 import re
 from typing import TYPE_CHECKING, TypeAlias
 
+from kanalyze.decoding.values import uuid_text
 from kanalyze.errors import UsageError
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def topic_id_text(topic_id: bytes) -> str | None:
     """Return a topic id as Kafka writes it: 22 characters of URL-safe base64; None for zeros."""
     if not topic_id or topic_id == _NO_ID:
         return None
-    return base64.urlsafe_b64encode(topic_id)[:22].decode("ascii")
+    return uuid_text(topic_id)
 
 
 def topic_id_of(text: str) -> bytes:
@@ -99,20 +100,20 @@ def _named(name: str, where: str) -> str:
 
 
 class TopicNames:
-    """What topic ids are called; the last name told holds. Bounded: wire data fills it."""
+    """Names of topics by id; the last name that was learned holds. Bounded: wire data fills it."""
 
     def __init__(self, search: NameSearch | None = None) -> None:
         """Begin with no names.
 
         Args:
-            search: asked once, when an id without a name is first met: a name that is told later
-                in the capture holds for what comes before it.
+            search: called once, when an id without a name is first met: a name from later in the
+                capture holds for what comes before it.
         """
         self._names: dict[bytes, str] = dict(_RESERVED)
         self._texts: dict[bytes, str | None] = {}
         self._search = search
         self.unnamed: set[bytes] = set()
-        """Ids that were asked for while nobody had named them."""
+        """Ids that were looked up while they had no name."""
         self.changes = 0
         """How often an id was given another name, or its first one."""
 
@@ -122,7 +123,7 @@ class TopicNames:
         return dict(self._names)
 
     def learn(self, topic_id: bytes, name: str) -> None:
-        """Take in what a topic is called."""
+        """Remember the name of a topic."""
         if self._names.get(topic_id) == name:
             return
         if len(self._names) < _MOST_NAMES or topic_id in self._names:
@@ -138,10 +139,10 @@ class TopicNames:
             return name
         if self._search is not None:
             search, self._search = self._search, None
-            # What was told holds, so that it does not matter when the search is made.
-            told = frozenset(self._names)
+            # Names that are known already hold, so that it does not matter when the search is made.
+            known = frozenset(self._names)
             for found_id, found_name in search():
-                if found_id not in told:
+                if found_id not in known:
                     self.learn(found_id, found_name)
             name = self._names.get(topic_id)
         if name is None and len(self.unnamed) < _MOST_NAMES:

@@ -3,11 +3,10 @@ from __future__ import annotations
 import pytest
 
 from kanalyze.errors import CaptureError
-from kanalyze.live.feed.filter_language import parse_condition
-from kanalyze.live.feed.filter_packets import PacketFilter
 from kanalyze.live.feed.filtered_feed import FilteredFeed
 from kanalyze.live.run import LiveSource
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
+from kanalyze.net.endpoint_filter import EndpointFilter
 from tests.support.packets import make_batch, segment, timed
 
 
@@ -42,7 +41,7 @@ class Feed:
 
 def filtered(*batches) -> tuple[FilteredFeed, Feed]:
     feed = Feed(*batches)
-    return FilteredFeed(feed, PacketFilter(parse_condition("port 9092"))), feed
+    return FilteredFeed(feed, EndpointFilter([9092], [])), feed
 
 
 def test_packets_that_are_left_keep_their_numbers_and_everything_else():

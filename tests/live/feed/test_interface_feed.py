@@ -124,7 +124,7 @@ class Script:
     def __init__(self, *steps: tuple[Callable[[], bool], Callable[[], object]]) -> None:
         self._steps = list(steps)
 
-    def turn(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:
+    def tick(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:
         if not self._steps:
             return False
         is_due, do = self._steps[0]

@@ -203,7 +203,7 @@ def test_assignments_by_heartbeat_are_rebalances_too() -> None:
 def test_some_capture_has_of_everything() -> None:
     """So that none of the comparisons above is of nothing."""
     rows = [row for name in NAMES[:12] for row in kanalyze.requests(path(name))]
-    found = samples(counted(rows, most_clients=1000, most_topics=1000))
+    found = samples(counted(rows, max_clients=1000, max_topics=1000))
     names = {name for name, _ in found}
     assert {
         "kanalyze_errors_total",
@@ -242,7 +242,7 @@ def test_what_was_refused_was_not_moved() -> None:
 
 def test_values_beyond_the_limit_are_other() -> None:
     rows = [made.row(client_id=f"client-{n % 7}") for n in range(70)]
-    found = samples(counted(rows, most_clients=3))
+    found = samples(counted(rows, max_clients=3))
     clients = by(found, "client_requests_total", "client_id")
     assert len(clients) == 4
     assert clients[("other",)] == 40
@@ -252,7 +252,7 @@ def test_values_beyond_the_limit_are_other() -> None:
 
 
 def test_a_client_called_other_is_not_all_the_others() -> None:
-    metrics = Metrics(most_clients=2)
+    metrics = Metrics(max_clients=2)
     for name in ("other", "a", "b", "c"):
         metrics.add(RowBlock.of_rows([made.row(client_id=name)]))
     clients = by(samples(metrics), "client_requests_total", "client_id")
@@ -261,7 +261,7 @@ def test_a_client_called_other_is_not_all_the_others() -> None:
 
 def test_a_name_for_each_connection_makes_no_more_series() -> None:
     """For as long as it goes on."""
-    metrics = Metrics(most_clients=5, most_topics=5, most_groups=5)
+    metrics = Metrics(max_clients=5, max_topics=5, max_groups=5)
     sizes = set()
     for turn in range(20):
         rows = [
@@ -280,7 +280,7 @@ def test_a_name_for_each_connection_makes_no_more_series() -> None:
 
 def test_a_limit_of_0_names_nobody() -> None:
     rows = [made.row(client_id="a", group_id="g")]
-    found = samples(counted(rows, most_clients=0, most_topics=0, most_groups=0))
+    found = samples(counted(rows, max_clients=0, max_topics=0, max_groups=0))
     assert by(found, "client_requests_total", "client_id") == {("other",): 1}
     assert by(found, "topic_bytes_total", "topic") == {("other",): 100}
 
@@ -288,7 +288,7 @@ def test_a_limit_of_0_names_nobody() -> None:
 @settings(max_examples=40)
 @given(st.lists(made.rows(), max_size=30))
 def test_any_rows_can_be_scraped_and_nothing_ever_falls(rows: list[Row]) -> None:
-    metrics = Metrics(most_clients=2)
+    metrics = Metrics(max_clients=2)
     before: Samples = {}
     for row in rows:
         metrics.add(RowBlock.of_rows([row]))
@@ -376,7 +376,7 @@ def test_labels_that_are_taken_or_none_are_refused(name: str) -> None:
 
 def test_limits_below_0_are_refused() -> None:
     with pytest.raises(UsageError, match="-1"):
-        Metrics(most_topics=-1)
+        Metrics(max_topics=-1)
 
 
 def test_two_of_them_know_nothing_of_each_other() -> None:

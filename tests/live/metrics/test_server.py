@@ -235,7 +235,7 @@ def test_who_takes_nothing_keeps_no_thread(
         answer(handler)
 
     monkeypatch.setattr(serving._Handler, "do_GET", answered)
-    metrics = Metrics(most_clients=10_000)
+    metrics = Metrics(max_clients=10_000)
     rows = [made.row(client_id=f"{n:0100}") for n in range(10_000)]
     metrics.add(RowBlock.of_rows(rows))
     with MetricsServer(metrics.registry, LOOPBACK) as server:
@@ -302,7 +302,7 @@ def test_who_takes_nothing_makes_room_too(
 ) -> None:
     monkeypatch.setattr(serving, "_PATIENCE_S", 0.0)
     # Of 9 MB, twice what a socket holds at most.
-    metrics = Metrics(most_clients=10_000)
+    metrics = Metrics(max_clients=10_000)
     metrics.add(RowBlock.of_rows([made.row(client_id=f"{n:0100}") for n in range(10_000)]))
     with MetricsServer(metrics.registry, LOOPBACK) as server, contextlib.ExitStack() as stack:
         for _ in range(8):

@@ -10,7 +10,7 @@ import kanalyze
 from kanalyze.capture.inputs import find_inputs
 from kanalyze.capture.merge import MergedCaptures
 from kanalyze.errors import UsageError
-from kanalyze.live.recorder.packet_recorder import PacketKeeper, comment_of
+from kanalyze.live.recorder.packet_recorder import PacketRecorder, comment_of
 from kanalyze.live.recorder.pcapng_writer import PcapngWriter
 from kanalyze.tables.columns.block import RowBlock
 from kanalyze.tables.filters import RowFilter
@@ -75,12 +75,12 @@ def on_the_wire(row: Row) -> tuple[object, ...]:
 def kept_of(source: Path, folder: Path, lead_s: float = 1.0) -> tuple[list[Row], list[Row]]:
     """The rows of a capture that match, and all rows of what was kept of it."""
     target = folder / "kept.pcapng"
-    keeper = PacketKeeper(PcapngWriter(target, interface="lo"), FILTERS, lead_s=lead_s)
-    watch(source, keeper)
+    recorder = PacketRecorder(PcapngWriter(target, interface="lo"), FILTERS, lead_s=lead_s)
+    watch(source, recorder)
     wanted = [
         row for row in kanalyze.requests(source) if any(each.matches(row) for each in FILTERS)
     ]
-    assert (keeper.rows, keeper.late_rows) == (len(wanted), 0)
+    assert (recorder.rows, recorder.late_rows) == (len(wanted), 0)
     ports = {row.broker_port for row in wanted}
     return wanted, list(kanalyze.requests(target, port=ports)) if wanted else []
 
@@ -111,8 +111,8 @@ def test_disorder_on_the_wire_loses_none(change: str, tmp_path: Path) -> None:
 
 def test_what_is_kept_is_little_in_order_and_each_packet_once(tmp_path: Path) -> None:
     sink = Sink()
-    keeper = PacketKeeper(sink, [RowFilter(errors_only=True)], lead_s=0.001)
-    watch(path("groups"), keeper, at_once=10)
+    recorder = PacketRecorder(sink, [RowFilter(errors_only=True)], lead_s=0.001)
+    watch(path("groups"), recorder, at_once=10)
     with MergedCaptures(find_inputs([str(path("groups"))])) as captures:
         total = sum(map(len, captures.batches()))
     assert 0 < len(sink.numbers) < total / 3
@@ -122,7 +122,7 @@ def test_what_is_kept_is_little_in_order_and_each_packet_once(tmp_path: Path) ->
 
 def test_each_row_that_matched_has_its_comment() -> None:
     sink = Sink()
-    watch(path("errors"), PacketKeeper(sink, [RowFilter(errors_only=True)]))
+    watch(path("errors"), PacketRecorder(sink, [RowFilter(errors_only=True)]))
     expected: dict[int | None, list[str]] = {}
     for row in kanalyze.requests(path("errors"), errors=True):
         expected.setdefault(row.request_packet, []).append(comment_of(row))
@@ -131,18 +131,18 @@ def test_each_row_that_matched_has_its_comment() -> None:
 
 def test_a_filter_that_nothing_meets_keeps_nothing() -> None:
     sink = Sink()
-    keeper = PacketKeeper(
+    recorder = PacketRecorder(
         sink, [RowFilter(client_ids=("nobody",)), RowFilter(api_keys=frozenset({99}))]
     )
-    watch(path("basics"), keeper)
-    assert (keeper.rows, sink.numbers) == (0, [])
+    watch(path("basics"), recorder)
+    assert (recorder.rows, sink.numbers) == (0, [])
 
 
 def test_without_conditions_every_row_is_kept() -> None:
     sink = Sink()
-    keeper = PacketKeeper(sink, [RowFilter()])
-    watch(path("ipv6"), keeper)
-    assert keeper.rows == len(list(kanalyze.requests(path("ipv6"))))
+    recorder = PacketRecorder(sink, [RowFilter()])
+    watch(path("ipv6"), recorder)
+    assert recorder.rows == len(list(kanalyze.requests(path("ipv6"))))
 
 
 def traffic(count: int) -> list[Packet]:
@@ -175,18 +175,18 @@ def row_of(turn: int, **changes: object) -> Row:
     return made.failed("t", 6, "NOT_LEADER_OR_FOLLOWER", **(columns | changes))
 
 
-def keeper_of(sink: Sink, packets: list[Packet], **limits: float) -> PacketKeeper:
-    keeper = PacketKeeper(sink, FILTERS, **limits)
+def recorder_of(sink: Sink, packets: list[Packet], **limits: float) -> PacketRecorder:
+    recorder = PacketRecorder(sink, FILTERS, **limits)
     for first in range(0, len(packets), 10):
-        keeper.add_packets(make_batch(packets[first : first + 10], first + 1))
-    return keeper
+        recorder.add_packets(make_batch(packets[first : first + 10], first + 1))
+    return recorder
 
 
 def test_from_the_lead_to_the_response_and_no_more() -> None:
     sink = Sink()
-    keeper = keeper_of(sink, traffic(40), lead_s=0.004)
-    assert keeper.add_rows(RowBlock.of_rows([row_of(20)])) == 1
-    keeper.close()
+    recorder = recorder_of(sink, traffic(40), lead_s=0.004)
+    assert recorder.add_rows(RowBlock.of_rows([row_of(20)])) == 1
+    recorder.close()
     assert sink.numbers == [17, 18, 19, 20, 21, 22]
     assert list(sink.comments) == [21]
 
@@ -194,66 +194,66 @@ def test_from_the_lead_to_the_response_and_no_more() -> None:
 @pytest.mark.parametrize("status", ["unanswered", "malformed"])
 def test_without_an_end_it_is_all_there_is_so_far(status: str) -> None:
     sink = Sink()
-    keeper = keeper_of(sink, traffic(40), lead_s=0)
+    recorder = recorder_of(sink, traffic(40), lead_s=0)
     changes = {"status": status, "response_end_ns": None}
-    keeper.add_rows(RowBlock.of_rows([row_of(20, **changes)]))
-    keeper.close()
+    recorder.add_rows(RowBlock.of_rows([row_of(20, **changes)]))
+    recorder.close()
     assert sink.numbers == list(range(21, 41))
 
 
 def test_what_is_slow_on_purpose_is_not_slow() -> None:
-    keeper = PacketKeeper(Sink(), [RowFilter(slower_than_ns=1000)])
+    recorder = PacketRecorder(Sink(), [RowFilter(slower_than_ns=1000)])
     rows = [
         made.fetch(latency_ns=10**9, waited=True),
         made.fetch(latency_ns=10**9, waited=False),
         made.fetch(latency_ns=1000),
         made.unanswered(),
     ]
-    assert keeper.add_rows(RowBlock.of_rows(rows)) == 1
-    assert keeper.add_rows(RowBlock.of_rows(rows)) == 1
+    assert recorder.add_rows(RowBlock.of_rows(rows)) == 1
+    assert recorder.add_rows(RowBlock.of_rows(rows)) == 1
 
 
 def test_packets_are_held_back_and_then_written() -> None:
     sink = Sink()
     packets = traffic(40)
-    keeper = keeper_of(sink, packets, lead_s=0.001)
-    keeper.add_rows(RowBlock.of_rows([row_of(20)]))
-    keeper.tick(packets[21].time_ns)
+    recorder = recorder_of(sink, packets, lead_s=0.001)
+    recorder.add_rows(RowBlock.of_rows([row_of(20)]))
+    recorder.tick(packets[21].time_ns)
     assert sink.numbers == []
-    keeper.add_rows(RowBlock.of_rows([row_of(10)]))
-    keeper.tick(packets[21].time_ns + 3 * NS)
+    recorder.add_rows(RowBlock.of_rows([row_of(10)]))
+    recorder.tick(packets[21].time_ns + 3 * NS)
     assert sink.numbers == [10, 11, 12, 20, 21, 22]
     assert not sink.closed
 
 
 def test_flush_holds_nothing_back() -> None:
     sink = Sink()
-    keeper = keeper_of(sink, traffic(40))
-    keeper.add_rows(RowBlock.of_rows([row_of(0)]))
-    keeper.flush()
+    recorder = recorder_of(sink, traffic(40))
+    recorder.add_rows(RowBlock.of_rows([row_of(0)]))
+    recorder.flush()
     assert sink.numbers == [1, 2]
 
 
 def test_what_is_too_old_is_counted() -> None:
     sink = Sink()
-    keeper = keeper_of(sink, traffic(400), limit_bytes=20_000)
-    assert keeper.held_bytes <= 20_000
-    assert keeper.add_rows(RowBlock.of_rows([row_of(0), row_of(398)])) == 2
-    keeper.close()
-    assert keeper.late_rows == 1
+    recorder = recorder_of(sink, traffic(400), limit_bytes=20_000)
+    assert recorder.buffered_bytes <= 20_000
+    assert recorder.add_rows(RowBlock.of_rows([row_of(0), row_of(398)])) == 2
+    recorder.close()
+    assert recorder.late_rows == 1
     assert set(sink.comments) == {399}
 
 
 def test_a_second_row_of_a_packet_that_was_written_is_said_at_its_response() -> None:
     sink = Sink()
-    keeper = keeper_of(sink, traffic(40), lead_s=0)
-    keeper.add_rows(RowBlock.of_rows([row_of(20)]))
-    keeper.flush()
+    recorder = recorder_of(sink, traffic(40), lead_s=0)
+    recorder.add_rows(RowBlock.of_rows([row_of(20)]))
+    recorder.flush()
     later = {"response_packet": 24, "response_end_ns": START_NS + 23_000_000}
-    keeper.add_rows(RowBlock.of_rows([row_of(20, **later)]))
-    keeper.close()
+    recorder.add_rows(RowBlock.of_rows([row_of(20, **later)]))
+    recorder.close()
     assert list(sink.comments) == [21, 24]
-    assert keeper.late_rows == 0
+    assert recorder.late_rows == 0
 
 
 def failures(second: int, count: int) -> list[Row]:
@@ -264,9 +264,9 @@ def failures(second: int, count: int) -> list[Row]:
 
 
 def test_where_everything_fails_the_first_of_each_second_are_kept() -> None:
-    keeper = PacketKeeper(Sink(), FILTERS, most_rows_per_s=10)
+    recorder = PacketRecorder(Sink(), FILTERS, max_rows_per_s=10)
     taken = [
-        keeper.add_rows(RowBlock.of_rows(rows))
+        recorder.add_rows(RowBlock.of_rows(rows))
         for rows in (
             failures(0, 7),
             failures(0, 7),
@@ -277,22 +277,22 @@ def test_where_everything_fails_the_first_of_each_second_are_kept() -> None:
         )
     ]
     assert taken == [7, 3, 10, 13, 0, 9]
-    assert (keeper.rows, keeper.skipped_rows) == (42, 4 + 2 + 20 + 5)
+    assert (recorder.rows, recorder.skipped_rows) == (42, 4 + 2 + 20 + 5)
 
 
 @pytest.mark.parametrize("jump", [-3600, -365 * 86_400, 3600, 365 * 86_400])
 def test_a_clock_that_jumps_does_not_end_that(jump: int) -> None:
-    keeper = PacketKeeper(Sink(), FILTERS, most_rows_per_s=10)
-    assert keeper.add_rows(RowBlock.of_rows(failures(0, 20))) == 10
+    recorder = PacketRecorder(Sink(), FILTERS, max_rows_per_s=10)
+    assert recorder.add_rows(RowBlock.of_rows(failures(0, 20))) == 10
     for second in range(3):
-        assert keeper.add_rows(RowBlock.of_rows(failures(jump + second, 20))) == 10
+        assert recorder.add_rows(RowBlock.of_rows(failures(jump + second, 20))) == 10
 
 
 def test_rows_that_do_not_match_are_not_counted_for_that() -> None:
-    keeper = PacketKeeper(Sink(), FILTERS, most_rows_per_s=5)
+    recorder = PacketRecorder(Sink(), FILTERS, max_rows_per_s=5)
     fine = [made.row() for _ in range(100)]
-    assert keeper.add_rows(RowBlock.of_rows([*fine, *failures(0, 5)])) == 5
-    assert keeper.skipped_rows == 0
+    assert recorder.add_rows(RowBlock.of_rows([*fine, *failures(0, 5)])) == 5
+    assert recorder.skipped_rows == 0
 
 
 @pytest.mark.parametrize("back_ns", [0, 3600 * NS])
@@ -302,20 +302,20 @@ def test_an_exchange_during_which_the_clock_was_set_back(back_ns: int) -> None:
         Packet(each.data, each.time_ns - back_ns * (turn > 20))
         for turn, each in enumerate(traffic(40))
     ]
-    keeper = keeper_of(sink, packets, lead_s=0)
+    recorder = recorder_of(sink, packets, lead_s=0)
     answered_ns = packets[21].time_ns
     times = {"response_start_ns": answered_ns, "response_end_ns": answered_ns}
-    keeper.add_rows(RowBlock.of_rows([row_of(20, **times)]))
-    keeper.close()
+    recorder.add_rows(RowBlock.of_rows([row_of(20, **times)]))
+    recorder.close()
     assert {21, 22} <= set(sink.numbers)
 
 
 def test_many_requests_that_begin_in_one_packet_leave_some_comments() -> None:
     sink = Sink()
-    keeper = keeper_of(sink, traffic(40), lead_s=0)
-    keeper.add_rows(RowBlock.of_rows([row_of(20)] * 400))
-    keeper.close()
-    assert keeper.rows == 400
+    recorder = recorder_of(sink, traffic(40), lead_s=0)
+    recorder.add_rows(RowBlock.of_rows([row_of(20)] * 400))
+    recorder.close()
+    assert recorder.rows == 400
     assert 10 <= len(sink.comments[21]) <= 100
 
 
@@ -333,28 +333,28 @@ class FullSink(Sink):
 
 def test_packets_that_cannot_be_written_are_counted_and_gone() -> None:
     sink = FullSink()
-    keeper = keeper_of(sink, traffic(40), lead_s=0)
+    recorder = recorder_of(sink, traffic(40), lead_s=0)
     for turn, refused in ((10, True), (20, True), (30, False)):
-        keeper.add_rows(RowBlock.of_rows([row_of(turn)]))
+        recorder.add_rows(RowBlock.of_rows([row_of(turn)]))
         if refused:
             with pytest.raises(OSError, match="No space"):
-                keeper.flush()
+                recorder.flush()
         else:
-            keeper.flush()
-    assert keeper.lost_packets == 4
+            recorder.flush()
+    assert recorder.lost_packets == 4
     assert sink.numbers == [31, 32]
 
 
 @pytest.mark.parametrize("most", [0, -1])
 def test_a_rate_that_makes_no_sense_is_refused(most: int) -> None:
     with pytest.raises(UsageError):
-        PacketKeeper(Sink(), FILTERS, most_rows_per_s=most)
+        PacketRecorder(Sink(), FILTERS, max_rows_per_s=most)
 
 
 @pytest.mark.parametrize("limits", [{"limit_bytes": 0}, {"lead_s": -1}, {"lead_s": float("nan")}])
 def test_limits_that_make_no_sense_are_refused(limits: dict[str, float]) -> None:
     with pytest.raises(UsageError):
-        PacketKeeper(Sink(), FILTERS, **limits)
+        PacketRecorder(Sink(), FILTERS, **limits)
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ import pytest
 import kanalyze
 from kanalyze.capture.inputs import find_inputs
 from kanalyze.capture.merge import MergedCaptures
-from kanalyze.live.recorder import blanked_tokens
-from kanalyze.live.recorder.packet_recorder import PacketKeeper
+from kanalyze.live.recorder import token_redaction
+from kanalyze.live.recorder.packet_recorder import PacketRecorder
 from kanalyze.live.recorder.pcapng_writer import PcapngWriter
 from kanalyze.tables.filters import RowFilter
 from tests.support import kafka as k
@@ -189,7 +189,7 @@ def kept_of(
     made = [packet for packet in packets if not isinstance(packet, bytes)]
     bare = [packet for packet in packets if isinstance(packet, bytes)]
     source.write_bytes(pcap_file(made or timed(bare)))
-    watch(source, PacketKeeper(PcapngWriter(target), [RowFilter()]), at_once)
+    watch(source, PacketRecorder(PcapngWriter(target), [RowFilter()]), at_once)
     assert PASSWORD not in target.read_bytes()
     return packets_in(target)
 
@@ -430,7 +430,7 @@ def test_fragments_of_a_token_are_left_out(tmp_path: Path) -> None:
 )
 def test_logins_of_real_clients(name: str, signs: list[bytes], tmp_path: Path) -> None:
     target = tmp_path / "kept.pcapng"
-    watch(path(name), PacketKeeper(PcapngWriter(target), [RowFilter()]))
+    watch(path(name), PacketRecorder(PcapngWriter(target), [RowFilter()]))
     for sign in signs:
         assert sign in path(name).read_bytes()
         assert sign not in target.read_bytes()
@@ -473,7 +473,7 @@ def in_vxlan(packet: bytes) -> bytes:
 def test_of_very_many_logins_none_is_forgotten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(blanked_tokens, "_MOST_TOKENS", 3)
+    monkeypatch.setattr(token_redaction, "_MAX_TOKENS", 3)
     line = login(Line(), 1)
     for number in range(10, 20):
         line.says(TO_BROKER, authenticate(number, PLAIN))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import kanalyze
-from kanalyze.live.recorder.packet_recorder import PacketKeeper, comment_of
+from kanalyze.live.recorder.packet_recorder import PacketRecorder, comment_of
 from kanalyze.live.recorder.pcapng_writer import PcapngWriter
 from kanalyze.tables.filters import RowFilter
 from tests.support.captures import path
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("kept") / "kept.pcapng"
     writer = PcapngWriter(target, interface="lo")
-    watch(path("errors"), PacketKeeper(writer, [RowFilter(errors_only=True)]))
+    watch(path("errors"), PacketRecorder(writer, [RowFilter(errors_only=True)]))
     assert writer.packets
     return target
 

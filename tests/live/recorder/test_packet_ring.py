@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kanalyze.live.recorder.packet_ring import Ends, RecentPackets, TakenPackets
+from kanalyze.live.recorder.packet_ring import EndpointHashes, PacketRing, SelectedPackets
 from kanalyze.model.tcp import Endpoint
 from tests.support.packets import (
     ACK,
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 PLENTY = 1 << 24
-HERE = Ends.of(Endpoint(*CLIENT), Endpoint(*BROKER))
+HERE = EndpointHashes.of(Endpoint(*CLIENT), Endpoint(*BROKER))
 ALWAYS = (0, 1 << 62)
 
 
-def numbers(taken: Iterable[TakenPackets]) -> list[int]:
+def numbers(taken: Iterable[SelectedPackets]) -> list[int]:
     return [number for each in taken for number in each.packets.number.tolist()]
 
 
-def fed(packets: Sequence[Packet], at_once: int = 0, limit_bytes: int = PLENTY) -> RecentPackets:
+def fed(packets: Sequence[Packet], at_once: int = 0, limit_bytes: int = PLENTY) -> PacketRing:
     """Packets given in batches over one buffer, which holds something else after each."""
-    recent = RecentPackets(limit_bytes)
+    recent = PacketRing(limit_bytes)
     buffer = bytearray(sum(len(packet.data) + 3 for packet in packets))
     size = at_once or len(packets)
     for first in range(0, len(packets), size):
@@ -67,7 +67,7 @@ def test_the_packets_of_a_span_each_once_with_their_bytes(at_once: int) -> None:
     recent = fed(packets, at_once)
     recent.mark(HERE, *at(5, 8))
     recent.mark(HERE, *at(7, 10))
-    taken = list(recent.take())
+    taken = list(recent.release())
     assert numbers(taken) == [6, 7, 8, 9, 10, 11]
     for each in taken:
         batch = each.packets
@@ -75,9 +75,9 @@ def test_the_packets_of_a_span_each_once_with_their_bytes(at_once: int) -> None:
             batch.number, batch.offset, batch.captured_bytes, strict=True
         ):
             assert bytes(batch.buffer[start : start + size]) == packets[number - 1].data
-    assert numbers(recent.take()) == []
+    assert numbers(recent.release()) == []
     recent.mark(HERE, *at(9, 12))
-    assert numbers(recent.take()) == [12, 13]
+    assert numbers(recent.release()) == [12, 13]
 
 
 @pytest.mark.parametrize(
@@ -102,9 +102,9 @@ def test_other_connections_are_left_out(client: tuple[str, int], broker: tuple[s
     packets = [*wanted, *others]
     random.Random(1).shuffle(packets)
     recent = fed(packets, 5)
-    recent.mark(Ends.of(Endpoint(*broker), Endpoint(*client)), *ALWAYS)
+    recent.mark(EndpointHashes.of(Endpoint(*broker), Endpoint(*client)), *ALWAYS)
     expected = [number for number, each in enumerate(packets, 1) if each in wanted]
-    assert numbers(recent.take()) == expected
+    assert numbers(recent.release()) == expected
 
 
 def test_many_connections_are_told_apart() -> None:
@@ -114,8 +114,8 @@ def test_many_connections_are_told_apart() -> None:
     ]
     recent = fed(packets, 70)
     for place, (client, broker) in enumerate(ends):
-        recent.mark(Ends.of(Endpoint(*client), Endpoint(*broker)), *ALWAYS)
-        assert numbers(recent.take()) == [2 * place + 1, 2 * place + 2]
+        recent.mark(EndpointHashes.of(Endpoint(*client), Endpoint(*broker)), *ALWAYS)
+        assert numbers(recent.release()) == [2 * place + 1, 2 * place + 2]
 
 
 def handshake(start_ns: int) -> list[Packet]:
@@ -135,11 +135,11 @@ def test_the_handshake_is_the_last_one_before(at_once: int) -> None:
     packets += handshake(START_NS + 5 * 10**9)
     recent = fed(packets, at_once)
     recent.mark_handshake(HERE, START_NS + 3 * 10**9)
-    assert numbers(recent.take()) == [6, 7, 8]
+    assert numbers(recent.release()) == [6, 7, 8]
 
 
 def test_a_handshake_that_comes_later_is_found_too() -> None:
-    recent = RecentPackets(PLENTY)
+    recent = PacketRing(PLENTY)
     given = []
     for round_ in range(40):
         start_ns = START_NS + round_ * 10**9
@@ -147,7 +147,7 @@ def test_a_handshake_that_comes_later_is_found_too() -> None:
         shifted = packets if round_ % 8 == 0 else packets[3:]
         list(recent.add(make_batch(shifted, round_ * 1000 + 1)))
         recent.mark_handshake(HERE, start_ns + 100)
-        given += numbers(recent.take())
+        given += numbers(recent.release())
     assert given == [round_ * 1000 + n for round_ in range(0, 40, 8) for n in (1, 2, 3)]
 
 
@@ -155,53 +155,53 @@ def test_looking_before_a_handshake_does_not_hide_it() -> None:
     recent = fed([*dialogue(200), *handshake(START_NS + 10**9)], 50)
     for before_ns in (START_NS + 10**6, START_NS + 2 * 10**9):
         recent.mark_handshake(HERE, before_ns)
-    assert numbers(recent.take()) == [201, 202, 203]
+    assert numbers(recent.release()) == [201, 202, 203]
 
 
 def test_without_a_handshake_nothing_is_marked() -> None:
     recent = fed(dialogue(6))
     recent.mark_handshake(HERE, START_NS * 2)
-    assert numbers(recent.take()) == []
+    assert numbers(recent.release()) == []
 
 
 def test_what_is_wanted_is_given_before_it_goes() -> None:
-    recent = RecentPackets(40_000)
+    recent = PacketRing(40_000)
     given = []
     for first in range(0, 1000, 10):
         packets = [Packet(each.data, each.time_ns + first * 10**6) for each in dialogue(10)]
         given += numbers(recent.add(make_batch(packets, first + 1)))
         recent.mark(HERE, START_NS + first * 10**6, START_NS + first * 10**6 + 1000)
-        assert recent.held_bytes <= 40_000
-    given += numbers(recent.take())
+        assert recent.buffered_bytes <= 40_000
+    given += numbers(recent.release())
     assert given == [first + step for first in range(0, 1000, 10) for step in (1, 2)]
 
 
 def test_a_packet_larger_than_the_bound_is_held_alone() -> None:
-    recent = RecentPackets(10)
+    recent = PacketRing(10)
     for number in (1, 2):
         list(recent.add(make_batch(dialogue(1), number)))
-        assert not recent.holds(number - 1)
-        assert recent.holds(number)
+        assert not recent.has(number - 1)
+        assert recent.has(number)
 
 
 def test_a_large_batch_is_cut() -> None:
-    recent = RecentPackets(100_000)
+    recent = PacketRing(100_000)
     list(recent.add(make_batch(dialogue(2000))))
-    assert 50_000 < recent.held_bytes <= 100_000
-    assert recent.holds(2000)
-    assert not recent.holds(1)
+    assert 50_000 < recent.buffered_bytes <= 100_000
+    assert recent.has(2000)
+    assert not recent.has(1)
 
 
 def test_small_batches_are_joined_and_nothing_is_lost_on_the_way() -> None:
     packets = dialogue(2000)
-    recent = RecentPackets(PLENTY)
+    recent = PacketRing(PLENTY)
     for number, packet in enumerate(packets, 1):
         list(recent.add(make_batch([packet], number)))
         if number % 100 == 0:
             recent.mark(HERE, packet.time_ns, packet.time_ns)
             assert recent.comment(number, str(number))
-    assert len(recent._pieces) < 30
-    taken = list(recent.take())
+    assert len(recent._chunks) < 30
+    taken = list(recent.release())
     assert numbers(taken) == list(range(100, 2001, 100))
     comments = [
         (int(each.packets.number[row]), texts)
@@ -214,9 +214,9 @@ def test_small_batches_are_joined_and_nothing_is_lost_on_the_way() -> None:
 def test_times_bound_what_is_taken() -> None:
     recent = fed(dialogue(10), 3)
     recent.mark(HERE, *ALWAYS)
-    assert numbers(recent.take(START_NS + 4000)) == [1, 2, 3, 4, 5]
-    assert numbers(recent.take(START_NS + 4000)) == []
-    assert numbers(recent.take()) == [6, 7, 8, 9, 10]
+    assert numbers(recent.release(START_NS + 4000)) == [1, 2, 3, 4, 5]
+    assert numbers(recent.release(START_NS + 4000)) == []
+    assert numbers(recent.release()) == [6, 7, 8, 9, 10]
 
 
 @pytest.mark.parametrize("at_once", [0, 1, 3])
@@ -229,17 +229,17 @@ def test_a_clock_that_jumps_keeps_them_in_order(jump_ns: int, at_once: int) -> N
     ]
     recent = fed(packets, at_once)
     recent.mark(HERE, *ALWAYS)
-    assert numbers(recent.take(packets[8].time_ns)) == list(range(1, 10))
-    assert numbers(recent.take()) == [10]
+    assert numbers(recent.release(packets[8].time_ns)) == list(range(1, 10))
+    assert numbers(recent.release()) == [10]
 
 
 def test_clocks_that_contradict_for_long_keep_nothing_for_ever() -> None:
-    recent, hour_ns, given = RecentPackets(PLENTY), 3600 * 10**9, []
+    recent, hour_ns, given = PacketRing(PLENTY), 3600 * 10**9, []
     for turn in range(200):
         time_ns = START_NS + turn * 10**9 - turn % 2 * hour_ns
         list(recent.add(make_batch([Packet(dialogue(1)[0].data, time_ns)], turn + 1)))
         recent.mark(HERE, *ALWAYS)
-        given += numbers(recent.take(time_ns - 3 * 10**9))
+        given += numbers(recent.release(time_ns - 3 * 10**9))
     assert given == list(range(1, len(given) + 1))
     assert len(given) >= 195
 
@@ -252,7 +252,7 @@ def test_clocks_that_differ_a_little_do_not_hurry() -> None:
     ]
     recent = fed(packets, 100)
     recent.mark(HERE, *ALWAYS)
-    assert 990 <= len(numbers(recent.take(packets[999].time_ns))) <= 1010
+    assert 990 <= len(numbers(recent.release(packets[999].time_ns))) <= 1010
 
 
 def test_comments_are_for_what_is_marked_and_not_given_out() -> None:
@@ -263,7 +263,7 @@ def test_comments_are_for_what_is_marked_and_not_given_out() -> None:
     assert recent.comment(3, "b")
     for number in (1, 99, 0, None):
         assert not recent.comment(number, "elsewhere")
-    (taken,) = recent.take()
+    (taken,) = recent.release()
     assert taken.comments == {0: ["a", "b"]}
     assert not recent.comment(3, "too late")
 
@@ -294,8 +294,10 @@ def test_syn_and_fin_take_a_number() -> None:
 
 
 def test_nothing_found_has_no_holes() -> None:
-    assert not fed(dialogue(3)).mark(Ends.of(Endpoint("10.9.9.9", 1), Endpoint(*BROKER)), *ALWAYS)
-    assert not RecentPackets(PLENTY).mark(HERE, *ALWAYS)
+    assert not fed(dialogue(3)).mark(
+        EndpointHashes.of(Endpoint("10.9.9.9", 1), Endpoint(*BROKER)), *ALWAYS
+    )
+    assert not PacketRing(PLENTY).mark(HERE, *ALWAYS)
 
 
 def test_fragments_come_with_what_they_make() -> None:
@@ -307,20 +309,20 @@ def test_fragments_come_with_what_they_make() -> None:
     packets = [Packet(data, START_NS) for data in (*fragments, segment(seq=50, payload=b"x"))]
     recent = fed(packets)
     recent.mark(HERE, *ALWAYS)
-    assert numbers(recent.take()) == [1, 2, 3]
+    assert numbers(recent.release()) == [1, 2, 3]
 
 
 def test_what_is_no_address_is_refused() -> None:
     with pytest.raises(ValueError, match="host"):
-        Ends.of(Endpoint("host", 1), Endpoint(*BROKER))
+        EndpointHashes.of(Endpoint("host", 1), Endpoint(*BROKER))
 
 
 def test_numbers_that_do_not_follow_each_other_are_found() -> None:
-    recent = RecentPackets(PLENTY)
+    recent = PacketRing(PLENTY)
     for first in (10, 100):
         list(recent.add(make_batch(dialogue(2), first)))
     recent.mark(HERE, *ALWAYS)
     assert recent.comment(101, "here")
     assert not recent.comment(50, "nowhere")
-    (taken,) = recent.take()
+    (taken,) = recent.release()
     assert (numbers([taken]), taken.comments) == ([10, 11, 100, 101], {3: ["here"]})

@@ -122,7 +122,7 @@ def test_a_run_that_keeps_nothing_leaves_what_there_is(tmp_path: Path) -> None:
     """However often it is started again."""
     path = tmp_path / "kept.pcapng"
     for count in (1, 0, 0):
-        with PcapngWriter(path, most_files=2) as writer:
+        with PcapngWriter(path, max_files=2) as writer:
             writer.write(make_batch(PACKETS[:count]))
     assert rolled(tmp_path) == ["kept.pcapng"]
     assert len(read(path)[0]) == 1
@@ -132,7 +132,7 @@ def test_only_its_owner_reads_it(tmp_path: Path) -> None:
     path = tmp_path / "kept.pcapng"
     before = os.umask(0)
     try:
-        with PcapngWriter(path, most_bytes=1) as writer:
+        with PcapngWriter(path, max_bytes=1) as writer:
             writer.write(make_batch(PACKETS))
             writer.write(make_batch(PACKETS))
     finally:
@@ -161,7 +161,7 @@ def test_a_link_that_looks_like_one_of_the_series_is_replaced(tmp_path: Path) ->
     path, theirs = tmp_path / "kept.pcapng", tmp_path / "theirs"
     theirs.write_bytes(b"theirs")
     (tmp_path / "kept-000001.pcapng").symlink_to(theirs)
-    with PcapngWriter(path, most_bytes=1) as writer:
+    with PcapngWriter(path, max_bytes=1) as writer:
         writer.write(make_batch(PACKETS))
         writer.write(make_batch(PACKETS))
     assert theirs.read_bytes() == b"theirs"
@@ -200,7 +200,7 @@ def test_one_that_is_taken_away_is_followed_by_another(tmp_path: Path) -> None:
 
 def test_a_full_file_makes_room_for_the_next(tmp_path: Path) -> None:
     path = tmp_path / "kept.pcapng"
-    with PcapngWriter(path, most_bytes=1000, most_files=3) as writer:
+    with PcapngWriter(path, max_bytes=1000, max_files=3) as writer:
         for _ in range(12):
             writer.write(make_batch(PACKETS[:3]))
     names = rolled(tmp_path)
@@ -217,7 +217,7 @@ def test_a_full_file_makes_room_for_the_next(tmp_path: Path) -> None:
 
 
 def test_one_write_is_in_one_file(tmp_path: Path) -> None:
-    with PcapngWriter(tmp_path / "kept.pcapng", most_bytes=1, most_files=9) as writer:
+    with PcapngWriter(tmp_path / "kept.pcapng", max_bytes=1, max_files=9) as writer:
         for _ in range(3):
             writer.write(make_batch(PACKETS))
     assert rolled(tmp_path) == ["kept-000001.pcapng", "kept-000002.pcapng", "kept.pcapng"]
@@ -235,7 +235,7 @@ def test_what_an_earlier_run_wrote_is_put_aside(tmp_path: Path) -> None:
 
 def test_one_file_alone_has_none_beside_it(tmp_path: Path) -> None:
     for _ in range(3):
-        with PcapngWriter(tmp_path / "kept.pcapng", most_files=1) as writer:
+        with PcapngWriter(tmp_path / "kept.pcapng", max_files=1) as writer:
             writer.write(make_batch(PACKETS))
     assert rolled(tmp_path) == ["kept.pcapng"]
 
@@ -253,7 +253,7 @@ def test_other_names_are_never_removed(tmp_path: Path) -> None:
     others = ["kept-1.pcapng", "kept-000001.pcap", "other-000001.pcapng", "kept-000001.pcapng.gz"]
     for name in others:
         (tmp_path / name).write_bytes(b"")
-    with PcapngWriter(tmp_path / "kept.pcapng", most_bytes=1, most_files=1) as writer:
+    with PcapngWriter(tmp_path / "kept.pcapng", max_bytes=1, max_files=1) as writer:
         for _ in range(3):
             writer.write(make_batch(PACKETS))
     assert rolled(tmp_path) == sorted([*others, "kept.pcapng"])
@@ -316,7 +316,7 @@ def test_a_full_file_that_cannot_be_put_aside_is_tried_again(
     def refuse(self: Path, target: Path) -> Path:
         raise OSError(errno.EROFS, "Read-only file system")
 
-    with PcapngWriter(path, most_bytes=1) as writer:
+    with PcapngWriter(path, max_bytes=1) as writer:
         writer.write(make_batch(PACKETS[:1]))
         with monkeypatch.context() as patched:
             patched.setattr(pathlib.Path, "rename", refuse)
@@ -361,7 +361,7 @@ def test_an_empty_file_is_not_kept(tmp_path: Path) -> None:
     assert rolled(tmp_path) == ["kept.pcapng"]
 
 
-@pytest.mark.parametrize("limit", ["most_bytes", "most_files"])
+@pytest.mark.parametrize("limit", ["max_bytes", "max_files"])
 def test_limits_of_0_are_refused(tmp_path: Path, limit: str) -> None:
     with pytest.raises(UsageError):
         PcapngWriter(tmp_path / "kept.pcapng", **{limit: 0})

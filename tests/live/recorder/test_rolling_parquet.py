@@ -12,7 +12,7 @@ import pytest
 from kanalyze.errors import KanalyzeError, UsageError
 from kanalyze.export.parquet import ParquetWriter
 from kanalyze.live.recorder import rolling_parquet as rolling_module
-from kanalyze.live.recorder.rolling_parquet import RollingRows
+from kanalyze.live.recorder.rolling_parquet import RollingParquet
 from kanalyze.tables.columns.block import RowBlock
 from tests.support import rows as made
 from tests.support.waiting import LONG_S
@@ -36,7 +36,7 @@ def hidden(folder: Path) -> list[str]:
 
 
 def test_what_goes_in_comes_out(tmp_path: Path) -> None:
-    with RollingRows(tmp_path) as rolling:
+    with RollingParquet(tmp_path) as rolling:
         rolling.add(RowBlock.of_rows(TRAFFIC[:100]), NOON_NS, 0)
         rolling.add(RowBlock.of_rows(TRAFFIC[100:]), NOON_NS + NS, 0)
     (path,) = tmp_path.iterdir()
@@ -48,7 +48,7 @@ def test_what_goes_in_comes_out(tmp_path: Path) -> None:
 
 
 def test_without_rows_there_is_no_file(tmp_path: Path) -> None:
-    with RollingRows(tmp_path) as rolling:
+    with RollingParquet(tmp_path) as rolling:
         rolling.tick(NOON_NS, 0)
         rolling.add(RowBlock.of_rows([]), NOON_NS, 0)
         rolling.roll()
@@ -56,7 +56,7 @@ def test_without_rows_there_is_no_file(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_open_has_a_hidden_name(tmp_path: Path) -> None:
-    with RollingRows(tmp_path) as rolling:
+    with RollingParquet(tmp_path) as rolling:
         rolling.add(BATCH, NOON_NS, 0)
         assert names(tmp_path) == []
         assert len(hidden(tmp_path)) == 1
@@ -66,7 +66,7 @@ def test_a_file_that_is_open_has_a_hidden_name(tmp_path: Path) -> None:
 
 
 def test_a_file_ends_with_its_time(tmp_path: Path) -> None:
-    with RollingRows(tmp_path, every_s=60) as rolling:
+    with RollingParquet(tmp_path, every_s=60) as rolling:
         rolling.add(BATCH, NOON_NS, 0)
         rolling.tick(NOON_NS + 60 * NS - 1, 0)
         assert names(tmp_path) == []
@@ -80,7 +80,7 @@ def test_a_file_ends_with_its_time(tmp_path: Path) -> None:
 
 def test_a_file_ends_with_its_time_by_the_other_clock_too(tmp_path: Path) -> None:
     """A clock that was set back by a year does not keep a file open for a year."""
-    with RollingRows(tmp_path, every_s=60) as rolling:
+    with RollingParquet(tmp_path, every_s=60) as rolling:
         rolling.add(BATCH, NOON_NS, 5 * NS)
         rolling.tick(NOON_NS - YEAR_NS, 65 * NS - 1)
         assert names(tmp_path) == []
@@ -89,7 +89,7 @@ def test_a_file_ends_with_its_time_by_the_other_clock_too(tmp_path: Path) -> Non
 
 
 def test_a_clock_that_jumps_ahead_ends_a_file_once(tmp_path: Path) -> None:
-    with RollingRows(tmp_path, every_s=60) as rolling:
+    with RollingParquet(tmp_path, every_s=60) as rolling:
         for second in range(10):
             rolling.add(BATCH, NOON_NS + (second > 4) * YEAR_NS + second * NS, second * NS)
     assert names(tmp_path) == [
@@ -100,7 +100,7 @@ def test_a_clock_that_jumps_ahead_ends_a_file_once(tmp_path: Path) -> None:
 
 def test_packets_of_two_clocks_make_no_file_each(tmp_path: Path) -> None:
     """Two machines, an hour apart: the oldest files are not to go for so many small ones."""
-    with RollingRows(tmp_path, every_s=60) as rolling:
+    with RollingParquet(tmp_path, every_s=60) as rolling:
         for second in range(240):
             now_ns = NOON_NS + second % 2 * 3600 * NS + second * NS
             rolling.add(RowBlock.of_rows(TRAFFIC[:1]), now_ns, second * NS)
@@ -109,7 +109,7 @@ def test_packets_of_two_clocks_make_no_file_each(tmp_path: Path) -> None:
 
 
 def test_the_one_that_was_written_last_is_kept_whatever_its_name_says(tmp_path: Path) -> None:
-    with RollingRows(tmp_path, most_files=1) as rolling:
+    with RollingParquet(tmp_path, max_files=1) as rolling:
         for now_ns in (NOON_NS, NOON_NS - 3600 * NS):
             rolling.add(BATCH, now_ns, 0)
             rolling.roll()
@@ -119,7 +119,7 @@ def test_the_one_that_was_written_last_is_kept_whatever_its_name_says(tmp_path: 
 def test_a_file_ends_with_its_size(tmp_path: Path) -> None:
     # A row group is written every 20,000 rows: until then a file has no size.
     many = RowBlock.of_rows(TRAFFIC * 70)
-    with RollingRows(tmp_path, most_bytes=10_000) as rolling:
+    with RollingParquet(tmp_path, max_bytes=10_000) as rolling:
         for _ in range(3):
             rolling.add(many, NOON_NS, 0)
     sizes = [pq.read_metadata(tmp_path / name).num_rows for name in names(tmp_path)]
@@ -129,7 +129,7 @@ def test_a_file_ends_with_its_size(tmp_path: Path) -> None:
 def test_only_so_many_files_stay(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     (tmp_path / "kanalyze-20200101T000000Z-1.parquet").write_text("not of this series")
-    with RollingRows(tmp_path, most_files=2) as rolling:
+    with RollingParquet(tmp_path, max_files=2) as rolling:
         for minute in range(4):
             rolling.add(BATCH, NOON_NS + minute * 60 * NS, 0)
             rolling.roll()
@@ -143,7 +143,7 @@ def test_only_so_many_files_stay(tmp_path: Path) -> None:
 
 def test_the_next_run_goes_on_with_the_numbers(tmp_path: Path) -> None:
     for _ in range(3):
-        with RollingRows(tmp_path, most_files=2) as rolling:
+        with RollingParquet(tmp_path, max_files=2) as rolling:
             rolling.add(BATCH, NOON_NS, 0)
     assert names(tmp_path) == [
         "kanalyze-20261121T120000Z-000002.parquet",
@@ -154,10 +154,10 @@ def test_the_next_run_goes_on_with_the_numbers(tmp_path: Path) -> None:
 KILLED = """
     import os, sys
     from kanalyze.tables.columns.block import RowBlock
-    from kanalyze.live.recorder.rolling_parquet import RollingRows
+    from kanalyze.live.recorder.rolling_parquet import RollingParquet
     from tests.support import rows as made
 
-    rolling = RollingRows(sys.argv[1])
+    rolling = RollingParquet(sys.argv[1])
     batch = RowBlock.of_rows(made.plain_traffic(100))
     rolling.add(batch, 10**18, 0)
     rolling.roll()
@@ -172,7 +172,7 @@ def test_what_a_killed_run_left_open_is_removed_by_the_next(tmp_path: Path) -> N
     assert subprocess.run(command, check=False, timeout=LONG_S).returncode == -9
     assert len(names(folder)) == len(hidden(folder)) == 1
     (folder / ".kanalyze.open").write_text("not ours")
-    with RollingRows(folder):
+    with RollingParquet(folder):
         assert len(names(folder)) == 1
         assert hidden(folder) == [".kanalyze.open"]
     assert pq.read_metadata(folder / names(folder)[0]).num_rows == 100
@@ -181,35 +181,35 @@ def test_what_a_killed_run_left_open_is_removed_by_the_next(tmp_path: Path) -> N
 def test_what_was_closed_and_not_named_is_removed_too(tmp_path: Path) -> None:
     left = tmp_path / ".kanalyze-20261121T120000Z-000001.parquet.open"
     left.write_bytes(b"")
-    RollingRows(tmp_path).close()
+    RollingParquet(tmp_path).close()
     assert not left.exists()
 
 
 def test_two_runs_do_not_share_a_folder(tmp_path: Path) -> None:
-    with RollingRows(tmp_path) as rolling:
+    with RollingParquet(tmp_path) as rolling:
         rolling.add(BATCH, NOON_NS, 0)
         with pytest.raises(KanalyzeError, match="another run writes to it"):
-            RollingRows(tmp_path)
-    RollingRows(tmp_path).close()
+            RollingParquet(tmp_path)
+    RollingParquet(tmp_path).close()
     assert len(names(tmp_path)) == 1
 
 
 def test_a_folder_that_cannot_be_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(KanalyzeError, match="cannot write to") as caught:
-        RollingRows(tmp_path / "file" / "below")
+        RollingParquet(tmp_path / "file" / "below")
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("limit", ["every_s", "most_bytes", "most_files"])
+@pytest.mark.parametrize("limit", ["every_s", "max_bytes", "max_files"])
 def test_limits_of_0_are_refused(tmp_path: Path, limit: str) -> None:
     with pytest.raises(UsageError):
-        RollingRows(tmp_path / "rows", **{limit: 0})
+        RollingParquet(tmp_path / "rows", **{limit: 0})
     assert not (tmp_path / "rows").exists()
 
 
 def test_abort_leaves_what_was_whole(tmp_path: Path) -> None:
-    rolling = RollingRows(tmp_path)
+    rolling = RollingParquet(tmp_path)
     rolling.add(BATCH, NOON_NS, 0)
     rolling.roll()
     rolling.add(BATCH, NOON_NS, 0)
@@ -219,7 +219,7 @@ def test_abort_leaves_what_was_whole(tmp_path: Path) -> None:
 
 
 def test_closing_twice_is_closing_once(tmp_path: Path) -> None:
-    rolling = RollingRows(tmp_path)
+    rolling = RollingParquet(tmp_path)
     rolling.add(BATCH, NOON_NS, 0)
     rolling.close()
     rolling.close()
@@ -232,7 +232,7 @@ def test_after_a_failure_the_next_row_begins_another_file(
     def full(_: int) -> None:
         raise OSError(28, "No space left on device")
 
-    rolling = RollingRows(tmp_path)
+    rolling = RollingParquet(tmp_path)
     rolling.add(BATCH, NOON_NS, 0)
     with monkeypatch.context() as patched:
         patched.setattr(os, "fsync", full)
@@ -251,7 +251,7 @@ def test_rows_that_find_no_file_are_counted(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    with RollingRows(tmp_path) as rolling:
+    with RollingParquet(tmp_path) as rolling:
         with monkeypatch.context() as patched:
             patched.setattr(rolling_module, "ParquetWriter", full)
             for _ in range(2):
@@ -268,7 +268,7 @@ def test_a_link_that_waits_for_the_next_file_is_not_followed(tmp_path: Path) -> 
     name = "kanalyze-20261121T120000Z-000001.parquet"
     (folder / f".{name}.open").symlink_to(theirs)
     (folder / name).symlink_to(theirs)
-    with RollingRows(folder) as rolling:
+    with RollingParquet(folder) as rolling:
         rolling.add(BATCH, NOON_NS, 0)
     assert theirs.read_text() == "theirs"
     assert not (folder / name).is_symlink()

@@ -52,14 +52,16 @@ def test_what_succeeds_is_not_worth_a_word() -> None:
 def test_the_begin_and_the_end_of_a_failure_are_told_once_each() -> None:
     disk = Disk()
     disk.attempt(disk.write, disk.fail, disk.fail, disk.hold, disk.fail)
-    assert disk.told == ["cannot write rows to /data/rows: No space left on device; trying on"]
+    assert disk.told == ["cannot write rows to /data/rows: No space left on device; trying again"]
     disk.clock_ns += MINUTE_NS
     disk.attempt(disk.hold)
     assert disk.told[1:] == []
     disk.attempt(disk.write, disk.write)
     assert disk.told[1:] == ["writing rows to /data/rows again"]
     disk.attempt(disk.fail)
-    assert disk.told[2:] == ["cannot write rows to /data/rows: No space left on device; trying on"]
+    assert disk.told[2:] == [
+        "cannot write rows to /data/rows: No space left on device; trying again"
+    ]
     disk.end("7 rows")
     assert disk.told[3:] == ["missing in /data/rows: 7 rows"]
 
@@ -81,7 +83,7 @@ def test_one_that_writes_some_and_fails_has_failed() -> None:
     for _ in range(3):
         disk.clock_ns += MINUTE_NS
         disk.attempt(disk.fail_in_the_middle)
-    assert disk.told == ["cannot write rows to /data/rows: Input/output error; trying on"]
+    assert disk.told == ["cannot write rows to /data/rows: Input/output error; trying again"]
 
 
 def test_what_is_no_failure_of_the_system_is_not_caught() -> None:
@@ -98,4 +100,4 @@ def test_an_error_without_a_text_has_its_name() -> None:
 
     disk = Disk()
     disk.attempt(nameless)
-    assert disk.told == ["cannot write rows to /data/rows: TimeoutError; trying on"]
+    assert disk.told == ["cannot write rows to /data/rows: TimeoutError; trying again"]

@@ -121,7 +121,7 @@ def test_what_does_not_fit_can_be_scrolled_to_and_back():
     assert "14 to 21 of 21" in last
     assert "(other clients)" in last
     back = view_of(hostile(), after("pageup", "up", state=state), 80, 15).state
-    assert (state.place, back.place) == (20, 11)
+    assert (state.index, back.index) == (20, 11)
 
 
 def test_the_selected_line_is_marked_and_followed():
@@ -139,7 +139,7 @@ def test_the_selected_line_is_marked_and_followed():
         for entry in snapshot.clients
     )
     moved = view_of(snapshot._replace(clients=clients), view.state, 80, 24)
-    assert (view.state.place, moved.state.place) == (1, 2)
+    assert (view.state.index, moved.state.index) == (1, 2)
     assert moved.state.selected == view.state.selected
 
 

@@ -137,7 +137,7 @@ def at(names, *keys: str, state: ViewState | None = None, room: int = ROOM) -> V
 
 def test_nothing_is_selected_at_first_and_the_top_is_shown():
     state = at(NAMES)
-    assert (state.place, state.selected, state.first, state.page) == (-1, None, 0, ROOM)
+    assert (state.index, state.selected, state.first, state.page) == (-1, None, 0, ROOM)
     assert at(NAMES, "up", "k", "pageup", "home") == state
 
 
@@ -167,15 +167,15 @@ def test_the_way_back_from_the_first_entry_selects_none():
     assert at(NAMES, "down", "up") == at(NAMES)
     assert at(NAMES, "end", "home") == at(NAMES)
     assert at(NAMES, "end", "escape") == at(NAMES)
-    assert at(NAMES, "end", "tab").place == -1
+    assert at(NAMES, "end", "tab").index == -1
 
 
 def test_the_selected_entry_is_followed_where_it_goes():
     state = at(NAMES, "down", "down")
     state = state.settled(NAMES[::-1], ROOM)
-    assert (state.selected, state.place, state.first) == ("c01", 10, 6)
+    assert (state.selected, state.index, state.first) == ("c01", 10, 6)
     assert at(NAMES[::-1], "s", state=state).selected == "c01"
-    assert at(NAMES, "r", state=state).place == 1
+    assert at(NAMES, "r", state=state).index == 1
 
 
 def test_entries_that_look_the_same_are_no_trap():
@@ -209,6 +209,6 @@ def test_whatever_is_pressed_there_is_no_way_beyond_the_ends(keys, tables):
         state = state.settled(names, room)
         assert 0 <= state.first <= max(count - 1, 0)
         assert state == state.settled(names, room)
-        if state.place >= 0 and names:
-            assert names[state.place] == state.selected
-            assert state.first <= state.place < state.first + max(room, 1)
+        if state.index >= 0 and names:
+            assert names[state.index] == state.selected
+            assert state.first <= state.index < state.first + max(room, 1)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kanalyze
-from kanalyze.live.window.rebalances import MEMBER_LIMIT, GroupTotals, add_groups
+from kanalyze.live.window.rebalances import MEMBER_LIMIT, RebalanceTotals, add_groups
 from kanalyze.statistics.aggregation_inputs import AggregationInputs
 from kanalyze.statistics.bounded_counters import BoundedCounters
 from kanalyze.tables.columns.block import RowBlock
@@ -20,15 +20,15 @@ BARE_BYTES = 49
 (captures/next-groups.pcap)."""
 
 
-def groups_of(rows) -> dict[str, GroupTotals]:
-    keyed: BoundedCounters[GroupTotals] = BoundedCounters(GroupTotals, 100)
+def groups_of(rows) -> dict[str, RebalanceTotals]:
+    keyed: BoundedCounters[RebalanceTotals] = BoundedCounters(RebalanceTotals, 100)
     rows = list(rows)
     if rows:
         add_groups(keyed, AggregationInputs(RowBlock.of_rows(rows).columns))
     return {str(key[0]): group for key, group in keyed}
 
 
-def group_of(*rows) -> GroupTotals:
+def group_of(*rows) -> RebalanceTotals:
     (group,) = groups_of(rows).values()
     return group
 
@@ -97,13 +97,13 @@ def test_members_wait_for_joins_and_for_syncs():
 def test_members_that_are_told_to_rejoin_have_not_failed():
     told = refused("Heartbeat", "REBALANCE_IN_PROGRESS")
     group = group_of(told, refused("OffsetCommit", "REBALANCE_IN_PROGRESS"))
-    assert (group.counts.told, group.counts.failures, group.last_failure) == (2, 0, None)
+    assert (group.counts.rejoins, group.counts.failures, group.last_failure) == (2, 0, None)
 
 
 def test_a_code_of_one_partition_tells_to_rejoin_too():
     errors = [ErrorItem("t", 0, 3, "UNKNOWN"), ErrorItem("t", 1, 27, "REBALANCE_IN_PROGRESS")]
     commit = failed("t", 3, "UNKNOWN", api_name="OffsetCommit", group_id="g", errors=errors)
-    assert group_of(commit).counts.told == 1
+    assert group_of(commit).counts.rejoins == 1
 
 
 def test_what_is_calm_is_not_shown():
@@ -202,7 +202,7 @@ def test_a_group_that_goes_over_to_the_newer_protocol():
 @given(st.permutations(range(3 * MEMBER_LIMIT)), st.integers(0, 3 * MEMBER_LIMIT))
 def test_of_too_many_members_the_same_are_told_apart(numbers, cut):
     rows = [asked("SyncGroup", member_id=f"m{number}") for number in numbers for _ in range(2)]
-    group, other = group_of(*rows), GroupTotals()
+    group, other = group_of(*rows), RebalanceTotals()
     for part in (rows[:cut], rows[cut:]):
         for made in groups_of(part).values():
             other.merge(made)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kanalyze.live.window.step_sums import Amounts, Captured, Recent, Step, Traffic
+from kanalyze.live.window.step_sums import Amounts, CaptureSums, RecentSums, StepSums, Traffic
 from kanalyze.statistics.aggregation_inputs import AggregationInputs
 from kanalyze.tables.columns.block import RowBlock
 from tests.support.rows import orphan, row, rows
@@ -14,22 +14,22 @@ if TYPE_CHECKING:
     from kanalyze.tables.row import Row
 
 
-def step_of(made: list[Row]) -> Step:
-    step = Step(1000)
+def step_of(made: list[Row]) -> StepSums:
+    step = StepSums(1000)
     if made:
         step.add(AggregationInputs(RowBlock.of_rows(made).columns))
     return step
 
 
-def recent_of(made: list[Row]) -> Recent:
-    recent = Recent(1000)
+def recent_of(made: list[Row]) -> RecentSums:
+    recent = RecentSums(1000)
     if made:
         block = RowBlock.of_rows(made)
         recent.add(AggregationInputs(block.columns), block)
     return recent
 
 
-def what_it_says(step: Step) -> dict:
+def what_it_says(step: StepSums) -> dict:
     return {
         "traffic": step.traffic.amounts,
         "apis": {key: api.to_dict() for key, api in step.apis},
@@ -39,7 +39,7 @@ def what_it_says(step: Step) -> dict:
     }
 
 
-def what_is_recent(recent: Recent) -> tuple:
+def what_is_recent(recent: RecentSums) -> tuple:
     groups = {
         key: (
             group.counts,
@@ -68,7 +68,7 @@ def test_the_sum_of_parts_is_the_sum_of_all(made, cut):
 
 
 def test_a_step_says_what_was_added():
-    step = Step(10)
+    step = StepSums(10)
     added = step.add(
         AggregationInputs(RowBlock.of_rows([row(), orphan(), row(status="error")]).columns)
     )
@@ -84,7 +84,7 @@ def test_amounts_beyond_64_bits_are_exact():
 
 
 def test_what_was_captured_adds_up():
-    one, other = Captured(), Captured()
+    one, other = CaptureSums(), CaptureSums()
     one.packets, one.wire_bytes, one.dropped_packets = 1, 2, 3
     other.packets, other.wire_bytes, other.dropped_packets = 10, 20, 30
     one.merge(other)

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 from collections import Counter
 
-from kanalyze.live.window.time_ring import Ring
+from kanalyze.live.window.time_ring import TimeRing
 
 
-def ring_at(number: int, length: int = 3) -> Ring[Counter[str]]:
-    made: Ring[Counter[str]] = Ring(Counter, length)
+def ring_at(number: int, length: int = 3) -> TimeRing[Counter[str]]:
+    made: TimeRing[Counter[str]] = TimeRing(Counter, length)
     made.begin(number)
     return made
 

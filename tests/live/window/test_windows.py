@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kanalyze.common.int_columns import shifted
 from kanalyze.errors import UsageError
 from kanalyze.live.window.snapshot import CaptureState, Snapshot
-from kanalyze.live.window.step_sums import API_LIMIT, MOST_SLOWEST, Amounts
+from kanalyze.live.window.step_sums import API_LIMIT, MAX_SLOWEST, Amounts
 from kanalyze.live.window.windows import HISTORY_STEPS, Windows
 from kanalyze.statistics.quantile_sketch import EXACT_LIMIT, RELATIVE_ERROR
 from kanalyze.tables.columns.block import Ints, RowBlock, Words
@@ -366,7 +366,7 @@ def test_the_slowest_of_the_last_minute():
         made.append(at(second, api_name="Fetch", waited=True, latency_ns=10**12))
         windows.add(RowBlock.of_rows(made), now(second))
     slowest = windows.snapshot(now(99)).slowest
-    assert len(slowest) == MOST_SLOWEST
+    assert len(slowest) == MAX_SLOWEST
     assert [entry["latency_ns"] for entry in slowest[:4]] == [99_002, 99_001, 99_000, 98_002]
     assert slowest[0]["client_id"] == "c2"
     assert slowest[0]["topics"] == ["orders"]

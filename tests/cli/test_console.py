@@ -5,7 +5,7 @@ import os
 import pytest
 from rich.console import Console
 
-from kanalyze.cli.screen import is_plain, plain_width
+from kanalyze.cli.console import is_plain, plain_width
 
 VARIABLES = ("COLUMNS", "FORCE_COLOR", "TTY_COMPATIBLE")
 

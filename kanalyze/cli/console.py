@@ -1,0 +1,48 @@
+"""The terminal of a command: messages on standard error, the width of standard output.
+
+In: the process's streams and environment. Out: lines on standard error; what a table or a report
+needs to know. Must not know: which command runs, nor what is shown.
+
+:func:`is_plain` and :func:`plain_width` return what ``Console`` of rich would, without importing
+rich, which takes as long as the rest of a short command.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+
+__all__ = ["is_plain", "plain_width", "print_message"]
+
+_DEFAULT_WIDTH = 80
+
+
+def print_message(text: str) -> None:
+    """Write a message to standard error in one line, with control characters escaped."""
+    line = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+    with suppress(OSError):
+        sys.stderr.write(f"kanalyze: {line}\n")
+
+
+def is_plain() -> bool:
+    """Return whether standard output takes text without colours."""
+    has_colours = "FORCE_COLOR" in os.environ or "TTY_COMPATIBLE" in os.environ
+    return not (sys.stdout.isatty() or has_colours)
+
+
+def plain_width() -> int:
+    """Return the width of lines for people if :func:`is_plain`.
+
+    It is that of the terminal that another stream has, for a pager shows lines there; else 80.
+    """
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdigit() and int(columns):
+        return int(columns)
+    for descriptor in (0, 1, 2):
+        try:
+            found = os.get_terminal_size(descriptor).columns
+        except OSError:
+            continue
+        return found or _DEFAULT_WIDTH
+    return _DEFAULT_WIDTH

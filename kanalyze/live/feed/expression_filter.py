@@ -1,0 +1,99 @@
+"""Selects packets by an expression in tcpdump's language, with libpcap.
+
+In: an expression, packet batches. Out: the indices of the packets selected. Must not know: what
+the language says.
+
+Each packet is one call of ``pcap_offline_filter``, which costs 0.4 us through ctypes. An
+interpreter of our own, compiled, would cost less, and 150 lines for what libpcap does.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from kanalyze.capture.live.interfaces import COOKED, ETHERNET, RAW_IP
+from kanalyze.capture.live.kernel_filter import NOTHING
+from kanalyze.capture.live.libpcap import (
+    PacketHeader,
+    compile_expression,
+    load_libpcap,
+    program_of,
+)
+from kanalyze.errors import UsageError
+from kanalyze.model.packet_arrays import PacketArrays, to_column
+
+if TYPE_CHECKING:
+    from array import array
+    from collections.abc import Sequence
+
+    from kanalyze.capture.live.libpcap import BpfProgram, Instruction
+    from kanalyze.model.packets import PacketBatch
+
+__all__ = ["ExpressionFilter"]
+
+_DLT: Final = {RAW_IP: 12}
+"""What libpcap calls a link type where that is not the LINKTYPE_ value of files."""
+_REJECTS_ALL: Final = "expression rejects all packets"
+
+
+class ExpressionFilter:
+    """Selects the packets that tcpdump selects by the same expression."""
+
+    def __init__(self, text: str) -> None:
+        """Check the expression; raises as :func:`compile_expression` does.
+
+        The link types of the packets are not known yet. So the expression has to be right for
+        Ethernet or for Linux cooked packets, which have a direction (``inbound``).
+        """
+        self._text = text
+        self._matches = load_libpcap().pcap_offline_filter
+        self._programs: dict[int, BpfProgram] = {}
+        """By link type."""
+        try:
+            self._program(ETHERNET)
+        except UsageError as error:
+            try:
+                self._program(COOKED)
+            except UsageError:
+                raise error from None
+
+    def selected(self, packets: PacketBatch) -> array[int]:
+        """Return the indices of the packets that match.
+
+        Raises :class:`UsageError` where the expression is wrong for a packet's link type.
+        """
+        arrays = PacketArrays.of(packets)
+        headers = np.zeros(len(packets), np.dtype(PacketHeader))
+        headers["captured_bytes"] = arrays.captured_bytes
+        headers["wire_bytes"] = arrays.wire_bytes
+        first = headers.ctypes.data
+        data = np.frombuffer(packets.buffer, np.uint8).ctypes.data if len(packets) else 0
+        programs = {
+            link_type: ctypes.addressof(self._program(link_type))
+            for link_type in set(packets.link_type)
+        }
+        matches = map(
+            self._matches,
+            map(programs.__getitem__, packets.link_type),
+            range(first, first + headers.nbytes, headers.itemsize),
+            (arrays.offset + data).tolist(),
+        )
+        return to_column(np.flatnonzero(np.fromiter(matches, np.int32, len(packets))))
+
+    def _program(self, link_type: int) -> BpfProgram:
+        program = self._programs.get(link_type)
+        if program is None:
+            program = self._programs[link_type] = program_of(self._instructions(link_type))
+        return program
+
+    def _instructions(self, link_type: int) -> Sequence[Instruction]:
+        try:
+            return compile_expression(self._text, _DLT.get(link_type, link_type))
+        except UsageError as error:
+            # Packets of another link type may match.
+            if self._programs and str(error).endswith(_REJECTS_ALL):
+                return NOTHING
+            raise

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import pytest
+
+from kanalyze.errors import UsageError
+from kanalyze.live.feed.expression_filter import ExpressionFilter
+from tests.support import libpcap
+from tests.support.packets import Packet, ethernet, ipv4, ipv6, make_batch, segment, tcp
+
+
+def selected(text: str, *packets: Packet) -> list[int]:
+    return ExpressionFilter(text).selected(make_batch(list(packets))).tolist()
+
+
+def test_each_packet_is_read_by_its_link_type():
+    inside = ipv4(tcp(50000, 9092))
+    packets = [
+        Packet(segment()),
+        Packet(inside, link_type=101),
+        Packet(inside, link_type=228),
+        Packet(bytes([2, 0, 0, 0]) + inside, link_type=0),
+        Packet(b"\x08\0" + bytes(18) + inside, link_type=276),
+        Packet(bytes(14) + b"\x08\0" + inside, link_type=113),
+        Packet(ipv4(tcp(1, 2)), link_type=101),
+        Packet(segment(client=("fd00::1", 50000), broker=("fd00::2", 9092))),
+    ]
+    assert selected("tcp port 9092", *packets) == [0, 1, 2, 3, 4, 5, 7]
+    assert selected("ip6", *packets) == [7]
+
+
+def test_lengths_are_those_on_the_wire():
+    cut = Packet(segment(payload=bytes(900))[:60], wire_bytes=954)
+    assert selected("greater 900", cut, Packet(segment())) == [0]
+    # What was cut off is not there to be read.
+    assert selected("tcp[50] = 0 or ether[100] = 0", cut) == []
+
+
+def test_packets_are_those_of_the_whole_batch():
+    ports = (22, 9092, 443, 9092)
+    packets = [Packet(segment(broker=("10.0.0.2", port))) for port in ports]
+    assert selected("port 9092", *packets) == [1, 3]
+    assert selected("port 1", *packets) == []
+    assert selected("tcp", *packets) == [0, 1, 2, 3]
+    assert selected("tcp") == []
+
+
+def test_what_an_expression_can_say():
+    tagged = Packet(ethernet(ipv4(tcp(50000, 9092)), tags=[0x8100]))
+    tunnel = Packet(ethernet(ipv4(ipv4(tcp(50000, 9092)), protocol=4)))
+    packets = [Packet(segment(flags=0x02)), tagged, tunnel]
+    assert selected("port 9092", *packets) == [0]
+    assert selected("vlan and port 9092", *packets) == [1]
+    assert selected("ip proto 4", *packets) == [2]
+    assert selected("tcp[tcpflags] & tcp-syn != 0", *packets) == [0]
+
+
+@pytest.mark.parametrize("text", ["porte 22", "tcp) or (udp", "host no.such.host.invalid"])
+def test_a_wrong_expression_is_refused_before_there_are_packets(text):
+    with pytest.raises(UsageError, match=r"^filter '.*': \S"):
+        ExpressionFilter(text)
+
+
+def test_one_that_is_wrong_for_some_packets_is_refused_when_they_come():
+    packets = ExpressionFilter("ether host 02:00:00:00:00:01")
+    packets.selected(make_batch([Packet(segment())]))
+    with pytest.raises(UsageError, match=r"^filter 'ether host 02:00:00:00:00:01': "):
+        packets.selected(make_batch([Packet(ipv6(tcp(), "fd00::1", "fd00::2"), link_type=101)]))
+    # Ethernet has no direction, and cooked packets do.
+    assert selected("inbound", Packet(bytes(14) + b"\x08\0" + ipv4(tcp()), link_type=113)) == [0]
+
+
+def test_it_selects_what_libpcap_selects_packet_by_packet():
+    batch = make_batch([Packet(segment(payload=bytes(size))) for size in range(0, 1400, 97)])
+    for text in ("less 500", "tcp[13] & 8 != 0", "not greater 500 and ip[2:2] & 1 = 0"):
+        rows = ExpressionFilter(text).selected(batch).tolist()
+        assert rows == [row for row, is_taken in enumerate(libpcap.taken(text, batch)) if is_taken]
