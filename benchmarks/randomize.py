@@ -31,7 +31,7 @@ from kanalyze.model.packet_arrays import PacketArrays
 from kanalyze.net.headers import read_headers
 from kanalyze.net.layer_stats import Notes
 from kanalyze.spark.archive.packed_segments import as_arrays
-from kanalyze.spark.archive.payload_pruning import Trimmer
+from kanalyze.spark.archive.payload_pruning import PayloadPruner
 from kanalyze.tables.requests.extract import Extractors
 
 if TYPE_CHECKING:
@@ -52,8 +52,8 @@ def randomize(source: Path, target: Path) -> int:
     starts = record_starts(data, source.name)
     segments = as_arrays(read_headers(_packets(data, starts), Notes()))
     catalog = Catalog()
-    trimmer = Trimmer(catalog, Decoders(catalog), Extractors(catalog).wanted_fields)
-    holes = trimmer.holes(segments)
+    pruner = PayloadPruner(catalog, Decoders(catalog), Extractors(catalog).wanted_fields)
+    holes = pruner.holes(segments)
     random = np.random.default_rng(_SEED)
     places = (segments.payload_start[holes.row] + holes.start).tolist()
     for place, length in zip(places, holes.length.tolist(), strict=True):

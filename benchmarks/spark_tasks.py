@@ -20,14 +20,14 @@ from benchmarks.errors import BenchmarkError, run_main
 from kanalyze.capture.io.stores import Stores
 from kanalyze.capture.listing import FoundCapture
 from kanalyze.capture.splits import plan_splits
-from kanalyze.spark.archive.planning import Readings, parts_to_read_again
+from kanalyze.spark.archive.planning import ReadSummary, splits_to_reread
 from kanalyze.spark.archive.shuffle_schema import (
-    FOUND_FIELDS,
+    CONTROL_FIELDS,
     REPORT_BUCKET,
-    SENT_SCHEMA,
-    read_sent,
-    report_of,
-    sent_batch,
+    SHUFFLE_SCHEMA,
+    load_report,
+    read_shuffle_rows,
+    shuffle_batch,
 )
 from kanalyze.spark.archive.tasks import Job, read_splits, rebuild
 from kanalyze.spark.batch.run_plan import Settings
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kanalyze.capture.splits import Split
-    from kanalyze.spark.archive.shuffle_schema import Sent
+    from kanalyze.spark.archive.shuffle_schema import ShuffleRow
 
 _SPLIT_BYTES = Settings((), "").split_bytes
-_ORDER = attrgetter(*SENT_SCHEMA.names[:-1])
+_ORDER = attrgetter(*SHUFFLE_SCHEMA.names[:-1])
 
 
 class Took(NamedTuple):
@@ -64,15 +64,17 @@ def take(captures: Sequence[Path], buckets: int) -> Took:
     Raises:
         BenchmarkError: a part of a capture begins at another place than was thought.
     """
-    job = Job(make_plan({}), buckets, is_trimmed=True, with_statistics=True, with_anomalies=True)
+    job = Job(
+        make_plan({}), buckets, prunes_payload=True, with_statistics=True, with_anomalies=True
+    )
     splits = [split for capture in captures for split in _splits(capture)]
     began = time.perf_counter()
     sent = list(_sent(job, splits))
     read_s = time.perf_counter() - began
-    reports = [report_of(one.data) for one in sent if one.bucket == REPORT_BUCKET]
-    if parts_to_read_again(reports):
+    reports = [load_report(one.data) for one in sent if one.bucket == REPORT_BUCKET]
+    if splits_to_reread(reports):
         raise BenchmarkError("a part of a capture would have to be read again")
-    before = Readings(reports, buckets).before
+    before = ReadSummary(reports, buckets).packets_before
     blocks = sorted((one for one in sent if one.bucket >= 0), key=_ORDER)
     began = time.perf_counter()
     rows = sum(_count(found) for found in _rebuilt(job, before, blocks))
@@ -91,20 +93,20 @@ def _splits(capture: Path) -> list[Split]:
     return plan_splits(found, Stores(), _SPLIT_BYTES)
 
 
-def _sent(job: Job, splits: Iterable[Split]) -> Iterator[Sent]:
-    yield from read_sent(read_splits(job, enumerate(splits)))
+def _sent(job: Job, splits: Iterable[Split]) -> Iterator[ShuffleRow]:
+    yield from read_shuffle_rows(read_splits(job, enumerate(splits)))
 
 
 def _rebuilt(
-    job: Job, before: Mapping[tuple[str, int], int], blocks: Iterable[Sent]
+    job: Job, before: Mapping[tuple[str, int], int], blocks: Iterable[ShuffleRow]
 ) -> Iterator[pa.RecordBatch]:
     for _, some in groupby(blocks, key=attrgetter("bucket")):
-        yield from rebuild(job, before, {}, (sent_batch([one]) for one in some))
+        yield from rebuild(job, before, {}, (shuffle_batch([one]) for one in some))
 
 
 def _count(found: pa.RecordBatch) -> int:
     """Return how many rows a batch has; what stands beside rows is none."""
-    return found.column(FOUND_FIELDS[0].name).null_count
+    return found.column(CONTROL_FIELDS[0].name).null_count
 
 
 def main() -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from kanalyze.spark.batch.run_plan import Settings
-    from kanalyze.spark.source.readers import Plan
+    from kanalyze.spark.source.readers import ReadPlan
 
 __all__ = ["batch"]
 
@@ -31,20 +31,20 @@ def batch(arguments: argparse.Namespace) -> None:
     write_report(arguments.json, lambda: _run(arguments, plan, settings))
 
 
-def _run(arguments: argparse.Namespace, plan: Plan, settings: Settings) -> dict[str, Any]:
+def _run(arguments: argparse.Namespace, plan: ReadPlan, settings: Settings) -> dict[str, Any]:
     from kanalyze.spark.batch.batch import run_batch
 
-    _tell_phase("starting Spark")
+    _report_phase("starting Spark")
     with _session(arguments) as spark:
-        return run_batch(spark, plan, settings, warn=print_message, tell_phase=_tell_phase)
+        return run_batch(spark, plan, settings, warn=print_message, report_phase=_report_phase)
 
 
-def _plan(arguments: argparse.Namespace) -> Plan:
+def _plan(arguments: argparse.Namespace) -> ReadPlan:
     from kanalyze.api.filters import make_filter
     from kanalyze.api.topic_ids import read_topic_ids
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.spark.source.options import Options
-    from kanalyze.spark.source.readers import Part, Plan
+    from kanalyze.spark.source.readers import ReadPlan, TablePartition
     from kanalyze.tables.row import COLUMNS
 
     catalog = Catalog(arguments.definitions)
@@ -63,14 +63,14 @@ def _plan(arguments: argparse.Namespace) -> Plan:
         values=False,
         max_records=None,
     )
-    plan = Plan(
+    plan = ReadPlan(
         options=options,
         columns=COLUMNS,
         row_filter=make_filter(catalog, **filters),
         topic_ids=read_topic_ids(arguments.topic_ids) if arguments.topic_ids else None,
         catalog=catalog,
     )
-    plan.analysis(Part(()))  # checks the other arguments
+    plan.analysis(TablePartition(()))  # checks the other arguments
     return plan
 
 
@@ -109,6 +109,6 @@ def _session(arguments: argparse.Namespace) -> Iterator[SparkSession]:
             spark.stop()
 
 
-def _tell_phase(text: str) -> None:
+def _report_phase(text: str) -> None:
     if sys.stderr.isatty():
         print_message(text)

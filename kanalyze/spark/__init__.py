@@ -59,7 +59,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Load a public name on first use: whoever imports the package may have no Spark."""
+    """Load a public name on first use: Spark need not be installed to import the package."""
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'kanalyze.spark' has no attribute {name!r}")

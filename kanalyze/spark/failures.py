@@ -1,7 +1,7 @@
-"""What Spark says went wrong, in one line.
+"""Turns the errors of Spark into one line.
 
-In: errors of PySpark, with the stacks of two languages in their texts. Out: a KanalyzeError. Must
-not know: what was being done.
+In: errors of PySpark, whose texts contain the stack traces of two languages. Out: a KanalyzeError.
+Must not know: what was being done.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kanalyze.errors import KanalyzeError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["SparkFailure", "failures_in_one_line", "told_without_stack"]
+__all__ = ["SparkFailure", "failures_in_one_line", "without_stack_trace"]
 
 _RAISED: Final = re.compile(r"^([\w.]+(?:Error|Exception|Interrupt|Failure)): ?(.*)$")
 """The last line of a stack in Python."""
@@ -42,11 +42,10 @@ def failures_in_one_line() -> Iterator[None]:
 
 
 @contextmanager
-def told_without_stack() -> Iterator[None]:
-    """Let Spark show the line of a KanalyzeError that its process raises, and not where it was.
+def without_stack_trace() -> Iterator[None]:
+    """Make Spark show a KanalyzeError of this process without its stack trace.
 
-    For processes that Spark starts to ask a data source, and to run its tasks: Spark shows what
-    such a process raises with all of its stack, and the process ends with it.
+    For the Python processes that plan a data source and run its tasks.
     """
     try:
         yield

@@ -2,9 +2,9 @@
 
 In: a session, paths or a DataFrame, options. Out: DataFrames. Must not know: how any of it is done.
 
-These shuffle, so that every packet is read once however many tasks there are, and work wherever
-DataFrames do, through Spark Connect too: kanalyze has to be installed where tasks run. Packets are
-read when a function is called, not when its rows are.
+These shuffle, so every packet is read once however many tasks there are. They work through Spark
+Connect too. kanalyze must be installed where tasks run. Packets are read when a function is called,
+not when its rows are.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from kanalyze.spark.archive.archive import Captured, Found
+    from kanalyze.spark.archive.archive import ArchiveSegments, RebuiltConnections
 
 __all__ = [
     "Archive",
@@ -45,22 +45,24 @@ __all__ = [
 
 _SPLIT_BYTES: Final = 256 << 20
 _CORES: Final = 8
-"""How many there are is not known through Spark Connect; more cost little."""
+"""Assumed, as the number is not known through Spark Connect; more cost little."""
 _PACKETS_BUCKETS: Final = 64
 
 
 class Archive:
-    """Packets that were read, divided by connection, and are kept by Spark until :meth:`close`.
+    """Packets partitioned by connection, which Spark caches until :meth:`close`.
 
-    A context manager. Each table is rebuilt when it is asked for, and kept too.
+    A context manager. Each table is rebuilt when it is requested, and cached too.
     """
 
-    def __init__(self, spark: SparkSession, captured: Captured, options: dict[str, Any]) -> None:
-        """Keep what was read; :func:`open_archive` and :func:`open_packets` read it."""
+    def __init__(
+        self, spark: SparkSession, captured: ArchiveSegments, options: dict[str, Any]
+    ) -> None:
+        """Use :func:`open_archive` or :func:`open_packets`."""
         self._spark = spark
         self._captured = captured
         self._options = options
-        self._found: list[Found] = []
+        self._rebuilt_tables: list[RebuiltConnections] = []
 
     def __enter__(self) -> Self:
         return self
@@ -76,7 +78,7 @@ class Archive:
     @property
     def unreadable(self) -> dict[str, str]:
         """Captures that were left out, and why; none unless ``mode="quarantine"``."""
-        return dict(self._captured.readings.unreadable)
+        return dict(self._captured.read_summary.unreadable)
 
     def requests(self, **options: Any) -> DataFrame:
         """Return the requests, as :func:`kanalyze.requests`: one row each, nested columns and all.
@@ -85,7 +87,7 @@ class Archive:
             options: ``columns``, and the filters of :func:`kanalyze.requests`.
 
         Raises:
-            UsageError: an option makes no sense.
+            UsageError: an option is wrong.
         """
         return self._rebuilt("requests", options).rows
 
@@ -99,10 +101,10 @@ class Archive:
         ``values=True`` gives keys, values and headers too. Raises UsageError where the archive was
         opened without ``payload``; otherwise as :meth:`requests`.
         """
-        if self._captured.job.is_trimmed:
+        if self._captured.job.prunes_payload:
             raise UsageError("records: open the archive with payload=True")
-        # A record has the name of its topic; who told it is in no other table.
-        names = self._rebuilt("requests", {}).told
+        # A record has the name of its topic, which a request on another connection may have.
+        names = self._rebuilt("requests", {}).topic_names
         return self._rebuilt("records", options, names).rows
 
     def anomalies(self, **options: Any) -> DataFrame:
@@ -119,16 +121,16 @@ class Archive:
         """Return the summary that ``kanalyze report --json`` writes, over all captures."""
         found = self._rebuilt("requests", options, with_statistics=True)
         quality = CaptureQuality()
-        quality.merge(self._captured.readings.quality)
+        quality.merge(self._captured.read_summary.quality)
         quality.merge(found.quality)
         conditions = make_plan(self._texts("requests", options)).row_filter.conditions
         return found.statistics.summary(quality, conditions)
 
     def close(self) -> None:
-        """Let Spark forget it all; DataFrames that came from here are of no use then."""
-        for found in self._found:
+        """Remove all from Spark's cache; DataFrames from here cannot be used after that."""
+        for found in self._rebuilt_tables:
             found.close()
-        self._found.clear()
+        self._rebuilt_tables.clear()
         self._captured.close()
 
     def _rebuilt(
@@ -136,13 +138,11 @@ class Archive:
         table: str,
         options: dict[str, Any],
         names: dict[bytes, str] | None = None,
-        **wanted: Any,
-    ) -> Found:
+        **flags: Any,
+    ) -> RebuiltConnections:
         plan = make_plan(self._texts(table, options))
-        found = self._captured.rebuild(
-            self._captured.job._replace(plan=plan, **wanted), None, names
-        )
-        self._found.append(found)
+        found = self._captured.rebuild(self._captured.job._replace(plan=plan, **flags), None, names)
+        self._rebuilt_tables.append(found)
         return found
 
     def _texts(self, table: str, options: dict[str, Any]) -> dict[str, str]:
@@ -162,11 +162,11 @@ def open_archive(
     Args:
         spark: the session; kanalyze is installed where its tasks run.
         paths: files, folders, globs, URLs of any of these, that all tasks can open.
-        payload: keep the payload of records, which only :meth:`Archive.records` needs: most of the
-            bytes of a capture would be shuffled.
-        buckets: into how many parts connections are divided, each of them rebuilt by a task; None
+        payload: shuffle the payload of records too, which only :meth:`Archive.records` needs: most
+            bytes of a capture.
+        buckets: the number of parts that connections are divided into, each rebuilt by a task; None
             for one each 64 MiB, from 16 to 512.
-        split_bytes: how much of a file a task reads.
+        split_bytes: how much of a large pcap file a task reads.
         options: ``port``, ``broker``, ``definitions``, ``max_memory`` as :func:`kanalyze.requests`
             has them (the memory of all buckets together), and ``mode``: ``"failfast"``, or
             ``"quarantine"`` to leave out what is no capture.
@@ -180,7 +180,7 @@ def open_archive(
     total_bytes = sum(capture.total_bytes or 0 for capture in captures)
     count = buckets_for(total_bytes, _CORES) if buckets is None else buckets
     tasks = tasks_for(captures, Stores(), split_bytes, _CORES)
-    job = Job(plan, _checked(count), is_trimmed=not payload, folder=str(Path.cwd()))
+    job = Job(plan, _valid_buckets(count), prunes_payload=not payload, folder=str(Path.cwd()))
     return Archive(spark, read_captures(spark, job, tasks), options)
 
 
@@ -191,11 +191,11 @@ def open_packets(
     buckets: int = _PACKETS_BUCKETS,
     **options: Any,
 ) -> Archive:
-    """Take packets that are in a table already; otherwise as :func:`open_archive`.
+    """Read packets from a table; otherwise as :func:`open_archive`.
 
     Args:
         packets: with the columns of the data source's table ``packets``: ``capture``, ``packet``,
-            ``time_ns``, ``link_type``, ``wire_bytes`` and ``data``; others do not matter.
+            ``time_ns``, ``link_type``, ``wire_bytes`` and ``data``; others are ignored.
         payload: as there.
         buckets: as there.
         options: as there.
@@ -209,8 +209,8 @@ def open_packets(
         raise UsageError(f"packets: column {missing[0]!r} is missing")
     job = Job(
         make_plan(_texts({**options, "table": "requests"})),
-        _checked(buckets),
-        is_trimmed=not payload,
+        _valid_buckets(buckets),
+        prunes_payload=not payload,
     )
     spark = packets.sparkSession
     return Archive(spark, read_packets(spark, job, packets.select(*needed)), options)
@@ -227,41 +227,43 @@ def requests(spark: SparkSession, *paths: str, **options: Any) -> DataFrame:
     Raises:
         CaptureError, UsageError: as these.
     """
-    opening, others = _divided(options)
-    return open_archive(spark, *paths, **opening).requests(**others)
+    archive, others = _opened(spark, paths, options)
+    return archive.requests(**others)
 
 
 def connections(spark: SparkSession, *paths: str, **options: Any) -> DataFrame:
     """Return the TCP connections in captures; otherwise as :func:`requests`."""
-    opening, others = _divided(options)
-    return open_archive(spark, *paths, **opening).connections(**others)
+    archive, others = _opened(spark, paths, options)
+    return archive.connections(**others)
 
 
 def anomalies(spark: SparkSession, *paths: str, **options: Any) -> DataFrame:
     """Return what is missing or wrong in captures; otherwise as :func:`requests`."""
-    opening, others = _divided(options)
-    return open_archive(spark, *paths, **opening).anomalies(**others)
+    archive, others = _opened(spark, paths, options)
+    return archive.anomalies(**others)
 
 
 def records(spark: SparkSession, *paths: str, **options: Any) -> DataFrame:
     """Return the records inside Produce and Fetch; otherwise as :func:`requests`."""
-    opening, others = _divided(options)
-    return open_archive(spark, *paths, payload=True, **opening).records(**others)
+    archive, others = _opened(spark, paths, options, payload=True)
+    return archive.records(**others)
 
 
 _OPENING: Final = frozenset(
     {"buckets", "split_bytes", "port", "broker", "definitions", "max_memory", "mode"}
 )
-"""Options of reading, which hold for every table."""
+"""Options of reading, for every table."""
 
 
-def _divided(options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    opening = {name: value for name, value in options.items() if name in _OPENING}
-    others = {name: value for name, value in options.items() if name not in _OPENING}
-    return opening, others
+def _opened(
+    spark: SparkSession, paths: tuple[str, ...], options: dict[str, Any], *, payload: bool = False
+) -> tuple[Archive, dict[str, Any]]:
+    """Open an archive; return it with the options of its table."""
+    opening = {name: options.pop(name) for name in _OPENING & options.keys()}
+    return open_archive(spark, *paths, payload=payload, **opening), options
 
 
-def _checked(buckets: int) -> int:
+def _valid_buckets(buckets: int) -> int:
     if buckets < 1:
         raise UsageError(f"not a number of buckets: {buckets}")
     return buckets
@@ -269,12 +271,12 @@ def _checked(buckets: int) -> int:
 
 def _texts(options: dict[str, Any]) -> dict[str, str]:
     """Return options as the data source takes them: texts, without underscores in names."""
-    told = {name: _text(name, value) for name, value in options.items()}
-    return {name.replace("_", ""): text for name, text in told.items() if text is not None}
+    given = {name: _text(name, value) for name, value in options.items()}
+    return {name.replace("_", ""): text for name, text in given.items() if text is not None}
 
 
 def _text(name: str, value: Any) -> str | None:
-    """Return what an option says; None for one that says nothing."""
+    """Return an option's value as text; None if it has none."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if name in ("since", "until"):

@@ -1,13 +1,13 @@
-"""The columns of kanalyze's tables as Spark and its Python workers want them.
+"""Converts columns and rows of kanalyze to Spark's types.
 
 In: columns (:class:`~kanalyze.tables.row.Column`), and the Arrow batches that
 :mod:`kanalyze.export.arrow` makes of their rows. Out: a ``StructType``, the ``pyarrow.Schema`` that
 Spark derives from it, and batches of exactly that schema. Must not know: where rows come from, nor
 what Spark does with them.
 
-Spark compares types strictly: a Python data source has to give batches whose schema is that of the
-``StructType`` to the last nullable item of a list, ``mapInArrow`` those whose buffers lie as the
-JVM expects. So texts are plain UTF-8, never coded by a dictionary, and every batch is cast.
+Spark compares types strictly: the batches of a Python data source must have exactly the schema of
+the ``StructType``, down to nullable items of lists, and those of ``mapInArrow`` the memory layout
+that the JVM expects. So texts are never dictionary-encoded, and every batch is cast.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
     from kanalyze.tables.row import Column
 
-__all__ = ["arrow_schema", "as_asked", "as_spark", "spark_schema"]
+__all__ = ["arrow_schema", "as_requested", "as_spark", "spark_schema"]
 
 _ROWS_AT_ONCE: Final = 10_000
-"""Of a batch for the JVM, which copies each as a whole; Spark's own default."""
+"""In a batch for the JVM, which copies each batch as a whole; Spark's default."""
 
 _SCALARS: Final[dict[str, DataType]] = {
     "string": StringType(),
@@ -52,7 +52,7 @@ _SCALARS: Final[dict[str, DataType]] = {
 def spark_schema(columns: Sequence[Column]) -> StructType:
     """Return columns as a Spark schema; what DESCRIBE shows of a column is its meaning and unit.
 
-    A column is nullable where it is in the contract; lists hold no nulls.
+    A column is nullable where it is in the contract; lists contain no nulls.
     """
     return StructType([_field(column) for column in columns])
 
@@ -65,11 +65,11 @@ def arrow_schema(columns: Sequence[Column]) -> pa.Schema:
 def as_spark(
     batch: pa.RecordBatch | pa.Table, columns: Sequence[Column]
 ) -> Iterator[pa.RecordBatch]:
-    """Give the columns of a batch, or of each batch of a table, as Spark takes them.
+    """Yield the columns of a batch, or of each batch of a table, in Spark's types.
 
     Args:
-        batch: has at least these columns, in any order, with texts plain or coded.
-        columns: those of the batches given, in this order.
+        batch: has at least these columns, in any order; texts may be dictionary-encoded.
+        columns: those of the result, in this order.
 
     Raises:
         KeyError: a column is not there.
@@ -80,21 +80,21 @@ def as_spark(
     yield from chosen.cast(arrow_schema(columns)).to_batches()
 
 
-def as_asked(
+def as_requested(
     batch: pa.RecordBatch, columns: Sequence[Column], schema: StructType
 ) -> Iterator[pa.RecordBatch]:
-    """Give a batch as a reader hands it to Spark that was asked for a schema, in bounded parts.
+    """Yield a batch in the schema that Spark requested of a reader, in bounded parts.
 
     Args:
         batch: as in :func:`as_spark`.
         columns: as there.
-        schema: these columns, as Spark asked for them; more of it may be nullable than we say.
+        schema: these columns, as Spark requested them; more may be nullable than in the contract.
 
     Raises as :func:`as_spark` does.
     """
-    asked = to_arrow_schema(schema)
+    requested = to_arrow_schema(schema)
     for made in as_spark(batch, columns):
-        cast = made.cast(asked)
+        cast = made.cast(requested)
         for first in range(0, len(cast), _ROWS_AT_ONCE):
             yield cast.slice(first, _ROWS_AT_ONCE)
 

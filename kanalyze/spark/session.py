@@ -1,9 +1,9 @@
-"""A Spark session to run in, and one line for whatever is missing to have one.
+"""Starts a Spark session, or says in one line what is missing.
 
 In: the URL of a master, settings. Out: a ``SparkSession``. Must not know: what is done in it.
 
-This module can be imported without pyspark. A session that is there already (a notebook's, a
-platform's) is used as it is: its settings are its owner's.
+This module can be imported without pyspark. An active session (a notebook's, a platform's) is used
+with its own settings.
 """
 
 from __future__ import annotations
@@ -38,41 +38,39 @@ _LOOPBACK: Final = "127.0.0.1"
 _LOG_CONFIGURATION: Final = Path(__file__).with_name("log4j2.properties")
 
 _SETTINGS: Final = {
-    # Without it Spark asks no data source written in Python which rows it can leave out.
+    # Without it Spark pushes no filter down to a Python data source.
     "spark.sql.python.filterPushdown.enabled": "true",
-    # Times are integers of nanoseconds here; whoever makes timestamps of them gets the same days
-    # on every machine.
+    # Times are integers of nanoseconds; timestamps made of them have the same day everywhere.
     "spark.sql.session.timeZone": "UTC",
-    # What is shuffled are blocks of segments, of up to some MB each: a batch of the default 10,000
-    # of them would not fit a Python worker. The bytes are the limit then (64 MiB by default, and
-    # a worker holds a batch, what it makes of it and the next); the records are one for rows.
+    # Blocks of segments of up to some MB are shuffled: a batch of 10,000 of them would not fit into
+    # a Python worker, which has two batches and its own results at a time. So bytes are limited
+    # (64 MiB by default); the limit of records is for rows.
     "spark.sql.execution.arrow.maxBytesPerBatch": str(16 << 20),
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
-    # How much is shuffled is known only when the captures were read, so the number of partitions
-    # is left to Spark: it starts with many and puts small ones together. That never parts the rows
-    # of a key, on which the rebuilding of a connection relies. Rebuilding takes a core much longer
-    # than reading the bytes does, so rather all cores than partitions of a certain size.
+    # How much is shuffled is known only when the captures were read. So Spark chooses the number of
+    # partitions: it starts with many and coalesces small ones, which never splits the rows of a
+    # key. Rebuilding takes longer than reading, so using all cores goes before large partitions.
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.adaptive.coalescePartitions.enabled": "true",
     "spark.sql.adaptive.coalescePartitions.parallelismFirst": "true",
 }
-"""Those of the session, wherever it runs."""
+"""Of every session."""
 
 _DRIVER_SETTINGS: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOG_CONFIGURATION.as_uri()}",
 }
-"""Those of a JVM that is started here."""
+"""Of a JVM that is started here."""
 
 _LOCAL_SETTINGS: Final = {
-    # Nothing outside this machine takes part: nothing outside may connect.
+    # Only this machine takes part, so no other may connect.
     "spark.driver.bindAddress": _LOOPBACK,
     "spark.driver.host": _LOOPBACK,
-    # The heap of all there is in local mode but the Python workers. Sorting spills to disk beyond.
+    # The heap of driver and executors, without Python workers. Sorting spills to disk beyond it.
     "spark.driver.memory": "2g",
 }
-"""Those of a session whose executors are threads of the driver."""
+"""Of a session whose executors are threads of the driver."""
 
 _NOTHING: Final[Mapping[str, str]] = {}
 
@@ -80,17 +78,17 @@ _NOTHING: Final[Mapping[str, str]] = {}
 def start(
     master: str | None, *, name: str = "kanalyze", conf: Mapping[str, str] = _NOTHING
 ) -> SparkSession:
-    """Return the session that there is, as it is; or start one.
+    """Return the active session as it is, or start one.
 
     Args:
         master: the URL of a master; None for that of ``spark-submit``, or else all cores of this
-            machine (``local[*]``). A session that there is keeps its own.
-        name: what the application is called in a cluster.
-        conf: settings for a session that is started; they win over those of this module.
+            machine (``local[*]``). An active session keeps its own.
+        name: the name of the application.
+        conf: settings of a session that is started; they override those of this module.
 
     Raises:
-        UsageError: the master is none; Spark, what it needs of Python, or Java is missing or too
-            old; or the session cannot be started.
+        UsageError: the master is invalid; Spark, pandas or Java is missing or too old; or the
+            session cannot be started.
     """
     if master is not None and not master.startswith(_MASTERS):
         raise UsageError(
@@ -107,29 +105,29 @@ def start(
         pass  # there is none
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     try:
-        # Under spark-submit the JVM runs already, with the settings that it was given.
+        # Under spark-submit the JVM runs already, with the settings of the command.
         if "PYSPARK_GATEWAY_PORT" in os.environ:
-            return _submitted(master, name, conf)
+            return _in_spark_submit(master, name, conf)
         check_java()
         master = master or "local[*]"
-        return _built(master, name, {**_SETTINGS, **_jvm_settings(master), **conf})
+        return _build(master, name, {**_SETTINGS, **_jvm_settings(master), **conf})
     except (PySparkException, Py4JError) as error:
         raise UsageError(f"Spark cannot be started: {_reason(error)}") from None
 
 
 def check_packages() -> None:
-    """Raise UsageError where pyspark, or what it needs of Python, is not installed."""
+    """Raise UsageError if pyspark or pandas is not installed."""
     if find_spec("pyspark") is None:
         raise UsageError(f"Spark is not installed: {_INSTALL_PACKAGES}")
     if find_spec("pandas") is None:
-        # It makes no use of it for what is done here, and yet does nothing without.
+        # PySpark calls no function of it here, but checks that it is there.
         raise UsageError(f"PySpark needs pandas, which is not installed: {_INSTALL_PACKAGES}")
 
 
 def check_java() -> None:
-    """Raise UsageError where there is no Java runtime, or one that is too old for Spark.
+    """Raise UsageError if there is no Java runtime, or it is too old for Spark.
 
-    It is looked for as Spark looks for it: below JAVA_HOME, else on the PATH.
+    As Spark does, it looks below JAVA_HOME, or else on the PATH.
     """
     from pyspark.version import __version__
 
@@ -147,9 +145,9 @@ def check_java() -> None:
 
 
 def _java_version(program: str) -> int | None:
-    """Return the number of a Java's version, 8 for ``1.8.0``; None where it does not say."""
+    """Return a Java's major version, 8 for ``1.8.0``; None if it does not print one."""
     try:
-        asked = subprocess.run(  # noqa: S603 - the Java that Spark is about to run
+        completed = subprocess.run(  # noqa: S603 - the Java that Spark is about to run
             [program, "-version"],
             capture_output=True,
             check=True,
@@ -159,13 +157,13 @@ def _java_version(program: str) -> int | None:
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    found = re.search(r'version "(?:1\.)?(\d{1,4})\b', asked.stderr + asked.stdout)
+    found = re.search(r'version "(?:1\.)?(\d{1,4})\b', completed.stderr + completed.stdout)
     return None if found is None else int(found[1])
 
 
-def _submitted(master: str | None, name: str, conf: Mapping[str, str]) -> SparkSession:
-    """Return a session in the JVM of ``spark-submit``, whose settings win over those of here."""
-    session = _built(master, name, conf)
+def _in_spark_submit(master: str | None, name: str, conf: Mapping[str, str]) -> SparkSession:
+    """Return a session in the JVM of ``spark-submit``, whose settings override those of here."""
+    session = _build(master, name, conf)
     given = session.sparkContext.getConf()
     for key, value in _SETTINGS.items():
         if not given.contains(key):
@@ -173,7 +171,7 @@ def _submitted(master: str | None, name: str, conf: Mapping[str, str]) -> SparkS
     return session
 
 
-def _built(master: str | None, name: str, settings: Mapping[str, str]) -> SparkSession:
+def _build(master: str | None, name: str, settings: Mapping[str, str]) -> SparkSession:
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName(name)
@@ -189,7 +187,7 @@ def _jvm_settings(master: str) -> dict[str, str]:
 
 
 def _reason(error: Exception) -> str:
-    """Return the first line of what Spark says; of the JVM's exceptions without their stack."""
+    """Return the first line of an error of Spark or the JVM, without a stack trace."""
     thrown = getattr(error, "java_exception", None)
     text = str(error) if thrown is None else str(thrown.getMessage())
     lines = [line.strip() for line in text.splitlines()]

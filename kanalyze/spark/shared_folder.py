@@ -1,9 +1,10 @@
-"""A folder that the driver and all executors reach, with small files that are written as a whole.
+"""The state folder of a stream: small files that the driver and all tasks read and write.
 
 In: a path or a URL, names, bytes. Out: bytes. Must not know: what is in the files.
 
-pyarrow opens it (file, s3, gs, hdfs, abfs). Who reads a file sees all of it or none: it gets its
-name when it is complete. In object stores it is so anyway.
+pyarrow opens it (file, s3, gs, hdfs, abfs), as Python tasks cannot reach the JVM, whose Hadoop file
+systems :mod:`kanalyze.spark.batch.hadoop_folder` uses. A file is written under another name and
+then moved, so a reader sees all of it or none; object stores do that by themselves.
 """
 
 from __future__ import annotations
@@ -18,19 +19,19 @@ from pyarrow.fs import FileSelector, FileSystem, FileType
 from kanalyze.capture.io.urls import is_url, scrubbed, shown_url
 from kanalyze.errors import UsageError
 
-__all__ = ["Folder"]
+__all__ = ["StateFolder"]
 
 _OBJECT_STORES: Final = frozenset({"s3", "gcs", "abfs"})
 
 
-class Folder:
+class StateFolder:
     """A folder; it is made when the first file is written."""
 
     def __init__(self, location: str) -> None:
-        """``location`` is a path or a URL; raises UsageError when nothing opens such a one."""
+        """``location`` is a path or a URL; raises UsageError if no file system opens it."""
         self._location = location
         self.shown = shown_url(location) if is_url(location) else location
-        """For people: without credentials."""
+        """The location for messages, without credentials."""
         try:
             if is_url(location):
                 self._system, self._root = FileSystem.from_uri(location)
@@ -53,13 +54,13 @@ class Folder:
         """Write a file, in place of one that may be there. Raises UsageError."""
         path = self._path(name)
         parent = path.rpartition("/")[0]
-        is_at_once = self._system.type_name in _OBJECT_STORES
-        written = path if is_at_once else f"{parent}/.{uuid.uuid4().hex}"
+        is_atomic = self._system.type_name in _OBJECT_STORES
+        written = path if is_atomic else f"{parent}/.{uuid.uuid4().hex}"
         try:
             self._system.create_dir(parent)
             with self._system.open_output_stream(written) as target:
                 target.write(data)
-            if not is_at_once:
+            if not is_atomic:
                 self._system.move(written, path)
         except (ArrowException, OSError) as error:
             raise self._error(error) from None

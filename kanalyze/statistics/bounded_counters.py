@@ -68,6 +68,17 @@ class BoundedCounters(Generic[T]):
         if other.others is not None:
             self._rest().merge(other.others)
 
+    def save_state(self) -> tuple[dict[Key, T], T | None]:
+        """Return the sums by key, and that of the others."""
+        return self._items, self.others
+
+    def load_state(self, state: tuple[dict[Key, T], T | None]) -> None:
+        """Undo :meth:`save_state`; raises ValueError for more keys than stand alone."""
+        items, self.others = state
+        if len(items) > self._limit:
+            raise ValueError(f"{len(items)} keys")
+        self._items = items
+
     def _new(self, key: Key) -> T:
         short = tuple(bounded_text(part) if isinstance(part, str) else part for part in key)
         item = self._items.get(short)
@@ -112,6 +123,15 @@ class SmallestTexts:
         self.more = self.more or other.more
         for text in other._texts:
             self.add(text)
+
+    def save_state(self) -> tuple[list[str], bool]:
+        """Return what :meth:`load_state` takes: the texts held, and whether there were more."""
+        return self.to_list(), self.more
+
+    def load_state(self, state: tuple[list[str], bool]) -> None:
+        """Undo :meth:`save_state`."""
+        texts, self.more = state
+        self._texts = set(texts)
 
     def to_list(self) -> list[str]:
         """Return the texts, sorted."""

@@ -137,6 +137,17 @@ class QuantileSketch:
             "mean": self.sum // self.count if self.count else None,
         }
 
+    def save_state(self) -> tuple[Any, ...]:
+        """Return the sketch as integers and lists of them, as :meth:`load_state` takes them."""
+        numbers = (self.count, self.sum, self.min, self.max)
+        return (*numbers, self._pending.tolist(), self._lowest, self._buckets.tolist())
+
+    def load_state(self, state: tuple[Any, ...]) -> None:
+        """Undo :meth:`save_state`; raises OverflowError for a number beyond int64."""
+        self.count, self.sum, self.min, self.max, pending, self._lowest, buckets = state
+        self._pending = array("q", pending)
+        self._buckets = np.array(buckets, dtype=np.int64)
+
     def _widen(self, smallest: int, largest: int) -> None:
         self.min = smallest if self.min is None else min(self.min, smallest)
         self.max = largest if self.max is None else max(self.max, largest)

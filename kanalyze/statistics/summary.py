@@ -162,6 +162,18 @@ class Statistics:
         self._produced.merge(other._produced)
         self._fetched.merge(other._fetched)
 
+    def save_state(self) -> tuple[Any, ...]:
+        """Return all sums, as :meth:`load_state` takes them."""
+        self._add_pending()
+        tables = (self._apis, self._errors, self._clients, self._topics, self._groups)
+        others = (self._series, self._slowest, self._produced, self._fetched)
+        return (*tables, self._brokers, *others)
+
+    def load_state(self, state: tuple[Any, ...]) -> None:
+        """Undo :meth:`save_state`."""
+        self._apis, self._errors, self._clients, self._topics, self._groups = state[:5]
+        self._brokers, self._series, self._slowest, self._produced, self._fetched = state[5:]
+
     def summary(
         self, quality: CaptureQuality, conditions: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:

@@ -90,6 +90,18 @@ class ThroughputSeries:
             },
         }
 
+    def save_state(self) -> tuple[Any, ...]:
+        """Return the series as integers and lists of them, as :meth:`load_state` takes them."""
+        return self._doublings, self._first, self._last, self._sums.tolist()
+
+    def load_state(self, state: tuple[Any, ...]) -> None:
+        """Undo :meth:`save_state`; raises ValueError or OverflowError for anything else."""
+        self._doublings, self._first, self._last, sums = state
+        loaded = np.array(sums, dtype=np.int64)
+        if loaded.shape != self._sums.shape:
+            raise ValueError(f"{loaded.shape} sums")
+        self._sums = loaded
+
     def _add(
         self,
         times_ns: Int64s,

@@ -506,6 +506,14 @@ class SlowestRequests:
         """Return the requests, slowest first."""
         return [entry for _, entry in self._entries]
 
+    def save_state(self) -> tuple[Any, ...]:
+        """Return the entries, each with its sort key, as :meth:`load_state` takes them."""
+        return (self._entries,)
+
+    def load_state(self, state: tuple[Any, ...]) -> None:
+        """Undo :meth:`save_state`."""
+        (self._entries,) = state
+
     def _least_ns(self) -> int | None:
         """Return the latency that gets a request in; None while any does."""
         if len(self._entries) < self._most:

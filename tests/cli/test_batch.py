@@ -100,6 +100,6 @@ def test_without_spark_it_says_how_to_get_it(capsys, monkeypatch):
 @pytest.mark.parametrize("is_terminal", [True, False])
 def test_phases_are_told_to_terminals_alone(is_terminal, capsys, monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
-    batch._tell_phase("reading 2 captures in 1 tasks")
+    batch._report_phase("reading 2 captures in 1 tasks")
     told = "kanalyze: reading 2 captures in 1 tasks\n" if is_terminal else ""
     assert capsys.readouterr().err == told

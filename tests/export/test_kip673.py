@@ -169,16 +169,17 @@ def without_unknown_tags(value):
     return [without_unknown_tags(inner) for inner in value] if isinstance(value, list) else value
 
 
-def test_every_message_kafkas_serializer_wrote_has_the_json_of_kafkas_converter():
+@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.long)])
+def test_every_message_kafkas_serializer_wrote_has_the_json_of_kafkas_converter(step):
     compared = set()
-    for vector in read_vectors():
+    for vector in read_vectors()[::step]:
         definition = definition_of(vector, CATALOG)
         decode = compile_decoder(definition, vector.version, EVERYTHING)
         decode.read(vector.content, 0)
         made = written_body(DecodedMessage(definition, vector.version, decode.take(None), [], None))
         assert without_unknown_tags(made) == vector.json, (vector.name, vector.version)
         compared.add((vector.api_key, vector.kind, vector.version))
-    assert len(compared) > 700
+    assert len(compared) > 700 // step
 
 
 def test_a_request_that_wants_no_answer_has_an_empty_one():

@@ -37,9 +37,8 @@ def same(found: DataFrame, expected: Any) -> None:
 
 
 def test_an_archive_is_read_once_for_all_its_tables(spark: SparkSession, tmp_path: Path) -> None:
-    files = cut("waits", 5, tmp_path).files
-    with kanalyze.spark.open_archive(spark, *files, payload=True, buckets=3) as archive:
-        same(archive.requests(), kanalyze.requests(*files))
+    files = cut("waits", 3, tmp_path).files
+    with kanalyze.spark.open_archive(spark, *files, payload=True, buckets=2) as archive:
         same(
             archive.requests(api="Fetch", slower_than="5ms"),
             kanalyze.requests(*files, api="Fetch", slower_than="5ms"),
@@ -47,12 +46,7 @@ def test_an_archive_is_read_once_for_all_its_tables(spark: SparkSession, tmp_pat
         same(archive.connections(), kanalyze.connections(*files))
         same(archive.anomalies(), kanalyze.anomalies(*files))
         assert archive.report(errors=True) == kanalyze.report(*files, errors=True)
-        assert archive.report() == kanalyze.report(*files)
-        session = spark.newSession()
-        kanalyze.spark.register(session)
-        records = session.read.format("kanalyze").option("table", "records").load(files).toArrow()
-        assert counted(archive.records().toArrow()) == counted(records)
-        assert len(records) > 0
+        same(archive.records(), kanalyze.records(*files))
         assert archive.unreadable == {}
 
 

@@ -15,7 +15,7 @@ from kanalyze.kafka.codec.compiler import Decoders
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.spark import schema as schema_module
-from kanalyze.spark.schema import arrow_schema, as_asked, as_spark, spark_schema
+from kanalyze.spark.schema import arrow_schema, as_requested, as_spark, spark_schema
 from kanalyze.tables.anomalies import ANOMALY_COLUMNS
 from kanalyze.tables.connections import CONNECTION_COLUMNS
 from kanalyze.tables.records.rows import RECORD_COLUMNS, RecordReader, has_records
@@ -159,7 +159,7 @@ def from_task_frame(spark: SparkSession) -> Any:
 def test_a_large_batch_is_given_in_parts(monkeypatch):
     monkeypatch.setattr(schema_module, "_ROWS_AT_ONCE", 7)
     whole = record_batch(list(kanalyze.requests(CAPTURES[0])))
-    parts = list(as_asked(whole, COLUMNS, spark_schema(COLUMNS)))
+    parts = list(as_requested(whole, COLUMNS, spark_schema(COLUMNS)))
     assert {len(part) for part in parts[:-1]} == {7}
     assert pa.Table.from_batches(parts).to_pylist() == whole.to_pylist()
 
@@ -169,7 +169,7 @@ def test_a_user_may_say_that_more_is_nullable(spark: SparkSession):
     items = "array<struct<topic:string,partition:int,code:smallint,name:string>>"
     asked = StructType.fromDDL(f"status string, errors {items}")
     whole = record_batch(list(kanalyze.requests(CAPTURES[0])))
-    (part,) = as_asked(whole, columns, asked)
+    (part,) = as_requested(whole, columns, asked)
     assert part.schema.field("status").nullable
     assert part.schema.field("errors").type.value_field.nullable
     assert part.to_pylist() == whole.select(["status", "errors"]).to_pylist()

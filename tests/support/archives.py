@@ -12,17 +12,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from kanalyze.capture.splits import Split
-from kanalyze.spark.archive.planning import Readings, parts_to_read_again, without_parts
+from kanalyze.spark.archive.planning import ReadSummary, splits_to_reread, without_splits
 from kanalyze.spark.archive.shuffle_schema import (
     ANOMALY_BUCKET,
+    CONTROL_FIELDS,
     FIRST_KEY_NS,
-    FOUND_FIELDS,
     REPORT_BUCKET,
-    Sent,
-    from_stream,
-    read_sent,
-    report_of,
-    sent_batch,
+    ShuffleRow,
+    from_arrow_stream,
+    load_report,
+    read_shuffle_rows,
+    shuffle_batch,
 )
 from kanalyze.spark.archive.tasks import Job, read_splits, rebuild
 from kanalyze.spark.source.readers import make_plan
@@ -96,30 +96,32 @@ class Rebuilt(NamedTuple):
     rows: list[Row]
     anomalies: list[AnomalyRow]
     quality: CaptureQuality
-    sent: list[Sent]
+    sent: list[ShuffleRow]
     """All that would have been shuffled."""
-    states: list[Sent]
-    """What is left open, where the job carries."""
+    states: list[ShuffleRow]
+    """What is left open, where the job keeps_open."""
     names: dict[bytes, str]
 
 
 def a_job(
-    buckets: int = 4, *, is_trimmed: bool = True, carries: bool = False, **options: str
+    buckets: int = 4, *, prunes_payload: bool = True, keeps_open: bool = False, **options: str
 ) -> Job:
-    return Job(make_plan(options), buckets, is_trimmed, with_anomalies=True, carries=carries)
+    return Job(
+        make_plan(options), buckets, prunes_payload, with_anomalies=True, keeps_open=keeps_open
+    )
 
 
 def read_all(
     job: Job, files: Sequence[str], parts: int = 1
-) -> tuple[list[Sent], list[CaptureReport]]:
+) -> tuple[list[ShuffleRow], list[CaptureReport]]:
     """Read files, each in parts; what is sent comes in no order."""
     splits = [split for file in files for split in _divided(file, parts)]
     sent, reports = _read(job, list(enumerate(splits)))
-    while again := parts_to_read_again(reports):
+    while again := splits_to_reread(reports):
         more, said = _read(job, list(enumerate(again, len(splits))))
         splits += again
         sent += more
-        reports = [*without_parts(reports, again), *said]
+        reports = [*without_splits(reports, again), *said]
     random.Random(1).shuffle(sent)
     return sent, reports
 
@@ -133,7 +135,7 @@ def _divided(file: str, parts: int) -> list[Split]:
     ]
 
 
-def _read(job: Job, parts: list[tuple[int, Split]]) -> tuple[list[Sent], list[CaptureReport]]:
+def _read(job: Job, parts: list[tuple[int, Split]]) -> tuple[list[ShuffleRow], list[CaptureReport]]:
     # Some tasks read several, which need not follow one another.
     dice = random.Random(len(parts))
     tasks: list[list[tuple[int, Split]]] = []
@@ -141,8 +143,8 @@ def _read(job: Job, parts: list[tuple[int, Split]]) -> tuple[list[Sent], list[Ca
         if not tasks or dice.random() < 0.4:
             tasks.append([])
         tasks[-1].append(part)
-    sent = [one for task in tasks for one in read_sent(read_splits(job, task))]
-    reports = [report_of(bytes(one.data)) for one in sent if one.bucket == REPORT_BUCKET]
+    sent = [one for task in tasks for one in read_shuffle_rows(read_splits(job, task))]
+    reports = [load_report(bytes(one.data)) for one in sent if one.bucket == REPORT_BUCKET]
     return [one for one in sent if one.bucket != REPORT_BUCKET], reports
 
 
@@ -151,30 +153,30 @@ def rebuilt(
     files: Sequence[str],
     *,
     parts: int = 1,
-    states: Sequence[Sent] = (),
+    states: Sequence[ShuffleRow] = (),
     names: Mapping[bytes, str] | None = None,
 ) -> Rebuilt:
     """Do with files what an archive does."""
     sent, reports = read_all(job, files, parts)
-    readings = Readings(reports, job.buckets)
-    blocks = [*states, *readings.joined, *(one for one in sent if one.bucket >= 0)]
-    anomalies = list(readings.anomaly_rows)
+    read_summary = ReadSummary(reports, job.buckets)
+    blocks = [*states, *read_summary.reassembled, *(one for one in sent if one.bucket >= 0)]
+    anomalies = list(read_summary.anomaly_rows)
     for one in sent:
-        if one.bucket == ANOMALY_BUCKET and (one.capture, one.part) in readings.before:
-            before = readings.before[one.capture, one.part]
+        if one.bucket == ANOMALY_BUCKET and (one.capture, one.part) in read_summary.packets_before:
+            before = read_summary.packets_before[one.capture, one.part]
             anomalies += [
                 row if row.packet is None else row._replace(packet=row.packet + before)
                 for row in _anomaly_rows(one.data)
             ]
     known = dict(names or {})
     while True:
-        found = _rebuilt(job, blocks, readings, known)
+        found = _rebuilt(job, blocks, read_summary, known)
         told = found.names
         needed = {topic_id: told[topic_id] for topic_id in found.unnamed if topic_id in told}
         if not needed:
             break
         known.update(needed)
-    quality = readings.quality
+    quality = read_summary.quality
     quality.merge(found.quality)
     return found.found._replace(
         anomalies=[*anomalies, *found.found.anomalies], quality=quality, sent=blocks
@@ -188,30 +190,32 @@ class _Run(NamedTuple):
     unnamed: set[bytes]
 
 
-def _rebuilt(job: Job, blocks: list[Sent], readings: Readings, known: dict[bytes, str]) -> _Run:
+def _rebuilt(
+    job: Job, blocks: list[ShuffleRow], read_summary: ReadSummary, known: dict[bytes, str]
+) -> _Run:
     rows: list[Row] = []
     anomalies: list[AnomalyRow] = []
-    states: list[Sent] = []
+    states: list[ShuffleRow] = []
     quality, names, unnamed = CaptureQuality(), {}, set()
     for _, group in groupby(sorted(blocks, key=_order), key=attrgetter("bucket")):
-        for batch in rebuild(job, readings.before, known, [sent_batch(list(group))]):
-            kind, bucket, data = (batch.column(field.name)[0].as_py() for field in FOUND_FIELDS)
+        for batch in rebuild(job, read_summary.packets_before, known, [shuffle_batch(list(group))]):
+            kind, bucket, data = (batch.column(field.name)[0].as_py() for field in CONTROL_FIELDS)
             if kind is None:
                 rows += rows_of(batch)
             elif kind == "anomalies":
                 anomalies += _anomaly_rows(data)
             elif kind == "state":
-                states.append(Sent(bucket, FIRST_KEY_NS, 0, "", -1, 0, data))
+                states.append(ShuffleRow(bucket, FIRST_KEY_NS, 0, "", -1, 0, data))
             else:
-                report = report_of(data)
+                report = load_report(data)
                 quality.merge(report.quality)
-                names.update(report.told)
-                unnamed |= report.unnamed
+                names.update(report.topic_names)
+                unnamed |= report.unresolved_ids
     found = Rebuilt(rows, anomalies, quality, [], states, names)
     return _Run(found, quality, names, unnamed)
 
 
-def _order(one: Sent) -> tuple[object, ...]:
+def _order(one: ShuffleRow) -> tuple[object, ...]:
     return one[:6]
 
 
@@ -229,6 +233,6 @@ def _anomaly_rows(data: bytes | memoryview) -> list[AnomalyRow]:
     names = [column.name for column in ANOMALY_COLUMNS]
     return [
         AnomalyRow(**{name: row[name] for name in names})
-        for batch in from_stream(data)
+        for batch in from_arrow_stream(data)
         for row in batch.to_pylist()
     ]

@@ -32,6 +32,21 @@ def settings(folder: Path) -> dict[str, str]:
     }
 
 
+_CHEAP = {
+    # Each query is run once: generating and compiling Java code for it never pays.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    # Workers are forked from a process that has imported what tasks import.
+    "spark.python.daemon.module": "tests.support.spark_daemon",
+    # Nobody tampers with the class files of Spark, which take seconds to verify.
+    "spark.driver.defaultJavaOptions": (
+        "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xms1g"
+        " -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+    ),
+}
+"""Of the session that all tests share, and no other: the rest of Spark is as users have it."""
+
+
 def own_session(spark: SparkSession) -> SparkSession:
     """Return another session of the same Spark, for what a test sets or registers.
 
@@ -45,7 +60,7 @@ def own_session(spark: SparkSession) -> SparkSession:
 @contextlib.contextmanager
 def local_session(folder: Path) -> Iterator[SparkSession]:
     """Give a session of two threads, and end its JVM."""
-    session = start("local[2]", name="tests", conf=settings(folder))
+    session = start("local[2]", name="tests", conf={**settings(folder), **_CHEAP})
     try:
         yield session
     finally:

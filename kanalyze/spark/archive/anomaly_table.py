@@ -1,6 +1,6 @@
 """The anomalies of an archive as a DataFrame: of captures, of packets, of connections.
 
-In: what readers of captures and rebuilders of connections found. Out: rows of
+In: the segments of an archive, and its rebuilt connections. Out: rows of
 :data:`~kanalyze.tables.anomalies.ANOMALY_COLUMNS`. Must not know: where they go.
 """
 
@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as F  # noqa: N812 - what everyone calls it
 
 from kanalyze.export.arrow import BatchMaker
-from kanalyze.spark.archive.shuffle_schema import ANOMALY_BUCKET, from_stream
+from kanalyze.spark.archive.shuffle_schema import ANOMALY_BUCKET, from_arrow_stream
 from kanalyze.spark.schema import as_spark, spark_schema
 from kanalyze.tables.anomalies import ANOMALY_COLUMNS, AnomalyRow
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from kanalyze.spark.archive.archive import Captured, Found
+    from kanalyze.spark.archive.archive import ArchiveSegments, RebuiltConnections
     from kanalyze.tables.filters import RowFilter
 
 __all__ = ["anomaly_table"]
@@ -31,8 +31,8 @@ __all__ = ["anomaly_table"]
 
 def anomaly_table(
     spark: SparkSession,
-    captured: Captured,
-    found: Found,
+    captured: ArchiveSegments,
+    found: RebuiltConnections,
     more: Sequence[AnomalyRow],
     row_filter: RowFilter | None = None,
 ) -> DataFrame:
@@ -40,19 +40,18 @@ def anomaly_table(
 
     Args:
         spark: the session.
-        captured: what was read.
-        found: what became of it, with anomalies.
-        more: rows besides.
-        row_filter: of the anomalies of packets those that it lets pass; None for that by which
-            the captures were read.
+        captured: the archive.
+        found: its connections, rebuilt with anomalies.
+        more: further rows.
+        row_filter: applied to the anomalies of packets; None for the filter of the archive's job.
     """
     schema = spark_schema(ANOMALY_COLUMNS)
-    wanted = captured.job.plan.row_filter if row_filter is None else row_filter
-    of_packets = partial(_of_packets, captured.readings.before, wanted)
+    selected = captured.job.plan.row_filter if row_filter is None else row_filter
+    of_packets = partial(_of_packets, captured.read_summary.packets_before, selected)
     sent = captured.blocks().where(F.col("bucket") == ANOMALY_BUCKET)
     table = sent.select("capture", "part", "data").mapInArrow(of_packets, schema)
     table = table.unionAll(found.anomalies.mapInArrow(_of_connections, schema))
-    rows = [*captured.readings.anomaly_rows, *more]
+    rows = [*captured.read_summary.anomaly_rows, *more]
     if rows:
         batches = as_spark(BatchMaker(ANOMALY_COLUMNS).of_rows(rows), ANOMALY_COLUMNS)
         driver_rows = spark.createDataFrame(pa.Table.from_batches(batches), schema)
@@ -65,20 +64,20 @@ def _of_packets(
     row_filter: RowFilter,
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """Give those of the parts that count, with the packets' numbers in their captures."""
+    """Yield those of valid parts, with the packets' numbers in their captures."""
     for batch in batches:
         for capture, part, data in zip(*batch.columns, strict=True):
             first = before.get((capture.as_py(), part.as_py()))
             if first is None:
                 continue
-            for rows in from_stream(data.as_buffer()):
-                yield from as_spark(_wanted(_shifted(rows, first), row_filter), ANOMALY_COLUMNS)
+            for rows in from_arrow_stream(data.as_buffer()):
+                yield from as_spark(_filtered(_shifted(rows, first), row_filter), ANOMALY_COLUMNS)
 
 
 def _of_connections(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         for data in batch.column(0):
-            for rows in from_stream(data.as_buffer()):
+            for rows in from_arrow_stream(data.as_buffer()):
                 yield from as_spark(rows, ANOMALY_COLUMNS)
 
 
@@ -87,8 +86,8 @@ def _shifted(rows: pa.RecordBatch, packets: int) -> pa.RecordBatch:
     return rows.set_column(at, rows.schema.field(at), pc.add(rows.column(at), packets))
 
 
-def _wanted(rows: pa.RecordBatch, row_filter: RowFilter) -> pa.RecordBatch:
+def _filtered(rows: pa.RecordBatch, row_filter: RowFilter) -> pa.RecordBatch:
     if row_filter.passes_all:
         return rows
-    wanted = [row_filter.matches_anomaly(AnomalyRow(**row)) for row in rows.to_pylist()]
-    return rows.filter(pa.array(wanted, pa.bool_()))
+    selected = [row_filter.matches_anomaly(AnomalyRow(**row)) for row in rows.to_pylist()]
+    return rows.filter(pa.array(selected, pa.bool_()))

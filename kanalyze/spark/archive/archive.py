@@ -4,11 +4,11 @@ In: a session, and captures or a table of packets. Out: DataFrames, and what a r
 Must not know: what tasks do with packets (:mod:`kanalyze.spark.archive.tasks`), nor where rows go.
 
 Every capture (a large one in parts) is read by a task. Its segments go to the bucket of their
-connection by a shuffle, sorted by time, and each bucket is rebuilt as a stream. What one task
-cannot know, the driver puts right between the two: where the parts of a file meet, IP datagrams
-whose fragments are in several captures, and after them the names of topics that were told on
-another connection. So it is not lazy: packets are read when an archive is opened, and connections
-rebuilt when their rows are asked for.
+connection by a shuffle, sorted by time, and each bucket is rebuilt as a stream. Between the two
+the driver does what no task can: it checks where the parts of a file meet, reassembles IP datagrams
+whose fragments are in several captures, and resolves names of topics that only another connection
+has. So this is not lazy: packets are read when an archive is opened, and connections are rebuilt
+when their rows are requested.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from pyspark.sql import functions as F  # noqa: N812 - what everyone calls it
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from kanalyze.errors import CaptureError
-from kanalyze.spark.archive.planning import Readings, parts_to_read_again, without_parts
+from kanalyze.spark.archive.planning import ReadSummary, splits_to_reread, without_splits
 from kanalyze.spark.archive.shuffle_schema import (
+    CONTROL_FIELDS,
     FIRST_KEY_NS,
-    FOUND_FIELDS,
     REPORT_BUCKET,
-    SENT_SCHEMA,
-    report_of,
-    sent_batch,
+    SHUFFLE_SCHEMA,
+    load_report,
+    shuffle_batch,
 )
-from kanalyze.spark.archive.tasks import cut_packets, read_splits, rebuild
+from kanalyze.spark.archive.tasks import partition_packets, read_splits, rebuild
 from kanalyze.spark.schema import arrow_schema
 from kanalyze.statistics.summary import Statistics
 from kanalyze.tables.quality import CaptureQuality
@@ -45,31 +45,31 @@ if TYPE_CHECKING:
     from kanalyze.spark.archive.shuffle_schema import BucketReport, CaptureReport
     from kanalyze.spark.archive.tasks import Job
 
-__all__ = ["Captured", "Found", "read_captures", "read_packets"]
+__all__ = ["ArchiveSegments", "RebuiltConnections", "read_captures", "read_packets"]
 
 _ORDER: Final = ("bucket", "first_key_ns", "file_time_ns", "capture", "part", "first_packet")
 _STORED: Final = StorageLevel.MEMORY_AND_DISK
 
 
-class Captured:
-    """Segments of all captures, by bucket; kept by Spark until :meth:`close`."""
+class ArchiveSegments:
+    """Segments of all captures, by bucket; Spark caches them until :meth:`close`."""
 
     def __init__(
         self, spark: SparkSession, job: Job, blocks: list[DataFrame], reports: list[CaptureReport]
     ) -> None:
-        """Put together what the readers of captures said."""
+        """Combine the blocks and reports of the tasks that read captures."""
         self._spark = spark
         self._stored = blocks
         self.job = job
-        self.readings = Readings(reports, job.buckets)
-        """What captures were like, and what counts of them."""
+        self.read_summary = ReadSummary(reports, job.buckets)
+        """The reports of all captures, combined."""
 
     def blocks(self) -> DataFrame:
         """Return all blocks, control rows too, in no order."""
         parts = list(self._stored)
-        if self.readings.joined:
-            table = pa.Table.from_batches([sent_batch(self.readings.joined)])
-            parts.append(self._spark.createDataFrame(table, from_arrow_schema(SENT_SCHEMA)))
+        if self.read_summary.reassembled:
+            table = pa.Table.from_batches([shuffle_batch(self.read_summary.reassembled)])
+            parts.append(self._spark.createDataFrame(table, from_arrow_schema(SHUFFLE_SCHEMA)))
         union = parts[0]
         for part in parts[1:]:
             union = union.unionAll(part)
@@ -80,34 +80,39 @@ class Captured:
         job: Job | None = None,
         states: DataFrame | None = None,
         names: Mapping[bytes, str] | None = None,
-    ) -> Found:
+    ) -> RebuiltConnections:
         """Rebuild all connections.
 
         Args:
-            job: what is wanted; None for what the captures were read for.
-            states: what was left open by a job that carries, of captures before these: columns
-                ``bucket`` and ``data``, as :attr:`Found.states`.
-            names: of topics, by id, told before.
+            job: which rows; None for those that the captures were read for.
+            states: :attr:`RebuiltConnections.states` of a job that kept connections open, over the
+                captures before these.
+            names: names of topics by id, known from captures before these.
         """
         job = self.job if job is None else job
         segments = self.blocks().where(F.col("bucket") >= 0)
         if states is not None:
-            segments = segments.unionAll(_as_sent(states))
+            segments = segments.unionAll(_as_shuffle_rows(states))
         segments = segments.repartitionById(job.buckets, F.col("bucket"))
-        return Found(segments.sortWithinPartitions(*_ORDER), job, self.readings.before, names or {})
+        return RebuiltConnections(
+            segments.sortWithinPartitions(*_ORDER),
+            job,
+            self.read_summary.packets_before,
+            names or {},
+        )
 
     def close(self) -> None:
-        """Let Spark forget the segments."""
+        """Remove the segments from Spark's cache."""
         for part in self._stored:
             part.unpersist()
         self._stored = []
 
 
-class Found:
-    """What came of all connections; kept by Spark until :meth:`close`.
+class RebuiltConnections:
+    """The rows and reports of all connections; Spark caches them until :meth:`close`.
 
-    Names of topics hold for the whole archive. Where a bucket has rows with an id that only
-    another one has a name for, buckets are rebuilt once more, knowing all names.
+    A topic's name is valid in the whole archive. If a bucket has rows with an id whose name only
+    another bucket has, all buckets are rebuilt once more with all names.
     """
 
     def __init__(
@@ -117,55 +122,62 @@ class Found:
         before: Mapping[tuple[str, int], int],
         names: Mapping[bytes, str],
     ) -> None:
-        """Rebuild them, now."""
+        """Rebuild them now."""
         self._job = job
         self._names = dict(names)
         while True:
             run = partial(rebuild, job, before, self._names)
-            schema = _nullable(pa.schema([*arrow_schema(job.plan.columns), *FOUND_FIELDS]))
-            self._found = segments.mapInArrow(run, from_arrow_schema(schema)).persist(_STORED)
+            schema = _nullable(pa.schema([*arrow_schema(job.plan.columns), *CONTROL_FIELDS]))
+            self._rows_and_reports = segments.mapInArrow(run, from_arrow_schema(schema)).persist(
+                _STORED
+            )
             self.reports: list[BucketReport] = [
-                report_of(row[0])
-                for row in self._found.where("_kind = 'report'").select("_data").collect()
+                load_report(row[0])
+                for row in self._rows_and_reports.where("_kind = 'report'")
+                .select("_data")
+                .collect()
             ]
-            if not self._learn():
+            if not self._resolve_names():
                 break
-            self._found.unpersist()
+            self._rows_and_reports.unpersist()
 
     @property
-    def told(self) -> dict[bytes, str]:
-        """Names of topics by id, those known before too."""
-        told: dict[bytes, str] = {}
+    def topic_names(self) -> dict[bytes, str]:
+        """Names of topics by id, including those known before."""
+        names: dict[bytes, str] = {}
         for report in sorted(self.reports, key=lambda report: report.bucket):
-            told.update(report.told)
-        return told
+            names.update(report.topic_names)
+        return names
 
     @property
     def states(self) -> DataFrame:
-        """What is left open of each bucket, where the job carries: ``bucket`` and ``data``."""
-        states = self._found.where("_kind = 'state'")
+        """The saved state of each bucket, if the job keeps connections open.
+
+        Columns ``bucket`` and ``data``.
+        """
+        states = self._rows_and_reports.where("_kind = 'state'")
         return states.select(F.col("_bucket").alias("bucket"), F.col("_data").alias("data"))
 
-    def _learn(self) -> bool:
-        """Learn names; tell whether any row lacks one of them."""
-        told = self.told
-        unnamed: set[bytes] = set()
+    def _resolve_names(self) -> bool:
+        """Add names that rows lack to those known; return whether there are any."""
+        names = self.topic_names
+        unresolved: set[bytes] = set()
         for report in self.reports:
-            unnamed |= report.unnamed
-        needed = {topic_id: told[topic_id] for topic_id in unnamed if topic_id in told}
-        self._names.update(needed)
-        return bool(needed)
+            unresolved |= report.unresolved_ids
+        resolved = {topic_id: names[topic_id] for topic_id in unresolved if topic_id in names}
+        self._names.update(resolved)
+        return bool(resolved)
 
     @property
     def rows(self) -> DataFrame:
         """The rows."""
         names = [column.name for column in self._job.plan.columns]
-        return self._found.where(F.col("_kind").isNull()).select(*names)
+        return self._rows_and_reports.where(F.col("_kind").isNull()).select(*names)
 
     @property
     def anomalies(self) -> DataFrame:
         """Column ``_data``: rows of anomalies of connections, as Arrow streams."""
-        return self._found.where("_kind = 'anomalies'").select("_data")
+        return self._rows_and_reports.where("_kind = 'anomalies'").select("_data")
 
     @property
     def quality(self) -> CaptureQuality:
@@ -177,7 +189,7 @@ class Found:
 
     @property
     def open_quality(self) -> CaptureQuality:
-        """What would be added to it if all that stays open ended now."""
+        """What would be added to it if all open connections were closed now."""
         quality = CaptureQuality()
         for report in self.reports:
             quality.merge(report.open_quality)
@@ -185,7 +197,7 @@ class Found:
 
     @property
     def statistics(self) -> Statistics:
-        """Over all rows, where the job asks for them."""
+        """Over all rows, if the job is with statistics."""
         statistics = Statistics()
         for report in sorted(self.reports, key=lambda report: report.bucket):
             if report.statistics is not None:
@@ -193,12 +205,12 @@ class Found:
         return statistics
 
     def close(self) -> None:
-        """Let Spark forget the rows."""
-        self._found.unpersist()
+        """Remove the rows from Spark's cache."""
+        self._rows_and_reports.unpersist()
 
 
-def _as_sent(states: DataFrame) -> DataFrame:
-    """Return what was left open as what comes before all blocks of its bucket."""
+def _as_shuffle_rows(states: DataFrame) -> DataFrame:
+    """Return saved states as rows of the shuffle that come before all blocks of their bucket."""
     return states.select(
         F.col("bucket").cast("int").alias("bucket"),
         F.lit(FIRST_KEY_NS).cast("long").alias("first_key_ns"),
@@ -210,11 +222,13 @@ def _as_sent(states: DataFrame) -> DataFrame:
     )
 
 
-def read_captures(spark: SparkSession, job: Job, tasks: Sequence[Sequence[Split]]) -> Captured:
-    """Read captures; each task gives a few parts of them.
+def read_captures(
+    spark: SparkSession, job: Job, tasks: Sequence[Sequence[Split]]
+) -> ArchiveSegments:
+    """Read captures; each task reads a few parts of them.
 
     Raises:
-        CaptureError: where unreadable captures are not to be left out, and one is.
+        CaptureError: a capture is unreadable, and the plan does not leave such captures out.
     """
     parts: list[Split] = []
     groups = []
@@ -223,27 +237,27 @@ def read_captures(spark: SparkSession, job: Job, tasks: Sequence[Sequence[Split]
         parts += task
     blocks = [_read(spark, job, groups)]
     reports = _reports(blocks[0])
-    # A part that began at a wrong place is read once more, from the right one.
-    while again := parts_to_read_again(reports):
+    # A part that began within a packet is read once more, from the packet's beginning.
+    while again := splits_to_reread(reports):
         groups = [[(len(parts) + index, split)] for index, split in enumerate(again)]
         parts += again
         blocks.append(_read(spark, job, groups))
-        reports = [*without_parts(reports, again), *_reports(blocks[-1])]
+        reports = [*without_splits(reports, again), *_reports(blocks[-1])]
     unreadable = [report.unreadable for report in reports if report.unreadable is not None]
     if unreadable and not job.plan.options.leave_out_unreadable:
         for part in blocks:
             part.unpersist()
         raise CaptureError(unreadable[0])
-    return Captured(spark, job, blocks, reports)
+    return ArchiveSegments(spark, job, blocks, reports)
 
 
-def read_packets(spark: SparkSession, job: Job, packets: DataFrame) -> Captured:
-    """Take packets of a table, with the columns of ``packets.PACKET_COLUMNS``."""
+def read_packets(spark: SparkSession, job: Job, packets: DataFrame) -> ArchiveSegments:
+    """Partition the packets of a table, with the columns of ``packets.PACKET_COLUMNS``."""
     sorted_packets = packets.repartition("capture").sortWithinPartitions("capture", "packet")
     blocks = sorted_packets.mapInArrow(
-        partial(cut_packets, job), from_arrow_schema(SENT_SCHEMA)
+        partial(partition_packets, job), from_arrow_schema(SHUFFLE_SCHEMA)
     ).persist(_STORED)
-    return Captured(spark, job, [blocks], _reports(blocks))
+    return ArchiveSegments(spark, job, [blocks], _reports(blocks))
 
 
 def _read(
@@ -258,12 +272,12 @@ def _read(
 
     count = len(groups)
     tasks = spark.range(0, count, 1, max(count, 1))
-    return tasks.mapInArrow(read, from_arrow_schema(SENT_SCHEMA)).persist(_STORED)
+    return tasks.mapInArrow(read, from_arrow_schema(SHUFFLE_SCHEMA)).persist(_STORED)
 
 
 def _reports(blocks: DataFrame) -> list[CaptureReport]:
     rows = blocks.where(F.col("bucket") == REPORT_BUCKET).select("data").collect()
-    return [report_of(row[0]) for row in rows]
+    return [load_report(row[0]) for row in rows]
 
 
 def _nullable(schema: pa.Schema) -> pa.Schema:

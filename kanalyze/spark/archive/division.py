@@ -1,7 +1,7 @@
-"""How the work on captures is divided: into tasks that read, and buckets that are rebuilt.
+"""How the work on captures is divided: into tasks that read them, and buckets of connections.
 
-In: captures with their sizes. Out: parts of them by task, numbers of buckets. Must not know: Spark,
-nor what tasks do.
+In: captures with their sizes. Out: parts of captures for each task, a number of buckets. Must not
+know: Spark, nor what tasks do.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ _BUCKETS_A_CORE: Final = 2
 _TASKS_A_CORE: Final = 2
 _LEAST_BYTES_A_TASK: Final = 1 << 20
 _MOST_BYTES_A_TASK: Final = 1 << 30
-"""Where a task begins, messages are under way, all bytes of which travel: the fewer tasks the
-better, as long as there are some for every core."""
+"""Messages that began before a task's first packet are not pruned: the fewer tasks the better, as
+long as every core has some."""
 
 
 def buckets_for(total_bytes: int, cores: int) -> int:
-    """Return into how many parts connections are divided where nobody says it.
+    """Return the default number of buckets.
 
     One for 64 MiB of captures, two at least for each core, from 8 to 512.
     """
-    wanted = max(total_bytes // _BYTES_A_BUCKET, _BUCKETS_A_CORE * cores)
-    return min(max(wanted, _LEAST_BUCKETS), _MOST_BUCKETS)
+    selected = max(total_bytes // _BYTES_A_BUCKET, _BUCKETS_A_CORE * cores)
+    return min(max(selected, _LEAST_BUCKETS), _MOST_BUCKETS)
 
 
 def tasks_for(
@@ -44,9 +44,8 @@ def tasks_for(
 ) -> list[list[Split]]:
     """Divide captures among tasks, and large ones into parts of about ``split_bytes``.
 
-    A task has up to 1 GiB of captures that follow one another, or less where cores were idle.
-
-    A capture that cannot be looked at is one part, and whoever reads it will tell why.
+    A task has up to 1 GiB of consecutive captures, or less if cores would be idle. A capture that
+    cannot be opened is one part; the task that reads it reports why.
     """
     known_bytes = sum(each.total_bytes or 0 for each in captures)
     wanted_bytes = known_bytes // (_TASKS_A_CORE * cores)

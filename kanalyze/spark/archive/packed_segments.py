@@ -1,15 +1,14 @@
-"""Segments of some connections, packed to be sent from one task to another.
+"""Packs segments of some connections into a block, to be sent from one task to another.
 
-In: TCP segments as columns, and which of their payload nobody will read. Out: bytes, and the same
-segments of them again. Must not know: who needs what of a payload, nor how blocks travel.
+In: TCP segments as columns, and which of their payload is left out. Out: bytes, and the same
+segments from them again. Must not know: why payload is left out, nor how blocks travel.
 
-Segments of one direction resemble each other: each number is written as its difference from what
-the one before lets expect, most of which are zero, and zeros compress to nothing. What a segment
-takes then is about 12 bytes and what is left of its payload.
+Columns are delta-encoded for each direction of a connection: most differences from the expected
+value are zero, and zeros compress to nothing. A segment takes about 12 bytes besides its payload.
 
-Payload that was left out comes back as :data:`FILLER`, in its place and length, so whoever reads
-the segments needs to know nothing of it. The filler cannot be taken for anything: as a size, a
-length or a count it is negative, but not -1, which stands for null; as a varint it does not end.
+Payload that was left out comes back as :data:`FILLER`, of its length and in its place, so readers
+need to know nothing of it. A reader that touched it would fail: as a size, a length or a count the
+filler is negative, but not -1, which stands for null; as a varint it does not end.
 """
 
 from __future__ import annotations
@@ -34,15 +33,15 @@ __all__ = [
     "FILLER",
     "BlockError",
     "Holes",
-    "Lean",
-    "Packed",
+    "PrunedSegments",
+    "UnpackedBlock",
     "as_arrays",
-    "joined_segments",
-    "lean",
-    "lean_together",
+    "concat_pruned",
+    "concat_segments",
     "no_holes",
     "pack",
-    "taken",
+    "prune",
+    "select_rows",
     "unpack",
 ]
 
@@ -59,7 +58,7 @@ _SEQUENCE_MASK: Final = 0xFFFF_FFFF
 _HALF: Final = 1 << 31
 _NAMES: Final = tuple(name for name in SegmentColumns.__slots__ if name != "buffer")
 _LARGEST_BYTES: Final = 1 << 31
-"""Of a block, unpacked: far more than a task reads at once."""
+"""Limit of an unpacked block: far more than a task reads at once."""
 
 
 class BlockError(KanalyzeError):
@@ -67,7 +66,7 @@ class BlockError(KanalyzeError):
 
 
 class Holes(NamedTuple):
-    """Payload that is left out; rising, without overlaps, each within one segment."""
+    """Ranges of payload that are left out; sorted, without overlaps, each within one segment."""
 
     row: NDArray[np.int64]
     """Index of the segment."""
@@ -77,7 +76,7 @@ class Holes(NamedTuple):
     """Above 0."""
 
     def of(self, rows: NDArray[np.int64]) -> Holes:
-        """Return those of some segments, given by rising indices, which count anew."""
+        """Return the holes of the segments at sorted indices, with indices among these."""
         at = np.searchsorted(rows, self.row)
         found = at < len(rows)
         found[found] = rows[at[found]] == self.row[found]
@@ -90,31 +89,31 @@ def no_holes() -> Holes:
     return Holes(none, none, none)
 
 
-class Packed(NamedTuple):
+class UnpackedBlock(NamedTuple):
     """A block, unpacked."""
 
     segments: SegmentColumns
     """In the order of the capture, over a buffer of their own."""
     key_ns: NDArray[np.int64]
-    """When each counts as captured among packets of other captures."""
+    """Sort keys: when each segment counts as captured."""
 
 
-class Lean(NamedTuple):
-    """Segments with no more of their payload than is kept, over a buffer of their own."""
+class PrunedSegments(NamedTuple):
+    """Segments without the payload in holes, over a buffer of their own."""
 
     segments: SegmentColumns
-    """Their numbers rise. ``payload_start`` is where in the buffer the kept bytes begin;
-    ``captured_bytes`` counts what is left out too."""
+    """In rising order of their numbers. ``payload_start`` is where the kept bytes begin in the
+    buffer; ``captured_bytes`` includes what is left out."""
     kept_bytes: NDArray[np.int64]
     """Of each payload."""
     key_ns: NDArray[np.int64]
-    """When each counts as captured among packets of other captures."""
+    """Sort keys: when each segment counts as captured."""
     holes: Holes
 
-    def taken(self, rows: NDArray[np.int64]) -> Lean:
-        """Return some of them, given by rising indices, over the same buffer."""
-        return Lean(
-            taken(self.segments, rows),
+    def select_rows(self, rows: NDArray[np.int64]) -> PrunedSegments:
+        """Return the segments at sorted indices, over the same buffer."""
+        return PrunedSegments(
+            select_rows(self.segments, rows),
             self.kept_bytes[rows],
             self.key_ns[rows],
             self.holes.of(rows),
@@ -122,41 +121,38 @@ class Lean(NamedTuple):
 
 
 def as_arrays(segments: SegmentColumns) -> SegmentColumns:
-    """Return segments whose columns are arrays of NumPy, over the same memory.
-
-    What is here takes those, and so do those who rebuild connections.
-    """
+    """Return segments whose columns are NumPy arrays over the same memory, as is needed here."""
     columns = {name: np.asarray(getattr(segments, name)) for name in _NAMES}
     return SegmentColumns(segments.buffer, **columns)
 
 
-def taken(segments: SegmentColumns, rows: NDArray[np.int64]) -> SegmentColumns:
+def select_rows(segments: SegmentColumns, rows: NDArray[np.int64]) -> SegmentColumns:
     """Return some segments, in the order of ``rows``."""
     columns = {name: getattr(segments, name)[rows] for name in _NAMES}
     return SegmentColumns(segments.buffer, **columns)
 
 
-def lean(segments: SegmentColumns, key_ns: NDArray[np.int64], holes: Holes) -> Lean:
-    """Copy what is kept of segments, so that they outlive the buffer that they came in."""
+def prune(segments: SegmentColumns, key_ns: NDArray[np.int64], holes: Holes) -> PrunedSegments:
+    """Copy segments without the payload in holes; the copies outlive the buffer of the batch."""
     start = segments.payload_start
     begins, ends = start, start + segments.captured_bytes
     if len(holes.row):
         hole = start[holes.row] + holes.start
         row = np.concatenate([np.arange(len(segments)), holes.row])
-        # Each hole ends a piece of what is kept and begins another.
+        # Each hole ends one kept range and begins another.
         begins = np.concatenate([begins, hole + holes.length])
         ends = np.concatenate([ends, hole])
         begins, ends = begins[np.lexsort((begins, row))], ends[np.lexsort((ends, row))]
     left_out = np.bincount(holes.row, holes.length, len(segments)).astype(np.int64)
     kept_bytes = segments.captured_bytes - left_out
-    all_rows = taken(segments, np.arange(len(segments)))
-    all_rows.buffer = memoryview(_cut_out(segments.buffer, begins, ends))
+    all_rows = select_rows(segments, np.arange(len(segments)))
+    all_rows.buffer = memoryview(_gather(segments.buffer, begins, ends))
     all_rows.payload_start = np.cumsum(kept_bytes) - kept_bytes
-    return Lean(all_rows, kept_bytes, key_ns, holes)
+    return PrunedSegments(all_rows, kept_bytes, key_ns, holes)
 
 
-def lean_together(parts: Sequence[Lean]) -> Lean:
-    """Put segments together, of which those of each part come after those of the one before."""
+def concat_pruned(parts: Sequence[PrunedSegments]) -> PrunedSegments:
+    """Concatenate segments; those of each part come after those of the part before."""
     if len(parts) == 1:
         return parts[0]
     counts = [len(part.segments) for part in parts]
@@ -165,16 +161,16 @@ def lean_together(parts: Sequence[Lean]) -> Lean:
         part.holes._replace(row=part.holes.row + before)
         for part, before in zip(parts, rows_before.tolist(), strict=True)
     ]
-    return Lean(
-        joined_segments([part.segments for part in parts]),
+    return PrunedSegments(
+        concat_segments([part.segments for part in parts]),
         np.concatenate([part.kept_bytes for part in parts]),
         np.concatenate([part.key_ns for part in parts]),
         Holes(*(np.concatenate(column) for column in zip(*holes, strict=True))),
     )
 
 
-def joined_segments(parts: Sequence[SegmentColumns]) -> SegmentColumns:
-    """Return the segments of several buffers over one."""
+def concat_segments(parts: Sequence[SegmentColumns]) -> SegmentColumns:
+    """Concatenate segments of several buffers over one buffer."""
     if len(parts) == 1:
         return parts[0]
     sizes = np.array([len(part.buffer) for part in parts])
@@ -189,8 +185,8 @@ def joined_segments(parts: Sequence[SegmentColumns]) -> SegmentColumns:
     return SegmentColumns(buffer, payload_start=np.concatenate(start), **columns)
 
 
-def _cut_out(buffer: memoryview, begins: NDArray[np.int64], ends: NDArray[np.int64]) -> bytes:
-    """Return pieces of a buffer, one after another."""
+def _gather(buffer: memoryview, begins: NDArray[np.int64], ends: NDArray[np.int64]) -> bytes:
+    """Concatenate ranges of a buffer."""
     filled = ends > begins
     pieces = zip(begins[filled].tolist(), ends[filled].tolist(), strict=True)
     return b"".join([buffer[begin:end] for begin, end in pieces])
@@ -199,22 +195,22 @@ def _cut_out(buffer: memoryview, begins: NDArray[np.int64], ends: NDArray[np.int
 # -- packing --------------------------------------------------------------------------------------
 
 
-def pack(kept: Lean) -> bytes:
+def pack(kept: PrunedSegments) -> bytes:
     """Pack segments, at least one."""
     segments, holes = kept.segments, kept.holes
     groups = Groups(segments)
     order = np.asarray(groups.order)
-    # Where one end sent nothing its place is that of what comes next, or the end.
+    # A direction without segments begins where the next one does, or at the end.
     starts = np.unique(np.concatenate([groups.start, groups.middle]))[:-1]
-    columns = _differences(segments, kept.key_ns, order, starts)
-    # Bytes of equal weight stand together: nearly all of the higher ones are zero.
+    columns = _delta_encoded(segments, kept.key_ns, order, starts)
+    # Transposed to byte planes: nearly all of the higher bytes are zero.
     planes = columns.view(np.uint8).reshape(_COLUMNS, len(order), _WORD).transpose(0, 2, 1)
     where = np.empty(len(order), np.int64)
     where[order] = np.arange(len(order))
     by_place = np.lexsort((holes.start, where[holes.row]))
     holes = Holes(where[holes.row][by_place], holes.start[by_place], holes.length[by_place])
     start = segments.payload_start[order]
-    payload = _cut_out(segments.buffer, start, start + kept.kept_bytes[order])
+    payload = _gather(segments.buffer, start, start + kept.kept_bytes[order])
     body = b"".join(
         (
             planes.tobytes(),
@@ -231,15 +227,15 @@ def _codec() -> pa.Codec:
     return pa.Codec("zstd", compression_level=1)
 
 
-def _differences(
+def _delta_encoded(
     segments: SegmentColumns,
     key_ns: NDArray[np.int64],
     order: NDArray[np.int64],
     starts: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """Return each column, in the order of the block, as differences from what was to be expected.
+    """Return each column, in the order of the block, as differences from the expected values.
 
-    A run, the segments of one direction, begins with a value as it is.
+    The first value of a run, the segments of one direction, is stored as it is.
     """
     time_ns, payload_bytes = segments.time_ns[order], segments.payload_bytes[order]
     sequence = segments.sequence[order]
@@ -248,22 +244,22 @@ def _differences(
     expected[starts] = 0
     ahead = ((sequence - expected + _HALF) & _SEQUENCE_MASK) - _HALF
     columns = (
-        _steps(segments.number[order], starts),
-        _steps(time_ns, starts),
+        _deltas(segments.number[order], starts),
+        _deltas(time_ns, starts),
         time_ns - key_ns[order],
         ahead,
-        _steps(segments.acknowledgment[order], starts),
+        _deltas(segments.acknowledgment[order], starts),
         segments.flags[order],
-        _steps(segments.window[order], starts),
+        _deltas(segments.window[order], starts),
         segments.checksum[order],
-        _steps(segments.identification[order], starts),
+        _deltas(segments.identification[order], starts),
         payload_bytes,
         payload_bytes - segments.captured_bytes[order],
     )
     return np.stack(columns)
 
 
-def _steps(values: NDArray[np.int64], starts: NDArray[np.int64]) -> NDArray[np.int64]:
+def _deltas(values: NDArray[np.int64], starts: NDArray[np.int64]) -> NDArray[np.int64]:
     steps = np.diff(values, prepend=0)
     steps[starts] = values[starts]
     return steps
@@ -272,7 +268,7 @@ def _steps(values: NDArray[np.int64], starts: NDArray[np.int64]) -> NDArray[np.i
 def _runs(
     segments: SegmentColumns, order: NDArray[np.int64], starts: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return what all segments of a run have in common, and where it begins."""
+    """Return the beginning of each run, and the addresses that its segments have in common."""
     first = order[starts]
     return np.stack(
         (
@@ -291,14 +287,14 @@ def _runs(
 # -- unpacking ------------------------------------------------------------------------------------
 
 
-def unpack(data: bytes | memoryview) -> Packed:
+def unpack(data: bytes | memoryview) -> UnpackedBlock:
     """Return the segments of a block.
 
     Raises:
         BlockError: the bytes are not what :func:`pack` makes.
     """
     if len(data) < _HEADER.size or data[:4] != _MAGIC:
-        raise BlockError("a block of segments does not begin as one")
+        raise BlockError("not a block of segments")
     _, count, run_count, hole_count, payload_size = _HEADER.unpack_from(data)
     sizes = (
         _WORD * _COLUMNS * count,
@@ -307,11 +303,11 @@ def unpack(data: bytes | memoryview) -> Packed:
         payload_size,
     )
     if not count or not run_count or sum(sizes) > _LARGEST_BYTES:
-        raise BlockError("a block of segments of an impossible size")
+        raise BlockError("block of segments: impossible size")
     try:
         body = _codec().decompress(memoryview(data)[_HEADER.size :], sum(sizes))
     except (OSError, pa.ArrowInvalid) as error:
-        raise BlockError(f"a block of segments is damaged: {error}") from error
+        raise BlockError(f"block of segments: damaged: {error}") from error
     # Of unsigned bytes: those of a pyarrow buffer have a sign.
     planes, runs, holes, payload = _parts(memoryview(body).cast("B"), sizes)
     columns = (
@@ -340,24 +336,24 @@ def _parts(body: memoryview, sizes: tuple[int, ...]) -> list[memoryview]:
 
 def _segments(
     columns: NDArray[np.int64], runs: NDArray[np.int64], holes: Holes, payload: memoryview
-) -> Packed:
+) -> UnpackedBlock:
     count = columns.shape[1]
     starts = runs[0]
     lengths = np.diff(starts, append=count)
     if starts[0] or (lengths <= 0).any():
-        raise BlockError("a block of segments with runs in disorder")
+        raise BlockError("block of segments: runs out of order")
     number, time_ns, lag_ns, ahead, acknowledgment, flags, window, checksum = columns[:8]
     identification, payload_bytes, cut = columns[8:]
     captured = payload_bytes - cut
     if (captured < 0).any() or (cut < 0).any():
-        raise BlockError("a block of segments with lengths below 0")
-    time_ns = _sums(time_ns, starts, lengths)
-    number = _sums(number, starts, lengths)
+        raise BlockError("block of segments: negative length")
+    time_ns = _undo_deltas(time_ns, starts, lengths)
+    number = _undo_deltas(number, starts, lengths)
     steps = ahead.copy()
     inside = np.ones(count, np.bool_)
     inside[starts] = False
     steps[1:] += np.where(inside[1:], payload_bytes[:-1], 0)
-    buffer = _filled(payload, captured, holes)
+    buffer = _with_filler(payload, captured, holes)
     start = np.cumsum(captured) - captured
     order = np.argsort(number, kind="stable")
     run = np.repeat(runs[1:], lengths, axis=1)[:, order]
@@ -372,40 +368,40 @@ def _segments(
         destination_low=run[4].view(np.uint64),
         source_port=run[5],
         destination_port=run[6],
-        sequence=(_sums(steps, starts, lengths) & _SEQUENCE_MASK)[order],
-        acknowledgment=_sums(acknowledgment, starts, lengths)[order],
+        sequence=(_undo_deltas(steps, starts, lengths) & _SEQUENCE_MASK)[order],
+        acknowledgment=_undo_deltas(acknowledgment, starts, lengths)[order],
         flags=flags[order],
-        window=_sums(window, starts, lengths)[order],
+        window=_undo_deltas(window, starts, lengths)[order],
         checksum=checksum[order],
-        identification=_sums(identification, starts, lengths)[order],
+        identification=_undo_deltas(identification, starts, lengths)[order],
         payload_start=start[order],
         payload_bytes=payload_bytes[order],
         captured_bytes=captured[order],
     )
-    return Packed(segments, (time_ns - lag_ns)[order])
+    return UnpackedBlock(segments, (time_ns - lag_ns)[order])
 
 
-def _sums(
+def _undo_deltas(
     steps: NDArray[np.int64], starts: NDArray[np.int64], lengths: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Undo :func:`_steps`."""
+    """Undo :func:`_deltas`."""
     sums = np.cumsum(steps)
     return sums - np.repeat(sums[starts] - steps[starts], lengths)
 
 
-def _filled(payload: memoryview, captured: NDArray[np.int64], holes: Holes) -> memoryview:
+def _with_filler(payload: memoryview, captured: NDArray[np.int64], holes: Holes) -> memoryview:
     """Return the payloads, one after another, with filler for what was left out."""
     total = int(captured.sum())
     if len(payload) + int(holes.length.sum()) != total or (holes.length <= 0).any():
-        raise BlockError("a block of segments with other bytes than it says")
+        raise BlockError("block of segments: wrong size of payload")
     if not len(holes.row):
         return payload
     if (holes.row < 0).any() or (holes.row >= len(captured)).any():
-        raise BlockError("a block of segments with a hole in none of them")
+        raise BlockError("block of segments: hole outside of segments")
     at = (np.cumsum(captured) - captured)[holes.row] + holes.start
     if (np.diff(at) < 0).any() or at[0] < 0:
-        raise BlockError("a block of segments with holes in disorder")
-    # What of the payload stands before each hole.
+        raise BlockError("block of segments: holes out of order")
+    # Bytes of kept payload before each hole.
     before = at - (np.cumsum(holes.length) - holes.length)
     filler = bytes((FILLER,)) * int(holes.length.max())
     parts: list[memoryview | bytes] = []

@@ -1,9 +1,9 @@
-"""One capture, or a part of it, as blocks of segments for those who rebuild connections.
+"""Partitions the segments of a capture, or of a part of one, by connection.
 
-In: packet batches. Out: :class:`Block`, each with the segments of one bucket of connections, and
-what the packets were like. Must not know: other captures, files, Spark.
+In: packet batches. Out: blocks (:class:`SegmentBlock`), each with segments of one bucket;
+anomalies; statistics of the packets. Must not know: other captures, files, Spark.
 
-A connection is in the same bucket wherever it is captured (see :mod:`kanalyze.net.shard`).
+A bucket is a hash of the connection (:mod:`kanalyze.net.shard`), the same in every capture.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from kanalyze.net.shard import shares_of
 from kanalyze.runtime.one_pass import count_packets
 from kanalyze.spark.archive.packed_segments import (
     as_arrays,
-    lean,
-    lean_together,
+    concat_pruned,
     no_holes,
     pack,
-    taken,
+    prune,
+    select_rows,
 )
 from kanalyze.tables.quality import CaptureQuality
 
@@ -41,36 +41,42 @@ if TYPE_CHECKING:
     from kanalyze.model.anomalies import Anomaly
     from kanalyze.net.headers import SegmentColumns
     from kanalyze.net.ip.datagram import Datagram
-    from kanalyze.spark.archive.packed_segments import Lean
-    from kanalyze.spark.archive.payload_pruning import Trimmer
+    from kanalyze.spark.archive.packed_segments import PrunedSegments
+    from kanalyze.spark.archive.payload_pruning import PayloadPruner
 
-__all__ = ["Block", "Cutter", "Joined", "Loose", "blocks_of", "join_fragments"]
+__all__ = [
+    "ConnectionPartitioner",
+    "ReassembledFragments",
+    "SegmentBlock",
+    "UnmatchedFragment",
+    "blocks_of",
+    "reassemble_fragments",
+]
 
-_MOST_LOOSE_BYTES: Final = 1 << 20
-"""Of IP fragments whose datagram goes on in another capture; a datagram has at most 64 KiB."""
+_MOST_FRAGMENT_BYTES: Final = 1 << 20
+"""Of IP fragments whose datagram continues in another capture; a datagram has at most 64 KiB."""
 _SEGMENTS_A_BLOCK: Final = 256
 _MOST_SEGMENTS: Final = 1 << 17
-"""That are held before they go into blocks, some 200 bytes each,"""
-_MOST_HELD_BYTES: Final = 16 << 20
-"""and how much payload."""
+"""Segments buffered before they are packed into blocks, some 200 bytes each,"""
+_MOST_BUFFERED_BYTES: Final = 16 << 20
+"""and bytes of their payload."""
 _FRAGMENT_AGE_NS: Final = FragmentLimits().age_ns
 
 
-class Block(NamedTuple):
-    """Segments of one bucket, and their place among others of it."""
+class SegmentBlock(NamedTuple):
+    """Packed segments of one bucket, and what blocks of a bucket are sorted by."""
 
     bucket: int
     first_key_ns: int
-    """When the first segment counts as captured among packets of other captures."""
-    last_key_ns: int
+    """When the first segment counts as captured: its sort key among those of other captures."""
     first_packet: int
     """Number of the first segment's packet."""
     data: bytes
     """See :mod:`kanalyze.spark.archive.packed_segments`."""
 
 
-class Loose(NamedTuple):
-    """A packet with an IP fragment whose datagram did not become whole here."""
+class UnmatchedFragment(NamedTuple):
+    """A packet with an IP fragment whose datagram is incomplete in this capture."""
 
     key_ns: int
     time_ns: int
@@ -80,45 +86,45 @@ class Loose(NamedTuple):
     data: bytes
 
 
-class Cutter:
-    """Reads what is one stream of packets to its end."""
+class Partitioned(NamedTuple):
+    """The result of partitioning some packets."""
 
-    def __init__(self, buckets: int, trimmer: Trimmer | None = None) -> None:
+    blocks: list[SegmentBlock]
+    anomalies: list[Anomaly]
+    fragments: Sequence[UnmatchedFragment] = ()
+    """Of datagrams that are incomplete in this capture, in order; at its end."""
+
+
+class ConnectionPartitioner:
+    """Partitions one stream of packets."""
+
+    def __init__(self, buckets: int, pruner: PayloadPruner | None = None) -> None:
         """Make one.
 
         Args:
-            buckets: into how many parts connections are divided.
-            trimmer: tells what nobody needs; None keeps all.
+            buckets: how many there are.
+            pruner: finds the payload that no row needs; None keeps all payload.
         """
         self._buckets = buckets
-        self._trimmer = trimmer
+        self._pruner = pruner
         self._notes = Notes(every_anomaly=True)
-        self._headers = HeaderReader(self._notes, pass_on=self._pass_on)
+        self._headers = HeaderReader(self._notes, pass_on=self._keep_incomplete)
         self._reached_ns: int | None = None
         self._reading: tuple[PacketBatch, NDArray[np.int64]] | None = None
         """The batch whose headers are being read, and the keys of its packets."""
         self._began_ns = 0
         self._is_ending = False
-        self._open: dict[int, Loose] = {}
+        self._open: dict[int, UnmatchedFragment] = {}
         """Copies of packets with fragments of open datagrams, by number."""
-        self._loose: list[Loose] = []
-        self._loose_bytes = 0
-        self._held: list[Lean] = []
+        self._fragments: list[UnmatchedFragment] = []
+        self._fragment_bytes = 0
+        self._buffered: list[PrunedSegments] = []
         """Segments that are not in blocks yet."""
         self.quality = CaptureQuality()
-        """Of packets and their headers; complete after :meth:`finish`."""
+        """Statistics of packets and their headers; complete after :meth:`finish`."""
 
-    @property
-    def last_key_ns(self) -> int | None:
-        """When the last packet so far counts as captured; None before the first."""
-        return self._reached_ns
-
-    def take_anomalies(self) -> list[Anomaly]:
-        """Return what was wrong with packets since the last call."""
-        return self._notes.take()
-
-    def feed(self, batch: PacketBatch) -> list[Block]:
-        """Take the next packets, at least one; return segments by bucket, when there are enough."""
+    def feed(self, batch: PacketBatch) -> Partitioned:
+        """Partition the next packets, at least one; blocks come when enough is buffered."""
         count_packets(self.quality, batch)
         key_ns = self._keys(batch)
         self._reading = batch, key_ns
@@ -126,32 +132,31 @@ class Cutter:
         self._copy_open()
         self._reading = None
         if not len(segments):
-            return []
-        holes = no_holes() if self._trimmer is None else self._trimmer.holes(segments)
+            return Partitioned([], self._notes.take())
+        holes = no_holes() if self._pruner is None else self._pruner.holes(segments)
         keys = key_ns[segments.number - batch.number[0]]
-        self._held.append(lean(segments, keys, holes))
-        count = sum(len(held.segments) for held in self._held)
-        size = sum(len(held.segments.buffer) for held in self._held)
+        self._buffered.append(prune(segments, keys, holes))
+        count = sum(len(each.segments) for each in self._buffered)
+        size = sum(len(each.segments.buffer) for each in self._buffered)
         # A block costs as much as some hundred segments in it.
         is_enough = count >= min(self._buckets * _SEGMENTS_A_BLOCK, _MOST_SEGMENTS)
-        return self._take_held() if is_enough or size >= _MOST_HELD_BYTES else []
+        blocks = self._flush() if is_enough or size >= _MOST_BUFFERED_BYTES else []
+        return Partitioned(blocks, self._notes.take())
 
-    def finish(self) -> tuple[list[Block], list[Loose]]:
-        """End it; return the last segments, and the fragments that others may make whole.
-
-        Fragments are in their order.
-        """
+    def finish(self) -> Partitioned:
+        """Return the blocks of what is buffered, and the fragments of incomplete datagrams."""
         self._is_ending = True
         self._headers.finish()
         self.quality.count_stages(self._notes.counters, ConnectionCounts())
-        return self._take_held(), sorted(self._loose, key=lambda loose: loose.packet)
+        fragments = sorted(self._fragments, key=lambda fragment: fragment.packet)
+        return Partitioned(self._flush(), self._notes.take(), fragments)
 
-    def _take_held(self) -> list[Block]:
-        held, self._held = self._held, []
-        return blocks_of(lean_together(held), self._buckets) if held else []
+    def _flush(self) -> list[SegmentBlock]:
+        buffered, self._buffered = self._buffered, []
+        return blocks_of(concat_pruned(buffered), self._buckets) if buffered else []
 
     def _keys(self, batch: PacketBatch) -> NDArray[np.int64]:
-        """Return when packets count as captured, which never falls.
+        """Return the sort keys of packets: when they count as captured, which never decreases.
 
         As :class:`kanalyze.capture.merge_cursor.OpenCapture`: the earliest time from a packet on.
         """
@@ -166,24 +171,24 @@ class Cutter:
     # -- fragments --------------------------------------------------------------------------------
 
     def _copy_open(self) -> None:
-        """Keep the packets of datagrams that may be made whole elsewhere."""
+        """Copy the packets of incomplete datagrams, as another capture may complete them."""
         numbers = self._headers.open_fragments
         if numbers or self._open:
             self._open = {number: self._packet(number) for number in numbers}
 
-    def _pass_on(self, datagram: Datagram) -> bool:
-        """Take a datagram of which fragments may be in the capture before this, or after it."""
+    def _keep_incomplete(self, datagram: Datagram) -> bool:
+        """Keep an incomplete datagram if the capture before or after this may have the rest."""
         if not self._is_ending and datagram.time_ns - self._began_ns > _FRAGMENT_AGE_NS:
             return False
         packets = [self._packet(number) for number in datagram.packets]
         size = sum(len(packet.data) for packet in packets)
-        if self._loose_bytes + size > _MOST_LOOSE_BYTES:
+        if self._fragment_bytes + size > _MOST_FRAGMENT_BYTES:
             return False
-        self._loose_bytes += size
-        self._loose += packets
+        self._fragment_bytes += size
+        self._fragments += packets
         return True
 
-    def _packet(self, number: int) -> Loose:
+    def _packet(self, number: int) -> UnmatchedFragment:
         """Return a copy of a packet of the present batch, or the one made before."""
         known = self._open.get(number)
         if known is not None:
@@ -192,7 +197,7 @@ class Cutter:
         batch, key_ns = self._reading
         row = number - batch.number[0]
         start = batch.offset[row]
-        return Loose(
+        return UnmatchedFragment(
             int(key_ns[row]),
             batch.time_ns[row],
             number,
@@ -202,47 +207,49 @@ class Cutter:
         )
 
 
-def blocks_of(kept: Lean, buckets: int) -> list[Block]:
-    """Return segments, at least one, by bucket; the times that they count by never fall."""
-    bucket = np.asarray(shares_of(kept.segments, buckets))
+def blocks_of(pruned: PrunedSegments, buckets: int) -> list[SegmentBlock]:
+    """Return segments, at least one, as a block for each bucket; their keys never decrease."""
+    bucket = np.asarray(shares_of(pruned.segments, buckets))
     order = np.argsort(bucket, kind="stable")
     ends = np.cumsum(np.bincount(bucket, minlength=buckets)).tolist()
     blocks, begin = [], 0
     for index, end in enumerate(ends):
         if end > begin:
-            own = kept.taken(order[begin:end])
+            own = pruned.select_rows(order[begin:end])
             first = int(own.segments.number[0])
             keys = own.key_ns
-            blocks.append(Block(index, int(keys[0]), int(keys[-1]), first, pack(own)))
+            blocks.append(SegmentBlock(index, int(keys[0]), first, pack(own)))
         begin = end
     return blocks
 
 
-class Joined(NamedTuple):
-    """What became of fragments from several captures."""
+class ReassembledFragments(NamedTuple):
+    """Datagrams reassembled from fragments in several captures."""
 
-    blocks: list[tuple[int, Block]]
-    """Segments, each block with the index of the capture whose packet completed them."""
+    blocks: list[tuple[int, SegmentBlock]]
+    """Each block with the index of the capture whose packet completed the datagrams."""
     quality: CaptureQuality
     anomalies: list[tuple[int, Anomaly]]
     """Each with the index of the capture that it is about; its packet number is that there."""
 
 
-def join_fragments(captures: Sequence[Sequence[Loose]], buckets: int) -> Joined:
-    """Put fragments together that several captures, in their order, could not use alone.
+def reassemble_fragments(
+    captures: Sequence[Sequence[UnmatchedFragment]], buckets: int
+) -> ReassembledFragments:
+    """Reassemble datagrams whose fragments are in several captures, which are in order.
 
-    What stays incomplete is counted as lost.
+    Those that stay incomplete are counted as lost.
     """
     found = sorted(
-        (loose.key_ns, index, loose)
-        for index, loose_ones in enumerate(captures)
-        for loose in loose_ones
+        (fragment.key_ns, index, fragment)
+        for index, fragments in enumerate(captures)
+        for fragment in fragments
     )
     quality = CaptureQuality()
     if not found:
-        return Joined([], quality, [])
+        return ReassembledFragments([], quality, [])
     notes = Notes(every_anomaly=True)
-    segments = _read_loose([loose for _, _, loose in found], notes)
+    segments = _read_fragments([fragment for _, _, fragment in found], notes)
     # As packets they were counted where they were captured.
     notes.counters.packets = notes.counters.ip_fragments = 0
     quality.count_stages(notes.counters, ConnectionCounts())
@@ -252,25 +259,21 @@ def join_fragments(captures: Sequence[Sequence[Loose]], buckets: int) -> Joined:
     anomalies = [
         (int(owner[at]), anomaly._replace(packet=int(packet[at])))
         for anomaly in notes.take()
-        for at in (_index(anomaly),)
+        for at in ((anomaly.packet or 1) - 1,)
     ]
-    blocks: list[tuple[int, Block]] = []
+    blocks: list[tuple[int, SegmentBlock]] = []
     at = segments.number - 1
     for index in np.unique(owner[at]).tolist():
         rows = np.flatnonzero(owner[at] == index)
-        own = taken(segments, rows)
+        own = select_rows(segments, rows)
         own.number = packet[at[rows]]
-        made = blocks_of(lean(own, key_ns[at[rows]], no_holes()), buckets)
+        made = blocks_of(prune(own, key_ns[at[rows]], no_holes()), buckets)
         blocks += [(index, block) for block in made]
-    return Joined(blocks, quality, anomalies)
+    return ReassembledFragments(blocks, quality, anomalies)
 
 
-def _index(anomaly: Anomaly) -> int:
-    return (anomaly.packet or 1) - 1
-
-
-def _read_loose(packets: Sequence[Loose], notes: Notes) -> SegmentColumns:
-    """Read packets, which get numbers from 1 on, as if they were a capture."""
+def _read_fragments(packets: Sequence[UnmatchedFragment], notes: Notes) -> SegmentColumns:
+    """Read packets as if they were a capture, numbered from 1."""
     sizes = array("q", [len(packet.data) for packet in packets])
     batch = PacketBatch(
         buffer=memoryview(b"".join([packet.data for packet in packets])),

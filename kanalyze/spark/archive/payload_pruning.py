@@ -1,18 +1,16 @@
-"""Finds the payload that no row needs, so that it need not travel.
+"""Finds the payload that no row needs, so that it is not shuffled.
 
-In: the segments of one capture (or one part of it), batch after batch, and of those that follow it.
-Out: holes, which are bytes of record data. Must not know: where segments go, nor what others read.
+In: the segments of one capture (or a part of one), in batches, and of those that follow it. Out:
+holes: byte ranges of record data. Must not know: where segments go, nor what other tasks read.
 
-The same stages that make rows run over what these captures alone hold of a connection, and see of
-each large frame which bytes the decoders ask for. What they step over is a hole. Where nothing is
-known of a frame (the capture begins within it, the request that it answers was in another capture,
-the connection is not known to be Kafka yet) all of it is kept; so is all that was captured out of
-its order. Whoever rebuilds the connection from all captures knows at least as much, and reads the
-same bytes.
+The stages that make rows run over these captures alone, and note which bytes of each large frame
+the decoders read. The bytes that they skip are a hole. A frame is kept whole if it cannot be
+decoded here: the capture begins within it, its request is in another capture, or the connection is
+not known to be Kafka yet. Segments that were captured out of order are kept too. The task that
+rebuilds the connection from all captures knows at least as much, and reads the same bytes.
 
-Most connections carry nothing that is worth leaving out; they are not looked at, unless most of
-all traffic is worth it: a connection that will carry much begins with little, and what it asks for
-then says what its large responses are.
+Only connections with much payload in large segments are followed, unless most of all traffic is
+like that: then every connection is, as its early requests are needed to decode its large responses.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ from kanalyze.kafka.session.tracker import ConnectionTracker
 from kanalyze.model.streams import Chunk
 from kanalyze.net.shard import shares_of
 from kanalyze.net.tcp.reassembly import Reassembler, ReassemblyLimits
-from kanalyze.spark.archive.packed_segments import Holes, no_holes, taken
+from kanalyze.spark.archive.packed_segments import Holes, no_holes, select_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -42,40 +40,40 @@ if TYPE_CHECKING:
     from kanalyze.model.streams import StreamItem, StreamUpdate
     from kanalyze.net.headers import SegmentColumns
 
-__all__ = ["Trimmer"]
+__all__ = ["PayloadPruner"]
 
 _LEAST_FRAME_BYTES: Final = 2048
-"""Of smaller ones there is little to leave out."""
+"""Smaller frames are kept whole."""
 _LEAST_HOLE_BYTES: Final = 64
-"""A hole takes some bytes itself."""
+"""Describing a hole takes some bytes itself."""
 _LEAST_BYTES: Final = 128 * 1024
-"""What a bucket of connections, or all, has to carry in a batch to be looked at,"""
+"""A bucket, or all together, is followed if a batch has this much of its payload"""
 _LEAST_SEGMENT_BYTES: Final = 1024
-"""and how large its segments have to be: small messages have no record data to speak of."""
+"""in segments of this average size: small messages have little record data."""
 _BUCKETS: Final = 256
 _REASSEMBLY_BYTES: Final = 64 << 20
 _UNDECIDED_BYTES: Final = 16 << 20
 _KAFKA_BYTES: Final = 48 << 20
-"""What may be held of connections; of what is let go, all bytes travel."""
+"""Buffer limits of connections; beyond them payload is kept whole."""
 _UNREAD: Final = Body(None, None, None)
 
 
-class _Stretch(NamedTuple):
-    """Bytes of a stream that nobody reads."""
+class _UnreadRange(NamedTuple):
+    """A range of stream offsets that no decoder reads."""
 
     begin: int
     end: int
 
 
-class _Watch(MessageReader):
-    """Reads nothing of a message, but notes which bytes of it would be read."""
+class _SkippedBytesReader(MessageReader):
+    """Decodes no message, but notes which of its bytes a decoder would skip."""
 
-    def __init__(self, catalog: Catalog, decoders: Decoders, wanted: Wanted) -> None:
-        super().__init__(catalog, decoders, wanted)
-        self._unread: dict[Kind, list[_Stretch]] = {"request": [], "response": []}
+    def __init__(self, catalog: Catalog, decoders: Decoders, wanted_fields: Wanted) -> None:
+        super().__init__(catalog, decoders, wanted_fields)
+        self._unread: dict[Kind, list[_UnreadRange]] = {"request": [], "response": []}
 
-    def take(self, kind: Kind) -> list[_Stretch]:
-        """Return what nobody reads of the messages of a kind since the last call."""
+    def unread(self, kind: Kind) -> list[_UnreadRange]:
+        """Return the ranges that decoders skip in messages of a kind since the last call."""
         found, self._unread[kind] = self._unread[kind], []
         return found
 
@@ -96,18 +94,18 @@ class _Watch(MessageReader):
         return _UNREAD
 
     def skim_request(self, frame: Frame, header: RequestHeader) -> tuple[Ranges, int] | None:
-        kept = super().skim_request(frame, header)
-        if kept is not None:
-            self._note("request", frame, *kept)
-        return kept
+        read = super().skim_request(frame, header)
+        if read is not None:
+            self._note("request", frame, *read)
+        return read
 
     def skim_response(
         self, frame: Frame, api_key: int, api_version: int
     ) -> tuple[Ranges, int] | None:
-        kept = super().skim_response(frame, api_key, api_version)
-        if kept is not None:
-            self._note("response", frame, *kept)
-        return kept
+        read = super().skim_response(frame, api_key, api_version)
+        if read is not None:
+            self._note("response", frame, *read)
+        return read
 
     def _note(self, kind: Kind, frame: Frame, ranges: Ranges | None, until: int) -> None:
         if ranges is None or frame.missing_bytes:
@@ -116,23 +114,23 @@ class _Watch(MessageReader):
         for begin, end in [*ranges, (until, until)]:
             if min(begin, until) - at >= _LEAST_HOLE_BYTES:
                 offset = frame.stream_offset
-                self._unread[kind].append(_Stretch(offset + at, offset + min(begin, until)))
+                self._unread[kind].append(_UnreadRange(offset + at, offset + min(begin, until)))
             at = end
 
 
 def _is_worthwhile(carried: Any, count: Any) -> Any:
-    """Tell of bytes, in so many segments, whether they are many, and in large ones."""
+    """Return whether payload is large enough, and in segments that are large enough."""
     return (carried >= _LEAST_BYTES) & (carried >= count * _LEAST_SEGMENT_BYTES)
 
 
-class Trimmer:
-    """Follows the connections of one capture that carry much, for as long as it is read."""
+class PayloadPruner:
+    """Follows the connections of a capture with much payload."""
 
     def __init__(
         self,
         catalog: Catalog,
         decoders: Decoders,
-        wanted: Wanted,
+        wanted_fields: Wanted,
         is_broker: BrokerSide | None = None,
     ) -> None:
         """Make one.
@@ -140,10 +138,10 @@ class Trimmer:
         Args:
             catalog: the known APIs.
             decoders: makes what reads messages.
-            wanted: the fields that rows need.
+            wanted_fields: the fields that rows need.
             is_broker: as in :class:`~kanalyze.kafka.session.tracker.ConnectionTracker`.
         """
-        self._reader = _Watch(catalog, decoders, wanted)
+        self._reader = _SkippedBytesReader(catalog, decoders, wanted_fields)
         self._reassembler = Reassembler(ReassemblyLimits.of_memory(_REASSEMBLY_BYTES))
         self._tracker = ConnectionTracker(
             self._reader,
@@ -157,31 +155,31 @@ class Trimmer:
         """Numbers of the last packet of the captures before, and of the last one looked at."""
 
     def next_capture(self) -> None:
-        """Go on with a capture, whose packets are numbered from 1: as a rule the one that follows.
+        """Begin with another capture, usually the next in time, whose packets count from 1 again.
 
-        What connections were about at the end of the one before says what they are about here.
+        The state of connections is kept from the capture before.
         """
         self._before = self._last
 
     def holes(self, segments: SegmentColumns) -> Holes:
-        """Return the payload of the next segments, at least one, that nobody needs."""
+        """Return the payload of the next segments, at least one, that no row needs."""
         rows = self._worthwhile(segments)
         if not len(rows):
             return no_holes()
-        looked_at = taken(segments, rows)
-        looked_at.number = looked_at.number + self._before
-        self._last = int(looked_at.number[-1])
-        updates = self._reassembler.feed_segments(looked_at)
+        followed = select_rows(segments, rows)
+        followed.number = followed.number + self._before
+        self._last = int(followed.number[-1])
+        updates = self._reassembler.feed_segments(followed)
         found: list[tuple[int, int]] = []
         for update in updates:
             self._tracker.feed(update)
-            self._look(update, segments.buffer, found)
+            self._add_unread(update, segments.buffer, found)
         self._tracker.take_anomalies()
         self._reassembler.take_anomalies()
         return _in_segments(found, segments)
 
     def _worthwhile(self, segments: SegmentColumns) -> NDArray[np.int64]:
-        """Return the segments of connections to look at; a bucket once looked at is so always."""
+        """Return the segments of followed buckets; a bucket once followed stays so."""
         bucket = np.asarray(shares_of(segments, _BUCKETS))
         has_payload = segments.payload_bytes > 0
         carried = np.bincount(bucket, segments.payload_bytes, _BUCKETS)
@@ -192,28 +190,30 @@ class Trimmer:
             self._followed |= _is_worthwhile(carried, count)
         return np.flatnonzero(self._followed[bucket])
 
-    def _look(self, update: StreamUpdate, buffer: memoryview, found: list[tuple[int, int]]) -> None:
-        """Add the places in the buffer of what nobody reads of a connection."""
-        requests, responses = self._reader.take("request"), self._reader.take("response")
+    def _add_unread(
+        self, update: StreamUpdate, buffer: memoryview, found: list[tuple[int, int]]
+    ) -> None:
+        """Add the ranges of the buffer that no decoder reads of a connection."""
+        requests, responses = self._reader.unread("request"), self._reader.unread("response")
         client_side = self._tracker.client_side(update.connection)
         if client_side is None:
             return
         for side, unread in ((client_side, requests), (1 - client_side, responses)):
             if unread:
-                _places(sorted(unread), update.items[side], buffer, found)
+                _add_ranges(sorted(unread), update.items[side], buffer, found)
 
 
-def _places(
-    unread: list[_Stretch],
+def _add_ranges(
+    unread: list[_UnreadRange],
     items: list[StreamItem],
     buffer: memoryview,
     found: list[tuple[int, int]],
 ) -> None:
-    """Add where in the buffer the unread stretches of a stream are, as far as it holds them."""
+    """Add the ranges of the buffer that hold the unread ranges of a stream."""
     at, last = 0, len(unread)
     for item in items:
         if not isinstance(item, Chunk) or item.segments.buffer is not buffer:
-            continue  # a gap, or what was held back from an earlier batch
+            continue  # a gap, or segments buffered from an earlier batch
         segments, offset = item.segments, item.stream_offset
         for index in range(item.first, item.last):
             end = offset + segments.length[index]
@@ -230,7 +230,7 @@ def _places(
 
 
 def _in_segments(found: list[tuple[int, int]], segments: SegmentColumns) -> Holes:
-    """Return places in the buffer as holes of the segments that they are in."""
+    """Return ranges of the buffer as holes of the segments that they are in."""
     if not found:
         return no_holes()
     place, length = np.array(sorted(found), np.int64).T

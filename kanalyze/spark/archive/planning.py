@@ -1,8 +1,8 @@
-"""What the readers of captures said, put together: what one of them cannot know.
+"""Combines the reports of all tasks that read captures, in the driver.
 
-In: reports of captures, and of parts of captures. Out: what counts of them, which parts have to be
-read again, and the segments of IP datagrams whose fragments were in several captures. Must not
-know: who reads, nor Spark.
+In: reports of captures, and of parts of captures. Out: which of them are valid, which parts must be
+read again, and the segments of IP datagrams whose fragments are in several captures. Must not know:
+who reads, nor Spark.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from kanalyze.capture.splits import check_splits
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
-from kanalyze.spark.archive.partitioner import join_fragments
-from kanalyze.spark.archive.shuffle_schema import Sent
+from kanalyze.spark.archive.partitioner import reassemble_fragments
+from kanalyze.spark.archive.shuffle_schema import block_row
 from kanalyze.tables.anomalies import anomaly_row
 from kanalyze.tables.quality import CaptureQuality
 
@@ -23,53 +23,45 @@ if TYPE_CHECKING:
     from kanalyze.spark.archive.shuffle_schema import CaptureReport
     from kanalyze.tables.anomalies import AnomalyRow
 
-__all__ = ["Readings", "parts_to_read_again", "without_parts"]
+__all__ = ["ReadSummary", "splits_to_reread", "without_splits"]
 
 
-class Readings:
-    """What all captures were like; complete when no part of them has to be read again."""
+class ReadSummary:
+    """The combined reports of all captures, of which no part has to be read again."""
 
     def __init__(self, reports: Sequence[CaptureReport], buckets: int) -> None:
-        """Put reports together; ``buckets`` is into how many parts connections are divided."""
+        """Combine reports; ``buckets`` is how many buckets there are."""
         self.unreadable = {
             report.capture: report.unreadable for report in reports if report.unreadable is not None
         }
         """Captures that are left out, and why."""
-        self.to_try_again = {
+        self.retryable = {
             report.capture
             for report in reports
             if report.unreadable is not None and not report.is_foreign
         }
-        """Those of them that could not be read now."""
-        counted, self.before = _counted(reports)
-        counted.sort(key=_when)
-        fragments = join_fragments([report.loose for report in counted], buckets)
+        """Those of them that a later job may be able to read."""
+        valid, self.packets_before = _valid(reports)
+        valid.sort(key=_by_time)
+        fragments = reassemble_fragments([report.fragments for report in valid], buckets)
         self.quality = CaptureQuality()
-        """Of packets; those of connections are counted where they are rebuilt."""
-        for report in [*counted, *(one for one in reports if one.unreadable is not None)]:
+        """Statistics of packets; those of connections are in the reports of buckets."""
+        for report in [*valid, *(one for one in reports if one.unreadable is not None)]:
             self.quality.merge(report.quality)
         self.quality.merge(fragments.quality)
-        self.joined = [
-            Sent(
-                block.bucket,
-                block.first_key_ns,
-                counted[index].file_time_ns,
-                counted[index].capture,
-                counted[index].part,
-                block.first_packet,
-                block.data,
-            )
+        self.reassembled = [
+            block_row(block, valid[index].file_time_ns, valid[index].capture, valid[index].part)
             for index, block in fragments.blocks
         ]
-        """Segments that were put together of fragments in several captures."""
+        """Blocks of segments that were reassembled from fragments in several captures."""
         self.anomaly_rows = [
             *(_left_out(name, reason) for name, reason in self.unreadable.items()),
-            *(self._row(counted[index], anomaly) for index, anomaly in fragments.anomalies),
+            *(self._row(valid[index], anomaly) for index, anomaly in fragments.anomalies),
         ]
-        """Captures that are left out, and datagrams that did not become whole."""
+        """Of captures that are left out, and datagrams that stayed incomplete."""
 
     def _row(self, report: CaptureReport, anomaly: Anomaly) -> AnomalyRow:
-        before = self.before[report.capture, report.part]
+        before = self.packets_before[report.capture, report.part]
 
         def place(number: int) -> tuple[str, int | None]:
             return report.capture, number + before
@@ -82,7 +74,7 @@ def _left_out(capture: str, reason: str) -> AnomalyRow:
     return anomaly_row(anomaly)._replace(capture=capture)
 
 
-def _when(report: CaptureReport) -> tuple[int, str, int]:
+def _by_time(report: CaptureReport) -> tuple[int, str, int]:
     return report.file_time_ns, report.capture, report.part
 
 
@@ -97,7 +89,7 @@ def _ends(reports: Iterable[CaptureReport]) -> list[SplitEnds]:
     return [report.ends for report in reports if report.ends is not None]
 
 
-def parts_to_read_again(reports: Sequence[CaptureReport]) -> list[Split]:
+def splits_to_reread(reports: Sequence[CaptureReport]) -> list[Split]:
     """Return the parts of files that have to be read again."""
     again = []
     for file in _by_file(reports).values():
@@ -109,8 +101,8 @@ def parts_to_read_again(reports: Sequence[CaptureReport]) -> list[Split]:
     return again
 
 
-def without_parts(reports: Sequence[CaptureReport], again: Sequence[Split]) -> list[CaptureReport]:
-    """Leave out what was said of parts that are read again."""
+def without_splits(reports: Sequence[CaptureReport], again: Sequence[Split]) -> list[CaptureReport]:
+    """Return the reports without those of parts that are read again."""
     replaced = {(split.path, split.split_index) for split in again}
     return [
         report
@@ -120,27 +112,27 @@ def without_parts(reports: Sequence[CaptureReport], again: Sequence[Split]) -> l
     ]
 
 
-def _counted(
+def _valid(
     reports: Sequence[CaptureReport],
 ) -> tuple[list[CaptureReport], dict[tuple[str, int], int]]:
-    """Return the reports that count, and how many packets of its capture are before each part."""
-    counted: list[CaptureReport] = []
+    """Return the valid reports, and the number of packets in its capture before each part."""
+    valid: list[CaptureReport] = []
     before: dict[tuple[str, int], int] = {}
     for capture, file in _by_file(reports).items():
         if any(report.unreadable is not None for report in file):
             continue
         ends = _ends(file)
         kept = check_splits(ends).kept if ends else []
-        places = {end.split.split_index: index for index, end in enumerate(kept)}
+        valid_parts = {end.split.split_index: index for index, end in enumerate(kept)}
         packets = 0
-        for report in sorted(file, key=_index):
-            if report.ends is not None and report.ends.split.split_index not in places:
+        for report in sorted(file, key=_split_index):
+            if report.ends is not None and report.ends.split.split_index not in valid_parts:
                 continue
-            counted.append(report)
+            valid.append(report)
             before[capture, report.part] = packets
             packets += report.quality.packets
-    return counted, before
+    return valid, before
 
 
-def _index(report: CaptureReport) -> int:
+def _split_index(report: CaptureReport) -> int:
     return 0 if report.ends is None else report.ends.split.split_index

@@ -1,10 +1,10 @@
-"""The blocks of one bucket put together: one stream of segments out of many captures.
+"""Merges the blocks of one bucket: many captures become one stream of segments.
 
-In: blocks of segments, sorted. Out: segments in the order of the capture, numbered over all of
-them, and where each packet is. Must not know: how blocks came here, nor what segments are for.
+In: sorted blocks of segments. Out: segments by time, numbered over all captures, and the capture
+and number of each packet. Must not know: how blocks came here, nor what segments are for.
 
-It stands where :class:`~kanalyze.capture.merge.MergedCaptures` stands for those who read captures
-themselves, and gives the same order: by time, the order of each capture kept.
+It takes the place of :class:`~kanalyze.capture.merge.MergedCaptures`, and has the same order: by
+time, with the order of each capture kept.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from kanalyze.capture.packet_index import Places
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.model.packet_arrays import to_column
-from kanalyze.spark.archive.packed_segments import BlockError, joined_segments, taken, unpack
+from kanalyze.spark.archive.packed_segments import BlockError, concat_segments, select_rows, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -27,35 +27,33 @@ if TYPE_CHECKING:
     from kanalyze.model.anomalies import Anomaly
     from kanalyze.net.headers import SegmentColumns
 
-__all__ = ["Arrival", "ArrivedSegments"]
+__all__ = ["ShuffleReader", "ShuffledBlock"]
 
 _LEAST_SEGMENTS: Final = 16_384
-"""Of a batch, where there are as many: what is done once a batch costs little then."""
+"""Of a batch, if there are as many: then work done once a batch costs little."""
 _MOST_BYTES: Final = 8 << 20
-"""Of a batch: as much as is read of a capture at once, for some decisions depend on it."""
+"""Of a batch: as much as is read of a capture at once, as some decisions depend on it."""
 _MOST_CARRIED_RUNS: Final = 10_000
-"""Of packets from before, whose place may be asked for; one a capture where these follow on one
-another."""
+"""Runs of the packet index that the state keeps; one a capture if captures do not overlap."""
 
 
-class Arrival(NamedTuple):
-    """A block, and where it is from. To be sorted as they are: by time, then by capture."""
+class ShuffledBlock(NamedTuple):
+    """A block and its source. Blocks are sorted as tuples: by time, then by capture."""
 
     first_key_ns: int
     """When its first segment counts as captured."""
     file_time_ns: int
-    """When the first packet of its capture was captured: decides between equal times."""
+    """When the first packet of its capture was captured: the sort key after equal times."""
     capture: str
     first_packet: int
     """Number of its first packet in the capture."""
     packets_before: int
-    """What is to be added to the numbers of its packets: those of the parts of the capture before
-    this."""
+    """Packets in the parts of the capture before this; they are added to the packets' numbers."""
     data: bytes | memoryview
 
 
-class _Part(NamedTuple):
-    """Segments of one block that have not been given out."""
+class _PendingSegments(NamedTuple):
+    """Segments of one block that are not merged yet."""
 
     source: tuple[int, str]
     """File time and name of the capture."""
@@ -66,69 +64,69 @@ class _Part(NamedTuple):
     """Numbers of their packets in the capture."""
 
 
-class ArrivedSegments:
-    """Segments of one bucket as one stream; see the module."""
+class ShuffleReader:
+    """The segments of one bucket as one stream."""
 
-    def __init__(self, arrivals: Iterable[Arrival], carried: str | None = None) -> None:
-        """Take the blocks, sorted; they are asked for one by one, as segments are.
+    def __init__(self, blocks: Iterable[ShuffledBlock], state: str | None = None) -> None:
+        """Make a reader of sorted blocks, which are read one by one.
 
         Args:
-            arrivals: the blocks.
-            carried: of those before, what :meth:`carry` gave.
+            blocks: the blocks.
+            state: what :meth:`save_state` returned for the captures before these.
 
         Raises:
-            BlockError: ``carried`` is not from there.
+            BlockError: the state is damaged.
         """
-        self._arrivals = arrivals
+        self._blocks = blocks
         self.names: list[str] = []
         """Captures met so far."""
         self.anomalies: list[Anomaly] = []
-        """None: those of captures are told by whoever read them."""
+        """Empty: anomalies of captures are reported by the tasks that read them."""
         self.dropped_packets: int | None = None
         self.progress: tuple[int, int | None] = (0, None)
         self.can_be_read_again = False
         self.description = None
         self._index: dict[str, int] = {}
-        self._places = Places()
+        self._packet_index = Places()
         self._last = (-1, 0, 0)
-        """Of the last segment: its capture, its number there, and its number over all."""
-        if carried is not None:
-            self._take_up(carried)
+        """Of the last segment: its capture, its number there, and its number over all captures."""
+        if state is not None:
+            self._load_state(state)
 
     def place(self, number: int) -> tuple[str, int | None]:
         """Return the capture of a packet and its number there; see ``MergedCaptures.place``."""
-        return self._places.name(number, self.names, is_alone=False)
+        return self._packet_index.name(number, self.names, is_alone=False)
 
     def batches(self) -> Iterator[SegmentColumns]:
-        """Give all segments, in batches that are never empty; their numbers rise.
+        """Yield all segments in batches, none of which is empty; their numbers rise.
 
         Raises:
-            BlockError: a block is none.
+            BlockError: a block is damaged.
         """
-        held: list[_Part] = []
+        pending: list[_PendingSegments] = []
         count = size = 0
         reached = _NEVER
-        for arrival in self._arrivals:
-            # Whatever comes from now on counts as captured no earlier than this block begins.
-            is_apart = reached < arrival.first_key_ns
-            if held and ((is_apart and count >= _LEAST_SEGMENTS) or size >= _MOST_BYTES):
-                limit = None if is_apart else arrival.first_key_ns
-                given, held = _divided(held, limit)
-                if given:
-                    yield from self._together(given)
-                count = sum(len(part.key_ns) for part in held)
-                size = sum(_bytes(part) for part in held)
-            part = self._unpacked(arrival)
-            held.append(part)
+        for block in self._blocks:
+            # No later block has a segment before the first one of this block.
+            is_apart = reached < block.first_key_ns
+            if pending and ((is_apart and count >= _LEAST_SEGMENTS) or size >= _MOST_BYTES):
+                limit_ns = None if is_apart else block.first_key_ns
+                ready, pending = _split_at(pending, limit_ns)
+                if ready:
+                    yield from self._merged(ready)
+                count = sum(len(part.key_ns) for part in pending)
+                size = sum(_bytes(part) for part in pending)
+            part = self._unpacked(block)
+            pending.append(part)
             count += len(part.key_ns)
             size += _bytes(part)
             reached = max(reached, int(part.key_ns[-1]))
-        if held:
-            yield from self._together(held)
+        if pending:
+            yield from self._merged(pending)
 
-    def carry(self) -> str:
-        """Return where packets were, for those that come after them in another run."""
-        end, runs = self._places.latest(_MOST_CARRIED_RUNS)
+    def save_state(self) -> str:
+        """Return where packets are, for the rows of a later job."""
+        end, runs = self._packet_index.latest(_MOST_CARRIED_RUNS)
         used = sorted({capture for _, capture, _ in runs})
         index = {capture: place for place, capture in enumerate(used)}
         return json.dumps(
@@ -139,50 +137,50 @@ class ArrivedSegments:
             }
         )
 
-    def _take_up(self, carried: str) -> None:
+    def _load_state(self, state: str) -> None:
         try:
-            found = json.loads(carried)
+            found = json.loads(state)
             names = [str(name) for name in found["names"]]
             runs = [(int(first), int(at), int(within)) for first, at, within in found["runs"]]
             end = int(found["end"])
         except (ValueError, KeyError, TypeError) as error:
-            raise BlockError(f"what was carried over is damaged: {error}") from error
+            raise BlockError(f"the state of a bucket is damaged: {error}") from error
         if not all(0 <= at < len(names) for _, at, _ in runs):
-            raise BlockError("what was carried over is damaged: packets of no capture")
+            raise BlockError("the state of a bucket is damaged: packets of no capture")
         self.names = names
         self._index = {name: place for place, name in enumerate(names)}
-        self._places.load_state(end, runs)
-        # Of no capture: the first packet begins a run.
+        self._packet_index.load_state(end, runs)
+        # No capture has this index: the first packet begins a run.
         self._last = (-1, 0, end - 1)
 
-    def _unpacked(self, arrival: Arrival) -> _Part:
-        index = self._index.get(arrival.capture)
+    def _unpacked(self, block: ShuffledBlock) -> _PendingSegments:
+        index = self._index.get(block.capture)
         if index is None:
-            index = self._index[arrival.capture] = len(self.names)
-            self.names.append(arrival.capture)
-        block = unpack(arrival.data)
-        source = (arrival.file_time_ns, arrival.capture)
-        within = block.segments.number + arrival.packets_before
-        return _Part(source, index, block.segments, block.key_ns, within)
+            index = self._index[block.capture] = len(self.names)
+            self.names.append(block.capture)
+        segments, key_ns = unpack(block.data)
+        source = (block.file_time_ns, block.capture)
+        within = segments.number + block.packets_before
+        return _PendingSegments(source, index, segments, key_ns, within)
 
-    def _together(self, parts: list[_Part]) -> Iterator[SegmentColumns]:
-        """Give the segments of several blocks in their order, no more at once than is read."""
+    def _merged(self, parts: list[_PendingSegments]) -> Iterator[SegmentColumns]:
+        """Yield the segments of several blocks in order, in batches of bounded payload."""
         parts = sorted(parts, key=lambda part: part.source)
         key_ns = np.concatenate([part.key_ns for part in parts])
         capture = np.repeat([part.capture for part in parts], [len(part.key_ns) for part in parts])
         within = np.concatenate([part.within for part in parts])
         # A stable sort keeps the order of the captures, and that of each, where times are equal.
         order = np.argsort(key_ns, kind="stable")
-        joined = joined_segments([part.segments for part in parts])
+        joined = concat_segments([part.segments for part in parts])
         for rows in _rows_at_once(joined, order):
-            segments = taken(joined, rows)
+            segments = select_rows(joined, rows)
             segments.number = self._number(capture[rows], within[rows])
             yield segments
 
     def _number(self, capture: NDArray[np.int64], within: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Number segments over all, and note where they are.
+        """Number segments over all captures, and add them to the packet index.
 
-        As far apart as in their capture, where they are neighbours in one.
+        Numbers of segments that follow one another in a capture differ as they do there.
         """
         last_capture, last_within, last_number = self._last
         steps = np.diff(within, prepend=last_within)
@@ -190,7 +188,7 @@ class ArrivedSegments:
         steps[is_other | (steps < 1)] = 1
         number = last_number + np.cumsum(steps)
         self._last = (int(capture[-1]), int(within[-1]), int(number[-1]))
-        # A run has the same distance between the two kinds of numbers.
+        # In a run the two kinds of numbers have a constant difference.
         is_start = is_other | (np.diff(number - within, prepend=0) != 0)
         is_start[0] = True
         start = np.flatnonzero(is_start)
@@ -200,7 +198,7 @@ class ArrivedSegments:
         at[0] = 0
         count = int(number[-1]) - last_number
         runs = to_column(at), to_column(capture[start]), to_column(first_within)
-        self._places.add_runs(*runs, count)
+        self._packet_index.add_runs(*runs, count)
         return number
 
 
@@ -208,48 +206,52 @@ _NEVER: Final = -(1 << 62)
 """Earlier than any time."""
 
 
-def _bytes(part: _Part) -> int:
+def _bytes(part: _PendingSegments) -> int:
     return len(part.segments.buffer)
 
 
-def _divided(parts: list[_Part], limit: int | None) -> tuple[list[_Part], list[_Part]]:
-    """Divide segments into those that count as captured before a time, and the others.
+def _split_at(
+    parts: list[_PendingSegments], limit_ns: int | None
+) -> tuple[list[_PendingSegments], list[_PendingSegments]]:
+    """Divide segments into those with a key before ``limit_ns``, and the others.
 
-    None: nothing that is still to come counts as captured before any of them.
+    None: all segments are before those of later blocks.
     """
-    if limit is None:
+    if limit_ns is None:
         return parts, []
     earlier, later = [], []
     for part in parts:
-        at = int(np.searchsorted(part.key_ns, limit, "left"))
+        at = int(np.searchsorted(part.key_ns, limit_ns, "left"))
         if at:
-            earlier.append(_cut(part, slice(0, at)))
+            earlier.append(_slice(part, slice(0, at)))
         if at < len(part.key_ns):
-            later.append(_cut(part, slice(at, None)))
+            later.append(_slice(part, slice(at, None)))
     return earlier, later
 
 
-def _cut(part: _Part, here: slice) -> _Part:
-    """Return some consecutive segments, with no more than their own payload.
+def _slice(part: _PendingSegments, here: slice) -> _PendingSegments:
+    """Return some consecutive segments, with a copy of their own payload.
 
-    Payload lies by direction in a block: what is left of one may keep most of its bytes, and is
-    copied.
+    The payload of a block is ordered by direction: without a copy a few segments may keep most of
+    the block's bytes alive.
     """
     rows = np.arange(len(part.key_ns))[here]
-    segments = taken(part.segments, rows)
+    segments = select_rows(part.segments, rows)
     if len(rows) < len(part.key_ns):
         start, captured = segments.payload_start, segments.captured_bytes
         buffer = segments.buffer
         spans = zip(start.tolist(), (start + captured).tolist(), strict=True)
         segments.buffer = memoryview(b"".join([buffer[begin:end] for begin, end in spans]))
         segments.payload_start = np.cumsum(captured) - captured
-    return _Part(part.source, part.capture, segments, part.key_ns[here], part.within[here])
+    return _PendingSegments(
+        part.source, part.capture, segments, part.key_ns[here], part.within[here]
+    )
 
 
 def _rows_at_once(
     segments: SegmentColumns, order: NDArray[np.int64]
 ) -> Iterator[NDArray[np.int64]]:
-    """Divide rows, in their order, by how much payload is to be read at once."""
+    """Divide rows, in order, into batches of bounded payload."""
     reached = np.cumsum(segments.captured_bytes[order])
     first = 0
     while first < len(order):

@@ -1,7 +1,7 @@
-"""What tasks send one another: the columns of blocks, and of what becomes of them.
+"""The schemas of what tasks exchange: rows of the shuffle, and rows with control rows among them.
 
 In: blocks, reports and rows. Out: Arrow batches of two schemas, and back. Must not know: who makes
-what is sent, nor Spark.
+or reads them, nor Spark.
 """
 
 from __future__ import annotations
@@ -18,39 +18,40 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from kanalyze.capture.splits import SplitEnds
-    from kanalyze.spark.archive.partitioner import Loose
+    from kanalyze.spark.archive.partitioner import SegmentBlock, UnmatchedFragment
     from kanalyze.statistics.summary import Statistics
     from kanalyze.tables.quality import CaptureQuality
 
 __all__ = [
     "ANOMALY_BUCKET",
+    "CONTROL_FIELDS",
     "FIRST_KEY_NS",
-    "FOUND_FIELDS",
     "REPORT_BUCKET",
-    "SENT_SCHEMA",
+    "SHUFFLE_SCHEMA",
     "BucketReport",
     "CaptureReport",
-    "Sent",
-    "beside_rows",
-    "from_stream",
-    "joined",
-    "parted",
-    "read_sent",
-    "report_of",
-    "reported",
-    "rows_found",
-    "sent_batch",
-    "to_stream",
+    "ShuffleRow",
+    "block_row",
+    "control_row",
+    "dump_report",
+    "from_arrow_stream",
+    "load_report",
+    "pack_state",
+    "read_shuffle_rows",
+    "shuffle_batch",
+    "to_arrow_stream",
+    "unpack_state",
+    "with_control_columns",
 ]
 
 REPORT_BUCKET: Final = -1
-"""Stands where what is sent is a :class:`CaptureReport`."""
+"""The bucket of a control row that holds a :class:`CaptureReport`."""
 ANOMALY_BUCKET: Final = -2
-"""Stands where what is sent are rows of anomalies, as an Arrow stream."""
+"""The bucket of a control row that holds rows of anomalies, as an Arrow stream."""
 FIRST_KEY_NS: Final = -(1 << 62)
-"""When what comes before all segments of a bucket counts as captured: what was left open there."""
+"""The sort key of a bucket's saved state, which comes before all segments of the bucket."""
 
-SENT_SCHEMA: Final = pa.schema(
+SHUFFLE_SCHEMA: Final = pa.schema(
     [
         pa.field("bucket", pa.int32(), nullable=False),
         pa.field("first_key_ns", pa.int64(), nullable=False),
@@ -61,19 +62,20 @@ SENT_SCHEMA: Final = pa.schema(
         pa.field("data", pa.binary(), nullable=False),
     ]
 )
-"""Of blocks of segments on their way to their bucket; sorted by all but the last column they are in
-their order. ``part`` tells readings of parts of the captures apart."""
+"""Blocks of segments on their way to their bucket. Sorted by all columns but the last they are in
+order. ``part`` is the number of one reading of a part of a capture."""
 
-FOUND_FIELDS: Final = (
+CONTROL_FIELDS: Final = (
     pa.field("_kind", pa.string()),
     pa.field("_bucket", pa.int32()),
     pa.field("_data", pa.binary()),
 )
-"""Beside the columns of rows: null beside a row; else the row is null, and these say what it is."""
+"""Columns after those of a table. In a row of the table they are null; in a control row the others
+are, and these say what it is."""
 
 
-class Sent(NamedTuple):
-    """One row of :data:`SENT_SCHEMA`."""
+class ShuffleRow(NamedTuple):
+    """One row of :data:`SHUFFLE_SCHEMA`."""
 
     bucket: int
     first_key_ns: int
@@ -85,78 +87,87 @@ class Sent(NamedTuple):
 
 
 class CaptureReport(NamedTuple):
-    """What a capture, or a part of one, was like."""
+    """What a task found in a capture, or in a part of one, besides segments."""
 
     part: int
-    """As in :data:`SENT_SCHEMA`."""
+    """As in :data:`SHUFFLE_SCHEMA`."""
     capture: str
     file_time_ns: int
     """When its first packet was captured; 0 where it has none."""
     quality: CaptureQuality
-    loose: list[Loose]
+    fragments: Sequence[UnmatchedFragment]
     ends: SplitEnds | None
     """Where it is part of a file."""
     unreadable: str | None
-    """Why it is left out."""
+    """Why it is left out; None where it is not."""
     is_foreign: bool = False
-    """What is left out is no capture; else it could not be read, which may change."""
+    """True if it is no capture; False if reading it failed, which may succeed later."""
 
 
 class BucketReport(NamedTuple):
-    """What came of a bucket besides rows."""
+    """What a task found in a bucket besides rows."""
 
     bucket: int
     quality: CaptureQuality
     open_quality: CaptureQuality
-    """What would be added if all that stays open ended now."""
+    """What would be added if all open connections were closed now."""
     statistics: Statistics | None
-    """None where nobody asked for them."""
-    told: dict[bytes, str]
-    """Names of topics by id."""
-    unnamed: frozenset[bytes]
-    """Ids in rows that nobody had named."""
+    """None unless the job is with statistics."""
+    topic_names: dict[bytes, str]
+    """By topic id."""
+    unresolved_ids: frozenset[bytes]
+    """Topic ids in rows whose name was not known."""
 
 
-def sent_batch(sent: Sequence[Sent]) -> pa.RecordBatch:
-    """Return a batch of :data:`SENT_SCHEMA`."""
-    columns = list(zip(*sent, strict=True)) or [()] * len(SENT_SCHEMA)
+def block_row(block: SegmentBlock, file_time_ns: int, capture: str, part: int) -> ShuffleRow:
+    """Return a block of a capture as a row of the shuffle."""
+    place = (block.bucket, block.first_key_ns, file_time_ns, capture, part, block.first_packet)
+    return ShuffleRow(*place, block.data)
+
+
+def shuffle_batch(sent: Sequence[ShuffleRow]) -> pa.RecordBatch:
+    """Return a batch of :data:`SHUFFLE_SCHEMA`."""
+    columns = list(zip(*sent, strict=True)) or [()] * len(SHUFFLE_SCHEMA)
     arrays = [
-        pa.array(column, field.type) for column, field in zip(columns, SENT_SCHEMA, strict=True)
+        pa.array(column, field.type) for column, field in zip(columns, SHUFFLE_SCHEMA, strict=True)
     ]
-    return pa.RecordBatch.from_arrays(arrays, schema=SENT_SCHEMA)
+    return pa.RecordBatch.from_arrays(arrays, schema=SHUFFLE_SCHEMA)
 
 
-def read_sent(batches: Iterable[pa.RecordBatch]) -> Iterator[Sent]:
-    """Give the rows of batches; of each the data is not copied."""
+def read_shuffle_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[ShuffleRow]:
+    """Give the rows of batches, without copying their data."""
     for batch in batches:
         data = batch.column("data")
-        others = [batch.column(name).to_pylist() for name in SENT_SCHEMA.names[:-1]]
+        others = [batch.column(name).to_pylist() for name in SHUFFLE_SCHEMA.names[:-1]]
         for index, values in enumerate(zip(*others, strict=True)):
-            yield Sent._make((*values, memoryview(data[index].as_buffer()).cast("B")))
+            yield ShuffleRow._make((*values, memoryview(data[index].as_buffer()).cast("B")))
 
 
-def rows_found(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return rows with :data:`FOUND_FIELDS` beside them."""
-    arrays = [*batch.columns, *(pa.nulls(len(batch), field.type) for field in FOUND_FIELDS)]
-    return pa.RecordBatch.from_arrays(arrays, schema=_found_schema(batch.schema))
+def with_control_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return rows of a table with :data:`CONTROL_FIELDS`, which are null."""
+    arrays = [*batch.columns, *(pa.nulls(len(batch), field.type) for field in CONTROL_FIELDS)]
+    return pa.RecordBatch.from_arrays(arrays, schema=_with_control_fields(batch.schema))
 
 
-def beside_rows(schema: pa.Schema, kind: str, bucket: int, data: bytes) -> pa.RecordBatch:
-    """Return something else than a row of ``schema``, where rows are expected."""
+def control_row(schema: pa.Schema, kind: str, bucket: int, data: bytes) -> pa.RecordBatch:
+    """Return a control row among rows of ``schema``."""
     values = (kind, bucket, data)
     arrays = [
         *(pa.nulls(1, field.type) for field in schema),
-        *(pa.array([value], field.type) for value, field in zip(values, FOUND_FIELDS, strict=True)),
+        *(
+            pa.array([value], field.type)
+            for value, field in zip(values, CONTROL_FIELDS, strict=True)
+        ),
     ]
-    return pa.RecordBatch.from_arrays(arrays, schema=_found_schema(schema))
+    return pa.RecordBatch.from_arrays(arrays, schema=_with_control_fields(schema))
 
 
-def _found_schema(schema: pa.Schema) -> pa.Schema:
+def _with_control_fields(schema: pa.Schema) -> pa.Schema:
     fields = [field.with_nullable(True) for field in schema]
-    return pa.schema([*fields, *FOUND_FIELDS])
+    return pa.schema([*fields, *CONTROL_FIELDS])
 
 
-def to_stream(batch: pa.RecordBatch) -> bytes:
+def to_arrow_stream(batch: pa.RecordBatch) -> bytes:
     """Return a batch as an Arrow stream, compressed."""
     sink = pa.BufferOutputStream()
     options = pa.ipc.IpcWriteOptions(compression="zstd")
@@ -165,32 +176,32 @@ def to_stream(batch: pa.RecordBatch) -> bytes:
     return bytes(sink.getvalue())
 
 
-def from_stream(data: bytes | memoryview) -> Iterator[pa.RecordBatch]:
+def from_arrow_stream(data: bytes | memoryview) -> Iterator[pa.RecordBatch]:
     """Give the batches of an Arrow stream."""
     with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
         yield from reader
 
 
-def joined(places: str, carried: bytes) -> bytes:
-    """Return what is left open of a bucket: where its packets were, and its connections."""
-    text = places.encode()
-    return len(text).to_bytes(4) + text + carried
+def pack_state(packet_index: str, connections: bytes) -> bytes:
+    """Return the saved state of a bucket: of its packet index, and of its open connections."""
+    text = packet_index.encode()
+    return len(text).to_bytes(4) + text + connections
 
 
-def parted(data: bytes) -> tuple[str, bytes]:
-    """Undo :func:`joined`. Raises BlockError for anything else."""
+def unpack_state(data: bytes) -> tuple[str, bytes]:
+    """Undo :func:`pack_state`. Raises BlockError for anything else."""
     length = int.from_bytes(data[:4])
     try:
         return data[4 : 4 + length].decode(), data[4 + length :]
     except UnicodeDecodeError as error:
-        raise BlockError(f"what was carried over is damaged: {error}") from error
+        raise BlockError(f"the state of a bucket is damaged: {error}") from error
 
 
-def reported(report: CaptureReport | BucketReport) -> bytes:
-    """Return a report as bytes, for the driver of the same job."""
+def dump_report(report: CaptureReport | BucketReport) -> bytes:
+    """Serialize a report for the driver of the same job."""
     return pickle.dumps(report, pickle.HIGHEST_PROTOCOL)
 
 
-def report_of(data: bytes) -> Any:
-    """Undo :func:`reported`. The bytes have to be from a task of this job, and nobody else."""
+def load_report(data: bytes) -> Any:
+    """Undo :func:`dump_report`. The bytes must come from a task of this job."""
     return pickle.loads(data)  # noqa: S301 - see above

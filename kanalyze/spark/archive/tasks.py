@@ -1,8 +1,8 @@
-"""What tasks do: read a part of a capture, and rebuild the connections of a bucket.
+"""The two kinds of tasks: one partitions a capture, one rebuilds the connections of a bucket.
 
 In: parts of captures, or packets; then blocks. Out: blocks; then rows. Must not know: pyspark, nor
-which task runs where. The same input gives the same output, byte for byte, so that a task may run
-again.
+which task runs where. A task's output depends on its input alone, byte for byte, so Spark may run
+it again.
 """
 
 from __future__ import annotations
@@ -28,27 +28,28 @@ from kanalyze.kafka.codec.compiler import Decoders
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
 from kanalyze.model.packet_arrays import PacketArrays
 from kanalyze.runtime.settings import broker_side
-from kanalyze.spark.archive.partitioner import Cutter
-from kanalyze.spark.archive.payload_pruning import Trimmer
-from kanalyze.spark.archive.shuffle_reader import Arrival, ArrivedSegments
+from kanalyze.spark.archive.partitioner import ConnectionPartitioner
+from kanalyze.spark.archive.payload_pruning import PayloadPruner
+from kanalyze.spark.archive.shuffle_reader import ShuffledBlock, ShuffleReader
 from kanalyze.spark.archive.shuffle_schema import (
     ANOMALY_BUCKET,
     FIRST_KEY_NS,
     REPORT_BUCKET,
     BucketReport,
     CaptureReport,
-    Sent,
-    beside_rows,
-    joined,
-    parted,
-    read_sent,
-    reported,
-    rows_found,
-    sent_batch,
-    to_stream,
+    ShuffleRow,
+    block_row,
+    control_row,
+    dump_report,
+    pack_state,
+    read_shuffle_rows,
+    shuffle_batch,
+    to_arrow_stream,
+    unpack_state,
+    with_control_columns,
 )
 from kanalyze.spark.schema import arrow_schema, as_spark
-from kanalyze.spark.source.readers import Part, read_part
+from kanalyze.spark.source.readers import TablePartition, read_partition
 from kanalyze.statistics.summary import Statistics
 from kanalyze.tables.anomalies import ANOMALY_COLUMNS, anomaly_row
 from kanalyze.tables.quality import CaptureQuality
@@ -59,54 +60,53 @@ if TYPE_CHECKING:
 
     from kanalyze.capture.splits import Split, SplitEnds
     from kanalyze.model.packets import PacketBatch
-    from kanalyze.spark.archive.partitioner import Block
-    from kanalyze.spark.source.readers import Plan
+    from kanalyze.spark.archive.partitioner import SegmentBlock
+    from kanalyze.spark.source.readers import ReadPlan
     from kanalyze.tables.anomalies import AnomalyRow
-    from kanalyze.tables.columns.block import RowBlock
 
-__all__ = ["Job", "cut_packets", "read_splits", "rebuild"]
+__all__ = ["Job", "partition_packets", "read_splits", "rebuild"]
 
 
 class Job(NamedTuple):
-    """What every task is to know; can be pickled.
+    """The parameters of all tasks; can be pickled.
 
-    What has ``with_`` in its name, and ``carries``, is for the table of requests alone.
+    Those with ``with_`` in their name, and ``keeps_open``, are for the table of requests alone.
     """
 
-    plan: Plan
+    plan: ReadPlan
     buckets: int
     """Into how many parts connections are divided."""
-    is_trimmed: bool
-    """Leave out the payload that no row needs."""
+    prunes_payload: bool
+    """Do not shuffle payload that no row needs."""
     with_statistics: bool = False
-    """For a report over all rows."""
+    """Aggregate all rows, for a report."""
     with_anomalies: bool = False
-    """Give the anomalies of connections too."""
-    carries: bool = False
-    """Keep connections open at the end, for a job that goes on from there."""
+    """Return the anomalies of connections too."""
+    keeps_open: bool = False
+    """Save the state of open connections at the end, for a job over later captures."""
     folder: str = ""
-    """Where paths that are not absolute begin; tasks run in folders of their own."""
+    """The base of relative paths; tasks run in other folders."""
 
-    def trimmer(self) -> Trimmer | None:
-        """Return what tells which payload need not travel; None where all of it does."""
-        if not self.is_trimmed:
+    def pruner(self) -> PayloadPruner | None:
+        """Return what finds the payload that need not be shuffled; None if all is shuffled."""
+        if not self.prunes_payload:
             return None
         plan = self.plan
-        return Trimmer(
+        return PayloadPruner(
             plan.catalog,
             Decoders(plan.catalog),
             Extractors(plan.catalog).wanted_fields,
             broker_side(plan.options.ports, plan.options.filters.get("brokers", ())),
         )
 
-    def cutter(self, trimmer: Trimmer | None) -> Cutter:
-        """Return what divides one capture."""
-        if trimmer is not None:
-            trimmer.next_capture()
-        return Cutter(self.buckets, trimmer)
+    def partitioner(self, pruner: PayloadPruner | None) -> ConnectionPartitioner:
+        """Return what partitions one capture."""
+        if pruner is not None:
+            pruner.next_capture()
+        return ConnectionPartitioner(self.buckets, pruner)
 
-    def knowing(self, topic_ids: Mapping[bytes, str]) -> Plan:
-        """Return the plan with more names of topics; those that a user gave come first."""
+    def plan_with_names(self, topic_ids: Mapping[bytes, str]) -> ReadPlan:
+        """Return the plan with more names of topics; those given by the user win."""
         return replace(self.plan, topic_ids={**topic_ids, **(self.plan.topic_ids or {})})
 
 
@@ -114,51 +114,51 @@ class Job(NamedTuple):
 
 
 def read_splits(job: Job, parts: Iterable[tuple[int, Split]]) -> Iterator[pa.RecordBatch]:
-    """Read captures, or parts of them, one after another; give their segments, and reports.
+    """Partition captures, or parts of them, one after another; yield their blocks and reports.
 
-    What a capture holds of messages that began in the one before need not travel as a whole, where
-    both are read here: so parts should be given in the order of their times.
+    Parts should be in the order of time: then a message that begins in one and ends in the next can
+    be pruned too.
 
-    A capture that cannot be opened, or read on, is not the end of the job: its report says why, and
-    what was read of it is not to be used.
+    A capture that cannot be opened or read does not end the job: its report says why, and its
+    blocks are ignored.
     """
-    trimmer = job.trimmer()
+    pruner = job.pruner()
     for part, split in parts:
-        yield from _read_split(job, trimmer, part, split)
+        yield from _read_split(job, pruner, part, split)
 
 
 def _read_split(
-    job: Job, trimmer: Trimmer | None, part: int, split: Split
+    job: Job, pruner: PayloadPruner | None, part: int, split: Split
 ) -> Iterator[pa.RecordBatch]:
     name = capture_name(split.path)
-    capture = _Capture(job, trimmer, part, name)
+    capture = _CapturePartitioning(job, pruner, part, name)
     try:
         with open_split(_absolute(split, job.folder), stores=Stores()) as reader:
             for batch in reader.batches():
-                yield from capture.take(batch)
-            told = reader.anomalies
-            capture.cutter.quality.dropped_packets = reader.dropped_packets
+                yield from capture.feed(batch)
+            anomalies = reader.anomalies
+            capture.partitioner.quality.dropped_packets = reader.dropped_packets
             ends = reader.ends._replace(split=split)
     except CaptureError as error:
         yield capture.unreadable(str(error), is_foreign=isinstance(error, NotACaptureError))
         return
-    yield from capture.end(ends, told)
+    yield from capture.end(ends, anomalies)
 
 
 def _absolute(split: Split, folder: str) -> Split:
-    """Return a split of the same file that can be opened from any folder."""
+    """Return the split with an absolute path."""
     if is_url(split.path):
         return split
     return split._replace(path=os.path.join(folder, split.path))  # noqa: PTH118 - may be no path
 
 
-def cut_packets(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Take packets of a table, sorted by capture and number; otherwise as :func:`read_splits`.
+def partition_packets(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Partition packets of a table, sorted by capture and number; otherwise as :func:`read_splits`.
 
     Columns as in :data:`kanalyze.spark.source.packets.PACKET_COLUMNS`.
     """
-    capture: _Capture | None = None
-    trimmer = job.trimmer()
+    capture: _CapturePartitioning | None = None
+    pruner = job.pruner()
     for batch in batches:
         names = batch.column("capture")
         first = 0
@@ -168,53 +168,56 @@ def cut_packets(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Reco
             if capture is None or capture.name != name:
                 if capture is not None:
                     yield from capture.end(None, ())
-                capture = _Capture(job, trimmer, 0, name)
-            yield from capture.take(_packets(batch.slice(first, last - first)))
+                capture = _CapturePartitioning(job, pruner, 0, name)
+            yield from capture.feed(_packets(batch.slice(first, last - first)))
             first = last
     if capture is not None:
         yield from capture.end(None, ())
 
 
-class _Capture:
-    """A capture being read, and how it is told of."""
+class _CapturePartitioning:
+    """A capture that is being partitioned, and the rows of the shuffle that it becomes."""
 
-    def __init__(self, job: Job, trimmer: Trimmer | None, part: int, name: str) -> None:
+    def __init__(self, job: Job, pruner: PayloadPruner | None, part: int, name: str) -> None:
         self.name = name
         self.part = part
-        self.cutter = job.cutter(trimmer)
+        self.partitioner = job.partitioner(pruner)
         self._began_ns: int | None = None
 
-    def take(self, batch: PacketBatch) -> Iterator[pa.RecordBatch]:
-        """Give the segments of a batch, and what is wrong with its packets."""
+    def feed(self, batch: PacketBatch) -> Iterator[pa.RecordBatch]:
+        """Yield the blocks and anomalies of some packets."""
         if self._began_ns is None:
             self._began_ns = int(batch.time_ns[0])
-        blocks = self.cutter.feed(batch)
-        if blocks:
-            yield sent_batch([self._sent(block) for block in blocks])
-        yield from self._anomalies(self.cutter.take_anomalies())
+        done = self.partitioner.feed(batch)
+        yield from self._blocks(done.blocks)
+        yield from self._anomalies(done.anomalies)
 
     def end(self, ends: SplitEnds | None, anomalies: Iterable[Anomaly]) -> Iterator[pa.RecordBatch]:
-        """Give what is left, and the report."""
-        blocks, loose = self.cutter.finish()
-        if blocks:
-            yield sent_batch([self._sent(block) for block in blocks])
-        quality = self.cutter.quality
+        """Yield the last blocks and anomalies, and the report."""
+        done = self.partitioner.finish()
+        yield from self._blocks(done.blocks)
+        quality = self.partitioner.quality
         quality.captures.append(self.name)
-        told = [anomaly._replace(detail=f"{self.name}: {anomaly.detail}") for anomaly in anomalies]
-        for anomaly in told:
+        own = [anomaly._replace(detail=f"{self.name}: {anomaly.detail}") for anomaly in anomalies]
+        for anomaly in own:
             quality.count_anomaly(anomaly.kind, anomaly.length or 0)
-        yield from self._anomalies([*self.cutter.take_anomalies(), *told])
+        yield from self._anomalies([*done.anomalies, *own])
         report = CaptureReport(
-            self.part, self.name, self._began_ns or 0, quality, loose, ends, None
+            self.part, self.name, self._began_ns or 0, quality, done.fragments, ends, None
         )
-        yield self._control(REPORT_BUCKET, reported(report))
+        yield self._control(REPORT_BUCKET, dump_report(report))
 
     def unreadable(self, reason: str, *, is_foreign: bool) -> pa.RecordBatch:
-        """Return a report that says that the capture is left out."""
+        """Return the report of a capture that is left out."""
         quality = CaptureQuality()
         quality.count_anomaly(AnomalyKind.CAPTURE_UNREADABLE)
         report = CaptureReport(self.part, self.name, 0, quality, [], None, reason, is_foreign)
-        return self._control(REPORT_BUCKET, reported(report))
+        return self._control(REPORT_BUCKET, dump_report(report))
+
+    def _blocks(self, blocks: list[SegmentBlock]) -> Iterator[pa.RecordBatch]:
+        if blocks:
+            source = (self._began_ns or 0, self.name, self.part)
+            yield shuffle_batch([block_row(block, *source) for block in blocks])
 
     def _anomalies(self, anomalies: Iterable[Anomaly]) -> Iterator[pa.RecordBatch]:
         rows = [anomaly_row(anomaly, place=self._place) for anomaly in anomalies]
@@ -224,27 +227,18 @@ class _Capture:
     def _place(self, number: int) -> tuple[str, int | None]:
         return self.name, number
 
-    def _sent(self, block: Block) -> Sent:
-        return Sent(
-            block.bucket,
-            block.first_key_ns,
-            self._began_ns or 0,
-            self.name,
-            self.part,
-            block.first_packet,
-            block.data,
-        )
-
     def _control(self, bucket: int, data: bytes) -> pa.RecordBatch:
-        return sent_batch([Sent(bucket, 0, self._began_ns or 0, self.name, self.part, 0, data)])
+        return shuffle_batch(
+            [ShuffleRow(bucket, 0, self._began_ns or 0, self.name, self.part, 0, data)]
+        )
 
 
 def _anomaly_stream(rows: list[AnomalyRow]) -> bytes:
-    return to_stream(BatchMaker(ANOMALY_COLUMNS).of_rows(rows))
+    return to_arrow_stream(BatchMaker(ANOMALY_COLUMNS).of_rows(rows))
 
 
 def _end_of_run(names: pa.Array, first: int) -> int:
-    """Return where another capture begins; names are sorted."""
+    """Return the index where another capture begins; names are sorted."""
     name = names[first]
     if names[len(names) - 1] == name:
         return len(names)
@@ -253,7 +247,7 @@ def _end_of_run(names: pa.Array, first: int) -> int:
 
 
 def _packets(batch: pa.RecordBatch) -> PacketBatch:
-    """Return packets of a table as a batch over the table's own memory."""
+    """Return packets of a table as a batch over the table's memory."""
     data = batch.column("data")
     offsets = np.frombuffer(data.buffers()[1], np.int32)[data.offset : data.offset + len(data) + 1]
     start = offsets[:-1].astype(np.int64)
@@ -277,24 +271,24 @@ def rebuild(
     topic_ids: Mapping[bytes, str],
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """Rebuild the connections of buckets; give their rows, and after each bucket a report.
+    """Rebuild the connections of buckets; yield their rows, and after each bucket a report.
 
     Args:
-        job: what is wanted.
-        before: the packets of a capture before a part of it, by both; what is sent of other parts
-            is not to be used.
-        topic_ids: names that other buckets told.
-        batches: blocks, of each bucket all, sorted; before them what was left open there.
+        job: which rows.
+        before: the number of packets in a capture before a part of it, by name and part; blocks of
+            other parts are ignored.
+        topic_ids: names of topics that other buckets have.
+        batches: all blocks of each bucket, sorted, after the saved state of the bucket if any.
 
     Raises:
-        StateError, BlockError: what was left open cannot be taken up.
+        StateError, BlockError: a saved state cannot be loaded.
     """
-    for bucket, sent in groupby(read_sent(batches), key=attrgetter("bucket")):
+    for bucket, sent in groupby(read_shuffle_rows(batches), key=attrgetter("bucket")):
         first = next(sent)
         is_state = first.first_key_ns == FIRST_KEY_NS
-        state = parted(bytes(first.data)) if is_state else None
-        arrivals = (
-            Arrival(
+        state = unpack_state(bytes(first.data)) if is_state else None
+        blocks = (
+            ShuffledBlock(
                 one.first_key_ns,
                 one.file_time_ns,
                 one.capture,
@@ -305,8 +299,8 @@ def rebuild(
             for one in (sent if is_state else chain((first,), sent))
             if (one.capture, one.part) in before
         )
-        places, carried = (None, None) if state is None else state
-        source = ArrivedSegments(arrivals, places)
+        packet_index, carried = (None, None) if state is None else state
+        source = ShuffleReader(blocks, packet_index)
         if job.plan.options.table == "requests":
             yield from _requests(job, bucket, source, carried, topic_ids)
         else:
@@ -316,28 +310,28 @@ def rebuild(
 def _requests(
     job: Job,
     bucket: int,
-    source: ArrivedSegments,
+    source: ShuffleReader,
     carried: bytes | None,
     topic_ids: Mapping[bytes, str],
 ) -> Iterator[pa.RecordBatch]:
-    """Give the requests of a bucket, and all that is found beside them."""
+    """Yield the requests of a bucket, and its control rows."""
     columns = job.plan.columns
     schema = arrow_schema(columns)
     maker = BatchMaker(columns)
-    analysis = job.knowing(topic_ids).analysis(Part((), arrived=source))
+    analysis = job.plan_with_names(topic_ids).analysis(TablePartition((), segments=source))
     statistics = Statistics() if job.with_statistics else None
-    run = analysis.resumable(carried, keeps_open=job.carries)
+    run = analysis.resumable(carried, keeps_open=job.keeps_open)
     for blocks, anomalies in run.batches():
         for block in blocks:
             if statistics is not None:
                 statistics.add_block(block)
             for batch in as_spark(maker.of_block(block), columns):
-                yield rows_found(batch)
+                yield with_control_columns(batch)
         if anomalies and job.with_anomalies:
-            yield beside_rows(schema, "anomalies", bucket, _anomaly_stream(anomalies))
-    if job.carries:
-        left = joined(source.carry(), run.saved_state)
-        yield beside_rows(schema, "state", bucket, left)
+            yield control_row(schema, "anomalies", bucket, _anomaly_stream(anomalies))
+    if job.keeps_open:
+        state = pack_state(source.save_state(), run.saved_state)
+        yield control_row(schema, "state", bucket, state)
     report = BucketReport(
         bucket,
         analysis.quality,
@@ -346,18 +340,14 @@ def _requests(
         analysis.names.known,
         frozenset(analysis.names.unnamed),
     )
-    yield beside_rows(schema, "report", bucket, reported(report))
+    yield control_row(schema, "report", bucket, dump_report(report))
 
 
 def _other_rows(
-    job: Job, source: ArrivedSegments, topic_ids: Mapping[bytes, str]
+    job: Job, source: ShuffleReader, topic_ids: Mapping[bytes, str]
 ) -> Iterator[pa.RecordBatch]:
-    """Give the rows of a bucket in another table; names have to be known before."""
-    plan = job.knowing(topic_ids)
-    for batch in read_part(plan, Part((), arrived=source), _all):
+    """Yield the rows of a bucket in another table; names of topics must be known before."""
+    plan = job.plan_with_names(topic_ids)
+    for batch in read_partition(plan, TablePartition((), segments=source), lambda block: block):
         for rows in as_spark(batch, plan.columns):
-            yield rows_found(rows)
-
-
-def _all(block: RowBlock) -> RowBlock:
-    return block
+            yield with_control_columns(rows)

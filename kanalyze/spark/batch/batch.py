@@ -1,4 +1,4 @@
-"""An archive of captures to tables and a report, in runs that count as a whole or not at all.
+"""Turns an archive of captures into tables and a report, in atomic runs.
 
 In: a session, which rows, and where from and to. Out: files, and the report. Must not know:
 arguments, terminals.
@@ -10,9 +10,9 @@ Below the folder of the archive::
     report.json                                      as ``kanalyze report --json`` writes it
     .kanalyze/                                       of this program: the record of the last run
 
-Without a checkpoint each run is by itself: it reads all captures, and its rows replace those that
-are there. With one the archive grows: a run reads the captures that are new, and goes on with
-connections where the last one stopped. The order of runs is then the order in which bytes count.
+Without a checkpoint each run reads all captures, and its rows replace those of the run before. With
+a checkpoint the archive grows: a run reads new captures, and continues the connections that the
+last run left open. New captures should be later than those of earlier runs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from pyspark.sql import functions as F  # noqa: N812 - what everyone calls it
 
 from kanalyze.capture.io.source import capture_name
 from kanalyze.capture.io.stores import Stores
-from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
 from kanalyze.render.json import summary_json
 from kanalyze.spark.archive.anomaly_table import anomaly_table
@@ -35,21 +34,21 @@ from kanalyze.spark.archive.tasks import Job
 from kanalyze.spark.batch.checkpoint import Checkpoint
 from kanalyze.spark.batch.commit import STAGING, Commit, Commits
 from kanalyze.spark.batch.hadoop_folder import HadoopFolder
-from kanalyze.spark.batch.run_plan import TABLES, counted, options_of, plan_run
+from kanalyze.spark.batch.run_plan import TABLES, captures_text, options_of, plan_run
 from kanalyze.spark.failures import failures_in_one_line
 from kanalyze.statistics.summary import Statistics
 from kanalyze.tables.anomalies import anomaly_row
 from kanalyze.tables.quality import CaptureQuality
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from kanalyze.spark.archive.archive import Captured, Found
+    from kanalyze.spark.archive.archive import ArchiveSegments, RebuiltConnections
     from kanalyze.spark.batch.inventory import InputFile
     from kanalyze.spark.batch.run_plan import RunPlan, Settings
-    from kanalyze.spark.source.readers import Plan
+    from kanalyze.spark.source.readers import ReadPlan
     from kanalyze.tables.anomalies import AnomalyRow
 
 __all__ = ["REPORT", "run_batch"]
@@ -62,23 +61,23 @@ _HOUR_NS: Final = 3_600_000_000_000
 
 def run_batch(
     spark: SparkSession,
-    plan: Plan,
+    plan: ReadPlan,
     settings: Settings,
     *,
     warn: Callable[[str], None],
-    tell_phase: Callable[[str], None],
+    report_phase: Callable[[str], None],
 ) -> dict[str, Any]:
-    """Run a batch, and return the report over the archive as it is then.
+    """Run a batch, and return the report over the whole archive.
 
     Args:
         spark: the session.
         plan: which rows; its captures are those of the settings.
         settings: where from and to.
-        warn: is told, in one line each, what whoever runs it should know.
-        tell_phase: is told, in a few words, what comes next.
+        warn: is called with warnings of one line.
+        report_phase: is called with a few words when a phase begins.
 
     Raises:
-        KanalyzeError: nothing was changed then, or the next run completes what was.
+        KanalyzeError: nothing has changed, or the next run completes this one.
     """
     with failures_in_one_line():
         out = HadoopFolder(spark, settings.out)
@@ -92,52 +91,36 @@ def run_batch(
             if run.before is None:
                 return Statistics().summary(CaptureQuality(), conditions)
             return run.before.summary(conditions)
-        return _Run(spark, plan, settings, run, out, warn, tell_phase).done(commits)
-
-
-class _Sums(NamedTuple):
-    """What a report is made of."""
-
-    statistics: Statistics
-    quality: CaptureQuality
-    open_quality: CaptureQuality
-    """Of what is left open."""
-
-    def summary(self, conditions: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Return the report over rows that meet conditions."""
-        quality = CaptureQuality()
-        quality.merge(self.quality)
-        quality.merge(self.open_quality)
-        return self.statistics.summary(quality, conditions)
+        return _BatchRun(spark, plan, settings, run, out, warn, report_phase).execute(commits)
 
 
 @dataclass(frozen=True)
-class _Run:
-    """One run."""
+class _BatchRun:
+    """A run of a batch."""
 
     spark: SparkSession
-    plan: Plan
+    plan: ReadPlan
     settings: Settings
     run: RunPlan
     out: HadoopFolder
     warn: Callable[[str], None]
-    tell_phase: Callable[[str], None]
+    report_phase: Callable[[str], None]
 
-    def done(self, commits: Commits) -> dict[str, Any]:
-        """Do it; return the report."""
+    def execute(self, commits: Commits) -> dict[str, Any]:
+        """Read, rebuild, write and commit; return the report."""
         run = self.run
         job = self._job()
         cores = self.spark.sparkContext.defaultParallelism
         captures = [file.capture for file in run.files]
         tasks = tasks_for(captures, Stores(), self.settings.split_bytes, cores)
-        self.tell_phase(f"reading {counted(len(run.files))} in {len(tasks)} tasks")
+        self.report_phase(f"reading {captures_text(len(run.files))} in {len(tasks)} tasks")
         captured = read_captures(self.spark, job, tasks)
         try:
-            self._tell_unreadable(captured)
-            self.tell_phase(f"rebuilding connections in {job.buckets} parts")
-            found = self._rebuilt(captured, job)
+            self._warn_unreadable(captured)
+            self.report_phase(f"rebuilding connections in {job.buckets} parts")
+            found = self._rebuild(captured, job)
             try:
-                return self._written(captured, found, job, commits)
+                return self._write_tables_and_commit(captured, found, job, commits)
             finally:
                 found.close()
         finally:
@@ -155,87 +138,83 @@ class _Run:
         return Job(
             self.plan,
             buckets,
-            is_trimmed=True,
+            prunes_payload=True,
             with_statistics=True,
             with_anomalies=True,
-            carries=self.run.checkpoint_folder is not None and not is_last,
+            keeps_open=self.run.checkpoint_folder is not None and not is_last,
             folder=str(Path.cwd()),
         )
 
-    def _rebuilt(self, captured: Captured, job: Job) -> Found:
+    def _rebuild(self, captured: ArchiveSegments, job: Job) -> RebuiltConnections:
         before, folder = self.run.before, self.run.checkpoint_folder
         if before is None or folder is None or before.is_finished:
             return captured.rebuild(job)
-        first_ns, last_ns = captured.readings.quality.first_time_ns, before.quality.last_time_ns
+        first_ns, last_ns = captured.read_summary.quality.first_time_ns, before.quality.last_time_ns
         if first_ns is not None and last_ns is not None and first_ns < last_ns:
             self.warn(
-                "new captures begin before the end of those read before: what comes late there "
-                "may be told as lost, or as captured twice"
+                "new captures begin before the end of those read before: their packets may be "
+                "reported as lost or as captured twice"
             )
         return captured.rebuild(job, folder.states(self.spark, before.run), before.names)
 
-    def _names(self) -> Mapping[bytes, str]:
-        return {} if self.run.before is None else self.run.before.names
-
-    def _tell_unreadable(self, captured: Captured) -> None:
-        unreadable = list(captured.readings.unreadable.values())
+    def _warn_unreadable(self, captured: ArchiveSegments) -> None:
+        unreadable = list(captured.read_summary.unreadable.values())
         if unreadable:
-            self.warn(f"left out: {counted(len(unreadable))}, such as {unreadable[0]}")
+            self.warn(f"left out: {captures_text(len(unreadable))}, such as {unreadable[0]}")
 
-    def _written(
-        self, captured: Captured, found: Found, job: Job, commits: Commits
+    def _write_tables_and_commit(
+        self, captured: ArchiveSegments, found: RebuiltConnections, job: Job, commits: Commits
     ) -> dict[str, Any]:
-        self.tell_phase("writing rows")
+        self.report_phase("writing rows")
         changed = [_changed_row(file, self.run) for file in self.run.changed]
         anomalies = anomaly_table(self.spark, captured, found, changed)
         write_by_hour(found.rows, f"{self.out.url}/{STAGING}/requests")
         _write(anomalies.hint("rebalance"), f"{self.out.url}/{STAGING}/anomalies")
-        sums = self._sums(captured, found)
-        summary = sums.summary(self.plan.row_filter.conditions)
+        checkpoint = self._checkpoint(captured, found, job)
+        summary = checkpoint.summary(self.plan.row_filter.conditions)
         self.out.write(f"{STAGING}/{REPORT}", summary_json(summary).encode("ascii"))
-        self._leave_checkpoint(captured, found, job, sums)
+        folder = self.run.checkpoint_folder
+        if folder is not None:
+            folder.own(self.run.archive, self.out.url)
+            folder.write(checkpoint, found.states if job.keeps_open else None)
         commits.commit(self._commit())
-        if self.run.checkpoint_folder is not None:
-            self.run.checkpoint_folder.keep_only(self.run.run)
+        if folder is not None:
+            folder.keep_only(self.run.run)
         return summary
 
-    def _sums(self, captured: Captured, found: Found) -> _Sums:
-        """Add what this run brought to what was there."""
-        statistics, quality = Statistics(), CaptureQuality()
-        if self.run.before is not None:
-            statistics.merge(self.run.before.statistics)
-            quality.merge(self.run.before.quality)
+    def _checkpoint(
+        self, captured: ArchiveSegments, found: RebuiltConnections, job: Job
+    ) -> Checkpoint:
+        """Return the state of the archive after this run."""
+        before = self.run.before
+        names, statistics, quality = dict(found.topic_names), Statistics(), CaptureQuality()
+        if before is not None:
+            names = {**before.names, **names}
+            statistics.merge(before.statistics)
+            quality.merge(before.quality)
         statistics.merge(found.statistics)
-        quality.merge(captured.readings.quality)
+        quality.merge(captured.read_summary.quality)
         quality.merge(found.quality)
         if self.run.changed:
             quality.count_anomaly(AnomalyKind.CAPTURE_UNREADABLE, count=len(self.run.changed))
-        return _Sums(statistics, quality, found.open_quality)
-
-    def _leave_checkpoint(self, captured: Captured, found: Found, job: Job, sums: _Sums) -> None:
-        folder = self.run.checkpoint_folder
-        if folder is None:
-            return
-        # A store that fails for a while is no reason to leave a capture out for good.
-        again = {
+        # Captures that could not be opened now are new again in the next run.
+        retryable = {
             file.identity
             for file in self.run.files
-            if capture_name(file.path) in captured.readings.to_try_again
+            if capture_name(file.path) in captured.read_summary.retryable
         }
-        checkpoint = Checkpoint(
+        return Checkpoint(
             run=self.run.run,
             archive=self.run.archive,
             buckets=job.buckets,
-            is_finished=not job.carries,
+            is_finished=not job.keeps_open,
             options=options_of(self.plan),
-            read={name: size for name, size in self.run.read.items() if name not in again},
-            names={**self._names(), **found.told},
-            statistics=sums.statistics,
-            quality=sums.quality,
-            open_quality=sums.open_quality,
+            read={name: size for name, size in self.run.read.items() if name not in retryable},
+            names=names,
+            statistics=statistics,
+            quality=quality,
+            open_quality=found.open_quality,
         )
-        folder.own(self.run.archive, self.out.url)
-        folder.write(checkpoint, found.states if job.carries else None)
 
     def _commit(self) -> Commit:
         moved = []
@@ -257,12 +236,12 @@ class _Run:
 
 
 def write_by_hour(rows: DataFrame, url: str) -> None:
-    """Write rows of requests to a folder for each day and hour of UTC in which one began.
+    """Write requests to a folder for each day and hour, in UTC, of their beginning.
 
-    Orphan responses go by their own beginning. Within a file rows are sorted by it.
+    Of an orphan response its own beginning counts. Rows of a file are sorted by time.
     """
     time_ns = F.coalesce(F.col("request_start_ns"), F.col("response_start_ns"))
-    # In integers: a float holds no nanosecond, and the session may be in any time zone.
+    # In integers: a float has no nanoseconds, and the session may be in any time zone.
     in_day_ns = F.pmod(time_ns, F.lit(_DAY_NS))
     days = F.call_function("div", time_ns - in_day_ns, F.lit(_DAY_NS)).cast("int")
     hour = F.call_function("div", in_day_ns, F.lit(_HOUR_NS))

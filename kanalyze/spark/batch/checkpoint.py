@@ -1,12 +1,11 @@
-"""What a run over an archive that grows leaves for the next one.
+"""The checkpoints of an archive that grows: what a run saves for the next one.
 
-In: what was read, what is left open, sums. Out: files in a folder; and of these the same again.
-Must not know: how captures are read, nor when a run counts (:mod:`kanalyze.spark.batch.commit`
-does).
+In: which files were read, the states of open connections, the state of the report. Out: files in a
+folder, and the same values from them. Must not know: how captures are read, nor which run is
+committed (:mod:`kanalyze.spark.batch.commit`).
 
-Each run has a folder of its own, ``run-000001``, in which nothing is changed once it is there: the
-states of open connections as Spark wrote them, and one file of JSON with all else, behind a line
-with its checksum. Which run counts is told elsewhere.
+Each run has a folder, ``run-000001``, which does not change once it is complete: the states of open
+connections as Parquet, and a JSON file with all else, after a line with its checksum.
 """
 
 from __future__ import annotations
@@ -19,12 +18,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kanalyze.errors import UsageError
 from kanalyze.spark.batch.report_state import (
-    SumsError,
-    plain_quality,
-    plain_statistics,
-    quality_of,
-    statistics_of,
+    ReportStateError,
+    load_quality,
+    load_statistics,
+    save_quality,
+    save_statistics,
 )
+from kanalyze.tables.quality import CaptureQuality
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from kanalyze.spark.batch.hadoop_folder import HadoopFolder
     from kanalyze.statistics.summary import Statistics
-    from kanalyze.tables.quality import CaptureQuality
 
 __all__ = ["Checkpoint", "CheckpointFolder"]
 
@@ -48,17 +47,17 @@ _RUN_FOLDER: Final = re.compile(r"run-\d{6,}")
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What holds after a run."""
+    """The state of an archive after a run."""
 
     run: int
     archive: str
-    """Which archive it is of."""
+    """The archive's id."""
     buckets: int
-    """Into how many parts connections are divided."""
+    """The number of buckets."""
     is_finished: bool
-    """All connections were ended: nothing can be added."""
+    """All connections were closed: no captures can be added."""
     options: dict[str, Any]
-    """What rows depend on besides captures; values that JSON has."""
+    """What rows depend on besides captures, as JSON values."""
     read: dict[str, int | None]
     """The sizes of the files that were read, by identity."""
     names: dict[bytes, str]
@@ -66,27 +65,28 @@ class Checkpoint:
     statistics: Statistics
     """Over all rows."""
     quality: CaptureQuality
-    """Of all that was read, but what is left open."""
+    """Of all captures, without connections that are open."""
     open_quality: CaptureQuality
-    """What would be added if all that is left open ended now."""
+    """What would be added if all open connections were closed now."""
 
     def summary(self, conditions: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Return the report over all runs, whose rows meet the same conditions."""
-        quality = quality_of(plain_quality(self.quality))
+        """Return the report over all runs, which had the same conditions."""
+        quality = CaptureQuality()
+        quality.merge(self.quality)
         quality.merge(self.open_quality)
         return self.statistics.summary(quality, conditions)
 
 
 class CheckpointFolder:
-    """Where the checkpoints of one archive are. Methods raise UsageError."""
+    """The folder with the checkpoints of one archive. Methods raise UsageError."""
 
     def __init__(self, files: HadoopFolder) -> None:
-        """Take a folder, which need not be there yet."""
+        """The folder need not exist yet."""
         self._files = files
         self.shown = files.shown
 
     def owner(self) -> tuple[str, str] | None:
-        """Return of which archive this is, and where its rows go; None for a folder of none."""
+        """Return the id of the folder's archive, and where its rows go; None if there is none."""
         data = self._files.read(_OWNER)
         if data is None:
             return None
@@ -95,7 +95,7 @@ class CheckpointFolder:
             return str(owner["archive"]), str(owner["out"])
         except (ValueError, TypeError, LookupError, RecursionError):
             raise UsageError(
-                f"{self.shown}: {_OWNER} is damaged: which archive this is of cannot be told"
+                f"{self.shown}: {_OWNER} is damaged: the archive of this checkpoint is unknown"
             ) from None
 
     def own(self, archive: str, out: str) -> None:
@@ -104,7 +104,7 @@ class CheckpointFolder:
         self._files.write(_OWNER, text.encode("ascii"))
 
     def read(self, run: int, archive: str) -> Checkpoint:
-        """Return what a run left."""
+        """Return the checkpoint of a run."""
         name = f"{_folder(run)}/checkpoint"
         data = self._files.read(name)
         if data is None:
@@ -115,8 +115,15 @@ class CheckpointFolder:
         if line != _first_line(text):
             raise self._damaged(name)
         try:
-            checkpoint, states = _checkpoint(json.loads(text))
-        except (SumsError, ArithmeticError, LookupError, TypeError, ValueError, RecursionError):
+            checkpoint, states = _from_json(json.loads(text))
+        except (
+            ReportStateError,
+            ArithmeticError,
+            LookupError,
+            TypeError,
+            ValueError,
+            RecursionError,
+        ):
             raise self._damaged(name) from None
         if (checkpoint.run, checkpoint.archive) != (run, archive):
             raise self._damaged(name)
@@ -126,22 +133,22 @@ class CheckpointFolder:
         return checkpoint
 
     def states(self, spark: SparkSession, run: int) -> DataFrame:
-        """Return what a run left open, by bucket: columns ``bucket`` and ``data``."""
+        """Return the saved state of each bucket: columns ``bucket`` and ``data``."""
         url = f"{self._files.url}/{_folder(run)}/states"
         return spark.read.schema(_STATES_SCHEMA).parquet(url)
 
     def write(self, checkpoint: Checkpoint, states: DataFrame | None) -> None:
-        """Write what a run leaves, in place of what a run of that number may have left before."""
+        """Write the checkpoint of a run, in place of one with the same number."""
         folder = _folder(checkpoint.run)
         self._files.remove(folder)
         if states is not None:
             few = states.coalesce(_MOST_STATE_FILES)
             few.write.mode("overwrite").parquet(f"{self._files.url}/{folder}/states")
-        text = json.dumps(_plain(checkpoint, self._state_files(checkpoint.run))).encode("ascii")
+        text = json.dumps(_to_json(checkpoint, self._state_files(checkpoint.run))).encode("ascii")
         self._files.write(f"{folder}/checkpoint", _first_line(text) + b"\n" + text)
 
     def keep_only(self, run: int) -> None:
-        """Remove what other runs left."""
+        """Remove the checkpoints of other runs."""
         folders = {entry.name.partition("/")[0] for entry in self._files.files("")}
         for folder in folders - {_folder(run)}:
             if _RUN_FOLDER.fullmatch(folder):
@@ -164,7 +171,7 @@ def _first_line(text: bytes) -> bytes:
     return b"%s %d %s" % (_MAGIC, _FORMAT, digest)
 
 
-def _plain(checkpoint: Checkpoint, states: list[Any]) -> dict[str, Any]:
+def _to_json(checkpoint: Checkpoint, states: list[Any]) -> dict[str, Any]:
     return {
         "run": checkpoint.run,
         "archive": checkpoint.archive,
@@ -173,15 +180,15 @@ def _plain(checkpoint: Checkpoint, states: list[Any]) -> dict[str, Any]:
         "options": checkpoint.options,
         "read": checkpoint.read,
         "names": {topic_id.hex(): name for topic_id, name in checkpoint.names.items()},
-        "statistics": plain_statistics(checkpoint.statistics),
-        "quality": plain_quality(checkpoint.quality),
-        "open_quality": plain_quality(checkpoint.open_quality),
+        "statistics": save_statistics(checkpoint.statistics),
+        "quality": save_quality(checkpoint.quality),
+        "open_quality": save_quality(checkpoint.open_quality),
         "states": states,
     }
 
 
-def _checkpoint(plain: dict[str, Any]) -> tuple[Checkpoint, list[Any]]:
-    """Return a checkpoint, and the files with its states."""
+def _from_json(plain: dict[str, Any]) -> tuple[Checkpoint, list[Any]]:
+    """Return a checkpoint, and the names and sizes of the files with its states."""
     checkpoint = Checkpoint(
         run=int(plain["run"]),
         archive=str(plain["archive"]),
@@ -190,8 +197,8 @@ def _checkpoint(plain: dict[str, Any]) -> tuple[Checkpoint, list[Any]]:
         options=dict(plain["options"]),
         read={str(name): size for name, size in plain["read"].items()},
         names={bytes.fromhex(topic_id): str(name) for topic_id, name in plain["names"].items()},
-        statistics=statistics_of(plain["statistics"]),
-        quality=quality_of(plain["quality"]),
-        open_quality=quality_of(plain["open_quality"]),
+        statistics=load_statistics(plain["statistics"]),
+        quality=load_quality(plain["quality"]),
+        open_quality=load_quality(plain["open_quality"]),
     )
     return checkpoint, list(plain["states"])

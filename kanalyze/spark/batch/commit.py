@@ -1,16 +1,15 @@
-"""What a run writes counts as a whole, or not at all.
+"""Commits the files of a run atomically, with a redo log of one record.
 
-In: files that were written to a folder of staging, and the names that they are to have. Out: the
-files in their places. Must not know: what is in them, nor which file system it is.
+In: files in a staging folder, and their final names. Out: the files in their places. Must not know:
+what is in them, nor which file system it is.
 
-A run writes to :data:`STAGING`, which nobody reads. When all is there a record is written, one
-small file: which files get which names, and which files go. With it the run is done, whatever
-happens next: then files are moved, and the record is marked. Who begins next completes a record
-that is not marked (what was moved before is no more in staging), and removes staging that no
-record speaks of. Between the record and its mark whoever reads the folder may see some files of
-both runs.
+A run writes to :data:`STAGING`, which nobody reads. When all files are there, it writes a record:
+which files get which names, and which files are removed. With the record the run is committed.
+Then files are moved, and the record is marked as done. The next run completes a record that is not
+marked (files already moved are no longer in staging), or else removes what is in staging. Between
+the record and its mark a reader may see files of both runs.
 
-One run at a time: where two began from the same record, the second to be done is refused.
+If two runs begin from the same record, the second commit is refused.
 """
 
 from __future__ import annotations
@@ -65,23 +64,23 @@ class Files(Protocol):
 
 @dataclass(frozen=True)
 class Commit:
-    """A run that is done."""
+    """The record of a run."""
 
     run: int
     """1 for the first one."""
     moved: list[tuple[str, str]] = field(default_factory=list)
     """Files in staging, and the name that each gets; in this order."""
     removed: list[str] = field(default_factory=list)
-    """Files of runs before, after that."""
+    """Files of earlier runs, removed after that."""
     about: dict[str, Any] = field(default_factory=dict)
-    """What whoever runs wants to know in the next run; values that JSON has."""
+    """Values for the next run, as JSON values."""
 
 
 class Commits:
-    """The runs that wrote to a folder, of which the last one is known."""
+    """The commits to a folder, of which the last one is known."""
 
     def __init__(self, files: Files) -> None:
-        """Complete the run that was interrupted, or remove what it left.
+        """Complete the last run if it was interrupted, and empty the staging folder.
 
         Raises:
             UsageError: the folder cannot be read or written, the record is damaged, or a file that
@@ -99,13 +98,13 @@ class Commits:
             files.remove(STAGING)
 
     def commit(self, commit: Commit) -> None:
-        """Let a run count, and put its files into their places.
+        """Commit a run, and move its files to their places.
 
         Raises:
             UsageError: as for making one; or another run was done meanwhile.
         """
         if self._read()[0] != self.last:
-            raise UsageError(f"{self._files.shown}: another run wrote to it meanwhile")
+            raise UsageError(f"{self._files.shown}: another run has written to it meanwhile")
         self._write(commit, is_done=False)
         self.last = commit
         self._complete(commit)

@@ -1,10 +1,12 @@
-"""A folder in a file system of Hadoop: the files that are moved and replaced when a run is done.
+"""A folder in a Hadoop file system: the rows, record and checkpoints of a batch.
 
 In: a session, a path or a URL, names, bytes. Out: bytes, names. Must not know: what is in the
 files.
 
-The session's own Hadoop opens it, with the session's settings: s3a, hdfs and abfs work as they do
-for the tables that Spark writes. Who reads a file that was written here sees all of it or none.
+Spark writes the rows through Hadoop, and this moves them: so it must use the same file systems,
+URLs (s3a, hdfs, abfs) and credentials, which pyarrow does not know. The state folder of a stream is
+pyarrow's (:mod:`kanalyze.spark.shared_folder`): its tasks cannot reach Hadoop. A reader of a file
+sees all of it or none.
 """
 
 from __future__ import annotations
@@ -22,12 +24,12 @@ from kanalyze.errors import UsageError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Entry", "HadoopFolder"]
+__all__ = ["FileEntry", "HadoopFolder"]
 
 _MISSING: Final = "java.io.FileNotFoundException"
 
 
-class Entry(NamedTuple):
+class FileEntry(NamedTuple):
     """A file that is there."""
 
     name: str
@@ -39,7 +41,7 @@ class HadoopFolder:
     """A folder, which need not be there yet. Names are relative to it; methods raise UsageError."""
 
     def __init__(self, spark: SparkSession, location: str) -> None:
-        """``location`` is a path or a URL; raises UsageError when nothing opens such a one."""
+        """``location`` is a path or a URL; raises UsageError if no file system opens it."""
         gateway, context = spark.sparkContext._gateway, spark.sparkContext._jsc
         assert gateway is not None, "there is a session"
         self._new_array = gateway.new_array
@@ -47,7 +49,7 @@ class HadoopFolder:
         self._fs: Any = self._jvm.org.apache.hadoop.fs
         self._location = location
         self.shown = shown_url(location) if is_url(location) else location
-        """For people: without credentials."""
+        """The location for messages, without credentials."""
         self.url = location.rstrip("/") if is_url(location) else f"file:{Path(location).resolve()}"
         """For Spark to write to."""
         try:
@@ -90,7 +92,7 @@ class HadoopFolder:
             raise self._error(error) from None
         self.move(partial, name)
 
-    def files(self, folder: str) -> list[Entry]:
+    def files(self, folder: str) -> list[FileEntry]:
         """Return the files below a folder, sorted; nothing where there is no such folder."""
         found = []
         try:
@@ -98,7 +100,7 @@ class HadoopFolder:
             while listed.hasNext():
                 status = listed.next()
                 name = status.getPath().toString().removeprefix(f"{self._root}/")
-                found.append(Entry(name, status.getLen()))
+                found.append(FileEntry(name, status.getLen()))
         except Py4JJavaError as error:
             if _is_missing(error):
                 return []

@@ -1,10 +1,10 @@
-"""Which files there are to be read, and which of them are new.
+"""Lists the files of a batch, and selects those that are new.
 
 In: paths, folders, globs, URLs, and what was read before. Out: files with their sizes and times.
 Must not know: what is in captures, nor who reads them.
 
-A folder may hold anything. Of what has a capture's name nobody looks inside here, however many
-there are: who reads it tells what is none. What has another name is looked at.
+A folder may contain anything. A file with the name of a capture is not opened here, as there may be
+many: the task that reads it reports if it is none. Other files are opened.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ __all__ = ["InputFile", "Selection", "find_files", "select"]
 
 
 class Selection(NamedTuple):
-    """What is to be done with each file that is there."""
+    """The files that are there, by what is to be done with them."""
 
     new: list[InputFile]
     """To be read."""
     changed: list[InputFile]
-    """Were read, and have another size now."""
+    """They were read, and have another size now."""
     unsettled: list[InputFile]
-    """Somebody may still be writing them."""
+    """They may still be written."""
 
 
 def find_files(arguments: Sequence[str], *, may_be_none: bool) -> list[InputFile]:
@@ -77,13 +77,13 @@ def _in_order(file: InputFile) -> tuple[list[tuple[int, str]], str]:
 def select(
     files: Iterable[InputFile], read: Mapping[str, int | None], *, now_ns: int, settle_ns: int
 ) -> Selection:
-    """Tell what is new.
+    """Divide files by what is to be done with them.
 
     Args:
         files: those that are there.
         read: the sizes of those that were read before, by identity.
         now_ns: Unix time.
-        settle_ns: how long nobody must have written to a file that is to be read.
+        settle_ns: a file is read if it was not written to for so long.
     """
     selection = Selection([], [], [])
     for file in files:
@@ -101,13 +101,13 @@ def _files(named: NamedFiles, stores: Stores) -> Iterator[InputFile]:
     for path in named.paths:
         if not named.is_folder:
             yield file_of(path, stores)
-        # Tasks tell of those that cannot be read.
+        # Tasks report those that cannot be read.
         elif has_capture_name(path) or look_in_folder(path, stores) is not None:
             yield _in_folder(path, stores)
 
 
 def _in_folder(path: str, stores: Stores) -> InputFile:
-    """Return a file that nobody named: where it is not there, as behind a link, tasks tell."""
+    """Return a file of a folder; if it does not exist, as behind a link, tasks report it."""
     try:
         return file_of(path, stores)
     except MissingFileError:

@@ -1,20 +1,15 @@
-"""What a report is made of as plain values that JSON has, and back: sums that go on in a later run.
+"""The state of a report as JSON values, so that a later run can add to it.
 
-In: statistics and quality. Out: plain values; and of plain values new statistics and quality, to
-which more can be added. Must not know: where the values are kept. It knows what others keep to
-themselves.
+In: statistics and quality. Out: JSON values, and from them equal statistics and quality. Must not
+know: where the values are stored.
 
-Values may come from anywhere: nothing is made of them but the classes below, and what is not of
-the type that an attribute has is refused.
+The values are checked when they are loaded: each must have the type of its attribute.
 """
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
-
-import numpy as np
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import KanalyzeError
@@ -22,7 +17,7 @@ from kanalyze.kafka.session.connection_summary import UnknownTotal
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.statistics.bounded_counters import BoundedCounters, SmallestTexts
 from kanalyze.statistics.quantile_sketch import QuantileSketch
-from kanalyze.statistics.summary import Statistics
+from kanalyze.statistics.summary import KEY_LIMIT, Statistics
 from kanalyze.statistics.time_series import ThroughputSeries
 from kanalyze.statistics.totals import (
     MAX_TEXTS,
@@ -41,64 +36,63 @@ from kanalyze.tables.quality import AnomalyTotal, CaptureQuality
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["SumsError", "plain_quality", "plain_statistics", "quality_of", "statistics_of"]
+__all__ = ["ReportStateError", "load_quality", "load_statistics", "save_quality", "save_statistics"]
 
 
-class SumsError(KanalyzeError):
-    """Values that no sums can be made of."""
+class ReportStateError(KanalyzeError):
+    """JSON values that are not the state of a report."""
 
 
-class _Form(NamedTuple):
-    """How values of one type are written and read."""
+class _Codec(NamedTuple):
+    """How values of one type are saved as JSON values, and loaded."""
 
-    plain: Callable[[Any], Any]
-    value: Callable[[Any], Any]
-    """Raises one of :data:`_BAD` for what is not plain values of the type."""
+    save: Callable[[Any], Any]
+    load: Callable[[Any], Any]
+    """Raises one of :data:`_BAD` for JSON values of another type."""
 
 
 _BAD: Final = (ArithmeticError, LookupError, RecursionError, TypeError, ValueError)
 
 
-def plain_statistics(statistics: Statistics) -> Any:
-    """Return statistics as plain values."""
-    statistics._add_pending()
-    return _STATISTICS.plain(statistics)
+def save_statistics(statistics: Statistics) -> Any:
+    """Return statistics as JSON values."""
+    return _STATISTICS.save(statistics)
 
 
-def statistics_of(plain: Any) -> Statistics:
-    """Undo :func:`plain_statistics`; raises SumsError."""
-    statistics: Statistics = _read(_SOUND_STATISTICS, plain)
+def load_statistics(json_value: Any) -> Statistics:
+    """Undo :func:`save_statistics`; raises ReportStateError."""
+    statistics: Statistics = _read(_CHECKED_STATISTICS, json_value)
     return statistics
 
 
-def plain_quality(quality: CaptureQuality) -> Any:
-    """Return quality as plain values."""
-    return _QUALITY.plain(quality)
+def save_quality(quality: CaptureQuality) -> Any:
+    """Return quality as JSON values."""
+    return _QUALITY.save(quality)
 
 
-def quality_of(plain: Any) -> CaptureQuality:
-    """Undo :func:`plain_quality`; raises SumsError."""
-    quality: CaptureQuality = _read(_QUALITY, plain)
+def load_quality(json_value: Any) -> CaptureQuality:
+    """Undo :func:`save_quality`; raises ReportStateError."""
+    quality: CaptureQuality = _read(_QUALITY, json_value)
     return quality
 
 
-def _read(form: _Form, plain: Any) -> Any:
+def _read(codec: _Codec, json_value: Any) -> Any:
     try:
-        return form.value(plain)
+        return codec.load(json_value)
     except _BAD as error:
-        raise SumsError("the sums are damaged") from error
+        raise ReportStateError("the state of the report is damaged") from error
 
 
 # -- single values --------------------------------------------------------------------------------
 
 
-def _of_type(kind: type) -> _Form:
-    def check(plain: Any) -> Any:
-        if type(plain) is not kind:
-            raise TypeError(f"{type(plain).__name__} for {kind.__name__}")
-        return plain
+def _of_type(kind: type) -> _Codec:
+    def check(json_value: Any) -> Any:
+        if type(json_value) is not kind:
+            raise TypeError(f"{type(json_value).__name__} for {kind.__name__}")
+        return json_value
 
-    return _Form(check, check)
+    return _Codec(check, check)
 
 
 _INT: Final = _of_type(int)
@@ -106,127 +100,95 @@ _TEXT: Final = _of_type(str)
 _FLAG: Final = _of_type(bool)
 
 
-def _maybe(form: _Form) -> _Form:
-    return _Form(
-        lambda value: None if value is None else form.plain(value),
-        lambda plain: None if plain is None else form.value(plain),
+def _maybe(codec: _Codec) -> _Codec:
+    return _Codec(
+        lambda value: None if value is None else codec.save(value),
+        lambda json_value: None if json_value is None else codec.load(json_value),
     )
 
 
-def _list(form: _Form) -> _Form:
-    return _Form(
-        lambda value: [form.plain(each) for each in value],
-        lambda plain: [form.value(each) for each in plain],
+def _list(codec: _Codec) -> _Codec:
+    return _Codec(
+        lambda value: [codec.save(each) for each in value],
+        lambda json_value: [codec.load(each) for each in json_value],
     )
 
 
-def _tuple(*forms: _Form) -> _Form:
-    def plain(value: Any) -> Any:
-        return [form.plain(each) for form, each in zip(forms, value, strict=True)]
+def _tuple(*codecs: _Codec) -> _Codec:
+    def save(value: Any) -> Any:
+        return [codec.save(each) for codec, each in zip(codecs, value, strict=True)]
 
-    def value(plain: Any) -> Any:
-        return tuple(form.value(each) for form, each in zip(forms, plain, strict=True))
+    def load(json_value: Any) -> Any:
+        return tuple(codec.load(each) for codec, each in zip(codecs, json_value, strict=True))
 
-    return _Form(plain, value)
+    return _Codec(save, load)
 
 
-def _dict(key: _Form, held: _Form, kind: Callable[..., Any] = dict) -> _Form:
-    """Of pairs: keys need not be texts."""
-    pairs = _list(_tuple(key, held))
-    return _Form(
-        lambda value: pairs.plain(value.items()), lambda plain: kind(dict(pairs.value(plain)))
+def _dict(key: _Codec, item: _Codec, kind: Callable[..., Any] = dict) -> _Codec:
+    """A list of pairs, as keys need not be texts."""
+    pairs = _list(_tuple(key, item))
+    return _Codec(
+        lambda value: pairs.save(value.items()),
+        lambda json_value: kind(dict(pairs.load(json_value))),
     )
 
 
-def _json_value(plain: Any) -> Any:
-    """Let pass what has been JSON, but floats."""
-    if isinstance(plain, list):
-        return [_json_value(each) for each in plain]
-    if isinstance(plain, dict):
-        return {_TEXT.value(name): _json_value(each) for name, each in plain.items()}
-    if plain is None or isinstance(plain, str | int):
-        return plain
-    raise TypeError(type(plain).__name__)
+def _json_value(json_value: Any) -> Any:
+    """Check that a value is one of JSON without floats."""
+    if isinstance(json_value, list):
+        return [_json_value(each) for each in json_value]
+    if isinstance(json_value, dict):
+        return {_TEXT.load(name): _json_value(each) for name, each in json_value.items()}
+    if json_value is None or isinstance(json_value, str | int):
+        return json_value
+    raise TypeError(type(json_value).__name__)
 
 
-def _key_part(plain: Any) -> Any:
-    if plain is None or type(plain) in (str, int):
-        return plain
-    raise TypeError(type(plain).__name__)
-
-
-def _int64s(value: Any) -> array[int]:
-    return array("q", _INTS.value(value))
+def _key_part(json_value: Any) -> Any:
+    if json_value is None or type(json_value) in (str, int):
+        return json_value
+    raise TypeError(type(json_value).__name__)
 
 
 _INTS: Final = _list(_INT)
-_ANYTHING: Final = _Form(_json_value, _json_value)
-_ARRAY: Final = _Form(lambda value: value.tolist(), _int64s)
-_VECTOR: Final = _Form(
-    lambda value: value.tolist(), lambda plain: np.array(_int64s(plain), dtype=np.int64)
-)
-_KEY: Final = _Form(list, lambda plain: tuple(_key_part(part) for part in plain))
-
-
-def _series_sums(plain: Any) -> Any:
-    sums = np.array([_int64s(row) for row in plain], dtype=np.int64)
-    if sums.shape != ThroughputSeries()._sums.shape:
-        raise ValueError(f"{sums.shape} sums")
-    return sums
+_ANYTHING: Final = _Codec(_json_value, _json_value)
+_KEY: Final = _Codec(list, lambda json_value: tuple(_key_part(part) for part in json_value))
 
 
 # -- objects --------------------------------------------------------------------------------------
 
 
-def _object(make: Callable[[], Any], **attributes: _Form) -> _Form:
-    def plain(value: Any) -> Any:
-        return [form.plain(getattr(value, name)) for name, form in attributes.items()]
+def _object(make: Callable[[], Any], **attributes: _Codec) -> _Codec:
+    def save(value: Any) -> Any:
+        return [codec.save(getattr(value, name)) for name, codec in attributes.items()]
 
-    def value(plain: Any) -> Any:
+    def load(json_value: Any) -> Any:
         made = make()
-        for (name, form), each in zip(attributes.items(), plain, strict=True):
-            setattr(made, name, form.value(each))
+        for (name, codec), each in zip(attributes.items(), json_value, strict=True):
+            setattr(made, name, codec.load(each))
         return made
 
-    return _Form(plain, value)
+    return _Codec(save, load)
 
 
-def _keyed(name: str, form: _Form) -> _Form:
-    """Of an attribute of statistics, which knows how many keys stand alone."""
+def _state(make: Callable[[], Any], *codecs: _Codec) -> _Codec:
+    """The codec of a class with ``save_state`` and ``load_state``, which exchange a tuple."""
+    state = _tuple(*codecs)
 
-    def value(plain: Any) -> Any:
-        made: BoundedCounters[Any] = getattr(Statistics(), name)
-        items, others = plain
-        read = _dict(_KEY, form).value(items)
-        if len(read) > made._limit:
-            raise ValueError(f"{len(read)} keys")
-        made._items, made.others = read, _maybe(form).value(others)
+    def load(json_value: Any) -> Any:
+        made = make()
+        made.load_state(state.load(json_value))
         return made
 
-    return _Form(
-        lambda keyed: [
-            _dict(_KEY, form).plain(keyed._items),
-            _maybe(form).plain(keyed.others),
-        ],
-        value,
-    )
+    return _Codec(lambda value: state.save(value.save_state()), load)
 
 
-_SKETCH: Final = _object(
-    QuantileSketch,
-    count=_INT,
-    sum=_INT,
-    min=_maybe(_INT),
-    max=_maybe(_INT),
-    _pending=_ARRAY,
-    _lowest=_INT,
-    _buckets=_VECTOR,
-)
-_TEXTS: Final = _object(
-    lambda: SmallestTexts(MAX_TEXTS),
-    _texts=_Form(sorted, lambda plain: set(_list(_TEXT).value(plain))),
-    more=_FLAG,
-)
+def _by_key(make: Callable[[], Any], codec: _Codec) -> _Codec:
+    return _state(lambda: BoundedCounters(make, KEY_LIMIT), _dict(_KEY, codec), _maybe(codec))
+
+
+_SKETCH: Final = _state(QuantileSketch, _INT, _INT, _maybe(_INT), _maybe(_INT), _INTS, _INT, _INTS)
+_TEXTS: Final = _state(lambda: SmallestTexts(MAX_TEXTS), _list(_TEXT), _FLAG)
 _RECORDS: Final = _object(
     RecordTotals,
     count=_INT,
@@ -286,43 +248,37 @@ _GROUP: Final = _object(ConsumerGroupTotals, requests=_INT, joins=_INT, errors=_
 _ERROR: Final = _object(
     ErrorTotals, count=_INT, first_time_ns=_maybe(_INT), last_time_ns=_maybe(_INT)
 )
-_SERIES: Final = _object(
-    ThroughputSeries,
-    _doublings=_INT,
-    _first=_INT,
-    _last=_INT,
-    _sums=_Form(lambda value: value.tolist(), _series_sums),
-)
+_SERIES: Final = _state(ThroughputSeries, _INT, _INT, _INT, _list(_INTS))
 _PLACE: Final = _tuple(_INT, _INT, _INT, _TEXT, _TEXT, _INT, _INT, _TEXT)
-"""What the slowest requests are sorted by."""
-_SLOWEST: Final = _object(SlowestRequests, _entries=_list(_tuple(_PLACE, _ANYTHING)))
-_STATISTICS: Final = _object(
+"""The sort key of the slowest requests."""
+_SLOWEST: Final = _state(SlowestRequests, _list(_tuple(_PLACE, _ANYTHING)))
+_STATISTICS: Final = _state(
     Statistics,
-    _apis=_keyed("_apis", _API),
-    _errors=_keyed("_errors", _ERROR),
-    _clients=_keyed("_clients", _CLIENT),
-    _topics=_keyed("_topics", _TOPIC),
-    _groups=_keyed("_groups", _GROUP),
-    _brokers=_keyed("_brokers", _PARTY),
-    _series=_SERIES,
-    _slowest=_SLOWEST,
-    _produced=_RECORDS,
-    _fetched=_RECORDS,
+    _by_key(ApiTotals, _API),
+    _by_key(ErrorTotals, _ERROR),
+    _by_key(ClientTotals, _CLIENT),
+    _by_key(TopicTotals, _TOPIC),
+    _by_key(ConsumerGroupTotals, _GROUP),
+    _by_key(EndpointTotals, _PARTY),
+    _SERIES,
+    _SLOWEST,
+    _RECORDS,
+    _RECORDS,
 )
 
 
-def _sound_statistics(plain: Any) -> Statistics:
-    made: Statistics = _STATISTICS.value(plain)
+def _checked_statistics(json_value: Any) -> Statistics:
+    made: Statistics = _STATISTICS.load(json_value)
     # Parts may be of the right types and yet not fit together.
     made.summary(CaptureQuality())
     return made
 
 
-_SOUND_STATISTICS: Final = _Form(_STATISTICS.plain, _sound_statistics)
+_CHECKED_STATISTICS: Final = _Codec(_STATISTICS.save, _checked_statistics)
 _COUNTS: Final = _dict(_TEXT, _INT)
 _KINDS_BY_NAME: Final = {kind.value: kind for kind in AnomalyKind}
-_KIND: Final = _Form(lambda kind: kind.value, lambda plain: _KINDS_BY_NAME[plain])
-_OTHER_FORMS: Final = {
+_KIND: Final = _Codec(lambda kind: kind.value, lambda json_value: _KINDS_BY_NAME[json_value])
+_OTHER_CODECS: Final = {
     "captures": _list(_TEXT),
     "first_time_ns": _maybe(_INT),
     "last_time_ns": _maybe(_INT),
@@ -341,5 +297,5 @@ _OTHER_FORMS: Final = {
     "anomalies": _dict(_KIND, _object(AnomalyTotal, count=_INT, bytes=_INT)),
 }
 _QUALITY: Final = _object(
-    CaptureQuality, **{name: _OTHER_FORMS.get(name, _INT) for name in vars(CaptureQuality())}
+    CaptureQuality, **{name: _OTHER_CODECS.get(name, _INT) for name in vars(CaptureQuality())}
 )

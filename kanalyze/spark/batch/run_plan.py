@@ -1,7 +1,7 @@
-"""What a run of a batch is to do: which captures it reads, what it goes on from, what it replaces.
+"""Plans a run of a batch: which captures it reads, which checkpoint it continues, what it replaces.
 
-In: settings, what is in the folders, and which runs there were. Out: :class:`RunPlan`, or what is
-wrong with it. Must not know: how captures are read. Nothing is changed here.
+In: settings, the contents of the folders, the last commit. Out: :class:`RunPlan`, or an error. Must
+not know: how captures are read. Nothing is changed here.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
     from kanalyze.spark.batch.commit import Commit, Commits
     from kanalyze.spark.batch.inventory import InputFile
-    from kanalyze.spark.source.readers import Plan
+    from kanalyze.spark.source.readers import ReadPlan
 
-__all__ = ["TABLES", "RunPlan", "Settings", "counted", "options_of", "plan_run"]
+__all__ = ["TABLES", "RunPlan", "Settings", "captures_text", "options_of", "plan_run"]
 
 TABLES: Final = ("requests", "anomalies")
 """Folders with rows."""
@@ -33,47 +33,48 @@ _NS_PER_S: Final = 1_000_000_000
 
 
 class Settings(NamedTuple):
-    """What is asked for, besides which rows."""
+    """The arguments of a batch, besides filters of rows."""
 
     paths: tuple[str, ...]
     """Files, folders, globs, URLs of any of these."""
     out: str
     """Folder or URL of the archive's rows."""
     checkpoint: str | None = None
-    """Folder or URL of what runs leave for the next ones; None: each run is by itself."""
+    """Folder or URL of checkpoints; None: each run reads all captures."""
     finish: bool = False
-    """With a checkpoint: end what is open, whoever may still write to files."""
+    """With a checkpoint: read all files, and close all connections."""
     replace: bool = False
-    """Begin anew, whatever is there."""
+    """Begin again, and replace all rows."""
     settle_s: float = 60
-    """With a checkpoint: a file has to be left alone for so long before it is read."""
+    """With a checkpoint: a file is read when it was not written to for so long."""
     buckets: int | None = None
-    """Into how many parts connections are divided; None for what is worth it."""
+    """The number of buckets; None for one that depends on the captures and cores."""
     split_bytes: int = 64 << 20
     """Larger pcap files are read by several tasks."""
 
 
 class RunPlan(NamedTuple):
-    """What is to be done."""
+    """What a run does."""
 
     run: int
+    """Its number, from 1."""
     archive: str
-    """Tells it from others."""
+    """The archive's id."""
     files: list[InputFile]
-    """To be read."""
+    """Captures to read."""
     changed: list[InputFile]
-    """Left out: they were read when they had another size."""
+    """Captures that are left out: their size has changed since they were read."""
     removed: list[str]
     """Files with rows that are replaced."""
     checkpoint_folder: CheckpointFolder | None
     before: Checkpoint | None
-    """What it goes on from."""
+    """The checkpoint that the run continues."""
     is_needed: bool = True
-    """Whether anything changes by it."""
+    """False if the run would change nothing."""
 
     @property
     def read(self) -> dict[str, int | None]:
-        """The sizes of all files read so far, by identity; those changed are not told of again."""
+        """The sizes of all files read so far, by identity; a changed file is reported once."""
         known = {} if self.before is None else self.before.read
         seen = [*self.files, *self.changed]
         return {**known, **{file.identity: file.total_bytes for file in seen}}
@@ -81,17 +82,17 @@ class RunPlan(NamedTuple):
 
 def plan_run(
     spark: SparkSession,
-    plan: Plan,
+    plan: ReadPlan,
     settings: Settings,
     out: HadoopFolder,
     commits: Commits,
     warn: Callable[[str], None],
 ) -> RunPlan:
-    """Return what is to be done; ``warn`` is told in one line what somebody should know.
+    """Return what a run is to do; ``warn`` is called with warnings of one line.
 
     Raises:
         CaptureError: an argument names nothing.
-        UsageError: what is in the folders is not what the settings say.
+        UsageError: the contents of the folders contradict the settings.
     """
     rows = [
         entry.name
@@ -101,7 +102,7 @@ def plan_run(
     ]
     last = commits.last
     if last is None and rows:
-        raise UsageError(f"{out.shown}: holds rows that this command did not write: {rows[0]}")
+        raise UsageError(f"{out.shown}: has rows that this command did not write: {rows[0]}")
     if settings.checkpoint is None:
         return _alone(settings, out, last, rows, warn)
     folder = CheckpointFolder(HadoopFolder(spark, settings.checkpoint))
@@ -115,7 +116,7 @@ def _alone(
     rows: list[str],
     warn: Callable[[str], None],
 ) -> RunPlan:
-    """Plan a run that does not go on from any other."""
+    """Plan a run without a checkpoint."""
     files = find_files(settings.paths, may_be_none=False)
     if last is not None and not settings.replace:
         if last.about.get("has_checkpoint"):
@@ -125,7 +126,7 @@ def _alone(
         missing = set(last.about.get("captures", ())) - {file.identity for file in files}
         if missing:
             raise UsageError(
-                f"{out.shown}: holds rows of captures that are not among these, such as "
+                f"{out.shown}: has rows of captures that are not among these, such as "
                 f"{min(missing)}; --replace does without them"
             )
     if rows:
@@ -134,7 +135,7 @@ def _alone(
 
 
 def _growing(
-    plan: Plan,
+    plan: ReadPlan,
     settings: Settings,
     out: HadoopFolder,
     last: Commit | None,
@@ -142,7 +143,7 @@ def _growing(
     folder: CheckpointFolder,
     warn: Callable[[str], None],
 ) -> RunPlan:
-    """Plan a run that goes on from the last one."""
+    """Plan a run that continues the last one."""
     before, archive = None, uuid.uuid4().hex
     _check_owner(out, last, folder)
     if settings.replace:
@@ -160,16 +161,16 @@ def _growing(
         settle_ns=0 if settings.finish else int(settings.settle_s * _NS_PER_S),
     )
     if selection.unsettled:
-        waiting = counted(len(selection.unsettled))
+        waiting = captures_text(len(selection.unsettled))
         name = selection.unsettled[0].path
-        warn(f"left for the next run, somebody may be writing: {waiting}, such as {name}")
+        warn(f"left for the next run, may still be written: {waiting}, such as {name}")
     for file in selection.changed:
         warn(f"{file.path}: has changed since it was read: left out")
     is_finished = before is not None and before.is_finished
     if is_finished and selection.new:
         raise UsageError(
-            f"{folder.shown}: the archive was finished before {counted(len(selection.new))} came; "
-            "--replace begins anew"
+            f"{folder.shown}: the archive was finished before "
+            f"{captures_text(len(selection.new))} came; --replace begins anew"
         )
     to_finish = settings.finish and not is_finished and (before is not None or selection.new)
     is_needed = bool(selection.new or selection.changed or to_finish)
@@ -201,7 +202,7 @@ def _archive_of(last: Commit, out: HadoopFolder) -> str:
 
 
 def _check_options(
-    plan: Plan, settings: Settings, before: Checkpoint, folder: CheckpointFolder
+    plan: ReadPlan, settings: Settings, before: Checkpoint, folder: CheckpointFolder
 ) -> None:
     """Raise UsageError where rows would not be of the kind of those that are there."""
     if options_of(plan) != before.options:
@@ -213,8 +214,8 @@ def _check_options(
         raise UsageError(f"{folder.shown}: the archive was begun with --buckets {before.buckets}")
 
 
-def options_of(plan: Plan) -> dict[str, Any]:
-    """Return what rows depend on besides captures and names of topics; values that JSON has."""
+def options_of(plan: ReadPlan) -> dict[str, Any]:
+    """Return what rows depend on besides captures and names of topics, as JSON values."""
     options = plan.options
     filters = {name: _plain(value) for name, value in options.filters.items() if value}
     return {
@@ -233,6 +234,6 @@ def _number(last: Commit | None) -> int:
     return 0 if last is None else last.run
 
 
-def counted(count: int) -> str:
-    """Return how many captures."""
+def captures_text(count: int) -> str:
+    """Return a number of captures as text."""
     return "1 capture" if count == 1 else f"{count} captures"

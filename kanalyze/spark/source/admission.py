@@ -1,18 +1,17 @@
-"""Which captures of a folder are complete, and in which order they are read: settled once, kept.
+"""Decides which captures are complete, and in which order a stream reads them.
 
-In: paths, folders, globs, URLs that a rotation writes into. Out: a list that only grows, of which
-each number always means the same captures. Must not know: what is in the captures beyond the time
-of the first packet, nor who reads them.
+In: paths, folders, globs, URLs that a rotation writes into. Out: a list of captures that only
+grows, so that an index into it always means the same capture. Must not know: what is in the
+captures besides the time of the first packet, nor who reads them.
 
-A capture is complete when one that begins later is there and was not written to before it, or when
-it was not written to for a while. Complete captures are admitted by the times of their first
-packets, and files without packets last. One that begins before others that were admitted earlier
-comes too late to be merged with them: it is read after them, and noted. What is complete and no
-capture, or cannot be opened, is noted and passed over for good.
+A capture is complete if a capture that begins later was written to later, or if it has not been
+written to for a while. Complete captures are admitted in the order of their first packets, and
+files without packets last. A capture that begins before one admitted earlier is read after it, and
+noted. A complete file that is no capture, or cannot be opened, is noted and never read.
 
-Captures that are written at the same time (by two interfaces) complete each other too soon, and
-files that are copied into the folder are there before they are complete: move them in, and give
-each interface a folder and a query of its own.
+Captures of two interfaces that are written at the same time would be taken for complete too soon,
+and files that are copied into the folder exist before they are complete. So move files in, and use
+a folder and a query for each interface.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ from kanalyze.model.anomalies import AnomalyKind
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from kanalyze.spark.shared_folder import Folder
+    from kanalyze.spark.shared_folder import StateFolder
 
 __all__ = ["AdmittedCaptures", "Note"]
 
@@ -51,7 +50,7 @@ _DIGITS: Final = 12
 _FILES: Final = "files"
 _NOTES: Final = "quarantine"
 _WATCHED: Final = 16
-"""Captures: the latest, which somebody may still write to."""
+"""How many of the latest captures are checked for having grown."""
 _NS_PER_S: Final = 1_000_000_000
 
 _Item = TypeVar("_Item")
@@ -68,13 +67,13 @@ class Note(NamedTuple):
 
 
 class _Candidate(NamedTuple):
-    """A file that was not admitted yet."""
+    """A file that is not admitted yet."""
 
     file: InputFile
     capture: FoundCapture | None
     """None where it cannot be opened as a capture (yet)."""
     reason: str | None
-    """Why not; None for what is none and has to be told to nobody."""
+    """Why not; None for a file in a folder that is no capture, which is not noted."""
 
     @property
     def order(self) -> tuple[bool, int, str]:
@@ -83,38 +82,38 @@ class _Candidate(NamedTuple):
 
 
 class AdmittedCaptures:
-    """The captures admitted so far, kept in a folder; one process may admit at a time."""
+    """The captures admitted so far, saved in a folder; one process may admit at a time."""
 
-    def __init__(self, paths: Sequence[str], folder: Folder, *, settle_s: float) -> None:
+    def __init__(self, paths: Sequence[str], folder: StateFolder, *, settle_s: float) -> None:
         """Read what was admitted before.
 
         Args:
             paths: files, folders, globs, URLs of any of these.
-            folder: where the list is kept.
+            folder: where the list is saved.
             settle_s: seconds without a change after which a file is complete.
 
         Raises:
-            UsageError: the folder cannot be read, or holds something else.
+            UsageError: the folder cannot be read, or contains something else.
         """
         self._paths = paths
         self._folder = folder
         self._settle_ns = int(settle_s * _NS_PER_S)
         self._stores = Stores()
-        self._captures = _kept(folder, _FILES, FoundCapture)
-        self.notes = _kept(folder, _NOTES, Note)
+        self._captures = _load_list(folder, _FILES, FoundCapture)
+        self.notes = _load_list(folder, _NOTES, Note)
         """What was wrong, in the order in which it was found."""
         self._known: set[str] = set()
         """Paths of files that are not looked at any more, as they were named and without links."""
         for path in [*(each.path for each in self._captures), *(each.path for each in self.notes)]:
-            self._know(path)
+            self._add_known(path)
 
     def __len__(self) -> int:
         return len(self._captures)
 
     def between(self, start: int, end: int) -> list[FoundCapture]:
-        """Return the captures number ``start`` to ``end``, without those that are gone by now.
+        """Return the captures from index ``start`` to ``end``, without those that are gone.
 
-        Those are noted. Raises UsageError where that cannot be kept.
+        Those are noted. Raises UsageError if the note cannot be written.
         """
         found, notes = [], []
         for each in self._captures[start:end]:
@@ -127,7 +126,7 @@ class AdmittedCaptures:
         return found
 
     def admit(self, now_ns: int) -> None:
-        """Admit what is complete at a time. Raises UsageError where that cannot be kept."""
+        """Admit what is complete at a time. Raises UsageError if the list cannot be written."""
         candidates = self._fresh()
         candidates.sort(key=lambda each: each.order)
         complete = [each for each in candidates if self._is_complete(each, candidates, now_ns)]
@@ -145,16 +144,18 @@ class AdmittedCaptures:
                 notes.append(Note(each.file.path, AnomalyKind.REORDER_LIMIT, detail))
         self._note([*self._grown(), *notes])
         if admitted:
-            _keep(self._folder, _FILES, len(self._captures), [each._asdict() for each in admitted])
+            _append(
+                self._folder, _FILES, len(self._captures), [each._asdict() for each in admitted]
+            )
             self._captures += admitted
         for each in complete:
-            self._know(each.file.path)
+            self._add_known(each.file.path)
 
-    def _know(self, path: str) -> None:
+    def _add_known(self, path: str) -> None:
         self._known |= {path, same_file(path)}
 
     def _grown(self) -> list[Note]:
-        """Tell which of the latest captures were written to after they were admitted."""
+        """Return notes of the latest captures that were written to after they were admitted."""
         notes = []
         for each in self._captures[-_WATCHED:]:
             # Those in stores do not grow.
@@ -167,13 +168,13 @@ class AdmittedCaptures:
     def _note(self, notes: Iterable[Note]) -> None:
         fresh = [note for note in notes if note not in self.notes]
         if fresh:
-            _keep(self._folder, _NOTES, len(self.notes), [note._asdict() for note in fresh])
+            _append(self._folder, _NOTES, len(self.notes), [note._asdict() for note in fresh])
             self.notes += fresh
 
     def _fresh(self) -> list[_Candidate]:
-        """Look at the files that are there and were not settled yet, each once.
+        """Look at the files that are there and were neither admitted nor noted, each once.
 
-        Raises CaptureError for what can be read only once.
+        Raises CaptureError for a file that can be read only once.
         """
         found: dict[str, tuple[str, bool]] = {}
         for argument in self._paths:
@@ -186,14 +187,14 @@ class AdmittedCaptures:
                 if known is None:
                     found[real] = path, is_folder
                     continue
-                # A link may come to lead elsewhere: the file's own name is kept, where it has one.
+                # A link may change: the file's own name is preferred.
                 best = path if Path(known[0]).is_symlink() else known[0]
                 found[real] = best, is_folder and known[1]
         files = ((self._there(path), is_folder) for path, is_folder in found.values())
         return [self._look(file, is_folder) for file, is_folder in files if file is not None]
 
     def _listed(self, argument: str) -> NamedFiles:
-        """Return the files that an argument names now; none is no error: they may come."""
+        """Return the files that an argument names now; it is no error if there are none yet."""
         try:
             return named_files(argument, self._stores)
         except CaptureError:
@@ -237,13 +238,13 @@ def _was_written_later(one: InputFile, other: InputFile) -> bool:
 # -- lists that only grow -------------------------------------------------------------------------
 
 
-def _keep(folder: Folder, name: str, first: int, items: Iterable[dict[str, Any]]) -> None:
-    """Add items to a list, the first of them at index ``first``."""
+def _append(folder: StateFolder, name: str, first: int, items: Iterable[dict[str, Any]]) -> None:
+    """Append items to a list, the first of them at index ``first``."""
     lines = "".join(json.dumps(item) + "\n" for item in items)
     folder.write(f"{name}/{first:0{_DIGITS}}.jsonl", lines.encode())
 
 
-def _kept(folder: Folder, name: str, kind: Callable[..., _Item]) -> list[_Item]:
+def _load_list(folder: StateFolder, name: str, kind: Callable[..., _Item]) -> list[_Item]:
     found: list[_Item] = []
     for part in folder.names(name):
         data = folder.read(f"{name}/{part}") or b""

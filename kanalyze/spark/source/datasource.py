@@ -3,12 +3,12 @@
 In: what Spark asks of a Python data source. Out: schemas, partitions, Arrow batches. Must not know:
 how rows are made.
 
-This is for a look at some gigabytes. A data source in Python cannot shuffle: every task reads all
-packets (see :mod:`kanalyze.spark.source.readers`), so a hundred tasks would read everything a
-hundred times. For archives there is ``kanalyze.spark.requests``.
+This is for some gigabytes. A Python data source cannot shuffle: every task reads all packets (see
+:mod:`kanalyze.spark.source.readers`), so a hundred tasks would read everything a hundred times. For
+archives use ``kanalyze.spark.requests``.
 
-Spark leaves no columns out of a Python data source by itself: option ``columns``, or a schema of
-fewer columns, does. Filters it hands over where :func:`register` was called.
+Spark does not prune the columns of a Python data source: use option ``columns``, or a schema of
+fewer columns. Spark pushes filters down if :func:`register` was called.
 """
 
 from __future__ import annotations
@@ -23,10 +23,16 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from kanalyze.capture.io.source import capture_name
 from kanalyze.capture.io.stores import Stores
 from kanalyze.errors import UsageError
-from kanalyze.spark.failures import told_without_stack
-from kanalyze.spark.schema import as_asked, spark_schema
+from kanalyze.spark.failures import without_stack_trace
+from kanalyze.spark.schema import as_requested, spark_schema
 from kanalyze.spark.source.pushdown import can_take, column_of, matching
-from kanalyze.spark.source.readers import Part, captures_of, make_plan, parts_of, read_part
+from kanalyze.spark.source.readers import (
+    TablePartition,
+    captures_of,
+    make_plan,
+    partitions_of,
+    read_partition,
+)
 from kanalyze.spark.source.stream_options import table_options
 from kanalyze.tables.columns.block import RowBlock, Words
 
@@ -38,7 +44,7 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceStreamReader, Filter
     from pyspark.sql.types import StructType
 
-    from kanalyze.spark.source.readers import Plan
+    from kanalyze.spark.source.readers import ReadPlan
 
 __all__ = ["FilteringDataSource", "KanalyzeDataSource", "register"]
 
@@ -76,35 +82,35 @@ class KanalyzeDataSource(DataSource):
       ``slowerThan``, ``since``, ``until``, ``port``: as the arguments of :func:`kanalyze.requests`,
       several values separated by commas. A table has those that its command has.
     - ``topicIds``, ``definitions``: a file and a folder that the driver reads.
-    - ``values``: of records give keys, values and headers too.
-    - ``maxMemory``: how much may be held of open connections, by all tasks together.
+    - ``values``: true for keys, values and headers of records.
+    - ``maxMemory``: the memory for open connections, of all tasks together.
     - ``mode``: ``failfast`` (the default), or ``quarantine`` to leave out what is no capture; the
-      table ``anomalies`` tells of it.
-    - ``numPartitions``: how many tasks read; one for each 256 MB up to four where it is not given.
-      Each reads all packets, but for the table ``packets``, where it has captures of its own.
+      table ``anomalies`` lists it.
+    - ``numPartitions``: how many tasks read; by default one for each 256 MB, up to four. Each reads
+      all packets; of the table ``packets`` each reads its own captures.
 
-    What makes no sense raises a KanalyzeError, whose text Spark shows.
+    A wrong option raises a KanalyzeError, whose text Spark shows.
     """
 
     @classmethod
     def name(cls) -> str:
-        """Return what ``format`` is to be given."""
+        """Return the name for ``format``."""
         return "kanalyze"
 
-    @told_without_stack()
+    @without_stack_trace()
     def schema(self) -> StructType:
-        """Return the columns asked for; no capture is opened. Raises KanalyzeError."""
+        """Return the selected columns, without opening a capture. Raises KanalyzeError."""
         return spark_schema(make_plan(table_options(self.options)).columns)
 
-    @told_without_stack()
-    def reader(self, schema: StructType) -> CaptureReader:
+    @without_stack_trace()
+    def reader(self, schema: StructType) -> CaptureSourceReader:
         """Return what reads these columns, which are the table's or some of them.
 
         Raises KanalyzeError.
         """
-        return CaptureReader(_plan(self.options, schema), schema)
+        return CaptureSourceReader(_plan(self.options, schema), schema)
 
-    @told_without_stack()
+    @without_stack_trace()
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
         """Return what reads captures as they come. Raises KanalyzeError."""
         from kanalyze.spark.source.stream import CaptureStream  # not for those who read once
@@ -116,13 +122,13 @@ class KanalyzeDataSource(DataSource):
 class FilteringDataSource(KanalyzeDataSource):
     """The same, and filters are applied before rows go to Spark; see :func:`register`."""
 
-    @told_without_stack()
-    def reader(self, schema: StructType) -> CaptureReader:
+    @without_stack_trace()
+    def reader(self, schema: StructType) -> CaptureSourceReader:
         """As that of :class:`KanalyzeDataSource`."""
-        return FilteringReader(_plan(self.options, schema), schema)
+        return FilteringSourceReader(_plan(self.options, schema), schema)
 
 
-def _plan(options: Mapping[str, str], schema: StructType) -> Plan:
+def _plan(options: Mapping[str, str], schema: StructType) -> ReadPlan:
     """Return the plan of reading columns, whose types a user may have written down."""
     plan = make_plan(options, schema.fieldNames())
     for ours, given in zip(spark_schema(plan.columns), schema, strict=True):
@@ -132,17 +138,17 @@ def _plan(options: Mapping[str, str], schema: StructType) -> Plan:
     return plan
 
 
-class CaptureReader(DataSourceReader):
+class CaptureSourceReader(DataSourceReader):
     """Reads captures once."""
 
-    def __init__(self, plan: Plan, schema: StructType) -> None:
+    def __init__(self, plan: ReadPlan, schema: StructType) -> None:
         """Make a reader of the plan's columns, which are those of the schema."""
         self._plan = plan
         self._schema = schema
         self._conditions: list[Filter] = []
         """All of them must hold."""
 
-    @told_without_stack()
+    @without_stack_trace()
     def partitions(self) -> Sequence[InputPartition]:
         """Look for the captures and divide them among tasks.
 
@@ -152,7 +158,7 @@ class CaptureReader(DataSourceReader):
         found, unreadable = captures_of(self._plan.options, Stores())
         if self._plan.table.is_by_capture:
             found = [each for each in found if self._may_pass(capture_name(each.path))]
-        return [InputPartition(part) for part in parts_of(self._plan, found, unreadable)]
+        return [InputPartition(part) for part in partitions_of(self._plan, found, unreadable)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Give the rows of a partition.
@@ -161,11 +167,11 @@ class CaptureReader(DataSourceReader):
             CaptureError: a capture cannot be opened or read on.
         """
         part = partition.value
-        assert isinstance(part, Part)
+        assert isinstance(part, TablePartition)
         choose = partial(matching, conditions=self._conditions)
-        with told_without_stack():
-            for batch in read_part(self._plan, part, choose):
-                yield from as_asked(batch, self._plan.columns, self._schema)
+        with without_stack_trace():
+            for batch in read_partition(self._plan, part, choose):
+                yield from as_requested(batch, self._plan.columns, self._schema)
 
     def _may_pass(self, capture: str) -> bool:
         """Tell whether rows of a capture may pass, by its name alone."""
@@ -174,7 +180,7 @@ class CaptureReader(DataSourceReader):
         return len(matching(block, on_it)) > 0
 
 
-class FilteringReader(CaptureReader):
+class FilteringSourceReader(CaptureSourceReader):
     """The same, and takes filters."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:  # noqa: N802 - Spark's

@@ -1,12 +1,12 @@
 """The options of the data source: what their texts mean.
 
-In: what ``spark.read.format("kanalyze").option(...)`` was given. Out: :class:`Options`. Must not
+In: the options of ``spark.read.format("kanalyze").option(...)``. Out: :class:`Options`. Must not
 know: how a table is read, nor pyspark.
 
-Filters have the names that :func:`kanalyze.requests` gives them, in Spark's spelling
-(``slowerThan``); case does not matter. An option that a table does not have is an error: a filter
-that is passed over would give wrong rows. What may be several is separated by commas, or a JSON
-list of texts where one of them has a comma in it.
+Filters have the names of the arguments of :func:`kanalyze.requests`, in Spark's spelling
+(``slowerThan``); case does not matter. An option that a table does not have is an error: ignoring a
+filter would give wrong rows. Several values are separated by commas, or are a JSON list of texts if
+one of them contains a comma.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class Options(NamedTuple):
     columns: tuple[str, ...] | None
     """None for all."""
     leave_out_unreadable: bool
-    """A file that is no capture, or cannot be opened, is told as an anomaly, and no error."""
+    """A file that is no capture, or cannot be opened, is an anomaly and no error."""
     partitions: int | None
-    """None for as many as the captures are worth."""
+    """None for a number that depends on the sizes of the captures."""
     filters: dict[str, Any]
     """Arguments of :func:`kanalyze.api.filters.make_filter`."""
     ports: tuple[int, ...]
@@ -55,11 +55,11 @@ class Options(NamedTuple):
     values: bool
     """Records come with keys, values and headers."""
     max_records: int | None
-    """Read of one batch of records; None for what its bytes on the wire can hold."""
+    """Limit for one batch of records; None for as many as its bytes may contain."""
 
 
 def parse_options(given: Mapping[str, str], tables: Mapping[str, Iterable[str]]) -> Options:
-    """Return what options say.
+    """Parse options.
 
     Args:
         given: texts by name.
@@ -76,25 +76,25 @@ def parse_options(given: Mapping[str, str], tables: Mapping[str, Iterable[str]])
             raise UsageError(f"unknown option: {name!r}; there are {known}")
     table = texts.get("table", DEFAULT_TABLE).strip().lower()
     if table not in tables:
-        raise UsageError(f"option table: {table!r} is none; there are {', '.join(tables)}")
+        raise UsageError(f"unknown table {table!r}; there are {', '.join(tables)}")
     has = {name.lower() for name in (*_COMMON, *tables[table])}
     for name in texts:
         if name not in has:
             raise UsageError(f"option {_NAMES[name]}: table={table} has no such option")
-    said = {name: _parsed(name, text) for name, text in texts.items()}
+    parsed = {name: _parsed(name, text) for name, text in texts.items()}
     return Options(
-        paths=(*said.get("path", ()), *said.get("paths", ())),
+        paths=(*parsed.get("path", ()), *parsed.get("paths", ())),
         table=table,
-        columns=said.get("columns"),
-        leave_out_unreadable=said.get("mode", False),
-        partitions=said.get("numpartitions"),
-        filters={argument: said[name] for name, argument in _FILTERS.items() if name in said},
-        ports=said.get("port", ()),
-        topic_ids=said.get("topicids"),
-        definitions=said.get("definitions"),
-        max_memory_bytes=said.get("maxmemory"),
-        values=said.get("values", False),
-        max_records=said.get("maxrecords"),
+        columns=parsed.get("columns"),
+        leave_out_unreadable=parsed.get("mode", False),
+        partitions=parsed.get("numpartitions"),
+        filters={argument: parsed[name] for name, argument in _FILTERS.items() if name in parsed},
+        ports=parsed.get("port", ()),
+        topic_ids=parsed.get("topicids"),
+        definitions=parsed.get("definitions"),
+        max_memory_bytes=parsed.get("maxmemory"),
+        values=parsed.get("values", False),
+        max_records=parsed.get("maxrecords"),
     )
 
 

@@ -68,7 +68,7 @@ def packet_batches(
     Args:
         path: as :func:`~kanalyze.capture.reader.open_capture` takes it.
         columns: those of the batches, some of :data:`PACKET_COLUMNS`, in this order.
-        choose: given the packets by column, without their bytes, returns those that are wanted.
+        choose: given the packets by column, without their bytes, returns those that are selected.
         stores: file systems connected to before.
 
     Raises:

@@ -104,7 +104,7 @@ def _values(condition: Filter) -> list[Any]:
 
 
 def _are_of(values: list[Any], kind: type) -> bool:
-    """Tell whether values are all of a type, and numbers such as a column can hold."""
+    """Return whether values are all of a type, and numbers are int64."""
     return all(
         type(value) is kind and (type(value) is not int or _LEAST_INT64 <= value <= _LARGEST_INT64)
         for value in values
@@ -125,34 +125,34 @@ def passing(block: RowBlock, condition: Filter) -> _Mask:
     return truth.is_true & truth.is_known
 
 
-class _Truth(NamedTuple):
-    """Of each row, what a filter is."""
+class _ThreeValued(NamedTuple):
+    """The value of a filter for each row: true, false or null."""
 
     is_true: _Mask
     is_known: _Mask
     """False where the filter is null; ``is_true`` means nothing there."""
 
 
-def _truth(block: RowBlock, condition: Filter) -> _Truth:
+def _truth(block: RowBlock, condition: Filter) -> _ThreeValued:
     if isinstance(condition, Not):
         truth = _truth(block, condition.child)
-        return _Truth(~truth.is_true, truth.is_known)
+        return _ThreeValued(~truth.is_true, truth.is_known)
     column = block.columns[column_of(condition)]
     assert not isinstance(column, Lists), "no filter on a list is taken"
     values = ints_of(column) if isinstance(column, Ints) else words_of(column)
     valid = _valid(values, len(block))
     always = np.ones(len(block), np.bool_)
     if isinstance(condition, IsNull):
-        return _Truth(~valid, always)
+        return _ThreeValued(~valid, always)
     if isinstance(condition, IsNotNull):
-        return _Truth(valid, always)
+        return _ThreeValued(valid, always)
     if isinstance(values, IntArray):
         is_true = _numbers_compared(values.values, condition)
     else:
         is_true = _texts_compared(values, condition)
     if isinstance(condition, EqualNullSafe):
-        return _Truth(is_true & valid, always)
-    return _Truth(is_true, valid)
+        return _ThreeValued(is_true & valid, always)
+    return _ThreeValued(is_true, valid)
 
 
 def _valid(values: IntArray | WordArray, count: int) -> _Mask:
@@ -170,12 +170,12 @@ def _numbers_compared(numbers: NDArray[np.int64], condition: Filter) -> _Mask:
 
 
 def _texts_compared(texts: WordArray, condition: Filter) -> _Mask:
-    """Compare each word once, as what Arrow and so Spark is given of it."""
+    """Compare each word once, in the UTF-8 that Arrow and Spark have of it."""
     codes, words = texts
     values = [utf8(value) for value in _values(condition)]
     if isinstance(condition, In):
-        wanted = frozenset(values)
-        found = [utf8(word) in wanted for word in words]
+        selected = frozenset(values)
+        found = [utf8(word) in selected for word in words]
     else:
         test = _TEXT_TESTS.get(type(condition)) or _COMPARISONS[type(condition)]
         found = [test(utf8(word), values[0]) for word in words]

@@ -1,11 +1,11 @@
-"""The tables of the data source: which parts tasks read, and the rows of each part.
+"""The tables of the data source: their partitions, and the rows of each.
 
-In: options. Out: a :class:`Plan`, its parts, and of each part Arrow batches. Must not know: Spark,
-to which :mod:`kanalyze.spark.source.datasource` speaks.
+In: options. Out: a :class:`ReadPlan`, its partitions, and Arrow batches of each. Must not know:
+Spark, which :mod:`kanalyze.spark.source.datasource` speaks to.
 
-Connections go on from one capture to the next, and a data source in Python cannot send anything
-from one task to another. So each task reads all packets, and follows its share of the connections
-alone: the rows of all parts together are those of one process, wherever files begin and end.
+A connection may continue in the next capture, and a Python data source cannot shuffle. So each task
+reads all packets, but follows only the connections of its shard: the rows of all partitions
+together are those of one process, wherever files begin and end.
 """
 
 from __future__ import annotations
@@ -58,40 +58,46 @@ if TYPE_CHECKING:
     from kanalyze.tables.filters import RowFilter
     from kanalyze.tables.row import AnyRow, Column
 
-__all__ = ["TABLES", "Part", "Plan", "Table", "captures_of", "make_plan", "parts_of", "read_part"]
+__all__ = [
+    "TABLES",
+    "ReadPlan",
+    "SourceTable",
+    "TablePartition",
+    "captures_of",
+    "make_plan",
+    "partitions_of",
+    "read_partition",
+]
 
 _BYTES_A_PART: Final = 256 << 20
 _MOST_PARTS: Final = 4
-"""Unless more are asked for: every part is one more reading of all packets."""
+"""By default: every partition is one more reading of all packets."""
 
 
-class Part(NamedTuple):
+class TablePartition(NamedTuple):
     """What one task reads."""
 
     captures: tuple[FoundCapture, ...]
     share: Share = EVERYTHING
     """Of the connections in the captures."""
     unreadable: tuple[Anomaly, ...] = ()
-    """Captures that were left out, and are told of with this part."""
-    arrived: Captures | None = None
-    """What is read in place of captures, where others read those."""
+    """Captures that were left out; their anomalies are rows of this partition."""
+    segments: Captures | None = None
+    """Read in place of captures, in an archive."""
 
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to read."""
-        return not self.captures and self.arrived is None
+        return not self.captures and self.segments is None
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What every task is to know.
-
-    It can be pickled, and of the user's files a task needs the captures alone.
-    """
+class ReadPlan:
+    """What every task needs besides captures; can be pickled."""
 
     options: Options
     columns: tuple[Column, ...]
-    """Those asked for."""
+    """Those that are selected."""
     row_filter: RowFilter
     topic_ids: dict[bytes, str] | None
     catalog: Catalog
@@ -99,20 +105,20 @@ class Plan:
     def __post_init__(self) -> None:
         """Raise UsageError for a time of day: no task knows on which day an archive begins."""
         if self.row_filter.needs_day:
-            given = [self.options.filters.get(name) for name in ("since", "until")]
-            text = next(each for each in given if each and parse_time_of_day_ns(each) is not None)
+            times = [self.options.filters.get(name) for name in ("since", "until")]
+            text = next(each for each in times if each and parse_time_of_day_ns(each) is not None)
             raise UsageError(
                 f"an archive may have many days: give {text!r} with a date "
                 "(such as 2026-01-31T22:46)"
             )
 
     @property
-    def table(self) -> Table:
-        """The table asked for."""
+    def table(self) -> SourceTable:
+        """The table of the options."""
         return TABLES[self.options.table]
 
-    def analysis(self, part: Part, keep: Keep | None = None) -> Analysis:
-        """Return what reads a part; ``keep`` as there. Raises UsageError."""
+    def analysis(self, part: TablePartition, keep: Keep | None = None) -> Analysis:
+        """Return the analysis of a partition; ``keep`` as there. Raises UsageError."""
         options = self.options
         most = options.max_memory_bytes
         return Analysis(
@@ -125,18 +131,18 @@ class Plan:
             catalog=self.catalog,
             max_memory_bytes=DEFAULT_MEMORY_BYTES if most is None else most,
             share=part.share,
-            source=part.arrived,
+            source=part.segments,
         )
 
 
 _Choose: TypeAlias = "Callable[[RowBlock], RowBlock]"
-"""Given rows by column, returns those that are wanted."""
-_Blocks: TypeAlias = "Callable[[Plan, Part], Iterator[RowBlock]]"
-_Batches: TypeAlias = "Callable[[Plan, Part, _Choose], Iterator[pa.RecordBatch]]"
-_Parts: TypeAlias = "Callable[[Options, Sequence[FoundCapture]], list[Part]]"
+"""Returns the selected rows of a block."""
+_Blocks: TypeAlias = "Callable[[ReadPlan, TablePartition], Iterator[RowBlock]]"
+_Batches: TypeAlias = "Callable[[ReadPlan, TablePartition, _Choose], Iterator[pa.RecordBatch]]"
+_Parts: TypeAlias = "Callable[[Options, Sequence[FoundCapture]], list[TablePartition]]"
 
 
-class Table(NamedTuple):
+class SourceTable(NamedTuple):
     """A table of the data source."""
 
     columns: tuple[Column, ...]
@@ -145,16 +151,16 @@ class Table(NamedTuple):
     parts: _Parts
     batches: _Batches
     on_request: frozenset[str] = frozenset()
-    """Columns that are there with ``values=true`` alone: they hold what users wrote."""
+    """Columns that need ``values=true``: they hold what users wrote."""
     is_by_capture: bool = False
-    """A capture has its rows by itself: those of others do not depend on it."""
+    """True if a capture's rows do not depend on other captures."""
 
 
-def make_plan(given: Mapping[str, str], names: Sequence[str] | None = None) -> Plan:
+def make_plan(given: Mapping[str, str], names: Sequence[str] | None = None) -> ReadPlan:
     """Return what options ask for. Files with names of topics and definitions are read now.
 
     Args:
-        given: the options.
+        given: as Spark has them.
         names: columns, in this order; None for those of the option, or all.
 
     Raises:
@@ -163,23 +169,23 @@ def make_plan(given: Mapping[str, str], names: Sequence[str] | None = None) -> P
     """
     options = parse_options(given, {name: table.options for name, table in TABLES.items()})
     table = TABLES[options.table]
-    asked = options.columns if names is None else names
+    requested = options.columns if names is None else names
     catalog = Catalog(options.definitions)
-    plan = Plan(
+    plan = ReadPlan(
         options=options,
-        columns=choose_columns(asked, _columns(table, options, asked or ())),
+        columns=choose_columns(requested, _columns(table, options, requested or ())),
         row_filter=make_filter(catalog, ports=options.ports, **options.filters),
         topic_ids=None if options.topic_ids is None else read_topic_ids(options.topic_ids),
         catalog=catalog,
     )
-    plan.analysis(Part(()))  # says what else makes no sense
+    plan.analysis(TablePartition(()))  # checks the other options
     return plan
 
 
-def _columns(table: Table, options: Options, asked: Sequence[str]) -> tuple[Column, ...]:
+def _columns(table: SourceTable, options: Options, requested: Sequence[str]) -> tuple[Column, ...]:
     if options.values:
         return table.columns
-    for name in asked:
+    for name in requested:
         if name in table.on_request:
             raise UsageError(f"column {name!r} holds what users wrote: it takes values=true")
     return tuple(column for column in table.columns if column.name not in table.on_request)
@@ -188,7 +194,7 @@ def _columns(table: Table, options: Options, asked: Sequence[str]) -> tuple[Colu
 def captures_of(options: Options, stores: Stores) -> tuple[list[FoundCapture], list[Anomaly]]:
     """Return the captures that options name, by the times of their first packets, each opened once.
 
-    The anomalies are of those that were left out: of folders, or where that is asked for of all.
+    The anomalies are of files that were left out: in folders, or all with mode ``quarantine``.
 
     Raises:
         CaptureError: one is missing, or is none; the text names it.
@@ -205,15 +211,17 @@ def captures_of(options: Options, stores: Stores) -> tuple[list[FoundCapture], l
     return [look_at(each, stores) for each in found], left_out
 
 
-def parts_of(
-    plan: Plan, found: Sequence[FoundCapture], unreadable: Sequence[Anomaly]
-) -> list[Part]:
+def partitions_of(
+    plan: ReadPlan, found: Sequence[FoundCapture], unreadable: Sequence[Anomaly]
+) -> list[TablePartition]:
     """Divide captures among tasks; where there is none, there is one part of no capture."""
-    first, *others = plan.table.parts(plan.options, found) or [Part(())]
+    first, *others = plan.table.parts(plan.options, found) or [TablePartition(())]
     return [first._replace(unreadable=tuple(unreadable)), *others]
 
 
-def read_part(plan: Plan, part: Part, choose: _Choose) -> Iterator[pa.RecordBatch]:
+def read_partition(
+    plan: ReadPlan, part: TablePartition, choose: _Choose
+) -> Iterator[pa.RecordBatch]:
     """Give the rows of a part that ``choose`` lets pass, with the columns of the plan.
 
     Raises:
@@ -225,10 +233,10 @@ def read_part(plan: Plan, part: Part, choose: _Choose) -> Iterator[pa.RecordBatc
 # -- parts ----------------------------------------------------------------------------------------
 
 
-def _shares(options: Options, found: Sequence[FoundCapture]) -> list[Part]:
+def _shares(options: Options, found: Sequence[FoundCapture]) -> list[TablePartition]:
     """Give each task a share of the connections in all captures."""
     count = options.partitions or _worthwhile_parts(found)
-    return [Part(tuple(found), Share(index, count)) for index in range(count)]
+    return [TablePartition(tuple(found), Share(index, count)) for index in range(count)]
 
 
 def _worthwhile_parts(found: Sequence[FoundCapture]) -> int:
@@ -239,10 +247,10 @@ def _worthwhile_parts(found: Sequence[FoundCapture]) -> int:
     return max(1, min(_MOST_PARTS, -(-sum(known) // _BYTES_A_PART)))
 
 
-def _whole_captures(options: Options, found: Sequence[FoundCapture]) -> list[Part]:
+def _whole_captures(options: Options, found: Sequence[FoundCapture]) -> list[TablePartition]:
     """Give each task whole captures: a packet's number is known to who reads from the beginning."""
     count = min(options.partitions or len(found), len(found))
-    return [Part(tuple(found[first::count])) for first in range(count)]
+    return [TablePartition(tuple(found[first::count])) for first in range(count)]
 
 
 # -- rows -----------------------------------------------------------------------------------------
@@ -251,7 +259,7 @@ def _whole_captures(options: Options, found: Sequence[FoundCapture]) -> list[Par
 def _of_blocks(blocks: _Blocks) -> _Batches:
     """Make batches of what gives rows by column."""
 
-    def batches(plan: Plan, part: Part, choose: _Choose) -> Iterator[pa.RecordBatch]:
+    def batches(plan: ReadPlan, part: TablePartition, choose: _Choose) -> Iterator[pa.RecordBatch]:
         maker = BatchMaker(plan.columns)
         for block in blocks(plan, part):
             chosen = choose(block)
@@ -261,16 +269,16 @@ def _of_blocks(blocks: _Blocks) -> _Batches:
     return batches
 
 
-def _block(rows: Sequence[AnyRow], plan: Plan) -> RowBlock:
+def _block(rows: Sequence[AnyRow], plan: ReadPlan) -> RowBlock:
     return RowBlock(len(rows), columns_of_rows(rows, plan.columns))
 
 
-def _requests(plan: Plan, part: Part) -> Iterator[RowBlock]:
+def _requests(plan: ReadPlan, part: TablePartition) -> Iterator[RowBlock]:
     if not part.is_empty:
         yield from plan.analysis(part).batches()
 
 
-def _records(plan: Plan, part: Part) -> Iterator[RowBlock]:
+def _records(plan: ReadPlan, part: TablePartition) -> Iterator[RowBlock]:
     if part.is_empty:
         return
     reader = RecordReader(
@@ -284,13 +292,13 @@ def _records(plan: Plan, part: Part) -> Iterator[RowBlock]:
         yield from reader.blocks(exchanges, rows)
 
 
-def _connections(plan: Plan, part: Part) -> Iterator[RowBlock]:
+def _connections(plan: ReadPlan, part: TablePartition) -> Iterator[RowBlock]:
     if not part.is_empty:
         for rows in plan.analysis(part).connection_batches():
             yield _block(rows, plan)
 
 
-def _anomalies(plan: Plan, part: Part) -> Iterator[RowBlock]:
+def _anomalies(plan: ReadPlan, part: TablePartition) -> Iterator[RowBlock]:
     left_out = [anomaly_row(anomaly) for anomaly in part.unreadable]
     yield _block([row for row in left_out if plan.row_filter.matches_anomaly(row)], plan)
     if not part.is_empty:
@@ -298,15 +306,15 @@ def _anomalies(plan: Plan, part: Part) -> Iterator[RowBlock]:
             yield _block(rows, plan)
 
 
-def _packets(plan: Plan, part: Part, choose: _Choose) -> Iterator[pa.RecordBatch]:
+def _packets(plan: ReadPlan, part: TablePartition, choose: _Choose) -> Iterator[pa.RecordBatch]:
     stores = Stores()
     since_ns, until_ns = plan.row_filter.since_ns, plan.row_filter.until_ns
 
-    def wanted(block: RowBlock) -> RowBlock:
+    def selected(block: RowBlock) -> RowBlock:
         return choose(_between(block, since_ns, until_ns))
 
     for found in part.captures:
-        yield from packet_batches(found.path, columns=plan.columns, choose=wanted, stores=stores)
+        yield from packet_batches(found.path, columns=plan.columns, choose=selected, stores=stores)
 
 
 def _between(block: RowBlock, since_ns: int | None, until_ns: int | None) -> RowBlock:
@@ -319,19 +327,21 @@ def _between(block: RowBlock, since_ns: int | None, until_ns: int | None) -> Row
     return block if is_wanted.all() else block.take(np.flatnonzero(is_wanted).tolist())
 
 
-TABLES: Final[dict[str, Table]] = {
-    "requests": Table(COLUMNS, REQUEST_OPTIONS, _shares, _of_blocks(_requests)),
-    "records": Table(
+TABLES: Final[dict[str, SourceTable]] = {
+    "requests": SourceTable(COLUMNS, REQUEST_OPTIONS, _shares, _of_blocks(_requests)),
+    "records": SourceTable(
         RECORD_COLUMNS,
         (*REQUEST_OPTIONS, "values", "maxRecords"),
         _shares,
         _of_blocks(_records),
         on_request=VALUE_COLUMNS,
     ),
-    "connections": Table(
+    "connections": SourceTable(
         CONNECTION_COLUMNS, (*CONNECTION_OPTIONS, "clientId"), _shares, _of_blocks(_connections)
     ),
-    "anomalies": Table(ANOMALY_COLUMNS, CONNECTION_OPTIONS, _shares, _of_blocks(_anomalies)),
-    "packets": Table(PACKET_COLUMNS, TIME_OPTIONS, _whole_captures, _packets, is_by_capture=True),
+    "anomalies": SourceTable(ANOMALY_COLUMNS, CONNECTION_OPTIONS, _shares, _of_blocks(_anomalies)),
+    "packets": SourceTable(
+        PACKET_COLUMNS, TIME_OPTIONS, _whole_captures, _packets, is_by_capture=True
+    ),
 }
 """By name. A table is added here, and nowhere else."""

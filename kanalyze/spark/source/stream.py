@@ -3,20 +3,20 @@
 In: a folder that a rotation writes into (``tcpdump -G``, ``-C``, ``-W``), options. Out: what Spark
 asks of a stream. Must not know: how rows are made.
 
-Connections, and messages, go on from one file to the next, over batches and restarts of the query:
-their state is in the folder of option ``stateLocation``, written by tasks for the offset that they
-come to, and read by those of the next batch. An offset is a number of files in a list that is there
-too (:mod:`kanalyze.spark.source.admission`), so it always means the same packets. Rows are those of
-``kanalyze requests`` over all files at once, but for these:
+Connections and messages continue from one file to the next, over batches and restarts of the
+query. Their state is in the folder of option ``stateLocation``: tasks write it at the end offset of
+a batch, and the tasks of the next batch read it. An offset is a number of files in a list that is
+in the folder too (:mod:`kanalyze.spark.source.admission`), so it always means the same packets. The
+rows are those of ``kanalyze requests`` over all files at once, except:
 
-- A request without an answer has its row when its connection is closed, or is known to be over. A
-  stream does not end: what is open when the query stops has no row, and goes on with the next run.
-- A topic's name holds from where it is told. In the batch of the telling itself it may hold for
-  the connections of the same task alone.
-- A file that begins before others that were read in earlier batches is read after them.
+- A request without a response gets its row when its connection is closed or has timed out. A stream
+  does not end: requests that are open when the query stops have no row until the next run.
+- A topic's name is known from the batch after the response with it; in the same batch it may be
+  known to the connections of the same task alone.
+- A file that begins before files of earlier batches is read after them.
 
-Files that were not read, or not as they should be, are listed in the state folder: ``quarantine``
-says which were passed over, came late or were written to later, ``anomalies`` what is wrong inside.
+The state folder also lists files with problems: ``quarantine`` those that were skipped, came late
+or were written to later, ``anomalies`` those that are damaged inside.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from pyspark.sql.streaming.datasource import (
 from kanalyze.errors import UsageError
 from kanalyze.export.arrow import BatchMaker
 from kanalyze.net.shard import Share
-from kanalyze.spark.failures import told_without_stack
-from kanalyze.spark.schema import as_asked
-from kanalyze.spark.shared_folder import Folder
+from kanalyze.spark.failures import without_stack_trace
+from kanalyze.spark.schema import as_requested
+from kanalyze.spark.shared_folder import StateFolder
 from kanalyze.spark.source.admission import AdmittedCaptures
 from kanalyze.spark.source.readers import make_plan
 from kanalyze.spark.source.stream_options import parse_stream_options, table_options
-from kanalyze.spark.source.stream_part import Assignment, batches_of, states_name
+from kanalyze.spark.source.stream_part import StreamPartition, read_stream_partition, states_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -92,7 +92,7 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._shares = self._plan.options.partitions or 1
         self._admitted: AdmittedCaptures | None = None
         self._target: int | None = None
-        """Where a query that reads what there is (``availableNow``) is to end."""
+        """The last offset of a query with trigger ``availableNow``."""
 
     # -- what the driver asks ---------------------------------------------------------------------
 
@@ -105,9 +105,9 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         most = self._options.most_files
         return ReadAllAvailable() if most is None else ReadMaxFiles(most)
 
-    @told_without_stack()
+    @without_stack_trace()
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802 - Spark's
-        """Look for files that were completed, and return how far the next batch goes.
+        """Admit files that are complete, and return the end offset of the next batch.
 
         Raises UsageError where the state folder cannot be used.
         """
@@ -118,22 +118,22 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             end = min(end, start["files"] + limit.max_files)
         return {"files": max(end, start["files"])}
 
-    @told_without_stack()
+    @without_stack_trace()
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's
-        """Settle what there is now; no more is read."""
+        """Admit what is complete now; the query reads no more."""
         self._captures().admit(time.time_ns())
         self._target = len(self._captures())
 
-    @told_without_stack()
+    @without_stack_trace()
     def reportLatestOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's
-        """Return how many files were completed so far."""
+        """Return how many files were admitted so far."""
         return {"files": len(self._captures())}
 
-    @told_without_stack()
+    @without_stack_trace()
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         """Divide the connections of a batch among its tasks.
 
-        Raises UsageError where the list of files does not go as far: it is that of another query.
+        Raises UsageError if the list of files is too short: it is that of another query.
         """
         first, last = start["files"], end["files"]
         if first == last:
@@ -146,39 +146,39 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
         found = tuple(captures.between(first, last))
         return [
-            InputPartition(Assignment(first, last, Share(index, self._shares), found))
+            InputPartition(StreamPartition(first, last, Share(index, self._shares), found))
             for index in range(self._shares)
         ]
 
-    @told_without_stack()
+    @without_stack_trace()
     def commit(self, end: dict[str, int]) -> None:
-        """Remove the states that no batch begins with any more."""
+        """Remove the states before this offset."""
         folder = self._folder()
-        kept = states_name(end["files"]).rpartition("/")[2]
+        saved = states_name(end["files"]).rpartition("/")[2]
         for name in folder.names("states"):
-            if name < kept:
+            if name < saved:
                 folder.remove(f"states/{name}")
 
     # -- what a task asks -------------------------------------------------------------------------
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Give the rows of a task, and write the state that it comes to.
+        """Yield the rows of a task, and write its state.
 
         Raises:
             KanalyzeError: a file cannot be read on, or the state folder cannot be used.
         """
         task = partition.value
-        assert isinstance(task, Assignment)
+        assert isinstance(task, StreamPartition)
         columns = self._plan.columns
         maker = BatchMaker(columns)
-        with told_without_stack():
-            for block in batches_of(self._plan, task, self._folder()):
-                yield from as_asked(maker.of_block(block), columns, self._schema)
+        with without_stack_trace():
+            for block in read_stream_partition(self._plan, task, self._folder()):
+                yield from as_requested(maker.of_block(block), columns, self._schema)
 
     # -- the state folder -------------------------------------------------------------------------
 
-    def _folder(self) -> Folder:
-        return Folder(self._options.state_location)
+    def _folder(self) -> StateFolder:
+        return StateFolder(self._options.state_location)
 
     def _captures(self) -> AdmittedCaptures:
         if self._admitted is None:
@@ -187,15 +187,15 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._admitted = AdmittedCaptures(self._paths, folder, settle_s=self._options.settle_s)
         return self._admitted
 
-    def _check(self, folder: Folder) -> None:
-        """See that the folder is this query's, as far as it says."""
+    def _check(self, folder: StateFolder) -> None:
+        """Check that the folder belongs to this query."""
         ours = {"paths": self._paths, "numPartitions": self._shares}
-        kept = folder.read(_SETTINGS)
-        if kept is None:
+        saved = folder.read(_SETTINGS)
+        if saved is None:
             folder.write(_SETTINGS, json.dumps(ours).encode())
             return
-        if kept != json.dumps(ours).encode():
+        if saved != json.dumps(ours).encode():
             raise UsageError(
                 f"option stateLocation: {folder.shown} is that of another query: "
-                f"{kept[:_LONGEST_SHOWN].decode(errors='backslashreplace')}"
+                f"{saved[:_LONGEST_SHOWN].decode(errors='backslashreplace')}"
             )

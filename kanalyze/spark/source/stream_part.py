@@ -1,11 +1,11 @@
-"""What one task of a stream reads: its share of the connections, through the captures of a batch.
+"""What one task of a stream reads: the captures of a batch, and the connections of its shard.
 
-In: captures, and what the share's task of the batch before left in the state folder. Out: rows, and
-the same for the next batch. Must not know: Spark, nor which captures there are beside.
+In: captures, and the state that the shard's task of the batch before saved in the state folder.
+Out: rows, and the state for the next batch. Must not know: Spark, nor which other captures exist.
 
-Left are: open connections (:mod:`kanalyze.runtime.state`); where packets of earlier captures are,
-as a row may speak of them; and the names of topics. What is wrong with the captures themselves (one
-that ends within a packet) is written by the first share. Whoever runs a task again writes the same.
+The state is: open connections (:mod:`kanalyze.runtime.state`), an index of the packets of earlier
+captures, which rows refer to, and names of topics. Anomalies of the captures themselves (one that
+ends within a packet) are written by the first shard. A task that runs again writes the same files.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ if TYPE_CHECKING:
     from kanalyze.model.anomalies import Anomaly
     from kanalyze.model.packets import PacketBatch
     from kanalyze.net.shard import Share
-    from kanalyze.spark.shared_folder import Folder
-    from kanalyze.spark.source.readers import Plan
+    from kanalyze.spark.shared_folder import StateFolder
+    from kanalyze.spark.source.readers import ReadPlan
     from kanalyze.tables.columns.block import RowBlock
 
-__all__ = ["Assignment", "batches_of", "states_name"]
+__all__ = ["StreamPartition", "read_stream_partition", "states_name"]
 
 _MOST_RUNS: Final = 20_000
-"""Places that are kept: a rotation has one a file."""
+"""Limit of the saved packet index: captures that do not overlap have one run each."""
 _DIGITS: Final = 12
 _DIGEST_BYTES: Final = 16
 
 
-class Assignment(NamedTuple):
+class StreamPartition(NamedTuple):
     """What a task reads."""
 
     start: int
-    """How many captures were read before."""
+    """The number of captures in earlier batches."""
     end: int
     share: Share
     captures: tuple[FoundCapture, ...]
@@ -55,19 +55,21 @@ class Assignment(NamedTuple):
 
 
 def states_name(offset: int) -> str:
-    """Return the name of the folder with the states of all shares at an offset."""
+    """Return the name of the folder with the states of all shards at an offset."""
     return f"states/{offset:0{_DIGITS}}"
 
 
-def batches_of(plan: Plan, task: Assignment, folder: Folder) -> Iterator[RowBlock]:
-    """Give the rows of a task; with the last of them what is left for the next is written.
+def read_stream_partition(
+    plan: ReadPlan, task: StreamPartition, folder: StateFolder
+) -> Iterator[RowBlock]:
+    """Yield the rows of a task; after the last one the state for the next batch is written.
 
     Raises:
-        CaptureError: a capture cannot be opened or read on: to be tried again.
-        KanalyzeError: what was left before is gone or damaged.
+        CaptureError: a capture cannot be opened or read; a retry may succeed.
+        KanalyzeError: the state of the batch before is missing or damaged.
     """
-    before = _left_before(task, folder)
-    captures = _NumberedOn(task.captures, before)
+    before = _load_state(task, folder)
+    captures = _RenumberedCaptures(task.captures, before)
     options, most = plan.options, plan.options.max_memory_bytes
     analysis = Analysis(
         (),
@@ -75,25 +77,25 @@ def batches_of(plan: Plan, task: Assignment, folder: Folder) -> Iterator[RowBloc
         row_filter=plan.row_filter,
         ports=options.ports,
         brokers=options.filters.get("brokers", ()),
-        topic_ids={**(plan.topic_ids or {}), **_told(task, folder)},
+        topic_ids={**(plan.topic_ids or {}), **_known_names(task, folder)},
         catalog=plan.catalog,
         max_memory_bytes=DEFAULT_MEMORY_BYTES if most is None else most,
         share=task.share,
     )
-    run = analysis.resumable(before.saved_state or None, keeps_open=True)
+    run = analysis.resumable(before.connections or None, keeps_open=True)
     for blocks, _ in run.batches():
         yield from blocks
     if task.share.is_first and captures.anomalies:
         lines = [f"{json.dumps([each.kind, each.detail])}\n" for each in captures.anomalies]
         folder.write(f"anomalies/{task.end:0{_DIGITS}}.jsonl", "".join(lines).encode())
-    place = f"{states_name(task.end)}/{task.share.index}"
+    name = f"{states_name(task.end)}/{task.share.index}"
     names = {topic_id.hex(): name for topic_id, name in sorted(analysis.names.known.items())}
-    folder.write(f"{place}.names", _sealed(json.dumps(names).encode()))
-    folder.write(place, _packed(captures.left(run.saved_state)))
+    folder.write(f"{name}.names", _sealed(json.dumps(names).encode()))
+    folder.write(name, _serialized(captures.state_after(run.saved_state)))
 
 
-class _Run(NamedTuple):
-    """Consecutive packets that are consecutive in a capture too."""
+class _PacketRun(NamedTuple):
+    """Packets that are consecutive over all captures and within one."""
 
     first: int
     """Number of the first one over all captures."""
@@ -102,44 +104,45 @@ class _Run(NamedTuple):
     """Number of the first one in the capture."""
 
 
-class _Left(NamedTuple):
-    """What goes on from one batch to the next."""
+class _PartitionState(NamedTuple):
+    """What a shard's task saves for the next batch, besides names of topics."""
 
     packets: int
-    """How many there were in all captures so far."""
-    runs: list[_Run]
-    saved_state: bytes
-    """Empty before the first batch."""
+    """In all captures so far."""
+    runs: list[_PacketRun]
+    """The packet index."""
+    connections: bytes
+    """Open connections; empty before the first batch."""
 
 
-def _left_before(task: Assignment, folder: Folder) -> _Left:
+def _load_state(task: StreamPartition, folder: StateFolder) -> _PartitionState:
     if not task.start:
-        return _Left(0, [], b"")
-    body = _kept(folder, f"{states_name(task.start)}/{task.share.index}")
-    head, _, saved_state = body.partition(b"\n")
+        return _PartitionState(0, [], b"")
+    body = _read_sealed(folder, f"{states_name(task.start)}/{task.share.index}")
+    head, _, connections = body.partition(b"\n")
     packets, runs = json.loads(head)
-    return _Left(packets, [_Run(*run) for run in runs], saved_state)
+    return _PartitionState(packets, [_PacketRun(*run) for run in runs], connections)
 
 
-def _packed(left: _Left) -> bytes:
-    return _sealed(json.dumps([left.packets, left.runs]).encode() + b"\n" + left.saved_state)
+def _serialized(state: _PartitionState) -> bytes:
+    return _sealed(json.dumps([state.packets, state.runs]).encode() + b"\n" + state.connections)
 
 
-def _told(task: Assignment, folder: Folder) -> dict[bytes, str]:
-    """Return the names of topics that the shares told one another before."""
-    told: dict[bytes, str] = {}
+def _known_names(task: StreamPartition, folder: StateFolder) -> dict[bytes, str]:
+    """Return the names of topics that all shards knew before this batch."""
+    known: dict[bytes, str] = {}
     for index in range(task.share.count) if task.start else ():
-        names = json.loads(_kept(folder, f"{states_name(task.start)}/{index}.names"))
-        told.update({bytes.fromhex(topic_id): name for topic_id, name in names.items()})
-    return told
+        names = json.loads(_read_sealed(folder, f"{states_name(task.start)}/{index}.names"))
+        known.update({bytes.fromhex(topic_id): name for topic_id, name in names.items()})
+    return known
 
 
 def _sealed(body: bytes) -> bytes:
     return hashlib.blake2b(body, digest_size=_DIGEST_BYTES).hexdigest().encode() + b"\n" + body
 
 
-def _kept(folder: Folder, name: str) -> bytes:
-    """Return what was sealed in a file; raises KanalyzeError where it is gone or damaged."""
+def _read_sealed(folder: StateFolder, name: str) -> bytes:
+    """Return the body of a file with a checksum; raises KanalyzeError if missing or damaged."""
     data = folder.read(name)
     if data is None:
         raise KanalyzeError(f"{folder.shown}: {name} is missing: begin with another checkpoint")
@@ -149,17 +152,16 @@ def _kept(folder: Folder, name: str) -> bytes:
     return body
 
 
-class _NumberedOn:
-    """Captures whose packets are numbered on from those before; a ``stages.Captures``."""
+class _RenumberedCaptures:
+    """Captures whose packet numbers continue those of earlier batches; a ``stages.Captures``."""
 
     can_be_read_again = False
     description = None
-    """So nobody looks for names in what was not read yet."""
 
-    def __init__(self, captures: Sequence[FoundCapture], before: _Left) -> None:
+    def __init__(self, captures: Sequence[FoundCapture], before: _PartitionState) -> None:
         self._before = before
-        self._places = Places()
-        self._captures = MergedCaptures(captures, stores=Stores(), places=self._places)
+        self._packet_index = Places()
+        self._captures = MergedCaptures(captures, stores=Stores(), places=self._packet_index)
         self.names = self._captures.names
         self.anomalies: list[Anomaly] = self._captures.anomalies
 
@@ -186,16 +188,16 @@ class _NumberedOn:
         run = runs[index]
         return run.capture, run.within + number - run.first
 
-    def left(self, saved_state: bytes) -> _Left:
-        """Return what goes on behind the last packet."""
+    def state_after(self, connections: bytes) -> _PartitionState:
+        """Return the state after the last packet."""
         packets = self._before.packets
         runs = [
-            _Run(first + packets, self.names[capture], within)
-            for first, capture, within in self._places.latest(_MOST_RUNS)[1]
+            _PacketRun(first + packets, self.names[capture], within)
+            for first, capture, within in self._packet_index.latest(_MOST_RUNS)[1]
         ]
-        kept = [*self._before.runs, *runs][-_MOST_RUNS:]
-        return _Left(packets + self._captures.packets, kept, saved_state)
+        latest = [*self._before.runs, *runs][-_MOST_RUNS:]
+        return _PartitionState(packets + self._captures.packets, latest, connections)
 
 
-def _first(run: _Run) -> int:
+def _first(run: _PacketRun) -> int:
     return run.first

@@ -6,7 +6,7 @@ from kanalyze.api.filters import make_filter
 from kanalyze.export.arrow import BatchMaker
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
 from kanalyze.spark.archive.anomaly_table import _of_packets
-from kanalyze.spark.archive.shuffle_schema import to_stream
+from kanalyze.spark.archive.shuffle_schema import to_arrow_stream
 from kanalyze.spark.schema import arrow_schema
 from kanalyze.tables.anomalies import ANOMALY_COLUMNS, AnomalyRow, anomaly_row
 
@@ -23,7 +23,7 @@ def sent(*parts: tuple[str, int, list[AnomalyRow]]) -> pa.RecordBatch:
     columns = [
         [capture for capture, _, _ in parts],
         [part for _, part, _ in parts],
-        [to_stream(maker.of_rows(rows)) for _, _, rows in parts],
+        [to_arrow_stream(maker.of_rows(rows)) for _, _, rows in parts],
     ]
     return pa.RecordBatch.from_arrays(
         [pa.array(column) for column in columns], ["capture", "part", "data"]

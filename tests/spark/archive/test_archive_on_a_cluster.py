@@ -162,11 +162,11 @@ def enormous(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     file.unlink()
 
 
-@pytest.mark.parametrize("is_trimmed", [True, False])
+@pytest.mark.parametrize("prunes_payload", [True, False])
 def test_an_enormous_connection_takes_little_memory(
-    cluster: StandaloneCluster, enormous: Path, is_trimmed: bool
+    cluster: StandaloneCluster, enormous: Path, prunes_payload: bool
 ) -> None:
-    wanted = Wanted([str(enormous)], buckets=2, is_trimmed=is_trimmed)
+    wanted = Wanted([str(enormous)], buckets=2, prunes_payload=prunes_payload)
 
     found = cluster.run(ARCHIVE, wanted.text())
 

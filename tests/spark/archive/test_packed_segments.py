@@ -18,17 +18,17 @@ from kanalyze.spark.archive.packed_segments import (
     BlockError,
     Holes,
     as_arrays,
-    lean,
-    lean_together,
+    concat_pruned,
     no_holes,
     pack,
+    prune,
     unpack,
 )
 from tests.support.captures import NAMES, path
 from tests.support.packets import make_batch, segment, timed
 
 if TYPE_CHECKING:
-    from kanalyze.spark.archive.packed_segments import Packed
+    from kanalyze.spark.archive.packed_segments import UnpackedBlock
 
 STEADY = settings(deadline=None, max_examples=60)
 COLUMNS = [name for name in SegmentColumns.__slots__ if name not in ("buffer", "payload_start")]
@@ -40,7 +40,7 @@ def payloads(segments: SegmentColumns) -> list[bytes]:
     return [bytes(segments.buffer[start : start + length]) for start, length in places]
 
 
-def assert_same(found: Packed, segments: SegmentColumns) -> None:
+def assert_same(found: UnpackedBlock, segments: SegmentColumns) -> None:
     for name in COLUMNS:
         here, there = getattr(found.segments, name), getattr(segments, name)
         assert here.tolist() == there.tolist(), name
@@ -58,7 +58,7 @@ def test_a_capture_comes_back(name: str) -> None:
         for batch in captures.batches():
             segments = as_arrays(read_headers(batch, notes))
             key_ns = segments.time_ns - 5
-            found = unpack(pack(lean(segments, key_ns, no_holes())))
+            found = unpack(pack(prune(segments, key_ns, no_holes())))
             assert_same(found, segments)
             assert payloads(found.segments) == payloads(segments)
             assert found.key_ns.tolist() == key_ns.tolist()
@@ -96,7 +96,7 @@ def test_whatever_segments_hold_comes_back(
             for to_broker, seq, ack, flags, payload, client in said
         )
     )
-    found = unpack(pack(lean(segments, segments.time_ns, no_holes())))
+    found = unpack(pack(prune(segments, segments.time_ns, no_holes())))
     assert_same(found, segments)
     assert payloads(found.segments) == payloads(segments)
 
@@ -109,7 +109,7 @@ def test_what_is_left_out_comes_back_as_filler() -> None:
     )
     holes = Holes(np.array([0, 0, 2]), np.array([2, 7, 0]), np.array([3, 1, 10]))
 
-    data = pack(lean(segments, segments.time_ns, holes))
+    data = pack(prune(segments, segments.time_ns, holes))
     found = unpack(data)
 
     gone = bytes((FILLER,))
@@ -144,7 +144,7 @@ def test_holes_may_be_anywhere(dice: random.Random) -> None:
             at += length
     columns = [np.array(column, np.int64) for column in (rows, starts, lengths)]
 
-    found = unpack(pack(lean(segments, segments.time_ns, Holes(*columns))))
+    found = unpack(pack(prune(segments, segments.time_ns, Holes(*columns))))
 
     assert payloads(found.segments) == wanted
 
@@ -155,14 +155,14 @@ def test_segments_are_put_together() -> None:
     second.number += 2
     holes = Holes(np.array([0]), np.array([1]), np.array([2]))
     parts = [
-        lean(first, first.time_ns, Holes(np.array([0]), np.array([3]), np.array([4]))),
-        lean(second, second.time_ns, holes),
+        prune(first, first.time_ns, Holes(np.array([0]), np.array([3]), np.array([4]))),
+        prune(second, second.time_ns, holes),
     ]
-    found = unpack(pack(lean_together(parts)))
+    found = unpack(pack(concat_pruned(parts)))
     gone = bytes((FILLER,))
     assert payloads(found.segments) == [b"012" + 4 * gone + b"789", b"abc", b"D" + 2 * gone + b"GH"]
     assert found.segments.number.tolist() == [1, 2, 3]
-    only = parts[0].taken(np.array([1]))
+    only = parts[0].select_rows(np.array([1]))
     assert payloads(unpack(pack(only)).segments) == [b"abc"]
 
 
@@ -199,7 +199,7 @@ def test_bytes_that_are_no_block(data: bytes) -> None:
 def test_a_damaged_block_is_told_or_harmless() -> None:
     """zstd has no checksum here, so a flipped bit may give other numbers, but nothing else."""
     segments = of(*(segment(seq=9 * index, payload=b"x" * 9) for index in range(20)))
-    data = pack(lean(segments, segments.time_ns, no_holes()))
+    data = pack(prune(segments, segments.time_ns, no_holes()))
     dice = random.Random(7)
     for _ in range(400):
         damaged = bytearray(data)

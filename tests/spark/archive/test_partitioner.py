@@ -9,7 +9,11 @@ import pytest
 
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.spark.archive.packed_segments import unpack
-from kanalyze.spark.archive.partitioner import Block, Cutter, join_fragments
+from kanalyze.spark.archive.partitioner import (
+    ConnectionPartitioner,
+    SegmentBlock,
+    reassemble_fragments,
+)
 from tests.net.ip.test_fragments import v4_fragments
 from tests.support.packets import START_NS, Packet, ethernet, ipv4, make_batch, segment, tcp
 
@@ -23,9 +27,9 @@ def packet(data: bytes, index: int) -> Packet:
     return Packet(data, START_NS + index * 1000)
 
 
-def blocks_of(cutter: Cutter, *batches: PacketBatch) -> list[Block]:
-    given = [block for batch in batches for block in cutter.feed(batch)]
-    return [*given, *cutter.finish()[0]]
+def blocks_of(partitioner: ConnectionPartitioner, *batches: PacketBatch) -> list[SegmentBlock]:
+    given = [block for batch in batches for block in partitioner.feed(batch).blocks]
+    return [*given, *partitioner.finish().blocks]
 
 
 def fragments_of(payload: bytes, port: int = 5000) -> list[bytes]:
@@ -39,7 +43,7 @@ def test_a_connection_is_in_one_bucket_with_both_its_ends() -> None:
         for index in range(400)
     ]
     bucket_of: dict[int, set[int]] = {}
-    for block in blocks_of(Cutter(8), make_batch(packets)):
+    for block in blocks_of(ConnectionPartitioner(8), make_batch(packets)):
         segments = unpack(block.data).segments
         ports = segments.source_port.tolist() + segments.destination_port.tolist()
         for port in ports:
@@ -52,8 +56,8 @@ def test_a_connection_is_in_one_bucket_with_both_its_ends() -> None:
 
 def test_no_segment_is_lost_and_each_keeps_its_number() -> None:
     packets = [packet(segment(client=("10.0.0.1", 5000 + i % 9)), i) for i in range(100)]
-    cutter = Cutter(4)
-    blocks = blocks_of(cutter, make_batch(packets[:60]), make_batch(packets[60:], 61))
+    partitioner = ConnectionPartitioner(4)
+    blocks = blocks_of(partitioner, make_batch(packets[:60]), make_batch(packets[60:], 61))
     numbers = [number for block in blocks for number in unpack(block.data).segments.number.tolist()]
     assert sorted(numbers) == list(range(1, 101))
     assert all(block.first_packet in numbers for block in blocks)
@@ -62,12 +66,14 @@ def test_no_segment_is_lost_and_each_keeps_its_number() -> None:
 def test_times_that_go_back_do_not_change_the_order() -> None:
     times = [5, 9, 3, 8, 20, 7]
     packets = [Packet(segment(seq=i), START_NS + time) for i, time in enumerate(times)]
-    blocks = blocks_of(Cutter(1), make_batch(packets[:4]), make_batch(packets[4:], 5))
+    blocks = blocks_of(
+        ConnectionPartitioner(1), make_batch(packets[:4]), make_batch(packets[4:], 5)
+    )
     keys = [key - START_NS for block in blocks for key in unpack(block.data).key_ns.tolist()]
     # No earlier than the first packet, and as early as any that comes after.
     assert keys == [5, 5, 5, 8, 8, 8]
     (block,) = blocks
-    assert (block.first_key_ns - START_NS, block.last_key_ns - START_NS) == (5, 8)
+    assert block.first_key_ns - START_NS == 5
 
 
 def test_blocks_are_given_when_there_is_enough_for_all_buckets() -> None:
@@ -78,35 +84,35 @@ def test_blocks_are_given_when_there_is_enough_for_all_buckets() -> None:
         )
         for b in range(3)
     ]
-    cutter = Cutter(8)
-    given = [len(cutter.feed(batch)) for batch in batches]
+    partitioner = ConnectionPartitioner(8)
+    given = [len(partitioner.feed(batch).blocks) for batch in batches]
     assert given == [0, 0, 8]
-    assert cutter.finish() == ([], [])
+    assert partitioner.finish() == ([], [], [])
 
 
 def test_much_payload_is_not_held_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kanalyze.spark.archive.partitioner._MOST_HELD_BYTES", 10_000)
-    cutter = Cutter(8)
+    monkeypatch.setattr("kanalyze.spark.archive.partitioner._MOST_BUFFERED_BYTES", 10_000)
+    partitioner = ConnectionPartitioner(8)
     batch = [packet(segment(seq=1000 * i, payload=b"x" * 1000), i) for i in range(9)]
-    assert cutter.feed(make_batch(batch)) == []
-    assert len(cutter.feed(make_batch(batch, 10))) == 1
+    assert partitioner.feed(make_batch(batch)).blocks == []
+    assert len(partitioner.feed(make_batch(batch, 10)).blocks) == 1
 
 
 def test_packets_are_counted() -> None:
-    cutter = Cutter(2)
+    partitioner = ConnectionPartitioner(2)
     arp = ethernet(b"\0" * 28, 0x0806)
-    cutter.feed(make_batch([packet(segment(payload=b"x"), 0), packet(arp, 1)]))
-    cutter.finish()
-    assert (cutter.quality.packets, cutter.quality.tcp_packets) == (2, 1)
-    assert cutter.quality.other_packets == {"ARP": 1}
+    partitioner.feed(make_batch([packet(segment(payload=b"x"), 0), packet(arp, 1)]))
+    partitioner.finish()
+    assert (partitioner.quality.packets, partitioner.quality.tcp_packets) == (2, 1)
+    assert partitioner.quality.other_packets == {"ARP": 1}
 
 
 def test_a_packet_that_cannot_be_read_is_an_anomaly() -> None:
-    cutter = Cutter(2)
-    assert cutter.feed(make_batch([Packet(segment()[:30])])) == []
-    (told,) = cutter.take_anomalies()
-    assert (told.kind, told.packet) == (AnomalyKind.BAD_IP_HEADER, 1)
-    assert cutter.take_anomalies() == []
+    partitioner = ConnectionPartitioner(2)
+    blocks, (anomaly,), _ = partitioner.feed(make_batch([Packet(segment()[:30])]))
+    assert blocks == []
+    assert (anomaly.kind, anomaly.packet) == (AnomalyKind.BAD_IP_HEADER, 1)
+    assert partitioner.finish().anomalies == []
 
 
 @pytest.mark.parametrize("order", [[0, 1, 2], [2, 0, 1], [1, 2, 0]])
@@ -114,13 +120,13 @@ def test_a_packet_that_cannot_be_read_is_an_anomaly() -> None:
 def test_a_datagram_in_two_captures(order: list[int], place: int) -> None:
     parts = fragments_of(b"0123456789" * 10)
     packets = [packet(parts[index], at) for at, index in enumerate(order)]
-    first, second = Cutter(4), Cutter(4)
+    first, second = ConnectionPartitioner(4), ConnectionPartitioner(4)
 
-    assert first.feed(make_batch(packets[:place])) == []
-    assert second.feed(make_batch(packets[place:])) == []
-    loose = [first.finish()[1], second.finish()[1]]
-    assert [len(each) for each in loose] == [place, 3 - place]
-    joined = join_fragments(loose, 4)
+    assert first.feed(make_batch(packets[:place])).blocks == []
+    assert second.feed(make_batch(packets[place:])).blocks == []
+    fragments = [first.finish().fragments, second.finish().fragments]
+    assert [len(each) for each in fragments] == [place, 3 - place]
+    joined = reassemble_fragments(fragments, 4)
 
     ((capture, block),) = joined.blocks
     segments = unpack(block.data).segments
@@ -136,22 +142,22 @@ def test_a_datagram_in_two_captures(order: list[int], place: int) -> None:
 
 def test_a_datagram_that_never_becomes_whole() -> None:
     parts = fragments_of(b"0123456789" * 10)
-    cutter = Cutter(4)
-    cutter.feed(make_batch([packet(parts[0], 0), packet(segment(), 1), packet(parts[1], 2)]))
-    joined = join_fragments([[], cutter.finish()[1]], 4)
+    partitioner = ConnectionPartitioner(4)
+    partitioner.feed(make_batch([packet(parts[0], 0), packet(segment(), 1), packet(parts[1], 2)]))
+    joined = reassemble_fragments([[], partitioner.finish().fragments], 4)
     assert joined.blocks == []
-    ((capture, told),) = joined.anomalies
-    assert (capture, told.kind, told.packet) == (1, AnomalyKind.IP_FRAGMENT, 1)
+    ((capture, anomaly),) = joined.anomalies
+    assert (capture, anomaly.kind, anomaly.packet) == (1, AnomalyKind.IP_FRAGMENT, 1)
     assert joined.quality.lost_datagrams == 1
 
 
 def test_a_datagram_in_one_capture_stays_there() -> None:
     parts = fragments_of(b"0123456789" * 10)
-    cutter = Cutter(4)
-    cutter.feed(make_batch([packet(part, at) for at, part in enumerate(parts)]))
-    blocks, loose = cutter.finish()
+    partitioner = ConnectionPartitioner(4)
+    partitioner.feed(make_batch([packet(part, at) for at, part in enumerate(parts)]))
+    blocks, _, fragments = partitioner.finish()
     assert [bytes(unpack(block.data).segments.buffer) for block in blocks] == [b"0123456789" * 10]
-    assert loose == []
+    assert fragments == []
 
 
 def test_fragments_too_old_are_lost_where_they_are_unless_the_capture_begins_with_them() -> None:
@@ -162,23 +168,23 @@ def test_fragments_too_old_are_lost_where_they_are_unless_the_capture_begins_wit
         Packet(late[0], START_NS + 40 * SECOND),
         Packet(segment(), START_NS + 100 * SECOND),
     ]
-    cutter = Cutter(4)
-    cutter.feed(make_batch(packets))
-    assert [loose.packet for loose in cutter.finish()[1]] == [1]
-    assert cutter.quality.lost_datagrams == 1
+    partitioner = ConnectionPartitioner(4)
+    partitioner.feed(make_batch(packets))
+    assert [fragment.packet for fragment in partitioner.finish().fragments] == [1]
+    assert partitioner.quality.lost_datagrams == 1
 
 
 def test_how_much_is_left_to_others_is_bounded() -> None:
     dice = random.Random(3)
-    cutter = Cutter(4)
+    partitioner = ConnectionPartitioner(4)
     for turn in range(40):
         parts = []
         for index in range(50):
             data = fragments_of(dice.randbytes(1200), 5000 + index)[2]
             identification = (turn * 50 + index + 1).to_bytes(2, "big")
             parts.append(packet(data[:18] + identification + data[20:], turn * 50 + index))
-        cutter.feed(make_batch(parts, 1 + turn * 50))
-    _, loose = cutter.finish()
-    assert sum(len(each.data) for each in loose) <= 1 << 20
-    assert len(loose) + cutter.quality.lost_datagrams == 2000
-    assert cutter.quality.lost_datagrams > 0
+        partitioner.feed(make_batch(parts, 1 + turn * 50))
+    fragments = partitioner.finish().fragments
+    assert sum(len(each.data) for each in fragments) <= 1 << 20
+    assert len(fragments) + partitioner.quality.lost_datagrams == 2000
+    assert partitioner.quality.lost_datagrams > 0

@@ -11,7 +11,7 @@ from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.net.headers import read_headers
 from kanalyze.net.layer_stats import Notes
 from kanalyze.spark.archive.packed_segments import as_arrays
-from kanalyze.spark.archive.payload_pruning import Trimmer
+from kanalyze.spark.archive.payload_pruning import PayloadPruner
 from kanalyze.tables.requests.extract import Extractors
 from tests.support import kafka as k
 from tests.support.packets import make_batch, timed
@@ -31,11 +31,11 @@ def records(count: int) -> bytes:
 RECORDS = records(16_000)
 
 
-def trimmer() -> Trimmer:
-    return Trimmer(CATALOG, Decoders(CATALOG), Extractors(CATALOG).wanted_fields)
+def pruner() -> PayloadPruner:
+    return PayloadPruner(CATALOG, Decoders(CATALOG), Extractors(CATALOG).wanted_fields)
 
 
-def left_out(packets: list[bytes], trim: Trimmer) -> tuple[bytes, int]:
+def left_out(packets: list[bytes], trim: PayloadPruner) -> tuple[bytes, int]:
     """The bytes in holes, and how much payload there is in all."""
     segments = as_arrays(read_headers(make_batch(timed(packets)), Notes()))
     holes: Holes = trim.holes(segments)
@@ -59,7 +59,7 @@ def conversation(line: Line, count: int, data: bytes = RECORDS) -> None:
 def test_record_data_of_requests_is_left_out() -> None:
     packets: list[bytes] = []
     conversation(Line(packets).open(), 3)
-    data, payload_bytes = left_out(packets, trimmer())
+    data, payload_bytes = left_out(packets, pruner())
     assert len(data) > 0.97 * payload_bytes
     assert data.replace(MARK, b"").count(b"RECORD") < 100, "nothing but record data"
 
@@ -71,7 +71,7 @@ def test_record_data_of_responses_is_left_out() -> None:
         part = Part(records=RECORDS)
         line.client(fetch(number, 12, [part]))
         line.broker(*in_segments(fetch_answer(number, 12, [part])))
-    data, payload_bytes = left_out(packets, trimmer())
+    data, payload_bytes = left_out(packets, pruner())
     assert len(data) > 0.97 * payload_bytes
 
 
@@ -82,7 +82,7 @@ def test_a_response_to_a_request_that_is_elsewhere_is_kept() -> None:
     line.client(fetch(1, 12, [part]))
     begin = len(packets)
     line.broker(*in_segments(fetch_answer(1, 12, [part])))
-    assert left_out(packets[begin:], trimmer())[0] == b""
+    assert left_out(packets[begin:], pruner())[0] == b""
 
 
 def test_what_a_connection_asks_for_is_known_where_others_carry_much() -> None:
@@ -93,7 +93,7 @@ def test_what_a_connection_asks_for_is_known_where_others_carry_much() -> None:
     conversation(Line(packets, client_port=50_002).open(), 3)
     begin = len(packets)
     line.broker(*in_segments(fetch_answer(1, 12, [part])))
-    trim = trimmer()
+    trim = pruner()
     left_out(packets[:begin], trim)
     data, payload_bytes = left_out(packets[begin:], trim)
     assert len(data) > 0.97 * payload_bytes
@@ -105,13 +105,13 @@ def test_small_messages_are_not_looked_at() -> None:
     for number in range(1, 2000):
         line.client(produce(number, 9, [Part()]))
         line.broker(produce_answer(number, 9, [Part()]))
-    assert left_out(packets, trimmer())[0] == b""
+    assert left_out(packets, pruner())[0] == b""
 
 
 def test_a_frame_may_go_on_in_the_next_batch() -> None:
     packets: list[bytes] = []
     conversation(Line(packets).open(), 4)
-    trim = trimmer()
+    trim = pruner()
     middle = len(packets) // 2 + 31
     first, first_bytes = left_out(packets[:middle], trim)
     second, second_bytes = left_out(packets[middle:], trim)
@@ -121,7 +121,7 @@ def test_a_frame_may_go_on_in_the_next_batch() -> None:
 def test_what_begins_in_the_middle_of_a_frame_is_kept_until_one_begins() -> None:
     packets: list[bytes] = []
     conversation(Line(packets).open(), 12, records(4_000))
-    data, payload_bytes = left_out(packets[10:], trimmer())
+    data, payload_bytes = left_out(packets[10:], pruner())
     assert 0.5 * payload_bytes < len(data) < payload_bytes - 20 * 1448
 
 
@@ -129,7 +129,7 @@ def test_what_came_out_of_order_is_kept() -> None:
     packets: list[bytes] = []
     conversation(Line(packets).open(), 2)
     packets[40], packets[45] = packets[45], packets[40]
-    data, payload_bytes = left_out(packets, trimmer())
+    data, payload_bytes = left_out(packets, pruner())
     assert len(data) > 0.8 * payload_bytes
     assert data.replace(MARK, b"").count(b"RECORD") < 100
 
@@ -141,15 +141,15 @@ def test_other_traffic_is_kept(version: int) -> None:
     for _ in range(300):
         line.client(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n" * 40)
         line.broker(bytes([version]) * 1200)
-    assert left_out(packets, trimmer())[0] == b""
+    assert left_out(packets, pruner())[0] == b""
 
 
 def test_the_next_capture_goes_on_with_what_began_in_the_one_before() -> None:
     packets: list[bytes] = []
     conversation(Line(packets).open(), 4)
     middle = len(packets) // 2 + 31
-    alone = left_out(packets[middle:], trimmer())[0]
-    trim = trimmer()
+    alone = left_out(packets[middle:], pruner())[0]
+    trim = pruner()
     left_out(packets[:middle], trim)
     trim.next_capture()
     assert len(left_out(packets[middle:], trim)[0]) > len(alone) + 100_000
@@ -158,7 +158,7 @@ def test_the_next_capture_goes_on_with_what_began_in_the_one_before() -> None:
 def test_captures_that_do_not_follow_one_another_lose_nothing_that_is_needed() -> None:
     packets: list[bytes] = []
     conversation(Line(packets).open(), 4)
-    trim = trimmer()
+    trim = pruner()
     left_out(packets[300:], trim)
     trim.next_capture()
     data, _ = left_out(packets[:300], trim)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from kanalyze.capture.splits import Split, SplitEnds
 from kanalyze.model.anomalies import AnomalyKind
-from kanalyze.spark.archive.partitioner import Loose
-from kanalyze.spark.archive.planning import Readings, parts_to_read_again, without_parts
+from kanalyze.spark.archive.partitioner import UnmatchedFragment
+from kanalyze.spark.archive.planning import ReadSummary, splits_to_reread, without_splits
 from kanalyze.spark.archive.shuffle_schema import CaptureReport
 from kanalyze.tables.quality import CaptureQuality
 from tests.spark.archive.test_partitioner import fragments_of
@@ -24,7 +24,9 @@ def of_part(
     )
 
 
-def of_file(part: int, name: str, loose: list[Loose], time_ns: int = 0) -> CaptureReport:
+def of_file(
+    part: int, name: str, loose: list[UnmatchedFragment], time_ns: int = 0
+) -> CaptureReport:
     return CaptureReport(part, name, time_ns, CaptureQuality([name]), loose, None, None)
 
 
@@ -40,11 +42,11 @@ def test_packets_before_each_part() -> None:
         of_part(0, 0, (24, 110), 5),
         of_part(1, 1, (110, 230), 6),
     ]
-    assert parts_to_read_again(reports) == []
-    readings = Readings(reports, 4)
-    assert readings.before == {("a.pcap", 0): 0, ("a.pcap", 1): 5, ("a.pcap", 2): 11}
-    assert readings.quality.packets == 18
-    assert readings.quality.captures == ["a.pcap"]
+    assert splits_to_reread(reports) == []
+    read_summary = ReadSummary(reports, 4)
+    assert read_summary.packets_before == {("a.pcap", 0): 0, ("a.pcap", 1): 5, ("a.pcap", 2): 11}
+    assert read_summary.quality.packets == 18
+    assert read_summary.quality.captures == ["a.pcap"]
 
 
 def test_a_part_that_began_at_a_wrong_place_is_read_again() -> None:
@@ -53,14 +55,14 @@ def test_a_part_that_began_at_a_wrong_place_is_read_again() -> None:
         of_part(1, 1, (130, 230), 6),
         of_part(2, 2, (230, 300), 7),
     ]
-    (again,) = parts_to_read_again(reports)
+    (again,) = splits_to_reread(reports)
     assert (again.split_index, again.start, again.is_exact) == (1, 110, True)
 
-    reports = [*without_parts(reports, [again]), of_part(3, 1, (110, 230), 8)]
-    assert parts_to_read_again(reports) == []
-    readings = Readings(reports, 4)
-    assert readings.before == {("a.pcap", 0): 0, ("a.pcap", 3): 5, ("a.pcap", 2): 13}
-    assert readings.quality.packets == 20
+    reports = [*without_splits(reports, [again]), of_part(3, 1, (110, 230), 8)]
+    assert splits_to_reread(reports) == []
+    read_summary = ReadSummary(reports, 4)
+    assert read_summary.packets_before == {("a.pcap", 0): 0, ("a.pcap", 3): 5, ("a.pcap", 2): 13}
+    assert read_summary.quality.packets == 20
 
 
 def test_parts_behind_one_that_is_broken_do_not_count() -> None:
@@ -69,53 +71,55 @@ def test_parts_behind_one_that_is_broken_do_not_count() -> None:
         of_part(1, 1, (110, 180), 3, broken=True),
         of_part(2, 2, (210, 300), 7),
     ]
-    readings = Readings(reports, 4)
-    assert set(readings.before) == {("a.pcap", 0), ("a.pcap", 1)}
-    assert readings.quality.packets == 8
+    read_summary = ReadSummary(reports, 4)
+    assert set(read_summary.packets_before) == {("a.pcap", 0), ("a.pcap", 1)}
+    assert read_summary.quality.packets == 8
 
 
 def test_a_capture_that_cannot_be_read_is_told() -> None:
-    readings = Readings([of_file(0, "a", []), unreadable("b", "b: is no capture")], 4)
-    assert readings.unreadable == {"b": "b: is no capture"}
-    assert set(readings.before) == {("a", 0)}
-    (row,) = readings.anomaly_rows
+    read_summary = ReadSummary([of_file(0, "a", []), unreadable("b", "b: is no capture")], 4)
+    assert read_summary.unreadable == {"b": "b: is no capture"}
+    assert set(read_summary.packets_before) == {("a", 0)}
+    (row,) = read_summary.anomaly_rows
     assert (row.kind, row.stage, row.capture, row.detail) == (
         "capture_unreadable",
         "capture",
         "b",
         "b: is no capture",
     )
-    assert readings.quality.captures == ["a"]
-    assert readings.quality.anomalies[AnomalyKind.CAPTURE_UNREADABLE].count == 1
+    assert read_summary.quality.captures == ["a"]
+    assert read_summary.quality.anomalies[AnomalyKind.CAPTURE_UNREADABLE].count == 1
 
 
 def test_what_could_not_be_read_may_be_read_later() -> None:
     reports = [unreadable("a", "a: is no capture"), unreadable("b", "b: I/O", is_foreign=False)]
-    assert Readings(reports, 4).to_try_again == {"b"}
+    assert ReadSummary(reports, 4).retryable == {"b"}
 
 
 def test_nothing_counts_of_a_file_of_which_one_part_cannot_be_read() -> None:
     broken = of_part(1, 1, (110, 230), 6)._replace(ends=None, unreadable="a.pcap: gone")
-    readings = Readings([of_part(0, 0, (24, 110), 5), broken, of_part(2, 2, (230, 300), 7)], 4)
-    assert readings.before == {}
-    assert readings.quality.packets == 0 + broken.quality.packets
-    assert list(readings.unreadable) == ["a.pcap"]
+    read_summary = ReadSummary(
+        [of_part(0, 0, (24, 110), 5), broken, of_part(2, 2, (230, 300), 7)], 4
+    )
+    assert read_summary.packets_before == {}
+    assert read_summary.quality.packets == 0 + broken.quality.packets
+    assert list(read_summary.unreadable) == ["a.pcap"]
 
 
 def test_fragments_of_two_captures() -> None:
     parts = fragments_of(b"0123456789" * 10)
     loose = [
-        Loose(START_NS + at, START_NS + at, 1 + at, len(data), 1, data)
+        UnmatchedFragment(START_NS + at, START_NS + at, 1 + at, len(data), 1, data)
         for at, data in enumerate(parts)
     ]
     # In the order of their times, whichever was told first.
     later, earlier = of_file(1, "b", loose[2:], START_NS + 2), of_file(0, "a", loose[:2], START_NS)
-    readings = Readings([later, earlier], 4)
-    ((sent),) = readings.joined
+    read_summary = ReadSummary([later, earlier], 4)
+    ((sent),) = read_summary.reassembled
     assert (sent.capture, sent.part, sent.first_packet) == ("b", 1, 3)
-    assert readings.anomaly_rows == []
-    alone = Readings([earlier], 4)
-    assert alone.joined == []
+    assert read_summary.anomaly_rows == []
+    alone = ReadSummary([earlier], 4)
+    assert alone.reassembled == []
     (row,) = alone.anomaly_rows
     assert (row.kind, row.capture, row.packet) == ("ip_fragment", "a", 1)
     assert alone.quality.lost_datagrams == 1

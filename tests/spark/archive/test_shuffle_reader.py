@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from kanalyze.net.headers import read_headers
 from kanalyze.net.layer_stats import Notes
-from kanalyze.spark.archive.packed_segments import BlockError, as_arrays, lean, no_holes, pack
-from kanalyze.spark.archive.shuffle_reader import Arrival, ArrivedSegments
+from kanalyze.spark.archive.packed_segments import BlockError, as_arrays, no_holes, pack, prune
+from kanalyze.spark.archive.shuffle_reader import ShuffledBlock, ShuffleReader
 from tests.support.packets import Packet, make_batch, segment
 
 if TYPE_CHECKING:
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
 STEADY = settings(deadline=None, max_examples=80)
 
 
-def block(capture: str, first: int, times: list[int], before: int = 0) -> Arrival:
+def block(capture: str, first: int, times: list[int], before: int = 0) -> ShuffledBlock:
     """Segments of a capture, the packets from number ``first`` on."""
     packets = [
         Packet(segment(seq=100 * number, payload=b"%s %d" % (capture.encode(), number)), time)
         for number, time in enumerate(times, first)
     ]
     segments = as_arrays(read_headers(make_batch(packets, first), Notes()))
-    data = pack(lean(segments, segments.time_ns, no_holes()))
-    return Arrival(times[0], 0, capture, first, before, data)
+    data = pack(prune(segments, segments.time_ns, no_holes()))
+    return ShuffledBlock(times[0], 0, capture, first, before, data)
 
 
-def stream(*blocks: Arrival, carried: str | None = None) -> ArrivedSegments:
-    return ArrivedSegments(iter(sorted(blocks)), carried)
+def stream(*blocks: ShuffledBlock, state: str | None = None) -> ShuffleReader:
+    return ShuffleReader(iter(sorted(blocks)), state)
 
 
-def told(source: ArrivedSegments) -> list[tuple[int, str, int | None, bytes]]:
+def told(source: ShuffleReader) -> list[tuple[int, str, int | None, bytes]]:
     """Of each segment: its time, its capture, its number there, its payload."""
     found = []
     last = 0
@@ -140,7 +140,7 @@ def test_blocks_are_asked_for_as_they_are_needed(monkeypatch: pytest.MonkeyPatch
             asked += 1
             yield block("a", 1 + index * 9, [100 * index + j for j in range(9)])
 
-    batches = ArrivedSegments(blocks()).batches()  # type: ignore[arg-type]
+    batches = ShuffleReader(blocks()).batches()  # type: ignore[arg-type]
     next(batches)
     assert asked < 10
 
@@ -148,7 +148,7 @@ def test_blocks_are_asked_for_as_they_are_needed(monkeypatch: pytest.MonkeyPatch
 def test_another_run_goes_on_with_the_numbers() -> None:
     first = stream(block("a", 1, [10, 20]), block("b", 5, [30]))
     before = told(first)
-    second = stream(block("c", 1, [40]), block("b", 6, [35]), carried=first.carry())
+    second = stream(block("c", 1, [40]), block("b", 6, [35]), state=first.save_state())
     numbers = [number for segments in second.batches() for number in segments.number.tolist()]
     assert [second.place(number) for number in numbers] == [("b", 6), ("c", 1)]
     # Packets of the first run are known by the numbers that they had.
@@ -158,7 +158,7 @@ def test_another_run_goes_on_with_the_numbers() -> None:
 
 
 @pytest.mark.parametrize(
-    "carried",
+    "state",
     [
         "",
         "{}",
@@ -168,6 +168,6 @@ def test_another_run_goes_on_with_the_numbers() -> None:
         '{"names": 3, "end": 4, "runs": []}',
     ],
 )
-def test_what_was_carried_over_may_be_damaged(carried: str) -> None:
+def test_what_was_carried_over_may_be_damaged(state: str) -> None:
     with pytest.raises(BlockError, match="damaged"):
-        stream(carried=carried)
+        stream(state=state)

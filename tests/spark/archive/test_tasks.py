@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from itertools import product
 from typing import TYPE_CHECKING
 
 import pytest
@@ -62,8 +63,8 @@ def test_three_jobs_in_a_row_are_one(name: str, tmp_path: Path) -> None:
     files = cut(name, 7, tmp_path).files
     whole = rebuilt(a_job(), files)
 
-    first = rebuilt(a_job(carries=True), files[:2])
-    second = rebuilt(a_job(carries=True), files[2:5], states=first.states, names=first.names)
+    first = rebuilt(a_job(keeps_open=True), files[:2])
+    second = rebuilt(a_job(keeps_open=True), files[2:5], states=first.states, names=first.names)
     third = rebuilt(a_job(), files[5:], states=second.states, names=second.names)
 
     assert counted([*first.rows, *second.rows, *third.rows]) == counted(whole.rows)
@@ -87,11 +88,11 @@ def test_a_large_file_may_be_read_in_parts(tmp_path: Path) -> None:
 def test_record_data_does_not_travel(tmp_path: Path) -> None:
     (file,) = cut("large", 1, tmp_path).files
 
-    def sent_bytes(*, is_trimmed: bool) -> int:
-        sent, _ = read_all(a_job(is_trimmed=is_trimmed), [file])
+    def sent_bytes(*, prunes_payload: bool) -> int:
+        sent, _ = read_all(a_job(prunes_payload=prunes_payload), [file])
         return sum(len(one.data) for one in sent)
 
-    assert sent_bytes(is_trimmed=True) < 0.6 * sent_bytes(is_trimmed=False)
+    assert sent_bytes(prunes_payload=True) < 0.6 * sent_bytes(prunes_payload=False)
 
 
 def test_a_file_that_is_no_capture_is_left_out(tmp_path: Path) -> None:
@@ -134,7 +135,17 @@ def test_captures_that_overlap_are_one_stream(label: str, tmp_path: Path) -> Non
 LABELS = [label for label, step in TRANSFORMATIONS.items() if step.stage is not Stage.FILES]
 
 
-@pytest.mark.parametrize(("label", "more"), in_turn(LABELS, ["seven files", "two capture points"]))
+MORE = ["seven files", "two capture points"]
+OTHERS = [label for label in LABELS if label not in LABELS[::3]]
+
+
+@pytest.mark.parametrize(
+    ("label", "more"),
+    [
+        *in_turn(LABELS[::3], MORE),
+        *(pytest.param(*each, marks=pytest.mark.long) for each in product(OTHERS, MORE)),
+    ],
+)
 def test_captures_in_disorder_over_several_files(label: str, more: str, tmp_path: Path) -> None:
     name = random.Random(label).choice(["groups", "old-1-1-1", "waits"])
     write(altered(name, label, more), tmp_path, name)

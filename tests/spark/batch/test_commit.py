@@ -143,7 +143,7 @@ def test_of_two_runs_at_a_time_the_second_is_refused():
     files = FakeFiles()
     one, other = Commits(files), Commits(files)
     one.commit(staged(files, 1, "a"))
-    with pytest.raises(UsageError, match="another run wrote to it meanwhile"):
+    with pytest.raises(UsageError, match="another run has written to it meanwhile"):
         other.commit(staged(files, 1, "b"))
     assert files.rows() == {"1/a": b"a of 1"}
 

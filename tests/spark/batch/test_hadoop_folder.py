@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kanalyze.errors import UsageError
-from kanalyze.spark.batch.hadoop_folder import Entry, HadoopFolder
+from kanalyze.spark.batch.hadoop_folder import FileEntry, HadoopFolder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,10 +29,10 @@ def test_files_are_written_read_moved_and_removed(folder, tmp_path):
     folder.write("x/day=1/z", b"22")
     assert folder.read("x/y") == bytes(range(256)) * 1000
     assert (tmp_path / ODD / "x" / "day=1" / "z").read_bytes() == b"22"
-    assert folder.files("x") == [Entry("x/day=1/z", 2), Entry("x/y", 256_000)]
+    assert folder.files("x") == [FileEntry("x/day=1/z", 2), FileEntry("x/y", 256_000)]
     folder.move("x/y", "new/place/y")
     folder.move("x/day=1/z", "new/place/y")
-    assert folder.files("") == [Entry("new/place/y", 2)]
+    assert folder.files("") == [FileEntry("new/place/y", 2)]
     folder.remove("new")
     folder.remove("new")
     assert folder.files("") == []

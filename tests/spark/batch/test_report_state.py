@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
+from kanalyze.spark.batch import report_state
 from kanalyze.spark.batch.report_state import (
-    SumsError,
-    plain_quality,
-    plain_statistics,
-    quality_of,
-    statistics_of,
+    ReportStateError,
+    load_quality,
+    load_statistics,
+    save_quality,
+    save_statistics,
 )
 from kanalyze.statistics.summary import Statistics
 from kanalyze.tables.quality import CaptureQuality
@@ -34,7 +35,7 @@ def added(name: str) -> tuple[Statistics, CaptureQuality]:
 def texts(name: str) -> tuple[str, str]:
     """Both as JSON."""
     statistics, quality = added(name)
-    return json.dumps(plain_statistics(statistics)), json.dumps(plain_quality(quality))
+    return json.dumps(save_statistics(statistics)), json.dumps(save_quality(quality))
 
 
 def through_json(plain: Any) -> Any:
@@ -44,8 +45,8 @@ def through_json(plain: Any) -> Any:
 @pytest.mark.parametrize("name", NAMES)
 def test_sums_are_the_same_again(name):
     statistics, quality = added(name)
-    again = statistics_of(through_json(plain_statistics(statistics)))
-    quality_again = quality_of(through_json(plain_quality(quality)))
+    again = load_statistics(through_json(save_statistics(statistics)))
+    quality_again = load_quality(through_json(save_quality(quality)))
     assert again.summary(quality_again) == statistics.summary(quality)
     assert vars(quality_again).keys() == vars(quality).keys()
 
@@ -53,8 +54,8 @@ def test_sums_are_the_same_again(name):
 def test_sums_go_on():
     one, of_one = added("codecs")
     other, of_other = added("errors")
-    kept = statistics_of(through_json(plain_statistics(one)))
-    kept_quality = quality_of(through_json(plain_quality(of_one)))
+    kept = load_statistics(through_json(save_statistics(one)))
+    kept_quality = load_quality(through_json(save_quality(of_one)))
     kept.merge(other)
     kept_quality.merge(of_other)
     whole, quality = added("codecs")
@@ -77,14 +78,15 @@ def test_many_rows_and_names_that_are_no_text_of_any_encoding():
         )
         for _ in range(5000)
     )
-    again = statistics_of(through_json(plain_statistics(statistics)))
+    again = load_statistics(through_json(save_statistics(statistics)))
     assert again.summary(CaptureQuality()) == statistics.summary(CaptureQuality())
 
 
-def test_more_keys_than_stand_alone():
-    statistics = Statistics()
-    statistics.add(row(client_id=f"client-{number}") for number in range(10_050))
-    again = statistics_of(through_json(plain_statistics(statistics)))
+def test_more_keys_than_stand_alone(monkeypatch):
+    monkeypatch.setattr(report_state, "KEY_LIMIT", 20)
+    statistics = Statistics(key_limit=20)
+    statistics.add(row(client_id=f"client-{number}") for number in range(50))
+    again = load_statistics(through_json(save_statistics(statistics)))
     summary = again.summary(CaptureQuality())
     assert summary["limited"] == ["clients"]
     assert summary == statistics.summary(CaptureQuality())
@@ -105,14 +107,16 @@ def changed(plain: Any, draw: random.Random) -> Any:
 def test_what_is_no_sums_is_refused_or_sums_of_something(seed):
     draw = random.Random(seed)
     plain, plain_of_quality = map(json.loads, texts("codecs"))
-    with contextlib.suppress(SumsError):
-        quality = quality_of(changed(plain_of_quality, draw))
-        assert statistics_of(changed(plain, draw)).summary(quality)["quality"] == quality.to_dict()
+    with contextlib.suppress(ReportStateError):
+        quality = load_quality(changed(plain_of_quality, draw))
+        assert (
+            load_statistics(changed(plain, draw)).summary(quality)["quality"] == quality.to_dict()
+        )
 
 
 @pytest.mark.parametrize("plain", [None, 1, [], [1], "x", {}])
 def test_what_is_something_else_is_refused(plain):
-    with pytest.raises(SumsError, match=r"^the sums are damaged$"):
-        statistics_of(plain)
-    with pytest.raises(SumsError):
-        quality_of(plain)
+    with pytest.raises(ReportStateError, match=r"^the state of the report is damaged$"):
+        load_statistics(plain)
+    with pytest.raises(ReportStateError):
+        load_quality(plain)

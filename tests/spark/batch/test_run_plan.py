@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kanalyze.spark.batch.run_plan import counted, options_of
+from kanalyze.spark.batch.run_plan import captures_text, options_of
 from kanalyze.spark.source.readers import make_plan
 
 
@@ -38,4 +38,4 @@ def test_what_rows_do_not_depend_on_is_not():
 
 @pytest.mark.parametrize(("count", "text"), [(1, "1 capture"), (2, "2 captures")])
 def test_captures_are_counted(count, text):
-    assert counted(count) == text
+    assert captures_text(count) == text

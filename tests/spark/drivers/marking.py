@@ -14,8 +14,8 @@ from tests.support.waiting import wait_until
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kanalyze.spark.archive.payload_pruning import Trimmer
-    from kanalyze.spark.source.readers import Plan
+    from kanalyze.spark.archive.payload_pruning import PayloadPruner
+    from kanalyze.spark.source.readers import ReadPlan
 
 READING, REBUILDING = "reading", "rebuilding"
 GO_ON = "go-on"
@@ -61,15 +61,15 @@ class MarkingJob(Job):
         made.marks_folder, made.held_phase, made.held_from = folder, held_phase, held_from
         return made
 
-    def trimmer(self) -> Trimmer | None:
+    def pruner(self) -> PayloadPruner | None:
         """Begin to read captures."""
         self._pass(READING)
-        return super().trimmer()
+        return super().pruner()
 
-    def knowing(self, topic_ids: Mapping[bytes, str]) -> Plan:
+    def plan_with_names(self, topic_ids: Mapping[bytes, str]) -> ReadPlan:
         """Begin to rebuild a bucket."""
         self._pass(REBUILDING)
-        return super().knowing(topic_ids)
+        return super().plan_with_names(topic_ids)
 
     def _pass(self, phase: str) -> None:
         task = TaskContext.get()

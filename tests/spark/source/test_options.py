@@ -65,7 +65,7 @@ def test_the_modes():
     ("given", "text"),
     [
         ({"slow": "1s"}, "unknown option: 'slow'; there are api, broker, clientId,"),
-        ({"table": "rows"}, "option table: 'rows' is none; there are requests, packets"),
+        ({"table": "rows"}, "unknown table 'rows'; there are requests, packets"),
         ({"table": "packets", "api": "Fetch"}, "option api: table=packets has no such option"),
         ({"errors": "maybe"}, "option errors: true or false, not 'maybe'"),
         ({"mode": "lenient"}, "option mode: failfast or quarantine, not 'lenient'"),

@@ -20,7 +20,14 @@ from kanalyze.export.arrow import record_batch
 from kanalyze.kafka.codec.compiler import Decoders
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.runtime.pipeline import Analysis
-from kanalyze.spark.source.readers import TABLES, Part, captures_of, make_plan, parts_of, read_part
+from kanalyze.spark.source.readers import (
+    TABLES,
+    TablePartition,
+    captures_of,
+    make_plan,
+    partitions_of,
+    read_partition,
+)
 from kanalyze.tables.records.rows import RECORD_COLUMNS, VALUE_COLUMNS, RecordReader, has_records
 from kanalyze.tables.requests.topic_names import topic_id_text
 from tests.support import topic_ids as t
@@ -43,11 +50,11 @@ def seconds(time_ns: int) -> str:
 def rows(*captures: str, **options: str) -> list[dict[str, Any]]:
     """The rows of all parts, each read from a plan and a part that were pickled."""
     plan = make_plan({"paths": json.dumps(captures), **options})
-    parts = parts_of(plan, *captures_of(plan.options, Stores()))
+    parts = partitions_of(plan, *captures_of(plan.options, Stores()))
     found = []
     for part in parts:
         again, part_again = pickle.loads(pickle.dumps((plan, part)))
-        for batch in read_part(again, part_again, as_it_is):
+        for batch in read_partition(again, part_again, as_it_is):
             found += batch.to_pylist()
     return found
 
@@ -149,8 +156,8 @@ def test_a_task_needs_no_file_but_the_captures(tmp_path):
     names.unlink()
     shutil.rmtree(folder)
     plan = pickle.loads(packed)
-    (part,) = parts_of(plan, *captures_of(plan.options, Stores()))
-    (row,) = [row for batch in read_part(plan, part, as_it_is) for row in batch.to_pylist()]
+    (part,) = partitions_of(plan, *captures_of(plan.options, Stores()))
+    (row,) = [row for batch in read_partition(plan, part, as_it_is) for row in batch.to_pylist()]
     assert [item["topic"] for item in row["partitions"]] == ["orders"]
     assert plan.catalog.api(1000).name == "VendorThing"
 
@@ -158,9 +165,9 @@ def test_a_task_needs_no_file_but_the_captures(tmp_path):
 # -- parts ----------------------------------------------------------------------------------------
 
 
-def parts(*sizes: int | None, **options: str) -> list[Part]:
+def parts(*sizes: int | None, **options: str) -> list[TablePartition]:
     found = [FoundCapture(f"{index}.pcap", True, index, size) for index, size in enumerate(sizes)]
-    return parts_of(make_plan({"path": "x", **options}), found, [])
+    return partitions_of(make_plan({"path": "x", **options}), found, [])
 
 
 @pytest.mark.parametrize(
@@ -200,8 +207,8 @@ def test_packets_are_divided_by_captures():
 @pytest.mark.parametrize("table", TABLES)
 def test_a_part_of_no_capture_has_no_rows(table):
     plan = make_plan({"path": "x", "table": table})
-    (part,) = parts_of(plan, [], [])
-    assert sum(map(len, read_part(plan, part, as_it_is))) == 0
+    (part,) = partitions_of(plan, [], [])
+    assert sum(map(len, read_partition(plan, part, as_it_is))) == 0
 
 
 # -- what makes no sense --------------------------------------------------------------------------
@@ -212,6 +219,7 @@ def test_a_part_of_no_capture_has_no_rows(table):
     [
         ({"api": "Fetsch"}, "unknown API: 'Fetsch'; did you mean Fetch"),
         ({"since": "yesterday"}, "not a time: 'yesterday'"),
+        ({"since": "22:46"}, "an archive may have many days: give '22:46' with a date"),
         ({"slowerThan": "10"}, "not a duration: '10'"),
         ({"clientIp": "here"}, "not an IP address or network: 'here'"),
         ({"broker": "here"}, "not a broker address: 'here'"),

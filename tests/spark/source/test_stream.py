@@ -419,31 +419,26 @@ def be_of_another_query(root: Path) -> None:
     (root / "state" / "settings.json").write_text("{}")
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (damage_state, "is damaged: begin with another checkpoint"),
-        (be_of_another_query, "is that of another query: {}"),
-    ],
-)
-def test_what_ends_a_query_of_spark_is_one_line(
-    spark: SparkSession, tmp_path: Path, change: Callable[[Path], None], words: str
-) -> None:
-    """Of tasks, and of the process that tells which there are."""
+def test_what_ends_a_query_of_spark_is_one_line(spark: SparkSession, tmp_path: Path) -> None:
+    """Of tasks, and of the process that plans them."""
     rotation = Rotation("waits", tmp_path)
     query = SparkQuery(spark, tmp_path)
     rotation.write(3)
     query.run()
     rotation.write()
-    change(tmp_path)
-    with pytest.raises(StreamingQueryException) as caught:
-        query.run()
-    said = str(caught.value)
-    told = [line.strip() for line in said.splitlines() if words in line]
-    assert told
-    assert all("kanalyze.errors." in line for line in told)
-    assert "Traceback" not in said
-    assert '.py"' not in said
+    for change, words in (
+        (damage_state, "is damaged: begin with another checkpoint"),
+        (be_of_another_query, "is that of another query: {}"),
+    ):
+        change(tmp_path)
+        with pytest.raises(StreamingQueryException) as caught:
+            query.run()
+        text = str(caught.value)
+        lines = [line.strip() for line in text.splitlines() if words in line]
+        assert lines
+        assert all("kanalyze.errors." in line for line in lines)
+        assert "Traceback" not in text
+        assert '.py"' not in text
 
 
 @pytest.mark.long

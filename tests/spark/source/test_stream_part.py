@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from kanalyze.capture.listing import FoundCapture
 from kanalyze.capture.packet_index import UNKNOWN_CAPTURE
 from kanalyze.net.shard import Share
-from kanalyze.spark.shared_folder import Folder
+from kanalyze.spark.shared_folder import StateFolder
 from kanalyze.spark.source import stream_part
 from kanalyze.spark.source.readers import make_plan
-from kanalyze.spark.source.stream_part import Assignment, batches_of
+from kanalyze.spark.source.stream_part import StreamPartition, read_stream_partition
 from tests.support import kafka as k
 from tests.support.packets import pcap_file, segment, timed
 from tests.support.traffic import Line
@@ -29,7 +29,7 @@ class Stream:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.folder = Folder(str(root / "state"))
+        self.folder = StateFolder(str(root / "state"))
         self.read = 0
 
     def take(self, *contents: bytes, share: Share | None = None) -> list[Row]:
@@ -40,8 +40,12 @@ class Stream:
             path.write_bytes(data)
             paths.append(FoundCapture(str(path)))
         end = self.read + len(paths)
-        task = Assignment(self.read, end, share or Share(0, 1), tuple(paths))
-        rows = [row for each in batches_of(make_plan({}), task, self.folder) for row in each.rows()]
+        task = StreamPartition(self.read, end, share or Share(0, 1), tuple(paths))
+        rows = [
+            row
+            for each in read_stream_partition(make_plan({}), task, self.folder)
+            for row in each.rows()
+        ]
         self.read = end
         return rows
 
@@ -90,8 +94,8 @@ def test_a_batch_of_no_capture_leaves_what_was_left(tmp_path: Path) -> None:
     stream = Stream(tmp_path)
     captures = one_by_one()
     stream.take(*captures[:5])
-    task = Assignment(5, 6, Share(0, 1), ())  # the capture is gone
-    assert list(batches_of(make_plan({}), task, stream.folder)) == []
+    task = StreamPartition(5, 6, Share(0, 1), ())  # the capture is gone
+    assert list(read_stream_partition(make_plan({}), task, stream.folder)) == []
     stream.read = 6
     (row,) = stream.take(captures[5])
     assert (row.capture, row.request_packet, row.status) == (str(tmp_path / "3"), 1, "ok")
@@ -105,7 +109,7 @@ def test_what_is_wrong_with_a_capture_is_told_by_the_first_share(tmp_path: Path)
         stream.take(whole[:-5], share=Share(index, 2))
         names = stream.folder.names("anomalies")
         assert names == (["000000000001.jsonl"] if index == 0 else [])
-    data = Folder(str(tmp_path / "0" / "state")).read("anomalies/000000000001.jsonl")
+    data = StateFolder(str(tmp_path / "0" / "state")).read("anomalies/000000000001.jsonl")
     assert data is not None
     kind, detail = json.loads(data)
     assert kind == "capture_truncated"

@@ -1,0 +1,11 @@
+"""The process that Spark forks its Python workers from, with the imports of our tasks made once."""
+
+import pyspark.worker  # noqa: F401
+from pyspark.daemon import manager
+
+import kanalyze.spark.archive.anomaly_table
+import kanalyze.spark.archive.tasks
+import kanalyze.spark.source.stream  # noqa: F401
+
+if __name__ == "__main__":
+    manager()
