@@ -1,4 +1,4 @@
-# The C types of packet_columns.py.
+# The C types of int_columns.py.
 cimport cython
 
 

@@ -2,7 +2,7 @@
 
 In: arrays, numbers. Out: arrays, numbers. This module must not know what the numbers mean.
 
-Compiled by Cython, with the types in ``packet_columns.pxd``: in C nothing here costs more than some
+Compiled by Cython, with the types in ``int_columns.pxd``: in C nothing here costs more than some
 nanoseconds a packet, and no Python object is made for one. Uncompiled it is the same, slowly.
 """
 

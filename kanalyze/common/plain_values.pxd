@@ -1,4 +1,4 @@
-# The C types of plain.py.
+# The C types of plain_values.py.
 cimport cython
 
 cdef enum:

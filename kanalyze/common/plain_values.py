@@ -7,7 +7,7 @@ A value begins with a byte that says what it is (see the constants). Sizes and n
 seven bits a byte, the lowest first. Nothing is made before its bytes are there, and nothing nests
 deeper than :data:`MOST_DEEP`.
 
-Compiled by Cython, with the types in ``plain.pxd``; uncompiled it does the same, slowly.
+Compiled by Cython, with the types in ``plain_values.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # The C types of innermost.py.
 cimport cython
 
-from kanalyze.net.header_cursor cimport Cursor, DROPPED, IP_PROTOCOL, IPV4, IPV6
+from kanalyze.net.header_cursor cimport HeaderCursor, DROPPED, IP_PROTOCOL, IPV4, IPV6
 from kanalyze.net.ip.ip_headers cimport read_ipv4, read_ipv6
 from kanalyze.net.layers cimport find_tcp
 
@@ -28,10 +28,10 @@ cdef class Innermost:
     cdef bint _is_part
 
     @cython.locals(row=cython.longlong, link=cython.longlong)
-    cdef _read(self, Cursor cursor, long long rows)
-    cdef _take(self, Cursor cursor, long long protocol)
+    cdef _read(self, HeaderCursor cursor, long long rows)
+    cdef _take(self, HeaderCursor cursor, long long protocol)
     @cython.locals(is_first=cython.bint)
-    cdef _take_part(self, Cursor cursor)
-    cdef _note(self, Cursor cursor)
+    cdef _take_part(self, HeaderCursor cursor)
+    cdef _note(self, HeaderCursor cursor)
     @cython.locals(kind=cython.longlong)
-    cdef _read_other(self, Cursor cursor)
+    cdef _read_other(self, HeaderCursor cursor)

@@ -13,8 +13,8 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING
 
-from kanalyze.net.header_cursor import Cursor
-from kanalyze.net.layer_stats import Notes
+from kanalyze.net.header_cursor import HeaderCursor
+from kanalyze.net.layer_stats import LayerStats
 
 try:
     import cython
@@ -72,9 +72,9 @@ class Innermost:
         self._limits = memoryview(self.limit)
         self._known = memoryview(self.is_known)
         self._is_part = False
-        self._read(Cursor(batch, Notes()), rows)
+        self._read(HeaderCursor(batch, LayerStats()), rows)
 
-    def _read(self, cursor: Cursor, rows: int) -> None:
+    def _read(self, cursor: HeaderCursor, rows: int) -> None:
         leave = self._leave
         for row in range(rows):
             self._is_part = False
@@ -86,12 +86,12 @@ class Innermost:
             elif cursor.kind >= 0:
                 self._read_other(cursor)
 
-    def _leave(self, _cursor: Cursor) -> int:
+    def _leave(self, _cursor: HeaderCursor) -> int:
         """Put nothing together, and go no further than to a fragment."""
         self._is_part = True
         return DROPPED
 
-    def _take(self, cursor: Cursor, protocol: int) -> None:
+    def _take(self, cursor: HeaderCursor, protocol: int) -> None:
         """Note what a cursor that stands at what IP carries has read."""
         self._note(cursor)
         self._protocols[cursor.row] = protocol
@@ -99,7 +99,7 @@ class Innermost:
         if protocol in (TCP_PROTOCOL, UDP_PROTOCOL):
             self._transports[cursor.row] = cursor.at
 
-    def _take_part(self, cursor: Cursor) -> None:
+    def _take_part(self, cursor: HeaderCursor) -> None:
         """Note a fragment, of which it is known what it is a part of where that is TCP."""
         if cursor.part_protocol != TCP_PROTOCOL:
             return
@@ -109,13 +109,13 @@ class Innermost:
         if not is_first:
             self._transports[cursor.row] = NONE
 
-    def _note(self, cursor: Cursor) -> None:
+    def _note(self, cursor: HeaderCursor) -> None:
         """Note the last header that a cursor was at."""
         self._known[cursor.row] = True
         self._kinds[cursor.row] = cursor.kind
         self._ats[cursor.row] = cursor.kind_at
 
-    def _read_other(self, cursor: Cursor) -> None:
+    def _read_other(self, cursor: HeaderCursor) -> None:
         """Read once more the last IP header of a packet that is no TCP, for what it carries."""
         if cursor.kind not in (IPV4, IPV6):
             # Something else than IP, such as ARP.

@@ -15,7 +15,7 @@ from kanalyze.model.anomalies import Anomaly, AnomalyKind, kind_of
 if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
 
-__all__ = ["NetCounters", "Notes"]
+__all__ = ["LayerStats", "NetCounters"]
 
 MAX_ANOMALIES_PER_KIND: Final = 32
 """Anomalies of one kind that are kept until they are taken; all are counted."""
@@ -134,7 +134,7 @@ def _counts_from_state(counter: str, state: State) -> dict[object, int]:
     return made
 
 
-class Notes:
+class LayerStats:
     """Collects counters, and a bounded number of anomalies until they are taken."""
 
     _LEFT_OUT = ("_kept", "_kept_by_kind", "_most")
@@ -146,16 +146,16 @@ class Notes:
         self._kept: list[Anomaly] = []
         self._kept_by_kind: dict[AnomalyKind, int] = {}
 
-    def count_anew(self) -> None:
+    def reset_counters(self) -> None:
         """Let the counters begin at zero."""
         self.counters = NetCounters()
 
     def state(self) -> State:
-        """Return what :meth:`take_up` takes, once the anomalies were taken."""
+        """Return what :meth:`load_state` takes, once the anomalies were taken."""
         return self.counters.state()
 
-    def take_up(self, state: object) -> None:
-        """Go on from a state; raises ValueError where that is none."""
+    def load_state(self, state: object) -> None:
+        """Continue from a state; raises ValueError where it is none."""
         self.counters = NetCounters.from_state(state)
 
     @property
@@ -163,19 +163,19 @@ class Notes:
         """What has to be the same in those that take up its state."""
         return (self._most,)
 
-    def take(self) -> list[Anomaly]:
+    def drain_anomalies(self) -> list[Anomaly]:
         """Hand over the anomalies since the last time."""
         taken, self._kept = self._kept, []
         self._kept_by_kind.clear()
         return taken
 
-    def wants(self, kind: AnomalyKind, count: int = 1) -> int:
+    def count_and_reserve(self, kind: AnomalyKind, count: int = 1) -> int:
         """Count ``count`` anomalies of ``kind``; return how many more of them would be kept."""
         counts = self.counters.anomalies
         counts[kind] = counts.get(kind, 0) + count
         return max(self._most - self._kept_by_kind.get(kind, 0), 0)
 
-    def keep(self, anomaly: Anomaly) -> None:
+    def add_reserved(self, anomaly: Anomaly) -> None:
         """Keep an anomaly that was counted with :meth:`wants`."""
         self._kept.append(anomaly)
         self._kept_by_kind[anomaly.kind] = self._kept_by_kind.get(anomaly.kind, 0) + 1
@@ -185,10 +185,10 @@ class Notes:
         if anomaly.length:
             sizes = self.counters.anomaly_bytes
             sizes[anomaly.kind] = sizes.get(anomaly.kind, 0) + anomaly.length
-        if self.wants(anomaly.kind):
-            self.keep(anomaly)
+        if self.count_and_reserve(anomaly.kind):
+            self.add_reserved(anomaly)
 
     def add_packet(self, kind: AnomalyKind, time_ns: int, packet: int, detail: str) -> None:
         """Count an anomaly of a packet, and keep it if there is room."""
-        if self.wants(kind):
-            self.keep(Anomaly(kind, time_ns=time_ns, packet=packet, detail=detail))
+        if self.count_and_reserve(kind):
+            self.add_reserved(Anomaly(kind, time_ns=time_ns, packet=packet, detail=detail))

@@ -30,7 +30,7 @@ from kanalyze.kafka.codec.compiler import Decoders
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.kafka.session.connection_summary import ConnectionCounts
 from kanalyze.kafka.session.message_reader import MessageReader
-from kanalyze.net.shard import EVERYTHING, Share
+from kanalyze.net.shard import ALL_CONNECTIONS, Shard
 from kanalyze.runtime.one_pass import quality_of_end, read_steps
 from kanalyze.runtime.stages import DEFAULT_MEMORY_BYTES, MemoryBounds, Stages
 from kanalyze.runtime.workers import Task, Workers, usable_workers
@@ -85,7 +85,7 @@ class Analysis:
         catalog: Catalog | None = None,
         max_memory_bytes: int = DEFAULT_MEMORY_BYTES,
         jobs: int = 1,
-        share: Share = EVERYTHING,
+        shard: Shard = ALL_CONNECTIONS,
         source: Captures | None = None,
         idle_ns: int | None = None,
         leave_out: Callable[[Anomaly], object] | None = None,
@@ -107,10 +107,10 @@ class Analysis:
                 :class:`~kanalyze.runtime.stages.MemoryBounds`.
             jobs: how many processes may read for :meth:`batches`; the rows are the same. Used for
                 files that are large enough for it to pay.
-            share: which connections to give rows of. The rows of all shares together are those of
-                one analysis, also where a connection goes on in another capture: each share reads
+            shard: which connections to give rows of. The rows of all shards together are those of
+                one analysis, also where a connection goes on in another capture: each shard reads
                 all packets. What belongs to no connection comes with the first. One process reads
-                a share, whatever ``jobs`` is.
+                a shard, whatever ``jobs`` is.
             source: what is read in place of ``captures``.
             idle_ns: silence after which a connection is given up, and its requests without a
                 response with it; None for never. For what has no end. One process heeds it.
@@ -130,8 +130,8 @@ class Analysis:
         self._keep = keep
         if not isinstance(jobs, int) or jobs < 1:
             raise UsageError(f"not a number of jobs: {shown(jobs)}")
-        self._jobs = jobs if share.count == 1 else 1
-        self._share = share
+        self._jobs = jobs if shard.count == 1 else 1
+        self._shard = shard
         self._source = source
         self._idle_ns = idle_ns
         self._leave_out = leave_out
@@ -184,8 +184,8 @@ class Analysis:
         """Give all rows, read by this process."""
         self.names = self._new_names()
         builder = self._row_builder(captures.place, self.names)
-        stages = self._running = self._share_stages(self._share)
-        for step in read_steps(stages, captures, self.quality, self._share):
+        stages = self._running = self._shard_stages(self._shard)
+        for step in read_steps(stages, captures, self.quality, self._shard):
             if self._on_tokens is not None and step.tokens:
                 self._on_tokens(step.tokens)
             yield from self._blocks(step, builder)
@@ -218,11 +218,11 @@ class Analysis:
         captures = self._begin()
         self.names = self._new_names()
         builder = self._row_builder(captures.place, self.names)
-        stages = self._stages(every_anomaly=True, share=self._share)
+        stages = self._stages(every_anomaly=True, shard=self._shard)
         if carried is not None:
             thaw(carried, stages, builder)
             stages.count_anew()
-        steps = read_steps(stages, captures, self.quality, self._share, ends=not keeps_open)
+        steps = read_steps(stages, captures, self.quality, self._shard, ends=not keeps_open)
         for step in steps:
             for block in self._wanted(self._blocks(step, builder)):
                 yield [block], []
@@ -264,7 +264,7 @@ class Analysis:
         total_bytes = captures.progress[1] if captures.can_be_read_again else None
         count = usable_workers(self._jobs, total_bytes)
         if count > 1:
-            stages, builder = self._share_stages, self._row_builder
+            stages, builder = self._shard_stages, self._row_builder
             task = Task(self._inputs, self._stores, stages, builder, self._topic_ids)
             self._workers = Workers(task, count)
 
@@ -273,8 +273,8 @@ class Analysis:
         if self._workers is not None:
             self._workers.close()
 
-    def _share_stages(self, share: Share) -> Stages:
-        return self._stages(share=share)
+    def _shard_stages(self, shard: Shard) -> Stages:
+        return self._stages(shard=shard)
 
     @property
     def open_connections(self) -> int:
@@ -370,8 +370,8 @@ class Analysis:
         captures = self._begin()
         self.names = self._new_names()
         builder = self._row_builder(captures.place, self.names)
-        stages = self._stages(share=self._share)
-        for step in read_steps(stages, captures, self.quality, self._share):
+        stages = self._stages(shard=self._shard)
+        for step in read_steps(stages, captures, self.quality, self._shard):
             exchanges = iter(step.exchanges)
             for block in self._blocks(step, builder):
                 for piece in block.pieces():
@@ -404,8 +404,8 @@ class Analysis:
         :meth:`row_batches`.
         """
         captures = self._begin()
-        stages = self._stages(connections=True, share=self._share)
-        for step in read_steps(stages, captures, self.quality, self._share):
+        stages = self._stages(connections=True, shard=self._shard)
+        for step in read_steps(stages, captures, self.quality, self._shard):
             rows = [self._connection_row(ended, captures) for ended in step.ended]
             wanted = [row for row in rows if self.row_filter.matches_connection(row)]
             if wanted:
@@ -418,13 +418,13 @@ class Analysis:
         :meth:`row_batches`.
         """
         captures = self._begin()
-        stages = self._stages(every_anomaly=True, share=self._share)
+        stages = self._stages(every_anomaly=True, shard=self._shard)
         if self._left_out:
             rows = self._anomaly_rows(self._left_out, stages, captures)
             yield from [rows] if rows else []
         said = 0
-        for step in read_steps(stages, captures, self.quality, self._share):
-            of_captures = captures.anomalies[said:] if self._share.is_first else []
+        for step in read_steps(stages, captures, self.quality, self._shard):
+            of_captures = captures.anomalies[said:] if self._shard.is_first else []
             said = len(captures.anomalies)
             wanted = self._anomaly_rows([*of_captures, *step.anomalies], stages, captures)
             if wanted:
@@ -473,8 +473,8 @@ class Analysis:
         return [*found, *files]
 
     def _pass_over(self, anomaly: Anomaly) -> None:
-        """Take note of a file that is not read; who reads a share leaves that to the first one."""
-        if self._share.is_first:
+        """Take note of a file that is not read; who reads a shard leaves that to the first one."""
+        if self._shard.is_first:
             self._left_out.append(anomaly)
             self.quality.count_anomaly(anomaly.kind)
             if self._leave_out is not None:
@@ -485,17 +485,17 @@ class Analysis:
         *,
         connections: bool = False,
         every_anomaly: bool = False,
-        share: Share = EVERYTHING,
+        shard: Shard = ALL_CONNECTIONS,
     ) -> Stages:
         return Stages(
             MessageReader(self._catalog, Decoders(self._catalog), self._extractors.wanted),
             self._catalog,
             is_broker=self._is_broker,
             keep=self._keep,
-            memory=self._memory.of_share(share.count),
+            memory=self._memory.of_shard(shard.count),
             connections=connections,
             every_anomaly=every_anomaly,
-            share=share,
+            shard=shard,
             idle_ns=self._idle_ns,
         )
 

@@ -1,12 +1,12 @@
-"""Several processes over the same captures, each with its share of the connections.
+"""Several processes over the same captures, each with its shard of the connections.
 
 In: how one of them reads (a :class:`Task`), and how many there are to be. Out: the rows of all of
 them put together, in the same order as those of one. This module must not know what is in a row,
 but for the names of topics.
 
 Every worker reads all packets and their headers, which is the smaller part of the work, and then
-goes on with the connections of its share alone, up to their rows: what passes between processes are
-columns. A topic's name may be told on a connection of another share: who puts rows together names
+goes on with the connections of its shard alone, up to their rows: what passes between processes are
+columns. A topic's name may be told on a connection of another shard: who puts rows together names
 what no worker could.
 
 Workers are forked: they begin with all that is loaded. Where there is no fork there are none (see
@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from kanalyze.capture.merge import MergedCaptures
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import KanalyzeError
-from kanalyze.net.shard import Share
+from kanalyze.net.shard import Shard
 from kanalyze.runtime.one_pass import read_steps
 from kanalyze.tables.columns.block import RowBlock
 from kanalyze.tables.quality import CaptureQuality
@@ -67,8 +67,8 @@ class Task(NamedTuple):
     inputs: Sequence[MergeInput]
     """Captures, all of which can be read more than once."""
     stores: Stores
-    stages: Callable[[Share], Stages]
-    """Makes the stages of a share."""
+    stages: Callable[[Shard], Stages]
+    """Makes the stages of a shard."""
     builder: Callable[[Callable[[int], tuple[str, int | None]], TopicNames], RowBuilder]
     """Makes what writes rows: with places of packets, and names of topics that it learns."""
     names: Mapping[bytes, str]
@@ -114,7 +114,7 @@ class Workers:
         gc.freeze()
         try:
             for index in range(count):
-                self._start(task, Share(index, count))
+                self._start(task, Shard(index, count))
         except OSError:
             self.close()
             raise
@@ -122,14 +122,14 @@ class Workers:
             if not is_frozen:
                 gc.unfreeze()
 
-    def _start(self, task: Task, share: Share) -> None:
+    def _start(self, task: Task, shard: Shard) -> None:
         from multiprocessing import get_context
 
         context = get_context("fork")
         ours, theirs = context.Pipe(duplex=False)
         _enlarge(theirs.fileno())
         process = context.Process(
-            target=_work, args=(task, share, theirs, [*self._pipes, ours]), daemon=True
+            target=_work, args=(task, shard, theirs, [*self._pipes, ours]), daemon=True
         )
         with warnings.catch_warnings():
             # NumPy's threads are idle while it is loaded and unused, which is when we fork.
@@ -280,8 +280,8 @@ class _ToldNames(TopicNames):
         return learned
 
 
-def _work(task: Task, share: Share, pipe: Connection, others: list[Connection]) -> None:
-    """Be a worker: read everything, tell of one share."""
+def _work(task: Task, shard: Shard, pipe: Connection, others: list[Connection]) -> None:
+    """Be a worker: read everything, tell of one shard."""
     import signal  # not for one process
 
     # An interrupt is for the one who started us: it ends us.
@@ -289,19 +289,19 @@ def _work(task: Task, share: Share, pipe: Connection, others: list[Connection]) 
     for other in others:
         other.close()
     try:
-        _tell_all(task, share, pipe)
+        _tell_all(task, shard, pipe)
     except BrokenPipeError:
         return  # nobody listens any more
     except (KanalyzeError, OSError, MemoryError) as error:
         _send(pipe, error)
 
 
-def _tell_all(task: Task, share: Share, pipe: Connection) -> None:
+def _tell_all(task: Task, shard: Shard, pipe: Connection) -> None:
     names, quality = _ToldNames(task.names), CaptureQuality()
     # With the buffer that one process has: the order of some rows depends on where batches end.
     captures = MergedCaptures(task.inputs, stores=task.stores)
     builder = task.builder(captures.place, names)
-    for step in read_steps(task.stages(share), captures, quality, share):
+    for step in read_steps(task.stages(shard), captures, quality, shard):
         first = 0
         while first < len(step.exchanges):
             last = builder.add_until_full(step.exchanges, first)

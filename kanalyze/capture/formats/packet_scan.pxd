@@ -1,4 +1,4 @@
-# The C types of scan.py. The numbers are those that it has uncompiled: tests/capture/formats/test_packet_scan.py.
+# The C types of packet_scan.py. The numbers are those that it has uncompiled: tests/capture/formats/test_packet_scan.py.
 cimport cython
 
 cdef enum:

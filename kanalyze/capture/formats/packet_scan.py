@@ -3,8 +3,8 @@
 In: bytes of a pcap or pcapng file, and what its headers said. Out: columns, and where it stopped.
 Must not know: where the bytes come from, nor what is inside a packet.
 
-Compiled by Cython, with the types in ``scan.pxd``; uncompiled it does the same, slowly. No length
-of a file is believed: each is held against the bytes that there are.
+Compiled by Cython, with the types in ``packet_scan.pxd``; uncompiled it does the same, slowly.
+Every length in a file is checked against the bytes that are there.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# The C types of scan_kernel.py. The numbers are those that it has uncompiled:
+# The C types of kernel_packets.py. The numbers are those that it has uncompiled:
 # tests/capture/formats/test_packet_scan.py.
 cimport cython
 from kanalyze.capture.formats.packet_scan cimport ColumnMaker, u16, u32

@@ -9,7 +9,7 @@ packet comes without a link-layer header; here it gets one of LINKTYPE_LINUX_SLL
 (https://www.tcpdump.org/linktypes/LINKTYPE_LINUX_SLL2.html). Both are written into the free bytes
 before the packet, so that no packet is copied.
 
-Compiled by Cython, with the types in ``scan_kernel.pxd``; uncompiled it does the same, slowly.
+Compiled by Cython, with the types in ``kernel_packets.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ In: the bytes of a batch of magic 2, or what was read of the header of something
 Layouts: KIP-98 and KIP-82 (magic 2), KIP-534 (delete horizon), Kafka's documentation, "Record
 Batch".
 
-Compiled by Cython, with the types in ``record_batch.pxd``; uncompiled it does the same, slowly.
+Compiled by Cython, with the types in ``batch.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations

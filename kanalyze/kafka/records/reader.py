@@ -10,7 +10,7 @@ read is read. Nothing is allocated by a number that the bytes tell: records come
 Batches (magic 2) are in :mod:`kanalyze.kafka.records.batch`, messages (magic 0 and 1) in
 :mod:`kanalyze.kafka.records.message_sets`.
 
-Compiled by Cython, with the types in ``batches.pxd``; uncompiled it does the same, slowly.
+Compiled by Cython, with the types in ``reader.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations

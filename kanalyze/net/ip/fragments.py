@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from kanalyze.common.plain_values import State
-    from kanalyze.net.header_cursor import Cursor
-    from kanalyze.net.layer_stats import Notes
+    from kanalyze.net.header_cursor import HeaderCursor
+    from kanalyze.net.layer_stats import LayerStats
 
-__all__ = ["FragmentLimits", "Fragments", "PassOn"]
+__all__ = ["FragmentLimits", "FragmentReassembler", "PassOn"]
 
 PassOn: TypeAlias = "Callable[[Datagram], bool]"
 """Is offered a datagram of which fragments are missing; true where somebody else may find them."""
@@ -67,14 +67,16 @@ class _Fragment(NamedTuple):
     packet: int
 
 
-class Fragments:
+class FragmentReassembler:
     """Keeps the datagrams of which fragments are missing."""
 
-    _LEFT_OUT = ("_done_bytes", "_held_bytes", "_limits", "_notes", "_pass_on")
+    _LEFT_OUT = ("_done_bytes", "_held_bytes", "_limits", "_stats", "_pass_on")
 
-    def __init__(self, limits: FragmentLimits, notes: Notes, pass_on: PassOn | None = None) -> None:
+    def __init__(
+        self, limits: FragmentLimits, stats: LayerStats, pass_on: PassOn | None = None
+    ) -> None:
         self._limits = limits
-        self._notes = notes
+        self._stats = stats
         self._pass_on = pass_on
         self._open: OrderedDict[tuple[int, ...], Datagram] = OrderedDict()
         """The oldest first."""
@@ -85,18 +87,18 @@ class Fragments:
         self._done_bytes = 0
 
     def state(self) -> State:
-        """Return what :meth:`take_up` takes."""
+        """Return what :meth:`load_state` takes."""
         return _datagrams_state(self._open), _datagrams_state(self._done)
 
-    def take_up(self, state: object) -> None:
-        """Go on from a state; raises ValueError where that is none."""
+    def load_state(self, state: object) -> None:
+        """Continue from a state; raises ValueError where it is none."""
         of_open, of_done = fields(state, "tt")
         self._open = _datagrams_from_state(of_open)
         self._done = _datagrams_from_state(of_done)
         self._held_bytes = sum([datagram.held_bytes for datagram in self._open.values()])
         self._done_bytes = sum([datagram.held_bytes for datagram in self._done.values()])
 
-    def add(self, cursor: Cursor) -> int:
+    def add(self, cursor: HeaderCursor) -> int:
         """Take the fragment that a cursor stands behind the headers of.
 
         Where it completes a datagram the cursor goes there, and the kind of the datagram's header
@@ -114,14 +116,14 @@ class Fragments:
             int(batch.time_ns[row]),
             int(batch.number[row]),
         )
-        self._notes.counters.ip_fragments += 1
+        self._stats.counters.ip_fragments += 1
         data = cursor.rest(max(cursor.ip_end - at, 0))
         cursor.at = cursor.ip_at
         header = cursor.rest(_IPV6_BYTES if is_ipv6 else _IPV4_BYTES)
         datagram = self._take(fragment, header, data)
         if datagram is None:
             return DROPPED
-        self._notes.counters.reassembled_datagrams += 1
+        self._stats.counters.reassembled_datagrams += 1
         cursor.enter_joined(*_as_packet(datagram, is_ipv6=is_ipv6))
         datagram.let_go()
         self._keep_done(fragment.key, datagram)
@@ -215,7 +217,7 @@ class Fragments:
     def _drop(self, datagram: Datagram, fragment: _Fragment, reason: str) -> None:
         self._close(fragment.key)
         self._note(fragment, reason)
-        self._notes.counters.lost_datagrams += 1
+        self._stats.counters.lost_datagrams += 1
         datagram.is_false = True
         datagram.let_go()
         self._keep_done(fragment.key, datagram)
@@ -239,8 +241,8 @@ class Fragments:
         datagram = self._close(key)
         if not _may_hold_tcp(datagram) or (self._pass_on and self._pass_on(datagram)):
             return
-        self._notes.counters.lost_datagrams += 1
-        self._notes.add(
+        self._stats.counters.lost_datagrams += 1
+        self._stats.add(
             Anomaly(
                 AnomalyKind.IP_FRAGMENT,
                 time_ns=datagram.time_ns,
@@ -251,7 +253,7 @@ class Fragments:
         )
 
     def _note(self, fragment: _Fragment, reason: str) -> None:
-        self._notes.add(
+        self._stats.add(
             Anomaly(
                 AnomalyKind.IP_FRAGMENT,
                 time_ns=fragment.time_ns,

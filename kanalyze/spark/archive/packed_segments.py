@@ -22,8 +22,8 @@ import pyarrow as pa
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import KanalyzeError
-from kanalyze.net.headers import SegmentColumns
-from kanalyze.net.tcp.segment_groups import Groups
+from kanalyze.net.segment_columns import SegmentColumns
+from kanalyze.net.tcp.segment_groups import SegmentGroups
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -202,7 +202,7 @@ def _cut_out(buffer: memoryview, begins: NDArray[np.int64], ends: NDArray[np.int
 def pack(kept: Lean) -> bytes:
     """Pack segments, at least one."""
     segments, holes = kept.segments, kept.holes
-    groups = Groups(segments)
+    groups = SegmentGroups(segments)
     order = np.asarray(groups.order)
     # Where one end sent nothing its place is that of what comes next, or the end.
     starts = np.unique(np.concatenate([groups.start, groups.middle]))[:-1]

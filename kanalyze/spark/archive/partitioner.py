@@ -20,8 +20,8 @@ from kanalyze.kafka.session.connection_summary import ConnectionCounts
 from kanalyze.model.packets import PacketBatch
 from kanalyze.net.headers import HeaderReader, read_headers
 from kanalyze.net.ip.fragments import FragmentLimits
-from kanalyze.net.layer_stats import Notes
-from kanalyze.net.shard import shares_of
+from kanalyze.net.layer_stats import LayerStats
+from kanalyze.net.shard import shards_of
 from kanalyze.runtime.one_pass import count_packets
 from kanalyze.spark.archive.packed_segments import (
     as_arrays,
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kanalyze.model.anomalies import Anomaly
-    from kanalyze.net.headers import SegmentColumns
     from kanalyze.net.ip.datagram import Datagram
+    from kanalyze.net.segment_columns import SegmentColumns
     from kanalyze.spark.archive.packed_segments import Lean
     from kanalyze.spark.archive.payload_pruning import Trimmer
 
@@ -92,7 +92,7 @@ class Cutter:
         """
         self._buckets = buckets
         self._trimmer = trimmer
-        self._notes = Notes(every_anomaly=True)
+        self._notes = LayerStats(every_anomaly=True)
         self._headers = HeaderReader(self._notes, pass_on=self._pass_on)
         self._reached_ns: int | None = None
         self._reading: tuple[PacketBatch, NDArray[np.int64]] | None = None
@@ -115,7 +115,7 @@ class Cutter:
 
     def take_anomalies(self) -> list[Anomaly]:
         """Return what was wrong with packets since the last call."""
-        return self._notes.take()
+        return self._notes.drain_anomalies()
 
     def feed(self, batch: PacketBatch) -> list[Block]:
         """Take the next packets, at least one; return segments by bucket, when there are enough."""
@@ -204,7 +204,7 @@ class Cutter:
 
 def blocks_of(kept: Lean, buckets: int) -> list[Block]:
     """Return segments, at least one, by bucket; the times that they count by never fall."""
-    bucket = np.asarray(shares_of(kept.segments, buckets))
+    bucket = np.asarray(shards_of(kept.segments, buckets))
     order = np.argsort(bucket, kind="stable")
     ends = np.cumsum(np.bincount(bucket, minlength=buckets)).tolist()
     blocks, begin = [], 0
@@ -241,7 +241,7 @@ def join_fragments(captures: Sequence[Sequence[Loose]], buckets: int) -> Joined:
     quality = CaptureQuality()
     if not found:
         return Joined([], quality, [])
-    notes = Notes(every_anomaly=True)
+    notes = LayerStats(every_anomaly=True)
     segments = _read_loose([loose for _, _, loose in found], notes)
     # As packets they were counted where they were captured.
     notes.counters.packets = notes.counters.ip_fragments = 0
@@ -251,7 +251,7 @@ def join_fragments(captures: Sequence[Sequence[Loose]], buckets: int) -> Joined:
     packet = np.array([loose.packet for _, _, loose in found], np.int64)
     anomalies = [
         (int(owner[at]), anomaly._replace(packet=int(packet[at])))
-        for anomaly in notes.take()
+        for anomaly in notes.drain_anomalies()
         for at in (_index(anomaly),)
     ]
     blocks: list[tuple[int, Block]] = []
@@ -269,7 +269,7 @@ def _index(anomaly: Anomaly) -> int:
     return (anomaly.packet or 1) - 1
 
 
-def _read_loose(packets: Sequence[Loose], notes: Notes) -> SegmentColumns:
+def _read_loose(packets: Sequence[Loose], notes: LayerStats) -> SegmentColumns:
     """Read packets, which get numbers from 1 on, as if they were a capture."""
     sizes = array("q", [len(packet.data) for packet in packets])
     batch = PacketBatch(

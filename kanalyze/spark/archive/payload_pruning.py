@@ -25,7 +25,7 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.kafka.session.message_reader import Body, MessageReader
 from kanalyze.kafka.session.tracker import ConnectionTracker
 from kanalyze.model.streams import Chunk
-from kanalyze.net.shard import shares_of
+from kanalyze.net.shard import shards_of
 from kanalyze.net.tcp.reassembly import Reassembler, ReassemblyLimits
 from kanalyze.spark.archive.packed_segments import Holes, no_holes, taken
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from kanalyze.kafka.session.message_reader import Kind, Wanted
     from kanalyze.kafka.session.tracker import BrokerSide
     from kanalyze.model.streams import StreamItem, StreamUpdate
-    from kanalyze.net.headers import SegmentColumns
+    from kanalyze.net.segment_columns import SegmentColumns
 
 __all__ = ["Trimmer"]
 
@@ -171,18 +171,17 @@ class Trimmer:
         looked_at = taken(segments, rows)
         looked_at.number = looked_at.number + self._before
         self._last = int(looked_at.number[-1])
-        updates = self._reassembler.feed_segments(looked_at)
+        updates = self._reassembler.feed_segments(looked_at).updates
         found: list[tuple[int, int]] = []
         for update in updates:
             self._tracker.feed(update)
             self._look(update, segments.buffer, found)
         self._tracker.take_anomalies()
-        self._reassembler.take_anomalies()
         return _in_segments(found, segments)
 
     def _worthwhile(self, segments: SegmentColumns) -> NDArray[np.int64]:
         """Return the segments of connections to look at; a bucket once looked at is so always."""
-        bucket = np.asarray(shares_of(segments, _BUCKETS))
+        bucket = np.asarray(shards_of(segments, _BUCKETS))
         has_payload = segments.payload_bytes > 0
         carried = np.bincount(bucket, segments.payload_bytes, _BUCKETS)
         count = np.bincount(bucket[has_payload], minlength=_BUCKETS)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kanalyze.model.anomalies import Anomaly
-    from kanalyze.net.headers import SegmentColumns
+    from kanalyze.net.segment_columns import SegmentColumns
 
 __all__ = ["Arrival", "ArrivedSegments"]
 

@@ -4,7 +4,7 @@ In: options. Out: a :class:`Plan`, its parts, and of each part Arrow batches. Mu
 to which :mod:`kanalyze.spark.source.datasource` speaks.
 
 Connections go on from one capture to the next, and a data source in Python cannot send anything
-from one task to another. So each task reads all packets, and follows its share of the connections
+from one task to another. So each task reads all packets, and follows its shard of the connections
 alone: the rows of all parts together are those of one process, wherever files begin and end.
 """
 
@@ -27,7 +27,7 @@ from kanalyze.export.schema import choose_columns
 from kanalyze.kafka.codec.compiler import Decoders
 from kanalyze.kafka.records.types import DecompressionLimits
 from kanalyze.kafka.schema.catalog import Catalog
-from kanalyze.net.shard import EVERYTHING, Share
+from kanalyze.net.shard import ALL_CONNECTIONS, Shard
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.runtime.stages import DEFAULT_MEMORY_BYTES
 from kanalyze.spark.source.options import (
@@ -68,7 +68,7 @@ class Part(NamedTuple):
     """What one task reads."""
 
     captures: tuple[FoundCapture, ...]
-    share: Share = EVERYTHING
+    shard: Shard = ALL_CONNECTIONS
     """Of the connections in the captures."""
     unreadable: tuple[Anomaly, ...] = ()
     """Captures that were left out, and are told of with this part."""
@@ -123,7 +123,7 @@ class Plan:
             topic_ids=self.topic_ids,
             catalog=self.catalog,
             max_memory_bytes=DEFAULT_MEMORY_BYTES if most is None else most,
-            share=part.share,
+            shard=part.shard,
             source=part.arrived,
         )
 
@@ -224,10 +224,10 @@ def read_part(plan: Plan, part: Part, choose: _Choose) -> Iterator[pa.RecordBatc
 # -- parts ----------------------------------------------------------------------------------------
 
 
-def _shares(options: Options, found: Sequence[FoundCapture]) -> list[Part]:
-    """Give each task a share of the connections in all captures."""
+def _shards(options: Options, found: Sequence[FoundCapture]) -> list[Part]:
+    """Give each task a shard of the connections in all captures."""
     count = options.partitions or _worthwhile_parts(found)
-    return [Part(tuple(found), Share(index, count)) for index in range(count)]
+    return [Part(tuple(found), Shard(index, count)) for index in range(count)]
 
 
 def _worthwhile_parts(found: Sequence[FoundCapture]) -> int:
@@ -319,18 +319,18 @@ def _between(block: RowBlock, since_ns: int | None, until_ns: int | None) -> Row
 
 
 TABLES: Final[dict[str, Table]] = {
-    "requests": Table(COLUMNS, REQUEST_OPTIONS, _shares, _of_blocks(_requests)),
+    "requests": Table(COLUMNS, REQUEST_OPTIONS, _shards, _of_blocks(_requests)),
     "records": Table(
         RECORD_COLUMNS,
         (*REQUEST_OPTIONS, "values", "maxRecords"),
-        _shares,
+        _shards,
         _of_blocks(_records),
         on_request=VALUE_COLUMNS,
     ),
     "connections": Table(
-        CONNECTION_COLUMNS, (*CONNECTION_OPTIONS, "clientId"), _shares, _of_blocks(_connections)
+        CONNECTION_COLUMNS, (*CONNECTION_OPTIONS, "clientId"), _shards, _of_blocks(_connections)
     ),
-    "anomalies": Table(ANOMALY_COLUMNS, CONNECTION_OPTIONS, _shares, _of_blocks(_anomalies)),
+    "anomalies": Table(ANOMALY_COLUMNS, CONNECTION_OPTIONS, _shards, _of_blocks(_anomalies)),
     "packets": Table(PACKET_COLUMNS, TIME_OPTIONS, _whole_captures, _packets, is_by_capture=True),
 }
 """By name. A table is added here, and nowhere else."""

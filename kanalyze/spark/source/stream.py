@@ -35,7 +35,7 @@ from pyspark.sql.streaming.datasource import (
 
 from kanalyze.errors import UsageError
 from kanalyze.export.arrow import BatchMaker
-from kanalyze.net.shard import Share
+from kanalyze.net.shard import Shard
 from kanalyze.spark.failures import told_without_stack
 from kanalyze.spark.schema import as_asked
 from kanalyze.spark.shared_folder import Folder
@@ -75,7 +75,7 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
                   also where none came after it. 0: whatever is there is complete;
                 - ``maxFilesPerTrigger``: how many files a batch has at most;
                 - ``numPartitions`` (1): tasks of a batch. Each reads all packets, and follows its
-                  share of the connections. It stays the same as long as the state is used.
+                  shard of the connections. It stays the same as long as the state is used.
             schema: the columns, which are the table's or some of them.
 
         Raises:
@@ -89,7 +89,7 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise UsageError("no capture given: load(PATH), or option path")
         self._paths = list(paths)
         self._schema = schema
-        self._shares = self._plan.options.partitions or 1
+        self._shards = self._plan.options.partitions or 1
         self._admitted: AdmittedCaptures | None = None
         self._target: int | None = None
         """Where a query that reads what there is (``availableNow``) is to end."""
@@ -146,8 +146,8 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
         found = tuple(captures.between(first, last))
         return [
-            InputPartition(Assignment(first, last, Share(index, self._shares), found))
-            for index in range(self._shares)
+            InputPartition(Assignment(first, last, Shard(index, self._shards), found))
+            for index in range(self._shards)
         ]
 
     @told_without_stack()
@@ -189,7 +189,7 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _check(self, folder: Folder) -> None:
         """See that the folder is this query's, as far as it says."""
-        ours = {"paths": self._paths, "numPartitions": self._shares}
+        ours = {"paths": self._paths, "numPartitions": self._shards}
         kept = folder.read(_SETTINGS)
         if kept is None:
             folder.write(_SETTINGS, json.dumps(ours).encode())

@@ -1,11 +1,11 @@
-"""What one task of a stream reads: its share of the connections, through the captures of a batch.
+"""What one task of a stream reads: its shard of the connections, through the captures of a batch.
 
-In: captures, and what the share's task of the batch before left in the state folder. Out: rows, and
+In: captures, and what the shard's task of the batch before left in the state folder. Out: rows, and
 the same for the next batch. Must not know: Spark, nor which captures there are beside.
 
 Left are: open connections (:mod:`kanalyze.runtime.state`); where packets of earlier captures are,
 as a row may speak of them; and the names of topics. What is wrong with the captures themselves (one
-that ends within a packet) is written by the first share. Whoever runs a task again writes the same.
+that ends within a packet) is written by the first shard. Whoever runs a task again writes the same.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from kanalyze.capture.listing import FoundCapture
     from kanalyze.model.anomalies import Anomaly
     from kanalyze.model.packets import PacketBatch
-    from kanalyze.net.shard import Share
+    from kanalyze.net.shard import Shard
     from kanalyze.spark.shared_folder import Folder
     from kanalyze.spark.source.readers import Plan
     from kanalyze.tables.columns.block import RowBlock
@@ -49,13 +49,13 @@ class Assignment(NamedTuple):
     start: int
     """How many captures were read before."""
     end: int
-    share: Share
+    shard: Shard
     captures: tuple[FoundCapture, ...]
     """Those from ``start`` to ``end`` that can be read."""
 
 
 def states_name(offset: int) -> str:
-    """Return the name of the folder with the states of all shares at an offset."""
+    """Return the name of the folder with the states of all shards at an offset."""
     return f"states/{offset:0{_DIGITS}}"
 
 
@@ -78,14 +78,14 @@ def batches_of(plan: Plan, task: Assignment, folder: Folder) -> Iterator[RowBloc
         topic_ids={**(plan.topic_ids or {}), **_told(task, folder)},
         catalog=plan.catalog,
         max_memory_bytes=DEFAULT_MEMORY_BYTES if most is None else most,
-        share=task.share,
+        shard=task.shard,
     )
     for blocks, _ in run.found_batches(before.frozen or None, keeps_open=True):
         yield from blocks
-    if task.share.is_first and captures.anomalies:
+    if task.shard.is_first and captures.anomalies:
         lines = [f"{json.dumps([each.kind, each.detail])}\n" for each in captures.anomalies]
         folder.write(f"anomalies/{task.end:0{_DIGITS}}.jsonl", "".join(lines).encode())
-    place = f"{states_name(task.end)}/{task.share.index}"
+    place = f"{states_name(task.end)}/{task.shard.index}"
     names = {topic_id.hex(): name for topic_id, name in sorted(run.names.told.items())}
     folder.write(f"{place}.names", _sealed(json.dumps(names).encode()))
     folder.write(place, _packed(captures.left(run.carried)))
@@ -114,7 +114,7 @@ class _Left(NamedTuple):
 def _left_before(task: Assignment, folder: Folder) -> _Left:
     if not task.start:
         return _Left(0, [], b"")
-    body = _kept(folder, f"{states_name(task.start)}/{task.share.index}")
+    body = _kept(folder, f"{states_name(task.start)}/{task.shard.index}")
     head, _, frozen = body.partition(b"\n")
     packets, runs = json.loads(head)
     return _Left(packets, [_Run(*run) for run in runs], frozen)
@@ -125,9 +125,9 @@ def _packed(left: _Left) -> bytes:
 
 
 def _told(task: Assignment, folder: Folder) -> dict[bytes, str]:
-    """Return the names of topics that the shares told one another before."""
+    """Return the names of topics that the shards told one another before."""
     told: dict[bytes, str] = {}
-    for index in range(task.share.count) if task.start else ():
+    for index in range(task.shard.count) if task.start else ():
         names = json.loads(_kept(folder, f"{states_name(task.start)}/{index}.names"))
         told.update({bytes.fromhex(topic_id): name for topic_id, name in names.items()})
     return told

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from kanalyze.live.feed.filter_language import parse_condition
 from kanalyze.live.feed.filter_packets import PacketFilter
 from kanalyze.net.headers import HeaderReader
-from kanalyze.net.layer_stats import Notes
+from kanalyze.net.layer_stats import LayerStats
 from tests.support import libpcap
 from tests.support.disorder import TRANSFORMATIONS, Stage, packets_of
 from tests.support.packets import Packet, ethernet, ipv4, ipv6, make_batch, tcp
@@ -178,7 +178,7 @@ def picked(batch: PacketBatch, which: Sequence[bool] | NDArray[np.bool_]) -> Pac
 
 def segments(batches: Iterable[PacketBatch]) -> set[tuple[int, ...]]:
     """What the analysis finds in packets: fragments are put together."""
-    reader = HeaderReader(Notes())
+    reader = HeaderReader(LayerStats())
     found = set()
     for batch in batches:
         columns = reader.read(batch)
