@@ -20,7 +20,7 @@ from kanalyze.statistics.summary import Statistics
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from kanalyze.capture.file_metadata import Description
+    from kanalyze.capture.file_metadata import FileMetadata
     from kanalyze.model.anomalies import Anomaly
     from kanalyze.model.packets import PacketBatch
     from kanalyze.model.streams import TokenBytes
@@ -43,7 +43,7 @@ class Feed(Protocol):
     """Where packets come from: an interface, a pipe."""
 
     @property
-    def about(self) -> Description | None:
+    def about(self) -> FileMetadata | None:
         """What the capture says of itself, so far; None for an interface."""
         ...
 
@@ -114,7 +114,7 @@ class LiveSource:
         self._turn = turn
 
     @property
-    def description(self) -> Description | None:
+    def description(self) -> FileMetadata | None:
         """What the capture says of itself, so far; None for an interface."""
         return self._feed.about
 

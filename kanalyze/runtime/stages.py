@@ -25,7 +25,7 @@ from kanalyze.net.tcp.reassembly import Reassembler, ReassemblyLimits
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kanalyze.capture.file_metadata import Description
+    from kanalyze.capture.file_metadata import FileMetadata
     from kanalyze.common.plain_values import State
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.kafka.session.connection import Keep
@@ -93,7 +93,7 @@ class Captures(Protocol):
     can_be_read_again: bool
 
     @property
-    def description(self) -> Description | None:
+    def description(self) -> FileMetadata | None:
         """What they say of themselves, as far as they were read; None where that is not known."""
         ...
 

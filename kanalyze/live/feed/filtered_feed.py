@@ -14,7 +14,7 @@ from kanalyze.model.packet_arrays import to_column
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kanalyze.capture.file_metadata import Description
+    from kanalyze.capture.file_metadata import FileMetadata
     from kanalyze.live.feed.filter_packets import PacketFilter
     from kanalyze.live.run import Feed
     from kanalyze.model.anomalies import Anomaly
@@ -32,7 +32,7 @@ class FilteredFeed:
         self._wanted = wanted
 
     @property
-    def about(self) -> Description | None:
+    def about(self) -> FileMetadata | None:
         """What the capture says of itself, so far; None for an interface."""
         return self._feed.about
 

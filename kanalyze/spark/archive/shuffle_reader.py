@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from kanalyze.capture.packet_index import Places
+from kanalyze.capture.packet_index import PacketIndex
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.model.packet_arrays import to_column
 from kanalyze.spark.archive.packed_segments import BlockError, joined_segments, taken, unpack
@@ -89,7 +89,7 @@ class ArrivedSegments:
         self.can_be_read_again = False
         self.description = None
         self._index: dict[str, int] = {}
-        self._places = Places()
+        self._packet_index = PacketIndex()
         self._last = (-1, 0, 0)
         """Of the last segment: its capture, its number there, and its number over all."""
         if carried is not None:
@@ -97,7 +97,7 @@ class ArrivedSegments:
 
     def place(self, number: int) -> tuple[str, int | None]:
         """Return the capture of a packet and its number there; see ``MergedCaptures.place``."""
-        return self._places.name(number, self.names, is_alone=False)
+        return self._packet_index.name(number, self.names, is_alone=False)
 
     def batches(self) -> Iterator[SegmentColumns]:
         """Give all segments, in batches that are never empty; their numbers rise.
@@ -128,7 +128,7 @@ class ArrivedSegments:
 
     def carry(self) -> str:
         """Return where packets were, for those that come after them in another run."""
-        end, runs = self._places.latest(_MOST_CARRIED_RUNS)
+        end, runs = self._packet_index.latest(_MOST_CARRIED_RUNS)
         used = sorted({capture for _, capture, _ in runs})
         index = {capture: place for place, capture in enumerate(used)}
         return json.dumps(
@@ -151,7 +151,7 @@ class ArrivedSegments:
             raise BlockError("what was carried over is damaged: packets of no capture")
         self.names = names
         self._index = {name: place for place, name in enumerate(names)}
-        self._places.take_up(end, runs)
+        self._packet_index.load_state(end, runs)
         # Of no capture: the first packet begins a run.
         self._last = (-1, 0, end - 1)
 
@@ -200,7 +200,7 @@ class ArrivedSegments:
         at[0] = 0
         count = int(number[-1]) - last_number
         runs = to_column(at), to_column(capture[start]), to_column(first_within)
-        self._places.add_runs(*runs, count)
+        self._packet_index.add_runs(*runs, count)
         return number
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from kanalyze.capture.io.stores import Stores
 from kanalyze.capture.merge import MergedCaptures
-from kanalyze.capture.packet_index import UNKNOWN_CAPTURE, Places
+from kanalyze.capture.packet_index import UNKNOWN_CAPTURE, PacketIndex
 from kanalyze.common.int_columns import shifted
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import KanalyzeError
@@ -157,8 +157,8 @@ class _NumberedOn:
 
     def __init__(self, captures: Sequence[FoundCapture], before: _Left) -> None:
         self._before = before
-        self._places = Places()
-        self._captures = MergedCaptures(captures, stores=Stores(), places=self._places)
+        self._packet_index = PacketIndex()
+        self._captures = MergedCaptures(captures, stores=Stores(), packet_index=self._packet_index)
         self.names = self._captures.names
         self.anomalies: list[Anomaly] = self._captures.anomalies
 
@@ -190,7 +190,7 @@ class _NumberedOn:
         packets = self._before.packets
         runs = [
             _Run(first + packets, self.names[capture], within)
-            for first, capture, within in self._places.latest(_MOST_RUNS)[1]
+            for first, capture, within in self._packet_index.latest(_MOST_RUNS)[1]
         ]
         kept = [*self._before.runs, *runs][-_MOST_RUNS:]
         return _Left(packets + self._captures.packets, kept, frozen)

@@ -203,4 +203,4 @@ def test_a_check_sequence_behind_each_packet_is_no_payload(bits):
             collector.take(reassembler.feed(batch).updates)
     (streams,) = collector.streams.values()
     assert streams[0].data == b"hello kafka"
-    assert reader.interfaces == [CaptureInterface("<stream>", 1, 262144)]
+    assert reader.description.interfaces == [CaptureInterface("<stream>", 1, 262144)]
