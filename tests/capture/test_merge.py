@@ -108,7 +108,7 @@ def test_a_rotation_copies_nothing_and_needs_one_run_a_file(tmp_path):
             assert len(merged._open) == 1
             assert batch.buffer is merged._open[0].batch.buffer
         assert merged._packet_index.runs == 5
-        assert len(merged._joiner.buffer) == 0
+        assert len(merged._merger.buffer) == 0
     assert merged.packets == 305
     assert merged.place(62) == (str(tmp_path / "1.pcap"), 1)
 
@@ -124,7 +124,7 @@ def test_where_only_one_of_many_has_packets_its_batch_is_passed_on(tmp_path):
         )
     assert merged.packets == 502
     assert own > 10
-    assert len(merged._joiner.buffer) == 0
+    assert len(merged._merger.buffer) == 0
 
 
 def test_overlapping_captures_are_put_together_in_large_batches(tmp_path):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from kanalyze.kafka.codec.projection import Selection
-    from kanalyze.kafka.schema.schema_ast import Field, Message
+    from kanalyze.kafka.schema.schema_ast import Field, MessageSpec
 
 __all__ = ["Level", "level_of", "projection_of"]
 
@@ -181,7 +181,7 @@ def _wanted_fields(fields: tuple[Field, ...], *, top: bool, in_topic: bool) -> I
             yield definition
 
 
-def projection_of(message: Message) -> Projection:
+def projection_of(message: MessageSpec) -> Projection:
     """Return the fields that a row wants of any message."""
     return Projection.of(*_paths(message.struct.fields, "", top=True, in_topic=False))
 
@@ -197,7 +197,7 @@ def _paths(fields: tuple[Field, ...], prefix: str, *, top: bool, in_topic: bool)
 
 
 def level_of(
-    message: Message, projection: Projection, by_hand: Mapping[str, str] | None = None
+    message: MessageSpec, projection: Projection, by_hand: Mapping[str, str] | None = None
 ) -> Level:
     """Return what the wanted fields of a message are to a row.
 

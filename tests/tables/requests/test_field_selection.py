@@ -16,7 +16,7 @@ from kanalyze.tables.requests.summaries import FIELD_NUMBERS, Facts, Parts
 from tests.support.messages import Generator, Writer
 
 if TYPE_CHECKING:
-    from kanalyze.kafka.schema.schema_ast import Message
+    from kanalyze.kafka.schema.schema_ast import MessageSpec
 
 CATALOG = Catalog()
 
@@ -35,7 +35,9 @@ def codes_in(value: object) -> list[int]:
     return found
 
 
-def facts_of(message: Message, version: int, values: dict[str, Any], *, is_request: bool) -> Facts:
+def facts_of(
+    message: MessageSpec, version: int, values: dict[str, Any], *, is_request: bool
+) -> Facts:
     """What a walk finds in a message with these values."""
     decode = compile_decoder(message, version, projection_of(message))
     body = Writer(message, version).write(values)
