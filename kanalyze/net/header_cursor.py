@@ -47,8 +47,8 @@ class HeaderCursor:
         is_ipv6: of the last IP header, as all that follows. IPv4 has ``high`` 0.
         identification: that of IPv4; -1 for IPv6.
         ip_at: index of the IP header. ``ip_end``: of the end of the IP packet, captured or not.
-        part_protocol: of what the datagram carries that a fragment is of.
-        part_offset: place in the datagram, in bytes. ``has_more``: it is not the last one.
+        part_protocol: protocol of a fragment's datagram.
+        part_offset: of the fragment in the datagram, in bytes. ``has_more``: it is not the last.
         part_key: the same for all fragments of a datagram, and for no other one at the time.
         base: what is to be added to an index to make one of :attr:`buffer`.
     """
@@ -62,7 +62,7 @@ class HeaderCursor:
     )
 
     def __init__(self, batch: PacketBatch, stats: LayerStats) -> None:
-        """``stats`` is where to count what is read no further."""
+        """``stats`` counts the packets that are not read to their end."""
         self.batch = batch
         self.stats = stats
         self.data = batch.buffer
@@ -170,9 +170,9 @@ class HeaderCursor:
     # -- datagrams of fragments -------------------------------------------------------------------
 
     def enter_joined(self, data: bytes, wire_bytes: int) -> None:
-        """Go to the beginning of a datagram that is whole now, with so many bytes on the wire.
+        """Go to the beginning of a reassembled datagram, with so many bytes on the wire.
 
-        It stands behind the packets of the batch, for those who read :attr:`buffer`.
+        In :attr:`buffer` it follows the packets of the batch.
         """
         if self._used_bytes < 0:
             self._used_bytes = self._find_used_bytes()
@@ -186,7 +186,7 @@ class HeaderCursor:
 
     @property
     def buffer(self) -> memoryview:
-        """The batch's, or, where datagrams were put together, a copy with them behind."""
+        """The batch's, or a copy with the reassembled datagrams behind."""
         whole = self.batch.buffer
         if not self._joined:
             return whole

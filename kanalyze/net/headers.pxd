@@ -39,7 +39,7 @@ cdef class SegmentColumnsBuilder:
         row=cython.Py_ssize_t,
         link=cython.longlong,
     )
-    cpdef read_all(self, HeaderCursor cursor, put_together, long long shard_index, long long shard_count)
+    cpdef read_all(self, HeaderCursor cursor, reassemble, long long shard_index, long long shard_count)
     @cython.locals(
         at=cython.longlong,
         header_bytes=cython.longlong,

@@ -2,8 +2,8 @@
 
 In: a packet batch. Out: :class:`SegmentColumns`. Must not know: connections.
 
-Nothing here raises for what a packet holds: what is no whole TCP segment in a known wrapping is
-counted by its reason, with a few anomalies as examples.
+No packet raises an exception: what is no whole TCP segment in a known encapsulation is counted by
+its reason, with a few anomalies as examples.
 
 Compiled by Cython, with the types in ``headers.pxd``; uncompiled it does the same, slowly.
 """
@@ -43,10 +43,10 @@ __all__ = ["HeaderReader", "read_headers"]
 
 
 class HeaderReader:
-    """Reads the headers of a capture, batch after batch, and puts IP fragments together.
+    """Reads the headers of a capture, batch after batch, and reassembles IP fragments.
 
-    In the columns that it returns a datagram that came in fragments is one segment, with the
-    number and the time of the packet that completed it.
+    A datagram that came in fragments is one segment, with the number and the time of the packet
+    that completed it.
     """
 
     _LEFT_OUT = ("_limits", "_stats", "_pass_on")
@@ -62,8 +62,8 @@ class HeaderReader:
         Args:
             stats: where to count.
             limits: bounds for fragments; None for the defaults.
-            pass_on: is offered the datagrams of which fragments are missing, before they are
-                counted as lost; see :class:`kanalyze.net.ip.fragments.FragmentReassembler`.
+            pass_on: takes datagrams of which fragments are missing, before they count as lost;
+                see :class:`~kanalyze.net.ip.fragments.FragmentReassembler`.
         """
         self._stats = stats
         self._limits = limits
@@ -84,29 +84,29 @@ class HeaderReader:
     def read(self, batch: PacketBatch, shard: Shard = ALL_CONNECTIONS) -> SegmentColumns:
         """Read the link, IP and TCP headers of a batch, and those of tunnels.
 
-        What is no segment is counted in the stats. The columns' buffer is the batch's, or, where
-        datagrams were put together, a copy with them behind. They are those of the connections of
-        a shard; counted are all.
+        The columns hold the segments of a shard's connections; all packets are counted. Their
+        buffer is the batch's, or, after fragments were reassembled, a copy with the datagrams
+        behind.
         """
         self._stats.counters.packets += len(batch)
         cursor = HeaderCursor(batch, self._stats)
-        table = SegmentColumnsBuilder(len(batch))
-        table.read_all(cursor, self._put_together, shard.index, shard.count)
+        builder = SegmentColumnsBuilder(len(batch))
+        builder.read_all(cursor, self._reassemble, shard.index, shard.count)
         if self._fragments is not None and len(batch):
             self._fragments.expire(int(max(batch.time_ns)))
-        return table.columns(cursor.buffer)
+        return builder.columns(cursor.buffer)
 
     @property
     def open_fragments(self) -> list[int]:
-        """Numbers of the packets with fragments of datagrams that may yet become whole."""
+        """Numbers of the packets whose datagrams may still be completed."""
         return [] if self._fragments is None else list(self._fragments.open_packets)
 
     def finish(self) -> None:
-        """End the capture: count the datagrams that never became whole."""
+        """End the capture: count the incomplete datagrams."""
         if self._fragments is not None:
             self._fragments.finish()
 
-    def _put_together(self, cursor: HeaderCursor) -> int:
+    def _reassemble(self, cursor: HeaderCursor) -> int:
         if self._fragments is None:
             self._fragments = self._new_fragments()
         return self._fragments.add(cursor)
@@ -129,7 +129,7 @@ def read_headers(batch: PacketBatch, stats: LayerStats) -> SegmentColumns:
 
 
 class SegmentColumnsBuilder:
-    """The columns while they are filled, with room for so many segments."""
+    """Fills segment columns that have room for so many segments."""
 
     __slots__ = (
         *("_arrays", "_segments", "_used"),
@@ -169,7 +169,7 @@ class SegmentColumnsBuilder:
     def read_all(
         self,
         cursor: HeaderCursor,
-        put_together: Callable[[HeaderCursor], int],
+        reassemble: Callable[[HeaderCursor], int],
         shard_index: int,
         shard_count: int,
     ) -> None:
@@ -178,16 +178,14 @@ class SegmentColumnsBuilder:
         times = as_numbers(cursor.batch.time_ns)
         for row in range(len(numbers)):
             link = cursor.begin(row)
-            if find_tcp(cursor, link, put_together) and self._take(
-                cursor, shard_index, shard_count
-            ):
+            if find_tcp(cursor, link, reassemble) and self._take(cursor, shard_index, shard_count):
                 self._number[self._used] = numbers[row]
                 self._time_ns[self._used] = times[row]
                 self._used += 1
         cursor.stats.counters.tcp_segments += self._segments
 
     def _take(self, cursor: HeaderCursor, shard_index: int, shard_count: int) -> bool:
-        """Read a TCP header; tell whether it is good, and of a connection of the shard."""
+        """Read a TCP header; tell whether it is valid, and of a connection of the shard."""
         at = cursor.at
         if at + TCP_BYTES > cursor.limit:
             return drop_cut(cursor)
@@ -232,7 +230,7 @@ class SegmentColumnsBuilder:
         return True
 
     def columns(self, buffer: memoryview) -> SegmentColumns:
-        """Return what was filled, over a buffer; the table is not to be used again."""
+        """Return the filled columns, over a buffer; the builder cannot be used again."""
         arrays = self._arrays
         if self._used < len(arrays["number"]):
             arrays = {name: column[: self._used] for name, column in arrays.items()}

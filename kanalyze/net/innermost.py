@@ -1,9 +1,9 @@
-"""The innermost headers of packets, whatever they carry: what conditions on packets ask for.
+"""The innermost headers of packets, whatever they carry, for packet filters.
 
-In: a packet batch. Out: :class:`Innermost`. Must not know: conditions.
+In: a packet batch. Out: :class:`Innermost`. Must not know: filters.
 
-These are the headers that the analysis reads, by the same code: behind VLAN tags and inside of
-tunnels. Fragments are not put together here.
+The same code reads these headers for the analysis: behind VLAN tags and inside of tunnels.
+Fragments are not reassembled here.
 
 Compiled by Cython, with the types in ``innermost.pxd``; uncompiled it does the same, slowly.
 """
@@ -39,18 +39,17 @@ class Innermost:
     """Columns with an entry for each packet of a batch; valid as long as its buffer.
 
     Attributes:
-        kind: of the innermost header (see :mod:`kanalyze.net.header_kinds`); of what carries a
-        tunnel
-            that is not read, that of IP. -1 where there is no telling.
+        kind: of the innermost header (see :mod:`kanalyze.net.header_kinds`); that of IP around a
+            tunnel that is not read. -1 where it is not known.
         at: index in the buffer of that header.
         protocol: what IP carries; -1 where that is not known, or there is no IP.
         transport_at: index in the buffer of a TCP or UDP header; -1 where there is none, as in
             fragments but the first.
         limit: index of the end of the packet, as far as it was captured.
-        is_known: 1 where the header could be read. Not where it was cut or is wrong, and not that
-            of a fragment that may be of a tunnel: there is no telling then what is inside.
-        fragments: of each packet that holds a part of a TCP segment its index, what is the same for
-            all fragments of that datagram, and whether it is the first.
+        is_known: 1 where the header could be read; 0 where it was cut or is wrong, and for a
+            fragment that may be of a tunnel.
+        fragments: for each packet with a part of a TCP segment its index, the key of its datagram,
+            and whether it is the first part.
     """
 
     __slots__ = (
@@ -87,7 +86,7 @@ class Innermost:
                 self._read_other(cursor)
 
     def _leave(self, _cursor: HeaderCursor) -> int:
-        """Put nothing together, and go no further than to a fragment."""
+        """Stop at a fragment."""
         self._is_part = True
         return DROPPED
 
@@ -100,7 +99,7 @@ class Innermost:
             self._transports[cursor.row] = cursor.at
 
     def _take_part(self, cursor: HeaderCursor) -> None:
-        """Note a fragment, of which it is known what it is a part of where that is TCP."""
+        """Note a fragment of TCP."""
         if cursor.part_protocol != TCP_PROTOCOL:
             return
         is_first = cursor.part_offset == 0

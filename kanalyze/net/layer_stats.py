@@ -1,6 +1,6 @@
-"""What the packet layer has to say besides bytes: counters and anomalies.
+"""Counters and anomalies of the packet layer.
 
-In: the layer's own findings. Out: :class:`NetCounters`, a list of
+In: what the layer finds. Out: :class:`NetCounters`, a list of
 :class:`kanalyze.model.Anomaly`. Must not know: who reads them.
 """
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["LayerStats", "NetCounters"]
 
 MAX_ANOMALIES_PER_KIND: Final = 32
-"""Anomalies of one kind that are kept until they are taken; all are counted."""
+"""Anomalies of one kind that are kept of a batch; all are counted."""
 
 MAX_OTHER_NAMES: Final = 256
 """Names of what is read no further; the wire can make up many more numbers than these."""
@@ -28,7 +28,7 @@ OTHER: Final = "other"
 class NetCounters:
     """Counts over everything fed so far. Those of two captures are added by :meth:`merge`.
 
-    What can be told of one connection, as lost bytes, is counted there alone
+    What belongs to one connection, as lost bytes, is counted there alone
     (:class:`kanalyze.model.TcpConnection`).
     """
 
@@ -135,12 +135,12 @@ def _counts_from_state(counter: str, state: State) -> dict[object, int]:
 
 
 class LayerStats:
-    """Collects counters, and a bounded number of anomalies until they are taken."""
+    """Collects counters, and a bounded number of the anomalies of a batch."""
 
     _LEFT_OUT = ("_kept", "_kept_by_kind", "_most")
 
     def __init__(self, *, every_anomaly: bool = False) -> None:
-        """Make a collector; with ``every_anomaly`` it keeps all of them until they are taken."""
+        """With ``every_anomaly`` it keeps all of them, not only the first of each kind."""
         self.counters = NetCounters()
         self._most = sys.maxsize if every_anomaly else MAX_ANOMALIES_PER_KIND
         self._kept: list[Anomaly] = []
@@ -151,7 +151,7 @@ class LayerStats:
         self.counters = NetCounters()
 
     def state(self) -> State:
-        """Return what :meth:`load_state` takes, once the anomalies were taken."""
+        """Return what :meth:`load_state` takes, once the anomalies were drained."""
         return self.counters.state()
 
     def load_state(self, state: object) -> None:
@@ -164,13 +164,13 @@ class LayerStats:
         return (self._most,)
 
     def drain_anomalies(self) -> list[Anomaly]:
-        """Hand over the anomalies since the last time."""
+        """Return the anomalies since the last call: whoever feeds a batch returns them with it."""
         taken, self._kept = self._kept, []
         self._kept_by_kind.clear()
         return taken
 
     def count_and_reserve(self, kind: AnomalyKind, count: int = 1) -> int:
-        """Count ``count`` anomalies of ``kind``; return how many more of them would be kept."""
+        """Count ``count`` anomalies of ``kind``; return for how many more there is room."""
         counts = self.counters.anomalies
         counts[kind] = counts.get(kind, 0) + count
         return max(self._most - self._kept_by_kind.get(kind, 0), 0)

@@ -23,7 +23,7 @@ cdef enum:
 
 
 @cython.locals(kind=cython.longlong, _i=cython.int)
-cpdef bint find_tcp(HeaderCursor cursor, long long link, put_together) except -1
+cpdef bint find_tcp(HeaderCursor cursor, long long link, reassemble) except -1
 cdef long long inside_ip(HeaderCursor cursor, long long kind) except? -2
 cdef bint is_read(long long kind) except -1
 cdef long long read_other(HeaderCursor cursor, long long kind) except? -2

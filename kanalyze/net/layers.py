@@ -58,12 +58,12 @@ _READERS: Final[dict[int, Callable[[HeaderCursor], int]]] = {
 }
 
 
-def find_tcp(cursor: HeaderCursor, link: int, put_together: Callable[[HeaderCursor], int]) -> bool:
+def find_tcp(cursor: HeaderCursor, link: int, reassemble: Callable[[HeaderCursor], int]) -> bool:
     """Go to the TCP header of a packet of a link type; tell whether there is one.
 
-    What has none is counted in the stats by its reason. ``put_together`` takes a fragment, and
-    returns the kind of the datagram that is whole with it, to which it moved the cursor;
-    :data:`~kanalyze.net.header_kinds.DROPPED` where none is.
+    A packet without one is counted by its reason. ``reassemble`` takes a fragment; if that
+    completes a datagram, it moves the cursor there and returns the kind of its header, otherwise
+    :data:`~kanalyze.net.header_kinds.DROPPED`.
     """
     kind = read_link(cursor, link)
     for _i in range(MAX_ROUNDS):
@@ -81,7 +81,7 @@ def find_tcp(cursor: HeaderCursor, link: int, put_together: Callable[[HeaderCurs
             continue
         if kind == TCP:
             return True
-        kind = put_together(cursor) if kind == FRAGMENT else inside_ip(cursor, kind)
+        kind = reassemble(cursor) if kind == FRAGMENT else inside_ip(cursor, kind)
     if kind >= 0:
         count_other(cursor, TOO_DEEP)
     return False
@@ -103,7 +103,7 @@ def is_read(kind: int) -> bool:
 
 
 def read_other(cursor: HeaderCursor, kind: int) -> int:
-    """Take off what is no IP header; count what cannot be read."""
+    """Step over a header other than IP; count what cannot be read."""
     if kind == ETHERNET:
         return read_ethernet(cursor)
     if kind == LLC_FRAME:

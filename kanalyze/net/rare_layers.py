@@ -1,10 +1,10 @@
-"""Headers that are rare: libraries made for them read them.
+"""Rare headers, which libraries read.
 
 In: a cursor at such a header. Out: the kind of what it carries, the cursor there. Must not know:
 how they are read.
 
-What is not read is counted by its name. Without the libraries that is all of it, and an anomaly
-says how to get them.
+What is not read is counted by its name. Without the libraries all is counted so, and an anomaly
+says how to install them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PBB: Final = "802.1ah"
 
 @cache
 def _module() -> Any:
-    """Import what reads them, once one is met: it takes half a second; None where it is not."""
+    """Import the libraries once a header needs them: it takes half a second; None without them."""
     try:
         with warnings.catch_warnings():
             # It imports ciphers that nobody uses here and that will move.

@@ -1,10 +1,10 @@
-"""Headers that are rare, as scapy reads them: one at a time, each by itself.
+"""Rare headers, read by scapy one at a time.
 
-In: the bytes of a packet from a header on. Out: what it carries and where, or why there is no
-telling. Must not know: where the bytes come from.
+In: the bytes of a packet from a header on. Out: what it carries and where, or why that is not
+known. Must not know: where the bytes come from.
 
-scapy takes a packet apart to its end, whatever the wire made up to stand there. Here it is shown
-one header, and its own errors are those of bytes that are none. What it has no class for (chains
+scapy would dissect a packet to its end, whatever the wire put there. Here it gets one header, and
+its errors mean that the bytes are none. What it has no class for (chains
 of GTP-U's extension headers, the HT control field) is stepped over by its length.
 
 802.11: IEEE 802.11-2020, 9.2; radiotap: https://www.radiotap.org. 802.1ah: IEEE 802.1Q, 9.7.

@@ -1,6 +1,6 @@
-"""Which connections are whose, where several workers read the same packets.
+"""Shards of connections, where several workers read the same packets.
 
-In: segments. Out: those of one worker's connections. Must not know who the workers are.
+In: segments. Out: the shard of each segment's connection. Must not know: the workers.
 
 Compiled by Cython, with the types in ``shard.pxd``; uncompiled it does the same, slowly.
 """
@@ -21,7 +21,7 @@ LOW_64_BITS = 0xFFFF_FFFF_FFFF_FFFF
 
 
 class Shard:
-    """One of ``count`` parts of all TCP connections: each is in one of them, with both its ends."""
+    """One of ``count`` parts of all TCP connections, each with both its directions."""
 
     __slots__ = ("count", "index")
 
@@ -32,7 +32,7 @@ class Shard:
 
     @property
     def is_first(self) -> bool:
-        """Whether this is the one that counts what belongs to no connection."""
+        """Whether this shard counts the packets that belong to no connection."""
         return self.index == 0
 
 
@@ -41,7 +41,7 @@ ALL_CONNECTIONS = Shard(0, 1)
 
 
 def shards_of(segments: SegmentColumns, count: int) -> array[int]:
-    """Return of each segment the index of the shard, of ``count``, that its connection is in."""
+    """Return for each segment the index, below ``count``, of its connection's shard."""
     found = array("q", bytes(8 * len(segments)))
     fill_shards(found, segments, count)
     return found
@@ -76,9 +76,9 @@ def shard_of(
     destination_port: int,
     count: int,
 ) -> int:
-    """Return the index of the shard, of ``count``, that the connection of two ends is in.
+    """Return the index, below ``count``, of the shard of a connection.
 
-    It depends on nothing else, whoever asks.
+    It depends on nothing else: all workers agree.
     """
     # A sum, so that both directions have the same.
     ends = mixed(source_high, source_low, source_port)

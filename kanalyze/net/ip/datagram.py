@@ -1,9 +1,9 @@
-"""One IP datagram while its fragments are put together.
+"""One IP datagram while its fragments are reassembled.
 
 In: ranges of bytes, in any order. Out: the bytes from the first on. Must not know: what they are.
 
-The bytes that came first for a place stay (RFC 815 leaves it open); a fragment that was cut by
-the capture takes its place with the bytes that it has.
+The first copy of a byte counts (RFC 815 leaves it open); a fragment that the capture cut covers its
+whole range, with the bytes that it has.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["PIECE_BYTES", "Datagram"]
 
 PIECE_BYTES: Final = 256
-"""What keeping a piece takes besides its bytes, roughly."""
+"""Memory of a range besides its bytes, roughly."""
 MOST_BYTES: Final = 65_535
 _LEAST_HEADER_BYTES: Final = 20
 
@@ -48,9 +48,9 @@ class Datagram:
         """Bytes of data that fragments were seen of."""
         self.held_bytes = 0
         self.contradicts = False
-        """Two fragments held different bytes for the same place."""
+        """Two fragments have different bytes at the same offset."""
         self.is_false = False
-        """It was dropped for what its fragments said, and those to come go the same way."""
+        """It was dropped for what its fragments said; later fragments of it are dropped too."""
         self._seen: set[tuple[int, int, int]] = set()
         """Fragments: offset, length, checksum of the captured bytes."""
         self._pieces: list[_FragmentRange] = []
@@ -166,7 +166,7 @@ class Datagram:
         return b"".join(parts)
 
     def let_go(self) -> None:
-        """Forget the bytes; which fragments were seen stays known."""
+        """Drop the bytes; which fragments were seen stays known."""
         self._pieces.clear()
         self.header = None
         self.held_bytes = len(self._seen) * PIECE_BYTES

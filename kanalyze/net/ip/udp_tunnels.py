@@ -1,4 +1,4 @@
-"""Tunnels in UDP: VXLAN, Geneve and GTP-U, told from other UDP by port and by content.
+"""Tunnels in UDP: VXLAN, Geneve and GTP-U, recognized by port and by content.
 
 In: a cursor at a UDP header. Out: the kind of what the tunnel carries, the cursor there. Must not
 know: IP.

@@ -139,11 +139,6 @@ class BufferedSegment:
         self.time_ns = time_ns
         self.packet = packet
 
-    @property
-    def end(self) -> int:
-        """Position in the stream after the last byte."""
-        return self.stream_offset + self.length
-
     def state(self) -> State:
         """Return what :meth:`from_state` takes."""
         return self.stream_offset, self.length, self.data, self.time_ns, self.packet
