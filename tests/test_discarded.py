@@ -85,6 +85,6 @@ def test_live_is_told_the_same_while_it_runs(tmp_path: Path) -> None:
     capture = tmp_path / "a.pcap"
     capture.write_bytes(capture_of(packets_of()))
     analysis = Analysis([str(capture)])
-    told = [discarded(analysis.doubts()) for _ in analysis.batches()]
-    assert FOUND in [*told, discarded(analysis.doubts())]
-    assert discarded(analysis.doubts()) == FOUND
+    told = [discarded(analysis.monitor.doubts()) for _ in analysis.batches()]
+    assert FOUND in [*told, discarded(analysis.monitor.doubts())]
+    assert discarded(analysis.monitor.doubts()) == FOUND

@@ -21,13 +21,13 @@ from kanalyze.kafka.codec.compiler import Decoders
 from kanalyze.kafka.codec.projection import Projection
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.runtime import state as saved
-from kanalyze.runtime.state import StateError, thaw
+from kanalyze.runtime.state import StateError, load_state
 from tests.runtime.test_state import IN_DISORDER, login_with_raw_tokens, old_traffic
 from tests.support import kafka as k
 from tests.support.captures import in_turn, path
 from tests.support.conversations import conversations
 from tests.support.disorder import altered
-from tests.support.frozen import Run, first_part, opened, second_part
+from tests.support.saved_state import Run, first_part, opened, second_part
 from tests.support.traffic import Line, capture_of, produce
 from tests.support.waiting import LONG_S
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 ROOT = Path(saved.__file__).parent.parent
-TAKERS = {"from_state", "load_state", "saying", "take_up"}
+TAKERS = {"from_state", "saying", "load_state"}
 
 
 # -- nothing is forgotten -------------------------------------------------------------------------
@@ -99,7 +99,10 @@ def attributes_of(name: str, node: ast.ClassDef) -> set[str]:
 
 
 STATEFUL = stateful_classes()
-BY_OTHERS = ("kanalyze.runtime.stages.Stages", "kanalyze.tables.requests.row_assembler.RowBuilder")
+BY_OTHERS = (
+    "kanalyze.runtime.stages.Stages",
+    "kanalyze.tables.requests.row_assembler.RowAssembler",
+)
 """They live as long as the run, and have parts with a state."""
 
 
@@ -217,9 +220,9 @@ def stopped(data: bytes, **settings: Any) -> Iterator[Run]:
 def test_what_took_up_a_state_says_the_same(name: str, settings: str) -> None:
     data = TRAFFIC[name]()
     for going in stopped(data, **SETTINGS[settings]):
-        state = going.frozen()
-        going.take_up(state)
-        assert going.frozen() == state
+        state = going.saved_state()
+        going.load_state(state)
+        assert going.saved_state() == state
 
 
 # -- what is no state -----------------------------------------------------------------------------
@@ -276,21 +279,21 @@ CHANGES = {
 @pytest.mark.parametrize("name", ["waits", "snaplen", "sasl", "old-0-9-0-1"])
 def test_a_value_that_is_another_is_refused_or_read(name: str, change: str) -> None:
     """And what is refused has changed nothing."""
-    state = from_bytes(saved._opened(halfway(name, 150).frozen()))
+    state = from_bytes(saved._opened(halfway(name, 150).saved_state()))
     dice = Random(change)
     all_places = list(places(state))
     refused = 0
     for at in dice.sample(all_places, min(60, len(all_places))):
         data = saved._sealed(to_bytes(changed(state, at, CHANGES[change])))
         going = new_run(name)
-        before = going.stages._reassembler, going.stages._tracker, going.maker.log_ends
+        before = going.stages._reassembler, going.stages._tracker, going.maker.long_polls
         try:
-            thaw(data, going.stages, going.maker)
+            load_state(data, going.stages, going.maker)
         except StateError:
             refused += 1
             assert before == (
                 *(going.stages._reassembler, going.stages._tracker),
-                going.maker.log_ends,
+                going.maker.long_polls,
             )
     assert refused > 0
 
@@ -368,7 +371,7 @@ import sys
 from functools import partial
 from pathlib import Path
 from tests.support.captures import path
-from tests.support.frozen import first_part, second_part
+from tests.support.saved_state import first_part, second_part
 
 kept, name = Path(sys.argv[1]), sys.argv[2]
 theirs = kept.read_bytes()

@@ -7,25 +7,22 @@ Python. What the functions take stands in :mod:`kanalyze.api.options`.
 
 from __future__ import annotations
 
-import io
 from contextlib import closing
 from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from kanalyze.common import paths
+from kanalyze.api.filters import api_names, keeps_bytes
+from kanalyze.api.topic_ids import read_topic_ids
 from kanalyze.common.argument_values import count, parsed, path_text, size_bytes, texts, truth
-from kanalyze.errors import UsageError
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.runtime.stages import MemoryBounds
 from kanalyze.tables.columns.block import RowBlock, columns_of_rows
-from kanalyze.tables.filters import RowFilter
 from kanalyze.tables.row import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
-    from pathlib import Path
     from typing import Unpack
 
     import pandas as pd
@@ -40,7 +37,6 @@ if TYPE_CHECKING:
         RecordOptions,
         RequestOptions,
     )
-    from kanalyze.kafka.session.connection import Keep
     from kanalyze.tables.anomalies import AnomalyRow
     from kanalyze.tables.connections import ConnectionRow
     from kanalyze.tables.quality import CaptureQuality
@@ -53,9 +49,6 @@ __all__ = [
     "anomalies",
     "connections",
     "decode",
-    "keeps_bytes",
-    "make_filter",
-    "read_topic_ids",
     "records",
     "report",
     "requests",
@@ -65,7 +58,6 @@ ItemT = TypeVar("ItemT")
 RowT = TypeVar("RowT", bound=tuple[Any, ...])
 _Batch = TypeVar("_Batch")
 
-_LARGEST_TOPIC_IDS_BYTES = 256 * 1024 * 1024
 _MOST_JOBS = 256
 _MOST_RECORDS = 2**31 - 1
 """A batch's header has 32 bits for their number."""
@@ -143,7 +135,7 @@ class Rows(Results[RowT]):
         """Give the rows in lists, as they are found; none is empty."""
         yield from self._run(self._rows)
 
-    def _found_blocks(self) -> Iterator[RowBlock]:
+    def _row_blocks(self) -> Iterator[RowBlock]:
         """Give the rows by column, as they are found."""
         if self._blocks is not None:
             yield from self._run(self._blocks)
@@ -155,25 +147,25 @@ class Rows(Results[RowT]):
         """Return all rows as a ``pyarrow.Table``."""
         from kanalyze.export.arrow import table_of
 
-        return table_of(self._found_blocks(), self.columns)
+        return table_of(self._row_blocks(), self.columns)
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Give the rows as ``pyarrow.RecordBatch``, as they are found; memory stays bounded."""
         from kanalyze.export.arrow import batches_of
 
-        return batches_of(self._found_blocks(), self.columns)
+        return batches_of(self._row_blocks(), self.columns)
 
     def to_pandas(self) -> pd.DataFrame:
         """Return all rows as a pandas DataFrame; integers that may be null are ``Int64``."""
         from kanalyze.export.arrow import frame_of
 
-        return frame_of(self._found_blocks(), self.columns)
+        return frame_of(self._row_blocks(), self.columns)
 
     def to_polars(self) -> pl.DataFrame:
         """Return all rows as a Polars DataFrame."""
         from kanalyze.export.arrow import polars_of
 
-        return polars_of(self._found_blocks(), self.columns)
+        return polars_of(self._row_blocks(), self.columns)
 
     def __arrow_c_schema__(self) -> object:
         """Return the schema as a capsule of the Arrow PyCapsule interface."""
@@ -189,7 +181,7 @@ class Rows(Results[RowT]):
         """
         from kanalyze.export.arrow import reader_of
 
-        blocks = self._found_blocks()
+        blocks = self._row_blocks()
         # An input that is missing is said here: through the stream it would come as an error of
         # the library that reads it, with all of a traceback for its text.
         first = list(islice(blocks, 1))
@@ -262,7 +254,7 @@ def report(*captures: Captures, **options: Unpack[RequestOptions]) -> dict[str, 
 
     found = _requests("report", captures, options)
     statistics = Statistics()
-    for block in found._found_blocks():
+    for block in found._row_blocks():
         statistics.add_block(block)
     assert found.quality is not None  # read to the end
     return statistics.summary(found.quality, found.conditions)
@@ -422,7 +414,7 @@ def _arguments(
     check_names(function, options, known)
     folder = path_text("definitions", options.get("definitions"))
     catalog = None if folder is None else Catalog(folder)
-    row_filter = filter_of(options, lambda: _api_names(catalog or Catalog()))
+    row_filter = filter_of(options, lambda: api_names(catalog or Catalog()))
     file = path_text("topic_ids", options.get("topic_ids"))
     arguments: dict[str, Any] = {
         "captures": captures_of(captures),
@@ -444,60 +436,3 @@ def _maker(arguments: dict[str, Any]) -> Callable[[], Analysis]:
     make = partial(Analysis, **arguments)
     make()  # says what else makes no sense; nothing is opened
     return make
-
-
-def keeps_bytes(row_filter: RowFilter, catalog: Catalog) -> Keep:
-    """Return whose messages' bytes are needed for all of their fields.
-
-    Those of the APIs that a filter asks for; of all where it asks for none.
-    """
-    if not (row_filter.api_names or row_filter.api_keys):
-        return _always
-    # Produce and Fetch have the same keys in Kafka 0.7.
-    keys = {name.lower(): key for name, key in _api_names(catalog).items()}
-    return {*row_filter.api_keys, *map(keys.get, row_filter.api_names)}.__contains__
-
-
-def _always(_: int) -> bool:
-    return True
-
-
-def make_filter(catalog: Catalog | None = None, **conditions: Any) -> RowFilter:
-    """Return a filter that knows the names of APIs: those of ``catalog``, or the built-in ones.
-
-    Other arguments as ``RowFilter.parse``.
-    """
-    names = _api_names(catalog or Catalog()) if conditions.get("apis") else None
-    return RowFilter.parse(api_names=names, **conditions)
-
-
-def _api_names(catalog: Catalog) -> dict[str, int]:
-    from kanalyze.kafka.v07.messages import RequestType  # only for those who name an API
-
-    # Those of Kafka 0.7 by name only: its request types mean other APIs in later versions.
-    names = {kind.api_name: int(kind) for kind in RequestType}
-    return names | {api.name: api.key for api in catalog.apis}
-
-
-def read_topic_ids(path: str | Path) -> dict[bytes, str]:
-    """Return the names of topics by their 16-byte id that a file has.
-
-    A line ``ID NAME`` each, or a JSON object; ids in Kafka's base64 or as UUIDs (see
-    :func:`~kanalyze.tables.requests.topic_names.parse_topic_ids`).
-
-    Raises:
-        UsageError: the file cannot be read, or makes no sense; the text names it.
-    """
-    try:
-        with io.TextIOWrapper(paths.opened(path), encoding="utf-8") as file:
-            text = file.read(_LARGEST_TOPIC_IDS_BYTES)
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path}: is not UTF-8 text") from error
-    from kanalyze.tables.requests.topic_names import parse_topic_ids  # only for those who have some
-
-    try:
-        return parse_topic_ids(text)
-    except UsageError as error:
-        raise UsageError(f"{path}: {error}") from error

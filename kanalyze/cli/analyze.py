@@ -10,7 +10,8 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.api.library import make_filter, read_topic_ids
+from kanalyze.api.filters import make_filter
+from kanalyze.api.topic_ids import read_topic_ids
 from kanalyze.cli.messages import print_message
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.render.nothing import no_kafka_text

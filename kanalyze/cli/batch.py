@@ -40,7 +40,8 @@ def _run(arguments: argparse.Namespace, plan: Plan, settings: Settings) -> dict[
 
 
 def _plan(arguments: argparse.Namespace) -> Plan:
-    from kanalyze.api.library import make_filter, read_topic_ids
+    from kanalyze.api.filters import make_filter
+    from kanalyze.api.topic_ids import read_topic_ids
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.spark.source.options import Options
     from kanalyze.spark.source.readers import Part, Plan

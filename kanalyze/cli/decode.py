@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from kanalyze.api.library import keeps_bytes, make_filter
+from kanalyze.api.filters import keeps_bytes, make_filter
 from kanalyze.cli.analyze import analysis_of, progress_bar, tell_if_none
 from kanalyze.decoding.bodies import BodyReader
 from kanalyze.errors import UsageError

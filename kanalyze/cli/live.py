@@ -8,7 +8,7 @@ import time
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.api.library import read_topic_ids
+from kanalyze.api.topic_ids import read_topic_ids
 from kanalyze.cli.live_checks import check_arguments
 from kanalyze.cli.live_feed import open_feed
 from kanalyze.cli.live_sinks import Wanted, make_sinks

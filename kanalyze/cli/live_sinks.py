@@ -10,7 +10,7 @@ from collections import deque
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
-from kanalyze.api.library import make_filter
+from kanalyze.api.filters import make_filter
 from kanalyze.cli.messages import print_message
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import UsageError

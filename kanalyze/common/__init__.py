@@ -1,5 +1,5 @@
 """What has nothing to do with packets or Kafka: text, times, sizes, paths, numbers in columns.
 
-In and out: values of Python. Nothing in here imports another package of kanalyze. Begin reading
-with whatever module you were sent to.
+In: values of Python. Out: values of Python. Begin reading with whatever module you were sent to:
+they know nothing of each other, and nothing of other packages.
 """

@@ -15,7 +15,7 @@ cdef enum:
     MOST_SHIFT = 56
 
 
-cdef class PlainWriter:
+cdef class StateWriter:
     cdef readonly bytearray data
 
     @cython.locals(data=bytearray, number=cython.longlong, count=cython.Py_ssize_t)
@@ -25,7 +25,7 @@ cdef class PlainWriter:
     cdef _head(self, int head, long long number)
 
 
-cdef class PlainReader:
+cdef class StateReader:
     cdef bytes source
     cdef const unsigned char[::1] data
     cdef readonly Py_ssize_t at

@@ -52,21 +52,21 @@ def to_bytes(value: Any) -> bytes:
         OverflowError: an integer takes more than 64 bits.
         ValueError: it nests too deeply.
     """
-    writer = PlainWriter()
+    writer = StateWriter()
     writer.write(value, 0)
     return bytes(writer.data)
 
 
 def from_bytes(data: bytes) -> Any:
     """Return the value of bytes; raises ValueError where they are none of :func:`to_bytes`."""
-    reader = PlainReader(data)
+    reader = StateReader(data)
     value = reader.read(0)
     if reader.at != len(data):
         raise ValueError(f"{len(data) - reader.at} bytes left over")
     return value
 
 
-class PlainWriter:
+class StateWriter:
     """Writes."""
 
     __slots__ = ("data",)
@@ -125,7 +125,7 @@ class PlainWriter:
         data.append(number)
 
 
-class PlainReader:
+class StateReader:
     """Reads; ``at`` is the index of the next byte."""
 
     __slots__ = ("at", "data", "end", "source")

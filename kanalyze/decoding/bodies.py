@@ -41,7 +41,7 @@ from kanalyze.model.anomalies import AnomalyKind
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from kanalyze.decoding.secrets import Plan
+    from kanalyze.decoding.secrets import RedactionPlan
     from kanalyze.kafka.codec.compiler import Decoder, Decoders
     from kanalyze.kafka.codec.decoder import BodyDecoder
     from kanalyze.kafka.codec.values import Tape, Taped
@@ -51,11 +51,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PREFIX_BYTES",
+    "BodyLocation",
     "BodyReader",
     "DecodedExchange",
     "DecodedMessage",
     "ForwardedExchange",
-    "Placed",
     "Problem",
     "json_path",
 ]
@@ -91,7 +91,7 @@ class Problem(NamedTuple):
     """A short text; never bytes from the wire."""
 
 
-class Placed(NamedTuple):
+class BodyLocation(NamedTuple):
     """Where a body stands in its frame, and what it is."""
 
     definition: Definition | None
@@ -116,7 +116,7 @@ class DecodedMessage(NamedTuple):
     header_tags: list[tuple[int, bytes]]
     """Tagged fields of the header; no release knows any."""
     problem: Problem | None
-    secrets: Plan | None = None
+    secrets: RedactionPlan | None = None
     """What has to be hidden of ``body``; None for nothing."""
     values_07: dict[str, Any] | None = None
     """Of Kafka 0.7, for which there is no definition, in place of ``body``: what
@@ -157,7 +157,7 @@ class ForwardedExchange(NamedTuple):
     response_data: bytes | None
 
 
-class _Plan(NamedTuple):
+class _MessagePlan(NamedTuple):
     """How to read the messages of a version that can be read in one way alone."""
 
     definition: Definition
@@ -166,7 +166,7 @@ class _Plan(NamedTuple):
     head: bytes
     """Of requests: key and version, as they begin; of responses nothing."""
     decode: BodyDecoder
-    secrets: Plan | None
+    secrets: RedactionPlan | None
 
 
 class BodyReader:
@@ -176,15 +176,17 @@ class BodyReader:
         self.catalog = catalog
         self._decoders = decoders
         self._redactors: dict[tuple[int, Kind], Redactor] = {}
-        self._plans: dict[tuple[int, int, Kind], _Plan | None] = {}
+        self._plans: dict[tuple[int, int, Kind], _MessagePlan | None] = {}
         self._tape: Tape | None = None
         """The one that was written last, and may have room."""
 
     def exchange(self, exchange: Exchange) -> DecodedExchange:
         """Decode both messages of an exchange; raises nothing, whatever the bytes."""
         if exchange.wire != "kafka":
-            request = _old(exchange, exchange.request, "request")
-            return DecodedExchange(request, _old(exchange, exchange.response, "response"), None)
+            request = _decoded_07(exchange, exchange.request, "request")
+            return DecodedExchange(
+                request, _decoded_07(exchange, exchange.response, "response"), None
+            )
         key, version = exchange.api_key, exchange.api_version
         request = self._message(exchange.request, key, version, "request")
         response = self._message(exchange.response, key, version, "response")
@@ -202,7 +204,7 @@ class BodyReader:
                 if message is not None:
                     message.data = None
 
-    def place(self, data: bytes, api_key: int, api_version: int, kind: Kind) -> Placed:
+    def place(self, data: bytes, api_key: int, api_version: int, kind: Kind) -> BodyLocation:
         """Return where the body of a whole frame begins and what it is to be read as.
 
         Raises WireError when the header cannot be read.
@@ -210,19 +212,19 @@ class BodyReader:
         header_version, body = self._body_start(data, api_key, api_version, kind)
         api = self.catalog.api(api_key)
         if api is None:
-            return Placed(None, None, False, header_version, body)
+            return BodyLocation(None, None, False, header_version, body)
         definition = self.catalog.message(api_key, kind)
         if kind == "response" and api_key == _API_VERSIONS and _is_unsupported(data, body):
-            return Placed(definition, 0, True, header_version, body)
+            return BodyLocation(definition, 0, True, header_version, body)
         if api_version < api.versions.lowest:
-            return Placed(definition, None, False, header_version, body)
+            return BodyLocation(definition, None, False, header_version, body)
         version = min(api_version, api.versions.highest)
         superseded = self.catalog.superseded(api_key, kind, api_version)
         if superseded is not None and not self._fits(data, api_key, kind, version, body):
             decode = self._decoders.superseded(api_key, kind, version, _NOTHING)
             if decode is not None and _ends(decode, data, body):
                 definition = superseded
-        return Placed(definition, version, version == api_version, header_version, body)
+        return BodyLocation(definition, version, version == api_version, header_version, body)
 
     def _fits(self, data: bytes, api_key: int, kind: Kind, version: int, body: int) -> bool:
         return _ends(self._decoders.get(api_key, kind, version, _NOTHING), data, body)
@@ -260,7 +262,7 @@ class BodyReader:
 
     def message(self, data: bytes, api_key: int, api_version: int, kind: Kind) -> DecodedMessage:
         """Decode a whole frame, size prefix included; raises nothing, whatever the bytes."""
-        found = self._as_planned(data, api_key, api_version, kind)
+        found = self._decode_planned(data, api_key, api_version, kind)
         if found is not None:
             return found
         try:
@@ -275,7 +277,7 @@ class BodyReader:
             return _undecoded(placed.definition, _unknown(placed, len(data)))
         return self._body(data, api_key, kind, placed)
 
-    def _body(self, data: bytes, api_key: int, kind: Kind, placed: Placed) -> DecodedMessage:
+    def _body(self, data: bytes, api_key: int, kind: Kind, placed: BodyLocation) -> DecodedMessage:
         definition, version = placed.definition, placed.version
         if definition is None or version is None:
             return _undecoded(definition, _unknown(placed, len(data)))
@@ -294,9 +296,9 @@ class BodyReader:
                 return _undecoded(definition, _unknown(placed, len(data)), tags)
             problem = _left_over(data, end)
         secrets = self.redactor(api_key, kind).plan
-        return DecodedMessage(definition, version, self._take(decode), tags, problem, secrets)
+        return DecodedMessage(definition, version, self._drain(decode), tags, problem, secrets)
 
-    def _take(self, decode: BodyDecoder) -> Taped:
+    def _drain(self, decode: BodyDecoder) -> Taped:
         """Take what was decoded last, onto the tape that is being written."""
         taken = decode.take(self._tape)
         self._tape = taken.tape
@@ -304,7 +306,7 @@ class BodyReader:
 
     # -- what is as nearly all is -----------------------------------------------------------------
 
-    def _as_planned(
+    def _decode_planned(
         self, data: bytes, api_key: int, api_version: int, kind: Kind
     ) -> DecodedMessage | None:
         """Decode a frame that is as nearly all are; None for any other."""
@@ -323,17 +325,17 @@ class BodyReader:
             return None
         if end != len(data):
             return None
-        taken = self._take(plan.decode)
+        taken = self._drain(plan.decode)
         return DecodedMessage(plan.definition, plan.version, taken, [], None, plan.secrets)
 
-    def _make_plan(self, api_key: int, api_version: int, kind: Kind) -> _Plan | None:
+    def _make_plan(self, api_key: int, api_version: int, kind: Kind) -> _MessagePlan | None:
         # Keys and versions come from the wire: 2^32 of them would fit in a hostile capture.
         if len(self._plans) >= _MOST_PLANS:
             self._plans.clear()
         plan = self._plans[api_key, api_version, kind] = self._new_plan(api_key, api_version, kind)
         return plan
 
-    def _new_plan(self, api_key: int, api_version: int, kind: Kind) -> _Plan | None:
+    def _new_plan(self, api_key: int, api_version: int, kind: Kind) -> _MessagePlan | None:
         """Return how :meth:`place` would have a message read; None where its bytes decide."""
         catalog, api, is_request = self.catalog, self.catalog.api(api_key), kind == "request"
         if api is None or api_version < api.versions.lowest:
@@ -346,7 +348,7 @@ class BodyReader:
         version_of = catalog.request_header_version
         if not is_request:
             version_of = catalog.response_header_version
-        return _Plan(
+        return _MessagePlan(
             catalog.message(api_key, kind),
             version,
             version_of(api_key, api_version),
@@ -369,7 +371,9 @@ class BodyReader:
             version = 0
         return version, parse_response_header(data, PREFIX_BYTES, len(data), version).body
 
-    def _header_tags(self, data: bytes, kind: Kind, placed: Placed) -> list[tuple[int, bytes]]:
+    def _header_tags(
+        self, data: bytes, kind: Kind, placed: BodyLocation
+    ) -> list[tuple[int, bytes]]:
         # A tag section without tags, as nearly every one is, takes one byte.
         if placed.header_version < (2 if kind == "request" else 1):
             return []
@@ -420,7 +424,7 @@ class BodyReader:
         return None if inner is None else _SIZE(len(inner)) + bytes(inner)
 
 
-def _old(exchange: Exchange, message: Message | None, kind: Kind) -> DecodedMessage | None:
+def _decoded_07(exchange: Exchange, message: Message | None, kind: Kind) -> DecodedMessage | None:
     """Decode a message of Kafka 0.7, which no definition describes."""
     if message is None:
         return None
@@ -465,7 +469,7 @@ def _undecoded(
     return DecodedMessage(definition, None, None, tags or [], problem)
 
 
-def _unknown(placed: Placed, length: int) -> Problem:
+def _unknown(placed: BodyLocation, length: int) -> Problem:
     size = length - placed.body
     if placed.definition is None:
         return Problem(AnomalyKind.UNKNOWN_API, placed.body, size, None, UNKNOWN_API)
@@ -473,7 +477,7 @@ def _unknown(placed: Placed, length: int) -> Problem:
     return Problem(AnomalyKind.UNKNOWN_API_VERSION, placed.body, size, None, text)
 
 
-def _failure(data: bytes, placed: Placed, reason: str) -> Problem:
+def _failure(data: bytes, placed: BodyLocation, reason: str) -> Problem:
     """Return why a body could not be read: the slow reader says where."""
     if not placed.known:
         return _unknown(placed, len(data))

@@ -98,19 +98,19 @@ def _request(data: bytes, request: Request07) -> list[TraceNode]:
     cursor = _Cursor(data)
     nodes = [cursor.number("size", 4), cursor.number("requestType", 2)]
     if request.type not in (RequestType.MULTIFETCH, RequestType.MULTIPRODUCE):
-        return nodes + _asked(cursor, request.parts[0])
+        return nodes + _request_part(cursor, request.parts[0])
     nodes.append(cursor.number("count", 2))
     start = cursor.at
     items = []
     for index, part in enumerate(request.parts):
         item = TraceNode(f"[{index}]", cursor.at)
-        item.children = _asked(cursor, part)
+        item.children = _request_part(cursor, part)
         item.end = cursor.at
         items.append(item)
     return [*nodes, cursor.array("parts", start, "part", items)]
 
 
-def _asked(cursor: _Cursor, part: Part07) -> list[TraceNode]:
+def _request_part(cursor: _Cursor, part: Part07) -> list[TraceNode]:
     nodes = [cursor.text("topic", part.topic), cursor.number("partition", 4)]
     if part.messages is not None:
         return [*nodes, cursor.messages(part.messages.record_bytes, has_length=True)]

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "HIDDEN",
-    "Plan",
+    "RedactionPlan",
     "Redactor",
     "hidden_in",
     "hide",
@@ -130,7 +130,7 @@ class Redactor:
             _redact_node(root, self.plan, force=False)
 
 
-class Plan(NamedTuple):
+class RedactionPlan(NamedTuple):
     """What to hide in a struct."""
 
     hidden: frozenset[str]
@@ -138,13 +138,13 @@ class Plan(NamedTuple):
     pair: str | None
     """Name of the field that names what the field ``Value`` is a value of; None when the struct
     is no such pair."""
-    nested: dict[str, Plan]
+    nested: dict[str, RedactionPlan]
     has_resource: bool
     """The struct's ``ResourceType`` says whose configurations are inside."""
     json_names: dict[str, str]
 
 
-def _plan(struct: Struct) -> Plan | None:
+def _plan(struct: Struct) -> RedactionPlan | None:
     """Return what to do with a struct, None for nothing."""
     hidden = frozenset(field.name for field in struct.fields if _is_secret(field))
     nested = {}
@@ -155,7 +155,7 @@ def _plan(struct: Struct) -> Plan | None:
     pair = _pair(struct)
     if not (hidden or nested or pair):
         return None
-    return Plan(
+    return RedactionPlan(
         hidden,
         pair,
         nested,
@@ -180,7 +180,9 @@ def _pair(struct: Struct) -> str | None:
 # -- values ---------------------------------------------------------------------------------------
 
 
-def hide(values: dict[str, Any] | list[dict[str, Any]] | None, plan: Plan, *, force: bool) -> None:
+def hide(
+    values: dict[str, Any] | list[dict[str, Any]] | None, plan: RedactionPlan, *, force: bool
+) -> None:
     """Replace the secrets in a struct, or in an array of them, in place.
 
     ``force`` says that values are secret whatever their names.
@@ -195,7 +197,9 @@ def hide(values: dict[str, Any] | list[dict[str, Any]] | None, plan: Plan, *, fo
             hide(item.get(plan.json_names[name]), inner, force=inside)
 
 
-def hidden_in(values: dict[str, Any], plan: Plan, *, force: bool) -> tuple[frozenset[str], bool]:
+def hidden_in(
+    values: dict[str, Any], plan: RedactionPlan, *, force: bool
+) -> tuple[frozenset[str], bool]:
     """Return which fields of a struct are to be hidden, and what ``force`` is further in.
 
     By the names that ``values`` have; not those that are null.
@@ -222,7 +226,7 @@ def _items(value: Any) -> list[dict[str, Any]]:
 # -- traces ---------------------------------------------------------------------------------------
 
 
-def _redact_node(node: TraceNode, plan: Plan, *, force: bool) -> None:
+def _redact_node(node: TraceNode, plan: RedactionPlan, *, force: bool) -> None:
     """Redact a struct's node; what was not read to its end is taken for sensitive."""
     fields = _fields_of(node)
     if plan.has_resource and _value(fields, "ResourceType") not in _RESOURCE_TYPES:

@@ -1,4 +1,5 @@
 """Rows become files: CSV, JSON Lines, Parquet, Arrow.
 
-In: rows. Out: bytes in a file or on standard output. Knows neither captures nor terminals.
+In: rows. Out: bytes in a file or on standard output. Begin reading with ``writer.py``. It knows
+neither captures nor terminals.
 """

@@ -95,7 +95,7 @@ class OutputFile:
         try:
             self.file.close()
             if self._partial is not None:
-                with _told_as(str(self._target)):
+                with _errors_name(str(self._target)):
                     self._partial.replace(self._target)
         except OSError:
             self._remove()
@@ -160,7 +160,7 @@ def _own_descriptor(name: str) -> int | None:
 
 def _duplicate(descriptor: int, shown: str) -> BinaryIO:
     """Open what is open a second time: at the same place in it, and to be closed by itself."""
-    with _told_as(shown):
+    with _errors_name(shown):
         return _buffered(os.dup(descriptor), shown)
 
 
@@ -195,7 +195,7 @@ def _mode_of(path: Path) -> int:
 
 def _open(shown: str, flags: int, path: Path | None = None, mode: int = _NEW_MODE) -> BinaryIO:
     """Open a file to be written, ``path`` where it has another name than the one that is told."""
-    with _told_as(shown):
+    with _errors_name(shown):
         return _buffered(os.open(path or shown, flags | os.O_CLOEXEC, mode), shown)
 
 
@@ -212,17 +212,17 @@ class _NamedFile(io.FileIO):
 
     def write(self, data: ReadableBuffer, /) -> int:
         """Write some of it, as the system likes; return how much."""
-        with _told_as(self._shown):
+        with _errors_name(self._shown):
             return super().write(data)
 
     def close(self) -> None:
         """Close it; some file systems say only then that there is no room."""
-        with _told_as(self._shown):
+        with _errors_name(self._shown):
             super().close()
 
 
 @contextmanager
-def _told_as(name: str) -> Iterator[None]:
+def _errors_name(name: str) -> Iterator[None]:
     """Let what the system says of a file say this name of it."""
     try:
         yield

@@ -46,7 +46,7 @@ cdef class Form:
     cdef public object is_default
 
 
-cdef class _Uuid:
+cdef class _UuidText:
     cdef readonly long long high
     cdef readonly long long low
     cdef const unsigned char[::1] text
@@ -88,7 +88,7 @@ cdef class TapeJson(TapeCursor):
     @cython.locals(taped=Taped, reader=TapeReader, part=Taped)
     cdef object _python(self, Shape shape)
     @cython.locals(
-        high=cython.longlong, low=cython.longlong, place=cython.longlong, known=_Uuid
+        high=cython.longlong, low=cython.longlong, place=cython.longlong, known=_UuidText
     )
     cdef int _uuid(self) except -1
 

@@ -38,7 +38,7 @@ if not cython.compiled:
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kanalyze.decoding.secrets import Plan
+    from kanalyze.decoding.secrets import RedactionPlan
     from kanalyze.kafka.codec.values import Shape
 
 __all__ = ["Form", "TapeJson", "bytes_text", "json_line"]
@@ -74,7 +74,7 @@ class Form:
         secrets: of a struct: what has to be hidden in it; None for nothing.
     """
 
-    def __init__(self, shape: Shape, secrets: Plan | None = None) -> None:
+    def __init__(self, shape: Shape, secrets: RedactionPlan | None = None) -> None:
         self.shape = shape
         self.kind = shape.kind
         self.secrets = secrets
@@ -94,7 +94,7 @@ class Form:
         self.null_key = memoryview(f"{json_line(name)}:".encode("ascii"))
 
 
-class _Uuid:
+class _UuidText:
     """The text of a UUID, with the two numbers that it was made of."""
 
     __slots__ = ("high", "low", "text")
@@ -114,7 +114,7 @@ class TapeJson(TapeCursor):
     def __init__(self) -> None:
         super().__init__()
         self._null, self._true, self._false = _NULL, _TRUE, _FALSE
-        self._uuids: list[_Uuid | None] = [None] * _MOST_KNOWN
+        self._uuids: list[_UuidText | None] = [None] * _MOST_KNOWN
         self._text: TextBuffer = TextBuffer()
         self._hides = False
 
@@ -125,7 +125,7 @@ class TapeJson(TapeCursor):
         self._hides = False
         self._text.used = 0
         self._value(form)
-        return str(self._text.taken(), "ascii")
+        return str(self._text.drain(), "ascii")
 
     # -- values -----------------------------------------------------------------------------------
 
@@ -279,7 +279,7 @@ class TapeJson(TapeCursor):
         place = (high ^ low) & (_MOST_KNOWN - 1)
         known = self._uuids[place]
         if known is None or known.high != high or known.low != low:
-            known = self._uuids[place] = _Uuid(high, low)
+            known = self._uuids[place] = _UuidText(high, low)
         self._text.put(known.text)
 
     # -- texts ------------------------------------------------------------------------------------

@@ -67,7 +67,7 @@ if TYPE_CHECKING:
         ForwardedExchange,
         Problem,
     )
-    from kanalyze.decoding.secrets import Plan
+    from kanalyze.decoding.secrets import RedactionPlan
     from kanalyze.kafka.codec.values import Shape
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.kafka.schema.schema_ast import Field, Struct
@@ -85,7 +85,7 @@ class LogLines:
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
-        self._facts = _WireFacts()
+        self._wire_fields = _WireFields()
         self._json = TapeJson()
         self._forms: dict[Shape, Form] = {}
         self._heads: dict[tuple[int | None, int | None, str | None], str] = {}
@@ -103,8 +103,10 @@ class LogLines:
         """
         names = block.columns["api_name"]
         assert isinstance(names, Words)
-        facts = self._facts.of(block)
-        for exchange, code, fact, found in zip(exchanges, names.codes, facts, decoded, strict=True):
+        wire_fields = self._wire_fields.of(block)
+        for exchange, code, fact, found in zip(
+            exchanges, names.codes, wire_fields, decoded, strict=True
+        ):
             # Keys of Kafka 0.7 are others.
             name = names.words[code] if exchange.wire != "kafka" and code >= 0 else None
             yield f"{{{self._exchange(exchange, name, found)},{fact}}}"
@@ -211,7 +213,7 @@ def _make_room(known: dict[Any, str]) -> None:
 # -- what surrounds the messages ------------------------------------------------------------------
 
 _CLIENT_AND_BROKER = "ends"
-_FACTS = (
+_WIRE_COLUMNS = (
     '"capture":%s',
     '"connection":%s',
     '"connectionNumber":%s',
@@ -258,14 +260,14 @@ _FACT_COLUMNS = (
 """What the wire adds, and the columns of rows that say it."""
 
 
-class _WireFacts:
+class _WireFields:
     """What the wire adds, by row."""
 
     def __init__(self) -> None:
         self._ends = WordTexts(_client_and_broker, b"null")
         columns = {column.name: column for column in COLUMNS}
         self._texts = {name: JsonTexts(columns[name]) for name in _FACT_COLUMNS if name in columns}
-        *before, end = [text.encode("ascii") for text in ",".join(_FACTS).split("%s")]
+        *before, end = [text.encode("ascii") for text in ",".join(_WIRE_COLUMNS).split("%s")]
         self._members = LineWriter(before, end)
 
     def of(self, block: RowBlock) -> list[str]:
@@ -320,7 +322,7 @@ def _form_of(message: DecodedMessage) -> Form:
     return _struct_form(definition.struct, version, body.shape, message.secrets)
 
 
-def _struct_form(struct: Struct, version: int, shape: Shape, secrets: Plan | None) -> Form:
+def _struct_form(struct: Struct, version: int, shape: Shape, secrets: RedactionPlan | None) -> Form:
     """Return the form of a struct that stands on the tape in a shape."""
     made = Form(shape, secrets)
     places = {field.json_name: place for place, field in enumerate(struct.fields)}
@@ -340,7 +342,7 @@ def _struct_form(struct: Struct, version: int, shape: Shape, secrets: Plan | Non
     return made
 
 
-def _field_form(field: Field, version: int, shape: Shape, secrets: Plan | None) -> Form:
+def _field_form(field: Field, version: int, shape: Shape, secrets: RedactionPlan | None) -> Form:
     """Return the form of a field; of an array or a nullable struct with what is in it."""
     if shape.inner is not None:
         made = Form(shape)

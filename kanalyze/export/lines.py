@@ -160,7 +160,7 @@ class LineWriter:
         text = self._text
         for row in range(rows):
             self.put(text, row, cells)
-        return text.taken()
+        return text.drain()
 
     def each(self, rows: int, cells: list[Cells]) -> list[str]:
         """Return the lines, each by itself; they are ASCII."""
@@ -168,7 +168,7 @@ class LineWriter:
         made = []
         for row in range(rows):
             self.put(text, row, cells)
-            made.append(str(text.taken(), "ascii"))
+            made.append(str(text.drain(), "ascii"))
         return made
 
     def put(self, text: TextBuffer, row: int, cells: list[Cells]) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RowGroups", "sizes_up_to", "utf8"]
 
-_MOST_HELD_BLOCKS = 32
+_MOST_BUFFERED_BLOCKS = 32
 """A block takes some 20 KB for its arrays alone, however few its rows: captures of large messages
 bring a few dozen rows at a time."""
 
@@ -40,9 +40,9 @@ class RowGroups:
         self._columns = columns
         self._most_rows = most_rows
         self._most_bytes = most_bytes
-        self._held: list[RowBlock] = []
-        self._held_rows = 0
-        self._held_bytes = 0
+        self._buffered: list[RowBlock] = []
+        self._buffered_rows = 0
+        self._buffered_bytes = 0
 
     def add(self, block: RowBlock) -> Iterator[RowBlock]:
         """Take a block that has at least the columns; yield each row group that is complete."""
@@ -50,25 +50,25 @@ class RowGroups:
         sizes = sizes_up_to(block, self._columns)
         first = 0
         while first < len(block):
-            full = sizes[first] + self._most_bytes - self._held_bytes
-            end = min(first + self._most_rows - self._held_rows, bisect_left(sizes, full))
+            full = sizes[first] + self._most_bytes - self._buffered_bytes
+            end = min(first + self._most_rows - self._buffered_rows, bisect_left(sizes, full))
             is_complete = end <= len(block)
             end = min(end, len(block))
-            self._held.append(block.part(first, end))
-            if len(self._held) > _MOST_HELD_BLOCKS:
-                self._held = [RowBlock.joined(self._held)]
-            self._held_rows += end - first
-            self._held_bytes += sizes[end] - sizes[first]
+            self._buffered.append(block.part(first, end))
+            if len(self._buffered) > _MOST_BUFFERED_BLOCKS:
+                self._buffered = [RowBlock.joined(self._buffered)]
+            self._buffered_rows += end - first
+            self._buffered_bytes += sizes[end] - sizes[first]
             first = end
             if is_complete:
                 yield from self.rest()
 
     def rest(self) -> Iterator[RowBlock]:
-        """Yield what is held back, if anything, and hold nothing more."""
-        if not self._held:
+        """Yield the rows that are buffered, if any; the buffer is empty then."""
+        if not self._buffered:
             return
-        joined = RowBlock.joined(self._held)
-        self._held, self._held_rows, self._held_bytes = [], 0, 0
+        joined = RowBlock.joined(self._buffered)
+        self._buffered, self._buffered_rows, self._buffered_bytes = [], 0, 0
         yield joined
 
 

@@ -15,7 +15,7 @@ cdef class TextBuffer:
     cdef Py_ssize_t used
 
     @cython.locals(used=cython.Py_ssize_t)
-    cpdef bytes taken(self)
+    cpdef bytes drain(self)
     cdef int make_room(self, Py_ssize_t count) except -1
     cdef int put_byte(self, unsigned char byte) except -1
     @cython.locals(count=cython.Py_ssize_t, at=cython.Py_ssize_t, i=cython.Py_ssize_t)

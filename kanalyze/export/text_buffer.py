@@ -37,7 +37,7 @@ class TextBuffer:
         self.data = memoryview(bytearray(_ROOM))
         self.used = 0
 
-    def taken(self) -> bytes:
+    def drain(self) -> bytes:
         """Return what was written, and begin with nothing."""
         used, self.used = self.used, 0
         return bytes(self.data[:used])

@@ -238,12 +238,12 @@ class LiveRun:
             packets=self._packets,
             wire_bytes=self._wire_bytes,
             dropped_packets=self._feed.dropped_packets,
-            connections=analysis.open_connections,
+            connections=analysis.monitor.open_connections,
             elapsed_ns=self._clock_ns() - self._began_ns,
-            begun_connections=analysis.begun_connections,
-            held_bytes=analysis.held_bytes,
+            begun_connections=analysis.monitor.begun_connections,
+            held_bytes=analysis.monitor.held_bytes,
             last_packet_ns=self._packet_ns if self._packets else None,
-            anomalies=analysis.count_anomalies(),
+            anomalies=analysis.monitor.count_anomalies(),
             in_flight=self._in_flight,
             doubts=self._doubts,
         )
@@ -255,6 +255,6 @@ class LiveRun:
         if is_due or self._feed.is_at_end:
             # It goes through all connections, which is no work for each turn.
             before_ns = self._now_ns() - _LOOK_EVERY_NS
-            self._in_flight = analysis.in_flight(before_ns)
-            self._doubts = analysis.doubts()
+            self._in_flight = analysis.monitor.in_flight(before_ns)
+            self._doubts = analysis.monitor.doubts()
             self._look_again_ns = clock_ns + _LOOK_EVERY_NS

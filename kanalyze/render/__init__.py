@@ -1,4 +1,5 @@
 """Summaries and rows become something to look at: a terminal report, a table, JSON.
 
-In: summaries and rows. Out: text. Knows neither captures nor how anything was counted.
+In: summaries and rows. Out: text. Begin reading with ``terminal.py``. It knows neither captures nor
+how anything was counted.
 """

@@ -16,7 +16,7 @@ from kanalyze.render.layout import GAP, TableColumn, fitted, natural_widths, pad
 from kanalyze.render.text import MISSING, shown
 from kanalyze.render.times import clock_text
 from kanalyze.render.units import bytes_text, duration_text
-from kanalyze.tables.columns.block import HELD_BYTES, bytes_of_row
+from kanalyze.tables.columns.block import BUFFERED_BYTES, bytes_of_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["READABLE", "ReadableColumn", "RowTable"]
 
 _LOOKED_AT = 1000
-"""Rows that settle the widths; they are held back until there are so many, as many as may be held,
-or no more."""
+"""Rows that decide the widths. They are buffered until there are so many, or memory is full."""
 _CELL_LIMIT = 60
 _LEAST = 8
 
@@ -69,15 +68,15 @@ class RowTable:
         self._width = width
         self._colour = colour
         self._columns = made
-        self._held: list[AnyRow] = []
-        self._held_bytes = 0
+        self._buffered: list[AnyRow] = []
+        self._buffered_bytes = 0
         self._cells: tuple[_Settled, ...] | None = None
 
     def write(self, rows: Sequence[AnyRow]) -> None:
         """Write rows, or hold them back while widths are not settled. Raises OSError."""
         if self._cells is None:
-            self._held.extend(rows)
-            if len(self._held) >= _LOOKED_AT:
+            self._buffered.extend(rows)
+            if len(self._buffered) >= _LOOKED_AT:
                 self._release()
             return
         lines = [self._line(row, self._cells) for row in rows]
@@ -87,21 +86,21 @@ class RowTable:
     def write_block(self, block: RowBlock) -> None:
         """Write the rows of a block, as ``write`` would."""
         for rows in (piece.rows() for piece in block.pieces()):
-            self._held_bytes += sum(map(bytes_of_row, rows))
+            self._buffered_bytes += sum(map(bytes_of_row, rows))
             self.write(rows)
-            if self._held and self._held_bytes >= HELD_BYTES:
+            if self._buffered and self._buffered_bytes >= BUFFERED_BYTES:
                 self._release()
 
     def close(self) -> None:
-        """Write what is held back, the titles at least, and flush. Raises OSError."""
+        """Write the buffered rows, the titles at least, and flush. Raises OSError."""
         if self._cells is None:
             self._release()
         self._stream.flush()
 
     def _release(self) -> None:
-        held, self._held = self._held, []
-        self._cells = self._settle(held)
-        self.write(held)
+        buffered, self._buffered = self._buffered, []
+        self._cells = self._settle(buffered)
+        self.write(buffered)
 
     def _settle(self, rows: Iterable[AnyRow]) -> tuple[_Settled, ...]:
         columns = [item.column for item in self._columns]

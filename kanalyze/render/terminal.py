@@ -156,13 +156,13 @@ def _api_lines(api: _Item) -> Iterator[_Item]:
     if api["requests"] > waited["requests"]:
         rest = {
             name: None if api[name] is None else api[name] - (waited[name] or 0)
-            for name in _TOLD_APART
+            for name in _SEPARATE_SUMS
         }
         yield {**api, **rest, "label": label}
     yield {**api, **waited, "label": f"{label} (waited)"}
 
 
-_TOLD_APART = ("requests", "errors", "request_bytes", "response_bytes", "record_count")
+_SEPARATE_SUMS = ("requests", "errors", "request_bytes", "response_bytes", "record_count")
 
 
 def _api_label(api: _Item) -> str:

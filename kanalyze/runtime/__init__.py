@@ -1,5 +1,5 @@
-"""The stages, put together and run: in one process, or in several workers.
+"""The stages put together and run, in one process or in several workers.
 
-In: captures and settings. Out: rows, quality, ended connections; or the state of open connections,
-as bytes. Begin reading with ``pipeline.py``.
+In: captures and settings. Out: rows, the quality of the captures, or the state of open connections.
+Begin reading with ``pipeline.py``: ``Analysis`` is the one door.
 """

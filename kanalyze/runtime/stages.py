@@ -202,10 +202,10 @@ class Stages:
         net, connections = fields(state, "tt")
         reassembler, tracker = self._new_reassembler(), self._new_tracker()
         reassembler.load_state(net)
-        tracker.take_up(connections, {tcp.serial: tcp for tcp in reassembler.open_tcp()})
+        tracker.load_state(connections, {tcp.serial: tcp for tcp in reassembler.open_tcp()})
         return reassembler, tracker
 
-    def take_up(self, parts: Parts) -> None:
+    def load_state(self, parts: Parts) -> None:
         """Go on with other parts, before the first batch."""
         self._reassembler, self._tracker = parts
 

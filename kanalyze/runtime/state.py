@@ -1,13 +1,14 @@
-"""The state of a run as bytes, between two batches of packets, and taken up again from them.
+"""The state of a run as bytes, saved between two batches of packets and loaded into new stages.
 
-In: stages and a row maker between two batches. Out: bytes; and new stages and a new row maker that
-go on as if there had been no break. This module must not know where bytes are kept, nor what of a
-stage is its state: each class says that of itself (:data:`kanalyze.common.plain_values.State`).
+In: stages and a row assembler between two batches. Out: bytes; and new stages and a new assembler
+that go on as if there had been no break. This module must not know where the bytes are kept, nor
+what the state of a stage is: each class defines its own
+(:data:`kanalyze.common.plain_values.State`).
 
-What is in the bytes is what open connections need: streams with what is held back behind a hole,
-frames that have begun, requests without an answer, log ends, fetch sessions; and the counters.
-What is code or is shared (readers, decoders, catalogs, functions) is not: it is that of the new
-stages. Names of topics are whoever's who made the row maker.
+The bytes hold what open connections need: streams with what is buffered behind a hole, incomplete
+frames, requests without a response, log ends, fetch sessions; and the counters. They do not hold
+code or what is shared (readers, decoders, catalogs, functions): the new stages have their own. The
+names of topics belong to the creator of the row assembler.
 
 The bytes are a line of text (format, version, size, checksum), then plain values, compressed.
 """
@@ -19,7 +20,7 @@ import hashlib
 import sys
 import zlib
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from kanalyze.common.plain_values import fields, from_bytes, to_bytes
 from kanalyze.errors import KanalyzeError
@@ -30,88 +31,84 @@ if TYPE_CHECKING:
 
     from kanalyze.common.plain_values import State
     from kanalyze.runtime.stages import Stages
-    from kanalyze.tables.requests.row_assembler import RowBuilder
+    from kanalyze.tables.requests.row_assembler import RowAssembler
 
-__all__ = ["StateError", "freeze", "thaw"]
+__all__ = ["StateError", "load_state", "save_state"]
 
 FORMAT: Final = 7
-"""To be raised when what a class says of itself changes between two versions of equal name."""
+"""To be raised when the state of a class changes its layout within one version of kanalyze."""
 MOST_BYTES: Final = 4 << 30
-"""Of a state before it is compressed; stages hold 1 GiB where nobody says otherwise."""
+"""Of a state before it is compressed; stages buffer 1 GiB by default."""
 
 _MAGIC: Final = b"kanalyze-state"
 _LONGEST_LINE_BYTES: Final = 200
 _DIGEST_BYTES: Final = 16
 _COMPRESSION_LEVEL: Final = 1
 _NO_STATE: Final = (ValueError, TypeError, OverflowError)
-"""What those raise that read a state, where it is none."""
+"""What loading a state raises where the values are not those of one."""
 
 
 class StateError(KanalyzeError):
-    """Bytes that no run can be taken up from."""
+    """Bytes that are not the saved state of a run like this one."""
 
 
-def freeze(stages: Stages, row_maker: RowBuilder | None = None) -> bytes:
+def save_state(stages: Stages, assembler: RowAssembler | None = None) -> bytes:
     """Return the state of a run between two batches.
 
     Args:
-        stages: fed with a batch, and what that brought was dealt with: all rows made.
-        row_maker: which made rows of all that the stages brought; None where there is none.
+        stages: fed with a batch, of which all rows were made.
+        assembler: made the rows of all that the stages returned; None where there are no rows.
 
     Returns:
-        Bytes of their own, for :func:`thaw`. What the row maker knows of connections that have
-        ended is not in them. An idle connection takes some 100 bytes, the memory of packets that
-        may come twice up to 35 kB.
+        Bytes for :func:`load_state`. They leave out what the assembler knows of connections that
+        have ended. An idle connection takes some 100 bytes, the memory of packets that may come
+        twice up to 35 kB.
     """
-    with _no_collection():
+    with _garbage_collection_off():
         still_open = {tcp.serial for tcp in stages.open_tcp()}
-        known = None if row_maker is None else row_maker.state(still_open)
-        return _sealed(to_bytes((_settings(stages), stages.state(), known)))
+        of_rows = None if assembler is None else assembler.state(still_open)
+        return _sealed(to_bytes((_settings(stages), stages.state(), of_rows)))
 
 
-def thaw(data: bytes, stages: Stages, row_maker: RowBuilder | None = None) -> None:
-    """Let new stages and a new row maker go on where those that were frozen stood.
+def load_state(data: bytes, stages: Stages, assembler: RowAssembler | None = None) -> None:
+    """Load a saved state into new stages and a new row assembler.
 
     Args:
-        data: what :func:`freeze` returned.
-        stages: that were fed nothing, made with the same arguments. Reader, catalog and functions
-            go on being theirs.
-        row_maker: that made no row; None where none was frozen. Its names of topics are to be
-            those of the one that was frozen.
+        data: what :func:`save_state` returned.
+        stages: made with the same arguments, and fed nothing. Reader, catalog and functions stay
+            theirs.
+        assembler: has made no row; None where none was saved. Its names of topics are to be those
+            of the one that was saved.
 
     Raises:
-        StateError: these are no such bytes, they are damaged, another version wrote them, or the
-            run that was frozen had other arguments. Nothing was changed then.
+        StateError: the bytes are no state, are damaged, are by another version, or by a run with
+            other settings. Nothing was changed then.
     """
     plain = _opened(data)
     try:
-        with _no_collection():
-            settings, state, known = fields(from_bytes(plain), "ttT")
-            _check_settings(settings, _settings(stages))
-            if (row_maker is None) != (known is None):
+        with _garbage_collection_off():
+            settings, state, of_rows = fields(from_bytes(plain), "ttT")
+            if settings != _settings(stages):
+                raise StateError("the state is that of a run with other settings: run without it")
+            if (assembler is None) != (of_rows is None):
                 raise StateError("the state is that of a run with other rows: run without it")
             parts = stages.parts_from_state(state)
-            known_of_rows = None if row_maker is None else row_maker.known_from_state(known)
+            known = None if assembler is None else assembler.known_from_state(of_rows)
     except _NO_STATE as error:
         raise _damaged() from error
-    stages.take_up(parts)
-    if row_maker is not None and known_of_rows is not None:
-        row_maker.take_up(known_of_rows)
+    stages.load_state(parts)
+    if assembler is not None and known is not None:
+        assembler.load_state(known)
 
 
 def _settings(stages: Stages) -> State:
-    """Return what has to be the same in both runs: columns are kept as the machine has them."""
+    """Return what must be the same in both runs; columns have the byte order of the machine."""
     return sys.byteorder, stages.settings
 
 
-def _check_settings(theirs: Any, ours: State) -> None:
-    if theirs != ours:
-        raise StateError("the state is that of a run with other settings: run without it")
-
-
 @contextmanager
-def _no_collection() -> Iterator[None]:
-    """Have nobody look for garbage meanwhile: that took two thirds of the time, and found none."""
+def _garbage_collection_off() -> Iterator[None]:
+    """Switch the garbage collector off: it took two thirds of the time and found nothing."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -137,7 +134,7 @@ def _digest(line: bytes, packed: bytes) -> bytes:
 
 
 def _opened(data: bytes) -> bytes:
-    """Return the plain values as bytes; raises StateError where that is not what was sealed."""
+    """Return the plain values as bytes; raises StateError where :func:`_sealed` did not write."""
     end = data.find(b"\n", 0, _LONGEST_LINE_BYTES)
     words = data[: max(end, 0)].split(b" ")
     if len(words) != 5 or words[0] != _MAGIC:

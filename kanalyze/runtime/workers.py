@@ -1,16 +1,15 @@
 """Several processes over the same captures, each with its shard of the connections.
 
-In: how one of them reads (a :class:`Task`), and how many there are to be. Out: the rows of all of
-them put together, in the same order as those of one. This module must not know what is in a row,
-but for the names of topics.
+In: how one of them reads (a :class:`WorkerTask`), and how many there are to be. Out: the rows of
+all of them, merged, in the same order as those of one process. This module must not know what is in
+a row, but for the names of topics.
 
-Every worker reads all packets and their headers, which is the smaller part of the work, and then
-goes on with the connections of its shard alone, up to their rows: what passes between processes are
-columns. A topic's name may be told on a connection of another shard: who puts rows together names
-what no worker could.
+Every worker reads all packets and their headers, which is the smaller part of the work. It then
+goes on with the connections of its shard alone and sends their rows as columns. A topic's name may
+be on a connection of another shard: the process that merges rows fills in such names.
 
-Workers are forked: they begin with all that is loaded. Where there is no fork there are none (see
-:func:`usable_workers`).
+Workers are forked, so they begin with all modules loaded. Where the system has no fork there are no
+workers (see :func:`usable_workers`).
 """
 
 from __future__ import annotations
@@ -33,56 +32,49 @@ from kanalyze.tables.requests.row_assembler import with_names
 from kanalyze.tables.requests.topic_names import TopicNames
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from multiprocessing.connection import Connection
     from multiprocessing.process import BaseProcess
 
     from kanalyze.capture.io.stores import Stores
     from kanalyze.capture.merge import MergeInput
-    from kanalyze.runtime.stages import Stages
-    from kanalyze.tables.requests.row_assembler import RowBuilder
+    from kanalyze.runtime.settings import AnalysisSettings
 
-__all__ = ["Task", "Workers", "usable_workers"]
+__all__ = ["WorkerTask", "Workers", "usable_workers"]
 
 _PIPE_BYTES = 1 << 20
-"""What may lie in a pipe: a worker goes on while the others are waited for."""
+"""Size of a pipe's buffer: a worker goes on while the others are read."""
 _LEAST_BYTES = 64 << 20
 """Smaller captures gain nothing: a worker reads all packets, and starting it takes time."""
 
 
 def usable_workers(wanted: int, total_bytes: int | None) -> int:
-    """Return how many workers are of use for captures of so many bytes.
+    """Return how many workers make captures of a size faster; 1 means: read in this process.
 
-    None for captures that can be read but once: one worker reads those. One is what reads in this
-    process.
+    ``total_bytes`` is None for captures that can be read only once.
     """
     if total_bytes is None or total_bytes < _LEAST_BYTES or not hasattr(os, "fork"):
         return 1
     return max(1, wanted)
 
 
-class Task(NamedTuple):
+class WorkerTask(NamedTuple):
     """What a worker does."""
 
     inputs: Sequence[MergeInput]
     """Captures, all of which can be read more than once."""
     stores: Stores
-    stages: Callable[[Shard], Stages]
-    """Makes the stages of a shard."""
-    builder: Callable[[Callable[[int], tuple[str, int | None]], TopicNames], RowBuilder]
-    """Makes what writes rows: with places of packets, and names of topics that it learns."""
-    names: Mapping[bytes, str]
-    """Of topics, that are known before."""
+    settings: AnalysisSettings
 
 
-class _Rows(NamedTuple):
+class _RowsSent(NamedTuple):
     """Some of the rows of a batch of packets."""
 
     block: RowBlock
     latest: array[int]
-    """Of each row the packet by which its exchange counts as ended. Rises."""
+    """For each row, the packet that completed its exchange. Rises."""
     names: list[tuple[bytes, str]]
-    """Of topics, that were learned with them."""
+    """Ids and names of topics that were learned with the rows."""
 
 
 class _BatchEnd(NamedTuple):
@@ -91,26 +83,34 @@ class _BatchEnd(NamedTuple):
     progress: tuple[int, int | None]
 
 
-_Sent: TypeAlias = "_Rows | _BatchEnd | CaptureQuality"
+_Sent: TypeAlias = "_RowsSent | _BatchEnd | CaptureQuality"
 
 
 class Workers:
-    """The workers of one pass; whoever made them closes them, or reads to the end."""
+    """The workers of one pass. Their creator closes them, or reads to the end."""
 
-    def __init__(self, task: Task, count: int) -> None:
-        """Start them.
+    def __init__(
+        self, task: WorkerTask, count: int, names: TopicNames, quality: CaptureQuality
+    ) -> None:
+        """Start the workers.
+
+        Args:
+            task: what each of them does, with its shard.
+            count: how many there are.
+            names: learns the topic names that workers learned, and names what they could not.
+            quality: what the workers counted is added here once all rows were given.
 
         Raises:
             OSError: the system does not give as many processes.
         """
-        self.quality = CaptureQuality()
-        """Complete once all steps were given."""
         self.progress: tuple[int, int | None] = (0, None)
         """Bytes read so far, and bytes in all."""
+        self._names = names
+        self._quality = quality
         self._pipes: list[Connection] = []
         self._processes: list[BaseProcess] = []
-        # What was loaded stays: a worker that looked through it for garbage would copy all of it.
-        is_frozen = gc.get_freeze_count() > 0
+        # A worker's garbage collector would copy every page of loaded objects that it looks at.
+        was_frozen = gc.get_freeze_count() > 0
         gc.freeze()
         try:
             for index in range(count):
@@ -119,10 +119,10 @@ class Workers:
             self.close()
             raise
         finally:
-            if not is_frozen:
+            if not was_frozen:
                 gc.unfreeze()
 
-    def _start(self, task: Task, shard: Shard) -> None:
+    def _start(self, task: WorkerTask, shard: Shard) -> None:
         from multiprocessing import get_context
 
         context = get_context("fork")
@@ -132,37 +132,31 @@ class Workers:
             target=_work, args=(task, shard, theirs, [*self._pipes, ours]), daemon=True
         )
         with warnings.catch_warnings():
-            # NumPy's threads are idle while it is loaded and unused, which is when we fork.
+            # NumPy's threads are idle now: nothing uses NumPy before the fork.
             warnings.simplefilter("ignore", DeprecationWarning)
             process.start()
         theirs.close()
         self._pipes.append(ours)
         self._processes.append(process)
 
-    def blocks(self, names: TopicNames) -> Iterator[RowBlock]:
-        """Give the rows of all workers together; no block is empty.
-
-        Args:
-            names: learns all that workers learned of topics, and names what they could not.
+    def blocks(self) -> Iterator[RowBlock]:
+        """Give the rows of all workers, merged, once; no block is empty.
 
         Raises:
-            KanalyzeError: what a worker raised; or one of them came to an end by itself.
-            MemoryError: a worker had not enough.
+            KanalyzeError: what a worker raised; or a worker process died.
+            MemoryError: a worker had not enough memory.
         """
         try:
             while True:
-                batch = _Batch(len(self._pipes), self._next)
-                yield from batch.blocks(names)
+                batch = _BatchMerge(self._pipes, self._names)
+                yield from batch.blocks()
                 if batch.qualities:
                     break
                 self.progress = batch.progress
             for quality in batch.qualities:
-                self.quality.merge(quality)
+                self._quality.merge(quality)
         finally:
             self.close()
-
-    def _next(self, index: int) -> _Sent:
-        return self._receive(self._pipes[index])
 
     def close(self) -> None:
         """End the workers, wherever they are."""
@@ -172,58 +166,44 @@ class Workers:
             process.terminate()
             process.join()
 
-    @staticmethod
-    def _receive(pipe: Connection) -> _Sent:
-        try:
-            import pickle  # not for one process
 
-            found = pickle.loads(pipe.recv_bytes())  # noqa: S301 - our own worker wrote it
-        except EOFError as error:
-            raise KanalyzeError("a worker came to an end by itself; try --jobs 1") from error
-        if isinstance(found, KanalyzeError | OSError | MemoryError):
-            raise found
-        assert isinstance(found, _Rows | _BatchEnd | CaptureQuality)
-        return found
+class _BatchMerge:
+    """Merges what all workers send of one batch of packets."""
 
-
-class _Batch:
-    """What one batch of packets brought to all workers, as it comes in."""
-
-    def __init__(self, count: int, receive: Callable[[int], _Sent]) -> None:
-        """Begin; ``receive`` waits for what one of the workers sends next."""
-        self._receive = receive
-        self._count = count
-        self._rows: dict[int, _Rows] = {}
-        """Rows that came and are not put together yet, by the number of the worker."""
+    def __init__(self, pipes: Sequence[Connection], names: TopicNames) -> None:
+        self._pipes = pipes
+        self._names = names
+        self._unmerged: dict[int, _RowsSent] = {}
+        """Rows that were received and not merged yet, by the number of the worker."""
         self.progress: tuple[int, int | None] = (0, None)
         self.qualities: list[CaptureQuality] = []
-        """Those that came instead of a batch: there are no more."""
+        """What workers sent in place of a batch: there are no more batches."""
 
-    def blocks(self, names: TopicNames) -> Iterator[RowBlock]:
-        """Give its rows in the order of the packets that they ended with, with topics named."""
-        for index in range(self._count):
-            self._take_in(index, names)
-        while self._rows:
-            # Nothing that is still to come ended before what a worker sent last.
-            until = min(rows.latest[-1] for rows in self._rows.values())
-            parts = []
-            for index, rows in list(self._rows.items()):
+    def blocks(self) -> Iterator[RowBlock]:
+        """Give the rows in the order of the packets that completed them, with topics named."""
+        for index in range(len(self._pipes)):
+            self._receive(index)
+        while self._unmerged:
+            # A worker sends nothing later that was completed before the last row it sent.
+            until = min(rows.latest[-1] for rows in self._unmerged.values())
+            complete = []
+            for index, rows in list(self._unmerged.items()):
                 count = bisect_right(rows.latest, until)
                 if count:
-                    parts.append(_part(rows, 0, count))
+                    complete.append(_slice(rows, 0, count))
                 if count < len(rows.latest):
-                    self._rows[index] = _part(rows, count, len(rows.latest))
+                    self._unmerged[index] = _slice(rows, count, len(rows.latest))
                 else:
-                    del self._rows[index]
-                    self._take_in(index, names)
-            yield with_names(_in_order(parts), names)
+                    del self._unmerged[index]
+                    self._receive(index)
+            yield with_names(_merged(complete), self._names)
 
-    def _take_in(self, index: int, names: TopicNames) -> None:
-        sent = self._receive(index)
-        if isinstance(sent, _Rows):
-            self._rows[index] = sent
+    def _receive(self, index: int) -> None:
+        sent = _received(self._pipes[index])
+        if isinstance(sent, _RowsSent):
+            self._unmerged[index] = sent
             for topic_id, name in sent.names:
-                names.learn(topic_id, name)
+                self._names.learn(topic_id, name)
         elif isinstance(sent, _BatchEnd):
             if index == 0:
                 self.progress = sent.progress
@@ -231,82 +211,97 @@ class _Batch:
             self.qualities.append(sent)
 
 
-def _part(rows: _Rows, first: int, end: int) -> _Rows:
+def _received(pipe: Connection) -> _Sent:
+    """Wait for what a worker sends next; raises what it sent as an error."""
+    import pickle  # not for one process
+
+    try:
+        sent = pickle.loads(pipe.recv_bytes())  # noqa: S301 - our own worker wrote it
+    except EOFError as error:
+        raise KanalyzeError("a worker process died; try --jobs 1") from error
+    if isinstance(sent, KanalyzeError | OSError | MemoryError):
+        raise sent
+    assert isinstance(sent, _RowsSent | _BatchEnd | CaptureQuality)
+    return sent
+
+
+def _slice(rows: _RowsSent, first: int, end: int) -> _RowsSent:
     if (first, end) == (0, len(rows.latest)):
         return rows
-    return _Rows(rows.block.part(first, end), rows.latest[first:end], [])
+    return _RowsSent(rows.block.part(first, end), rows.latest[first:end], [])
 
 
-def _in_order(parts: list[_Rows]) -> RowBlock:
-    """Put rows of several workers together, in the order of the packets that they ended with."""
-    block = RowBlock.joined([part.block for part in parts])
-    if len(parts) == 1:
+def _merged(rows: list[_RowsSent]) -> RowBlock:
+    """Return the rows of several workers, in the order of the packets that completed them."""
+    block = RowBlock.joined([each.block for each in rows])
+    if len(rows) == 1:
         return block
-    latest = [packet for part in parts for packet in part.latest]
-    # What ended by one packet is of one connection, and so of one worker.
+    latest = [packet for each in rows for packet in each.latest]
+    # All that one packet completed is of one connection, and so of one worker.
     return block.take(sorted(range(len(latest)), key=latest.__getitem__))
 
 
 def _enlarge(descriptor: int) -> None:
-    """Let a pipe hold more, where the system has that."""
+    """Make the buffer of a pipe larger, where the system has that."""
     try:
         import fcntl
 
         fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
     except (ImportError, AttributeError, OSError):
-        return  # it is slower without, and no different
+        return  # slower, with the same result
 
 
 # -- what a worker does ---------------------------------------------------------------------------
 
 
-class _ToldNames(TopicNames):
-    """Keeps what it learns, for the one who puts rows together; searches for nothing."""
+class _LearnedNames(TopicNames):
+    """Names of topics that lists those it learned, for the process that merges; never searches."""
 
     def __init__(self, known: Mapping[bytes, str]) -> None:
         super().__init__()
         for topic_id, name in known.items():
             self.learn(topic_id, name)
-        self.learned: list[tuple[bytes, str]] = []
+        self._learned: list[tuple[bytes, str]] = []
 
     def learn(self, topic_id: bytes, name: str) -> None:
         before = self.changes
         super().learn(topic_id, name)
         if self.changes != before:
-            self.learned.append((topic_id, name))
+            self._learned.append((topic_id, name))
 
-    def take(self) -> list[tuple[bytes, str]]:
-        learned, self.learned = self.learned, []
+    def drain(self) -> list[tuple[bytes, str]]:
+        learned, self._learned = self._learned, []
         return learned
 
 
-def _work(task: Task, shard: Shard, pipe: Connection, others: list[Connection]) -> None:
-    """Be a worker: read everything, tell of one shard."""
+def _work(task: WorkerTask, shard: Shard, pipe: Connection, others: list[Connection]) -> None:
+    """Run a worker: read everything, send the rows of one shard."""
     import signal  # not for one process
 
-    # An interrupt is for the one who started us: it ends us.
+    # The parent process handles an interrupt: it ends its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for other in others:
         other.close()
     try:
-        _tell_all(task, shard, pipe)
+        _send_rows(task, shard, pipe)
     except BrokenPipeError:
-        return  # nobody listens any more
+        return  # the parent has ended
     except (KanalyzeError, OSError, MemoryError) as error:
         _send(pipe, error)
 
 
-def _tell_all(task: Task, shard: Shard, pipe: Connection) -> None:
-    names, quality = _ToldNames(task.names), CaptureQuality()
+def _send_rows(task: WorkerTask, shard: Shard, pipe: Connection) -> None:
+    settings = task.settings
+    names, quality = _LearnedNames(settings.topic_ids), CaptureQuality()
     # With the buffer that one process has: the order of some rows depends on where batches end.
     captures = MergedCaptures(task.inputs, stores=task.stores)
-    builder = task.builder(captures.place, names)
-    for step in read_steps(task.stages(shard), captures, quality, shard):
+    assembler = settings.row_assembler(captures.place, names)
+    for step in read_steps(settings.stages(shard), captures, quality, shard):
         first = 0
         while first < len(step.exchanges):
-            last = builder.add_until_full(step.exchanges, first)
+            last = assembler.add_until_full(step.exchanges, first)
             latest = array("q", step.latest[first:last])
-            _send(pipe, _Rows(builder.take(with_ids=True), latest, names.take()))
+            _send(pipe, _RowsSent(assembler.drain(with_ids=True), latest, names.drain()))
             first = last
         _send(pipe, _BatchEnd(captures.progress))
     _send(pipe, quality)

@@ -1,5 +1,8 @@
 """The same rows with Apache Spark: many captures, or one large one, on all cores of a cluster.
 
+In: captures, and a Spark session. Out: DataFrames, tables, a stream. Begin reading with
+``functions.py``.
+
     >>> from kanalyze import spark as kanalyze_spark
     >>> rows = kanalyze_spark.requests(spark, "s3://archive/2026/11/*.pcap.gz")
 

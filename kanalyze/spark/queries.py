@@ -1,29 +1,28 @@
-"""Queries to start from, over rows in a view ``requests``.
+"""Queries to start from, over rows in a view ``requests``: the questions that come with kanalyze.
 
-In: a name. Out: SQL, to be run as it is (``spark.sql(query("rebalances"))``) or to be changed. Must
-not know: Spark, nor where the view comes from. The texts lie in ``sql/``, and say in comments what
-they count.
+In: a name. Out: SQL for ``spark.sql``. This module must not import pyspark: a query is a text.
 """
 
 from __future__ import annotations
 
-from importlib.resources import files
-
-from kanalyze.errors import UsageError
+from kanalyze.queries.files import built_in, find_query
+from kanalyze.spark.dialect import spark_sql
 
 __all__ = ["queries", "query"]
-
-_SUFFIX = ".sql"
 
 
 def queries() -> list[str]:
     """Return the names of all queries, in order."""
-    names = (file.name for file in files(__package__).joinpath("sql").iterdir())
-    return sorted(name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX))
+    return sorted(built_in("questions"))
 
 
 def query(name: str) -> str:
-    """Return the text of a query; raises UsageError where there is none of that name."""
-    if name not in queries():
-        raise UsageError(f"unknown query: {name!r}; there are {', '.join(queries())}")
-    return files(__package__).joinpath("sql", name + _SUFFIX).read_text(encoding="utf-8")
+    """Return the text of a query, whose parameters are written ``:name``.
+
+    Its title and description stand in front, as comments. Raises UsageError where there is no query
+    of that name.
+    """
+    found = find_query(name)
+    lines = [found.title, "", *found.description.splitlines()]
+    comment = "\n".join(f"-- {line}".rstrip() for line in lines)
+    return f"{comment}\n{spark_sql(found)}"

@@ -1,7 +1,7 @@
-"""What a statistic adds up of rows: an array for each measure, an entry for each row or partition.
+"""What statistics aggregate: arrays with an entry for each row, or for each partition.
 
-In: columns of rows. Out: :class:`Measures` and :class:`PartitionMeasures`. This module must not
-know what is added up to what.
+In: columns of rows. Out: :class:`AggregationInputs` and :class:`PartitionInputs`. This module must
+not know how they are aggregated.
 """
 
 from __future__ import annotations
@@ -30,7 +30,13 @@ if TYPE_CHECKING:
 
     from kanalyze.tables.columns.block import ColumnValues
 
-__all__ = ["MEASURED_COLUMNS", "Measures", "PartitionMeasures", "rows_of_items", "slow_on_purpose"]
+__all__ = [
+    "INPUT_COLUMNS",
+    "AggregationInputs",
+    "PartitionInputs",
+    "held_back_on_purpose",
+    "rows_of_items",
+]
 
 _MEASURED = frozenset(
     {
@@ -62,25 +68,25 @@ _MEASURED = frozenset(
         "partitions",
     }
 )
-MEASURED_COLUMNS = tuple(column for column in COLUMNS if column.name in _MEASURED)
-"""What :class:`Measures` looks at."""
+INPUT_COLUMNS = tuple(column for column in COLUMNS if column.name in _MEASURED)
+"""What :class:`AggregationInputs` looks at."""
 
 _PRODUCE_APIS = frozenset({"Produce", "MultiProduce"})
 _FETCH_APIS = frozenset({"Fetch", "MultiFetch", "ShareFetch"})
 _JOIN_APIS = frozenset({"JoinGroup"})
 
 
-def slow_on_purpose(columns: Mapping[str, ColumnValues]) -> NDArray[np.bool_]:
+def held_back_on_purpose(columns: Mapping[str, ColumnValues]) -> NDArray[np.bool_]:
     """Tell of rows whether the answer was held back on purpose; false where that is not known."""
     waited: NDArray[np.bool_] = ints_of(columns["waited"]).values != 0
     return waited
 
 
-class Measures:
-    """Measures of rows, each an array with an entry for each row."""
+class AggregationInputs:
+    """AggregationInputs of rows, each an array with an entry for each row."""
 
     def __init__(self, columns: Mapping[str, ColumnValues]) -> None:
-        """Measure rows of which at least the :data:`MEASURED_COLUMNS` are given."""
+        """Measure rows of which at least the :data:`INPUT_COLUMNS` are given."""
         self._columns = columns
         status, api_name = self.words("status"), self.words("api_name")
         self.is_orphan = _is_one_of(status, {"orphan_response"})
@@ -93,14 +99,14 @@ class Measures:
         self.is_join = _is_one_of(api_name, _JOIN_APIS)
         self.is_produce = _is_one_of(api_name, _PRODUCE_APIS)
         self.is_fetch = _is_one_of(api_name, _FETCH_APIS)
-        self.brought_nothing = self.is_fetch & self.is_unanswered
+        self.has_no_records = self.is_fetch & self.is_unanswered
         """Brought no records, though no sum says so: fetches of which nothing is known because
         there is no response, and what was read and produces to no partition."""
         names_none = np.diff(self.lists("partitions").offsets) == 0
         is_unread = _is_one_of(status, {"malformed"})
-        self.brought_nothing |= self.is_produce & names_none & ~is_unread
-        self.is_slow_on_purpose = slow_on_purpose(columns)
-        self.has_latency_of_work = self.known("latency_ns") & ~self.is_slow_on_purpose
+        self.has_no_records |= self.is_produce & names_none & ~is_unread
+        self.is_held_back = held_back_on_purpose(columns)
+        self.has_broker_latency = self.known("latency_ns") & ~self.is_held_back
         """Has a latency that tells how slow the broker or the network was."""
 
     def __len__(self) -> int:
@@ -145,7 +151,7 @@ class Measures:
         others.
         """
         refused_count, refused_bytes = self._refused()
-        unknown = ~self.known("record_count") & ~self.brought_nothing
+        unknown = ~self.known("record_count") & ~self.has_no_records
         count = self.ints("record_count").values - refused_count
         size = self.ints("record_bytes").values - refused_bytes
         return (
@@ -160,14 +166,14 @@ class Measures:
         )
 
     @cached_property
-    def partitions(self) -> PartitionMeasures | None:
+    def partitions(self) -> PartitionInputs | None:
         """Partitions of rows that produce or fetch; None where there are none."""
         lists = self.lists("partitions")
         rows = rows_of_items(lists)
         carries = (self.is_produce | self.is_fetch)[rows]
         if not carries.any():
             return None
-        return PartitionMeasures.of(lists, np.flatnonzero(carries), rows[carries], self)
+        return PartitionInputs.of(lists, np.flatnonzero(carries), rows[carries], self)
 
     def _refused(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         counts, sizes = np.zeros((2, len(self)), dtype=np.int64)
@@ -179,8 +185,8 @@ class Measures:
         return counts, sizes
 
 
-class PartitionMeasures(NamedTuple):
-    """Measures of partitions that were produced to or fetched from, each an array."""
+class PartitionInputs(NamedTuple):
+    """AggregationInputs of partitions that were produced to or fetched from, each an array."""
 
     row: NDArray[np.int64]
     """Rising."""
@@ -196,13 +202,17 @@ class PartitionMeasures(NamedTuple):
 
     @classmethod
     def of(
-        cls, lists: ListArray, items: NDArray[np.int64], row: NDArray[np.int64], rows: Measures
-    ) -> PartitionMeasures:
+        cls,
+        lists: ListArray,
+        items: NDArray[np.int64],
+        row: NDArray[np.int64],
+        rows: AggregationInputs,
+    ) -> PartitionInputs:
         """Return the measures of some partitions: their places, and the row of each."""
         count, size = _ints_at(lists, "record_count", items), _ints_at(lists, "record_bytes", items)
         is_null = np.zeros(len(items), dtype=np.bool_) if count.valid is None else ~count.valid
         # Where the row has a sum, the partition is one that the response leaves out.
-        is_uncounted = is_null & ~rows.known("record_count")[row] & ~rows.brought_nothing[row]
+        is_uncounted = is_null & ~rows.known("record_count")[row] & ~rows.has_no_records[row]
         is_refused = _ints_at(lists, "error_code", items).values != 0
         return cls(
             row=row,

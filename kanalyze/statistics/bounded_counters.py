@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeAlias, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["Key", "Keyed", "SmallestTexts", "bounded_text"]
+__all__ = ["BoundedCounters", "Key", "SmallestTexts", "bounded_text"]
 
 Key: TypeAlias = tuple[str | int | None, ...]
 
@@ -27,7 +27,7 @@ class Mergeable(Protocol):
 T = TypeVar("T", bound=Mergeable)
 
 
-class Keyed(Generic[T]):
+class BoundedCounters(Generic[T]):
     """A sum for each of the first ``limit`` keys, and one for all others together.
 
     While there are no more keys than the limit, adding parts in any order gives the same sums.
@@ -61,7 +61,7 @@ class Keyed(Generic[T]):
         item = self._items.get(key)
         return self._new(key) if item is None else item
 
-    def merge(self, other: Keyed[T]) -> None:
+    def merge(self, other: BoundedCounters[T]) -> None:
         """Add the sums of another."""
         for key, item in other:
             self.of(key).merge(item)

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
     from kanalyze.tables.columns.numpy_arrays import IntArray
 
-__all__ = ["Groups", "key_of", "value_at"]
+__all__ = ["SortedGroups", "key_of", "value_at"]
 
 _INT64_MAX = 2**63 - 1
 _LARGEST_KEY = 2**62
 
 
-class Groups:
+class SortedGroups:
     """Places of an array, counted from 0, grouped by keys; groups in order of first appearance."""
 
     __slots__ = ("_by_first", "_order", "_starts", "firsts")

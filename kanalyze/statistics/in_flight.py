@@ -50,7 +50,7 @@ class InFlight(NamedTuple):
 def in_flight(
     exchanges: Iterable[Exchange],
     api_name_of: Callable[[int], str | None],
-    is_held_back: Callable[[Exchange], bool],
+    may_be_held_back: Callable[[Exchange], bool],
     most: int = 5,
 ) -> InFlight:
     """Sum up requests without a response.
@@ -58,7 +58,7 @@ def in_flight(
     Args:
         exchanges: theirs.
         api_name_of: names an API by its key.
-        is_held_back: tells of one whether the broker may still hold back its answer on purpose;
+        may_be_held_back: tells of one whether the broker may still hold back its answer on purpose;
             such requests count, and are not among the oldest.
         most: of the oldest.
     """
@@ -71,12 +71,12 @@ def in_flight(
         count += 1
         key = exchange.api_key
         name = None if key is None else api_name_of(key)
-        if not is_held_back(exchange):
+        if not may_be_held_back(exchange):
             waiting.append((request.start_ns, count, name, exchange))
-    return InFlight(count, tuple(_told(*each) for each in nsmallest(most, waiting)))
+    return InFlight(count, tuple(_request_of(*each) for each in nsmallest(most, waiting)))
 
 
-def _told(start_ns: int, _: int, name: str | None, exchange: Exchange) -> InFlightRequest:
+def _request_of(start_ns: int, _: int, name: str | None, exchange: Exchange) -> InFlightRequest:
     peers, client_id = exchange.peers, exchange.client_id
     client_id = None if client_id is None else bounded_text(client_id)
     return InFlightRequest(start_ns, exchange.api_key, name, client_id, peers.client, peers.broker)

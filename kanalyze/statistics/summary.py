@@ -70,17 +70,17 @@ import numpy as np
 
 from kanalyze.common.times import format_time
 from kanalyze.model.tcp import Endpoint
-from kanalyze.statistics.aggregation_inputs import Measures, rows_of_items
-from kanalyze.statistics.bounded_counters import Key, Keyed
-from kanalyze.statistics.group_by import Groups, key_of, value_at
+from kanalyze.statistics.aggregation_inputs import AggregationInputs, rows_of_items
+from kanalyze.statistics.bounded_counters import BoundedCounters, Key
+from kanalyze.statistics.group_by import SortedGroups, key_of, value_at
 from kanalyze.statistics.time_series import ThroughputSeries
 from kanalyze.statistics.totals import (
     ApiTotals,
     ClientTotals,
+    ConsumerGroupTotals,
+    EndpointSums,
+    EndpointTotals,
     ErrorTotals,
-    GroupTotals,
-    PartySums,
-    PartyTotals,
     RecordTotals,
     RowSums,
     SlowestRequests,
@@ -115,18 +115,20 @@ class Statistics:
     """Sums over rows."""
 
     def __init__(self, *, key_limit: int = KEY_LIMIT) -> None:
-        self._apis: Keyed[ApiTotals] = Keyed(ApiTotals, key_limit)
-        self._errors: Keyed[ErrorTotals] = Keyed(ErrorTotals, key_limit)
-        self._clients: Keyed[ClientTotals] = Keyed(ClientTotals, key_limit)
-        self._topics: Keyed[TopicTotals] = Keyed(TopicTotals, key_limit)
-        self._groups: Keyed[GroupTotals] = Keyed(GroupTotals, key_limit)
-        self._brokers: Keyed[PartyTotals] = Keyed(PartyTotals, key_limit)
+        self._apis: BoundedCounters[ApiTotals] = BoundedCounters(ApiTotals, key_limit)
+        self._errors: BoundedCounters[ErrorTotals] = BoundedCounters(ErrorTotals, key_limit)
+        self._clients: BoundedCounters[ClientTotals] = BoundedCounters(ClientTotals, key_limit)
+        self._topics: BoundedCounters[TopicTotals] = BoundedCounters(TopicTotals, key_limit)
+        self._groups: BoundedCounters[ConsumerGroupTotals] = BoundedCounters(
+            ConsumerGroupTotals, key_limit
+        )
+        self._brokers: BoundedCounters[EndpointTotals] = BoundedCounters(EndpointTotals, key_limit)
         self._series = ThroughputSeries()
         self._slowest = SlowestRequests()
         self._produced = RecordTotals()
         self._fetched = RecordTotals()
-        self._held: list[RowBlock] = []
-        self._held_rows = self._held_items = 0
+        self._pending: list[RowBlock] = []
+        self._pending_rows = self._pending_items = 0
 
     def add(self, rows: Iterable[Row]) -> None:
         """Add rows, in any order; raises OverflowError for a number beyond int64."""
@@ -137,18 +139,18 @@ class Statistics:
         """Add the rows of a block, as ``add`` would."""
         if not len(block):
             return
-        self._held.append(block)
-        self._held_rows += len(block)
+        self._pending.append(block)
+        self._pending_rows += len(block)
         partitions = block.columns["partitions"]
         assert isinstance(partitions, Lists)
-        self._held_items += partitions.offsets[-1]
-        if self._held_rows >= _ROWS_AT_ONCE or self._held_items >= _ITEMS_AT_ONCE:
-            self._add_held()
+        self._pending_items += partitions.offsets[-1]
+        if self._pending_rows >= _ROWS_AT_ONCE or self._pending_items >= _ITEMS_AT_ONCE:
+            self._add_pending()
 
     def merge(self, other: Statistics) -> None:
         """Add the rows that another saw; associative and commutative below the key limit."""
-        self._add_held()
-        other._add_held()
+        self._add_pending()
+        other._add_pending()
         self._apis.merge(other._apis)
         self._errors.merge(other._errors)
         self._clients.merge(other._clients)
@@ -164,7 +166,7 @@ class Statistics:
         self, quality: CaptureQuality, conditions: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
         """Return the summary, as the module describes it; ``conditions`` are its ``filter``."""
-        self._add_held()
+        self._add_pending()
         tables = {
             "apis": _table(self._apis, ("wire", "api_key", "api_name")),
             "errors": _table(self._errors, ("api_name", "error_code", "error_name", "topic")),
@@ -191,16 +193,19 @@ class Statistics:
             "limited": [name for name, items in tables.items() if any(i["other"] for i in items)],
         }
 
-    def _add_held(self) -> None:
-        held, self._held = self._held, []
-        self._held_rows = self._held_items = 0
+    def _add_pending(self) -> None:
+        held, self._pending = self._pending, []
+        self._pending_rows = self._pending_items = 0
         if held:
             block = RowBlock.joined(held)
-            self._add(Measures(block.columns), lambda numbers: block.take(numbers.tolist()).rows())
+            self._add(
+                AggregationInputs(block.columns),
+                lambda numbers: block.take(numbers.tolist()).rows(),
+            )
 
-    def _add(self, rows: Measures, pick: Callable[[NDArray[np.int64]], list[Row]]) -> None:
+    def _add(self, rows: AggregationInputs, pick: Callable[[NDArray[np.int64]], list[Row]]) -> None:
         """Add rows, at least one; ``pick`` gives those with the given numbers."""
-        latencies = rows.has_latency_of_work
+        latencies = rows.has_broker_latency
         self._add_apis(rows)
         self._add_brokers(rows, latencies)
         self._add_clients(rows, latencies)
@@ -210,10 +215,10 @@ class Statistics:
         self._add_times(rows)
         self._add_slowest(rows, latencies, pick)
 
-    def _add_apis(self, rows: Measures) -> None:
+    def _add_apis(self, rows: AggregationInputs) -> None:
         names = ("wire", "api_key", "api_name", "api_version", "status", "waited")
         keys = [rows.key(name) for name in names]
-        alike = Groups(*map(key_of, keys))
+        alike = SortedGroups(*map(key_of, keys))
         throttles = rows.ints("throttle_time_ms").values
         sums = alike.sums(
             np.ones(len(rows), dtype=np.int64),
@@ -231,14 +236,22 @@ class Statistics:
             wire, api_key, api_name, version, status, waited = (
                 value_at(key, first) for key in keys
             )
-            count, responses, asked, answered, throttled, throttle_time_ms, *records = of_group
+            (
+                count,
+                responses,
+                request_bytes,
+                response_bytes,
+                throttled,
+                throttle_time_ms,
+                *records,
+            ) = of_group
             carries_records = rows.is_produce[first] or rows.is_fetch[first]
             made = RowSums(
                 status=str(status),
                 rows=count,
                 responses=responses,
-                request_bytes=asked,
-                response_bytes=answered,
+                request_bytes=request_bytes,
+                response_bytes=response_bytes,
                 throttled=throttled,
                 throttle_time_ms=throttle_time_ms,
                 latencies_ns=latency,
@@ -250,9 +263,9 @@ class Statistics:
             if made.records is not None:
                 (self._produced if rows.is_produce[first] else self._fetched).merge(made.records)
 
-    def _add_brokers(self, rows: Measures, latencies: NDArray[np.bool_]) -> None:
+    def _add_brokers(self, rows: AggregationInputs, latencies: NDArray[np.bool_]) -> None:
         ips, ports = rows.words("broker_ip"), rows.ints("broker_port")
-        brokers = Groups(key_of(ips), key_of(ports))
+        brokers = SortedGroups(key_of(ips), key_of(ports))
         sums = brokers.sums(*rows.traffic)
         values = brokers.values(rows.ints("latency_ns").values, latencies)
         for first, of_broker, latency in zip(brokers.firsts, sums, values, strict=True):
@@ -260,14 +273,14 @@ class Statistics:
             broker = str(Endpoint(str(ip), int(port or 0)))
             self._brokers.of((broker,)).add(_party(of_broker, latency))
 
-    def _add_clients(self, rows: Measures, latencies: NDArray[np.bool_]) -> None:
+    def _add_clients(self, rows: AggregationInputs, latencies: NDArray[np.bool_]) -> None:
         # A response does not name its client.
         named = np.flatnonzero(rows.is_request)
         if not len(named):
             return
         client_ids = rows.words("client_id")
         key = key_of(client_ids)[named]
-        clients = Groups(key)
+        clients = SortedGroups(key)
         sums = clients.sums(*(measure[named] for measure in rows.traffic))
         values = clients.values(rows.ints("latency_ns").values[named], latencies[named])
         for first, of_client, latency in zip(clients.firsts, sums, values, strict=True):
@@ -276,11 +289,11 @@ class Statistics:
         self._add_identities(rows, client_ids, named)
 
     def _add_identities(
-        self, rows: Measures, client_ids: WordArray, named: NDArray[np.int64]
+        self, rows: AggregationInputs, client_ids: WordArray, named: NDArray[np.int64]
     ) -> None:
         names = ("client_ip", "client_software_name", "client_software_version", "principal")
         keys = [client_ids, *map(rows.words, names)]
-        for first in Groups(*(key_of(key)[named] for key in keys)).firsts:
+        for first in SortedGroups(*(key_of(key)[named] for key in keys)).firsts:
             client_id, ip, software, version, principal = (
                 value_at(key, named[first]) for key in keys
             )
@@ -291,12 +304,12 @@ class Statistics:
             if principal is not None:
                 client.principals.add(str(principal))
 
-    def _add_groups(self, rows: Measures) -> None:
+    def _add_groups(self, rows: AggregationInputs) -> None:
         group_ids = rows.words("group_id")
         members = np.flatnonzero(group_ids.codes >= 0)
         if not len(members):
             return
-        groups = Groups(key_of(group_ids)[members])
+        groups = SortedGroups(key_of(group_ids)[members])
         requests, errors, *_ = rows.traffic
         measures = (requests, errors, requests * rows.is_join)
         sums = groups.sums(*(measure[members] for measure in measures))
@@ -306,19 +319,20 @@ class Statistics:
             group.errors += failed
             group.joins += joined
 
-    def _add_times(self, rows: Measures) -> None:
-        asked = rows.known("request_start_ns") & rows.is_request
+    def _add_times(self, rows: AggregationInputs) -> None:
+        requests = rows.known("request_start_ns") & rows.is_request
         self._series.add_requests(
-            rows.ints("request_start_ns").values[asked], rows.ints("request_bytes").values[asked]
+            rows.ints("request_start_ns").values[requests],
+            rows.ints("request_bytes").values[requests],
         )
-        answered = rows.known("response_start_ns")
+        responses = rows.known("response_start_ns")
         times = rows.ints("response_start_ns").values
-        self._series.add_responses(times[answered], rows.ints("response_bytes").values[answered])
-        self._series.add_errors(times[answered & rows.is_error])
+        self._series.add_responses(times[responses], rows.ints("response_bytes").values[responses])
+        self._series.add_errors(times[responses & rows.is_error])
 
     def _add_slowest(
         self,
-        rows: Measures,
+        rows: AggregationInputs,
         latencies: NDArray[np.bool_],
         pick: Callable[[NDArray[np.int64]], list[Row]],
     ) -> None:
@@ -356,7 +370,7 @@ class Statistics:
         }
 
 
-def add_topics(topics: Keyed[TopicTotals], rows: Measures) -> None:
+def add_topics(topics: BoundedCounters[TopicTotals], rows: AggregationInputs) -> None:
     """Add what rows produced and fetched to the sums by topic: by name, and by id without one."""
     parts = rows.partitions
     if parts is None:
@@ -367,7 +381,7 @@ def add_topics(topics: Keyed[TopicTotals], rows: Measures) -> None:
     count = np.where(parts.is_refused, 0, parts.record_count)
     size = np.where(parts.is_refused, 0, parts.record_bytes)
     is_acknowledged = rows.is_acknowledged[parts.row]
-    groups = Groups(is_produce.astype(np.int64), key_of(parts.topic), ids)
+    groups = SortedGroups(is_produce.astype(np.int64), key_of(parts.topic), ids)
     sums = groups.sums(
         # A request counts once for each of its topics, whatever its partitions.
         groups.changes(parts.row),
@@ -392,7 +406,11 @@ def add_topics(topics: Keyed[TopicTotals], rows: Measures) -> None:
             topic.fetched.merge(RecordTotals(*records))
 
 
-def add_errors(errors: Keyed[ErrorTotals], topics: Keyed[TopicTotals], rows: Measures) -> None:
+def add_errors(
+    errors: BoundedCounters[ErrorTotals],
+    topics: BoundedCounters[TopicTotals],
+    rows: AggregationInputs,
+) -> None:
     """Add the error codes in rows to the sums by error, and to those of the topics concerned."""
     lists = rows.lists("errors")
     row = rows_of_items(lists)
@@ -400,7 +418,7 @@ def add_errors(errors: Keyed[ErrorTotals], topics: Keyed[TopicTotals], rows: Mea
         return
     api_names = rows.words("api_name")
     keys = [lists.fields[name] for name in ("code", "name", "topic")]
-    groups = Groups(key_of(api_names)[row], *map(key_of, keys))
+    groups = SortedGroups(key_of(api_names)[row], *map(key_of, keys))
     times = rows.ints("response_start_ns").values[row]
     is_known = rows.known("response_start_ns")[row]
     bounds = groups.lowest_and_highest(
@@ -422,16 +440,16 @@ def _as_int(value: str | int | None) -> int | None:
     return None if value is None else int(value)
 
 
-def _party(sums: list[int], latencies_ns: Int64Values) -> PartySums:
+def _party(sums: list[int], latencies_ns: Int64Values) -> EndpointSums:
     requests, errors, request_bytes, response_bytes = sums
-    return PartySums(requests, errors, request_bytes, response_bytes, latencies_ns)
+    return EndpointSums(requests, errors, request_bytes, response_bytes, latencies_ns)
 
 
 # Bounds of times where there is none.
 _EARLIEST_NS, _LATEST_NS = -(2**63), 2**63 - 1
 
 
-def _table(sums: Keyed[Any], names: tuple[str, ...]) -> list[dict[str, Any]]:
+def _table(sums: BoundedCounters[Any], names: tuple[str, ...]) -> list[dict[str, Any]]:
     """Return an entry for each key, in the order of the keys, that of the others last."""
     table = [
         {**dict(zip(names, key, strict=True)), "other": False, **item.to_dict()}

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 __all__ = [
     "ApiTotals",
     "ClientTotals",
+    "ConsumerGroupTotals",
+    "EndpointSums",
+    "EndpointTotals",
     "ErrorTotals",
-    "GroupTotals",
-    "PartySums",
-    "PartyTotals",
     "RecordTotals",
     "RowSums",
     "SlowestRequests",
@@ -259,7 +259,7 @@ def _version_order(item: tuple[str, int]) -> tuple[int, str]:
     return (int(text), "") if text.lstrip("-").isdigit() else (1 << 16, text)
 
 
-class PartySums(NamedTuple):
+class EndpointSums(NamedTuple):
     """Sums over rows of one client or one broker."""
 
     requests: int
@@ -270,7 +270,7 @@ class PartySums(NamedTuple):
     """Of the rows that have one, without those that waited on purpose."""
 
 
-class PartyTotals:
+class EndpointTotals:
     """One client or one broker."""
 
     def __init__(self) -> None:
@@ -281,7 +281,7 @@ class PartyTotals:
         self.latency = QuantileSketch()
         """Without requests that waited on purpose."""
 
-    def add(self, sums: PartySums) -> None:
+    def add(self, sums: EndpointSums) -> None:
         """Add rows of this client or broker."""
         self.requests += sums.requests
         self.errors += sums.errors
@@ -289,7 +289,7 @@ class PartyTotals:
         self.response_bytes += sums.response_bytes
         self.latency.add_values(sums.latencies_ns)
 
-    def merge(self, other: PartyTotals) -> None:
+    def merge(self, other: EndpointTotals) -> None:
         """Add another sum over the same client or broker."""
         self.requests += other.requests
         self.errors += other.errors
@@ -316,7 +316,7 @@ class ClientTotals:
     """Everything that calls itself by one client id."""
 
     def __init__(self) -> None:
-        self.party = PartyTotals()
+        self.party = EndpointTotals()
         self.ips: SmallestTexts = _texts()
         self.software: SmallestTexts = _texts()
         """Name and version, as the clients give them to the broker."""
@@ -380,7 +380,7 @@ class TopicTotals:
         }
 
 
-class GroupTotals:
+class ConsumerGroupTotals:
     """One consumer group."""
 
     def __init__(self) -> None:
@@ -388,7 +388,7 @@ class GroupTotals:
         self.joins = 0
         self.errors = 0
 
-    def merge(self, other: GroupTotals) -> None:
+    def merge(self, other: ConsumerGroupTotals) -> None:
         """Add another sum over the same group."""
         self.requests += other.requests
         self.joins += other.joins

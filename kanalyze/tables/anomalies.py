@@ -99,11 +99,11 @@ _CAPTURE_KINDS = frozenset(
 def parse_kinds(names: "Iterable[str]") -> frozenset[str]:
     """Return the kinds of anomalies with these names; raises UsageError for one there is not."""
     known = [kind.value for kind in AnomalyKind]
-    asked = tuple(names)
-    for name in asked:
+    kinds = tuple(names)
+    for name in kinds:
         if name not in known:
             raise UsageError(f"unknown kind of anomaly: {name!r} (there are {', '.join(known)})")
-    return frozenset(asked)
+    return frozenset(kinds)
 
 
 def stage_of(kind: AnomalyKind) -> Stage:

@@ -1,10 +1,10 @@
-"""Which rows are wanted: one filter for every command.
+"""Selects rows: one filter for every command.
 
-In: what a person asked for, as text; rows, or columns of them. Out: yes or no. This module must
-not know where rows come from.
+In: conditions as text; rows, or columns of them. Out: yes or no. This module must not know where
+rows come from.
 
-Each kind of condition given must hold; of several values for one kind, any may. A condition on
-something that a row does not have (a null client id, say) does not hold.
+Each condition must hold; of several values for one condition, any may. A condition on a null (a
+null client id, say) does not hold.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ __all__ = [
 _Network: TypeAlias = "ipaddress.IPv4Network | ipaddress.IPv6Network"
 _Address: TypeAlias = "ipaddress.IPv4Address | ipaddress.IPv6Address"
 _AnyEnds: TypeAlias = "Row | ConnectionRow | AnomalyRow"
-"""What tells of a client and a broker."""
+"""Rows with a client and a broker."""
 
 
 class BrokerAddress(NamedTuple):
@@ -105,31 +105,31 @@ _MOST_DIGITS = 18
 
 
 class NamedApis(NamedTuple):
-    """APIs that somebody asked for."""
+    """APIs by name and by key."""
 
     names: frozenset[str]
     keys: frozenset[int]
 
 
 def parse_apis(texts: Iterable[str], api_names: Mapping[str, int] | None = None) -> NamedApis:
-    """Return the APIs that texts say: names in any case, or keys in digits.
+    """Return the APIs of texts: names in any case, or keys in digits.
 
-    ``api_names`` maps the names that there are to keys; None takes any name. Raises UsageError for
-    a name that is not among them.
+    ``api_names`` maps the known names to keys; None takes any name. Raises UsageError for a name
+    that is not known.
     """
-    asked = tuple(texts)
-    names = [text for text in asked if not _is_number(text)]
+    given = tuple(texts)
+    names = [text for text in given if not _is_number(text)]
     return NamedApis(
         frozenset(_known_api(name, api_names) for name in names),
-        frozenset(int(text) for text in asked if _is_number(text)),
+        frozenset(int(text) for text in given if _is_number(text)),
     )
 
 
 def parse_time_or_time_of_day(text: str) -> tuple[int | None, int | None]:
-    """Return the Unix time in ns that a text says, or else the ns since midnight; None and one.
+    """Return the Unix time in ns that a text stands for, or the ns since midnight; one is None.
 
     As :func:`~kanalyze.common.times.parse_time_of_day_ns` and
-    :func:`~kanalyze.common.times.parse_time_ns`. Raises UsageError where it says neither.
+    :func:`~kanalyze.common.times.parse_time_ns`. Raises UsageError for any other text.
     """
     of_day_ns = parse_time_of_day_ns(text)
     return (parse_time_ns(text), None) if of_day_ns is None else (None, of_day_ns)
@@ -138,7 +138,7 @@ def parse_time_or_time_of_day(text: str) -> tuple[int | None, int | None]:
 class RowFilter:
     """Conditions on rows. ``RowFilter()`` lets every row pass.
 
-    Globs know ``*``, ``?`` and ``[...]``, and heed case.
+    Globs are case-sensitive and have ``*``, ``?`` and ``[...]``.
     """
 
     __slots__ = (
@@ -190,8 +190,8 @@ class RowFilter:
             topics: globs, on the topic's name, or on its id where no name is known.
             groups: globs.
             errors_only: only rows with an error code other than 0, at any level.
-            slower_than_ns: only rows with a latency above this. What waited on purpose
-                is not slow.
+            slower_than_ns: only rows with a latency above this. Responses that the broker held
+                back on purpose are not slow.
             since_ns: only requests that began at this time or later; a response without a request
                 counts by its own beginning.
             until_ns: only requests that began before this time.
@@ -216,7 +216,7 @@ class RowFilter:
         self._checks = self._chosen_checks()
 
     def _chosen_checks(self) -> tuple[int, ...]:
-        """Return the places of the conditions that were given: a filter goes to other processes."""
+        """Return the indexes of the conditions that are set; they can be pickled."""
         return tuple(place for place, check in enumerate(_CHECKS) if check.is_set(self))
 
     @classmethod
@@ -236,22 +236,22 @@ class RowFilter:
         since: str | None = None,
         until: str | None = None,
     ) -> RowFilter:
-        """Return the filter that the texts describe.
+        """Return the filter that texts describe.
 
-        ``apis`` are names in any case, or API keys as numbers; ``api_names`` maps the names that
-        there are to keys (None: any name is taken). ``client_ips`` are addresses or networks
+        ``apis`` are names in any case, or API keys as numbers; ``api_names`` maps the known names
+        to keys (None: any name is taken). ``client_ips`` are addresses or networks
         such as ``10.0.0.0/8``; ``brokers`` as :func:`parse_broker` reads them; ``slower_than`` a
         duration with a unit; ``since`` and ``until`` as
         :func:`~kanalyze.common.times.parse_time_ns` reads them, or a time of day. Raises
         UsageError.
         """
-        asked = parse_apis(apis, api_names)
+        named = parse_apis(apis, api_names)
         nothing = (None, None)
         since_ns, since_of_day_ns = nothing if since is None else parse_time_or_time_of_day(since)
         until_ns, until_of_day_ns = nothing if until is None else parse_time_or_time_of_day(until)
         return cls(
-            api_names=asked.names,
-            api_keys=asked.keys,
+            api_names=named.names,
+            api_keys=named.keys,
             client_ids=tuple(client_ids),
             client_networks=tuple(map(parse_network, client_ips)),
             brokers=tuple(map(parse_broker, brokers)),
@@ -273,7 +273,7 @@ class RowFilter:
 
     @property
     def needs_day(self) -> bool:
-        """Whether a time of day was given: before rows are matched a day has to be known."""
+        """Whether a time of day is set: :meth:`on_day_of` comes before rows are matched."""
         return (self.since_of_day_ns, self.until_of_day_ns) != (None, None)
 
     def on_day_of(self, first_ns: int) -> RowFilter:
@@ -400,7 +400,7 @@ def _known_api(name: str, api_names: Mapping[str, int] | None) -> str:
     raise UsageError(f"unknown API: {name!r}{hint}")
 
 
-# A pure function of its argument, asked again and again for the few clients of a capture.
+# Called for every row with the addresses of the few clients of a capture.
 @lru_cache(maxsize=4096)
 def _address(text: str) -> _Address:
     import ipaddress
@@ -413,7 +413,7 @@ def _any_glob(text: str | None, globs: Sequence[str]) -> bool:
 
 
 class _Check(NamedTuple):
-    """A condition on requests: whether it was given, what it looks at, and what tests that."""
+    """A condition on requests: whether it is set, the columns it reads, and its test."""
 
     is_set: Callable[[RowFilter], bool]
     columns: tuple[str, ...]
@@ -423,7 +423,7 @@ class _Check(NamedTuple):
 
 
 def _of_row(row: Row, name: str) -> Any:
-    """Return what a condition looks at, of a row."""
+    """Return the value of a row that a condition tests."""
     if name == "topics":
         named = [item.topic or item.topic_id for item in row.partitions]
         return [*named, *(item.topic for item in row.errors)]
@@ -431,7 +431,7 @@ def _of_row(row: Row, name: str) -> Any:
 
 
 def _of_block(block: RowBlock, name: str) -> Sequence[Any]:
-    """Return what a condition looks at, of each row of a block."""
+    """Return the values of a block's rows that a condition tests."""
     if name == "topics":
         topics, failed = (_of_items(block, lists) for lists in ("partitions", "errors"))
         return [[*some, *others] for some, others in zip(topics, failed, strict=True)]
@@ -458,79 +458,86 @@ def _lists(block: RowBlock, name: str) -> Lists:
 _COLUMNS = {column.name: column for column in COLUMNS}
 
 
-def _api_matches(wanted: RowFilter, api_key: int | None, api_name: str | None) -> bool:
-    if api_key in wanted.api_keys:
+def _api_matches(row_filter: RowFilter, api_key: int | None, api_name: str | None) -> bool:
+    if api_key in row_filter.api_keys:
         return True
-    return api_name is not None and api_name.lower() in wanted.api_names
+    return api_name is not None and api_name.lower() in row_filter.api_names
 
 
-def _client_id_matches(wanted: RowFilter, client_id: str | None) -> bool:
-    return _any_glob(client_id, wanted.client_ids)
+def _client_id_matches(row_filter: RowFilter, client_id: str | None) -> bool:
+    return _any_glob(client_id, row_filter.client_ids)
 
 
-def _client_ip_matches(wanted: RowFilter, client_ip: str | None) -> bool:
+def _client_ip_matches(row_filter: RowFilter, client_ip: str | None) -> bool:
     if client_ip is None:
         return False
     address = _address(client_ip)
-    return any(address in network for network in wanted.client_networks)
+    return any(address in network for network in row_filter.client_networks)
 
 
-def _broker_matches(wanted: RowFilter, broker_ip: str | None, broker_port: int | None) -> bool:
+def _broker_matches(row_filter: RowFilter, broker_ip: str | None, broker_port: int | None) -> bool:
     return any(
-        broker_ip == broker.ip and broker.port in (None, broker_port) for broker in wanted.brokers
+        broker_ip == broker.ip and broker.port in (None, broker_port)
+        for broker in row_filter.brokers
     )
 
 
-def _port_matches(wanted: RowFilter, broker_port: int | None) -> bool:
-    return broker_port in wanted.ports
+def _port_matches(row_filter: RowFilter, broker_port: int | None) -> bool:
+    return broker_port in row_filter.ports
 
 
-def _topic_matches(wanted: RowFilter, topics: Sequence[str | None]) -> bool:
-    return any(_any_glob(topic, wanted.topics) for topic in topics)
+def _topic_matches(row_filter: RowFilter, topics: Sequence[str | None]) -> bool:
+    return any(_any_glob(topic, row_filter.topics) for topic in topics)
 
 
-def _group_matches(wanted: RowFilter, group_id: str | None) -> bool:
-    return _any_glob(group_id, wanted.groups)
+def _group_matches(row_filter: RowFilter, group_id: str | None) -> bool:
+    return _any_glob(group_id, row_filter.groups)
 
 
-def _failed(_wanted: RowFilter, has_errors: bool, status: str) -> bool:
+def _failed(_row_filter: RowFilter, has_errors: bool, status: str) -> bool:
     return has_errors or status == "error"
 
 
-def _is_slower(wanted: RowFilter, latency_ns: int | None, waited: bool | None) -> bool:
-    limit = wanted.slower_than_ns
+def _is_slower(row_filter: RowFilter, latency_ns: int | None, waited: bool | None) -> bool:
+    limit = row_filter.slower_than_ns
     if limit is None or latency_ns is None:
         return False
     return latency_ns > limit and not waited
 
 
-def _is_within(wanted: RowFilter, asked_ns: int | None, answered_ns: int | None) -> bool:
-    began = asked_ns if asked_ns is not None else answered_ns
+def _is_within(row_filter: RowFilter, request_ns: int | None, response_ns: int | None) -> bool:
+    began = request_ns if request_ns is not None else response_ns
     if began is None:
         return False
-    if wanted.since_ns is not None and began < wanted.since_ns:
+    if row_filter.since_ns is not None and began < row_filter.since_ns:
         return False
-    return wanted.until_ns is None or began < wanted.until_ns
+    return row_filter.until_ns is None or began < row_filter.until_ns
 
 
 _CHECKS: tuple[_Check, ...] = (
     _Check(
-        lambda wanted: bool(wanted.api_names or wanted.api_keys),
+        lambda row_filter: bool(row_filter.api_names or row_filter.api_keys),
         ("api_key", "api_name"),
         _api_matches,
     ),
-    _Check(lambda wanted: wanted.errors_only, ("has_errors", "status"), _failed),
-    _Check(lambda wanted: wanted.slower_than_ns is not None, ("latency_ns", "waited"), _is_slower),
+    _Check(lambda row_filter: row_filter.errors_only, ("has_errors", "status"), _failed),
     _Check(
-        lambda wanted: (wanted.since_ns, wanted.until_ns) != (None, None),
+        lambda row_filter: row_filter.slower_than_ns is not None,
+        ("latency_ns", "waited"),
+        _is_slower,
+    ),
+    _Check(
+        lambda row_filter: (row_filter.since_ns, row_filter.until_ns) != (None, None),
         ("request_start_ns", "response_start_ns"),
         _is_within,
     ),
-    _Check(lambda wanted: bool(wanted.client_networks), ("client_ip",), _client_ip_matches),
-    _Check(lambda wanted: bool(wanted.brokers), ("broker_ip", "broker_port"), _broker_matches),
-    _Check(lambda wanted: bool(wanted.ports), ("broker_port",), _port_matches),
-    _Check(lambda wanted: bool(wanted.client_ids), ("client_id",), _client_id_matches),
-    _Check(lambda wanted: bool(wanted.groups), ("group_id",), _group_matches),
-    _Check(lambda wanted: bool(wanted.topics), ("topics",), _topic_matches),
+    _Check(lambda row_filter: bool(row_filter.client_networks), ("client_ip",), _client_ip_matches),
+    _Check(
+        lambda row_filter: bool(row_filter.brokers), ("broker_ip", "broker_port"), _broker_matches
+    ),
+    _Check(lambda row_filter: bool(row_filter.ports), ("broker_port",), _port_matches),
+    _Check(lambda row_filter: bool(row_filter.client_ids), ("client_id",), _client_id_matches),
+    _Check(lambda row_filter: bool(row_filter.groups), ("group_id",), _group_matches),
+    _Check(lambda row_filter: bool(row_filter.topics), ("topics",), _topic_matches),
 )
 """Cheap ones first."""

@@ -12,7 +12,7 @@ from kanalyze.kafka.session.message_reader import MessageReader
 from kanalyze.kafka.session.tracker import ConnectionTracker
 from kanalyze.render.tree import TreeText
 from kanalyze.tables.requests.extract import Extractors
-from kanalyze.tables.requests.row_assembler import RowBuilder
+from kanalyze.tables.requests.row_assembler import RowAssembler
 from tests.support import kafka07 as old
 from tests.support.building import rows_of_exchanges
 from tests.support.decoding import CATALOG, READER, json_of
@@ -25,18 +25,18 @@ EXTRACTORS = Extractors(CATALOG)
 
 
 def talk(keep: Keep = lambda _: True, **options: Any) -> Talk:
-    reader = MessageReader(CATALOG, Decoders(CATALOG), EXTRACTORS.wanted)
+    reader = MessageReader(CATALOG, Decoders(CATALOG), EXTRACTORS.wanted_fields)
     return Talk(tracker=ConnectionTracker(reader, CATALOG, keep=keep), **options)
 
 
 def made(spoken: Talk) -> list[dict[str, Any]]:
-    builder = RowBuilder(CATALOG, EXTRACTORS, lambda number: ("x.pcap", number))
+    builder = RowAssembler(CATALOG, EXTRACTORS, lambda number: ("x.pcap", number))
     rows = rows_of_exchanges(builder, spoken.exchanges)
     return [json.loads(json_of(e, row)) for e, row in zip(spoken.exchanges, rows, strict=True)]
 
 
 def shown(spoken: Talk, *, everything: bool = False) -> list[str]:
-    builder = RowBuilder(CATALOG, EXTRACTORS, lambda number: ("x.pcap", number))
+    builder = RowAssembler(CATALOG, EXTRACTORS, lambda number: ("x.pcap", number))
     tree = TreeText(READER, everything=everything)
     rows = rows_of_exchanges(builder, spoken.exchanges)
     return [

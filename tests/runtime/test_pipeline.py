@@ -116,7 +116,7 @@ def test_a_fetch_may_be_held_back_for_as_long_as_it_says() -> None:
     line.client(fetch(20, 11, max_wait_ms=20_000), produce(21, 9))
     run = Analysis([io.BytesIO(capture_of(packets))])
     next(run.batches())
-    told = {seconds: run.in_flight(START_NS + seconds * 10**9) for seconds in (1, 19, 21)}
+    told = {seconds: run.monitor.in_flight(START_NS + seconds * 10**9) for seconds in (1, 19, 21)}
     assert {seconds: waiting.requests for seconds, waiting in told.items()} == {1: 2, 19: 2, 21: 2}
     names = {
         seconds: [request.api_name for request in waiting.oldest]
@@ -139,7 +139,7 @@ def test_members_may_wait_for_each_other_and_their_leader_for_nobody() -> None:
     )
     run = Analysis([io.BytesIO(capture_of(packets))])
     next(run.batches())
-    waiting = {seconds: run.in_flight(START_NS + seconds * 10**9) for seconds in (10, 30)}
+    waiting = {seconds: run.monitor.in_flight(START_NS + seconds * 10**9) for seconds in (10, 30)}
     assert [one.requests for one in waiting.values()] == [4, 4]
     names = [[request.api_name for request in one.oldest] for one in waiting.values()]
     assert names == [["SyncGroup"], ["SyncGroup", "ShareFetch"]]

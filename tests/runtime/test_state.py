@@ -13,14 +13,14 @@ import pytest
 from kanalyze.common.plain_values import to_bytes
 from kanalyze.errors import KanalyzeError
 from kanalyze.runtime import state as saved
-from kanalyze.runtime.state import StateError, thaw
+from kanalyze.runtime.state import StateError, load_state
 from tests.support import kafka as k
 from tests.support import kafka07 as old
 from tests.support.captures import NAMES, in_turn, path
 from tests.support.conversations import conversations
 from tests.support.disorder import altered
-from tests.support.frozen import Run, first_part, opened, run, second_part
 from tests.support.packets import SYN, pcap_file, segment, timed
+from tests.support.saved_state import Run, first_part, opened, run, second_part
 from tests.support.traffic import Line, Part, capture_of, fetch, fetch_answer, produce
 from tests.support.waiting import LONG_S
 
@@ -127,8 +127,8 @@ def test_large_frames_that_have_begun_are_kept_and_what_is_read_of_them_only() -
         sizes = []
         for batch in captures.batches():
             going.take(batch)
-            sizes.append(len(going.frozen()))
-            going.take_up(going.frozen())
+            sizes.append(len(going.saved_state()))
+            going.load_state(going.saved_state())
         going.take(None)
     assert [row.record_bytes for row in going.outcome().rows] == [len(records), len(records)]
     assert max(sizes) < 100_000
@@ -144,7 +144,7 @@ def test_where_the_bytes_are_wanted_all_of_an_unfinished_frame_is_kept() -> None
         going = Run(captures, keep=lambda api_key: api_key == 0)
         for batch in captures.batches():
             going.take(batch)
-    assert len(going.frozen()) > 250_000
+    assert len(going.saved_state()) > 250_000
     data = capture_of(packets)
     assert_same_when_broken(lambda: io.BytesIO(data), 1, keep=lambda api_key: api_key == 0)
 
@@ -229,17 +229,17 @@ def idle(connections: int) -> bytes:
     return capture_of(packets)
 
 
-def frozen_size(connections: int) -> int:
+def saved_size(connections: int) -> int:
     with opened(io.BytesIO(idle(connections)), lambda: 1 << 20) as captures:
         going = Run(captures)
         for batch in captures.batches():
             going.take(batch)
-    return len(going.frozen())
+    return len(going.saved_state())
 
 
 def test_an_idle_connection_takes_less_than_a_kilobyte() -> None:
-    assert frozen_size(1) < 8_000
-    assert (frozen_size(600) - frozen_size(500)) / 100 < 1000
+    assert saved_size(1) < 8_000
+    assert (saved_size(600) - saved_size(500)) / 100 < 1000
 
 
 def test_what_is_known_of_ended_connections_does_not_pile_up() -> None:
@@ -253,9 +253,9 @@ def test_what_is_known_of_ended_connections_does_not_pile_up() -> None:
         going = Run(captures)
         for batch in captures.batches():
             going.take(batch)
-    assert len(going.maker.log_ends._ends) == 3
-    going.take_up(going.frozen())
-    assert len(going.maker.log_ends._ends) == len(going.maker.log_ends._fetches) == 1
+    assert len(going.maker.long_polls._ends) == 3
+    going.load_state(going.saved_state())
+    assert len(going.maker.long_polls._ends) == len(going.maker.long_polls._fetches) == 1
 
 
 # -- bytes that are not what was written ----------------------------------------------------------
@@ -273,11 +273,11 @@ def new_run(**settings: Any) -> Run:
 
 def assert_refused(data: bytes, words: str | None = None, **settings: Any) -> None:
     going = new_run(**settings)
-    before = (going.stages._reassembler, going.stages._tracker, going.maker.log_ends)
+    before = (going.stages._reassembler, going.stages._tracker, going.maker.long_polls)
     with pytest.raises(KanalyzeError, match=words) as caught:
-        thaw(data, going.stages, going.maker)
+        load_state(data, going.stages, going.maker)
     assert "\n" not in str(caught.value)
-    assert before == (going.stages._reassembler, going.stages._tracker, going.maker.log_ends)
+    assert before == (going.stages._reassembler, going.stages._tracker, going.maker.long_polls)
 
 
 def test_a_flipped_bit_is_noticed(state: bytes) -> None:
@@ -319,9 +319,9 @@ def test_a_run_with_other_settings_is_told_apart(state: bytes, settings: dict[st
 def test_a_run_without_rows_is_another_one(state: bytes) -> None:
     going = new_run()
     with pytest.raises(StateError, match="other rows"):
-        thaw(state, going.stages)
+        load_state(state, going.stages)
     without = Run(going.captures, is_asked=False)
-    assert_refused(without.frozen(), "other rows")
+    assert_refused(without.saved_state(), "other rows")
 
 
 def test_a_size_that_is_not_true_takes_no_memory() -> None:
@@ -352,7 +352,7 @@ def test_changed_bytes_raise_nothing_else(state: bytes) -> None:
     for data in mutated(plain, Random(3)):
         going = new_run()
         try:
-            thaw(saved._sealed(data), going.stages, going.maker)
+            load_state(saved._sealed(data), going.stages, going.maker)
         except StateError:
             continue
 

@@ -14,7 +14,7 @@ from kanalyze.errors import CaptureError, KanalyzeError, UsageError
 from kanalyze.net.shard import Shard
 from kanalyze.runtime import workers as workers_module
 from kanalyze.runtime.pipeline import Analysis
-from kanalyze.runtime.workers import Task, Workers, usable_workers
+from kanalyze.runtime.workers import Workers, WorkerTask, usable_workers
 from kanalyze.statistics.summary import Statistics
 from tests.support.captures import FOLDER, NAMES, path
 
@@ -97,7 +97,7 @@ def test_a_worker_that_is_killed_is_an_error_and_no_hanging(small_too):
     assert run._workers is not None
     victim = run._workers._processes[1].pid
     os.kill(victim, signal.SIGKILL)
-    with pytest.raises(KanalyzeError, match="worker came to an end"):
+    with pytest.raises(KanalyzeError, match="worker process died"):
         list(run.batches())
 
 
@@ -155,8 +155,8 @@ def test_every_connection_is_in_one_share(small_too):
     seen = []
     for shard in (Shard(0, 3), Shard(1, 3), Shard(2, 3)):
         run = Analysis([str(path("cluster"))])
-        captures = run._begin()
-        stages = run._stages(shard=shard)
+        captures = run._context.open()
+        stages = run._context.settings.stages(shard)
         seen.append(
             {
                 (tcp.endpoints, tcp.connection_number, tcp.serial)
@@ -183,11 +183,10 @@ def test_workers_that_cannot_be_started_are_ended(monkeypatch):
 
     monkeypatch.setattr(Workers, "_start", fail_at_second)
     analysis = Analysis([str(path("mock"))])
-    analysis.start()
-    stages, builder = analysis._shard_stages, analysis._row_builder
-    task = Task(analysis._inputs, Stores(), stages, builder, {})
+    context = analysis._context
+    task = WorkerTask([str(path("mock"))], Stores(), context.settings)
     with pytest.raises(BlockingIOError):
-        Workers(task, 2)
+        Workers(task, 2, context.names, context.quality)
     assert len(started) == 1
     assert not started[0].is_alive()
 

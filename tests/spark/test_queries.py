@@ -6,16 +6,18 @@ import datetime
 import functools
 import math
 import re
-from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, Any
+from collections import Counter, defaultdict, namedtuple
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 import pytest
 
 import kanalyze
 from kanalyze.errors import UsageError
-from kanalyze.export.arrow import record_batch
+from kanalyze.export.arrow import BatchMaker, record_batch
 from kanalyze.kafka.schema.catalog import Catalog
+from kanalyze.queries.database import Database
+from kanalyze.queries.files import built_in, find_query
 from kanalyze.spark.queries import queries, query
 from kanalyze.spark.schema import arrow_schema, as_spark, spark_schema
 from kanalyze.tables.row import COLUMNS, Row
@@ -40,9 +42,18 @@ def rows() -> tuple[Row, ...]:
     return tuple(found)
 
 
+Ask: TypeAlias = "Callable[..., list[Any]]"
+
+
+@pytest.fixture(scope="module", params=["spark", "duckdb"])
+def ask(request: pytest.FixtureRequest) -> Ask:
+    """Ask all rows, as Spark and as DuckDB do."""
+    made: Ask = request.getfixturevalue(f"ask_{request.param}")
+    return made
+
+
 @pytest.fixture(scope="module")
-def ask(spark: SparkSession) -> Iterator[Callable[..., list[Any]]]:
-    """Run a query; the view has all rows."""
+def ask_spark(spark: SparkSession) -> Iterator[Ask]:
     batches = as_spark(record_batch(rows()), COLUMNS)
     table = pa.Table.from_batches(batches, arrow_schema(COLUMNS))
     frame = spark.createDataFrame(table, spark_schema(COLUMNS))
@@ -53,6 +64,28 @@ def ask(spark: SparkSession) -> Iterator[Callable[..., list[Any]]]:
 
     yield run
     spark.catalog.dropTempView("requests")
+
+
+@pytest.fixture(scope="module")
+def ask_duckdb() -> Iterator[Ask]:
+    maker = BatchMaker()
+    with Database(max_memory_bytes=1 << 28, threads=1) as database:
+        database.create("requests", maker.schema)
+        database.insert("requests", maker.of_rows(rows()))
+
+        def run(name: str, **parameters: str) -> list[Any]:
+            lines = database.answer(find_query(name), parameters)
+            made = namedtuple("Line", lines[0] if lines else ())
+            return [made(*map(local, line.values())) for line in lines]
+
+        yield run
+
+
+def local(value: Any) -> Any:
+    """A time as PySpark gives it: local, and without saying so."""
+    if not isinstance(value, datetime.datetime):
+        return value
+    return value.replace(tzinfo=datetime.UTC).astimezone().replace(tzinfo=None)
 
 
 def same(found: Iterable[Any], expected: Iterable[tuple[Any, ...]]) -> None:
@@ -101,7 +134,7 @@ def test_every_query_says_what_it_counts(name: str) -> None:
     assert re.search(r"\bFROM requests\b", text)
 
 
-def test_latency_by_client(ask: Callable[..., list[Any]]) -> None:
+def test_latency_by_client(ask: Ask) -> None:
     measured = [row for row in rows() if row.latency_ns is not None and row.waited is not True]
     groups = grouped(measured, lambda row: (day_of(row), row.client_id))
     expected = []
@@ -116,7 +149,7 @@ def test_latency_by_client(ask: Callable[..., list[Any]]) -> None:
     assert found == sorted(found, key=lambda row: (row.day, -row.p99_ms))
 
 
-def test_error_bursts(ask: Callable[..., list[Any]]) -> None:
+def test_error_bursts(ask: Ask) -> None:
     minutes = grouped(
         (row for row in rows() if row.request_start_ns is not None),
         lambda row: (day_of(row), time_of(row, MINUTE_S)),
@@ -141,7 +174,7 @@ def test_error_bursts(ask: Callable[..., list[Any]]) -> None:
     assert found == sorted(found, key=lambda row: row.minute)
 
 
-def test_old_versions(ask: Callable[..., list[Any]]) -> None:
+def test_old_versions(ask: Ask) -> None:
     catalog = Catalog()
     groups = defaultdict(list)
     for row in rows():
@@ -169,11 +202,15 @@ def test_old_versions(ask: Callable[..., list[Any]]) -> None:
     same(ask("old_versions"), expected)
 
 
-def test_old_versions_has_the_table_of_the_protocol() -> None:
-    """The versions written into the query are those that kanalyze knows of Kafka 4.0."""
+@pytest.mark.parametrize(
+    ("kind", "name"), [("questions", "old_versions"), ("findings", "refused_by_kafka_4")]
+)
+def test_old_versions_are_those_of_the_table_of_the_protocol(kind: str, name: str) -> None:
+    """The versions written into the queries are those that kanalyze knows of Kafka 4.0."""
+    text = built_in(kind)[name].sql
     written = {
         int(key): (int(first), name)
-        for key, first, name in re.findall(r"\((\d+), (\d+)\),? +-- (\w+)", query("old_versions"))
+        for key, first, name in re.findall(r"\((\d+), (\d+)\),? +-- (\w+)", text)
     }
     known = {}
     for api in Catalog().apis:
@@ -185,7 +222,7 @@ def test_old_versions_has_the_table_of_the_protocol() -> None:
     assert written == known
 
 
-def test_topic_throughput(ask: Callable[..., list[Any]]) -> None:
+def test_topic_throughput(ask: Ask) -> None:
     sums: dict[tuple[Any, ...], list[int]] = defaultdict(lambda: [0] * 5)
     for row in rows():
         if row.api_name not in (*PRODUCE, *FETCH) or row.request_start_ns is None:
@@ -206,7 +243,7 @@ def test_topic_throughput(ask: Callable[..., list[Any]]) -> None:
     assert order == sorted(order)
 
 
-def test_rebalances(ask: Callable[..., list[Any]]) -> None:
+def test_rebalances(ask: Ask) -> None:
     chosen = [row for row in rows() if row.api_name in ("JoinGroup", "SyncGroup") and row.group_id]
     expected = []
     for (group,), members in grouped(chosen, lambda row: (row.group_id,)).items():
@@ -237,7 +274,7 @@ def test_rebalances(ask: Callable[..., list[Any]]) -> None:
     assert found == sorted(found, key=lambda row: -row.paused_ms)
 
 
-def test_top_producers(ask: Callable[..., list[Any]]) -> None:
+def test_top_producers(ask: Ask) -> None:
     chosen = [row for row in rows() if row.api_name in PRODUCE]
     expected = []
     groups = grouped(chosen, lambda row: (row.client_id, row.client_ip, row.principal))
@@ -263,7 +300,7 @@ def test_top_producers(ask: Callable[..., list[Any]]) -> None:
     assert [tuple(row) for row in ask("top_producers")] == expected[:50]
 
 
-def test_connection_trace(ask: Callable[..., list[Any]]) -> None:
+def test_connection_trace(ask: Ask) -> None:
     (busiest, _), *_ = Counter(row.connection for row in rows()).most_common(1)
     chosen = [row for row in rows() if row.connection == busiest]
     starts: dict[int, int] = {}

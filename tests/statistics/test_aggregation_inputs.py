@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from kanalyze.statistics.aggregation_inputs import MEASURED_COLUMNS, Measures, rows_of_items
+from kanalyze.statistics.aggregation_inputs import INPUT_COLUMNS, AggregationInputs, rows_of_items
 from kanalyze.tables.columns.block import Lists, RowBlock, Words, columns_of_rows
 from tests.support.rows import failed, fetch, orphan, partition, row, unanswered
 
 
-def measures_of(*rows) -> Measures:
-    return Measures(columns_of_rows(rows, MEASURED_COLUMNS))
+def measures_of(*rows) -> AggregationInputs:
+    return AggregationInputs(columns_of_rows(rows, INPUT_COLUMNS))
 
 
 def plain(columns) -> list[list[int]]:
@@ -26,7 +26,7 @@ def test_rows_are_told_apart_by_status_and_api():
     assert np.flatnonzero(some.is_join).tolist() == [5]
     assert np.flatnonzero(some.is_produce).tolist() == [0, 4]
     assert np.flatnonzero(some.is_fetch).tolist() == [1, 3]
-    assert np.flatnonzero(some.brought_nothing).tolist() == [3]
+    assert np.flatnonzero(some.has_no_records).tolist() == [3]
 
 
 def test_apis_of_the_old_protocol_carry_records_too():
@@ -37,7 +37,7 @@ def test_apis_of_the_old_protocol_carry_records_too():
 
 def test_a_fetch_is_slow_on_purpose_only_where_that_is_known():
     some = measures_of(fetch(waited=True), fetch(waited=False), fetch(waited=None))
-    assert some.is_slow_on_purpose.tolist() == [True, False, False]
+    assert some.is_held_back.tolist() == [True, False, False]
 
 
 def test_traffic_is_zero_where_it_is_not_known():
@@ -103,5 +103,5 @@ def test_items_know_the_row_of_their_list():
 def test_only_words_in_use_are_looked_at():
     block = RowBlock.of_rows([row(), row()])
     shared = Words(np.array([9, -1], dtype=np.int32), [str(number) for number in range(10)])
-    some = Measures({**block.columns, "client_id": shared})
+    some = AggregationInputs({**block.columns, "client_id": shared})
     assert some.words("client_id").words == ["9"]

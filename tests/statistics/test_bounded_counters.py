@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kanalyze.statistics.bounded_counters import Keyed, SmallestTexts, bounded_text
+from kanalyze.statistics.bounded_counters import BoundedCounters, SmallestTexts, bounded_text
 
 
 @dataclass
@@ -16,14 +16,14 @@ class Count:
         self.value += other.value
 
 
-def counts_of(keys, limit: int) -> Keyed[Count]:
-    counts = Keyed(Count, limit)
+def counts_of(keys, limit: int) -> BoundedCounters[Count]:
+    counts = BoundedCounters(Count, limit)
     for key in keys:
         counts.of((key,)).value += 1
     return counts
 
 
-def plain(counts: Keyed[Count]) -> dict:
+def plain(counts: BoundedCounters[Count]) -> dict:
     return {key: item.value for key, item in counts}
 
 
@@ -61,7 +61,7 @@ def test_a_merge_shares_nothing_with_the_other():
 
 def test_long_texts_of_one_key_are_shortened_and_still_one_key():
     long = "x" * 100_000
-    counts = Keyed(Count, 9)
+    counts = BoundedCounters(Count, 9)
     counts.of((long, 1)).value += 1
     counts.of((long, 1)).value += 1
     ((key, count),) = list(counts)

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kanalyze.statistics.group_by import Groups, key_of, value_at
+from kanalyze.statistics.group_by import SortedGroups, key_of, value_at
 from kanalyze.tables.columns.numpy_arrays import IntArray as Ints
 from kanalyze.tables.columns.numpy_arrays import WordArray as Words
 
@@ -24,8 +24,8 @@ def by_hand(rows) -> dict[tuple[int, int], list[tuple[int, bool]]]:
     return made
 
 
-def groups_of(rows) -> Groups:
-    return Groups(column(row[0] for row in rows), column(row[1] for row in rows))
+def groups_of(rows) -> SortedGroups:
+    return SortedGroups(column(row[0] for row in rows), column(row[1] for row in rows))
 
 
 @given(KEYED)
@@ -71,13 +71,13 @@ def test_the_lowest_and_the_highest_of_each_group(rows):
 
 
 def test_a_change_is_a_value_other_than_the_one_before_in_the_group():
-    groups = Groups(column([0, 1, 0, 0, 1, 1]))
+    groups = SortedGroups(column([0, 1, 0, 0, 1, 1]))
     assert groups.changes(column([5, 5, 5, 6, 5, 7])).tolist() == [1, 1, 0, 1, 0, 1]
 
 
 def test_keys_too_large_to_combine_are_told_apart_all_the_same():
     large = column([2**40, 0, 2**40, 1, 2**40])
-    groups = Groups(large, large, large, column([7, 7, 7, 7, 8]))
+    groups = SortedGroups(large, large, large, column([7, 7, 7, 7, 8]))
     assert groups.firsts == [0, 1, 3, 4]
 
 

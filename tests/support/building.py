@@ -8,12 +8,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from kanalyze.kafka.session.exchange import Exchange
-    from kanalyze.tables.requests.row_assembler import RowBuilder
+    from kanalyze.tables.requests.row_assembler import RowAssembler
     from kanalyze.tables.row import Row
 
 
-def rows_of_exchanges(builder: RowBuilder, exchanges: Iterable[Exchange]) -> list[Row]:
+def rows_of_exchanges(builder: RowAssembler, exchanges: Iterable[Exchange]) -> list[Row]:
     """Return the rows of exchanges, in order."""
     for exchange in exchanges:
         builder.add(exchange)
-    return builder.take().rows()
+    return builder.drain().rows()

@@ -17,7 +17,7 @@ import numpy as np
 from kanalyze.capture.merge import MergedCaptures
 from kanalyze.capture.merge_cursor import part_of
 from kanalyze.common.int_columns import shifted
-from kanalyze.runtime import pipeline
+from kanalyze.runtime import analysis_inputs
 from kanalyze.runtime.pipeline import Analysis
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def batches_of(most_packets: Callable[[], int]) -> Iterator[None]:
             for batch in super().batches():
                 yield from _pieces(batch, most_packets)
 
-    with patch.object(pipeline, "MergedCaptures", InPieces):
+    with patch.object(analysis_inputs, "MergedCaptures", InPieces):
         yield
 
 

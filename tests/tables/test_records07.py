@@ -12,7 +12,7 @@ from kanalyze.kafka.session.message_reader import MessageReader
 from kanalyze.kafka.session.tracker import ConnectionTracker
 from kanalyze.tables.records.rows import RecordReader, RecordRow, has_records
 from kanalyze.tables.requests.extract import Extractors
-from kanalyze.tables.requests.row_assembler import RowBuilder
+from kanalyze.tables.requests.row_assembler import RowAssembler
 from tests.support import kafka07 as old
 from tests.support.building import rows_of_exchanges
 from tests.support.talk import BROKER, CLIENT, Talk
@@ -24,12 +24,12 @@ PACKED = old.message(gzip.compress(old.message(b"b") + old.message(b"c", magic=0
 
 def talk() -> Talk:
     """A connection whose messages with records keep their bytes."""
-    reader = MessageReader(CATALOG, DECODERS, Extractors(CATALOG).wanted)
+    reader = MessageReader(CATALOG, DECODERS, Extractors(CATALOG).wanted_fields)
     return Talk(tracker=ConnectionTracker(reader, CATALOG, keep=has_records))
 
 
 def rows_of(talk: Talk, **options) -> list[RecordRow]:
-    builder = RowBuilder(CATALOG, Extractors(CATALOG), lambda number: ("x.pcap", number))
+    builder = RowAssembler(CATALOG, Extractors(CATALOG), lambda number: ("x.pcap", number))
     pairs = list(zip(talk.exchanges, rows_of_exchanges(builder, talk.exchanges), strict=True))
     reader = RecordReader(CATALOG, DECODERS, values_as="base64", **options)
     return [row for rows in reader.row_batches(pairs) for row in rows]

@@ -27,7 +27,7 @@ def rows_of(core: SimpleNamespace) -> RowsOf:
 
     def rows_of(talk: Talk) -> list[Row]:
         extractors = core.extract.Extractors(talk.catalog)
-        builder = core.row_assembler.RowBuilder(
+        builder = core.row_assembler.RowAssembler(
             talk.catalog, extractors, lambda number: ("x.pcap", number)
         )
         return rows_of_exchanges(builder, map(core.given, talk.exchanges))

@@ -147,7 +147,7 @@ class FrameCutter:
         self.skipped_bytes = 0
 
     def state(self) -> State:
-        """Return what :meth:`take_up` takes, once frames and losses were taken."""
+        """Return what :meth:`load_state` takes, once frames and losses were taken."""
         partial, search, prefix_frame = self._partial, self._search, self._prefix_frame
         return (
             *(self.skipped_bytes, self._small_left, self._search_from, self._found_at),
@@ -157,7 +157,7 @@ class FrameCutter:
             None if prefix_frame is None else prefix_frame.state(),
         )
 
-    def take_up(self, state: object) -> None:
+    def load_state(self, state: object) -> None:
         """Go on from a state, before anything was fed; raises ValueError where that is none."""
         values = fields(state, "nnniinyTTT")
         self.skipped_bytes, self._small_left, self._search_from, self._found_at = values[:4]

@@ -209,12 +209,12 @@ class KafkaConnection:
             *(peers, client_side, reader, locate), in_sync=(True, True), from_start=True, keep=keep
         )
         made._mechanism, made._lost_ns = mechanism, lost_ns
-        made._requests.take_up(values[4])
-        made._responses.take_up(values[5])
-        made._locate_response.take_up(values[6])
-        made._pairing.take_up(values[7], peers, reader)
-        made._one_way.take_up(values[8], peers, reader)
-        made._findings.take_up(values[9])
+        made._requests.load_state(values[4])
+        made._responses.load_state(values[5])
+        made._locate_response.load_state(values[6])
+        made._pairing.load_state(values[7], peers, reader)
+        made._one_way.load_state(values[8], peers, reader)
+        made._findings.load_state(values[9])
         early, one, other, login, done = values[10:]
         for each in items(early, "t"):
             frame, correlation_id = fields(each, "ti")

@@ -67,11 +67,11 @@ class Findings:
         have either, and it is asked for each message."""
 
     def state(self) -> State:
-        """Return what :meth:`take_up` takes, once anomalies and tokens were taken."""
+        """Return what :meth:`load_state` takes, once anomalies and tokens were taken."""
         unread = tuple(self.unread[0]), tuple(self.unread[1])
         return self.decoded_bytes, self.undecoded_bytes, *unread, *self._begun
 
-    def take_up(self, state: object) -> None:
+    def load_state(self, state: object) -> None:
         """Go on from a state; raises ValueError where that is none."""
         decoded, undecoded, one, other, *begun = fields(state, "nnttii")
         self.decoded_bytes, self.undecoded_bytes = decoded, undecoded

@@ -66,19 +66,19 @@ class Pairing:
         """What :meth:`take_given_up` returns."""
 
     def state(self, bodies: Bodies) -> State:
-        """Return what :meth:`take_up` takes, once what was given up was taken."""
+        """Return what :meth:`load_state` takes, once what was given up was taken."""
         return (
             *(self._requests_lost, self._responses_lost, self._repeats, self._pipelined),
             *(self._unsure_before, self._used.state(), self._pending.state(bodies)),
         )
 
-    def take_up(self, state: object, peers: Peers, bodies: Bodies) -> None:
+    def load_state(self, state: object, peers: Peers, bodies: Bodies) -> None:
         """Go on from a state; raises ValueError where that is none."""
         values = fields(state, "bbbbntt")
         self._requests_lost, self._responses_lost, self._repeats, self._pipelined = values[:4]
         self._unsure_before = values[4]
-        self._used.take_up(values[5])
-        self._pending.take_up(values[6], peers, bodies)
+        self._used.load_state(values[5])
+        self._pending.load_state(values[6], peers, bodies)
 
     @property
     def requests_lost(self) -> bool:
@@ -222,10 +222,10 @@ class _UsedIds:
         self._limit = 0
 
     def state(self) -> State:
-        """Return what :meth:`take_up` takes."""
+        """Return what :meth:`load_state` takes."""
         return self._last, self._limit, tuple(self._firsts), tuple(self._lasts)
 
-    def take_up(self, state: object) -> None:
+    def load_state(self, state: object) -> None:
         """Go on from a state; raises ValueError where that is none."""
         self._last, self._limit, firsts, lasts = fields(state, "iitt")
         self._firsts, self._lasts = list(items(firsts, "i")), list(items(lasts, "i"))

@@ -84,10 +84,10 @@ class Side:
         self.is_tls = False
 
     def state(self) -> State:
-        """Return what :meth:`take_up` takes."""
+        """Return what :meth:`load_state` takes."""
         return self.is_tls, self.held.state(), self.first.state(), self.search.state()
 
-    def take_up(self, state: object) -> None:
+    def load_state(self, state: object) -> None:
         """Go on from a state; raises ValueError where that is none."""
         self.is_tls, held, first, search = fields(state, "bttt")
         self.held = HeldStream.from_state(held)
@@ -126,16 +126,16 @@ class Undecided:
         self._step_bytes = _FIRST_STEP_BYTES
 
     def state(self) -> State:
-        """Return what :meth:`take_up` takes, between two batches."""
+        """Return what :meth:`load_state` takes, between two batches."""
         return self._step_bytes, self.sides[0].state(), self.sides[1].state()
 
-    def take_up(self, state: object) -> None:
+    def load_state(self, state: object) -> None:
         """Go on from a state; raises ValueError where that is none."""
         self._step_bytes, one, other = fields(state, "ntt")
         if not 0 < self._step_bytes <= _STEP_BYTES:
             raise ValueError("a step of nothing, or too much")
-        self.sides[0].take_up(one)
-        self.sides[1].take_up(other)
+        self.sides[0].load_state(one)
+        self.sides[1].load_state(other)
 
     @property
     def held_bytes(self) -> int:

@@ -45,14 +45,14 @@ class OneWayRequests:
         return self._waiting.size > 0
 
     def state(self, bodies: Bodies) -> State:
-        """Return what :meth:`take_up` takes."""
+        """Return what :meth:`load_state` takes."""
         return self._is_answered, self._waiting.state(bodies)
 
-    def take_up(self, state: object, peers: Peers, bodies: Bodies) -> None:
+    def load_state(self, state: object, peers: Peers, bodies: Bodies) -> None:
         """Go on from a state; raises ValueError where that is none."""
         is_answered, waiting = fields(state, "Bt")
         self._is_answered = is_answered
-        self._waiting.take_up(waiting, peers, bodies)
+        self._waiting.load_state(waiting, peers, bodies)
 
     def add(self, exchange: Exchange) -> list[Exchange]:
         """Let a request wait; return those that end without a response, in their order."""

@@ -60,10 +60,10 @@ class Pending:
             self._only = None
 
     def state(self, bodies: Bodies) -> State:
-        """Return what :meth:`take_up` takes."""
+        """Return what :meth:`load_state` takes."""
         return tuple([exchange.state(bodies) for exchange in self])
 
-    def take_up(self, state: object, peers: Peers, bodies: Bodies) -> None:
+    def load_state(self, state: object, peers: Peers, bodies: Bodies) -> None:
         """Go on from a state; raises ValueError where that is none."""
         waiting = items(state, "t")
         if len(waiting) > self._most:

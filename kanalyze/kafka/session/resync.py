@@ -233,10 +233,10 @@ class ResponseLocator(Locate):
         self._at_first_byte = from_middle
 
     def state(self) -> State:
-        """Return what :meth:`take_up` takes."""
+        """Return what :meth:`load_state` takes."""
         return (self._at_first_byte,)
 
-    def take_up(self, state: object) -> None:
+    def load_state(self, state: object) -> None:
         """Go on from a state; raises ValueError where that is none."""
         (self._at_first_byte,) = fields(state, "b")
 

@@ -183,7 +183,7 @@ class ConnectionTracker:
         return (self._most_undecided_bytes, self._most_kafka_bytes), asked
 
     def state(self) -> State:
-        """Return what :meth:`take_up` takes, between two batches, once all was taken."""
+        """Return what :meth:`load_state` takes, between two batches, once all was taken."""
         return (
             self.counts.state(),
             tuple([(serial, state.state()) for serial, state in self._undecided.items()]),
@@ -191,7 +191,7 @@ class ConnectionTracker:
             tuple([(serial, tuple(ignored)) for serial, ignored in self._ignored.items()]),
         )
 
-    def take_up(self, state: object, connections: Mapping[int, TcpConnection]) -> None:
+    def load_state(self, state: object, connections: Mapping[int, TcpConnection]) -> None:
         """Go on from a state, before anything was fed.
 
         Args:
@@ -206,7 +206,7 @@ class ConnectionTracker:
         for each in items(undecided, "t"):
             serial, known = fields(each, "nt")
             held = self._undecided[serial] = Undecided(_connection_of(connections, serial))
-            held.take_up(known)
+            held.load_state(known)
         for each in items(kafka, "t"):
             serial, known = fields(each, "nt")
             tcp = _connection_of(connections, serial)

@@ -186,9 +186,9 @@ class Kafka07Connection:
         end_of_two(client_side)
         peers = Peers(tcp, tcp.endpoints[client_side], tcp.endpoints[1 - client_side]).saying(said)
         made = cls(peers, client_side, in_sync=(True, True), from_start=certain, keep=keep)
-        made._requests.take_up(requests)
-        made._responses.take_up(responses)
-        made._findings.take_up(findings)
+        made._requests.load_state(requests)
+        made._responses.load_state(responses)
+        made._findings.load_state(findings)
         for each in items(pending, "t"):
             exchange, request = fields(each, "tT")
             known = None if request is None else request_from_state(request)

@@ -26,7 +26,7 @@ from kanalyze.live.metrics.label_counts import CounterTable, HistogramTable, Lab
 from kanalyze.live.window.rebalances import are_assignments
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.model.tcp import Endpoint
-from kanalyze.statistics.aggregation_inputs import Measures, rows_of_items
+from kanalyze.statistics.aggregation_inputs import AggregationInputs, rows_of_items
 from kanalyze.tables.columns.numpy_arrays import WordArray
 from kanalyze.version import __version__
 
@@ -117,7 +117,7 @@ class Metrics:
         """Count rows."""
         if not len(block):
             return
-        measures = Measures(block.columns)
+        measures = AggregationInputs(block.columns)
         with self._lock:
             self._rows.add(measures)
 
@@ -268,7 +268,7 @@ class _RowTables:
         self.topic_bytes = CounterTable(topic, moved)
         self.group_events = CounterTable(group, event)
 
-    def add(self, rows: Measures) -> None:
+    def add(self, rows: AggregationInputs) -> None:
         """Count rows."""
         api = self.api.slots(rows.words("api_name"))
         broker = self.broker.slots(_brokers(rows))
@@ -285,22 +285,22 @@ class _RowTables:
         self._add_topics(rows)
         self._add_groups(rows)
 
-    def _add_errors(self, rows: Measures, api: NDArray[np.int64]) -> None:
+    def _add_errors(self, rows: AggregationInputs, api: NDArray[np.int64]) -> None:
         errors = rows.lists("errors")
         names = errors.fields["name"]
         assert isinstance(names, WordArray)
         self.errors.add([api[rows_of_items(errors)], self.error.slots(names)])
 
-    def _add_histograms(self, rows: Measures, api: NDArray[np.int64]) -> None:
+    def _add_histograms(self, rows: AggregationInputs, api: NDArray[np.int64]) -> None:
         for table, name, wanted in (
-            (self.latency, "latency_ns", rows.has_latency_of_work),
-            (self.wait, "latency_ns", rows.known("latency_ns") & rows.is_slow_on_purpose),
+            (self.latency, "latency_ns", rows.has_broker_latency),
+            (self.wait, "latency_ns", rows.known("latency_ns") & rows.is_held_back),
             (self.request_size, "request_bytes", rows.known("request_bytes")),
             (self.response_size, "response_bytes", rows.known("response_bytes")),
         ):
             table.add(api[wanted], rows.ints(name).values[wanted])
 
-    def _add_clients(self, rows: Measures) -> None:
+    def _add_clients(self, rows: AggregationInputs) -> None:
         asked = rows.is_request
         clients = rows.words("client_id")
         client = self.client.slots(WordArray(clients.codes[asked], clients.words))
@@ -313,7 +313,7 @@ class _RowTables:
         self.client_throttled.add([client], (throttle_ms > 0).astype(np.int64))
         self.client_throttle_ms.add([client], throttle_ms)
 
-    def _add_topics(self, rows: Measures) -> None:
+    def _add_topics(self, rows: AggregationInputs) -> None:
         parts = rows.partitions
         if parts is None:
             return
@@ -332,7 +332,7 @@ class _RowTables:
             # A count in a header may be anything, below 0 too.
             table.add([slots[held], moved[held]], np.maximum(amounts[held], 0))
 
-    def _add_groups(self, rows: Measures) -> None:
+    def _add_groups(self, rows: AggregationInputs) -> None:
         groups = rows.words("group_id")
         apis, errors = rows.words("api_name"), rows.words("error_name")
         of_api = [self._event(_REBALANCE_APIS.get(name)) for name in apis.words]
@@ -440,7 +440,7 @@ def _counter(name: str, text: str, table: CounterTable, per_unit: int = 1) -> Co
     return family
 
 
-def _brokers(rows: Measures) -> WordArray:
+def _brokers(rows: AggregationInputs) -> WordArray:
     """Return of each row the address of its broker."""
     ips = rows.words("broker_ip")
     keys = ips.codes.astype(np.int64) << 16 | rows.ints("broker_port").values

@@ -17,7 +17,7 @@ from kanalyze.errors import UsageError
 from kanalyze.live.recorder.packet_ring import Ends, RecentPackets
 from kanalyze.model.tcp import Endpoint
 from kanalyze.render.units import duration_text
-from kanalyze.statistics.aggregation_inputs import slow_on_purpose
+from kanalyze.statistics.aggregation_inputs import held_back_on_purpose
 from kanalyze.tables.columns.numpy_arrays import ints_of, lists_of, words_of
 
 if TYPE_CHECKING:
@@ -253,7 +253,7 @@ def _may_match(block: RowBlock, wanted: RowFilter) -> NDArray[np.bool_]:
         near &= is_error[status.codes] | (np.diff(errors.offsets) > 0)
     if wanted.slower_than_ns is not None:
         near &= ints_of(block.columns["latency_ns"]).values > wanted.slower_than_ns
-        near &= ~slow_on_purpose(block.columns)
+        near &= ~held_back_on_purpose(block.columns)
     return near
 
 

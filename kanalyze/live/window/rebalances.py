@@ -18,7 +18,7 @@ import numpy as np
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.statistics.aggregation_inputs import rows_of_items
-from kanalyze.statistics.group_by import Groups, key_of, value_at
+from kanalyze.statistics.group_by import SortedGroups, key_of, value_at
 from kanalyze.tables.columns.numpy_arrays import WordArray
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from kanalyze.statistics.aggregation_inputs import Measures
-    from kanalyze.statistics.bounded_counters import Keyed
+    from kanalyze.statistics.aggregation_inputs import AggregationInputs
+    from kanalyze.statistics.bounded_counters import BoundedCounters
 
 __all__ = ["MEMBER_LIMIT", "GroupTotals", "add_groups", "are_assignments"]
 
@@ -171,7 +171,7 @@ class GroupTotals:
 class _Members:
     """The rows that show that a group rebalances: their places, and what each shows."""
 
-    def __init__(self, rows: Measures) -> None:
+    def __init__(self, rows: AggregationInputs) -> None:
         names = rows.words("api_name")
         is_of_group = (rows.words("group_id").codes >= 0) & rows.is_request
         is_kept = _is_one_of(names, _PROTOCOLS)
@@ -189,21 +189,21 @@ class _Members:
         self.places = np.flatnonzero(is_of_group & shows)
 
 
-def are_assignments(rows: Measures) -> NDArray[np.bool_]:
+def are_assignments(rows: AggregationInputs) -> NDArray[np.bool_]:
     """Return of each row whether a member got an assignment with it, as far as rows tell."""
     names = rows.words("api_name")
     is_sync = _is_one_of(names, {"SyncGroup"}) & _is_one_of(rows.words("status"), {"ok"})
     return is_sync | _has_assignment(rows, names)
 
 
-def add_groups(groups: Keyed[GroupTotals], rows: Measures) -> None:
+def add_groups(groups: BoundedCounters[GroupTotals], rows: AggregationInputs) -> None:
     """Add what rows show of groups that rebalance, by ``(group_id,)``."""
     found = _Members(rows)
     places = found.places
     if not len(places):
         return
     group_ids, names = rows.words("group_id"), rows.words("api_name")
-    by_group = Groups(key_of(group_ids)[places])
+    by_group = SortedGroups(key_of(group_ids)[places])
     masks = (found.is_join, found.is_sync, found.is_leave, found.is_told, found.is_failed)
     counts = by_group.sums(*(mask[places].astype(np.int64) for mask in masks))
     latencies = rows.ints("latency_ns").values[places]
@@ -229,9 +229,12 @@ def add_groups(groups: Keyed[GroupTotals], rows: Measures) -> None:
 
 
 def _add_protocols(
-    groups: Keyed[GroupTotals], group_ids: WordArray, names: WordArray, places: NDArray[np.int64]
+    groups: BoundedCounters[GroupTotals],
+    group_ids: WordArray,
+    names: WordArray,
+    places: NDArray[np.int64],
 ) -> None:
-    pairs = Groups(key_of(group_ids)[places], key_of(names)[places])
+    pairs = SortedGroups(key_of(group_ids)[places], key_of(names)[places])
     for first in pairs.firsts:
         name = value_at(names, places[first])
         if protocol := _PROTOCOLS.get(str(name)):
@@ -239,12 +242,14 @@ def _add_protocols(
             group.merge(GroupTotals(protocol=protocol))
 
 
-def _add_assignments(groups: Keyed[GroupTotals], rows: Measures, found: _Members) -> None:
+def _add_assignments(
+    groups: BoundedCounters[GroupTotals], rows: AggregationInputs, found: _Members
+) -> None:
     group_ids, member_ids = rows.words("group_id"), rows.words("member_id")
     places = found.places[member_ids.codes[found.places] >= 0]
     if not len(places):
         return
-    pairs = Groups(key_of(group_ids)[places], key_of(member_ids)[places])
+    pairs = SortedGroups(key_of(group_ids)[places], key_of(member_ids)[places])
     counts = pairs.sums(found.is_assigned[places].astype(np.int64))
     for first, (count,) in zip(pairs.firsts, counts, strict=True):
         if member_id := value_at(member_ids, places[first]):
@@ -252,12 +257,14 @@ def _add_assignments(groups: Keyed[GroupTotals], rows: Measures, found: _Members
             group.merge(GroupTotals(assignments={_short(str(member_id)): count}))
 
 
-def _add_failures(groups: Keyed[GroupTotals], rows: Measures, places: NDArray[np.int64]) -> None:
+def _add_failures(
+    groups: BoundedCounters[GroupTotals], rows: AggregationInputs, places: NDArray[np.int64]
+) -> None:
     if not len(places):
         return
     group_ids, failures = rows.words("group_id"), rows.words("error_name")
     times_ns = rows.ints("response_start_ns").values[places]
-    pairs = Groups(key_of(group_ids)[places], key_of(failures)[places])
+    pairs = SortedGroups(key_of(group_ids)[places], key_of(failures)[places])
     for first, times in zip(pairs.firsts, pairs.values(times_ns), strict=True):
         group = groups.of((value_at(group_ids, places[first]),))
         name = str(value_at(failures, places[first]))
@@ -269,7 +276,7 @@ def _short(member_id: str) -> int:
     return zlib.crc32(member_id.encode("utf-8", "surrogatepass"))
 
 
-def _has_assignment(rows: Measures, names: WordArray) -> NDArray[np.bool_]:
+def _has_assignment(rows: AggregationInputs, names: WordArray) -> NDArray[np.bool_]:
     """Return where the answer to a heartbeat has an assignment."""
     versions = rows.ints("api_version")
     is_known = (versions.values >= 0) & (versions.values <= _ASSIGNING_VERSIONS)
@@ -299,7 +306,7 @@ def _is_one_of(
     return found
 
 
-def _tells(rows: Measures, error_name: str) -> NDArray[np.bool_]:
+def _tells(rows: AggregationInputs, error_name: str) -> NDArray[np.bool_]:
     """Return where an error of this name is among the errors of a row."""
     lists = rows.lists("errors")
     names = lists.fields["name"]

@@ -63,9 +63,8 @@ class CaptureState(NamedTuple):
     """Requests without a response now; None: not counted."""
     doubts: Mapping[str, Any] | None = None
     """Connections that never came to be, those not recognised beside a broker, open ones among
-    them, and TCP data that is of no stream: as :meth:`kanalyze.runtime.pipeline.Analysis.doubts`
-    gives
-    them. None: not counted."""
+    them, and TCP data that is of no stream: as :meth:`kanalyze.runtime.monitor.RunMonitor.doubts`
+    gives them. None: not counted."""
     problems: tuple[str, ...] = ()
     """Why files cannot be written now, a few words each."""
 

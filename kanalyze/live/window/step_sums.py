@@ -12,20 +12,20 @@ import numpy as np
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.live.window.rebalances import GroupTotals, add_groups
-from kanalyze.statistics.bounded_counters import Keyed
-from kanalyze.statistics.group_by import Groups, key_of, value_at
+from kanalyze.statistics.bounded_counters import BoundedCounters
+from kanalyze.statistics.group_by import SortedGroups, key_of, value_at
 from kanalyze.statistics.quantile_sketch import QuantileSketch
 from kanalyze.statistics.summary import add_errors, add_topics
 from kanalyze.statistics.totals import (
+    EndpointSums,
+    EndpointTotals,
     ErrorTotals,
-    PartySums,
-    PartyTotals,
     SlowestRequests,
     TopicTotals,
 )
 
 if TYPE_CHECKING:
-    from kanalyze.statistics.aggregation_inputs import Measures
+    from kanalyze.statistics.aggregation_inputs import AggregationInputs
     from kanalyze.tables.columns.block import RowBlock
 
 __all__ = ["API_LIMIT", "MOST_SLOWEST", "Amounts", "Captured", "Recent", "Step", "Traffic"]
@@ -98,19 +98,19 @@ class Step:
         """Begin; ``key_limit`` bounds clients, topics and errors, each."""
         self.traffic = Traffic()
         self.captured = Captured()
-        self.apis: Keyed[PartyTotals] = Keyed(PartyTotals, API_LIMIT)
+        self.apis: BoundedCounters[EndpointTotals] = BoundedCounters(EndpointTotals, API_LIMIT)
         """By ``(wire, api_key, api_name, waited)``."""
-        self.clients: Keyed[Traffic] = Keyed(Traffic, key_limit)
+        self.clients: BoundedCounters[Traffic] = BoundedCounters(Traffic, key_limit)
         """By ``(client_id, client_ip)``."""
-        self.topics: Keyed[TopicTotals] = Keyed(TopicTotals, key_limit)
+        self.topics: BoundedCounters[TopicTotals] = BoundedCounters(TopicTotals, key_limit)
         """By ``(topic, topic_id)``."""
-        self.errors: Keyed[ErrorTotals] = Keyed(ErrorTotals, key_limit)
+        self.errors: BoundedCounters[ErrorTotals] = BoundedCounters(ErrorTotals, key_limit)
         """By ``(api_name, error_code, error_name, topic)``."""
         self._p99_ns: int | None = None
 
-    def add(self, rows: Measures) -> Amounts:
+    def add(self, rows: AggregationInputs) -> Amounts:
         """Add rows, at least one; return what they come to."""
-        made = Amounts(*Groups(np.zeros(len(rows), dtype=np.int64)).sums(*rows.traffic)[0])
+        made = Amounts(*SortedGroups(np.zeros(len(rows), dtype=np.int64)).sums(*rows.traffic)[0])
         self.traffic.add(made)
         self._p99_ns = None
         self._add_apis(rows)
@@ -144,25 +144,25 @@ class Step:
                 sketch.merge(api.latency)
         return sketch
 
-    def _add_apis(self, rows: Measures) -> None:
+    def _add_apis(self, rows: AggregationInputs) -> None:
         keys = [rows.key(name) for name in ("wire", "api_key", "api_name")]
-        waited = rows.is_slow_on_purpose
-        apis = Groups(*map(key_of, keys), waited.astype(np.int64))
+        waited = rows.is_held_back
+        apis = SortedGroups(*map(key_of, keys), waited.astype(np.int64))
         sums = apis.sums(*rows.traffic)
         latencies = apis.values(rows.ints("latency_ns").values, rows.known("latency_ns"))
         for first, of_api, latencies_ns in zip(apis.firsts, sums, latencies, strict=True):
             wire, api_key, api_name = (value_at(key, first) for key in keys)
             api = self.apis.of((wire, api_key, api_name, int(waited[first])))
             requests, errors, request_bytes, response_bytes = of_api
-            api.add(PartySums(requests, errors, request_bytes, response_bytes, latencies_ns))
+            api.add(EndpointSums(requests, errors, request_bytes, response_bytes, latencies_ns))
 
-    def _add_clients(self, rows: Measures) -> None:
+    def _add_clients(self, rows: AggregationInputs) -> None:
         # A response does not name its client.
         named = np.flatnonzero(rows.is_request)
         if not len(named):
             return
         keys = [rows.words("client_id"), rows.words("client_ip")]
-        clients = Groups(*(key_of(key)[named] for key in keys))
+        clients = SortedGroups(*(key_of(key)[named] for key in keys))
         sums = clients.sums(*(measure[named] for measure in rows.traffic))
         for first, of_client in zip(clients.firsts, sums, strict=True):
             client_id, client_ip = (value_at(key, named[first]) for key in keys)
@@ -176,15 +176,15 @@ class Recent:
 
     def __init__(self, key_limit: int) -> None:
         """Begin; ``key_limit`` bounds the groups."""
-        self.groups: Keyed[GroupTotals] = Keyed(GroupTotals, key_limit)
+        self.groups: BoundedCounters[GroupTotals] = BoundedCounters(GroupTotals, key_limit)
         """By ``(group_id,)``."""
         self.slowest = SlowestRequests(MOST_SLOWEST)
 
-    def add(self, rows: Measures, block: RowBlock) -> None:
+    def add(self, rows: AggregationInputs, block: RowBlock) -> None:
         """Add the rows of a block, at least one, and their measures."""
         add_groups(self.groups, rows)
         # As in a report: what waited on purpose is not slow.
-        known = np.flatnonzero(rows.has_latency_of_work)
+        known = np.flatnonzero(rows.has_broker_latency)
         columns = [rows.ints(name).values[known] for name in SlowestRequests.FIRST_BY]
         places = self.slowest.candidates(*columns)
         if len(places):

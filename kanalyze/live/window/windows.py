@@ -31,7 +31,7 @@ from kanalyze.live.window.snapshot import (
 )
 from kanalyze.live.window.step_sums import Amounts, Recent, Step, Traffic
 from kanalyze.live.window.time_ring import Ring
-from kanalyze.statistics.aggregation_inputs import Measures
+from kanalyze.statistics.aggregation_inputs import AggregationInputs
 from kanalyze.tables.columns.block import RowBlock
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kanalyze.live.window.snapshot import CaptureState
-    from kanalyze.statistics.bounded_counters import Key, Keyed, Mergeable
+    from kanalyze.statistics.bounded_counters import BoundedCounters, Key, Mergeable
 
 T = TypeVar("T", bound="Mergeable")
 _E = TypeVar("_E", ApiEntry, ClientEntry, TopicEntry, ErrorEntry, GroupEntry)
@@ -211,7 +211,7 @@ class Windows:
             self._add_to(number, block.take(np.flatnonzero(numbers == number).tolist()))
 
     def _add_to(self, number: int, block: RowBlock) -> None:
-        rows = Measures(block.columns)
+        rows = AggregationInputs(block.columns)
         amounts = self._window.of(number).add(rows)
         self._history.of(number).add(amounts)
         self._recent.of(number // self._together).add(rows, block)
@@ -220,7 +220,7 @@ class Windows:
     def _numbers(self, block: RowBlock) -> NDArray[np.int64]:
         """Return the number of each row's step, that of one that is kept; count those late."""
         newest, oldest = self._window.newest, self._window.oldest
-        rows = Measures(block.columns)
+        rows = AggregationInputs(block.columns)
         answered, asked = rows.ints("response_start_ns"), rows.ints("request_start_ns")
         times = np.where(rows.known("response_start_ns"), answered.values, asked.values)
         is_known = rows.known("response_start_ns") | rows.known("request_start_ns")
@@ -260,7 +260,7 @@ def _more(now: int, before: int | None) -> int:
     return now - before if before is not None and now >= before else now
 
 
-def _all(sums: Keyed[T], names: int) -> Iterator[tuple[Key, bool, T]]:
+def _all(sums: BoundedCounters[T], names: int) -> Iterator[tuple[Key, bool, T]]:
     """Give the key of each sum, whether it is that of the others, and the sum."""
     for key, item in sums:
         yield key, False, item

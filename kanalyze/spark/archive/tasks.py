@@ -27,7 +27,7 @@ from kanalyze.export.arrow import BatchMaker
 from kanalyze.kafka.codec.compiler import Decoders
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
 from kanalyze.model.packet_arrays import PacketArrays
-from kanalyze.runtime.pipeline import broker_side
+from kanalyze.runtime.settings import broker_side
 from kanalyze.spark.archive.partitioner import Cutter
 from kanalyze.spark.archive.payload_pruning import Trimmer
 from kanalyze.spark.archive.shuffle_reader import Arrival, ArrivedSegments
@@ -95,7 +95,7 @@ class Job(NamedTuple):
         return Trimmer(
             plan.catalog,
             Decoders(plan.catalog),
-            Extractors(plan.catalog).wanted,
+            Extractors(plan.catalog).wanted_fields,
             broker_side(plan.options.ports, plan.options.filters.get("brokers", ())),
         )
 
@@ -326,7 +326,8 @@ def _requests(
     maker = BatchMaker(columns)
     analysis = job.knowing(topic_ids).analysis(Part((), arrived=source))
     statistics = Statistics() if job.with_statistics else None
-    for blocks, anomalies in analysis.found_batches(carried, keeps_open=job.carries):
+    run = analysis.resumable(carried, keeps_open=job.carries)
+    for blocks, anomalies in run.batches():
         for block in blocks:
             if statistics is not None:
                 statistics.add_block(block)
@@ -335,14 +336,14 @@ def _requests(
         if anomalies and job.with_anomalies:
             yield beside_rows(schema, "anomalies", bucket, _anomaly_stream(anomalies))
     if job.carries:
-        left = joined(source.carry(), analysis.carried)
+        left = joined(source.carry(), run.saved_state)
         yield beside_rows(schema, "state", bucket, left)
     report = BucketReport(
         bucket,
         analysis.quality,
-        analysis.take_open_quality(),
+        run.close_open(),
         statistics,
-        analysis.names.told,
+        analysis.names.known,
         frozenset(analysis.names.unnamed),
     )
     yield beside_rows(schema, "report", bucket, reported(report))

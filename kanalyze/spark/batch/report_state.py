@@ -20,7 +20,7 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import KanalyzeError
 from kanalyze.kafka.session.connection_summary import UnknownTotal
 from kanalyze.model.anomalies import AnomalyKind
-from kanalyze.statistics.bounded_counters import Keyed, SmallestTexts
+from kanalyze.statistics.bounded_counters import BoundedCounters, SmallestTexts
 from kanalyze.statistics.quantile_sketch import QuantileSketch
 from kanalyze.statistics.summary import Statistics
 from kanalyze.statistics.time_series import ThroughputSeries
@@ -28,9 +28,9 @@ from kanalyze.statistics.totals import (
     MAX_TEXTS,
     ApiTotals,
     ClientTotals,
+    ConsumerGroupTotals,
+    EndpointTotals,
     ErrorTotals,
-    GroupTotals,
-    PartyTotals,
     RecordTotals,
     SlowestRequests,
     TopicTotals,
@@ -61,7 +61,7 @@ _BAD: Final = (ArithmeticError, LookupError, RecursionError, TypeError, ValueErr
 
 def plain_statistics(statistics: Statistics) -> Any:
     """Return statistics as plain values."""
-    statistics._add_held()
+    statistics._add_pending()
     return _STATISTICS.plain(statistics)
 
 
@@ -195,7 +195,7 @@ def _keyed(name: str, form: _Form) -> _Form:
     """Of an attribute of statistics, which knows how many keys stand alone."""
 
     def value(plain: Any) -> Any:
-        made: Keyed[Any] = getattr(Statistics(), name)
+        made: BoundedCounters[Any] = getattr(Statistics(), name)
         items, others = plain
         read = _dict(_KEY, form).value(items)
         if len(read) > made._limit:
@@ -266,7 +266,7 @@ _API: Final = _object(
     waited=_WAITED,
 )
 _PARTY: Final = _object(
-    PartyTotals,
+    EndpointTotals,
     requests=_INT,
     errors=_INT,
     request_bytes=_INT,
@@ -282,7 +282,7 @@ _TOPIC: Final = _object(
     fetched=_RECORDS,
     errors=_INT,
 )
-_GROUP: Final = _object(GroupTotals, requests=_INT, joins=_INT, errors=_INT)
+_GROUP: Final = _object(ConsumerGroupTotals, requests=_INT, joins=_INT, errors=_INT)
 _ERROR: Final = _object(
     ErrorTotals, count=_INT, first_time_ns=_maybe(_INT), last_time_ns=_maybe(_INT)
 )

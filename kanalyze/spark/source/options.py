@@ -44,7 +44,7 @@ class Options(NamedTuple):
     partitions: int | None
     """None for as many as the captures are worth."""
     filters: dict[str, Any]
-    """Arguments of :func:`kanalyze.api.library.make_filter`."""
+    """Arguments of :func:`kanalyze.api.filters.make_filter`."""
     ports: tuple[int, ...]
     topic_ids: str | None
     """A file."""

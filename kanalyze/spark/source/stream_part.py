@@ -69,7 +69,7 @@ def batches_of(plan: Plan, task: Assignment, folder: Folder) -> Iterator[RowBloc
     before = _left_before(task, folder)
     captures = _NumberedOn(task.captures, before)
     options, most = plan.options, plan.options.max_memory_bytes
-    run = Analysis(
+    analysis = Analysis(
         (),
         source=captures,
         row_filter=plan.row_filter,
@@ -80,15 +80,16 @@ def batches_of(plan: Plan, task: Assignment, folder: Folder) -> Iterator[RowBloc
         max_memory_bytes=DEFAULT_MEMORY_BYTES if most is None else most,
         shard=task.shard,
     )
-    for blocks, _ in run.found_batches(before.frozen or None, keeps_open=True):
+    run = analysis.resumable(before.saved_state or None, keeps_open=True)
+    for blocks, _ in run.batches():
         yield from blocks
     if task.shard.is_first and captures.anomalies:
         lines = [f"{json.dumps([each.kind, each.detail])}\n" for each in captures.anomalies]
         folder.write(f"anomalies/{task.end:0{_DIGITS}}.jsonl", "".join(lines).encode())
     place = f"{states_name(task.end)}/{task.shard.index}"
-    names = {topic_id.hex(): name for topic_id, name in sorted(run.names.told.items())}
+    names = {topic_id.hex(): name for topic_id, name in sorted(analysis.names.known.items())}
     folder.write(f"{place}.names", _sealed(json.dumps(names).encode()))
-    folder.write(place, _packed(captures.left(run.carried)))
+    folder.write(place, _packed(captures.left(run.saved_state)))
 
 
 class _Run(NamedTuple):
@@ -107,7 +108,7 @@ class _Left(NamedTuple):
     packets: int
     """How many there were in all captures so far."""
     runs: list[_Run]
-    frozen: bytes
+    saved_state: bytes
     """Empty before the first batch."""
 
 
@@ -115,13 +116,13 @@ def _left_before(task: Assignment, folder: Folder) -> _Left:
     if not task.start:
         return _Left(0, [], b"")
     body = _kept(folder, f"{states_name(task.start)}/{task.shard.index}")
-    head, _, frozen = body.partition(b"\n")
+    head, _, saved_state = body.partition(b"\n")
     packets, runs = json.loads(head)
-    return _Left(packets, [_Run(*run) for run in runs], frozen)
+    return _Left(packets, [_Run(*run) for run in runs], saved_state)
 
 
 def _packed(left: _Left) -> bytes:
-    return _sealed(json.dumps([left.packets, left.runs]).encode() + b"\n" + left.frozen)
+    return _sealed(json.dumps([left.packets, left.runs]).encode() + b"\n" + left.saved_state)
 
 
 def _told(task: Assignment, folder: Folder) -> dict[bytes, str]:
@@ -185,7 +186,7 @@ class _NumberedOn:
         run = runs[index]
         return run.capture, run.within + number - run.first
 
-    def left(self, frozen: bytes) -> _Left:
+    def left(self, saved_state: bytes) -> _Left:
         """Return what goes on behind the last packet."""
         packets = self._before.packets
         runs = [
@@ -193,7 +194,7 @@ class _NumberedOn:
             for first, capture, within in self._packet_index.latest(_MOST_RUNS)[1]
         ]
         kept = [*self._before.runs, *runs][-_MOST_RUNS:]
-        return _Left(packets + self._captures.packets, kept, frozen)
+        return _Left(packets + self._captures.packets, kept, saved_state)
 
 
 def _first(run: _Run) -> int:

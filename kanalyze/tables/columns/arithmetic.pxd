@@ -1,8 +1,8 @@
-# The C types of column_math.py.
+# The C types of arithmetic.py.
 cimport cython
 
 @cython.locals(count=cython.Py_ssize_t, out="unsigned char[::1]", i=cython.Py_ssize_t)
-cpdef taken_bytes(const unsigned char[::1] values, const long long[::1] numbers)
+cpdef picked_bytes(const unsigned char[::1] values, const long long[::1] numbers)
 @cython.locals(
     count=cython.Py_ssize_t,
     ends="long long[::1]",

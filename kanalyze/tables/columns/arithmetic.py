@@ -1,9 +1,9 @@
-"""Loops over the numbers of columns: what is taken, joined, narrowed, counted.
+"""Loops over the numbers of columns: they pick, join, narrow and count values.
 
 In: arrays of :mod:`array`, or whatever lends such memory. Out: new arrays. This module must not
 know what the columns mean.
 
-Compiled by Cython, with the types in ``column_math.pxd``; uncompiled it does the same, slowly.
+Compiled by Cython, with the types in ``arithmetic.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ __all__ = [
     "items_of_lists",
     "narrowed_ints",
     "narrowed_shorts",
+    "picked_bytes",
     "recoded",
     "sums_up_to",
-    "taken_bytes",
 ]
 
 
-def taken_bytes(values: bytes | bytearray, numbers: Longs) -> bytearray:
+def picked_bytes(values: bytes | bytearray, numbers: Longs) -> bytearray:
     """Return the bytes with these numbers, counted from 0."""
     count = len(numbers)
     made = bytearray(count)

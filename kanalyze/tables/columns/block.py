@@ -23,9 +23,9 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.tables.columns.arithmetic import (
     first_places,
     items_of_lists,
+    picked_bytes,
     recoded,
     sums_up_to,
-    taken_bytes,
 )
 from kanalyze.tables.row import COLUMNS, ErrorItem, PartitionItem, Row
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from kanalyze.tables.row import AnyRow, Column
 
 __all__ = [
-    "HELD_BYTES",
+    "BUFFERED_BYTES",
     "ROW_BYTES",
     "ColumnValues",
     "Ints",
@@ -50,32 +50,32 @@ __all__ = [
 
 _ItemT = TypeVar("_ItemT")
 
-HELD_BYTES = 16 << 20
-"""What is held of rows at a time: as objects, by :func:`bytes_of_row`, or by column."""
+BUFFERED_BYTES = 16 << 20
+"""Memory for rows at a time: as objects, by :func:`bytes_of_row`, or by column."""
 ROW_BYTES = 2000
 _ITEM_BYTES = 400
 """What a row takes, and each item of its lists: as objects and as the text of them."""
 
 
 def bytes_of_row(row: Row) -> int:
-    """Return about how much memory a row takes while it is held and written."""
+    """Return about how much memory a row takes, as an object and as the text of it."""
     return ROW_BYTES + _ITEM_BYTES * (len(row.partitions) + len(row.errors))
 
 
 def in_pieces(items: Iterable[_ItemT], size_of: Callable[[_ItemT], int]) -> Iterator[list[_ItemT]]:
-    """Give the items in lists that, but for one of a single item, take :data:`HELD_BYTES` at most.
+    """Give the items in lists of :data:`BUFFERED_BYTES` at most, or of a single larger item.
 
-    No list is empty, and no more items are taken than were given, and one.
+    No list is empty. One item is read ahead.
     """
     some: list[_ItemT] = []
-    held = 0
+    used = 0
     for item in items:
         size = size_of(item)
-        if some and held + size > HELD_BYTES:
+        if some and used + size > BUFFERED_BYTES:
             yield some
-            some, held = [], 0
+            some, used = [], 0
         some.append(item)
-        held += size
+        used += size
     if some:
         yield some
 
@@ -154,11 +154,11 @@ class RowBlock:
     def take(self, numbers: Sequence[int]) -> RowBlock:
         """Return the rows with these numbers, counted from 0, in this order."""
         places = array("q", numbers)
-        made = {name: _taken(values, places) for name, values in self.columns.items()}
+        made = {name: _picked(values, places) for name, values in self.columns.items()}
         return RowBlock(len(places), made)
 
     def pieces(self) -> Iterator[RowBlock]:
-        """Give all rows, in order, no more at a time than may be held as objects; none is empty."""
+        """Give all rows, in order, in blocks that fit :data:`BUFFERED_BYTES` as objects."""
         first = 0
         while first < self.n:
             end = self._piece_end(first)
@@ -169,12 +169,12 @@ class RowBlock:
         """Return where the piece ends that begins with row ``first``."""
         offsets = [values.offsets for values in self.columns.values() if isinstance(values, Lists)]
 
-        def held_up_to(end: int) -> int:
+        def bytes_up_to(end: int) -> int:
             items = sum(each[end] - each[first] for each in offsets)
             return (end - first) * ROW_BYTES + items * _ITEM_BYTES
 
         ends = range(first + 1, self.n + 1)
-        return first + max(1, bisect_right(ends, HELD_BYTES, key=held_up_to))
+        return first + max(1, bisect_right(ends, BUFFERED_BYTES, key=bytes_up_to))
 
     def rows(self) -> list[Row]:
         """Return the rows as objects."""
@@ -248,19 +248,19 @@ def words_in_use(texts: Words) -> Words:
     return Words(places, [words[code] for code in used])
 
 
-def _taken(values: ColumnValues, numbers: array[int]) -> ColumnValues:
+def _picked(values: ColumnValues, numbers: array[int]) -> ColumnValues:
     if not isinstance(values, Lists):
-        return _taken_items(values, numbers)
+        return _picked_items(values, numbers)
     offsets, items = items_of_lists(values.offsets, numbers)
     return Lists(
-        offsets, {name: _taken_items(field, items) for name, field in values.fields.items()}
+        offsets, {name: _picked_items(field, items) for name, field in values.fields.items()}
     )
 
 
-def _taken_items(values: Ints | Words, numbers: array[int]) -> Ints | Words:
+def _picked_items(values: Ints | Words, numbers: array[int]) -> Ints | Words:
     if isinstance(values, Words):
         return Words(picked_types(values.codes, numbers), values.words)
-    valid = None if values.valid is None else taken_bytes(values.valid, numbers)
+    valid = None if values.valid is None else picked_bytes(values.valid, numbers)
     return Ints(picked(values.values, numbers), valid)
 
 

@@ -1,4 +1,4 @@
-# The C types of column_buffers.py.
+# The C types of buffers.py.
 cimport cython
 
 
@@ -19,7 +19,7 @@ cdef class IntBuffer:
     cpdef long long least(self, Py_ssize_t count) except? -1
     @cython.locals(at=cython.Py_ssize_t, found=cython.longlong)
     cpdef long long largest(self, Py_ssize_t count) except? -1
-    cpdef taken(self, Py_ssize_t count)
+    cpdef drain(self, Py_ssize_t count)
 
 
 cdef class WordBuffer:
@@ -36,5 +36,5 @@ cdef class WordBuffer:
     cpdef int put(self, Py_ssize_t at, word) except -1
     @cython.locals(at=cython.Py_ssize_t)
     cpdef int fill(self, Py_ssize_t count, int code) except -1
-    cpdef taken(self, Py_ssize_t count)
+    cpdef drain(self, Py_ssize_t count)
     cpdef forget(self)

@@ -6,7 +6,7 @@ This module must not know what the columns mean.
 Whoever fills them makes room first, for many places at a time: what is put where there is none
 raises IndexError. A place where nothing was put is null.
 
-Compiled by Cython, with the types in ``column_buffers.pxd``; uncompiled it does the same, slowly.
+Compiled by Cython, with the types in ``buffers.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class IntBuffer:
                 found = self.values[at]
         return found
 
-    def taken(self, count: int) -> Ints:
+    def drain(self, count: int) -> Ints:
         """Return the first so many, and begin anew without room."""
         values, valid = self.numbers[:count], self.is_known[:count]
         self.numbers = array("q")
@@ -140,7 +140,7 @@ class WordBuffer:
         for at in range(count):
             self.codes[at] = code
 
-    def taken(self, count: int) -> Words:
+    def drain(self, count: int) -> Words:
         """Return the first so many, and begin anew without room; numbers go on to hold."""
         codes = self.numbers[:count]
         self.numbers = array("i")

@@ -1,4 +1,4 @@
-# The C types of record_columns.py.
+# The C types of columns.py.
 cimport cython
 
 from kanalyze.tables.columns.buffers cimport IntBuffer, WordBuffer
@@ -59,7 +59,7 @@ cdef class RecordColumns:
     @cython.locals(at=cython.Py_ssize_t)
     cpdef add(self, long long index, record, control_type, tuple shown)
     cpdef add_none(self)
-    cpdef take(self)
+    cpdef drain(self)
     @cython.locals(sequence=cython.longlong)
     cdef int _put_numbers(self, Py_ssize_t at, long long index, long long offset) except -1
     cdef long long _assigned_offset(self, long long index) except? -7

@@ -4,7 +4,7 @@ In: records, or what goes over them, and the cells that all records of a batch s
 :class:`~kanalyze.tables.columns.block.RowBlock`. This module must not know which cells those are,
 nor where records come from.
 
-Compiled by Cython, with the types in ``record_columns.pxd``; uncompiled it does the same, slowly.
+Compiled by Cython, with the types in ``columns.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ LARGEST_INT64 = (1 << 63) - 1
 
 
 class RecordColumns:
-    """Rows that are being written; :meth:`take` gives them."""
+    """Rows of records while they are written; :meth:`drain` returns them."""
 
     def __init__(self, columns: Sequence[Column], shared: Sequence[str]) -> None:
         """Begin without rows.
@@ -86,12 +86,12 @@ class RecordColumns:
         self.begin(())
 
     def __len__(self) -> int:
-        """Return how many rows there are to be taken."""
+        """Return how many rows there are to be drained."""
         return self._rows
 
     @property
     def is_full(self) -> bool:
-        """Whether the rows are as many, or as large, as may be held."""
+        """Whether the rows are as many, or as large, as they may be."""
         return self._is_full()
 
     def _is_full(self) -> bool:
@@ -169,19 +169,19 @@ class RecordColumns:
         """Write a row that has no record."""
         self._header_ends.put(self._next_row(), self._headers)
 
-    def take(self) -> RowBlock:
+    def drain(self) -> RowBlock:
         """Return the rows written since the last time, and begin with none."""
         self._end()
         rows = self._rows
         made: dict[str, ColumnValues] = {
-            name: self._buffers[name].taken(rows) for name in self._names if name != "headers"
+            name: self._buffers[name].drain(rows) for name in self._names if name != "headers"
         }
         if self._header_names:
             fields: dict[str, Ints | Words] = {
-                name.partition(".")[2]: self._buffers[name].taken(self._headers)
+                name.partition(".")[2]: self._buffers[name].drain(self._headers)
                 for name in self._header_names
             }
-            made["headers"] = Lists(array("q", [0]) + self._header_ends.taken(rows).values, fields)
+            made["headers"] = Lists(array("q", [0]) + self._header_ends.drain(rows).values, fields)
         for buffer in self._buffers.values():
             if isinstance(buffer, WordBuffer):
                 buffer.forget()

@@ -1,4 +1,4 @@
-# The C types of record_field.py.
+# The C types of field_rows.py.
 cimport cython
 
 from kanalyze.tables.records.columns cimport RecordColumns
@@ -6,7 +6,7 @@ from kanalyze.kafka.records.batch cimport RecordBatch
 from kanalyze.kafka.records.cursor cimport RecordCursor
 
 
-cdef class RecordField:
+cdef class RecordFieldRows:
     cdef object _batches
     cdef list _problems
     cdef tuple _cells

@@ -6,7 +6,7 @@ In: the batches, and what is known of the place that they stand in. Out: rows in
 A batch that cannot be read, or not to its end, gives a row of its own that has no record but a
 problem.
 
-Compiled by Cython, with the types in ``record_field.pxd``; uncompiled it does the same, slowly.
+Compiled by Cython, with the types in ``field_rows.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kanalyze.kafka.records.types import Record
     from kanalyze.tables.records.columns import RecordColumns
 
-__all__ = ["OF_BATCH", "RecordField", "add_problem"]
+__all__ = ["OF_BATCH", "RecordFieldRows", "add_problem"]
 
 OF_BATCH = (
     *("timestamp_type", "codec", "magic", "batch_base_offset", "batch_bytes"),
@@ -35,7 +35,7 @@ _NOTHING = (None,) * (len(OF_BATCH) - 2)
 _NOTHING_SHOWN: tuple[Any, ...] = (None, None, None, None, ())
 
 
-class RecordField:
+class RecordFieldRows:
     """The rows of one records field, on their way into columns."""
 
     __slots__ = (
@@ -58,7 +58,7 @@ class RecordField:
         Args:
             batches: those of the field; ``problems`` says what was wrong outside of them, once
                 they were read.
-            problems: as it was said.
+            problems: as it was kind.
             cells: what all rows share, in the order in which the columns were told of it.
             shown: gives the cells from ``key`` to ``headers``; None where nothing is shown.
             assigned: offset of the first record as the broker assigned it.
@@ -123,9 +123,9 @@ class RecordField:
             batch.end(self._cursor)
             return True
         for record in self._records:
-            said = control_type(record.key) if batch.is_control else None
+            kind = control_type(record.key) if batch.is_control else None
             shown = _NOTHING_SHOWN if self._shown is None else self._shown(record, batch)
-            made.add(self._index, record, said, shown)
+            made.add(self._index, record, kind, shown)
             self._index += 1
             if made.is_full:
                 return False

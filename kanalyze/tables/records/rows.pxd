@@ -1,14 +1,14 @@
-# The C types of records.py.
+# The C types of rows.py.
 cimport cython
 
 from kanalyze.tables.records.columns cimport RecordColumns
-from kanalyze.tables.records.field_rows cimport RecordField
+from kanalyze.tables.records.field_rows cimport RecordFieldRows
 from kanalyze.kafka.session.exchange cimport Exchange, Message
 from kanalyze.kafka.codec.decoder cimport BodyDecoder
 from kanalyze.kafka.framing.plain_header cimport plain_body
 
 
-cdef class _Part:
+cdef class _PartitionRecords:
     cdef readonly object topic
     cdef readonly object topic_id
     cdef readonly object partition
@@ -18,7 +18,7 @@ cdef class _Part:
     cdef readonly object first_offset
 
 
-cdef class _Item:
+cdef class _PartitionCells:
     cdef readonly object topic
     cdef readonly object topic_id
     cdef readonly object partition
@@ -27,15 +27,15 @@ cdef class _Item:
     cdef readonly object error_code
 
 
-cdef class _Rows:
-    cdef list _facts
+cdef class _RequestRows:
+    cdef list _cells
     cdef list _items
     cdef object _offsets
 
     @cython.locals(
-        capture=list, connection=list, number=list, client_id=list, asked=list, answered=list
+        capture=list, connection=list, number=list, client_id=list, request_packets=list, response_packets=list
     )
-    cpdef _Facts row(self, Py_ssize_t at)
+    cpdef _RequestCells row(self, Py_ssize_t at)
     @cython.locals(
         topics=list,
         topic_ids=list,
@@ -48,7 +48,7 @@ cdef class _Rows:
     cpdef list items(self, Py_ssize_t at)
 
 
-cdef class _Facts:
+cdef class _RequestCells:
     cdef tuple connection
     cdef object client_id
     cdef object request_packet
@@ -59,8 +59,8 @@ cdef class _Facts:
     cdef list partitions(self)
 
 
-cdef class _Place:
-    cdef _Facts row
+cdef class _RecordsMessage:
+    cdef _RequestCells row
     cdef Message message
     cdef str api_name
     cdef object packet
@@ -68,7 +68,7 @@ cdef class _Place:
     cdef bint is_kafka07
 
 
-cdef class _Plan:
+cdef class _MessageLayout:
     cdef bytes head
     cdef int header_version
     cdef BodyDecoder decode
@@ -80,28 +80,28 @@ cdef class RecordReader:
     cdef tuple _topics
     cdef object _show
     cdef object _limits
-    cdef dict _plans
+    cdef dict _layouts
     cdef dict _topic_ids
 
-    @cython.locals(place=_Place, part=_Part, parts=list, fields=list)
-    cdef list _fields(self, Exchange exchange, _Facts row, RecordColumns made)
+    @cython.locals(place=_RecordsMessage, part=_PartitionRecords, parts=list, fields=list)
+    cdef list _fields(self, Exchange exchange, _RequestCells row, RecordColumns made)
     @cython.locals(
-        plan=_Plan, body=cython.Py_ssize_t, found=list, known=dict, partitions=list
+        layout=_MessageLayout, body=cython.Py_ssize_t, found=list, known=dict, partitions=list
     )
-    cdef list _parts(self, Exchange exchange, _Place place)
-    cdef _Part _part(self, _Place place, dict known, topic, topic_id, partition, bytes records)
-    cdef _Plan _make_plan(self, api_key, api_version, version)
-    cdef Py_ssize_t _body(self, bytes data, _Plan plan) except -1
+    cdef list _partitions(self, Exchange exchange, _RecordsMessage place)
+    cdef _PartitionRecords _part(self, _RecordsMessage place, dict known, topic, topic_id, partition, bytes records)
+    cdef _MessageLayout _make_layout(self, api_key, api_version, version)
+    cdef Py_ssize_t _body(self, bytes data, _MessageLayout layout) except -1
     cdef object _topic_id(self, topic_id)
-    cdef bint _wants(self, _Part part) except *
-    cdef RecordField _field(self, _Place place, _Part part)
-    @cython.locals(part=_Part)
-    cdef _add_unread(self, _Place place, RecordColumns made)
+    cdef bint _is_selected(self, _PartitionRecords part) except *
+    cdef RecordFieldRows _field(self, _RecordsMessage place, _PartitionRecords part)
+    @cython.locals(part=_PartitionRecords)
+    cdef _add_unread(self, _RecordsMessage place, RecordColumns made)
 
 
-cdef _Facts _facts_of(row)
+cdef _RequestCells _request_cells(row)
 cdef dict _by_name(list items)
-cdef _Place _place(Exchange exchange, _Facts row)
-cdef _Place _place_07(Exchange exchange, _Facts row)
-@cython.locals(row=_Facts)
-cdef tuple _where(_Place place, _Part part)
+cdef _RecordsMessage _records_message(Exchange exchange, _RequestCells row)
+cdef _RecordsMessage _records_message_07(Exchange exchange, _RequestCells row)
+@cython.locals(row=_RequestCells)
+cdef tuple _message_cells(_RecordsMessage place, _PartitionRecords part)

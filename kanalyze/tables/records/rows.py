@@ -6,7 +6,7 @@ In: exchanges whose messages hold their bytes, with their rows. Out: blocks of r
 A batch that cannot be read, or not to its end, gives a row of its own that has no record but a
 ``problem``: what is left out is said.
 
-Compiled by Cython, with the types in ``records.pxd``; uncompiled it does the same, slowly.
+Compiled by Cython, with the types in ``rows.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kanalyze.kafka.wire import WireError
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.tables.columns.block import Lists, RowBlock
 from kanalyze.tables.records.columns import RecordColumns
-from kanalyze.tables.records.field_rows import OF_BATCH, RecordField, add_problem
+from kanalyze.tables.records.field_rows import OF_BATCH, RecordFieldRows, add_problem
 from kanalyze.tables.records.row import (
     RECORD_COLUMNS,
     VALUE_COLUMNS,
@@ -68,7 +68,7 @@ def has_records(api_key: int) -> bool:
     return api_key in (PRODUCE, FETCH)
 
 
-class _Part:
+class _PartitionRecords:
     """The records of one partition in one message.
 
     Attributes:
@@ -100,7 +100,7 @@ class _Part:
         self.first_offset = first_offset
 
 
-class _Item:
+class _PartitionCells:
     """What is needed of a partition of a row; named as there."""
 
     __slots__ = ("base_offset", "error_code", "partition", "record_bytes", "topic", "topic_id")
@@ -122,37 +122,37 @@ class _Item:
         self.error_code = error_code
 
 
-_ITEM_FIELDS = ("topic", "topic_id", "partition", "record_bytes", "base_offset", "error_code")
-_ITEM_COLUMNS = [
+_PARTITION_FIELDS = ("topic", "topic_id", "partition", "record_bytes", "base_offset", "error_code")
+_PARTITION_COLUMNS = [
     field
     for column in COLUMNS
     if column.name == "partitions"
     for field in column.fields
-    if field.name in _ITEM_FIELDS
+    if field.name in _PARTITION_FIELDS
 ]
-"""In the order of the arguments of :class:`_Item`."""
+"""In the order of the arguments of :class:`_PartitionCells`."""
 
 
-class _Rows:
+class _RequestRows:
     """What is needed of the rows of a block."""
 
-    __slots__ = ("_facts", "_items", "_offsets")
+    __slots__ = ("_cells", "_items", "_offsets")
 
     def __init__(self, block: RowBlock) -> None:
         lists = block.columns["partitions"]
         assert isinstance(lists, Lists)
-        self._facts = block.values(_FACTS)
+        self._cells = block.values(_REQUEST_COLUMNS)
         self._offsets = lists.offsets
-        self._items = RowBlock(lists.offsets[-1], dict(lists.fields)).values(_ITEM_COLUMNS)
+        self._items = RowBlock(lists.offsets[-1], dict(lists.fields)).values(_PARTITION_COLUMNS)
 
-    def row(self, at: int) -> _Facts:
+    def row(self, at: int) -> _RequestCells:
         """Return what is needed of a row."""
-        capture, connection, number, client_id, asked, answered = self._facts
-        return _Facts(
+        capture, connection, number, client_id, request_packets, response_packets = self._cells
+        return _RequestCells(
             (capture[at], connection[at], number[at]),
             client_id[at],
-            asked[at],
-            answered[at],
+            request_packets[at],
+            response_packets[at],
             self,
             at,
         )
@@ -161,12 +161,12 @@ class _Rows:
         """Return the partitions of a row."""
         topics, topic_ids, partitions, sizes, offsets, codes = self._items
         return [
-            _Item(topics[n], topic_ids[n], partitions[n], sizes[n], offsets[n], codes[n])
+            _PartitionCells(topics[n], topic_ids[n], partitions[n], sizes[n], offsets[n], codes[n])
             for n in range(self._offsets[at], self._offsets[at + 1])
         ]
 
 
-class _Facts:
+class _RequestCells:
     """What is needed of a row.
 
     Attributes:
@@ -181,7 +181,7 @@ class _Facts:
         client_id: str | None,
         request_packet: int | None,
         response_packet: int | None,
-        rows: _Rows | Row,
+        rows: _RequestRows | Row,
         at: int,
     ) -> None:
         self.connection = connection
@@ -200,27 +200,29 @@ class _Facts:
         return made
 
 
-_FACT_NAMES = (
+_REQUEST_COLUMN_NAMES = (
     *("capture", "connection", "connection_number", "client_id", "request_packet"),
     "response_packet",
 )
-_FACTS = [column for column in COLUMNS if column.name in _FACT_NAMES]
+_REQUEST_COLUMNS = [column for column in COLUMNS if column.name in _REQUEST_COLUMN_NAMES]
 """In the order of the names."""
 
 
-def _facts_of(row: Row) -> _Facts:
+def _request_cells(row: Row) -> _RequestCells:
     connection = (row.capture, row.connection, row.connection_number)
-    return _Facts(connection, row.client_id, row.request_packet, row.response_packet, row, -1)
+    return _RequestCells(
+        connection, row.client_id, row.request_packet, row.response_packet, row, -1
+    )
 
 
-class _Place:
+class _RecordsMessage:
     """Where a message stands."""
 
     __slots__ = ("api_name", "is_kafka07", "is_produce", "message", "packet", "row")
 
     def __init__(
         self,
-        row: _Facts,
+        row: _RequestCells,
         message: Message,
         api_name: str,
         packet: int | None,
@@ -235,7 +237,7 @@ class _Place:
         self.is_kafka07 = is_kafka07
 
 
-class _Plan:
+class _MessageLayout:
     """How to read the messages of a version.
 
     Attributes:
@@ -306,46 +308,48 @@ class RecordReader:
         self._topics = tuple(topics)
         self._show = None if values_as is None else ShownValues(values_as, longest_value)
         self._limits = limits
-        self._plans: dict[tuple[int, int, int], _Plan] = {}
+        self._layouts: dict[tuple[int, int, int], _MessageLayout] = {}
         self._topic_ids: dict[bytes, str | None] = {}
 
     def blocks(self, exchanges: Iterable[Exchange], block: RowBlock) -> Iterator[RowBlock]:
         """Give the rows of records by column, in blocks of bounded size, in their order.
 
         ``block`` has the rows of the exchanges. Their messages hold their bytes
-        (``Message.data``) where they were asked for with :func:`has_records`; one whose bytes are
-        not all there gives a row with the problem ``missing_bytes``. Raises nothing.
+        (``Message.data``) where :func:`has_records` is true; a message of which bytes are missing
+        gives a row with the problem ``missing_bytes``. Raises nothing.
         """
-        rows = _Rows(block)
+        rows = _RequestRows(block)
         return self._blocks((one, rows.row(at)) for at, one in enumerate(exchanges))
 
     def row_batches(self, exchanges: Iterable[tuple[Exchange, Row]]) -> Iterator[list[RecordRow]]:
         """Give the rows of records as objects, otherwise as :meth:`blocks`."""
-        return map(rows_of, self._blocks((one, _facts_of(row)) for one, row in exchanges))
+        return map(rows_of, self._blocks((one, _request_cells(row)) for one, row in exchanges))
 
     def rows(self, exchange: Exchange, row: Row) -> Iterator[RecordRow]:
         """Give the rows of the records in one exchange. Raises nothing."""
-        for block in self._blocks([(exchange, _facts_of(row))]):
+        for block in self._blocks([(exchange, _request_cells(row))]):
             yield from rows_of(block)
 
-    def _blocks(self, exchanges: Iterable[tuple[Exchange, _Facts]]) -> Iterator[RowBlock]:
+    def _blocks(self, exchanges: Iterable[tuple[Exchange, _RequestCells]]) -> Iterator[RowBlock]:
         made = RecordColumns(RECORD_COLUMNS, _SHARED)
         for exchange, row in exchanges:
             for field in self._fields(exchange, row, made):
                 while not field.add_to(made):
-                    yield made.take()
+                    yield made.drain()
             if made.is_full:
-                yield made.take()
+                yield made.drain()
         if len(made):
-            yield made.take()
+            yield made.drain()
 
-    def _fields(self, exchange: Exchange, row: _Facts, made: RecordColumns) -> list[RecordField]:
+    def _fields(
+        self, exchange: Exchange, row: _RequestCells, made: RecordColumns
+    ) -> list[RecordFieldRows]:
         """Return the records fields of an exchange; add rows that say why there are none."""
-        place = _place(exchange, row)
+        place = _records_message(exchange, row)
         if place is None:
             return []
         try:
-            parts = self._parts(exchange, place)
+            parts = self._partitions(exchange, place)
         except WireError:
             # The bytes are not those that the row was made of; its own anomalies say why.
             parts = None
@@ -354,31 +358,33 @@ class RecordReader:
             return []
         fields = []
         for part in parts:
-            if not self._topics or self._wants(part):
+            if not self._topics or self._is_selected(part):
                 fields.append(self._field(place, part))  # noqa: PERF401 - compiled, this is faster
         return fields
 
     # -- where the records are --------------------------------------------------------------------
 
-    def _parts(self, exchange: Exchange, place: _Place) -> list[_Part] | None:
+    def _partitions(
+        self, exchange: Exchange, place: _RecordsMessage
+    ) -> list[_PartitionRecords] | None:
         """Return the records of every partition; None where the message cannot be read.
 
         Raises WireError.
         """
         if place.is_kafka07:
-            return _parts_07(exchange, place.message)
+            return _partitions_07(exchange, place.message)
         data, version = place.message.data, place.message.version
         api_key, api_version = exchange.api_key, exchange.api_version
         if data is None or version is None or api_key is None or api_version is None:
             return None
-        plan = self._plans.get((api_key, api_version, version))
-        if plan is None:
-            plan = self._make_plan(api_key, api_version, version)
-        body = plain_body(data, plan.head, plan.header_version)
+        layout = self._layouts.get((api_key, api_version, version))
+        if layout is None:
+            layout = self._make_layout(api_key, api_version, version)
+        body = plain_body(data, layout.head, layout.header_version)
         if body == 0:
-            body = self._body(data, plan)
-        values, _ = plan.decode(data, body, 0, None)
-        found: list[_Part] = []
+            body = self._body(data, layout)
+        values, _ = layout.decode(data, body, 0, None)
+        found: list[_PartitionRecords] = []
         known = None
         for topic, topic_id, partitions in values[0]:
             for partition, records in partitions:
@@ -391,45 +397,47 @@ class RecordReader:
 
     def _part(
         self,
-        place: _Place,
+        place: _RecordsMessage,
         known: dict[Any, Any],
         topic: str,
         topic_id: bytes,
         partition: int,
         records: bytes,
-    ) -> _Part:
+    ) -> _PartitionRecords:
         id_text = self._topic_id(topic_id)
         item = known.get((id_text or topic, partition))
         if item is None:
-            return _Part(topic or None, id_text, partition, None, None, records, None)
+            return _PartitionRecords(topic or None, id_text, partition, None, None, records, None)
         assigned = item.base_offset if place.is_produce else None
-        return _Part(item.topic, item.topic_id, partition, item.error_code, assigned, records, None)
+        return _PartitionRecords(
+            item.topic, item.topic_id, partition, item.error_code, assigned, records, None
+        )
 
-    def _make_plan(self, api_key: int, api_version: int, version: int) -> _Plan:
+    def _make_layout(self, api_key: int, api_version: int, version: int) -> _MessageLayout:
         catalog = self._catalog
         if api_key == PRODUCE:
             header_version = catalog.request_header_version(api_key, api_version)
             decode = self._decoders.get(api_key, "request", version, _REQUEST)
-            plan = _Plan(_HEAD(api_key, api_version), header_version, decode)
+            layout = _MessageLayout(_HEAD(api_key, api_version), header_version, decode)
         else:
             header_version = catalog.response_header_version(api_key, api_version)
             decode = self._decoders.get(api_key, "response", version, _RESPONSE)
-            plan = _Plan(b"", header_version, decode)
-        _remember(self._plans, (api_key, api_version, version), plan)
-        return plan
+            layout = _MessageLayout(b"", header_version, decode)
+        _remember(self._layouts, (api_key, api_version, version), layout)
+        return layout
 
-    def _body(self, data: bytes, plan: _Plan) -> int:
+    def _body(self, data: bytes, layout: _MessageLayout) -> int:
         """Return where the body begins behind any header; raises WireError."""
-        if plan.head:
+        if layout.head:
             return parse_request_header(data, 4, len(data), self._catalog).body
-        return parse_response_header(data, 4, len(data), plan.header_version).body
+        return parse_response_header(data, 4, len(data), layout.header_version).body
 
     def _topic_id(self, topic_id: bytes) -> str | None:
         if topic_id not in self._topic_ids:
             _remember(self._topic_ids, topic_id, topic_id_text(topic_id))
         return self._topic_ids[topic_id]
 
-    def _wants(self, part: _Part) -> bool:
+    def _is_selected(self, part: _PartitionRecords) -> bool:
         if not self._topics:
             return True
         name = part.topic or part.topic_id
@@ -441,37 +449,39 @@ class RecordReader:
 
     # -- rows -------------------------------------------------------------------------------------
 
-    def _field(self, place: _Place, part: _Part) -> RecordField:
+    def _field(self, place: _RecordsMessage, part: _PartitionRecords) -> RecordFieldRows:
         """Return the rows of one records field."""
         found: Any = None
         if place.is_kafka07:
             found = MessageSet07Records(part.data, part.first_offset or 0, self._limits)
         else:
             found = RecordSet(part.data, self._limits)
-        return RecordField(
+        return RecordFieldRows(
             found,
             found.problems,
-            _where(place, part),
+            _message_cells(place, part),
             None if self._show is None else self._shown(part),
             part.assigned_offset,
             place.is_produce,
             not (place.is_produce and place.is_kafka07),
         )
 
-    def _add_unread(self, place: _Place, made: RecordColumns) -> None:
+    def _add_unread(self, place: _RecordsMessage, made: RecordColumns) -> None:
         """Add the rows of a message whose records cannot be read: one a partition, if known."""
         missing = place.message.data is None
         problem = AnomalyKind.MISSING_BYTES if missing else AnomalyKind.MALFORMED_BODY
         items = [item for item in place.row.partitions() if item.record_bytes]
         for item in items:
             code = item.error_code
-            part = _Part(item.topic, item.topic_id, item.partition, code, None, b"", None)
-            if self._wants(part):
-                add_problem(made, _where(place, part), problem.value)
+            part = _PartitionRecords(
+                item.topic, item.topic_id, item.partition, code, None, b"", None
+            )
+            if self._is_selected(part):
+                add_problem(made, _message_cells(place, part), problem.value)
         if not items and place.message.values is None:
-            add_problem(made, _where(place, _NO_PART), problem.value)
+            add_problem(made, _message_cells(place, _NO_PARTITION), problem.value)
 
-    def _shown(self, part: _Part) -> Callable[[Record, RecordBatch], _Cells]:
+    def _shown(self, part: _PartitionRecords) -> Callable[[Record, RecordBatch], _Cells]:
         """Return what gives the cells from ``key`` to ``headers``, without what nobody may see."""
         show = self._show
         assert show is not None
@@ -490,7 +500,7 @@ class RecordReader:
 
 _Cells: TypeAlias = tuple[Any, ...]
 _HIDDEN_VALUE: _Cells = (HIDDEN, "hidden")
-_NO_PART = _Part(None, None, None, None, None, b"", None)
+_NO_PARTITION = _PartitionRecords(None, None, None, None, None, b"", None)
 
 
 def _by_name(items: list[Any]) -> dict[Any, Any]:
@@ -498,18 +508,18 @@ def _by_name(items: list[Any]) -> dict[Any, Any]:
     return {(item.topic_id or item.topic, item.partition): item for item in items}
 
 
-def _place(exchange: Exchange, row: _Facts) -> _Place | None:
+def _records_message(exchange: Exchange, row: _RequestCells) -> _RecordsMessage | None:
     """Return the message of an exchange that holds records; None where there is none."""
     if exchange.wire != "kafka":
-        return _place_07(exchange, row)
+        return _records_message_07(exchange, row)
     if exchange.api_key == PRODUCE and exchange.request is not None:
-        return _Place(row, exchange.request, "Produce", row.request_packet, True, False)
+        return _RecordsMessage(row, exchange.request, "Produce", row.request_packet, True, False)
     if exchange.api_key == FETCH and exchange.response is not None:
-        return _Place(row, exchange.response, "Fetch", row.response_packet, False, False)
+        return _RecordsMessage(row, exchange.response, "Fetch", row.response_packet, False, False)
     return None
 
 
-def _place_07(exchange: Exchange, row: _Facts) -> _Place | None:
+def _records_message_07(exchange: Exchange, row: _RequestCells) -> _RecordsMessage | None:
     """Return the same for Kafka 0.7, whose keys are others."""
     kind = exchange.api_key
     if kind is None or kind == RequestType.OFFSETS:
@@ -518,29 +528,33 @@ def _place_07(exchange: Exchange, row: _Facts) -> _Place | None:
     is_produce = not RequestType(kind).is_answered
     if is_produce:
         message, packet = exchange.request, row.request_packet
-    return None if message is None else _Place(row, message, name, packet, is_produce, True)
+    return (
+        None if message is None else _RecordsMessage(row, message, name, packet, is_produce, True)
+    )
 
 
-def _parts_07(exchange: Exchange, message: Message) -> list[_Part] | None:
-    """Return what :meth:`RecordReader._parts` does, of Kafka 0.7."""
+def _partitions_07(exchange: Exchange, message: Message) -> list[_PartitionRecords] | None:
+    """Return what :meth:`RecordReader._partitions` does, of Kafka 0.7."""
     data, values = message.data, message.values
     if data is None or values is None or exchange.request is None:
         return None
-    asked: tuple[Part07, ...] = exchange.request.values.parts
+    request_packets: tuple[Part07, ...] = exchange.request.values.parts
     answers: tuple[FetchPart07, ...] | None = None if message is exchange.request else values
     parts = []
-    for index, part in enumerate(asked):
+    for index, part in enumerate(request_packets):
         answer = None if answers is None else answers[index]
         messages = part.messages if answer is None else answer.messages
         if messages is None or not messages.record_bytes:
             continue
         code = None if answer is None else answer.error_code
         field = data[messages.start : messages.start + messages.record_bytes]
-        parts.append(_Part(part.topic, None, part.partition, code, None, field, part.offset))
+        parts.append(
+            _PartitionRecords(part.topic, None, part.partition, code, None, field, part.offset)
+        )
     return parts
 
 
-def _where(place: _Place, part: _Part) -> _Cells:
+def _message_cells(place: _RecordsMessage, part: _PartitionRecords) -> _Cells:
     """Return the cells from ``capture`` to ``error_code``."""
     row = place.row
     return (
@@ -556,10 +570,10 @@ def _where(place: _Place, part: _Part) -> _Cells:
     )
 
 
-_OF_PLACE = (
+_OF_MESSAGE = (
     *("capture", "connection", "connection_number", "packet", "time_ns", "api_name", "client_id"),
     *("topic", "topic_id", "partition", "error_code"),
 )
-"""Columns whose cells :func:`_where` gives."""
-_SHARED = (*_OF_PLACE, *OF_BATCH)
+"""Columns whose cells :func:`_message_cells` gives."""
+_SHARED = (*_OF_MESSAGE, *OF_BATCH)
 """Columns whose cells the records of a batch share."""

@@ -5,13 +5,13 @@ from kanalyze.tables.requests.summaries cimport (
     BASE_OFFSET,
     CODEC,
     ERROR_CODE,
-    Facts,
+    ExchangeSummary,
     GROUP_ID,
     HIGH_WATERMARK,
     KEY,
     LAST_OFFSET,
     PARTITION,
-    Parts,
+    PartitionColumns,
     RECORD_BYTES,
     RECORD_COUNT,
     THROTTLE_TIME_MS,
@@ -33,28 +33,28 @@ cdef enum:
     AT_PARTITIONS = 10
     AT_BELOW = 11
     AT_FORGOTTEN = 12
-    AT_LEADS = 13
+    AT_ASSIGNMENTS = 13
     AT_KEYS = 14
-    AT_ASKED_GROUP = 15
+    AT_REQUESTED_GROUP = 15
 
 
 cdef long long _UNKNOWN_OFFSET
 
 
-cdef class _Step:
+cdef class _ValueStep:
     cdef readonly int role
     cdef Py_ssize_t index
     cdef Shape shape
-    cdef _Plan below
+    cdef _StructPlan below
 
 
-cdef class _Plan:
+cdef class _StructPlan:
     cdef list absent
     cdef list steps
     cdef dict tagged
     cdef Py_ssize_t count
     cdef Py_ssize_t untagged
-    cdef Py_ssize_t stays_before
+    cdef Py_ssize_t nested_tail
     cdef bint goes_below
     cdef bint has_topic
     cdef bint has_topic_id
@@ -62,7 +62,7 @@ cdef class _Plan:
     cdef bint has_code
     cdef bint has_high_watermark
     cdef bint has_lists
-    cdef bint tells_names
+    cdef bint has_names
     cdef bint opens_topic
     cdef object topic
     cdef object topic_id
@@ -70,7 +70,7 @@ cdef class _Plan:
     cdef long long offset
     cdef long long high_watermark
 
-    cdef _Step _add(self, level, place, Shape shape, bint by_hand)
+    cdef _ValueStep _add(self, level, place, Shape shape, bint by_hand)
 
 
 cdef class BodyWalk:
@@ -80,12 +80,12 @@ cdef class BodyWalk:
     cdef bint _by_hand
     cdef dict _plans
     cdef Shape _last_shape
-    cdef _Plan _last_plan
+    cdef _StructPlan _last_plan
     cdef long long[::1] _marks
     cdef Py_ssize_t _used
-    cdef Facts _facts
-    cdef Parts _parts
-    cdef Parts _forgotten
+    cdef ExchangeSummary _summary
+    cdef PartitionColumns _parts
+    cdef PartitionColumns _forgotten
     cdef object _topic
     cdef object _topic_id
     cdef long long _partition
@@ -94,10 +94,10 @@ cdef class BodyWalk:
     cdef long long _records_at
     cdef long long _code
 
-    @cython.locals(plan=_Plan, code=cython.longlong)
-    cpdef read(self, Taped taped, Facts facts, Parts parts, Parts forgotten)
-    @cython.locals(plan=_Plan)
-    cdef _Plan _plan_of(self, Shape shape)
+    @cython.locals(plan=_StructPlan, code=cython.longlong)
+    cpdef read(self, Taped taped, ExchangeSummary summary, PartitionColumns parts, PartitionColumns forgotten)
+    @cython.locals(plan=_StructPlan)
+    cdef _StructPlan _plan_of(self, Shape shape)
     @cython.locals(
         first=cython.Py_ssize_t,
         before=cython.Py_ssize_t,
@@ -106,64 +106,64 @@ cdef class BodyWalk:
         is_known=cython.bint,
     )
     cdef long long _struct(
-        self, _Plan plan, topic, topic_id, long long partition, bint in_partition
+        self, _StructPlan plan, topic, topic_id, long long partition, bint in_partition
     ) except? -7
     @cython.locals(
         cursor=TapeCursor,
-        step=_Step,
+        step=_ValueStep,
         index=cython.Py_ssize_t,
         count=cython.longlong,
         _i=cython.longlong,
     )
-    cdef _own_values(self, _Plan plan, Py_ssize_t first)
+    cdef _read_values(self, _StructPlan plan, Py_ssize_t first)
     @cython.locals(cursor=TapeCursor, role=cython.int, code=cython.longlong)
-    cdef _take(self, _Step step)
-    cdef _add_topic(self, _Plan plan, Py_ssize_t before, topic, topic_id, long long code)
-    @cython.locals(parts=Parts, at=cython.Py_ssize_t)
-    cdef _add_partition(self, _Plan plan, topic, topic_id)
+    cdef _read_value(self, _ValueStep step)
+    cdef _add_topic(self, _StructPlan plan, Py_ssize_t before, topic, topic_id, long long code)
+    @cython.locals(parts=PartitionColumns, at=cython.Py_ssize_t)
+    cdef _add_partition(self, _StructPlan plan, topic, topic_id)
     @cython.locals(
         cursor=TapeCursor,
-        step=_Step,
-        parts=Parts,
+        step=_ValueStep,
+        parts=PartitionColumns,
         index=cython.Py_ssize_t,
         at=cython.longlong,
         value=cython.longlong,
     )
-    cdef _second_time(
+    cdef _read_nested(
         self,
-        _Plan plan,
+        _StructPlan plan,
         Py_ssize_t first,
         topic,
         topic_id,
         long long partition,
         bint in_partition,
     )
-    @cython.locals(plan=_Plan, kind=cython.int, count=cython.longlong, _i=cython.longlong)
-    cdef _below(self, _Step step, topic, topic_id, long long partition, bint in_partition)
+    @cython.locals(plan=_StructPlan, kind=cython.int, count=cython.longlong, _i=cython.longlong)
+    cdef _below(self, _ValueStep step, topic, topic_id, long long partition, bint in_partition)
     @cython.locals(
         cursor=TapeCursor,
-        step=_Step,
-        parts=Parts,
+        step=_ValueStep,
+        parts=PartitionColumns,
         index=cython.Py_ssize_t,
         at=cython.longlong,
         count=cython.longlong,
         place=cython.Py_ssize_t,
         _i=cython.longlong,
     )
-    cdef _lists(self, _Plan plan, Py_ssize_t first, int role, topic, topic_id)
+    cdef _lists(self, _StructPlan plan, Py_ssize_t first, int role, topic, topic_id)
     @cython.locals(
         cursor=TapeCursor,
-        parts=Parts,
+        parts=PartitionColumns,
         size=cython.longlong,
         flags=cython.longlong,
         seen=cython.longlong,
         column=cython.int,
     )
     cdef _add_records(self, Py_ssize_t part, long long at, long long offset)
-    cdef _tell_absent(self, _Plan plan)
-    cdef _tell_text(self, int field, text)
-    @cython.locals(cursor=TapeCursor, facts=Facts)
-    cdef _tell_rare(self, _Step step)
-    @cython.locals(cursor=TapeCursor, facts=Facts, end=cython.longlong)
-    cdef _tell_keys(self, _Step step)
+    cdef _set_absent(self, _StructPlan plan)
+    cdef _set_text(self, int field, text)
+    @cython.locals(cursor=TapeCursor, summary=ExchangeSummary)
+    cdef _read_rare(self, _ValueStep step)
+    @cython.locals(cursor=TapeCursor, summary=ExchangeSummary, end=cython.longlong)
+    cdef _read_keys(self, _ValueStep step)
     cdef _make_room(self, least)

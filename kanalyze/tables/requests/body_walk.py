@@ -1,14 +1,14 @@
-"""Finds in what was read of a body what a row wants to know of it.
+"""Walks the decoded fields of a body and collects what a row needs.
 
-In: a :class:`~kanalyze.kafka.codec.values.Taped`, and what its fields are to a row
-(:class:`~kanalyze.tables.requests.field_selection.Level`). Out: numbers, texts, errors and names in
-a :class:`~kanalyze.tables.requests.summaries.Facts`, topics and partitions in its
-:class:`~kanalyze.tables.requests.summaries.Parts`. This module must not know of APIs: what a
-request and its response say together is another's.
+In: a :class:`~kanalyze.kafka.codec.values.Taped`, and the role of each of its fields
+(:class:`~kanalyze.tables.requests.field_selection.FieldRoles`). Out: numbers, texts, errors and
+names in an :class:`~kanalyze.tables.requests.summaries.ExchangeSummary`, topics and partitions in
+its :class:`~kanalyze.tables.requests.summaries.PartitionColumns`. This module must not know of
+APIs, nor combine a request with its response.
 
-The cells of the tape are read as they stand: no tuple or list is made of a body. A struct is gone
-over twice, because what stands in it may come before the topic that it belongs to: first what it
-says itself, then, in the same order, its codes and the structs below it.
+It reads the cells of the tape in place: no tuple or list is made of a body. It walks a struct
+twice, because a nested struct may come before the topic that it belongs to: first it reads the
+struct's own values, then, in the same order, its error codes and nested structs.
 
 Compiled by Cython, with the types in ``body_walk.pxd``; uncompiled it does the same, slowly.
 """
@@ -45,12 +45,12 @@ if not cython.compiled:
 
     AT_NOTHING, AT_ERROR, AT_TOPIC, AT_TOPIC_ID, AT_PARTITION, AT_OFFSET = range(6)
     AT_HIGH_WATERMARK, AT_RECORDS, AT_OLD_OFFSETS, AT_TOPICS, AT_PARTITIONS = range(6, 11)
-    AT_BELOW, AT_FORGOTTEN, AT_LEADS, AT_KEYS, AT_ASKED_GROUP = range(11, 16)
+    AT_BELOW, AT_FORGOTTEN, AT_ASSIGNMENTS, AT_KEYS, AT_REQUESTED_GROUP = range(11, 16)
 
 if TYPE_CHECKING:
     from kanalyze.kafka.codec.values import Shape, Taped
-    from kanalyze.tables.requests.field_selection import Level
-    from kanalyze.tables.requests.summaries import Facts, Parts
+    from kanalyze.tables.requests.field_selection import FieldRoles
+    from kanalyze.tables.requests.summaries import ExchangeSummary, PartitionColumns
 
 __all__ = ["BodyWalk"]
 
@@ -67,16 +67,16 @@ _ROLES = {
     "topics": 9,
     "partitions": 10,
     "forgotten": 12,
-    "leads": 13,
+    "has_assignments": 13,
     "keys": 14,
-    "asked_group": 15,
+    "requested_group": 15,
     **FIELD_NUMBERS,
 }
-"""What a field is, by number: those of ``body_walk.pxd``, and of fields of facts."""
+"""Roles of fields, by number: those of ``body_walk.pxd``, and the fields of a summary."""
 _BELOW = 11
 
 
-class _Step:
+class _ValueStep:
     """One value of a struct, as it stands on the tape.
 
     Attributes:
@@ -88,27 +88,27 @@ class _Step:
 
     __slots__ = ("below", "index", "role", "shape")
 
-    def __init__(self, role: int, index: int, shape: Shape, below: _Plan | None) -> None:
+    def __init__(self, role: int, index: int, shape: Shape, below: _StructPlan | None) -> None:
         self.role = role
         self.index = index
         self.shape = shape
         self.below = below
 
 
-class _Plan:
+class _StructPlan:
     """How the structs of one shape are gone over; made once.
 
     Attributes:
         steps: for each value on the tape, tagged ones last; so many of them are ``untagged``.
-        tagged: those that a tag leads to; None where there is no tag section.
+        tagged: those that a tag has_assignments to; None where there is no tag section.
         goes_below: whether anything is to be found in structs below.
-        stays_before: index of the last step, where that is a struct below and the last value of
+        nested_tail: index of the last step, where that is a struct below and the last value of
             all: it need not be passed before it is gone into. -1 for none.
         has_topic, has_topic_id, has_partition, has_code, has_high_watermark: whether the struct
             has such a field, in this version or in another.
         has_lists: whether it has a list of topics, or of partitions.
         topic, topic_id, partition, offset, high_watermark: what a field is that the version does
-            not have. ``absent`` says the same of fields of facts.
+            not have. ``absent`` has those of the fields of a summary.
     """
 
     __slots__ = (
@@ -122,14 +122,14 @@ class _Plan:
             "has_partition",
         ),
         *("has_topic", "has_topic_id", "high_watermark", "offset", "opens_topic"),
-        *("partition", "stays_before", "steps", "tagged", "tells_names", "topic", "topic_id"),
+        *("partition", "nested_tail", "steps", "tagged", "has_names", "topic", "topic_id"),
         "untagged",
     )
 
-    def __init__(self, level: Level, shape: Shape, *, by_hand: bool) -> None:
+    def __init__(self, level: FieldRoles, shape: Shape, *, by_hand: bool) -> None:
         roles = [role for role, _ in level.fields]
-        self.steps: list[_Step] = []
-        self.tagged: dict[int, _Step] | None = None if shape.tags is None else {}
+        self.steps: list[_ValueStep] = []
+        self.tagged: dict[int, _ValueStep] | None = None if shape.tags is None else {}
         for place, each in zip(shape.places, shape.shapes, strict=True):
             self._add(level, place, each, by_hand=by_hand)
         self.untagged = len(self.steps)
@@ -140,7 +140,7 @@ class _Plan:
         self.goes_below = any(step.role in (_BELOW, _ROLES["forgotten"]) for step in self.steps)
         last = self.steps[-1] if self.steps and shape.tags is None else None
         is_below = last is not None and last.role in (_BELOW, _ROLES["forgotten"])
-        self.stays_before = self.count - 1 if is_below else -1
+        self.nested_tail = self.count - 1 if is_below else -1
         defaults = {
             role: value
             for role, value in zip(roles, shape.defaults, strict=True)
@@ -164,20 +164,20 @@ class _Plan:
         self.has_code = "error" in roles
         self.has_high_watermark = "high_watermark" in roles
         self.has_lists = "topics" in roles or "partitions" in roles
-        self.tells_names = level.tells_names
+        self.has_names = level.has_names
         self.opens_topic = level.opens_topic and not by_hand
 
-    def _add(self, level: Level, place: int, shape: Shape, *, by_hand: bool) -> _Step:
+    def _add(self, level: FieldRoles, place: int, shape: Shape, *, by_hand: bool) -> _ValueStep:
         role, below = level.fields[place]
         number = 0 if role is None else _ROLES[role]
         plan = None
-        if below is not None and role != "leads":
+        if below is not None and role != "has_assignments":
             struct = shape
             while struct.inner is not None:
                 struct = struct.inner
-            plan = _Plan(below, struct, by_hand=by_hand)
+            plan = _StructPlan(below, struct, by_hand=by_hand)
             number = number or _BELOW
-        step = _Step(number, len(self.steps), shape, plan)
+        step = _ValueStep(number, len(self.steps), shape, plan)
         self.steps.append(step)
         return step
 
@@ -186,13 +186,13 @@ class BodyWalk:
     """Goes over the bodies of one kind of message, in any version."""
 
     __slots__ = (
-        *("_by_hand", "_code", "_cursor", "_facts", "_forgotten", "_high_watermark"),
+        *("_by_hand", "_code", "_cursor", "_summary", "_forgotten", "_high_watermark"),
         *("_is_request", "_last_plan", "_last_shape", "_level", "_marks", "_offset", "_partition"),
         *("_parts", "_plans", "_records_at", "_topic", "_topic_id", "_used"),
     )
 
     def __init__(
-        self, level: Level, cursor: TapeCursor, *, is_request: bool, by_hand: bool = False
+        self, level: FieldRoles, cursor: TapeCursor, *, is_request: bool, by_hand: bool = False
     ) -> None:
         """Make one for the fields of a level.
 
@@ -208,13 +208,19 @@ class BodyWalk:
         self._cursor = cursor
         self._is_request = is_request
         self._by_hand = by_hand
-        self._plans: dict[Shape, _Plan] = {}
+        self._plans: dict[Shape, _StructPlan] = {}
         self._last_shape: Shape | None = None
-        self._last_plan: _Plan
+        self._last_plan: _StructPlan
         self._marks = memoryview(array("q", bytes(8 * 64)))
         self._used = 0
 
-    def read(self, taped: Taped, facts: Facts, parts: Parts, forgotten: Parts) -> None:
+    def read(
+        self,
+        taped: Taped,
+        summary: ExchangeSummary,
+        parts: PartitionColumns,
+        forgotten: PartitionColumns,
+    ) -> None:
         """Add what a body says.
 
         Topics and partitions that a fetch takes out of its session are added to ``forgotten``.
@@ -222,28 +228,33 @@ class BodyWalk:
         if taped.shape is not self._last_shape:  # most messages are of one version
             self._last_plan, self._last_shape = self._plan_of(taped.shape), taped.shape
         plan = self._last_plan
-        self._facts, self._parts, self._forgotten = facts, parts, forgotten
+        self._summary, self._parts, self._forgotten = summary, parts, forgotten
         self._used = 0
         self._cursor.begin(taped)
         code = self._struct(plan, None, NO_UUID, 0, False)
         if not self._is_request:
-            facts.code = code
+            summary.code = code
 
-    def _plan_of(self, shape: Shape) -> _Plan:
+    def _plan_of(self, shape: Shape) -> _StructPlan:
         plan = self._plans.get(shape)
         if plan is None:
-            plan = self._plans[shape] = _Plan(self._level, shape, by_hand=self._by_hand)
+            plan = self._plans[shape] = _StructPlan(self._level, shape, by_hand=self._by_hand)
         return plan
 
     def _struct(
-        self, plan: _Plan, topic: str | None, topic_id: bytes, partition: int, in_partition: bool
+        self,
+        plan: _StructPlan,
+        topic: str | None,
+        topic_id: bytes,
+        partition: int,
+        in_partition: bool,
     ) -> int:
         """Go over a struct; return the first of its codes that is not 0."""
         first = self._used
         self._used = first + plan.count
         if self._used > len(self._marks):
             self._make_room(self._used)
-        self._own_values(plan, first)
+        self._read_values(plan, first)
         code, end = self._code, self._cursor.at
         if plan.has_topic and (topic is None or self._topic):
             topic = self._topic
@@ -251,8 +262,8 @@ class BodyWalk:
             topic_id = self._topic_id
         if plan.has_partition:
             partition, in_partition = self._partition, True
-        if plan.tells_names and topic and topic_id is not NO_UUID:
-            self._facts.names.append((topic_id, topic))
+        if plan.has_names and topic and topic_id is not NO_UUID:
+            self._summary.names.append((topic_id, topic))
         is_known = self._by_hand or bool(topic) or topic_id is not NO_UUID
         if plan.has_lists:
             self._lists(plan, first, AT_TOPICS, None, NO_UUID)
@@ -262,27 +273,27 @@ class BodyWalk:
         if is_known and plan.has_lists:
             self._lists(plan, first, AT_PARTITIONS, topic, topic_id)
         if plan.goes_below or code != 0:
-            self._second_time(plan, first, topic, topic_id, partition, in_partition)
-        if plan.stays_before < 0:
+            self._read_nested(plan, first, topic, topic_id, partition, in_partition)
+        if plan.nested_tail < 0:
             self._cursor.at = end
         if is_known and plan.opens_topic and (code != 0 or self._parts.count == before):
             self._add_topic(plan, before, topic, topic_id, code)
         self._used = first
         return code
 
-    def _own_values(self, plan: _Plan, first: int) -> None:
+    def _read_values(self, plan: _StructPlan, first: int) -> None:
         """Read what a struct says itself, and mark where each of its values stands."""
         cursor = self._cursor
         self._topic, self._topic_id, self._partition = plan.topic, plan.topic_id, plan.partition
         self._offset, self._high_watermark = plan.offset, plan.high_watermark
         self._records_at, self._code = -1, 0
         if plan.absent:
-            self._tell_absent(plan)
+            self._set_absent(plan)
         for index in range(plan.untagged):
             step = plan.steps[index]
             self._marks[first + index] = cursor.at
-            if index != plan.stays_before:
-                self._take(step)
+            if index != plan.nested_tail:
+                self._read_value(step)
         if plan.tagged is None:
             return
         for index in range(plan.untagged, plan.count):
@@ -291,9 +302,9 @@ class BodyWalk:
         for _i in range(count):
             step = plan.tagged[cursor.number()]
             self._marks[first + step.index] = cursor.at
-            self._take(step)
+            self._read_value(step)
 
-    def _take(self, step: _Step) -> None:  # noqa: C901 - one switch
+    def _read_value(self, step: _ValueStep) -> None:  # noqa: C901 - one switch
         """Read a value, or go on behind it where it has to wait for others of its struct."""
         cursor, role = self._cursor, step.role
         if role == AT_ERROR:
@@ -311,11 +322,11 @@ class BodyWalk:
         elif role == AT_HIGH_WATERMARK:
             self._high_watermark = cursor.number()
         elif role >= GROUP_ID:
-            self._tell_text(role, cursor.text())
+            self._set_text(role, cursor.text())
         elif role >= THROTTLE_TIME_MS:
-            self._facts.tell_number(role, cursor.number())
-        elif role in (AT_LEADS, AT_KEYS, AT_ASKED_GROUP):
-            self._tell_rare(step)
+            self._summary.set_number(role, cursor.number())
+        elif role in (AT_ASSIGNMENTS, AT_KEYS, AT_REQUESTED_GROUP):
+            self._read_rare(step)
         else:
             if role == AT_RECORDS:
                 self._records_at = cursor.at
@@ -324,7 +335,7 @@ class BodyWalk:
             cursor.pass_value(step.shape)
 
     def _add_topic(
-        self, plan: _Plan, before: int, topic: str | None, topic_id: bytes, code: int
+        self, plan: _StructPlan, before: int, topic: str | None, topic_id: bytes, code: int
     ) -> None:
         """Add a topic as a whole, before its partitions.
 
@@ -334,7 +345,7 @@ class BodyWalk:
         if plan.has_code:
             self._parts.put(before, ERROR_CODE, code)
 
-    def _add_partition(self, plan: _Plan, topic: str | None, topic_id: bytes) -> None:
+    def _add_partition(self, plan: _StructPlan, topic: str | None, topic_id: bytes) -> None:
         """Add the partition that a struct is about, with what it says of it."""
         parts = self._parts
         at = parts.add(topic, topic_id)
@@ -345,9 +356,9 @@ class BodyWalk:
             parts.put(at, HIGH_WATERMARK, self._high_watermark)
         self._add_records(at, self._records_at, self._offset)
 
-    def _second_time(
+    def _read_nested(
         self,
-        plan: _Plan,
+        plan: _StructPlan,
         first: int,
         topic: str | None,
         topic_id: bytes,
@@ -365,7 +376,7 @@ class BodyWalk:
                 value = cursor.peek(at)
                 if value != 0 and not self._is_request:
                     number = partition if in_partition else None
-                    self._facts.errors.append((topic, topic_id, number, value))
+                    self._summary.errors.append((topic, topic_id, number, value))
             elif step.role == AT_BELOW:
                 cursor.at = at
                 self._below(step, topic, topic_id, partition, in_partition)
@@ -376,7 +387,12 @@ class BodyWalk:
                 self._parts = parts
 
     def _below(
-        self, step: _Step, topic: str | None, topic_id: bytes, partition: int, in_partition: bool
+        self,
+        step: _ValueStep,
+        topic: str | None,
+        topic_id: bytes,
+        partition: int,
+        in_partition: bool,
     ) -> None:
         """Go into a struct, or into each of an array of them."""
         plan = step.below
@@ -390,7 +406,7 @@ class BodyWalk:
             self._struct(plan, topic, topic_id, partition, in_partition)
 
     def _lists(
-        self, plan: _Plan, first: int, role: int, topic: str | None, topic_id: bytes
+        self, plan: _StructPlan, first: int, role: int, topic: str | None, topic_id: bytes
     ) -> None:
         """Add the topics, or the partitions of the topic around, that are listed in a struct."""
         cursor, parts = self._cursor, self._parts
@@ -432,40 +448,40 @@ class BodyWalk:
         if seen:
             parts.put(part, CODEC, seen)
 
-    def _tell_absent(self, plan: _Plan) -> None:
+    def _set_absent(self, plan: _StructPlan) -> None:
         """Take what fields are that the version does not have."""
         for field, value in plan.absent:
             if field >= GROUP_ID:
-                self._tell_text(field, value)
+                self._set_text(field, value)
             else:
-                self._facts.tell_number(field, value)
+                self._summary.set_number(field, value)
 
-    def _tell_text(self, field: int, text: str | None) -> None:
+    def _set_text(self, field: int, text: str | None) -> None:
         # A member joins with an empty id and learns its own from the response.
         if text or self._by_hand:
-            self._facts.tell_text(field, text)
+            self._summary.set_text(field, text)
 
-    def _tell_rare(self, step: _Step) -> None:
-        cursor, facts = self._cursor, self._facts
-        if step.role == AT_LEADS:
-            facts.leads = cursor.peek(cursor.at) > 0
+    def _read_rare(self, step: _ValueStep) -> None:
+        cursor, summary = self._cursor, self._summary
+        if step.role == AT_ASSIGNMENTS:
+            summary.has_assignments = cursor.peek(cursor.at) > 0
             cursor.pass_value(step.shape)
-        elif step.role == AT_ASKED_GROUP:
+        elif step.role == AT_REQUESTED_GROUP:
             group = cursor.text()
-            facts.groups += 1
-            if facts.groups == 1:
-                facts.first_group = group
+            summary.groups += 1
+            if summary.groups == 1:
+                summary.first_group = group
         else:
-            self._tell_keys(step)
+            self._read_keys(step)
 
-    def _tell_keys(self, step: _Step) -> None:
+    def _read_keys(self, step: _ValueStep) -> None:
         """Take the one key of a list for what is looked for; of several none."""
-        cursor, facts = self._cursor, self._facts
+        cursor, summary = self._cursor, self._summary
         end = cursor.at
         cursor.pass_value(step.shape)
         end, cursor.at = cursor.at, end
-        if cursor.number() == 1 and not facts.key:
-            facts.tell_text(KEY, cursor.text())
+        if cursor.number() == 1 and not summary.key:
+            summary.set_text(KEY, cursor.text())
         cursor.at = end
 
     def _make_room(self, least: int) -> None:

@@ -6,15 +6,15 @@ from kanalyze.tables.requests.summaries cimport (
     BASE_OFFSET,
     CODEC,
     ERROR_CODE,
-    Facts,
+    ExchangeSummary,
     HIGH_WATERMARK,
     LAST_OFFSET,
     PARTITION,
-    Parts,
+    PartitionColumns,
     RECORD_BYTES,
     RECORD_COUNT,
 )
-from kanalyze.tables.requests.fetch_sessions cimport SessionFacts
+from kanalyze.tables.requests.fetch_sessions cimport FetchSessionUpdate
 from kanalyze.tables.requests.long_polls cimport longest_wait_ms
 from kanalyze.kafka.codec.values cimport TapeCursor, Taped
 
@@ -40,43 +40,43 @@ cdef class Extractors:
     cdef object _catalog
     cdef TapeCursor _cursor
     cdef dict _extractors
-    cdef Facts _facts
-    cdef Parts _asked
-    cdef Parts _answered
-    cdef Parts _both
-    cdef Parts _forgotten
+    cdef ExchangeSummary _summary
+    cdef PartitionColumns _requested
+    cdef PartitionColumns _responded
+    cdef PartitionColumns _both
+    cdef PartitionColumns _forgotten
 
     @cython.locals(extractor=_Extractor)
-    cpdef wanted(self, api_key, kind)
+    cpdef wanted_fields(self, api_key, kind)
     @cython.locals(
-        extractor=_Extractor, facts=Facts, asked=Parts, answered=Parts, way=cython.int
+        extractor=_Extractor, summary=ExchangeSummary, requested=PartitionColumns, responded=PartitionColumns, way=cython.int
     )
-    cpdef Facts facts(self, api_key, Taped request, Taped response)
+    cpdef ExchangeSummary summary(self, api_key, Taped request, Taped response)
     @cython.locals(extractor=_Extractor)
     cdef _Extractor _of(self, api_key)
     @cython.locals(
-        asked=Parts,
-        answered=Parts,
-        both=Parts,
+        requested=PartitionColumns,
+        responded=PartitionColumns,
+        both=PartitionColumns,
         count=cython.Py_ssize_t,
         at=cython.Py_ssize_t,
         place=cython.Py_ssize_t,
     )
-    cdef _produce(self, Facts facts, bint was_asked)
+    cdef _produce(self, ExchangeSummary summary, bint has_request)
     @cython.locals(
-        asked=Parts, answered=Parts, count=cython.Py_ssize_t, at=cython.Py_ssize_t
+        requested=PartitionColumns, responded=PartitionColumns, count=cython.Py_ssize_t, at=cython.Py_ssize_t
     )
-    cdef _fetch(self, Facts facts, bint was_asked)
+    cdef _fetch(self, ExchangeSummary summary, bint has_request)
     @cython.locals(
-        asked=Parts, answered=Parts, both=Parts, parts=Parts, known=dict, at=cython.Py_ssize_t
+        requested=PartitionColumns, responded=PartitionColumns, both=PartitionColumns, parts=PartitionColumns, known=dict, at=cython.Py_ssize_t
     )
-    cdef _each_once(self, Facts facts)
+    cdef _each_once(self, ExchangeSummary summary)
 
 
 @cython.locals(column=cython.int, is_open=cython.bint)
-cdef _join(Parts parts, Py_ssize_t to, Parts others, Py_ssize_t at)
-cdef SessionFacts _session(Facts facts, Parts asked, Parts forgotten)
+cdef _join(PartitionColumns parts, Py_ssize_t to, PartitionColumns others, Py_ssize_t at)
+cdef FetchSessionUpdate _session(ExchangeSummary summary, PartitionColumns requested, PartitionColumns forgotten)
 @cython.locals(at=cython.Py_ssize_t)
-cdef list _places(Parts parts)
-cdef _take_group(Facts facts)
-cdef _take_key(Facts facts)
+cdef list _session_partitions(PartitionColumns parts)
+cdef _set_group(ExchangeSummary summary)
+cdef _set_key(ExchangeSummary summary)

@@ -1,11 +1,12 @@
-"""What a request and its response say together: partitions, errors, ids, waiting.
+"""Combines a request and its response: partitions, errors, ids, long polls.
 
-In: what was read of the two, for the fields that the projections here ask for. Out: a
-:class:`~kanalyze.tables.requests.summaries.Facts`. This module must not know of packets, times or
-how values are read.
+In: the decoded fields of the two, as the projections here select them. Out: an
+:class:`~kanalyze.tables.requests.summaries.ExchangeSummary`. This module must not know of packets,
+times or how values are read.
 
-Each body is gone over by a :class:`~kanalyze.tables.requests.body_walk.BodyWalk`; here is what of a
-partition the request knows and what the response, one function an API where that is not the rule.
+A :class:`~kanalyze.tables.requests.body_walk.BodyWalk` reads each body. This module decides which
+values of a partition come from the request and which from the response; APIs that differ from the
+rule have a function of their own.
 
 Topic ids are 16 bytes here; a :class:`~kanalyze.tables.requests.topic_names.TopicNames` names them.
 
@@ -19,10 +20,10 @@ from typing import TYPE_CHECKING
 from kanalyze.kafka.codec.projection import Projection
 from kanalyze.kafka.codec.values import NO_UUID, TapeCursor
 from kanalyze.tables.requests.body_walk import BodyWalk
-from kanalyze.tables.requests.fetch_sessions import SessionFacts
-from kanalyze.tables.requests.field_selection import level_of, projection_of
-from kanalyze.tables.requests.long_polls import Delivery, longest_wait_ms
-from kanalyze.tables.requests.summaries import Facts, Parts
+from kanalyze.tables.requests.fetch_sessions import FetchSessionUpdate
+from kanalyze.tables.requests.field_selection import field_roles, projection_of
+from kanalyze.tables.requests.long_polls import longest_wait_ms
+from kanalyze.tables.requests.summaries import Delivery, ExchangeSummary, PartitionColumns
 
 try:
     import cython
@@ -46,7 +47,7 @@ if not cython.compiled:
 if TYPE_CHECKING:
     from kanalyze.kafka.codec.values import Taped
     from kanalyze.kafka.schema.catalog import Catalog
-    from kanalyze.tables.requests.fetch_sessions import Place
+    from kanalyze.tables.requests.fetch_sessions import SessionPartition
 
 __all__ = ["FETCH", "PRODUCE", "SHARE_FETCH", "Extractors"]
 
@@ -158,17 +159,17 @@ _ROLES = {
         "SessionEpoch": "session_epoch",
         "ForgottenTopicsData": "forgotten",
     },
-    (FETCH, "response"): {"SessionId": "answered_id"},
+    (FETCH, "response"): {"SessionId": "response_session_id"},
     (LIST_OFFSETS, "response"): {"Topics.Partitions.OldStyleOffsets": "old_offsets"},
-    (OFFSET_FETCH, "request"): {"Groups.GroupId": "asked_group"},
+    (OFFSET_FETCH, "request"): {"Groups.GroupId": "requested_group"},
     (FIND_COORDINATOR, "request"): {"Key": "key", "KeyType": "key_type", "CoordinatorKeys": "keys"},
-    (SYNC_GROUP, "request"): {"Assignments": "leads"},
+    (SYNC_GROUP, "request"): {"Assignments": "has_assignments"},
 }
 """What of these fields is something that no definition says."""
 
 
 class _Extractor:
-    """The fields that a row needs of an API, what finds facts in them, and how they are joined.
+    """The fields that a row needs of an API, and the walks that read them.
 
     Attributes:
         api_key: of those that have a way of their own; -1 of all others.
@@ -199,7 +200,7 @@ class Extractors:
     """The extractor of every API."""
 
     __slots__ = (
-        *("_answered", "_asked", "_both", "_catalog", "_cursor", "_extractors", "_facts"),
+        *("_responded", "_requested", "_both", "_catalog", "_cursor", "_extractors", "_summary"),
         "_forgotten",
     )
 
@@ -208,48 +209,52 @@ class Extractors:
         self._catalog = catalog
         self._cursor = TapeCursor()
         self._extractors: dict[int, _Extractor] = {}
-        self._facts = Facts()
-        self._asked, self._answered, self._both, self._forgotten = (Parts() for _ in range(4))
+        self._summary = ExchangeSummary()
+        self._requested, self._responded, self._both, self._forgotten = (
+            PartitionColumns() for _ in range(4)
+        )
 
-    def wanted(self, api_key: int, kind: str) -> Projection:
+    def wanted_fields(self, api_key: int, kind: str) -> Projection:
         """Return the fields that a row needs of the API's ``request`` or ``response``."""
         extractor = self._of(api_key)
         return extractor.request_fields if kind == "request" else extractor.response_fields
 
-    def facts(self, api_key: int | None, request: Taped | None, response: Taped | None) -> Facts:
+    def summary(
+        self, api_key: int | None, request: Taped | None, response: Taped | None
+    ) -> ExchangeSummary:
         """Return what the bodies of an exchange say; either may be None, when it was not read.
 
         The same object each time: what it says holds until the next call.
         """
-        facts, asked, answered = self._facts, self._asked, self._answered
-        asked.clear()
-        answered.clear()
-        facts.clear(asked)
+        summary, requested, responded = self._summary, self._requested, self._responded
+        requested.clear()
+        responded.clear()
+        summary.clear(requested)
         if api_key is None:
-            return facts
+            return summary
         extractor = self._of(api_key)
         if request is not None and extractor.request is not None:
             self._forgotten.clear()
-            extractor.request.read(request, facts, asked, self._forgotten)
+            extractor.request.read(request, summary, requested, self._forgotten)
         if response is not None and extractor.response is not None:
-            extractor.response.read(response, facts, answered, self._forgotten)
+            extractor.response.read(response, summary, responded, self._forgotten)
         way = extractor.api_key
         if way == OF_PRODUCE:
-            self._produce(facts, request is not None)
+            self._produce(summary, request is not None)
         elif way == OF_FETCH:
-            self._fetch(facts, request is not None)
+            self._fetch(summary, request is not None)
         elif way in (OF_LIST_OFFSETS, OF_OFFSET_FETCH):
             # Of what the request asks for the response says all, unless there is none.
-            facts.parts = asked if response is None else answered
+            summary.parts = requested if response is None else responded
             if way == OF_OFFSET_FETCH:
-                _take_group(facts)
+                _set_group(summary)
         elif way == OF_FIND_COORDINATOR:
-            _take_key(facts)
+            _set_key(summary)
         else:
-            self._each_once(facts)
+            self._each_once(summary)
             if extractor.delivers and response is not None:
-                facts.delivery = _delivery(api_key, facts, answered)
-        return facts
+                summary.delivery = _delivery(api_key, summary, responded)
+        return summary
 
     def _of(self, api_key: int) -> _Extractor:
         extractor = self._extractors.get(api_key)
@@ -265,74 +270,74 @@ class Extractors:
         request = self._catalog.message(api_key, "request")
         response = self._catalog.message(api_key, "response")
         by_hand = _BY_HAND.get(api_key)
-        asked, answered = by_hand or (projection_of(request), projection_of(response))
+        requested, responded = by_hand or (projection_of(request), projection_of(response))
         # A SyncGroup names no topic: what it says is found as of those with no fields by hand.
         is_by_hand = by_hand is not None and api_key != SYNC_GROUP
         walks = [
             BodyWalk(
-                level_of(message, wanted, _ROLES.get((api_key, kind))),
+                field_roles(message, wanted, _ROLES.get((api_key, kind))),
                 self._cursor,
                 is_request=kind == "request",
                 by_hand=is_by_hand,
             )
             for kind, message, wanted in (
-                ("request", request, asked),
-                ("response", response, answered),
+                ("request", request, requested),
+                ("response", response, responded),
             )
         ]
-        return _Extractor(api_key, asked, answered, *walks)
+        return _Extractor(api_key, requested, responded, *walks)
 
     # -- what the two say of partitions -----------------------------------------------------------
 
-    def _produce(self, facts: Facts, was_asked: bool) -> None:
+    def _produce(self, summary: ExchangeSummary, has_request: bool) -> None:
         """The request says what was sent, the response what became of it."""
-        asked, answered = self._asked, self._answered
-        count = answered.count
-        if not was_asked:
-            both = facts.parts = self._both
+        requested, responded = self._requested, self._responded
+        count = responded.count
+        if not has_request:
+            both = summary.parts = self._both
             both.clear()
-            # One that is answered twice has the last answer, in the place of the first.
-            for place in {answered.key_of(at): at for at in range(count)}.values():
-                both.copy(answered, place)
+            # A partition that comes twice has its last values, in the place of the first.
+            for place in {responded.key_of(at): at for at in range(count)}.values():
+                both.copy(responded, place)
             return
-        for at in range(asked.count):
-            asked.forget(at, BASE_OFFSET)
-            asked.forget(at, LAST_OFFSET)
-            place = answered.place_of(asked, at, count)
+        for at in range(requested.count):
+            requested.forget(at, BASE_OFFSET)
+            requested.forget(at, LAST_OFFSET)
+            place = responded.index_of(requested, at, count)
             if place < 0:
                 continue
-            asked.put(at, ERROR_CODE, answered.number(place, ERROR_CODE))
-            if answered.knows(place, BASE_OFFSET):
-                asked.put(at, BASE_OFFSET, answered.number(place, BASE_OFFSET))
+            requested.put(at, ERROR_CODE, responded.number(place, ERROR_CODE))
+            if responded.knows(place, BASE_OFFSET):
+                requested.put(at, BASE_OFFSET, responded.number(place, BASE_OFFSET))
 
-    def _fetch(self, facts: Facts, was_asked: bool) -> None:
+    def _fetch(self, summary: ExchangeSummary, has_request: bool) -> None:
         """The response says what there is; the request of which partitions it says nothing."""
-        asked, answered = self._asked, self._answered
-        facts.parts = answered
-        if not was_asked:
+        requested, responded = self._requested, self._responded
+        summary.parts = responded
+        if not has_request:
             return
-        facts.session = _session(facts, asked, self._forgotten)
-        count = answered.count
-        for at in range(asked.count):
+        summary.session = _session(summary, requested, self._forgotten)
+        count = responded.count
+        for at in range(requested.count):
             # A fetch session's response leaves out the partitions that have nothing new.
-            if answered.place_of(asked, at, count) < 0:
-                answered.copy(asked, at)
+            if responded.index_of(requested, at, count) < 0:
+                responded.copy(requested, at)
 
-    def _each_once(self, facts: Facts) -> None:
+    def _each_once(self, summary: ExchangeSummary) -> None:
         """Name every partition once, where it is named first, with all that is said of it.
 
         Request and response may name the same topic in different ways: the names are those that the
         two of them tell.
         """
-        asked, answered = self._asked, self._answered
-        if asked.count + answered.count <= 1:
-            facts.parts = answered if answered.count else asked
+        requested, responded = self._requested, self._responded
+        if requested.count + responded.count <= 1:
+            summary.parts = responded if responded.count else requested
             return
-        both = facts.parts = self._both
+        both = summary.parts = self._both
         both.clear()
-        names = dict(facts.names)
+        names = dict(summary.names)
         known: dict[tuple[str | bytes, int | None], int] = {}
-        for parts in (asked, answered):
+        for parts in (requested, responded):
             for at in range(parts.count):
                 topic_id = parts.topic_ids[at]
                 key = (
@@ -346,7 +351,7 @@ class Extractors:
                     _join(both, before, parts, at)
 
 
-def _join(parts: Parts, to: int, others: Parts, at: int) -> None:
+def _join(parts: PartitionColumns, to: int, others: PartitionColumns, at: int) -> None:
     """Add what another mention of a partition says; of both the first code but 0 holds."""
     if not parts.topics[to]:
         parts.topics[to] = others.topics[at]
@@ -368,52 +373,61 @@ def _join(parts: Parts, to: int, others: Parts, at: int) -> None:
             parts.put(to, column, others.number(at, column))
 
 
-def _session(facts: Facts, asked: Parts, forgotten: Parts) -> SessionFacts | None:
+def _session(
+    summary: ExchangeSummary, requested: PartitionColumns, forgotten: PartitionColumns
+) -> FetchSessionUpdate | None:
     """Return what a fetch says of its session; None for one that is in none."""
-    session_id, epoch = facts.session_id, facts.session_epoch
+    session_id, epoch = summary.session_id, summary.session_epoch
     if session_id is None or epoch is None or (session_id == 0 and epoch < 0):
         return None
-    return SessionFacts(
-        session_id, epoch, _places(asked), _places(forgotten), facts.answered_id, facts.code
+    return FetchSessionUpdate(
+        session_id,
+        epoch,
+        _session_partitions(requested),
+        _session_partitions(forgotten),
+        summary.response_session_id,
+        summary.code,
     )
 
 
-def _places(parts: Parts) -> list[Place]:
+def _session_partitions(parts: PartitionColumns) -> list[SessionPartition]:
     return [parts.key_of(at) for at in range(parts.count)]
 
 
-def _delivery(api_key: int, facts: Facts, told: Parts) -> Delivery | None:
+def _delivery(
+    api_key: int, summary: ExchangeSummary, delivered: PartitionColumns
+) -> Delivery | None:
     """Return what a response brought that may have been held back until there was something."""
-    failed = bool(facts.errors)
+    failed = bool(summary.errors)
     if api_key in _HEARTBEATS:
-        return Delivery(None, is_enough=told.count > 0, is_all=True, failed=failed)
-    wait_ms = longest_wait_ms(facts)
-    if wait_ms is None or facts.min_bytes is None:
+        return Delivery(None, is_enough=delivered.count > 0, is_all=True, failed=failed)
+    wait_ms = longest_wait_ms(summary)
+    if wait_ms is None or summary.min_bytes is None:
         return None
-    size = sum([part.record_bytes or 0 for part in told])
-    count = sum([part.record_count or 0 for part in told])
+    size = sum([part.record_bytes or 0 for part in delivered])
+    count = sum([part.record_count or 0 for part in delivered])
     return Delivery(
         wait_ms,
-        is_enough=size >= facts.min_bytes,
+        is_enough=size >= summary.min_bytes,
         # Batches are never cut: one that did not fit may have been larger than the room left.
-        is_all=(not facts.max_records or count < facts.max_records)
-        and size < (facts.max_bytes or 0) // 2,
+        is_all=(not summary.max_records or count < summary.max_records)
+        and size < (summary.max_bytes or 0) // 2,
         failed=failed,
     )
 
 
-def _take_group(facts: Facts) -> None:
+def _set_group(summary: ExchangeSummary) -> None:
     """Name the group of an OffsetFetch; from version 8 on it may ask for several: one is the rule.
 
     Of several none is named.
     """
-    if not facts.group_id:
-        facts.group_id = facts.first_group if facts.groups == 1 else None
+    if not summary.group_id:
+        summary.group_id = summary.first_group if summary.groups == 1 else None
 
 
-def _take_key(facts: Facts) -> None:
+def _set_key(summary: ExchangeSummary) -> None:
     """Say what a FindCoordinator looks for."""
-    if facts.key_type == _GROUP_KEY:
-        facts.group_id = facts.key or None
-    elif facts.key_type == _TRANSACTION_KEY:
-        facts.transactional_id = facts.key or None
+    if summary.key_type == _GROUP_KEY:
+        summary.group_id = summary.key or None
+    elif summary.key_type == _TRANSACTION_KEY:
+        summary.transactional_id = summary.key or None

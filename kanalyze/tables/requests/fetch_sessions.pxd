@@ -1,17 +1,17 @@
-# The C types of sessions.py.
+# The C types of fetch_sessions.py.
 cimport cython
 
 
-cdef class SessionFacts:
+cdef class FetchSessionUpdate:
     cdef public object session_id
     cdef public long long epoch
-    cdef public list asked
+    cdef public list named
     cdef public list forgotten
-    cdef public object answered_id
+    cdef public object response_session_id
     cdef public long long error_code
 
 
-cdef class Session:
+cdef class FetchSession:
     cdef public long long next_epoch
     cdef public dict partitions
     cdef public long long changes
@@ -25,11 +25,11 @@ cdef class FetchSessions:
     cdef public Py_ssize_t _most_partitions
     cdef public Py_ssize_t _partitions
 
-    cpdef Session follow(self, connection, SessionFacts fetch)
-    @cython.locals(session=Session)
-    cdef _begin(self, tuple key, list asked)
-    @cython.locals(session=Session)
-    cdef Session _incremental(self, tuple key, SessionFacts fetch)
-    @cython.locals(session=Session)
+    cpdef FetchSession follow(self, connection, FetchSessionUpdate fetch)
+    @cython.locals(session=FetchSession)
+    cdef _begin(self, tuple key, list named)
+    @cython.locals(session=FetchSession)
+    cdef FetchSession _incremental(self, tuple key, FetchSessionUpdate fetch)
+    @cython.locals(session=FetchSession)
     cdef _forget(self, tuple key)
     cdef _bound(self)

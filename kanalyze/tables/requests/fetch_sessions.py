@@ -1,14 +1,14 @@
-"""Fetch sessions: what an incremental fetch reads from without saying so (KIP-227).
+"""Fetch sessions: the partitions that an incremental fetch reads without naming them (KIP-227).
 
-In: fetches, in the order of their responses. Out: the partitions of the session that neither the
-request nor the response names. This module must not know how messages are read.
+In: fetches, in the order of their responses. Out: the partitions of their sessions. This module
+must not know how messages are read.
 
 A request with epoch 0 asks for a new session, which the response's session id names; one with a
 higher epoch names only what changes in its session, and one with epoch -1 ends it. A response names
-only partitions that have something new, and may be empty. Epochs rise by 1: where one was missed,
-or the session began before the capture, its partitions are not known, and nothing is claimed.
+only partitions that have something new, and may be empty. Epochs rise by 1. Where one was missed,
+or the session began before the capture, its partitions are not known, and it has none here.
 
-Compiled by Cython, with the types in ``sessions.pxd``; uncompiled it does the same, slowly.
+Compiled by Cython, with the types in ``fetch_sessions.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
     from kanalyze.common.plain_values import State
 
-__all__ = ["MOST_LISTED", "FetchSessions", "Place", "Session", "SessionFacts"]
+__all__ = ["MOST_LISTED", "FetchSession", "FetchSessionUpdate", "FetchSessions", "SessionPartition"]
 
 MOST_LISTED = 1000
-"""Partitions that a row lists only because they are in the session."""
+"""Partitions that a row lists at most, with those that are only in the session."""
 _MOST_SESSIONS = 10_000
 """A broker keeps 1000 (``max.incremental.fetch.session.cache.slots``)."""
 _MOST_PARTITIONS = 500_000
@@ -35,48 +35,48 @@ _FINAL_EPOCH = -1
 _NO_SESSION = 0
 _HIGHEST_EPOCH = 2**31 - 1
 
-Place: TypeAlias = tuple[str | None, bytes, int]
+SessionPartition: TypeAlias = tuple[str | None, bytes, int]
 """Topic or None, topic id or zeros, partition: as the messages of the session have it."""
 
 
-class SessionFacts:
-    """What a fetch says of its session.
+class FetchSessionUpdate:
+    """What a fetch changes in its session.
 
     Attributes:
         session_id, epoch: of the request.
-        asked: partitions that it names.
+        named: partitions that it names.
         forgotten: those that it takes out of the session.
-        answered_id: session id of the response; None without a response that was read.
+        response_session_id: session id of the response; None without a response that was read.
         error_code: the response's code at the top.
     """
 
-    __slots__ = ("answered_id", "asked", "epoch", "error_code", "forgotten", "session_id")
+    __slots__ = ("epoch", "error_code", "forgotten", "named", "response_session_id", "session_id")
 
     def __init__(
         self,
         session_id: int,
         epoch: int,
-        asked: list[Place],
-        forgotten: list[Place],
-        answered_id: int | None,
+        named: list[SessionPartition],
+        forgotten: list[SessionPartition],
+        response_session_id: int | None,
         error_code: int,
     ) -> None:
         self.session_id = session_id
         self.epoch = epoch
-        self.asked = asked
+        self.named = named
         self.forgotten = forgotten
-        self.answered_id = answered_id
+        self.response_session_id = response_session_id
         self.error_code = error_code
 
 
-class Session:
+class FetchSession:
     """The partitions of one session, in the order they were added."""
 
     __slots__ = ("changes", "next_epoch", "partitions")
 
-    def __init__(self, partitions: list[Place]) -> None:
+    def __init__(self, partitions: list[SessionPartition]) -> None:
         self.next_epoch = 1
-        self.partitions: dict[Place, None] = dict.fromkeys(partitions)
+        self.partitions: dict[SessionPartition, None] = dict.fromkeys(partitions)
         self.changes = 0
         """How many partitions were added or forgotten since."""
 
@@ -85,27 +85,27 @@ class Session:
         return self.next_epoch, self.changes, tuple(self.partitions)
 
     @classmethod
-    def from_state(cls, state: object) -> Session:
+    def from_state(cls, state: object) -> FetchSession:
         """Make one from a state; raises ValueError where that is none."""
         next_epoch, changes, partitions = fields(state, "nnt")
         made = cls([fields(place, "Syi") for place in items(partitions, "t")])
         made.next_epoch, made.changes = next_epoch, changes
         return made
 
-    def __iter__(self) -> Iterator[Place]:
+    def __iter__(self) -> Iterator[SessionPartition]:
         return iter(self.partitions)
 
     def __len__(self) -> int:
         return len(self.partitions)
 
-    def change(self, added: list[Place], forgotten: list[Place]) -> int:
-        """Add and forget partitions; return by how many there are more."""
+    def change(self, added: list[SessionPartition], forgotten: list[SessionPartition]) -> int:
+        """Add and forget partitions; return by how much their number grew."""
         before = len(self.partitions)
         for place in forgotten:
             if place in self.partitions:
                 del self.partitions[place]
                 self.changes += 1
-        # A client names those again whose place in the log has moved.
+        # A client names a partition again when its fetch offset has changed.
         for place in added:
             if place not in self.partitions:
                 self.partitions[place] = None
@@ -126,7 +126,7 @@ class FetchSessions:
     def __init__(
         self, *, most_sessions: int = _MOST_SESSIONS, most_partitions: int = _MOST_PARTITIONS
     ) -> None:
-        self._sessions: OrderedDict[tuple[Hashable, int], Session] = OrderedDict()
+        self._sessions: OrderedDict[tuple[Hashable, int], FetchSession] = OrderedDict()
         self._most_sessions = most_sessions
         self._most_partitions = most_partitions
         self._partitions = 0
@@ -145,7 +145,7 @@ class FetchSessions:
         made = cls()
         for each in items(state, "t"):
             connection, session_id, known = fields(each, "nit")
-            session = made._sessions[connection, session_id] = Session.from_state(known)
+            session = made._sessions[connection, session_id] = FetchSession.from_state(known)
             made._partitions += len(session.partitions)
         if made._partitions > made._most_partitions or len(made) > made._most_sessions:
             raise ValueError("more of sessions than are kept")
@@ -154,40 +154,40 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def follow(self, connection: Hashable, fetch: SessionFacts) -> Session:
-        """Take in a fetch; return its session.
+    def follow(self, connection: Hashable, fetch: FetchSessionUpdate) -> FetchSession:
+        """Apply a fetch to its session; return the session.
 
-        Empty for a fetch that names all its partitions, and where they are not known. The result
-        holds until the next call.
+        It is empty for a full fetch, which names all its partitions, and where they are not known.
+        The result is valid until the next call.
         """
         if fetch.epoch > 0:
             return self._incremental((connection, fetch.session_id), fetch)
         if fetch.session_id != _NO_SESSION:
             self._forget((connection, fetch.session_id))
-        if fetch.epoch != _FINAL_EPOCH and fetch.answered_id and not fetch.error_code:
-            self._begin((connection, fetch.answered_id), fetch.asked)
-        return Session([])
+        if fetch.epoch != _FINAL_EPOCH and fetch.response_session_id and not fetch.error_code:
+            self._begin((connection, fetch.response_session_id), fetch.named)
+        return FetchSession([])
 
-    def _begin(self, key: tuple[Hashable, int], asked: list[Place]) -> None:
+    def _begin(self, key: tuple[Hashable, int], named: list[SessionPartition]) -> None:
         self._forget(key)
-        if len(asked) > self._most_partitions:
+        if len(named) > self._most_partitions:
             return
-        session = self._sessions[key] = Session(asked)
+        session = self._sessions[key] = FetchSession(named)
         self._partitions += len(session.partitions)
         self._bound()
 
-    def _incremental(self, key: tuple[Hashable, int], fetch: SessionFacts) -> Session:
+    def _incremental(self, key: tuple[Hashable, int], fetch: FetchSessionUpdate) -> FetchSession:
         session = self._sessions.get(key)
         if session is None:
-            return Session([])
+            return FetchSession([])
         if fetch.error_code or fetch.epoch != session.next_epoch:
             # Refused by the broker, or an earlier fetch of the session was not seen.
             self._forget(key)
-            return Session([])
+            return FetchSession([])
         session.next_epoch = 1 if fetch.epoch == _HIGHEST_EPOCH else fetch.epoch + 1
         self._sessions.move_to_end(key)
-        if fetch.asked or fetch.forgotten:
-            self._partitions += session.change(fetch.asked, fetch.forgotten)
+        if fetch.named or fetch.forgotten:
+            self._partitions += session.change(fetch.named, fetch.forgotten)
             self._bound()
         return session
 

@@ -1,15 +1,14 @@
-"""Which fields of which messages a row needs, and what each of them is to it.
+"""Selects the fields of messages that a row needs, and gives each of them a role.
 
 In: the catalog of messages. Out: a :class:`~kanalyze.kafka.codec.projection.Projection` for each
-API and kind, and a :class:`Level`: the role of every field of it. This module must not know how
-rows are laid out, nor see any message.
+API and kind, and a :class:`FieldRoles`: the role of every selected field. This module must not know
+how rows are laid out, nor see any message.
 
-Some APIs (Produce, Fetch, ...) have their fields named by hand in
-:mod:`kanalyze.tables.requests.extract`. For all others, what a row wants is found in the
-definitions themselves: every topic that is named, by name or by id, and every partition of it with
-what is said of that; every ``...ErrorCode`` with the topic and partition around it, the throttle
-time, the ids that Kafka's definitions mark with an entity type, and every struct that has both the
-name and the id of a topic.
+Some APIs (Produce, Fetch, ...) have their fields listed in :mod:`kanalyze.tables.requests.extract`.
+For all others the definitions decide. Selected are: every topic, by name or by id; every partition
+of it, with its offset, high watermark and records; every ``...ErrorCode``, which belongs to the
+topic and partition around it; the throttle time; the ids that Kafka's definitions mark with an
+entity type; and every struct that has both the name and the id of a topic.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from kanalyze.kafka.codec.projection import Selection
     from kanalyze.kafka.schema.schema_ast import Field, MessageSpec
 
-__all__ = ["Level", "level_of", "projection_of"]
+__all__ = ["FieldRoles", "field_roles", "projection_of"]
 
 _PARTITION_NAMES = frozenset({"Partition", "PartitionIndex", "PartitionId", "Index"})
 _PARTITION_LIST_NAMES = frozenset({"Partitions", "PartitionIndexes"})
@@ -74,29 +73,29 @@ _PARTITION_ROLES = frozenset({"partition", "partitions"})
 _DETAIL_ROLES = frozenset({"offset", "high_watermark", "records"})
 
 
-class Level:
+class FieldRoles:
     """What the fields of one struct are to a row.
 
     Attributes:
         fields: for each wanted field, in the order of the definition: its role, and the level below
             it. The role is None where a row has no use for the field itself.
-        tells_names: the struct has a topic's name and its id.
+        has_names: the struct has a topic's name and its id.
         opens_topic: it names a topic, and no partition of it.
         has_partitions: a topic or a partition of one is named here or below.
     """
 
-    __slots__ = ("fields", "has_partitions", "opens_topic", "tells_names")
+    __slots__ = ("fields", "has_names", "has_partitions", "opens_topic")
 
     def __init__(
         self,
-        fields: list[tuple[str | None, Level | None]],
+        fields: list[tuple[str | None, FieldRoles | None]],
         *,
-        tells_names: bool,
+        has_names: bool,
         opens_topic: bool,
         in_topic: bool,
     ) -> None:
         self.fields = fields
-        self.tells_names = tells_names
+        self.has_names = has_names
         self.opens_topic = opens_topic
         roles = {role for role, _ in fields}
         below = [level for _, level in fields if level is not None]
@@ -110,7 +109,7 @@ class Level:
     @property
     def finds_names(self) -> bool:
         """Whether there are names and ids of topics side by side, here or below."""
-        return self.tells_names or any(
+        return self.has_names or any(
             level is not None and level.finds_names for _, level in self.fields
         )
 
@@ -139,7 +138,7 @@ def _is_cursor(definition: Field) -> bool:
     """Tell whether a struct says where a list goes on.
 
     Topics that a message is about come in arrays; one that stands alone with a partition is a
-    position among them.
+    position within them.
     """
     roles = {role_of(one) for one in _inner(definition)}
     return not definition.is_array and {"topic", "partition"} <= roles
@@ -196,9 +195,9 @@ def _paths(fields: tuple[Field, ...], prefix: str, *, top: bool, in_topic: bool)
             yield path
 
 
-def level_of(
+def field_roles(
     message: MessageSpec, projection: Projection, by_hand: Mapping[str, str] | None = None
-) -> Level:
+) -> FieldRoles:
     """Return what the wanted fields of a message are to a row.
 
     Args:
@@ -217,9 +216,9 @@ def _level(
     by_hand: Mapping[str, str],
     *,
     in_topic: bool,
-) -> Level:
+) -> FieldRoles:
     in_topic = in_topic or _names_topic(fields)
-    found: list[tuple[str | None, Level | None]] = []
+    found: list[tuple[str | None, FieldRoles | None]] = []
     seen: set[str] = set()
     for definition in fields:
         if definition.name not in selection:
@@ -236,9 +235,9 @@ def _level(
         elif role is not None:
             seen.add(role)
         found.append((role, below))
-    return Level(
+    return FieldRoles(
         found,
-        tells_names=_tells_names(fields),
+        has_names=_tells_names(fields),
         opens_topic=_names_topic(fields) and "partition" not in seen,
         in_topic=in_topic,
     )

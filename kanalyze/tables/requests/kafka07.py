@@ -1,10 +1,11 @@
-"""What a row says of an exchange of Kafka 0.7.
+"""Summarizes an exchange of Kafka 0.7 for its row.
 
 In: the values of a request and its response, as :mod:`kanalyze.kafka.v07.messages` reads them. Out:
-:class:`~kanalyze.tables.requests.extract.Facts`. This module must not know of packets or times.
+an :class:`~kanalyze.tables.requests.summaries.ExchangeSummary`. This module must not know of
+packets or times.
 
-Rows give the request's type as the API key and 0 as the version, which Kafka 0.7 has none of; type
-2 is MultiFetch and not the ListOffsets of later versions, so ``wire`` has to be looked at.
+Rows have the request type as the API key, and version 0, since Kafka 0.7 has no versions. Type 2 is
+MultiFetch and not the ListOffsets of later versions: only ``wire`` tells them apart.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from kanalyze.kafka.v07.messages import FetchPart07, OffsetsPart07, RequestType
 from kanalyze.tables.requests.extract import FETCH, LIST_OFFSETS, PRODUCE
-from kanalyze.tables.requests.summaries import Facts, Part
+from kanalyze.tables.requests.summaries import ExchangeSummary, PartitionSummary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kanalyze.kafka.v07.messages import MessageSet07, Part07, Request07
 
-__all__ = ["api_name_07", "facts_07", "like_07"]
+__all__ = ["api_name_07", "like_07", "summary_07"]
 
 _NO_ID = bytes(16)
 _LIKE = {
@@ -42,24 +43,26 @@ def like_07(kind: int | None) -> int | None:
     return None if kind is None else _LIKE[RequestType(kind)]
 
 
-def facts_07(request: Request07 | None, response: Any) -> Facts:
+def summary_07(request: Request07 | None, response: Any) -> ExchangeSummary:
     """Return what an exchange says; either may be None, when it was not read."""
-    facts = Facts()
+    summary = ExchangeSummary()
     if request is None:
-        return facts
+        return summary
     answers = response if isinstance(response, tuple) else ()
     if isinstance(response, OffsetsPart07):
         parts = [_offsets(part, response) for part in request.parts]
     else:
         parts = list(_parts(request.parts, answers))
     for part in parts:
-        facts.parts.add_part(part)
+        summary.parts.add_part(part)
         if part.error_code:
-            facts.errors.append((part.topic, _NO_ID, part.partition, part.error_code))
-    return facts
+            summary.errors.append((part.topic, _NO_ID, part.partition, part.error_code))
+    return summary
 
 
-def _parts(asked: tuple[Part07, ...], answers: tuple[FetchPart07, ...]) -> Iterator[Part]:
+def _parts(
+    asked: tuple[Part07, ...], answers: tuple[FetchPart07, ...]
+) -> Iterator[PartitionSummary]:
     for index, part in enumerate(asked):
         answer = answers[index] if index < len(answers) else None
         messages = part.messages if answer is None else answer.messages
@@ -67,8 +70,8 @@ def _parts(asked: tuple[Part07, ...], answers: tuple[FetchPart07, ...]) -> Itera
         yield _part(part, messages, code)
 
 
-def _part(part: Part07, messages: MessageSet07 | None, code: int | None) -> Part:
-    return Part(
+def _part(part: Part07, messages: MessageSet07 | None, code: int | None) -> PartitionSummary:
+    return PartitionSummary(
         part.topic,
         _NO_ID,
         part.partition,
@@ -81,8 +84,8 @@ def _part(part: Part07, messages: MessageSet07 | None, code: int | None) -> Part
     )
 
 
-def _offsets(part: Part07, answer: OffsetsPart07) -> Part:
+def _offsets(part: Part07, answer: OffsetsPart07) -> PartitionSummary:
     newest = answer.offsets[0] if answer.offsets else None
-    return Part(
+    return PartitionSummary(
         part.topic, _NO_ID, part.partition, base_offset=newest, error_code=answer.error_code
     )

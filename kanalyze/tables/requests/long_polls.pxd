@@ -1,27 +1,49 @@
-# The C types of waits.py.
+# The C types of long_polls.py.
 cimport cython
 
-from kanalyze.tables.requests.summaries cimport Facts
-from kanalyze.tables.requests.fetch_sessions cimport SessionFacts
+from kanalyze.tables.requests.summaries cimport (
+    BASE_OFFSET,
+    ERROR_CODE,
+    ExchangeSummary,
+    HIGH_WATERMARK,
+    LAST_OFFSET,
+    PARTITION,
+    PartitionColumns,
+    RECORD_BYTES,
+)
+from kanalyze.tables.requests.fetch_sessions cimport FetchSessionUpdate
 
 
-@cython.locals(session=SessionFacts, ends=bint)
-cpdef longest_wait_ms(Facts facts)
+@cython.locals(session=FetchSessionUpdate, ends=bint)
+cpdef longest_wait_ms(ExchangeSummary summary)
 
 
-cdef class LogEnds:
+cdef class LongPollDetector:
     cdef public dict _emptied
     cdef public dict _ends
     cdef public dict _fetches
 
     @cython.locals(ends=list)
     cpdef learn(self, partition, high_watermark, time_ns)
+    @cython.locals(
+        parts=PartitionColumns,
+        index=cython.Py_ssize_t,
+        column=cython.int,
+        has_offset=cython.bint,
+        has_end=cython.bint,
+        record_bytes=cython.longlong,
+        got=list,
+        log_ends=list,
+    )
+    cpdef fetch_waited(
+        self, ExchangeSummary summary, connection, request_ns, response_ns, lost_ns
+    )
     @cython.locals(before=tuple)
     cpdef waited(
         self,
         connection,
-        asked_ns,
-        answered_ns,
+        request_ns,
+        response_ns,
         max_wait_ms,
         min_bytes,
         record_bytes,
@@ -29,17 +51,17 @@ cdef class LogEnds:
         list got,
         lost_ns=*,
     )
-    cpdef waited_for_news(self, stream, asked_ns, answered_ns, delivery, lost_ns=*)
-    @cython.locals(told=tuple)
+    cpdef waited_for_updates(self, stream, request_ns, response_ns, delivery, lost_ns=*)
+    @cython.locals(known_end=tuple)
     cdef tuple _waited_itself(
         self,
-        asked_ns,
-        answered_ns,
+        request_ns,
+        response_ns,
         max_wait_ms,
         min_bytes,
         record_bytes,
         bint failed,
         list got,
     )
-    @cython.locals(ends=list, told=tuple, index=cython.Py_ssize_t)
+    @cython.locals(ends=list, known_end=tuple, index=cython.Py_ssize_t)
     cdef tuple _before(self, partition, time_ns)

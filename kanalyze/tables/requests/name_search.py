@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from kanalyze.kafka.codec.projection import Projection
 from kanalyze.kafka.codec.values import TapeCursor
 from kanalyze.tables.requests.body_walk import BodyWalk
-from kanalyze.tables.requests.field_selection import level_of, projection_of
-from kanalyze.tables.requests.summaries import Facts, Parts
+from kanalyze.tables.requests.field_selection import field_roles, projection_of
+from kanalyze.tables.requests.summaries import ExchangeSummary, PartitionColumns
 
 if TYPE_CHECKING:
     from kanalyze.kafka.codec.values import Taped
@@ -36,7 +36,7 @@ class NameReader:
         self._cursor = TapeCursor()
         self._walks: dict[tuple[int, str], BodyWalk | None] = {}
 
-    def wanted(self, api_key: int, kind: Kind) -> Projection:
+    def wanted_fields(self, api_key: int, kind: Kind) -> Projection:
         """Return the fields to read; most messages tell no names, and nothing is read of them."""
         if self._walk(api_key, kind) is None:
             return _NOTHING
@@ -55,9 +55,9 @@ class NameReader:
         walk = None if taped is None else self._walk(api_key, kind)
         if walk is None or taped is None:
             return []
-        facts = Facts()
-        walk.read(taped, facts, Parts(), Parts())
-        return facts.names
+        summary = ExchangeSummary()
+        walk.read(taped, summary, PartitionColumns(), PartitionColumns())
+        return summary.names
 
     def _walk(self, api_key: int, kind: Kind) -> BodyWalk | None:
         if self._catalog.api(api_key) is None:
@@ -65,7 +65,7 @@ class NameReader:
         key = (api_key, kind)
         if key not in self._walks:
             message = self._catalog.message(api_key, kind)
-            level = level_of(message, projection_of(message))
+            level = field_roles(message, projection_of(message))
             walk = BodyWalk(level, self._cursor, is_request=kind == "request")
             self._walks[key] = walk if level.finds_names else None
         return self._walks[key]

@@ -1,25 +1,22 @@
-"""Makes rows of exchanges, by column.
+"""Assembles the rows of requests from exchanges, by column.
 
-In: :class:`~kanalyze.kafka.session.exchange.Exchange`, in the order in which they ended. Out:
-:class:`~kanalyze.tables.columns.block.RowBlock`. This module must not know of packets or bytes, nor
-where rows go.
+In: :class:`~kanalyze.kafka.session.exchange.Exchange`, in the order in which they were completed.
+Out: :class:`~kanalyze.tables.columns.block.RowBlock`. This module must not know of packets or
+bytes, nor where rows go.
 
-An exchange is written straight into columns that grow: no object is made for a row, nor for a
-partition of it but the one that its body was read into.
+An exchange is written straight into columns that grow. Neither a row nor a partition of it becomes
+an object.
 
-Compiled by Cython, with the types in ``row_builder.pxd``; uncompiled it does the same, slowly.
+Compiled by Cython, with the types in ``row_assembler.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
 
 from array import array
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from kanalyze.common.plain_values import fields
-from kanalyze.kafka.codec.values import SEEN_CODECS
-from kanalyze.kafka.schema.error_codes import error_name
-from kanalyze.tables.columns.block import HELD_BYTES, Lists, RowBlock, Words
+from kanalyze.tables.columns.block import BUFFERED_BYTES, Lists, RowBlock, Words
 from kanalyze.tables.columns.buffers import (
     IntBuffer,
     WordBuffer,
@@ -27,18 +24,17 @@ from kanalyze.tables.columns.buffers import (
     ints_of,
     words_of,
 )
-from kanalyze.tables.requests.extract import FETCH, PRODUCE, SHARE_FETCH, Extractors
-from kanalyze.tables.requests.fetch_sessions import (
-    MOST_LISTED,
-    FetchSessions,
-    Session,
-    SessionFacts,
-)
-from kanalyze.tables.requests.long_polls import (
-    MEMBER_APIS,
-    LogEnds,
-    longest_wait_ms,
-    waited_for_members,
+from kanalyze.tables.requests.fetch_sessions import FetchSessions
+from kanalyze.tables.requests.long_polls import LongPollDetector, waited_for_members
+from kanalyze.tables.requests.row_columns import (
+    ERROR_IDS,
+    ApiDirectory,
+    ErrorWriter,
+    ListWriter,
+    PartitionWriter,
+    PeersWriter,
+    RowApi,
+    TopicLookup,
 )
 from kanalyze.tables.requests.topic_names import TopicNames, topic_id_of
 from kanalyze.tables.row import COLUMNS
@@ -51,116 +47,39 @@ except ModuleNotFoundError:  # what it is needed for here, where nothing is comp
 if not cython.compiled:
     from kanalyze.kafka.framing.frame import NO_PACKET
     from kanalyze.kafka.session.exchange import NO_API, NO_ID, NO_VERSION
-    from kanalyze.tables.requests.summaries import (
-        BASE_OFFSET,
-        CODEC,
-        ERROR_CODE,
-        HIGH_WATERMARK,
-        LAST_OFFSET,
-        PARTITION,
-        RECORD_BYTES,
-        RECORD_COUNT,
-    )
+    from kanalyze.tables.requests.summaries import RECORD_BYTES, RECORD_COUNT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Hashable
+    from collections.abc import Callable, Collection
 
     from kanalyze.common.plain_values import State
     from kanalyze.kafka.schema.catalog import Catalog
-    from kanalyze.kafka.session.exchange import Exchange, Message, Peers
+    from kanalyze.kafka.session.exchange import Exchange, Message
     from kanalyze.tables.columns.block import ColumnValues, Ints
-    from kanalyze.tables.requests.summaries import Facts, Parts
+    from kanalyze.tables.requests.extract import Extractors
+    from kanalyze.tables.requests.summaries import ExchangeSummary
 
-__all__ = ["RowBuilder", "with_names"]
-
-_ERROR_IDS = "errors.topic_id"
-"""No column: the ids of topics that had no name when their error was written."""
+__all__ = ["RowAssembler", "with_names"]
 
 _ROW_BYTES = 330
 _ITEM_BYTES = 70
-"""What a row takes by column, and each item of its lists, without its texts."""
-_MOST_BYTES = HELD_BYTES // 4
-"""What rows take before they are to be taken: whoever has a block makes more of it."""
+"""Memory of a row by column, and of each item of its lists, without its texts."""
+_MOST_BYTES = BUFFERED_BYTES // 4
+"""What rows take before they are to be drained: a reader of a block makes more of it."""
 _LEAST_ROOM = 64
-_MOST_PEERS = 256
-"""Exchanges of as many connections come mixed; each entry keeps its connection."""
 _MOST_WORDS = 50_000
 _MOST_CHARACTERS = 4 << 20
 """Of all columns together: beyond that, blocks begin with words of their own."""
 
-_HAVE_RECORDS = frozenset({PRODUCE, FETCH, SHARE_FETCH})
 _LEAST_INT64, _LARGEST_INT64 = -(2**63), 2**63 - 1
 _FAR = 1 << 62
 """Differences of what lies nearer to 0 are numbers of 64 bits."""
 
 
-class _Api:
-    """What rows say of an API, and what it says of them.
-
-    Attributes:
-        wire: number of the wire's name; ``name``: of its own.
-        like: key of the API of later versions that it is, or is like.
-        error_name: names its error codes.
-        error_codes: number of the name of each code that came.
-        throttles: by version whether responses tell a throttle time.
-    """
-
-    __slots__ = (
-        *("error_codes", "error_name", "has_records", "is_fetch", "is_produce", "like", "name"),
-        *("throttles", "waits_for_members", "wire"),
-    )
-
-    def __init__(
-        self, wire: int, name: int, like: int | None, error_name: Callable[[int], str]
-    ) -> None:
-        self.wire = wire
-        self.name = name
-        self.like = like
-        self.has_records = like in _HAVE_RECORDS
-        self.is_produce, self.is_fetch = like == PRODUCE, like == FETCH
-        self.waits_for_members = like in MEMBER_APIS
-        self.error_name = error_name
-        self.error_codes: dict[int, int] = {}
-        self.throttles: dict[int, bool] = {}
-
-
-class _PeersColumns:
-    """The columns that say who spoke with whom, as numbers."""
-
-    __slots__ = (
-        *("connection", "connection_number", "client_ip", "broker_ip", "client_port"),
-        *("broker_port", "software_name", "software_version", "principal", "serial"),
-    )
-
-    def __init__(self, serial: int, numbers: tuple[int, int, int], words: list[int]) -> None:
-        self.serial = serial
-        self.connection_number, self.client_port, self.broker_port = numbers
-        self.connection, self.client_ip, self.broker_ip = words[:3]
-        self.software_name, self.software_version, self.principal = words[3:]
-
-
-class _Listed:
-    """The partitions of a fetch session as they are listed, by column.
-
-    Attributes:
-        session, changes: whose they are, and when.
-    """
-
-    __slots__ = ("changes", "count", "partitions", "session", "topic_ids", "topics")
-
-    def __init__(self, session: Session, count: int) -> None:
-        self.session = session
-        self.changes = session.changes
-        self.count = count
-        self.topics = memoryview(array("i", bytes(4 * count)))
-        self.topic_ids = memoryview(array("i", bytes(4 * count)))
-        self.partitions = memoryview(array("q", bytes(8 * count)))
-
-
-class RowBuilder:
+class RowAssembler:
     """Turns exchanges into rows, in the order in which they come.
 
-    Holds what rows need to know of earlier ones: topic names, log ends and fetch sessions, all
+    It remembers what rows need of earlier ones: topic names, log ends and fetch sessions, all
     bounded.
     """
 
@@ -173,75 +92,58 @@ class RowBuilder:
         *,
         are_all_numbered: bool = True,
     ) -> None:
-        """Make a builder.
+        """Begin without rows.
 
         Args:
             catalog: names of APIs.
-            extractors: reads facts out of decoded values.
+            extractors: summarize decoded bodies.
             place: gives, for a packet number over the whole input, the capture it is in and its
                 number there.
             names: what is known of topic ids already; None begins with nothing.
-            are_all_numbered: whether each packet of the input has the number after that of the one
-                before it, so that no capture can begin between two numbers unseen.
+            are_all_numbered: each packet of the input has the number after that of the one before
+                it, so that no capture can begin between two numbers unseen.
         """
         self._are_all_numbered = are_all_numbered
         self._most_bytes = _MOST_BYTES
-        self._catalog = catalog
         self._extractors = extractors
         self._place = place
         self.names = TopicNames() if names is None else names
-        """What topic ids are called."""
-        self.log_ends = LogEnds()
-        """Where logs ended."""
+        """Names of topics by id."""
+        self.long_polls = LongPollDetector()
         self._sessions = FetchSessions()
-        self._rows = self._room = 0
-        self._last_rows = self._last_parts = 0
-        """How many there were in the last block: the next one most likely has as many."""
-        self._make_columns()
-        self._known_names = 0
-        self._last_api: _Api | None = None
-        self._last_key, self._last_wire = NO_API, ""
-        """Most exchanges are of the API of the one before."""
-        self._forget_words()
+        self._rows = self._room = self._last_rows = 0
+        buffers = self._columns = buffers_of(COLUMNS)
+        buffers[ERROR_IDS] = WordBuffer()
+        lists = {column.name for column in COLUMNS if column.type.startswith("list<")}
+        self._of_rows = [name for name in buffers if name.partition(".")[0] not in lists]
+        self._topics = TopicLookup(self.names)
+        self._peers = PeersWriter(buffers)
+        self._apis = ApiDirectory(catalog, buffers)
+        self._partitions = PartitionWriter(buffers, self._topics)
+        self._errors = ErrorWriter(buffers, self._topics)
+        self._anomalies = ListWriter(buffers, "anomalies")
+        self._name_columns()
 
     def state(self, connections: Collection[int]) -> State:
-        """Return what :meth:`take_up` takes: what is known of some connections, by serial.
+        """Return what :meth:`load_state` takes: what is known of some connections, by serial.
 
-        Names of topics are whoever's who made the builder.
+        The names of topics belong to the creator of the assembler.
         """
-        return self.log_ends.state(connections), self._sessions.state(connections)
+        return self.long_polls.state(connections), self._sessions.state(connections)
 
     @staticmethod
-    def known_from_state(state: object) -> tuple[LogEnds, FetchSessions]:
+    def known_from_state(state: object) -> tuple[LongPollDetector, FetchSessions]:
         """Return what is known, of a state; raises ValueError where that is none."""
-        log_ends, sessions = fields(state, "tt")
-        return LogEnds.from_state(log_ends), FetchSessions.from_state(sessions)
+        long_polls, sessions = fields(state, "tt")
+        return LongPollDetector.from_state(long_polls), FetchSessions.from_state(sessions)
 
-    def take_up(self, known: tuple[LogEnds, FetchSessions]) -> None:
+    def load_state(self, known: tuple[LongPollDetector, FetchSessions]) -> None:
         """Go on with what is known, before the first row."""
-        self.log_ends, self._sessions = known
+        self.long_polls, self._sessions = known
 
-    def _make_columns(self) -> None:
-        """Make a buffer for each column and each field of lists, and call the hot ones by name."""
-        columns = buffers_of(COLUMNS)
-        columns[_ERROR_IDS] = WordBuffer()
-        self._columns = columns
-        lists = {
-            column.name: [name for name in columns if name.partition(".")[0] == column.name]
-            for column in COLUMNS
-            if column.type.startswith("list<")
-        }
-        self._of_rows = [name for name in columns if not any(name in of for of in lists.values())]
-        self._of_errors, self._of_parts = lists["errors"], lists["partitions"]
-        self._connection: WordBuffer = words_of(columns, "connection")
-        self._connection_number: IntBuffer = ints_of(columns, "connection_number")
-        self._client_ip: WordBuffer = words_of(columns, "client_ip")
-        self._broker_ip: WordBuffer = words_of(columns, "broker_ip")
-        self._client_port: IntBuffer = ints_of(columns, "client_port")
-        self._broker_port: IntBuffer = ints_of(columns, "broker_port")
-        self._software_name: WordBuffer = words_of(columns, "client_software_name")
-        self._software_version: WordBuffer = words_of(columns, "client_software_version")
-        self._principal: WordBuffer = words_of(columns, "principal")
+    def _name_columns(self) -> None:
+        """Give the columns of rows attributes of their own, which is faster than by name."""
+        columns = self._columns
         self._capture: WordBuffer = words_of(columns, "capture")
         self._wire: WordBuffer = words_of(columns, "wire")
         self._api_key: IntBuffer = ints_of(columns, "api_key")
@@ -272,37 +174,19 @@ class RowBuilder:
         self._group_id: WordBuffer = words_of(columns, "group_id")
         self._member_id: WordBuffer = words_of(columns, "member_id")
         self._transactional_id: WordBuffer = words_of(columns, "transactional_id")
-        self._part_topic: WordBuffer = words_of(columns, "partitions.topic")
-        self._part_topic_id: WordBuffer = words_of(columns, "partitions.topic_id")
-        self._part_partition: IntBuffer = ints_of(columns, "partitions.partition")
-        self._part_record_count: IntBuffer = ints_of(columns, "partitions.record_count")
-        self._part_record_bytes: IntBuffer = ints_of(columns, "partitions.record_bytes")
-        self._part_base_offset: IntBuffer = ints_of(columns, "partitions.base_offset")
-        self._part_high_watermark: IntBuffer = ints_of(columns, "partitions.high_watermark")
-        self._part_codec: WordBuffer = words_of(columns, "partitions.codec")
-        self._part_error_code: IntBuffer = ints_of(columns, "partitions.error_code")
-        self._error_topic: WordBuffer = words_of(columns, "errors.topic")
-        self._error_topic_id: WordBuffer = words_of(columns, _ERROR_IDS)
-        self._error_partition: IntBuffer = ints_of(columns, "errors.partition")
-        self._error_item_code: IntBuffer = ints_of(columns, "errors.code")
-        self._error_item_name: WordBuffer = words_of(columns, "errors.name")
         self._anomaly: WordBuffer = words_of(columns, "anomalies")
-        self._part_ends, self._error_ends, self._anomaly_ends = (IntBuffer() for _ in range(3))
-        self._parts = self._part_room = 0
-        self._errors = self._error_room = 0
-        self._anomalies = self._anomaly_room = 0
 
     def __len__(self) -> int:
-        """Return how many rows there are to be taken."""
+        """Return how many rows there are to be drained."""
         return self._rows
 
     @property
     def is_full(self) -> bool:
-        """Whether the rows take as much memory as may be held."""
-        return self._held_bytes() >= self._most_bytes
+        """Whether the rows take as much memory as they may."""
+        return self._buffered_bytes() >= self._most_bytes
 
-    def _held_bytes(self) -> int:
-        items = self._parts + self._errors + self._anomalies
+    def _buffered_bytes(self) -> int:
+        items = self._partitions.count + self._errors.count + self._anomalies.count
         return self._rows * _ROW_BYTES + items * _ITEM_BYTES
 
     # -- one row ----------------------------------------------------------------------------------
@@ -312,41 +196,42 @@ class RowBuilder:
         if self._rows == self._room:
             self._make_row_room()
         at = self._rows
-        peers, request, response = exchange.peers, exchange.request, exchange.response
-        api = self._api_of(exchange)
-        facts: Facts = self.facts(exchange)
-        if facts.names:
-            for topic_id, name in facts.names:
+        request, response = exchange.request, exchange.response
+        api = self._apis.of(exchange)
+        summary: ExchangeSummary = self.summary(exchange)
+        if summary.names:
+            for topic_id, name in summary.names:
                 self.names.learn(topic_id, name)
-        peers_columns = self._put_peers(at, peers)
+        serial = self._peers.put(at, exchange.peers).serial
         self._put_head(at, api, exchange)
         self._put_messages(at, request, response)
-        self._put_errors(at, api, facts, exchange)
-        if facts.parts.count:
-            self._put_parts(facts.parts)
-        if facts.session is not None:
-            self._put_quiet(peers_columns, facts, facts.session)
-        self._part_ends.put(at, self._parts)
+        self._put_errors(at, api, summary, exchange)
+        if summary.parts.count:
+            self._partitions.put_all(summary.parts)
+        if summary.session is not None:
+            session = self._sessions.follow(serial, summary.session)
+            if session.partitions:
+                key = (serial, summary.session.session_id)
+                self._partitions.put_session(key, session, summary.parts, len(self._sessions))
+        self._partitions.end_row(at)
         if api.has_records:
-            self._put_sums(at, api, facts)
-        self._acks.put_any(at, facts.acks)
-        self._max_wait_ms.put_any(at, facts.max_wait_ms)
-        self._min_bytes.put_any(at, facts.min_bytes)
+            self._put_sums(at, api, summary)
+        self._acks.put_any(at, summary.acks)
+        self._max_wait_ms.put_any(at, summary.max_wait_ms)
+        self._min_bytes.put_any(at, summary.min_bytes)
         if request is not None and response is not None and request.last_packet != NO_PACKET:
-            waited = self._waited_on_purpose(
-                exchange, peers_columns, api, facts, request, response, request.last_ns
-            )
+            waited = self._was_held_back(exchange, serial, api, summary, request, response)
             self._waited.put_any(at, waited)
-        self._group_id.put(at, facts.group_id)
-        self._member_id.put(at, facts.member_id)
-        self._transactional_id.put(at, facts.transactional_id)
+        self._group_id.put(at, summary.group_id)
+        self._member_id.put(at, summary.member_id)
+        self._transactional_id.put(at, summary.transactional_id)
         if exchange._anomalies:
             for kind in exchange._anomalies:
-                self._put_anomaly(kind.value)
-        self._anomaly_ends.put(at, self._anomalies)
+                self._anomaly.put(self._anomalies.next_item(), kind.value)
+        self._anomalies.end_row(at)
         self._rows = at + 1
 
-    def _put_head(self, at: int, api: _Api, exchange: Exchange) -> None:
+    def _put_head(self, at: int, api: RowApi, exchange: Exchange) -> None:
         """Put what the request's header says."""
         self._wire.put_code(at, api.wire)
         if exchange.key != NO_API:
@@ -364,57 +249,23 @@ class RowBuilder:
         while place < len(exchanges):
             self.add(exchanges[place])
             place += 1
-            if self._held_bytes() >= self._most_bytes:
+            if self._buffered_bytes() >= self._most_bytes:
                 break
         return place
 
-    def facts(self, exchange: Exchange) -> Facts:
+    def summary(self, exchange: Exchange) -> ExchangeSummary:
         """Return what the bodies of an exchange say."""
         request, response = exchange.request, exchange.response
         if exchange.wire != "kafka":
-            from kanalyze.tables.requests.kafka07 import facts_07  # a protocol long gone
+            from kanalyze.tables.requests.kafka07 import summary_07  # a protocol long gone
 
-            asked = None if request is None else request.values
-            return facts_07(asked, None if response is None else response.values)
-        return self._extractors.facts(
+            requested = None if request is None else request.values
+            return summary_07(requested, None if response is None else response.values)
+        return self._extractors.summary(
             None if exchange.key == NO_API else exchange.key,
             None if request is None else request.taped,
             None if response is None else response.taped,
         )
-
-    def _put_peers(self, at: int, peers: Peers) -> _PeersColumns:
-        """Put what all rows of the same peers have in common, which was looked up once."""
-        found: _PeersColumns | None = self._peers.get(peers)
-        if found is None:
-            found = self._new_peers(peers)
-        self._connection.put_code(at, found.connection)
-        self._connection_number.put(at, found.connection_number)
-        self._client_ip.put_code(at, found.client_ip)
-        self._broker_ip.put_code(at, found.broker_ip)
-        self._client_port.put(at, found.client_port)
-        self._broker_port.put(at, found.broker_port)
-        self._software_name.put_code(at, found.software_name)
-        self._software_version.put_code(at, found.software_version)
-        self._principal.put_code(at, found.principal)
-        return found
-
-    def _new_peers(self, peers: Peers) -> _PeersColumns:
-        if len(self._peers) >= _MOST_PEERS:
-            self._peers.clear()
-        client, broker, tcp = peers.client, peers.broker, peers.tcp
-        found = self._peers[peers] = _PeersColumns(
-            tcp.serial,
-            (tcp.connection_number, client.port, broker.port),
-            [
-                self._connection.code(f"{client}>{broker}"),
-                self._client_ip.code(client.ip),
-                self._broker_ip.code(broker.ip),
-                self._software_name.code(peers.software_name),
-                self._software_version.code(peers.software_version),
-                self._principal.code(peers.principal),
-            ],
-        )
-        return found
 
     def _put_messages(self, at: int, request: Message | None, response: Message | None) -> None:
         """Put times, sizes and packets: for now their numbers over all captures."""
@@ -438,165 +289,35 @@ class RowBuilder:
         if response.last_packet != NO_PACKET:
             self._total_time_ns.put(at, _nearest(response.last_ns, request.start_ns))
 
-    def _put_errors(self, at: int, api: _Api, facts: Facts, exchange: Exchange) -> None:
-        """Put how it ended, every error code, the first of them, and the throttle time."""
+    def _put_errors(
+        self, at: int, api: RowApi, summary: ExchangeSummary, exchange: Exchange
+    ) -> None:
+        """Put the status, every error code, the first of them, and the throttle time."""
         response = exchange.response
-        if facts.errors:
-            for topic, topic_id, partition, code in facts.errors:
-                self._put_error(api, topic, topic_id, partition, code)
-        self._error_ends.put(at, self._errors)
-        self._status.put(at, _status(exchange, bool(facts.errors)))
+        if summary.errors:
+            for topic, topic_id, partition, code in summary.errors:
+                self._errors.put(topic, topic_id, partition, code, api.error_name(code))
+        self._errors.end_row(at)
+        self._status.put(at, _status(exchange, bool(summary.errors)))
         # Without a response that was read nothing is known of errors; 0 would be a claim.
         if response is None or response.read_as == NO_VERSION:
             return
-        first = facts.errors[0][3] if facts.errors else 0
+        first = summary.errors[0][3] if summary.errors else 0
         self._error_code.put_any(at, first)
-        self._error_name.put_code(at, self._error_name_code(api, first))
-        told = facts.throttle_time_ms
-        if told is not None and exchange.key != NO_API:
-            version = response.read_as
-            tells = api.throttles.get(version)
-            if tells is None:
-                tells = api.throttles[version] = self._tells_throttle(exchange.key, version)
-            if tells:
-                self._throttle_time_ms.put_any(at, told)
+        self._error_name.put_code(at, self._apis.error_name_code(api, first))
+        throttle_time_ms = summary.throttle_time_ms
+        if (
+            throttle_time_ms is not None
+            and exchange.key != NO_API
+            and self._apis.has_throttle(api, exchange.key, response.read_as)
+        ):
+            self._throttle_time_ms.put_any(at, throttle_time_ms)
 
-    def _put_error(
-        self, api: _Api, topic: str | None, topic_id: bytes, partition: int | None, code: int
-    ) -> None:
-        at = self._errors
-        if at == self._error_room:
-            self._error_room = self._made_room(self._of_errors, at, 0)
-        self._error_topic.put(at, topic or self._name_of(topic, topic_id))
-        if not topic:
-            self._error_topic_id.put(at, self.names.text(topic_id))
-        self._error_partition.put_any(at, partition)
-        self._error_item_code.put_any(at, code)
-        self._error_item_name.put(at, api.error_name(code))
-        self._errors = at + 1
-
-    def _error_name_code(self, api: _Api, code: int) -> int:
-        """Return the number of the name of an error code, of which there are at most 2^16."""
-        found = api.error_codes.get(code)
-        if found is None:
-            found = api.error_codes[code] = self._error_name.code(api.error_name(code))
-        return found
-
-    def _put_anomaly(self, kind: str) -> None:
-        at = self._anomalies
-        if at == self._anomaly_room:
-            self._anomaly_room = self._made_room(["anomalies"], at, 0)
-        self._anomaly.put(at, kind)
-        self._anomalies = at + 1
-
-    # -- partitions -------------------------------------------------------------------------------
-
-    def _put_parts(self, parts: Parts) -> None:
-        for index in range(parts.count):
-            at = self._parts
-            if at == self._part_room:
-                self._part_room = self._made_room(self._of_parts, at, self._last_parts)
-            topic, topic_id = parts.topics[index], parts.topic_ids[index]
-            self._part_topic.put(at, topic or self._name_of(topic, topic_id))
-            self._part_topic_id.put_code(at, self._topic_id_code(topic_id))
-            known = parts.known(index)
-            if known & (1 << PARTITION):
-                self._part_partition.put(at, parts.number(index, PARTITION))
-            if known & (1 << RECORD_COUNT):
-                self._part_record_count.put(at, parts.number(index, RECORD_COUNT))
-            if known & (1 << RECORD_BYTES):
-                self._part_record_bytes.put(at, parts.number(index, RECORD_BYTES))
-            if known & (1 << BASE_OFFSET):
-                self._part_base_offset.put(at, parts.number(index, BASE_OFFSET))
-            if known & (1 << HIGH_WATERMARK):
-                self._part_high_watermark.put(at, parts.number(index, HIGH_WATERMARK))
-            if known & (1 << CODEC):
-                self._part_codec.put_code(at, self._codec_code(parts.number(index, CODEC)))
-            if known & (1 << ERROR_CODE):
-                self._part_error_code.put(at, parts.number(index, ERROR_CODE))
-            self._parts = at + 1
-
-    def _codec_code(self, seen: int) -> int:
-        """Return the number of the name of codecs, of which there are 256 sets."""
-        code = self._codec_codes[seen]
-        if code < 0:
-            code = self._codec_codes[seen] = self._part_codec.code(SEEN_CODECS[seen])
-        return code
-
-    def _name_of(self, topic: str | None, topic_id: bytes) -> str | None:
-        """Return the name of a topic that is named by its id alone, if at all."""
-        if self._known_names != self.names.changes:
-            self._known_names = self.names.changes
-            self._names_by_id.clear()
-        found: str | None = self._names_by_id.get(topic_id)
-        if found is None:
-            found = self.names.name(topic, topic_id)
-            if found is not None:
-                self._names_by_id[topic_id] = found
-        return found
-
-    def _topic_id_code(self, topic_id: bytes) -> int:
-        found = self._topic_id_codes.get(topic_id)
-        if found is None:
-            made = self._part_topic_id.code(self.names.text(topic_id))
-            self._topic_id_codes[topic_id] = made
-            return made
-        return found
-
-    def _put_quiet(self, peers: _PeersColumns, facts: Facts, said: SessionFacts) -> None:
-        """Put the partitions of a fetch session that neither request nor response names."""
-        session = self._sessions.follow(peers.serial, said)
-        if not session.partitions:
-            return
-        listed = self._listed_of((peers.serial, said.session_id), session)
-        parts = facts.parts
-        if parts.count == 0:
-            for index in range(listed.count):
-                self._put_listed(listed, index)
-            return
-        named = {parts.key_of(index) for index in range(parts.count)}
-        left = MOST_LISTED - len(named)
-        for index, place in enumerate(session.partitions):
-            if index == listed.count or left <= 0:
-                break
-            if place not in named:
-                self._put_listed(listed, index)
-                left -= 1
-
-    def _listed_of(self, key: tuple[int, int], session: Session) -> _Listed:
-        found = self._listed.get(key)
-        if found is not None and found.session is session and found.changes == session.changes:
-            return found
-        made = _Listed(session, min(MOST_LISTED, len(session.partitions)))
-        are_named = True
-        for index, place in enumerate(islice(session.partitions, MOST_LISTED)):
-            topic, topic_id, partition = place
-            name = topic or self._name_of(topic, topic_id)
-            are_named = are_named and name is not None
-            made.topics[index] = self._part_topic.code(name)
-            made.topic_ids[index] = self._topic_id_code(topic_id)
-            made.partitions[index] = partition
-        if len(self._listed) > 2 * len(self._sessions) + _LEAST_ROOM:
-            self._listed.clear()  # most of them are of sessions that have ended
-        # A name that is not known yet may be told before the next fetch.
-        if are_named:
-            self._listed[key] = made
-        return made
-
-    def _put_listed(self, listed: _Listed, index: int) -> None:
-        at = self._parts
-        if at == self._part_room:
-            self._part_room = self._made_room(self._of_parts, at, self._last_parts)
-        self._part_topic.put_code(at, listed.topics[index])
-        self._part_topic_id.put_code(at, listed.topic_ids[index])
-        self._part_partition.put(at, listed.partitions[index])
-        self._parts = at + 1
-
-    def _put_sums(self, at: int, api: _Api, facts: Facts) -> None:
+    def _put_sums(self, at: int, api: RowApi, summary: ExchangeSummary) -> None:
         """Put the sums over partitions; none where there are none, or one is not known."""
         known = count = size = 0
         is_counted = True
-        parts = facts.parts
+        parts = summary.parts
         for index in range(parts.count):
             if not parts.knows(index, RECORD_BYTES):
                 continue
@@ -607,161 +328,77 @@ class RowBuilder:
             else:
                 is_counted = False
         # A fetch that was answered brought something, if only nothing.
-        if known == 0 and (api.is_produce or facts.throttle_time_ms is None):
+        if known == 0 and (api.is_produce or summary.throttle_time_ms is None):
             return
         self._record_bytes.put(at, size)
         if is_counted:
             self._record_count.put(at, count)
 
-    # -- waiting ----------------------------------------------------------------------------------
-
-    def _waited_on_purpose(
+    def _was_held_back(
         self,
         exchange: Exchange,
-        peers: _PeersColumns,
-        api: _Api,
-        facts: Facts,
+        serial: int,
+        api: RowApi,
+        summary: ExchangeSummary,
         request: Message,
         response: Message,
-        asked_ns: int,
     ) -> bool | None:
-        """Tell whether an answer was held back; None where that is not known, or never is done."""
+        """Return true if the broker held the response back; None if not known, or it never does."""
+        request_ns, response_ns = request.last_ns, response.start_ns
         if api.is_fetch:
             if response.read_as == NO_VERSION:
                 return None
-            return self._waited_for_data(
-                facts, peers.serial, asked_ns, response.start_ns, exchange.lost_ns
+            return self.long_polls.fetch_waited(
+                summary, serial, request_ns, response_ns, exchange.lost_ns
             )
-        if facts.leads is None and facts.delivery is None and not api.waits_for_members:
+        if (
+            summary.has_assignments is None
+            and summary.delivery is None
+            and not api.waits_for_members
+        ):
             return None
         is_read = request.read_as != NO_VERSION and response.read_as != NO_VERSION
         if api.waits_for_members and is_read:
-            code = facts.errors[0][3] if facts.errors else 0
-            return waited_for_members(code, leads=facts.leads)
-        if facts.delivery is None:
+            code = summary.errors[0][3] if summary.errors else 0
+            return waited_for_members(code, has_assignments=summary.has_assignments)
+        if summary.delivery is None:
             return None
-        return self.log_ends.waited_for_news(
-            (peers.serial, api.like), asked_ns, response.start_ns, facts.delivery, exchange.lost_ns
+        return self.long_polls.waited_for_updates(
+            (serial, api.like), request_ns, response_ns, summary.delivery, exchange.lost_ns
         )
-
-    def _waited_for_data(
-        self, facts: Facts, serial: int, asked_ns: int, answered_ns: int, lost_ns: int | None
-    ) -> bool | None:
-        wait_ms, min_bytes = longest_wait_ms(facts), facts.min_bytes
-        if wait_ms is None or min_bytes is None:
-            return None
-        record_bytes = 0
-        got: list[tuple[Hashable, int]] = []
-        learned: list[tuple[Hashable, int]] = []
-        parts = facts.parts
-        for index in range(parts.count):
-            if not parts.knows(index, ERROR_CODE):
-                continue
-            if parts.knows(index, RECORD_BYTES):
-                record_bytes += parts.number(index, RECORD_BYTES)
-            # A log ends before a batch or after it, never within.
-            column = BASE_OFFSET if parts.knows(index, BASE_OFFSET) else LAST_OFFSET
-            has_offset = parts.knows(index, column)
-            has_end = parts.knows(index, HIGH_WATERMARK)
-            if not (has_offset or has_end):
-                continue
-            log = (serial, parts.topics[index], parts.topic_ids[index], parts.get(index, PARTITION))
-            if has_offset:
-                got.append((log, parts.number(index, column)))
-            if has_end:
-                learned.append((log, parts.number(index, HIGH_WATERMARK)))
-        waited = self.log_ends.waited(
-            serial,
-            asked_ns,
-            answered_ns,
-            wait_ms,
-            min_bytes,
-            record_bytes,
-            bool(facts.errors),
-            got,
-            lost_ns,
-        )
-        for one, high_watermark in learned:
-            self.log_ends.learn(one, high_watermark, answered_ns)
-        return waited
-
-    # -- APIs -------------------------------------------------------------------------------------
-
-    def _api_of(self, exchange: Exchange) -> _Api:
-        wire = exchange.wire
-        last = self._last_api
-        if last is not None and exchange.key == self._last_key and wire is self._last_wire:
-            return last
-        apis = self._apis if wire == "kafka" else self._apis_07
-        api_key = None if exchange.key == NO_API else exchange.key
-        found: _Api | None = apis.get(api_key)
-        if found is None:
-            found = apis[api_key] = self._new_api(wire, api_key)
-        self._last_key, self._last_wire, self._last_api = exchange.key, wire, found
-        return found
-
-    def _new_api(self, wire: str, api_key: int | None) -> _Api:
-        """Return what is known of an API; there are at most 2^16 keys."""
-        like = api_key
-        name: str | None = None
-        name_of = error_name
-        if wire != "kafka":
-            from kanalyze.kafka.v07.messages import error_name_07
-            from kanalyze.tables.requests.kafka07 import api_name_07, like_07  # as above
-
-            name, like, name_of = api_name_07(api_key), like_07(api_key), error_name_07
-        elif api_key is not None:
-            api = self._catalog.api(api_key)
-            name = f"Unknown{api_key}" if api is None else api.name
-        return _Api(self._wire.code(wire), self._api_name.code(name), like, name_of)
-
-    def _tells_throttle(self, api_key: int, version: int) -> bool:
-        """Tell whether an API's responses in a version have a throttle time."""
-        field = self._catalog.message(api_key, "response").struct.field("ThrottleTimeMs")
-        return field is not None and field.is_present(version)
 
     # -- blocks -----------------------------------------------------------------------------------
 
-    def take(self, *, with_ids: bool = False) -> RowBlock:
+    def drain(self, *, with_ids: bool = False) -> RowBlock:
         """Return the rows written since the last time, none maybe, and begin with none.
 
-        ``with_ids`` says that topics without a name are to be named by :func:`with_names`, which
-        makes rows of it.
+        ``with_ids`` says that :func:`with_names` is to name the topics without a name, and makes
+        rows of the block.
         """
         count = self._rows
-        self._find_places(count)
-        made: dict[str, ColumnValues] = {}
-        for column in COLUMNS:
-            if column.name == "partitions":
-                made["partitions"] = self._lists(self._of_parts, self._part_ends, self._parts)
-            elif column.name == "errors":
-                made["errors"] = self._lists(self._of_errors, self._error_ends, self._errors)
-            elif column.name == "anomalies":
-                ends = self._anomaly_ends
-                made["anomalies"] = self._lists(["anomalies"], ends, self._anomalies)
-            else:
-                made[column.name] = self._columns[column.name].taken(count)
+        self._number_packets(count)
+        lists = {
+            "partitions": self._partitions.drain(count),
+            "errors": self._errors.drain(count),
+            "anomalies": self._anomalies.drain(count),
+        }
+        made: dict[str, ColumnValues] = {
+            column.name: lists.get(column.name) or self._columns[column.name].drain(count)
+            for column in COLUMNS
+        }
         if not with_ids:
             _drop_ids(made)
-        self._last_rows, self._last_parts = count, self._parts
+        self._last_rows = count
         self._rows = self._room = 0
-        self._parts = self._part_room = self._errors = self._error_room = 0
-        self._anomalies = self._anomaly_room = 0
         if self._has_many_words():
             self._forget_words()
         return RowBlock(count, made)
 
-    def _lists(self, names: list[str], ends: IntBuffer, items: int) -> Lists:
-        fields: dict[str, Ints | Words] = {
-            name.partition(".")[2]: self._columns[name].taken(items) for name in names
-        }
-        return Lists(array("q", [0]) + ends.taken(self._rows).values, fields)
-
-    def _find_places(self, count: int) -> None:
+    def _number_packets(self, count: int) -> None:
         """Turn packet numbers over all captures into captures and numbers in them."""
-        asked, answered = self._request_packet, self._response_packet
+        requests, responses = self._request_packet, self._response_packet
         low, high = _LARGEST_INT64, -1
-        for buffer in (asked, answered):
+        for buffer in (requests, responses):
             low, high = min(low, buffer.least(count)), max(high, buffer.largest(count))
         if high < 0:
             self._capture.fill(count, self._capture.code(""))
@@ -771,13 +408,13 @@ class RowBuilder:
         # A packet of another capture between the two would have taken a number.
         is_run = capture == other and number is not None and last_number == number + high - low
         if self._are_all_numbered and is_run and number is not None:
-            asked.shift(count, number - low)
-            answered.shift(count, number - low)
+            requests.shift(count, number - low)
+            responses.shift(count, number - low)
             self._capture.fill(count, self._capture.code(capture))
             return
         for at in range(count):
             capture = ""
-            for buffer in (answered, asked):
+            for buffer in (responses, requests):
                 packet = buffer.get(at)
                 if packet is not None:
                     capture, number = self._place(packet)
@@ -785,16 +422,13 @@ class RowBuilder:
             self._capture.put(at, capture)
 
     def _make_row_room(self) -> None:
-        self._room = self._made_room(self._of_rows, self._room, self._last_rows)
-        for ends in (self._part_ends, self._error_ends, self._anomaly_ends):
-            ends.make_room(self._room)
-
-    def _made_room(self, names: list[str], before: int, least: int) -> int:
-        """Make room in some columns, at least twice as much as before; return how much there is."""
-        room = max(_LEAST_ROOM, 2 * before, least)
-        for name in names:
-            self._columns[name].make_room(room)
-        return room
+        # The block before had so many rows: this one most likely has as many.
+        self._room = max(_LEAST_ROOM, 2 * self._room, self._last_rows)
+        for name in self._of_rows:
+            self._columns[name].make_room(self._room)
+        self._partitions.make_row_room(self._room)
+        self._errors.make_row_room(self._room)
+        self._anomalies.make_row_room(self._room)
 
     def _has_many_words(self) -> bool:
         words = characters = 0
@@ -805,22 +439,18 @@ class RowBuilder:
         return words > _MOST_WORDS or characters > _MOST_CHARACTERS
 
     def _forget_words(self) -> None:
-        """Begin with no words, and with nothing that holds their numbers."""
+        """Begin with no words, and with nothing that remembers their numbers."""
         for column in self._columns.values():
             if isinstance(column, WordBuffer):
                 column.forget()
-        self._apis: dict[int | None, _Api] = {}
-        self._apis_07: dict[int | None, _Api] = {}
-        self._last_api = None
-        self._peers: dict[Peers, _PeersColumns] = {}
-        self._topic_id_codes: dict[bytes, int] = {}
-        self._names_by_id: dict[bytes, str] = {}
-        self._listed: dict[tuple[int, int], _Listed] = {}
-        self._codec_codes = memoryview(array("i", [-1] * len(SEEN_CODECS)))
+        self._apis.forget()
+        self._peers.forget()
+        self._partitions.forget()
+        self._topics.forget()
 
 
 def with_names(block: RowBlock, names: TopicNames) -> RowBlock:
-    """Name the topics of a block taken with ids that are known by now; return rows."""
+    """Name the topics of a block that was drained with ids; return the same block."""
     for column in ("partitions", "errors"):
         lists = block.columns[column]
         assert isinstance(lists, Lists)
@@ -832,7 +462,7 @@ def with_names(block: RowBlock, names: TopicNames) -> RowBlock:
 def _drop_ids(columns: dict[str, ColumnValues]) -> None:
     errors = columns["errors"]
     assert isinstance(errors, Lists)
-    del errors.fields[_ERROR_IDS.partition(".")[2]]
+    del errors.fields[ERROR_IDS.partition(".")[2]]
 
 
 def _named(topics: Ints | Words, ids: Ints | Words, names: TopicNames) -> Words:

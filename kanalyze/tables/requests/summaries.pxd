@@ -1,7 +1,7 @@
-# The C types of facts.py.
+# The C types of summaries.py.
 cimport cython
 
-from kanalyze.tables.requests.fetch_sessions cimport SessionFacts
+from kanalyze.tables.requests.fetch_sessions cimport FetchSessionUpdate
 
 cdef enum:
     PARTITION = 1
@@ -23,7 +23,7 @@ cdef enum:
     SHARE_EPOCH = 26
     SESSION_ID = 27
     SESSION_EPOCH = 28
-    ANSWERED_ID = 29
+    RESPONSE_SESSION_ID = 29
     KEY_TYPE = 30
     GROUP_ID = 31
     MEMBER_ID = 32
@@ -34,7 +34,7 @@ cdef enum:
 cdef long long _FEW
 
 
-cdef class Parts:
+cdef class PartitionColumns:
     cdef readonly list topics
     cdef readonly list topic_ids
     cdef long long[::1] cells
@@ -56,22 +56,22 @@ cdef class Parts:
     @cython.locals(begin=cython.Py_ssize_t, cell=cython.Py_ssize_t)
     cdef insert(self, Py_ssize_t at, topic, topic_id)
     @cython.locals(to=cython.Py_ssize_t, column=cython.int)
-    cdef Py_ssize_t copy(self, Parts other, Py_ssize_t at) except -1
+    cdef Py_ssize_t copy(self, PartitionColumns other, Py_ssize_t at) except -1
     @cython.locals(partition=cython.longlong, place=cython.Py_ssize_t)
-    cdef Py_ssize_t place_of(self, Parts other, Py_ssize_t at, Py_ssize_t among) except -2
-    cdef Py_ssize_t _looked_up(self, Parts other, Py_ssize_t at, Py_ssize_t among) except -2
+    cdef Py_ssize_t index_of(self, PartitionColumns other, Py_ssize_t at, Py_ssize_t within) except -2
+    cdef Py_ssize_t _looked_up(self, PartitionColumns other, Py_ssize_t at, Py_ssize_t within) except -2
     cdef tuple key_of(self, Py_ssize_t at)
     cdef object _part(self, Py_ssize_t at)
     cpdef add_part(self, part)
 
 
-cdef class Facts:
-    cdef public Parts parts
+cdef class ExchangeSummary:
+    cdef public PartitionColumns parts
     cdef public list errors
     cdef public list names
-    cdef public SessionFacts session
+    cdef public FetchSessionUpdate session
     cdef public object delivery
-    cdef public object leads
+    cdef public object has_assignments
     cdef public long long code
     cdef public long long groups
     cdef public object first_group
@@ -84,13 +84,13 @@ cdef class Facts:
     cdef public object share_epoch
     cdef public object session_id
     cdef public object session_epoch
-    cdef public object answered_id
+    cdef public object response_session_id
     cdef public object key_type
     cdef public object group_id
     cdef public object member_id
     cdef public object transactional_id
     cdef public object key
 
-    cdef clear(self, Parts parts)
-    cdef int tell_number(self, int field, long long value) except -1
-    cdef int tell_text(self, int field, value) except -1
+    cdef clear(self, PartitionColumns parts)
+    cdef int set_number(self, int field, long long value) except -1
+    cdef int set_text(self, int field, value) except -1

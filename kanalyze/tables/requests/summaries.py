@@ -1,9 +1,9 @@
-"""What was found in the bodies of one exchange.
+"""What a row needs of the bodies of one exchange.
 
-In: topics, partitions and numbers, as they are read. Out: :class:`Facts` with its :class:`Parts`.
-This module must not know how messages are read, nor what becomes of what was found.
+In: topics, partitions and numbers, as they are read. Out: :class:`ExchangeSummary` with its
+:class:`PartitionColumns`. This module must not know how messages are read, nor what a row is.
 
-Compiled by Cython, with the types in ``facts.pxd``; uncompiled it does the same, slowly.
+Compiled by Cython, with the types in ``summaries.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -23,16 +23,21 @@ if not cython.compiled:
     PARTITION, RECORD_COUNT, RECORD_BYTES, BASE_OFFSET, HIGH_WATERMARK = range(1, 6)
     CODEC, ERROR_CODE, LAST_OFFSET, CELLS = range(6, 10)
     THROTTLE_TIME_MS, ACKS, MAX_WAIT_MS, MIN_BYTES, MAX_BYTES, MAX_RECORDS = range(20, 26)
-    SHARE_EPOCH, SESSION_ID, SESSION_EPOCH, ANSWERED_ID, KEY_TYPE = range(26, 31)
+    SHARE_EPOCH, SESSION_ID, SESSION_EPOCH, RESPONSE_SESSION_ID, KEY_TYPE = range(26, 31)
     GROUP_ID, MEMBER_ID, TRANSACTIONAL_ID, KEY = range(31, 35)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kanalyze.tables.requests.fetch_sessions import SessionFacts
-    from kanalyze.tables.requests.long_polls import Delivery
+    from kanalyze.tables.requests.fetch_sessions import FetchSessionUpdate
 
-__all__ = ["FIELD_NUMBERS", "Facts", "Part", "Parts"]
+__all__ = [
+    "FIELD_NUMBERS",
+    "Delivery",
+    "ExchangeSummary",
+    "PartitionColumns",
+    "PartitionSummary",
+]
 
 FIELD_NUMBERS = {
     "throttle_time_ms": 20,
@@ -44,20 +49,20 @@ FIELD_NUMBERS = {
     "share_epoch": 26,
     "session_id": 27,
     "session_epoch": 28,
-    "answered_id": 29,
+    "response_session_id": 29,
     "key_type": 30,
     "group_id": 31,
     "member_id": 32,
     "transactional_id": 33,
     "key": 34,
 }
-"""Fields of :class:`Facts` that a body tells one value of, by number."""
+"""Fields of :class:`ExchangeSummary` that a body tells one value of, by number."""
 
 _FEW = 8
 """Partitions that are compared one by one; of more it pays to look them up."""
 
 
-class Part(NamedTuple):
+class PartitionSummary(NamedTuple):
     """One partition or topic in a message, to be looked at.
 
     As in the row contract, but for the topic id, which is 16 bytes, and ``last_offset``: it is of
@@ -76,7 +81,7 @@ class Part(NamedTuple):
     last_offset: int | None = None
 
 
-class Parts:
+class PartitionColumns:
     """The topics and partitions that a message names, one after the other, by column.
 
     Attributes:
@@ -157,23 +162,23 @@ class Parts:
             self.cells[cell] = self.cells[cell - CELLS]
         self.cells[begin] = 0
 
-    def copy(self, other: Parts, at: int) -> int:
+    def copy(self, other: PartitionColumns, at: int) -> int:
         """Add one of others, with all that is known of it; return its number."""
         to = self.add(other.topics[at], other.topic_ids[at])
         for column in range(CELLS):
             self.cells[to * CELLS + column] = other.cells[at * CELLS + column]
         return to
 
-    def place_of(self, other: Parts, at: int, among: int) -> int:
-        """Return where the partition of others is among the first so many; -1 for nowhere.
+    def index_of(self, other: PartitionColumns, at: int, within: int) -> int:
+        """Return where the partition of others is within the first so many; -1 for nowhere.
 
         The last of them, where it is named more than once.
         """
-        if among > _FEW:
-            return self._looked_up(other, at, among)
+        if within > _FEW:
+            return self._looked_up(other, at, within)
         topic, topic_id = other.topics[at], other.topic_ids[at]
         partition = other.number(at, PARTITION)
-        for place in range(among - 1, -1, -1):
+        for place in range(within - 1, -1, -1):
             if (
                 self.number(place, PARTITION) == partition
                 and self.topics[place] == topic
@@ -182,10 +187,10 @@ class Parts:
                 return place
         return -1
 
-    def _looked_up(self, other: Parts, at: int, among: int) -> int:
-        if self.index is None or self.indexed != among:
-            self.index = {self.key_of(place): place for place in range(among)}
-            self.indexed = among
+    def _looked_up(self, other: PartitionColumns, at: int, within: int) -> int:
+        if self.index is None or self.indexed != within:
+            self.index = {self.key_of(place): place for place in range(within)}
+            self.indexed = within
         return self.index.get(other.key_of(at), -1)
 
     def key_of(self, at: int) -> tuple[str | None, bytes, int]:
@@ -195,13 +200,13 @@ class Parts:
     def __len__(self) -> int:
         return self.count
 
-    def __iter__(self) -> Iterator[Part]:
-        """Give them as :class:`Part`; for those who need not be quick."""
+    def __iter__(self) -> Iterator[PartitionSummary]:
+        """Give them as :class:`PartitionSummary`; for those who need not be quick."""
         return iter([self._part(at) for at in range(self.count)])
 
-    def _part(self, at: int) -> Part:
+    def _part(self, at: int) -> PartitionSummary:
         codec = self.get(at, CODEC)
-        return Part(
+        return PartitionSummary(
             self.topics[at],
             self.topic_ids[at],
             self.get(at, PARTITION),
@@ -214,7 +219,7 @@ class Parts:
             self.get(at, LAST_OFFSET),
         )
 
-    def add_part(self, part: Part) -> None:
+    def add_part(self, part: PartitionSummary) -> None:
         """Add one with all that is known of it."""
         at = self.add(part.topic, part.topic_id)
         codec = None if part.codec is None else SEEN_CODECS.index(part.codec)
@@ -232,7 +237,20 @@ class Parts:
                 self.put(at, column, value)
 
 
-class Facts:
+class Delivery(NamedTuple):
+    """What a request that may be held back until there is anything to send asked for, and got."""
+
+    max_wait_ms: int | None
+    """As :func:`~kanalyze.tables.requests.long_polls.longest_wait_ms` returns it; None where it
+    waits without a limit of its own."""
+    is_enough: bool
+    """It got what it waited for."""
+    is_all: bool
+    """It got all there was."""
+    failed: bool
+
+
+class ExchangeSummary:
     """What was found in the bodies of one exchange; None and empty where nothing was.
 
     Attributes:
@@ -241,7 +259,7 @@ class Facts:
         names: topic ids and the names that the bodies give them.
         session: of a fetch in a session, or that may begin or end one.
         delivery: of what may be held back until there is something to tell, once it is answered.
-        leads: whether a SyncGroup brings the assignments of the group.
+        has_assignments: whether a SyncGroup brings the assignments of the group.
         code: the response's code at the top, 0 for none.
         groups: how many groups an OffsetFetch asks about by name, with the id of the first.
         max_bytes, max_records, share_epoch: of a ShareFetch.
@@ -250,7 +268,7 @@ class Facts:
     __slots__ = (
         *(
             "acks",
-            "answered_id",
+            "response_session_id",
             "code",
             "delivery",
             "errors",
@@ -259,27 +277,27 @@ class Facts:
             "groups",
             "key",
         ),
-        *("key_type", "leads", "max_bytes", "max_records", "max_wait_ms"),
+        *("key_type", "has_assignments", "max_bytes", "max_records", "max_wait_ms"),
         *("member_id", "min_bytes", "names", "parts", "session", "session_epoch", "session_id"),
         *("share_epoch", "throttle_time_ms", "transactional_id"),
     )
 
     def __init__(self) -> None:
-        self.parts = Parts()
+        self.parts = PartitionColumns()
         self.errors: list[tuple[str | None, bytes, int | None, int]] = []
         self.names: list[tuple[bytes, str]] = []
         self.clear(self.parts)
 
-    def clear(self, parts: Parts) -> None:
+    def clear(self, parts: PartitionColumns) -> None:
         """Forget all; what is found from here on is in these parts."""
         self.parts = parts
         if self.errors:
             self.errors = []
         if self.names:
             self.names = []
-        self.session: SessionFacts | None = None
+        self.session: FetchSessionUpdate | None = None
         self.delivery: Delivery | None = None
-        self.leads: bool | None = None
+        self.has_assignments: bool | None = None
         self.code = 0
         self.groups = 0
         self.first_group: str | None = None
@@ -292,14 +310,14 @@ class Facts:
         self.share_epoch: int | None = None
         self.session_id: int | None = None
         self.session_epoch: int | None = None
-        self.answered_id: int | None = None
+        self.response_session_id: int | None = None
         self.key_type: int | None = None
         self.group_id: str | None = None
         self.member_id: str | None = None
         self.transactional_id: str | None = None
         self.key: str | None = None
 
-    def tell_number(self, field: int, value: int) -> None:
+    def set_number(self, field: int, value: int) -> None:
         """Take in the number of a field, one of :data:`FIELD_NUMBERS`."""
         if field == THROTTLE_TIME_MS:
             self.throttle_time_ms = value
@@ -319,12 +337,12 @@ class Facts:
             self.session_id = value
         elif field == SESSION_EPOCH:
             self.session_epoch = value
-        elif field == ANSWERED_ID:
-            self.answered_id = value
+        elif field == RESPONSE_SESSION_ID:
+            self.response_session_id = value
         elif field == KEY_TYPE:
             self.key_type = value
 
-    def tell_text(self, field: int, value: str | None) -> None:
+    def set_text(self, field: int, value: str | None) -> None:
         """Take in the text of a field, one of :data:`FIELD_NUMBERS`."""
         if field == GROUP_ID:
             self.group_id = value

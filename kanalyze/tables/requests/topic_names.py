@@ -117,7 +117,7 @@ class TopicNames:
         """How often an id was given another name, or its first one."""
 
     @property
-    def told(self) -> dict[bytes, str]:
+    def known(self) -> dict[bytes, str]:
         """All names, by id."""
         return dict(self._names)
 

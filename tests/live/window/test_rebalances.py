@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 import kanalyze
 from kanalyze.live.window.rebalances import MEMBER_LIMIT, GroupTotals, add_groups
-from kanalyze.statistics.aggregation_inputs import Measures
-from kanalyze.statistics.bounded_counters import Keyed
+from kanalyze.statistics.aggregation_inputs import AggregationInputs
+from kanalyze.statistics.bounded_counters import BoundedCounters
 from kanalyze.tables.columns.block import RowBlock
 from kanalyze.tables.row import ErrorItem
 from tests.support.captures import path
@@ -21,10 +21,10 @@ BARE_BYTES = 49
 
 
 def groups_of(rows) -> dict[str, GroupTotals]:
-    keyed: Keyed[GroupTotals] = Keyed(GroupTotals, 100)
+    keyed: BoundedCounters[GroupTotals] = BoundedCounters(GroupTotals, 100)
     rows = list(rows)
     if rows:
-        add_groups(keyed, Measures(RowBlock.of_rows(rows).columns))
+        add_groups(keyed, AggregationInputs(RowBlock.of_rows(rows).columns))
     return {str(key[0]): group for key, group in keyed}
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kanalyze.live.window.step_sums import Amounts, Captured, Recent, Step, Traffic
-from kanalyze.statistics.aggregation_inputs import Measures
+from kanalyze.statistics.aggregation_inputs import AggregationInputs
 from kanalyze.tables.columns.block import RowBlock
 from tests.support.rows import orphan, row, rows
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def step_of(made: list[Row]) -> Step:
     step = Step(1000)
     if made:
-        step.add(Measures(RowBlock.of_rows(made).columns))
+        step.add(AggregationInputs(RowBlock.of_rows(made).columns))
     return step
 
 
@@ -25,7 +25,7 @@ def recent_of(made: list[Row]) -> Recent:
     recent = Recent(1000)
     if made:
         block = RowBlock.of_rows(made)
-        recent.add(Measures(block.columns), block)
+        recent.add(AggregationInputs(block.columns), block)
     return recent
 
 
@@ -69,7 +69,9 @@ def test_the_sum_of_parts_is_the_sum_of_all(made, cut):
 
 def test_a_step_says_what_was_added():
     step = Step(10)
-    added = step.add(Measures(RowBlock.of_rows([row(), orphan(), row(status="error")]).columns))
+    added = step.add(
+        AggregationInputs(RowBlock.of_rows([row(), orphan(), row(status="error")]).columns)
+    )
     assert added == Amounts(2, 1, 400, 150)
     assert step.traffic.amounts == added
 
@@ -100,7 +102,7 @@ def test_the_p99_of_a_step_is_that_of_what_is_not_held_back():
     ]
     step = step_of(made)
     assert (step.latency().count, step.p99_ns) == (3, 7)
-    step.add(Measures(RowBlock.of_rows([row(latency_ns=8)]).columns))
+    step.add(AggregationInputs(RowBlock.of_rows([row(latency_ns=8)]).columns))
     assert step.p99_ns == 8
     step.merge(step_of([row(latency_ns=9)]))
     assert step.p99_ns == 9

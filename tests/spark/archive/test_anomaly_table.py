@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from kanalyze.api.library import make_filter
+from kanalyze.api.filters import make_filter
 from kanalyze.export.arrow import BatchMaker
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
 from kanalyze.spark.archive.anomaly_table import _of_packets

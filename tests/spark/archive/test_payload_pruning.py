@@ -32,7 +32,7 @@ RECORDS = records(16_000)
 
 
 def trimmer() -> Trimmer:
-    return Trimmer(CATALOG, Decoders(CATALOG), Extractors(CATALOG).wanted)
+    return Trimmer(CATALOG, Decoders(CATALOG), Extractors(CATALOG).wanted_fields)
 
 
 def left_out(packets: list[bytes], trim: Trimmer) -> tuple[bytes, int]:

@@ -35,7 +35,7 @@ def test_values_are_taken_by_number(core: SimpleNamespace, values: list[int], da
     small = [value & 0x7F for value in values]
     wanted = [small[number] for number in numbers]
     assert core.int_columns.picked_types(array("i", small), places).tolist() == wanted
-    assert list(core.arithmetic.taken_bytes(bytearray(small), places)) == wanted
+    assert list(core.arithmetic.picked_bytes(bytearray(small), places)) == wanted
 
 
 def test_a_number_that_there_is_not_is_an_error(core: SimpleNamespace):

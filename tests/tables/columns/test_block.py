@@ -87,8 +87,8 @@ def test_a_number_beyond_int64_is_not_cut():
 @given(st.lists(rows(), min_size=1, max_size=5), st.data())
 def test_any_rows_of_a_block_can_be_taken_in_any_order(some, data):
     numbers = data.draw(st.lists(st.integers(0, len(some) - 1), max_size=8))
-    taken = RowBlock.of_rows(some).take(numbers)
-    assert taken.rows() == [some[number] for number in numbers]
+    drain = RowBlock.of_rows(some).take(numbers)
+    assert drain.rows() == [some[number] for number in numbers]
 
 
 @settings(max_examples=50)
@@ -138,7 +138,7 @@ def test_blocks_that_share_their_words_go_on_to_when_joined():
 @given(st.lists(rows(), max_size=6), st.integers(0, 12_000))
 def test_pieces_of_a_block_are_as_large_as_may_be_held(some, most):
     block = RowBlock.of_rows(some)
-    with patch.object(blocks, "HELD_BYTES", most):
+    with patch.object(blocks, "BUFFERED_BYTES", most):
         pieces = [piece.rows() for piece in block.pieces()]
     assert [one for piece in pieces for one in piece] == some
     for piece in pieces:

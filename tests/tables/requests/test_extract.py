@@ -1,4 +1,4 @@
-"""Facts out of bodies: written by a writer of our definitions, read by the projections of a row."""
+"""Summaries of bodies: a writer of our definitions writes them, the projections of a row read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from kanalyze.kafka.codec.compiler import compile_decoder
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.tables.requests.extract import Extractors
-from kanalyze.tables.requests.summaries import Facts, Part
+from kanalyze.tables.requests.summaries import ExchangeSummary, PartitionSummary
 from kanalyze.tables.requests.topic_names import topic_id_text
 from tests.support.batches import batch
 from tests.support.messages import Writer
@@ -31,19 +31,19 @@ def read(key: int, kind: str, version: int, values: dict[str, Any] | None) -> Ta
         return None
     message = CATALOG.message(key, kind)  # type: ignore[arg-type]
     body = Writer(message, version).write(values)
-    decode = compile_decoder(message, version, EXTRACTORS.wanted(key, kind))
+    decode = compile_decoder(message, version, EXTRACTORS.wanted_fields(key, kind))
     _, end = decode(body, 0, 0, None)
     assert end == len(body)
     return decode.take(None)
 
 
-def facts(
+def summary(
     key: int,
     version: int,
     request: dict[str, Any] | None = None,
     response: dict[str, Any] | None = None,
-) -> Facts:
-    return EXTRACTORS.facts(
+) -> ExchangeSummary:
+    return EXTRACTORS.summary(
         key, read(key, "request", version, request), read(key, "response", version, response)
     )
 
@@ -63,14 +63,14 @@ def test_produce_joins_what_was_sent_with_what_was_answered(version: int) -> Non
     answer = {"index": 4, "errorCode": 0, "baseOffset": 77, "logAppendTimeMs": -1}
     answer |= {"logStartOffset": 0} if version >= 5 else {}
     answer |= {"recordErrors": [], "errorMessage": None} if version >= 8 else {}
-    found = facts(
+    found = summary(
         0,
         version,
         produced(topic, batch(5)),
         {"responses": [{**topic, "partitionResponses": [answer]}], "throttleTimeMs": 9},
     )
     name, topic_id = topic.get("name", ""), topic.get("topicId", NO_ID)
-    assert list(found.parts) == [Part(name, topic_id, 4, 5, 161, 77, None, "none", 0)]
+    assert list(found.parts) == [PartitionSummary(name, topic_id, 4, 5, 161, 77, None, "none", 0)]
     assert (found.acks, found.transactional_id, found.throttle_time_ms) == (-1, "tx", 9)
     assert found.errors == []
 
@@ -79,19 +79,19 @@ def test_a_refused_produce_has_its_error_and_no_offset() -> None:
     answer = {"index": 4, "errorCode": 10, "baseOffset": -1, "logAppendTimeMs": -1}
     topic = {"name": "orders"}
     response = {"responses": [{**topic, "partitionResponses": [answer]}], "throttleTimeMs": 0}
-    found = facts(0, 3, produced(topic, batch(5)), response)
+    found = summary(0, 3, produced(topic, batch(5)), response)
     assert found.errors == [("orders", NO_ID, 4, 10)]
     assert (next(iter(found.parts)).base_offset, next(iter(found.parts)).error_code) == (None, 10)
 
 
 def test_a_produce_without_an_answer_says_what_was_sent() -> None:
-    found = facts(0, 3, produced({"name": "orders"}, batch(5)))
-    assert list(found.parts) == [Part("orders", NO_ID, 4, 5, 161, codec="none")]
+    found = summary(0, 3, produced({"name": "orders"}, batch(5)))
+    assert list(found.parts) == [PartitionSummary("orders", NO_ID, 4, 5, 161, codec="none")]
     assert found.throttle_time_ms is None
 
 
 def test_null_records_are_none_at_all() -> None:
-    found = facts(0, 3, produced({"name": "orders"}, None))
+    found = summary(0, 3, produced({"name": "orders"}, None))
     assert (next(iter(found.parts)).record_count, next(iter(found.parts)).record_bytes) == (0, 0)
 
 
@@ -124,10 +124,10 @@ def test_a_fetch_lists_the_partitions_that_its_answer_left_out() -> None:
         "throttleTimeMs": 0,
         "responses": [{"topic": "orders", "partitions": [answered]}],
     }
-    found = facts(1, 4, request, response)
+    found = summary(1, 4, request, response)
     assert list(found.parts) == [
-        Part("orders", NO_ID, 1, 2, 161, 28, 30, "none", 0),
-        Part("orders", NO_ID, 0),
+        PartitionSummary("orders", NO_ID, 1, 2, 161, 28, 30, "none", 0),
+        PartitionSummary("orders", NO_ID, 0),
     ]
     assert (found.max_wait_ms, found.min_bytes) == (500, 1)
 
@@ -135,8 +135,8 @@ def test_a_fetch_lists_the_partitions_that_its_answer_left_out() -> None:
 def test_list_offsets_version_0_answers_with_a_list() -> None:
     answered = {"partitionIndex": 0, "errorCode": 0, "oldStyleOffsets": [90, 40]}
     response = {"topics": [{"name": "orders", "partitions": [answered]}]}
-    assert list(facts(2, 0, None, response).parts) == [
-        Part("orders", NO_ID, 0, base_offset=90, error_code=0)
+    assert list(summary(2, 0, None, response).parts) == [
+        PartitionSummary("orders", NO_ID, 0, base_offset=90, error_code=0)
     ]
 
 
@@ -162,7 +162,7 @@ def test_metadata_tells_names_and_errors_at_every_level() -> None:
         ],
         "errorCode": 41,
     }
-    found = facts(3, 13, None, response)
+    found = summary(3, 13, None, response)
     assert found.names == [(TOPIC_ID, "orders")]
     assert found.errors == [
         ("orders", TOPIC_ID, 2, 5),
@@ -178,9 +178,9 @@ def test_metadata_that_is_asked_by_topic_names_the_topic_and_its_partitions() ->
         "allowAutoTopicCreation": True,
         "includeTopicAuthorizedOperations": False,
     }
-    assert list(facts(3, 12, request).parts) == [
-        Part("orders", NO_ID, None),
-        Part("gone", NO_ID, None),
+    assert list(summary(3, 12, request).parts) == [
+        PartitionSummary("orders", NO_ID, None),
+        PartitionSummary("gone", NO_ID, None),
     ]
     partition = {
         "errorCode": 5,
@@ -202,10 +202,10 @@ def test_metadata_that_is_asked_by_topic_names_the_topic_and_its_partitions() ->
             {**topic, "name": "orders", "topicId": TOPIC_ID, "partitions": [partition]},
         ],
     }
-    assert list(facts(3, 12, request, response).parts) == [
-        Part("orders", NO_ID, None),
-        Part("gone", NO_ID, None, error_code=3),
-        Part("orders", TOPIC_ID, 2, error_code=5),
+    assert list(summary(3, 12, request, response).parts) == [
+        PartitionSummary("orders", NO_ID, None),
+        PartitionSummary("gone", NO_ID, None, error_code=3),
+        PartitionSummary("orders", TOPIC_ID, 2, error_code=5),
     ]
 
 
@@ -219,10 +219,10 @@ def test_a_topic_that_is_made_is_named_as_a_whole() -> None:
     made = {"name": "new", "topicId": TOPIC_ID, "errorCode": 36, "errorMessage": None}
     made |= {"topicConfigErrorCode": 0, "numPartitions": 3, "replicationFactor": 1, "configs": []}
     response = {"throttleTimeMs": 0, "topics": [made]}
-    assert list(facts(19, 7, request).parts) == [Part("new", NO_ID, None)]
+    assert list(summary(19, 7, request).parts) == [PartitionSummary("new", NO_ID, None)]
     # The name is the same topic's, whether its id is told or not.
-    assert list(facts(19, 7, request, response).parts) == [
-        Part("new", TOPIC_ID, None, error_code=36)
+    assert list(summary(19, 7, request, response).parts) == [
+        PartitionSummary("new", TOPIC_ID, None, error_code=36)
     ]
 
 
@@ -237,9 +237,11 @@ def test_a_commit_in_a_transaction_is_of_its_partitions() -> None:
     }
     answered = {"partitionIndex": 4, "errorCode": 16}
     response = {"throttleTimeMs": 0, "topics": [{"name": "orders", "partitions": [answered]}]}
-    assert list(facts(28, 0, request).parts) == [Part("orders", NO_ID, 4, base_offset=70)]
-    assert list(facts(28, 0, request, response).parts) == [
-        Part("orders", NO_ID, 4, base_offset=70, error_code=16)
+    assert list(summary(28, 0, request).parts) == [
+        PartitionSummary("orders", NO_ID, 4, base_offset=70)
+    ]
+    assert list(summary(28, 0, request, response).parts) == [
+        PartitionSummary("orders", NO_ID, 4, base_offset=70, error_code=16)
     ]
 
 
@@ -257,10 +259,10 @@ def test_partitions_by_number_alone_are_partitions() -> None:
         "errorCode": 0,
         "resultsByTransaction": [{"transactionalId": "tx", "topicResults": [result]}],
     }
-    assert list(facts(24, 4, request, response).parts) == [
-        Part("a", NO_ID, 0, error_code=55),
-        Part("a", NO_ID, 2, error_code=0),
-        Part("b", NO_ID, 0),
+    assert list(summary(24, 4, request, response).parts) == [
+        PartitionSummary("a", NO_ID, 0, error_code=55),
+        PartitionSummary("a", NO_ID, 2, error_code=0),
+        PartitionSummary("b", NO_ID, 0),
     ]
 
 
@@ -270,8 +272,8 @@ def test_of_a_partition_that_is_named_twice_the_code_that_is_not_0_holds() -> No
         return {"producerId": 1, "topics": [{"name": "a", "partitions": partitions}]}
 
     for markers in ([marker(0), marker(49)], [marker(49), marker(0)], [marker(0, 49)]):
-        assert list(facts(27, 1, None, {"markers": markers}).parts) == [
-            Part("a", NO_ID, 1, error_code=49)
+        assert list(summary(27, 1, None, {"markers": markers}).parts) == [
+            PartitionSummary("a", NO_ID, 1, error_code=49)
         ]
 
 
@@ -307,8 +309,8 @@ def test_a_share_fetch_says_what_it_brought() -> None:
         "nodeEndpoints": [],
     }
     # What a session no longer reads is not fetched from.
-    assert list(facts(78, 1, request).parts) == []
-    (part,) = facts(78, 1, request, response).parts
+    assert list(summary(78, 1, request).parts) == []
+    (part,) = summary(78, 1, request, response).parts
     assert (part.topic_id, part.partition, part.error_code) == (TOPIC_ID, 1, 121)
     assert (part.record_count, part.record_bytes, part.base_offset, part.codec) == (
         2,
@@ -334,13 +336,13 @@ def test_a_topic_stands_in_the_struct_of_the_partition_or_around_it() -> None:
     request = {"controllerId": 0, "controllerEpoch": 1, "brokerEpoch": 1, "type": 0}
     request["liveLeaders"] = []
     old = {**request, "ungroupedPartitionStates": [{**state, "topicName": "orders"}]}
-    assert list(facts(4, 1, old).parts) == [Part("orders", NO_ID, 3)]
+    assert list(summary(4, 1, old).parts) == [PartitionSummary("orders", NO_ID, 3)]
     topic = {"topicName": "orders", "topicId": TOPIC_ID, "partitionStates": [state]}
     new = {**request, "topicStates": [topic]}
     refused = {"topicId": TOPIC_ID, "partitionErrors": [{"partitionIndex": 3, "errorCode": 11}]}
     response = {"errorCode": 0, "topics": [refused]}
-    found = facts(4, 5, new, response)
-    assert list(found.parts) == [Part("orders", TOPIC_ID, 3, error_code=11)]
+    found = summary(4, 5, new, response)
+    assert list(found.parts) == [PartitionSummary("orders", TOPIC_ID, 3, error_code=11)]
 
 
 def test_where_a_list_goes_on_is_no_topic_that_was_asked_about() -> None:
@@ -349,7 +351,7 @@ def test_where_a_list_goes_on_is_no_topic_that_was_asked_about() -> None:
         "responsePartitionLimit": 1,
         "cursor": {"topicName": "orders", "partitionIndex": 7},
     }
-    assert list(facts(75, 0, request).parts) == [Part("orders", NO_ID, None)]
+    assert list(summary(75, 0, request).parts) == [PartitionSummary("orders", NO_ID, None)]
 
 
 _BY_HAND = {0, 1, 2, 9}
@@ -398,14 +400,14 @@ def test_what_kafkas_serializer_wrote_names_what_its_json_names() -> None:
         if vector.kind == "other" or vector.api_key is None:
             continue
         message = definition_of(vector, CATALOG)
-        wanted = EXTRACTORS.wanted(vector.api_key, vector.kind)
+        wanted = EXTRACTORS.wanted_fields(vector.api_key, vector.kind)
         if not message.valid_versions.contains(vector.version):
             continue
         decode = compile_decoder(message, vector.version, wanted)
         decode(vector.content, 0, 0, None)
         taped = decode.take(None)
         pair = (taped, None) if vector.kind == "request" else (None, taped)
-        found = EXTRACTORS.facts(vector.api_key, *pair)
+        found = EXTRACTORS.summary(vector.api_key, *pair)
         # An id that the message names elsewhere is the topic of that name.
         names = {topic_id_text(topic_id): name for topic_id, name in found.names}
         ours = {
@@ -440,9 +442,9 @@ def _has_topics(fields: tuple[Field, ...]) -> bool:
 
 
 def test_an_unknown_api_has_no_facts() -> None:
-    found = EXTRACTORS.facts(999, None, None)
+    found = EXTRACTORS.summary(999, None, None)
     assert (list(found.parts), found.errors, found.group_id) == ([], [], None)
-    assert EXTRACTORS.wanted(999, "request").paths == ()
+    assert EXTRACTORS.wanted_fields(999, "request").paths == ()
 
 
 @pytest.mark.parametrize("version", [0, 3, 6])
@@ -452,4 +454,4 @@ def test_find_coordinator_names_the_group_or_the_transaction(version: int) -> No
             continue
         request: dict[str, Any] = {"keyType": key_type} if version else {}
         request |= {"key": "it"} if version < 4 else {"coordinatorKeys": ["it"]}
-        assert getattr(facts(10, version, request), attribute) == "it"
+        assert getattr(summary(10, version, request), attribute) == "it"

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from kanalyze.tables.requests.fetch_sessions import FetchSessions, Place, SessionFacts
+from kanalyze.tables.requests.fetch_sessions import (
+    FetchSessions,
+    FetchSessionUpdate,
+    SessionPartition,
+)
 
 BROKER = ("10.0.0.2", 9092)
 
 
-def place(topic: str, partition: int = 0) -> Place:
+def place(topic: str, partition: int = 0) -> SessionPartition:
     return (topic, bytes(16), partition)
 
 
@@ -17,19 +21,19 @@ A, B, C = place("a"), place("b"), place("c", 5)
 def fetch(
     session_id: int,
     epoch: int,
-    asked: list[Place] | None = None,
+    asked: list[SessionPartition] | None = None,
     *,
-    forgotten: list[Place] | None = None,
-    answered_id: int | None = None,
+    forgotten: list[SessionPartition] | None = None,
+    response_session_id: int | None = None,
     error_code: int = 0,
-) -> SessionFacts:
-    answered = session_id if answered_id is None else answered_id
-    return SessionFacts(session_id, epoch, asked or [], forgotten or [], answered, error_code)
+) -> FetchSessionUpdate:
+    answered = session_id if response_session_id is None else response_session_id
+    return FetchSessionUpdate(session_id, epoch, asked or [], forgotten or [], answered, error_code)
 
 
-def begun(asked: list[Place], **bounds: int) -> FetchSessions:
+def begun(asked: list[SessionPartition], **bounds: int) -> FetchSessions:
     sessions = FetchSessions(**bounds)
-    assert list(sessions.follow(BROKER, fetch(0, 0, asked, answered_id=7))) == []
+    assert list(sessions.follow(BROKER, fetch(0, 0, asked, response_session_id=7))) == []
     return sessions
 
 
@@ -67,21 +71,21 @@ def test_a_refused_fetch_ends_the_session() -> None:
 
 def test_epoch_0_begins_a_new_session_in_the_place_of_the_old_one() -> None:
     sessions = begun([A])
-    sessions.follow(BROKER, fetch(7, 0, [B], answered_id=8))
+    sessions.follow(BROKER, fetch(7, 0, [B], response_session_id=8))
     assert list(sessions.follow(BROKER, fetch(8, 1))) == [B]
     assert list(sessions.follow(BROKER, fetch(7, 1))) == []
 
 
 def test_the_final_epoch_ends_the_session() -> None:
     sessions = begun([A])
-    assert list(sessions.follow(BROKER, fetch(7, -1, [A], answered_id=0))) == []
+    assert list(sessions.follow(BROKER, fetch(7, -1, [A], response_session_id=0))) == []
     assert len(sessions) == 0
 
 
 def test_a_broker_that_gives_no_session_has_none() -> None:
     sessions = FetchSessions()
-    sessions.follow(BROKER, fetch(0, 0, [A], answered_id=0))
-    sessions.follow(BROKER, SessionFacts(0, 0, [A], [], None, 0))
+    sessions.follow(BROKER, fetch(0, 0, [A], response_session_id=0))
+    sessions.follow(BROKER, FetchSessionUpdate(0, 0, [A], [], None, 0))
     assert len(sessions) == 0
 
 
@@ -98,17 +102,17 @@ def test_epochs_begin_again_at_1_after_the_highest() -> None:
 
 def test_sessions_are_bounded_and_the_least_used_goes_first() -> None:
     sessions = begun([A], most_sessions=2)
-    sessions.follow(BROKER, fetch(0, 0, [B], answered_id=8))
+    sessions.follow(BROKER, fetch(0, 0, [B], response_session_id=8))
     sessions.follow(BROKER, fetch(7, 1))
-    sessions.follow(BROKER, fetch(0, 0, [C], answered_id=9))
+    sessions.follow(BROKER, fetch(0, 0, [C], response_session_id=9))
     assert list(sessions.follow(BROKER, fetch(8, 1))) == []
     assert list(sessions.follow(BROKER, fetch(7, 2))) == [A]
 
 
 def test_partitions_in_all_sessions_are_bounded() -> None:
     sessions = begun([A, B], most_partitions=3)
-    sessions.follow(BROKER, fetch(0, 0, [A, B], answered_id=8))
+    sessions.follow(BROKER, fetch(0, 0, [A, B], response_session_id=8))
     assert len(sessions) == 1
     sessions.follow(BROKER, fetch(8, 1, [place("t", n) for n in range(9)]))
-    sessions.follow(BROKER, fetch(0, 0, [place("t", n) for n in range(9)], answered_id=9))
+    sessions.follow(BROKER, fetch(0, 0, [place("t", n) for n in range(9)], response_session_id=9))
     assert len(sessions) == 0

@@ -11,8 +11,8 @@ from kanalyze.kafka.codec.compiler import compile_decoder
 from kanalyze.kafka.codec.values import TapeCursor
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.tables.requests.body_walk import BodyWalk
-from kanalyze.tables.requests.field_selection import level_of, projection_of
-from kanalyze.tables.requests.summaries import FIELD_NUMBERS, Facts, Parts
+from kanalyze.tables.requests.field_selection import field_roles, projection_of
+from kanalyze.tables.requests.summaries import FIELD_NUMBERS, ExchangeSummary, PartitionColumns
 from tests.support.messages import Generator, Writer
 
 if TYPE_CHECKING:
@@ -37,16 +37,16 @@ def codes_in(value: object) -> list[int]:
 
 def facts_of(
     message: MessageSpec, version: int, values: dict[str, Any], *, is_request: bool
-) -> Facts:
+) -> ExchangeSummary:
     """What a walk finds in a message with these values."""
     decode = compile_decoder(message, version, projection_of(message))
     body = Writer(message, version).write(values)
     _, end = decode(body, 0, 0, None)
     assert end == len(body)
-    level = level_of(message, projection_of(message))
-    found = Facts()
+    level = field_roles(message, projection_of(message))
+    found = ExchangeSummary()
     walk = BodyWalk(level, TapeCursor(), is_request=is_request)
-    walk.read(decode.take(None), found, Parts(), Parts())
+    walk.read(decode.take(None), found, PartitionColumns(), PartitionColumns())
     return found
 
 
@@ -92,7 +92,7 @@ def test_the_ids_of_a_message_are_found_by_what_its_definition_says(
     key: int, kind: str, ids: set[str]
 ) -> None:
     message = CATALOG.message(key, kind)  # type: ignore[arg-type]
-    level = level_of(message, projection_of(message))
+    level = field_roles(message, projection_of(message))
     assert {role for role, _ in level.fields if role in FIELD_NUMBERS} == ids
 
 
@@ -121,7 +121,7 @@ TELLING = [
 def test_names_are_learnt_from_every_struct_that_has_both_name_and_id(key: int, kind: str) -> None:
     message = CATALOG.message(key, kind)  # type: ignore[arg-type]
     version = CATALOG.api(key).versions.highest  # type: ignore[union-attr]
-    assert level_of(message, projection_of(message)).finds_names
+    assert field_roles(message, projection_of(message)).finds_names
     names: list[tuple[bytes, str]] = []
     for seed in range(20):
         values = Generator(message, version, random.Random(seed)).values()
@@ -134,4 +134,4 @@ def test_messages_with_either_a_name_or_an_id_tell_no_names() -> None:
     for key in (0, 1, 8, 9):
         for kind in ("request", "response"):
             message = CATALOG.message(key, kind)  # type: ignore[arg-type]
-            assert not level_of(message, projection_of(message)).finds_names
+            assert not field_roles(message, projection_of(message)).finds_names

@@ -6,7 +6,7 @@ import gzip
 from typing import TYPE_CHECKING
 
 from kanalyze.tables.requests.extract import Extractors
-from kanalyze.tables.requests.row_assembler import RowBuilder
+from kanalyze.tables.requests.row_assembler import RowAssembler
 from tests.support import kafka07 as old
 from tests.support.building import rows_of_exchanges
 from tests.support.talk import Talk
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 def rows_of(talk: Talk) -> list[Row]:
-    builder = RowBuilder(talk.catalog, Extractors(talk.catalog), lambda number: ("x.pcap", number))
+    builder = RowAssembler(
+        talk.catalog, Extractors(talk.catalog), lambda number: ("x.pcap", number)
+    )
     return rows_of_exchanges(builder, talk.exchanges)
 
 

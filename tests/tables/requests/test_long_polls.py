@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from kanalyze.tables.requests.fetch_sessions import SessionFacts
-from kanalyze.tables.requests.long_polls import LogEnds, longest_wait_ms, may_be_held_back
-from kanalyze.tables.requests.summaries import Facts
+from kanalyze.tables.requests.fetch_sessions import FetchSessionUpdate
+from kanalyze.tables.requests.long_polls import LongPollDetector, longest_wait_ms, may_be_held_back
+from kanalyze.tables.requests.summaries import ExchangeSummary
 
 MS = 1_000_000
 NOW = 1_700_000_000_000 * MS
 
 
-def fetch(ends: LogEnds, latency_ms: float, **changes: Any) -> bool:
+def fetch(ends: LongPollDetector, latency_ms: float, **changes: Any) -> bool:
     known: dict[str, Any] = {
-        "asked_ns": NOW,
-        "answered_ns": NOW + int(latency_ms * MS),
+        "request_ns": NOW,
+        "response_ns": NOW + int(latency_ms * MS),
         "max_wait_ms": 500,
         "min_bytes": 1,
         "record_bytes": 0,
@@ -28,85 +28,85 @@ def fetch(ends: LogEnds, latency_ms: float, **changes: Any) -> bool:
 
 
 def test_an_empty_answer_after_max_wait_waited() -> None:
-    assert fetch(LogEnds(), 501)
-    assert fetch(LogEnds(), 499.5)
+    assert fetch(LongPollDetector(), 501)
+    assert fetch(LongPollDetector(), 499.5)
 
 
 def test_an_empty_answer_before_max_wait_did_not() -> None:
-    assert not fetch(LogEnds(), 3)
+    assert not fetch(LongPollDetector(), 3)
 
 
 def test_nothing_is_held_back_where_nothing_is_to_be_waited_for() -> None:
-    assert not fetch(LogEnds(), 600, max_wait_ms=0)
-    assert not fetch(LogEnds(), 600, min_bytes=0)
-    assert not fetch(LogEnds(), 600, failed=True)
+    assert not fetch(LongPollDetector(), 600, max_wait_ms=0)
+    assert not fetch(LongPollDetector(), 600, min_bytes=0)
+    assert not fetch(LongPollDetector(), 600, failed=True)
 
 
 def test_too_few_bytes_after_max_wait_waited() -> None:
-    assert fetch(LogEnds(), 501, min_bytes=1000, record_bytes=900, got=[("t", 5)])
+    assert fetch(LongPollDetector(), 501, min_bytes=1000, record_bytes=900, got=[("t", 5)])
 
 
 def test_a_slow_answer_with_data_that_was_there_was_slow() -> None:
-    ends = LogEnds()
+    ends = LongPollDetector()
     ends.learn("t", 100, NOW - 5 * MS)
     assert not fetch(ends, 400, record_bytes=900, got=[("t", 40)])
 
 
 def test_data_beyond_the_log_end_of_a_moment_ago_was_waited_for() -> None:
-    ends = LogEnds()
+    ends = LongPollDetector()
     ends.learn("t", 100, NOW - 1 * MS)
     assert fetch(ends, 300, record_bytes=900, got=[("t", 100)])
 
 
 def test_data_that_may_as_well_have_come_before_the_request_was_not() -> None:
-    ends = LogEnds()
+    ends = LongPollDetector()
     ends.learn("t", 100, NOW - 10_000 * MS)
     assert not fetch(ends, 4, record_bytes=900, got=[("t", 100)])
 
 
 def test_a_log_never_heard_of_tells_nothing() -> None:
-    assert not fetch(LogEnds(), 300, record_bytes=900, got=[("t", 100)])
+    assert not fetch(LongPollDetector(), 300, record_bytes=900, got=[("t", 100)])
 
 
 def test_what_was_learnt_after_the_request_does_not_count() -> None:
-    ends = LogEnds()
+    ends = LongPollDetector()
     ends.learn("t", 100, NOW - 1 * MS)
     ends.learn("t", 180, NOW + 200 * MS)
     assert fetch(ends, 300, record_bytes=900, got=[("t", 100)])
 
 
 def test_one_partition_that_had_data_is_enough_for_an_answer_at_once() -> None:
-    ends = LogEnds()
+    ends = LongPollDetector()
     for partition in ("a", "b"):
         ends.learn(partition, 100, NOW - 1 * MS)
     assert not fetch(ends, 300, record_bytes=900, got=[("a", 100), ("b", 40)])
 
 
 def test_a_fetch_sent_while_another_is_held_is_held_with_it() -> None:
-    ends = LogEnds()
+    ends = LongPollDetector()
     assert fetch(ends, 501)
     inside = NOW + 400 * MS
-    assert fetch(ends, 0, asked_ns=inside, answered_ns=inside + 103 * MS)
-    assert not fetch(ends, 0, asked_ns=inside, answered_ns=inside + 103 * MS, connection=2)
+    assert fetch(ends, 0, request_ns=inside, response_ns=inside + 103 * MS)
+    assert not fetch(ends, 0, request_ns=inside, response_ns=inside + 103 * MS, connection=2)
     after = NOW + 502 * MS
-    assert not fetch(ends, 0, asked_ns=after, answered_ns=after + 3 * MS)
+    assert not fetch(ends, 0, request_ns=after, response_ns=after + 3 * MS)
 
 
-def asked(session: SessionFacts | None = None, **values: int | None) -> Facts:
+def asked(session: FetchSessionUpdate | None = None, **values: int | None) -> ExchangeSummary:
     """What a request asks for."""
-    facts = Facts()
-    facts.session = session
+    summary = ExchangeSummary()
+    summary.session = session
     for name, value in {"max_wait_ms": 500, "min_bytes": 1, **values}.items():
-        setattr(facts, name, value)
-    return facts
+        setattr(summary, name, value)
+    return summary
 
 
-ENDING = SessionFacts(7, -1, [], [], None, 0)
-ENDING_WITH_A_LAST_FETCH = SessionFacts(7, -1, [("t", None, 0)], [], None, 0)
+ENDING = FetchSessionUpdate(7, -1, [], [], None, 0)
+ENDING_WITH_A_LAST_FETCH = FetchSessionUpdate(7, -1, [("t", None, 0)], [], None, 0)
 
 
 @pytest.mark.parametrize(
-    ("facts", "expected"),
+    ("summary", "expected"),
     [
         (asked(), 500),
         (asked(max_wait_ms=None), None),
@@ -119,14 +119,16 @@ ENDING_WITH_A_LAST_FETCH = SessionFacts(7, -1, [("t", None, 0)], [], None, 0)
         (asked(ENDING_WITH_A_LAST_FETCH), 500),
     ],
 )
-def test_how_long_a_fetch_asks_to_be_held_back(facts: Facts, expected: int | None) -> None:
-    assert longest_wait_ms(facts) == expected
+def test_how_long_a_fetch_asks_to_be_held_back(
+    summary: ExchangeSummary, expected: int | None
+) -> None:
+    assert longest_wait_ms(summary) == expected
 
 
 @pytest.mark.parametrize("api_key", [1, 78])
 def test_a_fetch_without_an_answer_may_be_held_back_as_long_as_it_asks(api_key: int) -> None:
-    def may_be(facts: Facts, age_ms: int) -> bool:
-        return may_be_held_back(api_key, facts, start_ns=NOW, now_ns=NOW + age_ms * MS)
+    def may_be(summary: ExchangeSummary, age_ms: int) -> bool:
+        return may_be_held_back(api_key, summary, start_ns=NOW, now_ns=NOW + age_ms * MS)
 
     assert may_be(asked(), 500)
     assert not may_be(asked(), 501)
@@ -140,6 +142,6 @@ def test_members_wait_without_end_but_for_their_leader() -> None:
         return may_be_held_back(api_key, asked(**values), start_ns=NOW, now_ns=NOW * 2)
 
     assert may_be(11)
-    assert may_be(14, leads=False)
-    assert not may_be(14, leads=True)
+    assert may_be(14, has_assignments=False)
+    assert not may_be(14, has_assignments=True)
     assert not may_be(0)

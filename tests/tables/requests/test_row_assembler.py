@@ -9,7 +9,7 @@ import pytest
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.tables.requests.extract import Extractors
-from kanalyze.tables.requests.row_assembler import RowBuilder
+from kanalyze.tables.requests.row_assembler import RowAssembler
 from kanalyze.tables.row import COLUMNS
 from tests.support import kafka as k
 from tests.support import topic_ids as t
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 CATALOG = Catalog()
 
 
-def builder_of(core: SimpleNamespace | None = None, place: Any = None) -> RowBuilder:
-    make = RowBuilder if core is None else core.row_assembler.RowBuilder
+def builder_of(core: SimpleNamespace | None = None, place: Any = None) -> RowAssembler:
+    make = RowAssembler if core is None else core.row_assembler.RowAssembler
     extractors = (Extractors if core is None else core.extract.Extractors)(CATALOG)
-    made: RowBuilder = make(CATALOG, extractors, place or (lambda number: ("x.pcap", number)))
+    made: RowAssembler = make(CATALOG, extractors, place or (lambda number: ("x.pcap", number)))
     return made
 
 
@@ -69,8 +69,8 @@ def test_compiled_and_uncompiled_say_the_same(
         for number, exchange in enumerate(exchanges):
             builder.add(core.given(exchange))
             if number % 50 == 0:
-                some.append(plain(builder.take()))
-        blocks.append([*some, plain(builder.take())])
+                some.append(plain(builder.drain()))
+        blocks.append([*some, plain(builder.drain())])
     assert blocks[0] == blocks[1]
 
 
@@ -81,7 +81,7 @@ def test_a_block_has_every_column_in_the_types_of_the_contract(core: SimpleNames
             if rows:
                 builder.add(core.given(exchange))
         assert len(builder) == rows
-        block = builder.take()
+        block = builder.drain()
         assert (len(block), len(builder)) == (rows, 0)
         assert list(block.columns) == [column.name for column in COLUMNS]
         for column in COLUMNS:
@@ -108,9 +108,9 @@ def test_blocks_share_their_words(core: SimpleNamespace) -> None:
     builder = builder_of(core)
     one, two = heartbeats(2)
     builder.add(core.given(one))
-    first = builder.take()
+    first = builder.drain()
     builder.add(core.given(two))
-    second = builder.take()
+    second = builder.drain()
     for name in ("client_id", "api_name", "connection", "status"):
         words: list[Any] = [block.columns[name] for block in (first, second)]
         assert words[0].words is words[1].words
@@ -130,7 +130,7 @@ def test_words_are_forgotten_when_there_are_many(
     found = []
     for exchange in talk.exchanges:
         builder.add(core.given(exchange))
-        found += builder.take().rows()
+        found += builder.drain().rows()
     assert found == rows
 
 
@@ -143,7 +143,7 @@ def test_a_builder_is_full_when_rows_take_as_much_as_may_be_held(
     for exchange in heartbeats(20):
         builder.add(core.given(exchange))
         if builder.is_full:
-            sizes.append(len(builder.take()))
+            sizes.append(len(builder.drain()))
     assert sizes == [4] * 5
 
 
@@ -159,7 +159,7 @@ def test_partitions_of_a_session_are_listed_from_block_to_block(core: SimpleName
     builder = builder_of(core)
     for exchange in quiet_session(5, 3):
         builder.add(core.given(exchange))
-        (row,) = builder.take().rows()
+        (row,) = builder.drain().rows()
         assert [(part.topic, part.partition) for part in row.partitions] == [
             ("a", number) for number in range(5)
         ]
@@ -200,7 +200,7 @@ def test_columns_of_a_block_are_not_those_that_grow(core: SimpleNamespace) -> No
     builder = builder_of(core)
     one, two = heartbeats(2)
     builder.add(core.given(one))
-    block = builder.take()
+    block = builder.drain()
     rows = block.rows()
     builder.add(core.given(two))
     assert block.rows() == rows

@@ -1,7 +1,6 @@
 -- What went over one connection, in order?
 --
--- Takes a parameter, the connection as other rows name it:
---   spark.sql(query("connection_trace"), args={"connection": "10.0.0.7:51812>10.0.0.2:9092"})
+-- Takes a parameter, the connection as other rows name it, such as 10.0.0.7:51812>10.0.0.2:9092.
 -- `at_ms` counts from the first request seen on it. Ports are used again: `connection_number` tells
 -- one connection on the same pair of addresses from the next. Packet numbers lead back into the
 -- capture (tcpdump, Wireshark). An answer without its request has no time of one, and comes last.
@@ -20,6 +19,6 @@ SELECT
     request_packet,
     response_packet
 FROM requests
-WHERE connection = :connection
+WHERE connection = $connection
 WINDOW of_connection AS (PARTITION BY connection_number)
 ORDER BY connection_number, request_start_ns NULLS LAST, request_packet, correlation_id

@@ -5,15 +5,14 @@
 -- broker held back on purpose (`waited`: a Fetch until there is data, a JoinGroup until all members
 -- have come): they say nothing of work. `waited` is null for most, so "is not true", not "is false".
 --
--- percentile_approx gives latencies that occurred, and is exact up to 10,000 of them a group;
--- beyond that its error is a ten-thousandth of the ranks. Days are those of the session's time zone
+-- The percentiles are exact. Days are those of UTC; on Spark those of the session's time zone
 -- (spark.sql.session.timeZone), which is UTC in sessions that kanalyze starts.
 SELECT
-    date(timestamp_micros(request_start_ns DIV 1000)) AS day,
+    CAST(make_timestamp(request_start_ns // 1000) AS DATE) AS day,
     client_id,
     count(*) AS requests,
-    percentile_approx(latency_ns, 0.50, 10000) / 1e6 AS p50_ms,
-    percentile_approx(latency_ns, 0.99, 10000) / 1e6 AS p99_ms,
+    percentile_disc(0.5) WITHIN GROUP (ORDER BY latency_ns) / 1e6 AS p50_ms,
+    percentile_disc(0.99) WITHIN GROUP (ORDER BY latency_ns) / 1e6 AS p99_ms,
     max(latency_ns) / 1e6 AS max_ms
 FROM requests
 WHERE

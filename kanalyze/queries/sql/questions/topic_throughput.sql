@@ -8,24 +8,26 @@
 -- partitions of requests add nothing to them. A topic of which only the id was seen goes by that.
 WITH parts AS (
     SELECT
-        date_trunc('HOUR', timestamp_micros(request_start_ns DIV 1000)) AS hour,
+        date_trunc('hour', make_timestamp(request_start_ns // 1000)) AS hour,
         api_name IN ('Produce', 'MultiProduce') AS is_produced,
-        inline(partitions)
-    FROM requests
+        coalesce(topic, topic_id) AS topic,
+        record_count,
+        record_bytes
+    FROM partitions
     WHERE
         -- The names with Multi are those of Kafka 0.7.
         api_name IN ('Produce', 'MultiProduce', 'Fetch', 'MultiFetch', 'ShareFetch')
         AND request_start_ns IS NOT NULL
+        AND coalesce(error_code, 0) = 0
 )
 SELECT
     hour,
-    coalesce(topic, topic_id) AS topic,
+    topic,
     coalesce(sum(record_count) FILTER (WHERE is_produced), 0) AS produced_records,
     coalesce(sum(record_bytes) FILTER (WHERE is_produced), 0) AS produced_bytes,
     coalesce(sum(record_count) FILTER (WHERE NOT is_produced), 0) AS fetched_records,
     coalesce(sum(record_bytes) FILTER (WHERE NOT is_produced), 0) AS fetched_bytes,
-    count_if(record_count IS NULL) AS uncounted
+    count(*) FILTER (WHERE record_count IS NULL) AS uncounted
 FROM parts
-WHERE coalesce(error_code, 0) = 0
-GROUP BY hour, coalesce(topic, topic_id)
+GROUP BY hour, topic
 ORDER BY hour, produced_bytes + fetched_bytes DESC, topic

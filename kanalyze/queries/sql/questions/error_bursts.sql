@@ -6,10 +6,13 @@
 -- is chance. A day of one minute has nothing to be compared with, and no bursts.
 WITH minutes AS (
     SELECT
-        date_trunc('MINUTE', timestamp_micros(request_start_ns DIV 1000)) AS minute,
+        date_trunc('minute', make_timestamp(request_start_ns // 1000)) AS minute,
         count(*) AS requests,
-        count_if(status = 'error') AS errors,
-        array_sort(collect_set(error_name) FILTER (WHERE status = 'error')) AS error_names
+        count(*) FILTER (WHERE status = 'error') AS errors,
+        coalesce(
+            list_sort(list(DISTINCT error_name) FILTER (WHERE status = 'error')),
+            []
+        ) AS error_names
     FROM requests
     WHERE request_start_ns IS NOT NULL
     GROUP BY minute
@@ -20,7 +23,7 @@ compared AS (
         (sum(requests) OVER of_day) - requests AS other_requests,
         (sum(errors) OVER of_day) - errors AS other_errors
     FROM minutes
-    WINDOW of_day AS (PARTITION BY date(minute))
+    WINDOW of_day AS (PARTITION BY CAST(minute AS DATE))
 ),
 judged AS (
     SELECT

@@ -1,4 +1,4 @@
-"""Runs that are broken off between two batches, frozen, and taken up again from the bytes.
+"""Runs that stop between two batches, are saved, and go on in new objects from the saved state.
 
 In: a capture, and where to break. Out: all that can be seen of the run. Must not know: what is in
 the bytes.
@@ -12,13 +12,14 @@ from kanalyze.kafka.codec.compiler import Decoders
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.kafka.session.message_reader import MessageReader
 from kanalyze.model.anomalies import NET_ANOMALIES
-from kanalyze.runtime import pipeline
-from kanalyze.runtime.pipeline import Analysis
+from kanalyze.runtime import analysis_inputs
+from kanalyze.runtime.connection_run import row_of_connection
+from kanalyze.runtime.request_runs import step_blocks
 from kanalyze.runtime.stages import Stages
-from kanalyze.runtime.state import freeze, thaw
+from kanalyze.runtime.state import load_state, save_state
 from kanalyze.tables.quality import CaptureQuality
 from kanalyze.tables.requests.extract import Extractors
-from kanalyze.tables.requests.row_assembler import RowBuilder
+from kanalyze.tables.requests.row_assembler import RowAssembler
 from kanalyze.tables.requests.topic_names import TopicNames
 from tests.support.reference import batches_of
 
@@ -64,13 +65,13 @@ class Run:
         self._anomalies: list[tuple[Any, ...]] = []
         self._connections: list[ConnectionRow] = []
 
-    def _new(self) -> tuple[Stages, RowBuilder]:
+    def _new(self) -> tuple[Stages, RowAssembler]:
         """Make stages and a row builder that share nothing with those before but names."""
         catalog = Catalog()
         extractors = Extractors(catalog)
-        reader = MessageReader(catalog, Decoders(catalog), extractors.wanted)
+        reader = MessageReader(catalog, Decoders(catalog), extractors.wanted_fields)
         stages = Stages(reader, catalog, **self._settings)
-        return stages, RowBuilder(catalog, extractors, self.captures.place, self._names)
+        return stages, RowAssembler(catalog, extractors, self.captures.place, self._names)
 
     def take(self, batch: PacketBatch | None) -> None:
         """Feed a batch; None ends the capture."""
@@ -79,12 +80,10 @@ class Run:
 
     def _note(self, step: Step) -> None:
         if self._is_asked:
-            for block in Analysis._blocks(step, self.maker):
+            for block in step_blocks(step, self.maker):
                 self._rows += block.rows()
         self._anomalies += [self._described(anomaly) for anomaly in step.anomalies]
-        self._connections += [
-            Analysis._connection_row(ended, self.captures) for ended in step.ended
-        ]
+        self._connections += [row_of_connection(ended, self.captures) for ended in step.ended]
         for tcp in step.closed:
             self._quality.count_connection(tcp)
         for anomaly in step.anomalies:
@@ -98,14 +97,14 @@ class Run:
         told = (tcp.serial, tcp.endpoints, self.stages.client_side(tcp))
         return tuple(anomaly._replace(connection=None)) + told
 
-    def frozen(self) -> bytes:
+    def saved_state(self) -> bytes:
         """What is left of the run where it breaks off."""
-        return freeze(self.stages, self.maker if self._is_asked else None)
+        return save_state(self.stages, self.maker if self._is_asked else None)
 
-    def take_up(self, data: bytes) -> None:
+    def load_state(self, data: bytes) -> None:
         """Go on from bytes, in new objects."""
         stages, maker = self._new()
-        thaw(data, stages, maker if self._is_asked else None)
+        load_state(data, stages, maker if self._is_asked else None)
         self.stages, self.maker = stages, maker
 
     def outcome(self) -> Outcome:
@@ -121,13 +120,13 @@ def run(
     breaks: Callable[[], bool] = lambda: False,
     **settings: Any,
 ) -> Outcome:
-    """Read a capture in batches, and freeze the run after those where ``breaks`` says so."""
+    """Read a capture in batches, and save_state the run after those where ``breaks`` says so."""
     with opened(capture, most_packets) as captures:
         going = Run(captures, **settings)
         for batch in captures.batches():
             going.take(batch)
             if breaks():
-                going.take_up(going.frozen())
+                going.load_state(going.saved_state())
         going.take(None)
     return going.outcome()
 
@@ -141,7 +140,7 @@ class opened:  # noqa: N801 - used as a function
 
     def __enter__(self) -> MergedCaptures:
         self._patch.__enter__()
-        return pipeline.MergedCaptures([self._capture], buffer_bytes=1 << 16)
+        return analysis_inputs.MergedCaptures([self._capture], buffer_bytes=1 << 16)
 
     def __exit__(self, *error: object) -> None:
         self._patch.__exit__(*error)  # type: ignore[arg-type]
@@ -153,7 +152,7 @@ def first_part(capture: Any, packets: int) -> bytes:
         going = Run(captures)
         for batch in _until(captures.batches(), packets):
             going.take(batch)
-    return going.frozen()
+    return going.saved_state()
 
 
 def second_part(capture: Any, packets: int, data: bytes) -> Outcome:
@@ -163,7 +162,7 @@ def second_part(capture: Any, packets: int, data: bytes) -> Outcome:
         for _ in _until(batches, packets):
             continue
         going = Run(captures)
-        going.take_up(data)
+        going.load_state(data)
         for batch in batches:
             going.take(batch)
         going.take(None)

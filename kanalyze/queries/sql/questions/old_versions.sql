@@ -43,7 +43,7 @@ SELECT
     client_software_version,
     wire,
     api_name,
-    array_sort(collect_set(api_version)) AS versions,
+    list_sort(list(DISTINCT api_version)) AS versions,
     CASE WHEN wire = 'kafka' THEN nullif(max(first_version), 32767) END AS first_version,
     count(*) AS requests
 FROM requests LEFT JOIN removed USING (api_key)

@@ -8,11 +8,11 @@
 -- each joining anew.
 SELECT
     group_id,
-    count_if(api_name = 'JoinGroup') AS joins,
-    count_if(api_name = 'SyncGroup') AS syncs,
-    count(DISTINCT client_id, client_ip) AS clients,
-    count_if(status = 'error') AS errors,
-    count_if(status = 'unanswered') AS unanswered,
+    count(*) FILTER (WHERE api_name = 'JoinGroup') AS joins,
+    count(*) FILTER (WHERE api_name = 'SyncGroup') AS syncs,
+    count(DISTINCT concat(client_ip, ' ', client_id)) FILTER (WHERE client_id IS NOT NULL) AS clients,
+    count(*) FILTER (WHERE status = 'error') AS errors,
+    count(*) FILTER (WHERE status = 'unanswered') AS unanswered,
     coalesce(sum(total_time_ns), 0) / 1e6 AS paused_ms,
     max(total_time_ns) FILTER (WHERE api_name = 'JoinGroup') / 1e6 AS longest_join_ms,
     max(total_time_ns) FILTER (WHERE api_name = 'SyncGroup') / 1e6 AS longest_sync_ms

@@ -1,0 +1,43 @@
+"""Reads files with the names of topics by their ids.
+
+In: a path or a URL. Out: names by 16-byte id. This module must not know what names are for.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+from kanalyze.common import paths
+from kanalyze.errors import UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["read_topic_ids"]
+
+_LARGEST_FILE_BYTES = 256 * 1024 * 1024
+
+
+def read_topic_ids(path: str | Path) -> dict[bytes, str]:
+    """Return the names of topics in a file, by 16-byte id.
+
+    The file has a line ``ID NAME`` for each, or is a JSON object; ids are in Kafka's base64 or
+    UUIDs (see :func:`~kanalyze.tables.requests.topic_names.parse_topic_ids`).
+
+    Raises:
+        UsageError: the file cannot be read, or makes no sense; the text names it.
+    """
+    try:
+        with io.TextIOWrapper(paths.opened(path), encoding="utf-8") as file:
+            text = file.read(_LARGEST_FILE_BYTES)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path}: is not UTF-8 text") from error
+    from kanalyze.tables.requests.topic_names import parse_topic_ids  # only for those who have some
+
+    try:
+        return parse_topic_ids(text)
+    except UsageError as error:
+        raise UsageError(f"{path}: {error}") from error

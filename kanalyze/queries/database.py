@@ -1,0 +1,182 @@
+"""Tables of rows that answer SQL: DuckDB, in this process.
+
+In: Arrow batches of rows. Out: Arrow tables of answers. What does not fit into memory goes to
+files in a folder that is removed in the end. This module must not know where rows come from.
+DuckDB is imported when a database is made: it takes 0.1 s.
+
+Every row of ``requests`` gets a number, ``request_id``, from 1 in the order of the rows;
+``partitions`` and ``errors`` name their request by it.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from array import array
+from typing import TYPE_CHECKING, Any
+
+from kanalyze.errors import KanalyzeError, UsageError
+from kanalyze.queries.files import built_in
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import TracebackType
+    from typing import Self
+
+    import pyarrow as pa
+
+    from kanalyze.queries.files import Query
+
+__all__ = ["Database", "QueryError"]
+
+_VIEWS = {"requests": ("partitions", "errors", "measured", "carried")}
+_REQUEST_ID = "request_id"
+_INCOMING = "incoming"
+_LEAST_ROWS_AT_ONCE = 16_384
+"""To insert costs 1 ms, whatever there is to be inserted."""
+
+
+class QueryError(UsageError):
+    """A query that cannot be answered, and what DuckDB says of it, in one line."""
+
+
+class Database:
+    """Tables, filled once and asked often. A context manager; closing it removes its files."""
+
+    def __init__(self, *, max_memory_bytes: int, threads: int) -> None:
+        """Make an empty one.
+
+        Args:
+            max_memory_bytes: what tables and queries may take of memory; the rest goes to files.
+            threads: how many a query may use.
+        """
+        import duckdb
+
+        self._error: type[Exception] = duckdb.Error
+        self._folder = tempfile.TemporaryDirectory(prefix="kanalyze-")
+        self._connection = duckdb.connect(
+            ":memory:",
+            config={
+                "max_memory": f"{max_memory_bytes}B",
+                "threads": threads,
+                "temp_directory": self._folder.name,
+                # Nothing is fetched from a network.
+                "autoinstall_known_extensions": False,
+                "autoload_known_extensions": False,
+            },
+        )
+        self._schemas: dict[str, pa.Schema] = {}
+        self._waiting: dict[str, list[pa.RecordBatch]] = {}
+        self._requests = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Forget all tables, and remove all files; a second time changes nothing."""
+        self._connection.close()
+        self._folder.cleanup()
+
+    def create(self, table: str, schema: pa.Schema) -> None:
+        """Make an empty table, with the columns of a schema, and the views of it."""
+        import pyarrow as pa
+
+        if table == "requests":
+            schema = schema.insert(0, pa.field(_REQUEST_ID, pa.int64(), nullable=False))
+        self._schemas[table] = schema
+        self._waiting[table] = []
+        self._run_with(schema.empty_table(), f"CREATE TABLE {table} AS FROM {_INCOMING}")
+        for view in _VIEWS.get(table, ()):
+            self._connection.execute(f"CREATE VIEW {view} AS {built_in('tables')[view].sql}")
+
+    def insert(self, table: str, batch: pa.RecordBatch) -> None:
+        """Add rows to a table; a batch has the columns that it was created with."""
+        if table == "requests":
+            batch = self._numbered(batch)
+        waiting = self._waiting[table]
+        waiting.append(batch)
+        if sum(each.num_rows for each in waiting) >= _LEAST_ROWS_AT_ONCE:
+            self._insert_waiting(table)
+
+    def ask(self, sql: str, parameters: Mapping[str, object] | None = None) -> pa.Table:
+        """Return the answer to one statement of SQL.
+
+        Args:
+            sql: the statement, in DuckDB's dialect; its parameters are written ``$name``.
+            parameters: the value of each.
+
+        Raises:
+            QueryError: it is no SQL, or names what is not there.
+        """
+        import duckdb
+
+        self._insert_all()
+        try:
+            statements = duckdb.extract_statements(sql)
+            if len(statements) != 1 or statements[0].type not in _questions():
+                raise QueryError("only one query is answered, such as SELECT ... FROM requests")
+            answer = self._connection.sql(sql, params=dict(parameters or {}))
+            return answer.to_arrow_table()
+        except self._error as error:
+            raise QueryError(_one_line(error)) from None
+
+    def answer(self, query: Query, parameters: Mapping[str, object]) -> list[dict[str, Any]]:
+        """Return the lines that answer a query, which takes the parameters that it has of these."""
+        self._insert_all()
+        taken = {name: parameters[name] for name in query.parameters}
+        # Not by way of a relation, which is planned twice.
+        found = self._connection.execute(query.sql, taken)
+        names = [column[0] for column in found.description]
+        return [dict(zip(names, line, strict=True)) for line in found.fetchall()]
+
+    def _numbered(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return requests with their numbers in the first column."""
+        import pyarrow as pa
+
+        first = self._requests + 1
+        self._requests += batch.num_rows
+        numbers = array("q", range(first, self._requests + 1))
+        column = pa.Array.from_buffers(pa.int64(), len(numbers), [None, pa.py_buffer(numbers)])
+        return pa.RecordBatch.from_arrays(
+            [column, *batch.columns], schema=self._schemas["requests"]
+        )
+
+    def _insert_all(self) -> None:
+        for table in self._waiting:
+            self._insert_waiting(table)
+
+    def _insert_waiting(self, table: str) -> None:
+        import pyarrow as pa
+
+        waiting, self._waiting[table] = self._waiting[table], []
+        if waiting:
+            self._run_with(pa.Table.from_batches(waiting), f"INSERT INTO {table} FROM {_INCOMING}")
+
+    def _run_with(self, incoming: pa.Table, sql: str) -> None:
+        """Run a statement that reads ``incoming``."""
+        self._connection.register(_INCOMING, incoming)
+        try:
+            self._connection.execute(sql)
+        except self._error as error:
+            raise KanalyzeError(_one_line(error)) from None
+        finally:
+            self._connection.unregister(_INCOMING)
+
+
+def _questions() -> frozenset[object]:
+    """Return the types of statements that ask, and change nothing (PIVOT is made of several)."""
+    from duckdb import StatementType
+
+    return frozenset({StatementType.SELECT, StatementType.EXPLAIN, StatementType.MULTI})
+
+
+def _one_line(error: Exception) -> str:
+    """Return what DuckDB says is wrong: the first line, which names it."""
+    return str(error).partition("\n")[0]

@@ -1,0 +1,84 @@
+"""Files of SQL: a question each, with its title and description in the comment at its head.
+
+In: a folder. Out: :class:`Query`. This module must not know who runs them.
+
+A file is named as its query, and begins with comment lines: the first is the title, the others are
+the description. A parameter is written ``$name``.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.errors import UsageError
+
+__all__ = ["Query", "find_query", "read_queries"]
+
+_BUILT_IN = Path(__file__).with_name("sql")
+_SUFFIX = ".sql"
+_PARAMETER = re.compile(r"\$([a-z_][a-z_0-9]*)")
+_TEXT = re.compile(r"'(?:[^']|'')*'|--[^\n]*")
+"""What holds no parameters: texts and comments."""
+_LARGEST_BYTES = 1 << 20
+
+
+class Query(NamedTuple):
+    """A question to the tables, as SQL in DuckDB's dialect."""
+
+    name: str
+    title: str
+    description: str
+    parameters: tuple[str, ...]
+    """Names of what the one who asks has to give, sorted."""
+    sql: str
+
+
+def read_queries(folder: Path) -> dict[str, Query]:
+    """Return the queries of a folder by name; raises UsageError for one that cannot be read."""
+    try:
+        files = sorted(file for file in folder.iterdir() if file.suffix == _SUFFIX)
+    except OSError as error:
+        raise UsageError(f"{folder}: {error.strerror}") from None
+    return {file.stem: _read(file) for file in files}
+
+
+@cache
+def built_in(kind: str) -> dict[str, Query]:
+    """Return the queries that come with kanalyze: of ``tables``, ``report`` or ``questions``."""
+    return read_queries(_BUILT_IN / kind)
+
+
+def find_query(name: str, *folders: Path) -> Query:
+    """Return the question of a name, from the built-in ones or a user's folders.
+
+    Raises UsageError where there is none.
+    """
+    known = dict(built_in("questions"))
+    for folder in folders:
+        known.update(read_queries(folder))
+    if name not in known:
+        raise UsageError(f"unknown query: {name!r}; there are {', '.join(sorted(known))}")
+    return known[name]
+
+
+def _read(file: Path) -> Query:
+    try:
+        if file.stat().st_size > _LARGEST_BYTES:
+            raise UsageError(f"{file}: larger than 1 MiB")
+        text = file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{file}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{file}: not UTF-8") from None
+    lines = text.splitlines()
+    head = []
+    for line in lines:
+        if not line.startswith("--"):
+            break
+        head.append(line.removeprefix("--").strip())
+    title, _, description = "\n".join(head).partition("\n")
+    parameters = sorted(set(_PARAMETER.findall(_TEXT.sub("", text))))
+    return Query(file.stem, title, description.strip(), tuple(parameters), text)

@@ -1,0 +1,166 @@
+"""What is wrong, in words, the worst first: each kind is a query that answers with what it found.
+
+In: a database with the tables of a run. Out: :class:`Finding`. This module must not know what kinds
+there are: those are the files of ``sql/findings/``, and of a user's folder.
+
+The comment at the head of such a file says, each on a line of its own, ``severity:`` (0 to 100),
+``sure:``, ``why:``, ``repair:``, and its thresholds: ``parameter NAME = NUMBER: meaning``. What it
+answers has the columns ``what`` (the figures, as a sentence) and ``weight`` (more is worse, among
+those of one kind), and of the others those that apply: ``client_id client_ip broker_ip broker_port
+api_name topic group_id error_name first_time_ns last_time_ns first_packet``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.errors import UsageError
+from kanalyze.model.tcp import Endpoint
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from kanalyze.queries.database import Database
+    from kanalyze.queries.files import Query
+
+__all__ = ["Finding", "FindingKind", "findings_of", "kind_of_finding"]
+
+MOST_OF_A_KIND = 20
+"""Findings of one kind that are given; how many there are is said in any case."""
+
+_FIELD = re.compile(r"(severity|sure|why|repair): (.+)")
+_PARAMETER = re.compile(r"parameter ([a-z_0-9]+) = ([0-9.]+): (.+)")
+_GLOB = re.compile(r"[*?\[]")
+_OPTIONS = {
+    "client_id": "--client-id",
+    "client_ip": "--client-ip",
+    "api_name": "--api",
+    "topic": "--topic",
+    "group_id": "--group",
+}
+_IS_GLOB = ("client_id", "topic", "group_id")
+
+
+class FindingKind(NamedTuple):
+    """One kind of thing that may be wrong, and how it is looked for."""
+
+    query: Query
+    severity: int
+    """0 to 100, more is worse."""
+    sure: str
+    why: str
+    repair: str
+    thresholds: dict[str, float]
+    """What the query takes, and the values that hold where nobody gives others."""
+
+
+class Finding(NamedTuple):
+    """One thing that is wrong."""
+
+    name: str
+    """Of its kind: the name of the query."""
+    title: str
+    severity: int
+    what: str
+    """The figures, as a sentence."""
+    weight: float
+    """More is worse, among those of one kind."""
+    sure: str
+    why: str
+    repair: str
+    concerns: dict[str, Any]
+    """Whom: of client_id, client_ip, broker, api_name, topic, group_id, error_name those that
+    apply."""
+    first_time_ns: int | None
+    last_time_ns: int | None
+    first_packet: int | None
+    options: tuple[str, ...]
+    """Of ``kanalyze requests``: what shows the rows."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as the report has it."""
+        return {**self._asdict(), "options": list(self.options)}
+
+
+def findings_of(
+    database: Database,
+    kinds: Iterable[FindingKind],
+    thresholds: Mapping[str, float] | None = None,
+) -> list[Finding]:
+    """Return what is wrong, the worst first.
+
+    Args:
+        database: with the tables that the queries ask.
+        kinds: what to look for.
+        thresholds: values of parameters that replace those of the queries, by ``NAME`` of the
+            kind and of the parameter: ``{"tiny_batches.least_per_s": 10}``.
+
+    Raises:
+        QueryError: a query cannot be answered.
+        UsageError: there is no such threshold.
+    """
+    found: list[Finding] = []
+    given = dict(thresholds or {})
+    for kind in kinds:
+        values = {
+            name: given.pop(f"{kind.query.name}.{name}", value)
+            for name, value in kind.thresholds.items()
+        }
+        lines = database.answer(kind.query, values)
+        found += [_finding(kind, line) for line in lines[:MOST_OF_A_KIND]]
+    if given:
+        raise UsageError(f"unknown threshold: {next(iter(given))!r}")
+    return sorted(found, key=lambda each: (-each.severity, each.name, -each.weight))
+
+
+def kind_of_finding(query: Query) -> FindingKind:
+    """Return the kind that a query looks for; raises UsageError where its head does not say it."""
+    fields = dict(_FIELD.findall(query.description))
+    missing = [name for name in ("severity", "sure", "why", "repair") if name not in fields]
+    if missing or not fields["severity"].isdecimal():
+        raise UsageError(f"query {query.name!r}: its comment does not say {missing or 'severity'}")
+    values = {name: float(value) for name, value, _ in _PARAMETER.findall(query.description)}
+    if set(values) != set(query.parameters):
+        raise UsageError(f"query {query.name!r}: its comment does not say all parameters")
+    return FindingKind(
+        query, int(fields["severity"]), fields["sure"], fields["why"], fields["repair"], values
+    )
+
+
+def _finding(kind: FindingKind, line: Mapping[str, Any]) -> Finding:
+    concerns = {name: line[name] for name in _OPTIONS if line.get(name) is not None}
+    if line.get("error_name") is not None:
+        concerns["error_name"] = line["error_name"]
+    if line.get("broker_ip") is not None:
+        concerns["broker"] = str(Endpoint(line["broker_ip"], line["broker_port"]))
+    return Finding(
+        name=kind.query.name,
+        title=kind.query.title.rstrip("."),
+        severity=kind.severity,
+        what=line["what"],
+        weight=float(line["weight"]),
+        sure=kind.sure,
+        why=kind.why,
+        repair=kind.repair,
+        concerns=concerns,
+        first_time_ns=line.get("first_time_ns"),
+        last_time_ns=line.get("last_time_ns"),
+        first_packet=line.get("first_packet"),
+        options=_options(concerns),
+    )
+
+
+def _options(concerns: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what ``kanalyze requests`` is given to show the rows."""
+    words: list[str] = []
+    for name, option in _OPTIONS.items():
+        if name in concerns:
+            value = str(concerns[name])
+            words += [option, _GLOB.sub(r"[\g<0>]", value) if name in _IS_GLOB else value]
+    if "broker" in concerns:
+        words += ["--broker", concerns["broker"]]
+    if "error_name" in concerns:
+        words.append("--errors")
+    return tuple(words)

@@ -1,0 +1,257 @@
+"""The report: what each of its queries answers, put together as JSON has it.
+
+In: a database with the requests, and the quality of the captures. Out: a summary made of plain
+values. This module must not know how a report is shown. Each table of the report is a file in
+``sql/report/``, where what it counts is said.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.common.times import format_time
+from kanalyze.model.tcp import Endpoint
+from kanalyze.queries.files import built_in
+from kanalyze.statistics.bounded_counters import bounded_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Self
+
+    from kanalyze.queries.database import Database
+    from kanalyze.tables.quality import CaptureQuality
+
+__all__ = ["SCHEMA", "report_of"]
+
+SCHEMA = 1
+MOST_KEYS = 10_000
+"""Lines of a table; what comes behind is one line more, which is ``other``."""
+MOST_VERSIONS = 64
+"""Versions of one API that are counted apart; beyond, they count as ``other``."""
+MOST_TEXTS = 8
+"""Client addresses, principals and software versions shown for one client."""
+MOST_SLOWEST = 10
+MOST_SLOWEST_TOPICS = 3
+MOST_BUCKETS = 240
+_FINEST_BUCKET_NS = 1_000_000
+_PLAIN_TABLES = ("client_apis", "client_errors", "topic_latency", "partitions", "codecs")
+"""What the report has as the queries answer it."""
+
+
+def report_of(
+    database: Database, quality: CaptureQuality, conditions: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return the report on the requests of a database; ``conditions`` are its ``filter``."""
+    queries = built_in("report")
+
+    def ask(name: str, **parameters: object) -> list[dict[str, Any]]:
+        lines = database.answer(queries[name], {"most_keys": MOST_KEYS, **parameters})
+        return [_nested(line) for line in lines]
+
+    tables = {
+        "apis": _apis(ask("apis"), ask("api_versions")),
+        "errors": [_bounded(line) for line in ask("errors")],
+        "clients": _clients(ask("clients"), ask("client_identities")),
+        "topics": _topics(ask("topics")),
+        "groups": [_bounded(line) for line in ask("groups")],
+        "brokers": [_broker(line) for line in ask("brokers")],
+    }
+    span = ask("time_span")[0]
+    buckets = _Buckets.of(span["first_time_ns"], span["last_time_ns"])
+    return {
+        "schema": SCHEMA,
+        "capture": _capture(quality),
+        "filter": dict(conditions or {}),
+        "quality": quality.to_dict(),
+        "totals": ask("totals")[0],
+        **tables,
+        **{name: [_bounded(line) for line in ask(name)] for name in _PLAIN_TABLES},
+        "throughput": _throughput(buckets, ask),
+        "latency": _latency(buckets, ask),
+        "slowest": [_slow(line) for line in ask("slowest", most=MOST_SLOWEST)],
+        "limited": [name for name, lines in tables.items() if any(line["other"] for line in lines)],
+    }
+
+
+def _nested(line: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a line whose columns ``a.b`` are ``b`` in ``a``."""
+    nested: dict[str, Any] = {}
+    for name, value in line.items():
+        *outer, last = name.split(".")
+        place = nested
+        for part in outer:
+            place = place.setdefault(part, {})
+        place[last] = value
+    return nested
+
+
+def _bounded(line: dict[str, Any]) -> dict[str, Any]:
+    """Return a line whose texts from the wire are no longer than they may be."""
+    return {
+        name: bounded_text(value) if isinstance(value, str) else value
+        for name, value in line.items()
+    }
+
+
+def _apis(lines: list[dict[str, Any]], versions: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the APIs, each with its statuses that occur and its versions."""
+    by_api: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for version in versions:
+        by_api.setdefault(_api_of(version), []).append(version)
+    return [_api(line, by_api.get(_api_of(line), [])) for line in lines]
+
+
+def _api_of(line: Mapping[str, Any]) -> tuple[Any, ...]:
+    return line["wire"], line["api_key"], line["api_name"]
+
+
+def _api(line: dict[str, Any], versions: list[dict[str, Any]]) -> dict[str, Any]:
+    statuses = {status: count for status, count in sorted(line["statuses"].items()) if count}
+    counts = {
+        "unknown" if each["api_version"] is None else str(each["api_version"]): each["requests"]
+        for each in versions
+    }
+    kept = dict(list(counts.items())[:MOST_VERSIONS])
+    if len(counts) > len(kept):
+        kept["other"] = sum(counts.values()) - sum(kept.values())
+    return {
+        **{name: line.pop(name) for name in ("wire", "api_key", "api_name")},
+        "other": False,
+        **{name: line.pop(name) for name in ("requests", "responses")},
+        "versions": kept,
+        "statuses": statuses,
+        "errors": statuses.get("error", 0),
+        **{name: value for name, value in line.items() if name != "statuses"},
+    }
+
+
+def _clients(lines: list[dict[str, Any]], identities: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the clients, each with its addresses, its software and its users."""
+    known = {line["client_id"] for line in lines if not line["other"]}
+    of_client: dict[str | None, list[dict[str, Any]]] = {}
+    of_others: list[dict[str, Any]] = []
+    for identity in identities:
+        client_id = identity["client_id"]
+        is_other = client_id not in known
+        (of_others if is_other else of_client.setdefault(client_id, [])).append(identity)
+    return [
+        _client(line, of_others if line["other"] else of_client.get(line["client_id"], []))
+        for line in lines
+    ]
+
+
+def _client(line: dict[str, Any], identities: list[dict[str, Any]]) -> dict[str, Any]:
+    client_id = line.pop("client_id")
+    return {
+        "client_id": None if client_id is None else bounded_text(client_id),
+        "other": line.pop("other"),
+        **_texts("software", map(_software, identities), MOST_TEXTS),
+        **_texts("client_ips", (each["client_ip"] for each in identities), MOST_TEXTS),
+        **_texts("principals", (each["principal"] for each in identities), MOST_TEXTS),
+        **line,
+    }
+
+
+def _software(identity: Mapping[str, Any]) -> str | None:
+    name = identity["client_software_name"]
+    version = identity["client_software_version"] or ""
+    return None if name is None else f"{name} {version}".strip()
+
+
+def _texts(name: str, texts: Iterable[str | None], most: int) -> dict[str, Any]:
+    """Return the first texts in sorted order, and whether there are more."""
+    found = sorted({bounded_text(text) for text in texts if text is not None})
+    return {name: found[:most], f"more_{name}": len(found) > most}
+
+
+def _topics(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the topics; those beyond the most are added up."""
+    topics = [_bounded({"topic": None, "topic_id": None, "other": False, **x}) for x in lines]
+    kept, others = topics[:MOST_KEYS], topics[MOST_KEYS:]
+    if others:
+        added: dict[str, Any] = {"topic": None, "topic_id": None, "other": True}
+        for name in list(others[0])[3:]:
+            values = [other[name] for other in others]
+            added[name] = all(values) if name.endswith("_known") else sum(values)
+        kept.append(added)
+    return kept
+
+
+def _broker(line: dict[str, Any]) -> dict[str, Any]:
+    ip, port = line.pop("broker_ip"), line.pop("broker_port")
+    return {"broker": None if ip is None else str(Endpoint(ip, port)), **line}
+
+
+class _Buckets(NamedTuple):
+    """Spans of time of one width: 1 ms, 2 ms, ..., the narrowest of which there are not too many.
+
+    They begin at multiples of their width since 1970.
+    """
+
+    start_ns: int | None
+    """Where the first begins; None where there are none."""
+    width_ns: int
+    many: int
+    """How many there are."""
+
+    @classmethod
+    def of(cls, first_ns: int | None, last_ns: int | None) -> Self:
+        """Return those from the first event to the last."""
+        width_ns = _FINEST_BUCKET_NS
+        if first_ns is None or last_ns is None:
+            return cls(None, width_ns, 0)
+        while last_ns // width_ns - first_ns // width_ns >= MOST_BUCKETS:
+            width_ns *= 2
+        first = first_ns // width_ns
+        return cls(first * width_ns, width_ns, last_ns // width_ns - first + 1)
+
+    def series(
+        self, lines: Iterable[Mapping[str, Any]], names: Iterable[str], nothing: int | None
+    ) -> dict[str, Any]:
+        """Return columns of lines, each with a value for each bucket, and where they begin."""
+        series = {name: [nothing] * self.many for name in names}
+        for line in lines:
+            bucket = (line["start_ns"] - (self.start_ns or 0)) // self.width_ns
+            for name, values in series.items():
+                values[bucket] = line[name]
+        return {"start_ns": self.start_ns, "bucket_ns": self.width_ns, **series}
+
+
+_Ask: TypeAlias = "Callable[..., list[dict[str, Any]]]"
+
+
+def _throughput(buckets: _Buckets, ask: _Ask) -> dict[str, Any]:
+    names = ("requests", "errors", "request_bytes", "response_bytes")
+    return buckets.series(ask("throughput", bucket_ns=buckets.width_ns), names, 0)
+
+
+def _latency(buckets: _Buckets, ask: _Ask) -> dict[str, Any]:
+    """Return latencies over time; null where no request began that was answered."""
+    lines = ask("latency", bucket_ns=buckets.width_ns)
+    flat = [{"start_ns": line["start_ns"], **line["latency_ns"]} for line in lines]
+    return buckets.series(flat, ("p50", "p90", "p99", "max"), None)
+
+
+def _slow(line: dict[str, Any]) -> dict[str, Any]:
+    partitions = line.pop("partitions")
+    if line["client_id"] is not None:
+        line["client_id"] = bounded_text(line["client_id"])
+    names = (item["topic"] or item["topic_id"] for item in partitions)
+    return {**line, **_texts("topics", names, MOST_SLOWEST_TOPICS)}
+
+
+def _capture(quality: CaptureQuality) -> dict[str, Any]:
+    first, last = quality.first_time_ns, quality.last_time_ns
+    return {
+        "captures": list(quality.captures),
+        "packets": quality.packets,
+        "captured_bytes": quality.captured_bytes,
+        "wire_bytes": quality.wire_bytes,
+        "first_time_ns": first,
+        "first_time": None if first is None else format_time(first),
+        "last_time_ns": last,
+        "last_time": None if last is None else format_time(last),
+        "duration_ns": quality.duration_ns,
+        "dropped_packets": quality.dropped_packets,
+    }

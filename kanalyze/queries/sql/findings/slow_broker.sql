@@ -1,0 +1,51 @@
+-- A broker that is slower than the others.
+--
+-- severity: 75
+-- sure: likely: the same API, answered by several brokers in the same capture.
+-- why: Every client with partitions on it waits for it.
+-- repair: Look at that broker: disk, garbage collection, request queue (RequestQueueTimeMs), the share of leaders it has (kafka-leader-election.sh).
+-- parameter least_ratio = 3: times the 99th percentile of the others, at least
+-- parameter least_requests = 100: requests of the API to it, at least
+-- parameter least_latency_ms = 5: its 99th percentile in ms, at least
+WITH of_brokers AS (
+    SELECT
+        api_name,
+        broker_ip,
+        broker_port,
+        count(*) AS requests,
+        percentile_disc(0.99) WITHIN GROUP (ORDER BY work_latency_ns) AS p99_ns,
+        min(request_start_ns) AS first_time_ns,
+        max(request_start_ns) AS last_time_ns,
+        min(request_packet) AS first_packet
+    FROM measured
+    WHERE work_latency_ns IS NOT NULL
+    GROUP BY api_name, broker_ip, broker_port
+    HAVING count(*) >= $least_requests
+),
+compared AS (
+    SELECT
+        own.*,
+        (
+            SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY others.p99_ns)
+            FROM of_brokers AS others
+            WHERE
+                others.api_name = own.api_name
+                AND (others.broker_ip <> own.broker_ip OR others.broker_port <> own.broker_port)
+        ) AS others_p99_ns
+    FROM of_brokers AS own
+)
+SELECT
+    broker_ip,
+    broker_port,
+    api_name,
+    concat(
+        '99 % of ', requests, ' within ', round(p99_ns / 1e6, 1), ' ms; of the other brokers within ',
+        round(others_p99_ns / 1e6, 1), ' ms'
+    ) AS what,
+    p99_ns / 1e6 AS weight,
+    first_time_ns,
+    last_time_ns,
+    first_packet
+FROM compared
+WHERE p99_ns >= $least_ratio * others_p99_ns AND p99_ns >= $least_latency_ms * 1000000
+ORDER BY weight DESC, broker_ip, broker_port, api_name NULLS LAST

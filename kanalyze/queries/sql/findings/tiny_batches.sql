@@ -1,0 +1,40 @@
+-- Producers that send tiny batches, many of them.
+--
+-- severity: 40
+-- sure: certain: sizes are those of the batches sent.
+-- why: Each request costs client, network and broker the same whatever it holds; compression needs more than a record at a time.
+-- repair: Raise linger.ms (5 to 100) and batch.size, do not flush after each record, and set compression.type.
+-- parameter largest_bytes = 1600: bytes of records per partition of a request, on average, at most
+-- parameter least_per_s = 100: requests per second, at least
+WITH sent AS (
+    SELECT
+        client_id,
+        count(DISTINCT request_id) AS requests,
+        count(*) AS batches,
+        avg(record_bytes) AS bytes_each,
+        avg(record_count) AS records_each,
+        count(*) FILTER (WHERE codec = 'none') AS uncompressed,
+        min(request_start_ns) AS first_time_ns,
+        max(request_start_ns) AS last_time_ns,
+        min(request_packet) AS first_packet
+    FROM partitions
+    WHERE api_name = 'Produce' AND record_bytes > 0 AND request_start_ns IS NOT NULL
+    GROUP BY client_id
+)
+SELECT
+    client_id,
+    concat(
+        requests, ' produce requests of ', CAST(round(bytes_each) AS BIGINT), ' B and ', round(records_each, 1),
+        ' records for each partition, ', CAST(round(100.0 * uncompressed / batches) AS BIGINT), ' % uncompressed'
+    ) AS what,
+    requests AS weight,
+    first_time_ns,
+    last_time_ns,
+    first_packet,
+    'Produce' AS api_name
+FROM sent
+WHERE
+    bytes_each <= $largest_bytes
+    AND last_time_ns - first_time_ns >= 1000000000
+    AND requests * 1000000000.0 >= $least_per_s * (last_time_ns - first_time_ns)
+ORDER BY weight DESC, client_id NULLS LAST

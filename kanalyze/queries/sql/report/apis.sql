@@ -1,0 +1,61 @@
+-- Requests by API.
+--
+-- Counts are of all requests; latencies are of those that did not wait on purpose, those of the
+-- others stand in `waited`. Responses without a request are the line whose `api_key` is null.
+-- Records are null for APIs that carry none; what a broker refused is not among them.
+SELECT
+    wire,
+    api_key,
+    api_name,
+    count(*) FILTER (WHERE is_request) AS requests,
+    count(response_start_ns) AS responses,
+    count(*) FILTER (WHERE status = 'ok') AS "statuses.ok",
+    count(*) FILTER (WHERE status = 'error') AS "statuses.error",
+    count(*) FILTER (WHERE status = 'one_way') AS "statuses.one_way",
+    count(*) FILTER (WHERE status = 'unanswered') AS "statuses.unanswered",
+    count(*) FILTER (WHERE status = 'orphan_response') AS "statuses.orphan_response",
+    count(*) FILTER (WHERE status = 'malformed') AS "statuses.malformed",
+    coalesce(sum(request_bytes), 0) AS request_bytes,
+    coalesce(sum(response_bytes), 0) AS response_bytes,
+    sum(carried_records) FILTER (WHERE is_produce OR is_fetch) AS record_count,
+    sum(carried_bytes) FILTER (WHERE is_produce OR is_fetch) AS record_bytes,
+    NOT bool_or(has_uncounted_records) FILTER (WHERE is_produce OR is_fetch) AS record_count_known,
+    count(*) FILTER (WHERE throttle_time_ms <> 0) AS throttled,
+    coalesce(sum(throttle_time_ms), 0) AS throttle_time_ms,
+    count(work_latency_ns) AS "latency_ns.count",
+    min(work_latency_ns) AS "latency_ns.min",
+    percentile_disc(0.5) WITHIN GROUP (ORDER BY work_latency_ns) AS "latency_ns.p50",
+    percentile_disc(0.9) WITHIN GROUP (ORDER BY work_latency_ns) AS "latency_ns.p90",
+    percentile_disc(0.99) WITHIN GROUP (ORDER BY work_latency_ns) AS "latency_ns.p99",
+    max(work_latency_ns) AS "latency_ns.max",
+    sum(work_latency_ns) // nullif(count(work_latency_ns), 0) AS "latency_ns.mean",
+    count(work_total_time_ns) AS "total_time_ns.count",
+    min(work_total_time_ns) AS "total_time_ns.min",
+    percentile_disc(0.5) WITHIN GROUP (ORDER BY work_total_time_ns) AS "total_time_ns.p50",
+    percentile_disc(0.9) WITHIN GROUP (ORDER BY work_total_time_ns) AS "total_time_ns.p90",
+    percentile_disc(0.99) WITHIN GROUP (ORDER BY work_total_time_ns) AS "total_time_ns.p99",
+    max(work_total_time_ns) AS "total_time_ns.max",
+    sum(work_total_time_ns) // nullif(count(work_total_time_ns), 0) AS "total_time_ns.mean",
+    count(*) FILTER (WHERE has_waited AND is_request) AS "waited.requests",
+    count(*) FILTER (WHERE has_waited AND is_error) AS "waited.errors",
+    coalesce(sum(request_bytes) FILTER (WHERE has_waited), 0) AS "waited.request_bytes",
+    coalesce(sum(response_bytes) FILTER (WHERE has_waited), 0) AS "waited.response_bytes",
+    sum(CASE WHEN has_waited THEN carried_records ELSE 0 END)
+        FILTER (WHERE is_produce OR is_fetch) AS "waited.record_count",
+    count(waited_latency_ns) AS "waited.latency_ns.count",
+    min(waited_latency_ns) AS "waited.latency_ns.min",
+    percentile_disc(0.5) WITHIN GROUP (ORDER BY waited_latency_ns) AS "waited.latency_ns.p50",
+    percentile_disc(0.9) WITHIN GROUP (ORDER BY waited_latency_ns) AS "waited.latency_ns.p90",
+    percentile_disc(0.99) WITHIN GROUP (ORDER BY waited_latency_ns) AS "waited.latency_ns.p99",
+    max(waited_latency_ns) AS "waited.latency_ns.max",
+    sum(waited_latency_ns) // nullif(count(waited_latency_ns), 0) AS "waited.latency_ns.mean",
+    count(waited_total_time_ns) AS "waited.total_time_ns.count",
+    min(waited_total_time_ns) AS "waited.total_time_ns.min",
+    percentile_disc(0.5) WITHIN GROUP (ORDER BY waited_total_time_ns) AS "waited.total_time_ns.p50",
+    percentile_disc(0.9) WITHIN GROUP (ORDER BY waited_total_time_ns) AS "waited.total_time_ns.p90",
+    percentile_disc(0.99) WITHIN GROUP (ORDER BY waited_total_time_ns) AS "waited.total_time_ns.p99",
+    max(waited_total_time_ns) AS "waited.total_time_ns.max",
+    sum(waited_total_time_ns) // nullif(count(waited_total_time_ns), 0) AS "waited.total_time_ns.mean"
+FROM carried
+GROUP BY wire, api_key, api_name
+ORDER BY requests DESC, wire, api_key NULLS LAST, api_name NULLS LAST

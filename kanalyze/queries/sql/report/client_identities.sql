@@ -1,0 +1,16 @@
+-- Who calls itself by a client id: addresses, software, users.
+SELECT
+    client_id,
+    client_ip,
+    client_software_name,
+    client_software_version,
+    principal
+FROM measured
+WHERE is_request
+GROUP BY client_id, client_ip, client_software_name, client_software_version, principal
+ORDER BY
+    client_id NULLS LAST,
+    client_ip,
+    client_software_name NULLS LAST,
+    client_software_version NULLS LAST,
+    principal NULLS LAST

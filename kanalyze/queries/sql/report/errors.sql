@@ -1,0 +1,33 @@
+-- Error codes by API and topic: every code in a response counts.
+WITH frequent AS (
+    SELECT
+        api_name,
+        error_code,
+        topic,
+        true AS is_frequent
+    FROM errors
+    GROUP BY api_name, error_code, topic
+    ORDER BY count(*) DESC, api_name NULLS LAST, error_code, topic NULLS LAST
+    LIMIT $most_keys
+)
+SELECT
+    frequent.api_name,
+    frequent.error_code,
+    min(error_name) FILTER (WHERE is_frequent) AS error_name,
+    frequent.topic,
+    is_frequent IS NULL AS other,
+    count(*) AS count,
+    min(response_start_ns) AS first_time_ns,
+    max(response_start_ns) AS last_time_ns
+FROM errors
+LEFT JOIN frequent
+    ON errors.api_name IS NOT DISTINCT FROM frequent.api_name
+    AND errors.error_code = frequent.error_code
+    AND errors.topic IS NOT DISTINCT FROM frequent.topic
+GROUP BY frequent.api_name, frequent.error_code, frequent.topic, other
+ORDER BY
+    other,
+    count DESC,
+    frequent.api_name NULLS LAST,
+    frequent.error_code,
+    frequent.topic NULLS LAST

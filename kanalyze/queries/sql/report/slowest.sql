@@ -1,0 +1,37 @@
+-- The requests with the highest latency; those that waited on purpose are left out.
+--
+-- Of equal latencies the earlier request stands first.
+SELECT
+    capture,
+    connection,
+    connection_number,
+    client_id,
+    api_key,
+    api_name,
+    api_version,
+    correlation_id,
+    latency_ns,
+    total_time_ns,
+    request_start_ns,
+    request_end_ns,
+    response_start_ns,
+    response_end_ns,
+    request_packet,
+    response_packet,
+    request_bytes,
+    response_bytes,
+    throttle_time_ms,
+    status,
+    error_name,
+    partitions
+FROM measured
+WHERE work_latency_ns IS NOT NULL
+ORDER BY
+    work_latency_ns DESC,
+    coalesce(request_start_ns, 0),
+    coalesce(request_packet, 0),
+    capture,
+    connection,
+    connection_number,
+    coalesce(correlation_id, 0)
+LIMIT $most

@@ -1,0 +1,134 @@
+-- What was produced to and fetched from each topic, and its errors.
+--
+-- A topic of which only the id was seen stands by its id. What a broker refused is not counted;
+-- `..._known` is false where there were records whose number is not known.
+WITH parts AS (
+    SELECT
+        request_id,
+        topic,
+        CASE WHEN topic IS NULL THEN topic_id END AS topic_id,
+        api_name IN ('Produce', 'MultiProduce') AS is_produce,
+        coalesce(error_code, 0) <> 0 AS is_refused,
+        status,
+        record_count,
+        record_bytes,
+        record_count IS NULL
+            AND request_record_count IS NULL
+            AND (api_name IN ('Produce', 'MultiProduce') OR status <> 'unanswered') AS is_uncounted
+    FROM partitions
+    WHERE api_name IN ('Produce', 'MultiProduce', 'Fetch', 'MultiFetch', 'ShareFetch')
+),
+asked AS (
+    SELECT
+        topic,
+        topic_id,
+        is_produce,
+        count(DISTINCT request_id) AS requests
+    FROM parts
+    GROUP BY topic, topic_id, is_produce
+),
+alike AS (
+    SELECT
+        topic,
+        topic_id,
+        is_produce,
+        status,
+        coalesce(sum(record_count), 0) AS records,
+        coalesce(sum(record_bytes), 0) AS bytes,
+        bool_or(is_uncounted) AS is_uncounted
+    FROM parts
+    WHERE NOT is_refused
+    GROUP BY topic, topic_id, is_produce, status
+),
+carried AS (
+    SELECT
+        topic,
+        topic_id,
+        is_produce,
+        sum(records) AS records,
+        sum(bytes) AS bytes,
+        bool_or(is_uncounted) AS is_uncounted,
+        sum(CASE WHEN status IN ('ok', 'error') THEN records ELSE 0 END) AS acknowledged_records,
+        sum(CASE WHEN status IN ('ok', 'error') THEN bytes ELSE 0 END) AS acknowledged_bytes,
+        sum(CASE WHEN status = 'unanswered' THEN records ELSE 0 END) AS unanswered_records,
+        sum(CASE WHEN status = 'one_way' THEN records ELSE 0 END) AS one_way_records
+    FROM alike
+    GROUP BY topic, topic_id, is_produce
+),
+failed AS (
+    SELECT
+        topic,
+        count(*) AS errors
+    FROM errors
+    WHERE topic IS NOT NULL
+    GROUP BY topic
+),
+lines AS (
+    SELECT
+        topic,
+        topic_id,
+        is_produce,
+        requests,
+        0 AS records,
+        0 AS bytes,
+        false AS is_uncounted,
+        0 AS acknowledged_records,
+        0 AS acknowledged_bytes,
+        0 AS unanswered_records,
+        0 AS one_way_records,
+        0 AS errors
+    FROM asked
+    UNION ALL
+    SELECT
+        topic,
+        topic_id,
+        is_produce,
+        0 AS requests,
+        records,
+        bytes,
+        is_uncounted,
+        acknowledged_records,
+        acknowledged_bytes,
+        unanswered_records,
+        one_way_records,
+        0 AS errors
+    FROM carried
+    UNION ALL
+    SELECT
+        topic,
+        NULL AS topic_id,
+        false AS is_produce,
+        0 AS requests,
+        0 AS records,
+        0 AS bytes,
+        false AS is_uncounted,
+        0 AS acknowledged_records,
+        0 AS acknowledged_bytes,
+        0 AS unanswered_records,
+        0 AS one_way_records,
+        errors
+    FROM failed
+)
+SELECT
+    topic,
+    topic_id,
+    sum(CASE WHEN is_produce THEN requests ELSE 0 END) AS produce_requests,
+    sum(CASE WHEN is_produce THEN records ELSE 0 END) AS produced_records,
+    NOT bool_or(is_produce AND is_uncounted) AS produced_records_known,
+    sum(CASE WHEN is_produce THEN bytes ELSE 0 END) AS produced_bytes,
+    sum(CASE WHEN is_produce THEN acknowledged_records ELSE 0 END) AS acknowledged_records,
+    sum(CASE WHEN is_produce THEN acknowledged_bytes ELSE 0 END) AS acknowledged_bytes,
+    sum(CASE WHEN is_produce THEN unanswered_records ELSE 0 END) AS unanswered_records,
+    sum(CASE WHEN is_produce THEN one_way_records ELSE 0 END) AS one_way_records,
+    sum(CASE WHEN is_produce THEN 0 ELSE requests END) AS fetch_requests,
+    sum(CASE WHEN is_produce THEN 0 ELSE records END) AS fetched_records,
+    NOT bool_or(is_uncounted AND NOT is_produce) AS fetched_records_known,
+    sum(CASE WHEN is_produce THEN 0 ELSE bytes END) AS fetched_bytes,
+    sum(errors) AS errors
+FROM lines
+GROUP BY topic, topic_id
+ORDER BY
+    produced_bytes + fetched_bytes DESC,
+    produce_requests + fetch_requests DESC,
+    topic NULLS LAST,
+    topic_id NULLS LAST

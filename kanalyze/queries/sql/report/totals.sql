@@ -1,0 +1,34 @@
+-- All requests in one line.
+--
+-- `produced` and `fetched` are what went through, without what a broker refused; `..._known` is
+-- false where there were records whose number is not known.
+SELECT
+    count(*) AS "rows",
+    count(*) FILTER (WHERE is_request) AS requests,
+    count(response_start_ns) AS responses,
+    count(*) FILTER (WHERE status = 'ok') AS ok,
+    count(*) FILTER (WHERE status = 'error') AS error,
+    count(*) FILTER (WHERE status = 'one_way') AS one_way,
+    count(*) FILTER (WHERE status = 'unanswered') AS unanswered,
+    count(*) FILTER (WHERE status = 'orphan_response') AS orphan_response,
+    count(*) FILTER (WHERE status = 'malformed') AS malformed,
+    coalesce(sum(request_bytes), 0) AS request_bytes,
+    coalesce(sum(response_bytes), 0) AS response_bytes,
+    coalesce(sum(carried_records) FILTER (WHERE is_produce), 0) AS produced_records,
+    coalesce(sum(carried_bytes) FILTER (WHERE is_produce), 0) AS produced_record_bytes,
+    NOT coalesce(bool_or(is_produce AND has_uncounted_records), false) AS produced_records_known,
+    coalesce(sum(refused_records) FILTER (WHERE is_produce), 0) AS refused_records,
+    coalesce(sum(carried_records) FILTER (WHERE is_produce AND status IN ('ok', 'error')), 0)
+        AS acknowledged_records,
+    coalesce(sum(carried_bytes) FILTER (WHERE is_produce AND status IN ('ok', 'error')), 0)
+        AS acknowledged_record_bytes,
+    coalesce(sum(carried_records) FILTER (WHERE is_produce AND status = 'unanswered'), 0)
+        AS unanswered_records,
+    coalesce(sum(carried_records) FILTER (WHERE is_produce AND status = 'one_way'), 0)
+        AS one_way_records,
+    coalesce(sum(carried_records) FILTER (WHERE is_fetch), 0) AS fetched_records,
+    coalesce(sum(carried_bytes) FILTER (WHERE is_fetch), 0) AS fetched_record_bytes,
+    NOT coalesce(bool_or(is_fetch AND has_uncounted_records), false) AS fetched_records_known,
+    count(*) FILTER (WHERE throttle_time_ms <> 0) AS throttled,
+    coalesce(sum(throttle_time_ms), 0) AS throttle_time_ms
+FROM carried

@@ -1,0 +1,19 @@
+-- Requests as in `measured`, with the records that went through.
+--
+-- What a broker refused is not among them.
+WITH refused AS (
+    SELECT
+        request_id,
+        sum(record_count) AS record_count,
+        sum(record_bytes) AS record_bytes
+    FROM partitions
+    WHERE error_code <> 0 AND status = 'error'
+    GROUP BY request_id
+)
+SELECT
+    measured.*,
+    coalesce(measured.record_count, 0) - coalesce(refused.record_count, 0) AS carried_records,
+    coalesce(measured.record_bytes, 0) - coalesce(refused.record_bytes, 0) AS carried_bytes,
+    coalesce(refused.record_count, 0) AS refused_records
+FROM measured
+LEFT JOIN refused ON measured.request_id = refused.request_id

@@ -1,0 +1,22 @@
+-- Requests, with what every report asks of them.
+--
+-- `work_latency_ns` and `work_total_time_ns` are null where the broker held the answer back on
+-- purpose, or where there is no answer: they tell how slow broker and network are.
+SELECT
+    *,
+    status <> 'orphan_response' AS is_request,
+    status = 'error' AS is_error,
+    api_name IN ('Produce', 'MultiProduce') AS is_produce,
+    api_name IN ('Fetch', 'MultiFetch', 'ShareFetch') AS is_fetch,
+    waited IS TRUE AS has_waited,
+    CASE WHEN waited IS NOT TRUE THEN latency_ns END AS work_latency_ns,
+    CASE WHEN waited IS NOT TRUE THEN total_time_ns END AS work_total_time_ns,
+    CASE WHEN waited IS TRUE THEN latency_ns END AS waited_latency_ns,
+    CASE WHEN waited IS TRUE THEN total_time_ns END AS waited_total_time_ns,
+    -- Records there were, but how many is not known.
+    record_count IS NULL AND CASE
+        WHEN api_name IN ('Produce', 'MultiProduce')
+            THEN array_length(partitions) > 0 OR status = 'malformed'
+        ELSE status <> 'unanswered'
+    END AS has_uncounted_records
+FROM requests

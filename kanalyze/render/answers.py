@@ -1,0 +1,57 @@
+"""The columns that the answer to a query has for reading.
+
+In: names and values of any type that SQL has. Out: cells of a table. This module must not know what
+was asked.
+"""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from kanalyze.render.layout import TableColumn
+from kanalyze.render.table import ReadableColumn
+from kanalyze.render.text import MISSING, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["answer_columns"]
+
+_MOST_ITEMS = 60
+_LEAST = 8
+
+
+def answer_columns(names: Sequence[str], are_numbers: Sequence[bool]) -> tuple[ReadableColumn, ...]:
+    """Return the columns of an answer whose lines are tuples; numbers stand to the right."""
+    return tuple(
+        _column(place, name, is_number)
+        for place, (name, is_number) in enumerate(zip(names, are_numbers, strict=True))
+    )
+
+
+def _column(place: int, name: str, is_number: bool) -> ReadableColumn:
+    least = None if is_number else _LEAST
+    return ReadableColumn(
+        TableColumn(shown(name), right=is_number, least=least), lambda line: _text(line[place])
+    )
+
+
+def _text(value: Any) -> str:
+    """Return a value in the fewest characters that say it."""
+    if value is None:
+        return MISSING
+    if isinstance(value, str):
+        return shown(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, int | Decimal | date | datetime):
+        return str(value)
+    if isinstance(value, dict):
+        return ":".join(map(_text, value.values()))
+    if isinstance(value, list):
+        return ", ".join(map(_text, value[:_MOST_ITEMS])) or MISSING
+    return shown(str(value))

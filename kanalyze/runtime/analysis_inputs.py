@@ -1,0 +1,116 @@
+"""The captures of one analysis: found, opened, and opened again where names are searched for.
+
+In: captures as a user gives them. Out: :class:`~kanalyze.runtime.stages.Captures`. This module must
+not know stages or rows.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, BinaryIO, TypeAlias, cast
+
+from kanalyze.capture.inputs import find_inputs, look_at
+from kanalyze.capture.io.stores import Stores
+from kanalyze.capture.listing import FoundCapture
+from kanalyze.capture.merge import MergedCaptures
+from kanalyze.common.argument_values import shown
+from kanalyze.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from kanalyze.capture.merge import MergeInput
+    from kanalyze.model.anomalies import Anomaly
+    from kanalyze.runtime.stages import Captures
+
+__all__ = ["AnalysisInputs", "CaptureInput"]
+
+CaptureInput: TypeAlias = str | os.PathLike[str] | FoundCapture | BinaryIO
+"""A path, a folder, a glob, a URL, ``-`` for standard input; a capture that was found before; or a
+binary file, read from where it is."""
+
+
+class AnalysisInputs:
+    """The captures of one analysis. They are opened once; nothing is opened before :meth:`open`."""
+
+    def __init__(
+        self,
+        given: Sequence[CaptureInput],
+        source: Captures | None = None,
+        leave_out: Callable[[Anomaly], object] | None = None,
+    ) -> None:
+        """Arguments as those of :class:`~kanalyze.runtime.pipeline.Analysis`.
+
+        Raises:
+            UsageError: one of those given is no capture.
+        """
+        self._given = tuple(map(_capture, given))
+        self._source = source
+        self._leave_out = leave_out
+        self._opened: Captures | None = None
+        self.stores = Stores()
+        self.found: list[MergeInput] = []
+        """The captures that were given, folders and globs resolved; known once they are opened."""
+        self.left_out: list[Anomaly] = []
+        """Files in folders that cannot be read; known likewise."""
+
+    def open(self) -> Captures:
+        """Find the captures and open them.
+
+        Raises:
+            CaptureError: one is missing.
+            UsageError: they were opened before, or there is none.
+        """
+        if self._opened is not None:
+            raise UsageError("an analysis can be run once; make another one")
+        if self._source is not None:
+            self._opened = self._source
+        else:
+            self.found = self._find()
+            self._opened = MergedCaptures(self.found, stores=self.stores)
+        return self._opened
+
+    def open_again(self) -> MergedCaptures | None:
+        """Open them for another pass; None where they can be read only once."""
+        if self._opened is None or not self._opened.can_be_read_again:
+            return None
+        return MergedCaptures(self.found, stores=self.stores)
+
+    @property
+    def progress(self) -> tuple[int, int | None]:
+        """Bytes read so far, and bytes in all; None where an input is a pipe."""
+        opened = self._opened  # once: a progress bar asks from another thread
+        return (0, None) if opened is None else opened.progress
+
+    @property
+    def are_files(self) -> bool:
+        """True if they are opened and can be read more than once."""
+        return self._opened is not None and self._opened.can_be_read_again
+
+    def first_time_ns(self) -> int | None:
+        """Return the time of the first packet in files; None where they have no packet."""
+        named = (each for each in self.found if isinstance(each, FoundCapture))
+        times = (look_at(each, self.stores).first_time_ns for each in named)
+        return next((time_ns for time_ns in times if time_ns is not None), None)
+
+    def _find(self) -> list[MergeInput]:
+        if not self._given:
+            raise UsageError("no capture given")
+        names = [item for item in self._given if isinstance(item, str)]
+        files = [item for item in self._given if not isinstance(item, str)]
+        found = find_inputs(names, self.stores, self._pass_over) if names else []
+        return [*found, *files]
+
+    def _pass_over(self, anomaly: Anomaly) -> None:
+        self.left_out.append(anomaly)
+        if self._leave_out is not None:
+            self._leave_out(anomaly)
+
+
+def _capture(given: object) -> str | FoundCapture | BinaryIO:
+    """Return a capture as :class:`AnalysisInputs` keeps it; raises UsageError for anything else."""
+    if isinstance(given, os.PathLike):
+        given = os.fspath(given)
+    if isinstance(given, str | FoundCapture) or hasattr(given, "read"):
+        return cast("str | FoundCapture | BinaryIO", given)
+    raise UsageError(f"not a capture: {shown(given)} (a path, a folder, a glob, an open file)")

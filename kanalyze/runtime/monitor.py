@@ -1,0 +1,113 @@
+"""What can be said of a run while it goes on: open connections, requests in flight, counts so far.
+
+In: the stages of the run. Out: numbers. This module must not know rows, nor who shows the numbers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kanalyze.kafka.session.connection_summary import ConnectionCounts
+from kanalyze.statistics.in_flight import InFlight, in_flight
+from kanalyze.tables.quality import DOUBTS, CaptureQuality
+from kanalyze.tables.requests.long_polls import HELD_BACK_APIS, may_be_held_back
+
+if TYPE_CHECKING:
+    from kanalyze.kafka.session.exchange import Exchange
+    from kanalyze.model.anomalies import AnomalyKind
+    from kanalyze.runtime.settings import AnalysisSettings
+    from kanalyze.runtime.stages import Stages
+
+__all__ = ["RunMonitor"]
+
+
+class RunMonitor:
+    """The state of a run of :meth:`.Analysis.batches` in one process, between two blocks of rows.
+
+    Before the run and after it no connection is open. With several processes nothing is known of
+    open connections.
+    """
+
+    def __init__(self, settings: AnalysisSettings, quality: CaptureQuality) -> None:
+        """Begin; ``quality`` is what the run counts into."""
+        self._settings = settings
+        self._quality = quality
+        self._stages: Stages | None = None
+
+    def begin(self, stages: Stages) -> None:
+        """Say that stages begin to read."""
+        self._stages = stages
+
+    def end(self) -> None:
+        """Say that the stages have read to the end: all that they counted is in the quality."""
+        self._stages = None
+
+    @property
+    def open_connections(self) -> int:
+        """TCP connections that are open now."""
+        return 0 if self._stages is None else self._stages.open_connections
+
+    @property
+    def begun_connections(self) -> int:
+        """TCP connections seen so far."""
+        return self._quality.connections + self.open_connections
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes buffered for open connections."""
+        return 0 if self._stages is None else self._stages.held_bytes
+
+    def in_flight(self, before_ns: int) -> InFlight:
+        """Return which requests wait for their response.
+
+        The oldest ones are listed without those that a broker may hold back on purpose: a fetch
+        for as long as it says itself, and what waits for the members of a group.
+
+        Args:
+            before_ns: Unix time; of later requests some may be left out.
+        """
+        exchanges = () if self._stages is None else self._stages.in_flight(before_ns)
+        return in_flight(
+            exchanges, self._api_name, lambda exchange: self._may_be_held_back(exchange, before_ns)
+        )
+
+    def doubts(self) -> dict[str, Any]:
+        """Return which connections failed or are not read, and what data was discarded.
+
+        Those are the fields of the quality that :data:`DOUBTS` names, with open connections.
+        """
+        so_far = CaptureQuality()
+        so_far.merge(self._quality)
+        stages = self._stages
+        if stages is not None:
+            unknown = ConnectionCounts()
+            for tcp in stages.open_tcp():
+                so_far.count_attempt(tcp)
+                if stages.is_unknown(tcp):
+                    unknown.count_unknown(tcp)
+            so_far.count_ports(stages.counts)
+            so_far.count_ports(unknown)
+            so_far.count_discarded(stages.net)
+        fields = so_far.to_dict()
+        return {name: fields[name] for name in DOUBTS}
+
+    def count_anomalies(self) -> dict[AnomalyKind, int]:
+        """Return how often each kind was met; those of the captures themselves come at the end."""
+        counts = {kind: total.count for kind, total in self._quality.anomalies.items()}
+        if self._stages is not None:
+            for kind, count in self._stages.net.anomalies.items():
+                counts[kind] = counts.get(kind, 0) + count
+        return counts
+
+    def _may_be_held_back(self, exchange: Exchange, now_ns: int) -> bool:
+        request, api_key = exchange.request, exchange.api_key
+        if request is None or exchange.wire != "kafka" or api_key not in HELD_BACK_APIS:
+            return False
+        if request.start_ns >= now_ns:  # as nearly all; the others are looked into
+            return True
+        summary = self._settings.extractors.summary(api_key, request.taped, None)
+        return may_be_held_back(api_key, summary, start_ns=request.start_ns, now_ns=now_ns)
+
+    def _api_name(self, api_key: int) -> str | None:
+        api = self._settings.catalog.api(api_key)
+        return None if api is None else api.name

@@ -1,0 +1,86 @@
+"""Runs in this process that give the rows of requests, alone or with their exchanges.
+
+In: the context of an analysis and its opened captures. Out: blocks of rows. This module must not
+know what becomes of them.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from kanalyze.kafka.session.exchange import Exchange
+    from kanalyze.model.streams import TokenBytes
+    from kanalyze.runtime.monitor import RunMonitor
+    from kanalyze.runtime.run_context import RunContext
+    from kanalyze.runtime.stages import Captures, Step
+    from kanalyze.tables.columns.block import RowBlock
+    from kanalyze.tables.requests.row_assembler import RowAssembler
+
+__all__ = ["ExchangeRun", "RequestRun", "step_blocks"]
+
+
+class RequestRun:
+    """Rows of requests, read by this process."""
+
+    def __init__(
+        self,
+        context: RunContext,
+        captures: Captures,
+        monitor: RunMonitor,
+        on_tokens: Callable[[Sequence[TokenBytes]], None] | None,
+    ) -> None:
+        """Begin; ``monitor`` sees the stages while they run, ``on_tokens`` as in ``Analysis``."""
+        self._context = context
+        self._captures = captures
+        self._monitor = monitor
+        self._on_tokens = on_tokens
+
+    def blocks(self) -> Iterator[RowBlock]:
+        """Give all rows, once."""
+        context = self._context
+        assembler = context.row_assembler(self._captures)
+        stages = context.settings.stages()
+        self._monitor.begin(stages)
+        for step in context.steps(stages, self._captures):
+            if self._on_tokens is not None and step.tokens:
+                self._on_tokens(step.tokens)
+            yield from step_blocks(step, assembler)
+        self._monitor.end()
+
+
+class ExchangeRun:
+    """Exchanges with their rows, read by this process."""
+
+    def __init__(self, context: RunContext) -> None:
+        self._context = context
+
+    def blocks(self) -> Iterator[tuple[list[Exchange], RowBlock]]:
+        """Give the exchanges with the block of their rows, once.
+
+        A block has no more rows than may be in memory as objects.
+        """
+        context = self._context
+        captures = context.open()
+        assembler = context.row_assembler(captures)
+        for step in context.steps(context.settings.stages(), captures):
+            exchanges = iter(step.exchanges)
+            for block in step_blocks(step, assembler):
+                for piece in block.pieces():
+                    of_piece = list(islice(exchanges, len(piece)))
+                    numbers = context.row_filter.numbers(piece)
+                    if len(numbers) == len(piece):
+                        yield of_piece, piece
+                    elif numbers:
+                        yield [of_piece[number] for number in numbers], piece.take(numbers)
+
+
+def step_blocks(step: Step, assembler: RowAssembler) -> Iterator[RowBlock]:
+    """Give the rows of a step's exchanges, in blocks of bounded size."""
+    first = 0
+    while first < len(step.exchanges):
+        first = assembler.add_until_full(step.exchanges, first)
+        yield assembler.drain()

@@ -1,0 +1,111 @@
+"""What an analysis was asked for, and the stages that this takes.
+
+In: arguments of :class:`~kanalyze.runtime.pipeline.Analysis`. Out: new stages and row assemblers.
+This module must not know which captures are read, nor what becomes of rows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.errors import UsageError
+from kanalyze.kafka.codec.compiler import Decoders
+from kanalyze.kafka.session.message_reader import MessageReader
+from kanalyze.runtime.stages import Stages
+from kanalyze.tables.filters import parse_broker
+from kanalyze.tables.requests.row_assembler import RowAssembler
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from kanalyze.kafka.schema.catalog import Catalog
+    from kanalyze.kafka.session.connection import Keep
+    from kanalyze.kafka.session.tracker import BrokerSide
+    from kanalyze.net.shard import Shard
+    from kanalyze.runtime.stages import MemoryBounds
+    from kanalyze.tables.requests.extract import Extractors
+    from kanalyze.tables.requests.name_search import NameReader
+    from kanalyze.tables.requests.topic_names import TopicNames
+
+__all__ = ["AnalysisSettings", "broker_side"]
+
+
+class AnalysisSettings(NamedTuple):
+    """The checked arguments of an analysis that its stages and row assemblers are made with."""
+
+    catalog: Catalog
+    extractors: Extractors
+    is_broker: BrokerSide | None
+    keep: Keep | None
+    memory: MemoryBounds
+    """Of all shards of the connections together."""
+    shard: Shard
+    """The connections that get rows."""
+    idle_ns: int | None
+    topic_ids: Mapping[bytes, str]
+    has_packet_numbers: bool
+    """False: packets may be left out of what is read, so that the others are numbered anew."""
+
+    def stages(
+        self, shard: Shard | None = None, *, connections: bool = False, every_anomaly: bool = False
+    ) -> Stages:
+        """Return new stages; ``shard`` in place of the analysis' own where one is given."""
+        shard = self.shard if shard is None else shard
+        return Stages(
+            MessageReader(self.catalog, Decoders(self.catalog), self.extractors.wanted_fields),
+            self.catalog,
+            is_broker=self.is_broker,
+            keep=self.keep,
+            memory=self.memory.of_shard(shard.count),
+            connections=connections,
+            every_anomaly=every_anomaly,
+            shard=shard,
+            idle_ns=self.idle_ns,
+        )
+
+    def name_stages(self, names: NameReader) -> Stages:
+        """Return new stages that read nothing of messages but the names of topics."""
+        reader = MessageReader(self.catalog, Decoders(self.catalog), names.wanted_fields)
+        return Stages(reader, self.catalog, is_broker=self.is_broker, memory=self.memory)
+
+    def row_assembler(
+        self, place: Callable[[int], tuple[str, int | None]], names: TopicNames
+    ) -> RowAssembler:
+        """Return a new row assembler.
+
+        Args:
+            place: gives the capture of a packet, and the packet's number in it.
+            names: those of topics; the assembler adds what it learns.
+        """
+        return RowAssembler(
+            self.catalog,
+            self.extractors,
+            place,
+            names,
+            are_all_numbered=self.has_packet_numbers,
+        )
+
+
+def broker_side(ports: Sequence[int], brokers: Sequence[str]) -> BrokerSide | None:
+    """Return a predicate that is true for the brokers a user named; None where none was named.
+
+    Arguments as those of :class:`~kanalyze.runtime.pipeline.Analysis`.
+
+    Raises:
+        UsageError: a port or an address makes no sense.
+    """
+    for port in ports:
+        if not 0 < port < 65536:
+            raise UsageError(f"not a TCP port: {port}")
+    if not ports and not brokers:
+        return None
+    broker_ports = frozenset(ports)
+    addresses = [parse_broker(text) for text in brokers]
+
+    def is_broker(ip: str, port: int) -> bool:
+        return port in broker_ports or any(
+            ip == address.ip and address.port in (None, port) for address in addresses
+        )
+
+    return is_broker

@@ -1,0 +1,158 @@
+# The C types of row_columns.py.
+cimport cython
+
+from kanalyze.kafka.session.exchange cimport Exchange, NO_API, Peers
+from kanalyze.tables.columns.buffers cimport IntBuffer, WordBuffer
+from kanalyze.tables.requests.fetch_sessions cimport FetchSession
+from kanalyze.tables.requests.summaries cimport (
+    BASE_OFFSET,
+    CODEC,
+    ERROR_CODE,
+    HIGH_WATERMARK,
+    PARTITION,
+    PartitionColumns,
+    RECORD_BYTES,
+    RECORD_COUNT,
+)
+
+
+cdef class RowPeers:
+    cdef object serial
+    cdef int connection
+    cdef long long connection_number
+    cdef int client_ip
+    cdef int broker_ip
+    cdef long long client_port
+    cdef long long broker_port
+    cdef int software_name
+    cdef int software_version
+    cdef int principal
+
+
+cdef class PeersWriter:
+    cdef dict _known
+    cdef WordBuffer _connection
+    cdef IntBuffer _connection_number
+    cdef WordBuffer _client_ip
+    cdef WordBuffer _broker_ip
+    cdef IntBuffer _client_port
+    cdef IntBuffer _broker_port
+    cdef WordBuffer _software_name
+    cdef WordBuffer _software_version
+    cdef WordBuffer _principal
+
+    @cython.locals(found=RowPeers)
+    cdef RowPeers put(self, Py_ssize_t at, Peers peers)
+    cdef RowPeers _look_up(self, Peers peers)
+    cdef forget(self)
+
+
+cdef class RowApi:
+    cdef int wire
+    cdef int name
+    cdef object like
+    cdef bint has_records
+    cdef bint is_produce
+    cdef bint is_fetch
+    cdef bint waits_for_members
+    cdef object error_name
+    cdef dict error_codes
+    cdef dict throttles
+
+
+cdef class ApiDirectory:
+    cdef object _catalog
+    cdef WordBuffer _wire
+    cdef WordBuffer _api_name
+    cdef WordBuffer _error_name
+    cdef dict _apis
+    cdef dict _apis_07
+    cdef RowApi _last
+    cdef int _last_key
+    cdef object _last_wire
+
+    cdef forget(self)
+    @cython.locals(apis=dict, found=RowApi, last=RowApi)
+    cdef RowApi of(self, Exchange exchange)
+    cdef RowApi _new(self, wire, api_key)
+    cdef int error_name_code(self, RowApi api, code) except -2
+    cdef bint has_throttle(self, RowApi api, api_key, version) except *
+
+
+cdef class ListWriter:
+    cdef dict _fields
+    cdef IntBuffer _ends
+    cdef readonly Py_ssize_t count
+    cdef Py_ssize_t _room
+    cdef Py_ssize_t _last_count
+
+    @cython.locals(at=cython.Py_ssize_t)
+    cdef Py_ssize_t next_item(self) except -1
+    cdef make_row_room(self, Py_ssize_t rows)
+    cdef int end_row(self, Py_ssize_t at) except -1
+    cdef object drain(self, Py_ssize_t rows)
+
+
+cdef class TopicLookup:
+    cdef object _names
+    cdef object _changes
+    cdef dict _by_id
+
+    cdef object name(self, topic, topic_id)
+    cdef object text(self, topic_id)
+    cdef forget(self)
+
+
+cdef class ErrorWriter(ListWriter):
+    cdef TopicLookup _topics
+    cdef WordBuffer _topic
+    cdef WordBuffer _topic_id
+    cdef IntBuffer _partition
+    cdef IntBuffer _code
+    cdef WordBuffer _name
+
+    @cython.locals(at=cython.Py_ssize_t)
+    cdef put(self, topic, topic_id, partition, code, name)
+
+
+cdef class _SessionColumns:
+    cdef FetchSession session
+    cdef long long changes
+    cdef Py_ssize_t count
+    cdef int[::1] topics
+    cdef int[::1] topic_ids
+    cdef long long[::1] partitions
+
+
+cdef class PartitionWriter(ListWriter):
+    cdef TopicLookup _topics
+    cdef WordBuffer _topic
+    cdef WordBuffer _topic_id
+    cdef IntBuffer _partition
+    cdef IntBuffer _record_count
+    cdef IntBuffer _record_bytes
+    cdef IntBuffer _base_offset
+    cdef IntBuffer _high_watermark
+    cdef WordBuffer _codec
+    cdef IntBuffer _error_code
+    cdef dict _topic_id_codes
+    cdef dict _sessions
+    cdef int[::1] _codec_codes
+
+    cdef forget(self)
+    @cython.locals(at=cython.Py_ssize_t, index=cython.Py_ssize_t, known=cython.longlong)
+    cdef put_all(self, PartitionColumns parts)
+    @cython.locals(columns=_SessionColumns, index=cython.Py_ssize_t, left=cython.Py_ssize_t)
+    cdef put_session(
+        self, tuple key, FetchSession session, PartitionColumns parts, Py_ssize_t open_sessions
+    )
+    @cython.locals(
+        found=_SessionColumns, made=_SessionColumns, index=cython.Py_ssize_t, are_named=cython.bint
+    )
+    cdef _SessionColumns _columns_of(self, tuple key, FetchSession session)
+    @cython.locals(at=cython.Py_ssize_t)
+    cdef _put_session_partition(self, _SessionColumns columns, Py_ssize_t index)
+    @cython.locals(code=cython.int)
+    cdef int _codec_code(self, long long seen) except -2
+    @cython.locals(made=cython.int)
+    cdef int _topic_id_code(self, topic_id) except -2

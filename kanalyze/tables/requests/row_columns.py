@@ -1,0 +1,470 @@
+"""Writes groups of columns of the table of requests: peers, APIs, errors, partitions.
+
+In: values, and the buffers of their columns. Out: the buffers, filled. This module must not know
+exchanges as a whole, nor how a row is put together.
+
+A text is looked up once, where it comes again with the same peers, API, topic id or fetch session.
+
+Compiled by Cython, with the types in ``row_columns.pxd``; uncompiled it does the same, slowly.
+"""
+
+from __future__ import annotations
+
+from array import array
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from kanalyze.kafka.codec.values import SEEN_CODECS
+from kanalyze.kafka.schema.error_codes import error_name
+from kanalyze.tables.columns.block import Lists
+from kanalyze.tables.columns.buffers import IntBuffer, WordBuffer, ints_of, words_of
+from kanalyze.tables.requests.extract import FETCH, PRODUCE, SHARE_FETCH
+from kanalyze.tables.requests.fetch_sessions import MOST_LISTED, FetchSession
+from kanalyze.tables.requests.long_polls import MEMBER_APIS
+
+try:
+    import cython
+except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+    from kanalyze.common.compiled import cython
+
+if not cython.compiled:
+    from kanalyze.kafka.session.exchange import NO_API
+    from kanalyze.tables.requests.summaries import (
+        BASE_OFFSET,
+        CODEC,
+        ERROR_CODE,
+        HIGH_WATERMARK,
+        PARTITION,
+        RECORD_BYTES,
+        RECORD_COUNT,
+    )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from kanalyze.kafka.schema.catalog import Catalog
+    from kanalyze.kafka.session.exchange import Exchange, Peers
+    from kanalyze.tables.columns.block import Ints, Words
+    from kanalyze.tables.requests.summaries import PartitionColumns
+    from kanalyze.tables.requests.topic_names import TopicNames
+
+__all__ = [
+    "ERROR_IDS",
+    "ApiDirectory",
+    "ErrorWriter",
+    "ListWriter",
+    "PartitionWriter",
+    "PeersWriter",
+    "RowApi",
+    "RowPeers",
+    "TopicLookup",
+]
+
+ERROR_IDS = "errors.topic_id"
+"""No column: the ids of topics that had no name when their error was written."""
+
+_LEAST_ROOM = 64
+_MOST_PEERS = 256
+"""Exchanges of as many connections come mixed; each entry keeps its connection."""
+_HAVE_RECORDS = frozenset({PRODUCE, FETCH, SHARE_FETCH})
+
+
+# -- peers ----------------------------------------------------------------------------------------
+
+
+class RowPeers:
+    """What all rows of the same peers have in common: numbers, and texts by number."""
+
+    __slots__ = (
+        *("connection", "connection_number", "client_ip", "broker_ip", "client_port"),
+        *("broker_port", "software_name", "software_version", "principal", "serial"),
+    )
+
+    def __init__(self, serial: int, numbers: tuple[int, int, int], words: list[int]) -> None:
+        self.serial = serial
+        self.connection_number, self.client_port, self.broker_port = numbers
+        self.connection, self.client_ip, self.broker_ip = words[:3]
+        self.software_name, self.software_version, self.principal = words[3:]
+
+
+class PeersWriter:
+    """Writes the columns of the two ends of a connection."""
+
+    def __init__(self, buffers: Mapping[str, IntBuffer | WordBuffer]) -> None:
+        self._known: dict[Peers, RowPeers] = {}
+        self._connection: WordBuffer = words_of(buffers, "connection")
+        self._connection_number: IntBuffer = ints_of(buffers, "connection_number")
+        self._client_ip: WordBuffer = words_of(buffers, "client_ip")
+        self._broker_ip: WordBuffer = words_of(buffers, "broker_ip")
+        self._client_port: IntBuffer = ints_of(buffers, "client_port")
+        self._broker_port: IntBuffer = ints_of(buffers, "broker_port")
+        self._software_name: WordBuffer = words_of(buffers, "client_software_name")
+        self._software_version: WordBuffer = words_of(buffers, "client_software_version")
+        self._principal: WordBuffer = words_of(buffers, "principal")
+
+    def put(self, at: int, peers: Peers) -> RowPeers:
+        """Put the peers of a row."""
+        found: RowPeers | None = self._known.get(peers)
+        if found is None:
+            found = self._look_up(peers)
+        self._connection.put_code(at, found.connection)
+        self._connection_number.put(at, found.connection_number)
+        self._client_ip.put_code(at, found.client_ip)
+        self._broker_ip.put_code(at, found.broker_ip)
+        self._client_port.put(at, found.client_port)
+        self._broker_port.put(at, found.broker_port)
+        self._software_name.put_code(at, found.software_name)
+        self._software_version.put_code(at, found.software_version)
+        self._principal.put_code(at, found.principal)
+        return found
+
+    def _look_up(self, peers: Peers) -> RowPeers:
+        if len(self._known) >= _MOST_PEERS:
+            self._known.clear()
+        client, broker, tcp = peers.client, peers.broker, peers.tcp
+        found = self._known[peers] = RowPeers(
+            tcp.serial,
+            (tcp.connection_number, client.port, broker.port),
+            [
+                self._connection.code(f"{client}>{broker}"),
+                self._client_ip.code(client.ip),
+                self._broker_ip.code(broker.ip),
+                self._software_name.code(peers.software_name),
+                self._software_version.code(peers.software_version),
+                self._principal.code(peers.principal),
+            ],
+        )
+        return found
+
+    def forget(self) -> None:
+        """Forget the numbers of texts: the buffers begin anew."""
+        self._known = {}
+
+
+# -- APIs -----------------------------------------------------------------------------------------
+
+
+class RowApi:
+    """What rows need to know of an API.
+
+    Attributes:
+        wire: number of the wire's name; ``name``: of its own.
+        like: key of the API of later versions that it is, or is like.
+        error_name: names its error codes.
+        error_codes: number of the name of each code that came.
+        throttles: by version, true if responses have a throttle time.
+    """
+
+    __slots__ = (
+        *("error_codes", "error_name", "has_records", "is_fetch", "is_produce", "like", "name"),
+        *("throttles", "waits_for_members", "wire"),
+    )
+
+    def __init__(
+        self, wire: int, name: int, like: int | None, error_name: Callable[[int], str]
+    ) -> None:
+        self.wire = wire
+        self.name = name
+        self.like = like
+        self.has_records = like in _HAVE_RECORDS
+        self.is_produce, self.is_fetch = like == PRODUCE, like == FETCH
+        self.waits_for_members = like in MEMBER_APIS
+        self.error_name = error_name
+        self.error_codes: dict[int, int] = {}
+        self.throttles: dict[int, bool] = {}
+
+
+class ApiDirectory:
+    """The APIs that rows have met; at most 2^16 keys of each wire."""
+
+    def __init__(self, catalog: Catalog, buffers: Mapping[str, IntBuffer | WordBuffer]) -> None:
+        self._catalog = catalog
+        self._wire: WordBuffer = words_of(buffers, "wire")
+        self._api_name: WordBuffer = words_of(buffers, "api_name")
+        self._error_name: WordBuffer = words_of(buffers, "error_name")
+        self.forget()
+
+    def forget(self) -> None:
+        """Forget the numbers of texts: the buffers begin anew."""
+        self._apis: dict[int | None, RowApi] = {}
+        self._apis_07: dict[int | None, RowApi] = {}
+        self._last: RowApi | None = None
+        self._last_key, self._last_wire = NO_API, ""
+
+    def of(self, exchange: Exchange) -> RowApi:
+        """Return the API of an exchange; most have that of the one before."""
+        wire = exchange.wire
+        last = self._last
+        if last is not None and exchange.key == self._last_key and wire is self._last_wire:
+            return last
+        apis = self._apis if wire == "kafka" else self._apis_07
+        api_key = None if exchange.key == NO_API else exchange.key
+        found: RowApi | None = apis.get(api_key)
+        if found is None:
+            found = apis[api_key] = self._new(wire, api_key)
+        self._last_key, self._last_wire, self._last = exchange.key, wire, found
+        return found
+
+    def _new(self, wire: str, api_key: int | None) -> RowApi:
+        like = api_key
+        name: str | None = None
+        name_of = error_name
+        if wire != "kafka":
+            from kanalyze.kafka.v07.messages import error_name_07
+            from kanalyze.tables.requests.kafka07 import api_name_07, like_07  # a rare protocol
+
+            name, like, name_of = api_name_07(api_key), like_07(api_key), error_name_07
+        elif api_key is not None:
+            api = self._catalog.api(api_key)
+            name = f"Unknown{api_key}" if api is None else api.name
+        return RowApi(self._wire.code(wire), self._api_name.code(name), like, name_of)
+
+    def error_name_code(self, api: RowApi, code: int) -> int:
+        """Return the number of the name of an error code, of which there are at most 2^16."""
+        found = api.error_codes.get(code)
+        if found is None:
+            found = api.error_codes[code] = self._error_name.code(api.error_name(code))
+        return found
+
+    def has_throttle(self, api: RowApi, api_key: int, version: int) -> bool:
+        """Return true if an API's responses of a version have a throttle time."""
+        found = api.throttles.get(version)
+        if found is None:
+            field = self._catalog.message(api_key, "response").struct.field("ThrottleTimeMs")
+            found = api.throttles[version] = field is not None and field.is_present(version)
+        return found
+
+
+# -- lists ----------------------------------------------------------------------------------------
+
+
+class ListWriter:
+    """Writes a column of lists: items one after the other, and where each row's items end.
+
+    Attributes:
+        count: items that were written.
+    """
+
+    def __init__(self, buffers: Mapping[str, IntBuffer | WordBuffer], column: str) -> None:
+        names = [name for name in buffers if name.partition(".")[0] == column]
+        self._fields = {name.partition(".")[2]: buffers[name] for name in names}
+        self._ends = IntBuffer()
+        self.count = 0
+        self._room = self._last_count = 0
+
+    def next_item(self) -> int:
+        """Return the place of a new item, for which there is room in the buffers."""
+        at = self.count
+        if at == self._room:
+            # The block before had so many: this one most likely has as many.
+            self._room = max(_LEAST_ROOM, 2 * at, self._last_count)
+            for buffer in self._fields.values():
+                buffer.make_room(self._room)
+        self.count = at + 1
+        return at
+
+    def make_row_room(self, rows: int) -> None:
+        """Have room for so many rows."""
+        self._ends.make_room(rows)
+
+    def end_row(self, at: int) -> None:
+        """End the items of a row."""
+        self._ends.put(at, self.count)
+
+    def drain(self, rows: int) -> Lists:
+        """Return the lists of so many rows, and begin with none."""
+        fields: dict[str, Ints | Words] = {
+            name: buffer.drain(self.count) for name, buffer in self._fields.items()
+        }
+        self._last_count = self.count
+        self.count = self._room = 0
+        return Lists(array("q", [0]) + self._ends.drain(rows).values, fields)
+
+
+class TopicLookup:
+    """The names of topics by id, remembered until a topic gets another name."""
+
+    def __init__(self, names: TopicNames) -> None:
+        self._names = names
+        self._changes = 0
+        self._by_id: dict[bytes, str] = {}
+
+    def name(self, topic: str | None, topic_id: bytes) -> str | None:
+        """Return the name of a topic that a message names by its id alone, if it is known."""
+        if self._changes != self._names.changes:
+            self._changes = self._names.changes
+            self._by_id.clear()
+        found: str | None = self._by_id.get(topic_id)
+        if found is None:
+            found = self._names.name(topic, topic_id)
+            if found is not None:
+                self._by_id[topic_id] = found
+        return found
+
+    def text(self, topic_id: bytes) -> str | None:
+        """Return the id's text, as Kafka writes it."""
+        return self._names.text(topic_id)
+
+    def forget(self) -> None:
+        """Begin with nothing remembered."""
+        self._by_id = {}
+
+
+class ErrorWriter(ListWriter):
+    """Writes the column ``errors``."""
+
+    def __init__(self, buffers: Mapping[str, IntBuffer | WordBuffer], topics: TopicLookup) -> None:
+        super().__init__(buffers, "errors")
+        self._topics = topics
+        self._topic: WordBuffer = words_of(buffers, "errors.topic")
+        self._topic_id: WordBuffer = words_of(buffers, ERROR_IDS)
+        self._partition: IntBuffer = ints_of(buffers, "errors.partition")
+        self._code: IntBuffer = ints_of(buffers, "errors.code")
+        self._name: WordBuffer = words_of(buffers, "errors.name")
+
+    def put(
+        self, topic: str | None, topic_id: bytes, partition: int | None, code: int, name: str
+    ) -> None:
+        """Put an error code with its name."""
+        at = self.next_item()
+        self._topic.put(at, topic or self._topics.name(topic, topic_id))
+        if not topic:
+            self._topic_id.put(at, self._topics.text(topic_id))
+        self._partition.put_any(at, partition)
+        self._code.put_any(at, code)
+        self._name.put(at, name)
+
+
+class _SessionColumns:
+    """The partitions of a fetch session by column, topics as numbers of their texts.
+
+    Attributes:
+        session, changes: of which session, and its ``changes`` at that time.
+    """
+
+    __slots__ = ("changes", "count", "partitions", "session", "topic_ids", "topics")
+
+    def __init__(self, session: FetchSession, count: int) -> None:
+        self.session = session
+        self.changes = session.changes
+        self.count = count
+        self.topics = memoryview(array("i", bytes(4 * count)))
+        self.topic_ids = memoryview(array("i", bytes(4 * count)))
+        self.partitions = memoryview(array("q", bytes(8 * count)))
+
+
+class PartitionWriter(ListWriter):
+    """Writes the column ``partitions``."""
+
+    def __init__(self, buffers: Mapping[str, IntBuffer | WordBuffer], topics: TopicLookup) -> None:
+        super().__init__(buffers, "partitions")
+        self._topics = topics
+        self._topic: WordBuffer = words_of(buffers, "partitions.topic")
+        self._topic_id: WordBuffer = words_of(buffers, "partitions.topic_id")
+        self._partition: IntBuffer = ints_of(buffers, "partitions.partition")
+        self._record_count: IntBuffer = ints_of(buffers, "partitions.record_count")
+        self._record_bytes: IntBuffer = ints_of(buffers, "partitions.record_bytes")
+        self._base_offset: IntBuffer = ints_of(buffers, "partitions.base_offset")
+        self._high_watermark: IntBuffer = ints_of(buffers, "partitions.high_watermark")
+        self._codec: WordBuffer = words_of(buffers, "partitions.codec")
+        self._error_code: IntBuffer = ints_of(buffers, "partitions.error_code")
+        self.forget()
+
+    def forget(self) -> None:
+        """Forget the numbers of texts: the buffers begin anew."""
+        self._topic_id_codes: dict[bytes, int] = {}
+        self._sessions: dict[tuple[int, int], _SessionColumns] = {}
+        self._codec_codes = memoryview(array("i", [-1] * len(SEEN_CODECS)))
+
+    def put_all(self, parts: PartitionColumns) -> None:
+        """Put the partitions of an exchange."""
+        for index in range(parts.count):
+            at = self.next_item()
+            topic, topic_id = parts.topics[index], parts.topic_ids[index]
+            self._topic.put(at, topic or self._topics.name(topic, topic_id))
+            self._topic_id.put_code(at, self._topic_id_code(topic_id))
+            known = parts.known(index)
+            if known & (1 << PARTITION):
+                self._partition.put(at, parts.number(index, PARTITION))
+            if known & (1 << RECORD_COUNT):
+                self._record_count.put(at, parts.number(index, RECORD_COUNT))
+            if known & (1 << RECORD_BYTES):
+                self._record_bytes.put(at, parts.number(index, RECORD_BYTES))
+            if known & (1 << BASE_OFFSET):
+                self._base_offset.put(at, parts.number(index, BASE_OFFSET))
+            if known & (1 << HIGH_WATERMARK):
+                self._high_watermark.put(at, parts.number(index, HIGH_WATERMARK))
+            if known & (1 << CODEC):
+                self._codec.put_code(at, self._codec_code(parts.number(index, CODEC)))
+            if known & (1 << ERROR_CODE):
+                self._error_code.put(at, parts.number(index, ERROR_CODE))
+
+    def put_session(
+        self,
+        key: tuple[int, int],
+        session: FetchSession,
+        parts: PartitionColumns,
+        open_sessions: int,
+    ) -> None:
+        """Put the partitions of a fetch session that neither request nor response names.
+
+        Args:
+            key: connection and session id.
+            session: its partitions.
+            parts: those that request or response names.
+            open_sessions: how many sessions there are.
+        """
+        if len(self._sessions) > 2 * open_sessions + _LEAST_ROOM:
+            self._sessions.clear()  # most of them are of sessions that have ended
+        columns = self._columns_of(key, session)
+        if parts.count == 0:
+            for index in range(columns.count):
+                self._put_session_partition(columns, index)
+            return
+        named = {parts.key_of(index) for index in range(parts.count)}
+        left = MOST_LISTED - len(named)
+        for index, partition in enumerate(session.partitions):
+            if index == columns.count or left <= 0:
+                break
+            if partition not in named:
+                self._put_session_partition(columns, index)
+                left -= 1
+
+    def _columns_of(self, key: tuple[int, int], session: FetchSession) -> _SessionColumns:
+        found = self._sessions.get(key)
+        if found is not None and found.session is session and found.changes == session.changes:
+            return found
+        made = _SessionColumns(session, min(MOST_LISTED, len(session.partitions)))
+        are_named = True
+        for index, each in enumerate(islice(session.partitions, MOST_LISTED)):
+            topic, topic_id, partition = each
+            name = topic or self._topics.name(topic, topic_id)
+            are_named = are_named and name is not None
+            made.topics[index] = self._topic.code(name)
+            made.topic_ids[index] = self._topic_id_code(topic_id)
+            made.partitions[index] = partition
+        # A name that is not known yet may be learned before the next fetch.
+        if are_named:
+            self._sessions[key] = made
+        return made
+
+    def _put_session_partition(self, columns: _SessionColumns, index: int) -> None:
+        at = self.next_item()
+        self._topic.put_code(at, columns.topics[index])
+        self._topic_id.put_code(at, columns.topic_ids[index])
+        self._partition.put(at, columns.partitions[index])
+
+    def _codec_code(self, seen: int) -> int:
+        """Return the number of the name of a set of codecs, of which there are 256."""
+        code = self._codec_codes[seen]
+        if code < 0:
+            code = self._codec_codes[seen] = self._codec.code(SEEN_CODECS[seen])
+        return code
+
+    def _topic_id_code(self, topic_id: bytes) -> int:
+        found = self._topic_id_codes.get(topic_id)
+        if found is None:
+            made = self._topic_id.code(self._topics.text(topic_id))
+            self._topic_id_codes[topic_id] = made
+            return made
+        return found

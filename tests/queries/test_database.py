@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import tempfile
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+import kanalyze
+from kanalyze.export.arrow import BatchMaker
+from kanalyze.queries.database import Database, QueryError
+from tests.support.captures import path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+SCHEMA = pa.schema([("number", pa.int64()), ("text", pa.string())])
+
+
+def batch(first: int, count: int, text: str = "x") -> pa.RecordBatch:
+    numbers = range(first, first + count)
+    return pa.RecordBatch.from_pydict({"number": numbers, "text": [text] * count}, SCHEMA)
+
+
+@pytest.fixture
+def database() -> Iterator[Database]:
+    with Database(max_memory_bytes=64 << 20, threads=1) as made:
+        made.create("things", SCHEMA)
+        yield made
+
+
+@pytest.mark.parametrize("counts", [[], [1], [3, 20_000, 0, 5], [16_384, 16_384]])
+def test_all_rows_that_were_inserted_are_there(database: Database, counts: list[int]) -> None:
+    for count in counts:
+        database.insert("things", batch(0, count))
+    answer = database.ask("SELECT count(*) AS n FROM things").to_pylist()
+    assert answer == [{"n": sum(counts)}]
+
+
+def test_rows_may_come_between_questions(database: Database) -> None:
+    for number in (1, 2):
+        database.insert("things", batch(number, 1))
+        assert database.ask("SELECT max(number) FROM things").to_pydict() == {
+            "max(number)": [number]
+        }
+
+
+def test_parameters_are_values_and_no_sql(database: Database) -> None:
+    database.insert("things", batch(0, 1, "it's; DROP TABLE things"))
+    sql = "SELECT number FROM things WHERE text = $text"
+    assert len(database.ask(sql, {"text": "it's; DROP TABLE things"})) == 1
+    assert len(database.ask(sql, {"text": "' OR 1 = 1 --"})) == 0
+
+
+@pytest.mark.parametrize(
+    ("sql", "problem"),
+    [
+        ("SELECT", "Parser Error"),
+        ("SELECT x FROM things", '"x" not found'),
+        ("SELECT * FROM thing", "thing does not exist"),
+        ("CREATE TABLE a (b INTEGER)", "only one query"),
+        ("SELECT 1; SELECT 2", "only one query"),
+        ("", "only one query"),
+        ("SELECT $x", "parameter"),
+    ],
+)
+def test_what_cannot_be_answered_is_an_error_of_one_line(
+    database: Database, sql: str, problem: str
+) -> None:
+    with pytest.raises(QueryError, match=problem) as caught:
+        database.ask(sql)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_does_not_fit_goes_to_a_file_that_is_removed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with Database(max_memory_bytes=32 << 20, threads=1) as database:
+        database.create("things", SCHEMA)
+        for first in range(0, 600_000, 20_000):
+            database.insert("things", batch(first, 20_000, f"{first:0200}"))
+        (answer,) = database.ask(
+            "SELECT count(*) AS n, sum(number) AS total FROM (SELECT DISTINCT * FROM things)"
+        ).to_pylist()
+        assert answer == {"n": 600_000, "total": sum(range(600_000))}
+        assert any(file.is_file() for file in tmp_path.rglob("*"))
+    assert list(tmp_path.iterdir()) == []
+    database.close()
+
+
+def test_requests_are_numbered_in_their_order_and_partitions_and_errors_name_them() -> None:
+    maker = BatchMaker()
+    rows = list(kanalyze.requests(path("errors")))
+    with Database(max_memory_bytes=64 << 20, threads=1) as database:
+        database.create("requests", maker.schema)
+        for first in range(0, len(rows), 7):
+            database.insert("requests", maker.of_rows(rows[first : first + 7]))
+        packets = database.ask("SELECT request_packet FROM requests ORDER BY request_id")
+        assert packets["request_packet"].to_pylist() == [row.request_packet for row in rows]
+        named = database.ask("SELECT request_id, error_code FROM errors ORDER BY request_id")
+    expected = [(number, e.code) for number, row in enumerate(rows, 1) for e in row.errors]
+    assert sorted(map(tuple, (line.values() for line in named.to_pylist()))) == sorted(expected)

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kanalyze.errors import UsageError
+from kanalyze.queries.files import built_in, find_query, read_queries
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_a_file_is_a_title_a_description_and_what_it_takes(tmp_path: Path) -> None:
+    text = "-- Who is slow?\n--\n-- At $noon and '$midnight'.\nSELECT $most, '$text' -- $other\n"
+    (tmp_path / "slow.sql").write_text(text)
+    (tmp_path / "notes.txt").write_text("no query")
+    assert read_queries(tmp_path) == {
+        "slow": ("slow", "Who is slow?", "At $noon and '$midnight'.", ("most",), text)
+    }
+
+
+@pytest.mark.parametrize("kind", ["tables", "report", "questions"])
+def test_every_query_that_comes_with_it_says_what_it_answers(kind: str) -> None:
+    assert built_in(kind)
+    for query in built_in(kind).values():
+        assert query.title.endswith((".", "?")), query.name
+        assert len(query.title) < 90, query.name
+
+
+def test_a_query_of_a_users_folder_stands_before_one_of_the_same_name(tmp_path: Path) -> None:
+    (tmp_path / "rebalances.sql").write_text("SELECT 1")
+    assert find_query("rebalances", tmp_path).sql == "SELECT 1"
+    assert find_query("rebalances").sql == built_in("questions")["rebalances"].sql
+
+
+def test_an_unknown_name_is_an_error_that_names_the_others() -> None:
+    with pytest.raises(UsageError, match=r"^unknown query: 'rebalance'; there are connection_"):
+        find_query("rebalance")
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"), [(b"\xff", "not UTF-8"), (bytes(1 << 21), "larger than 1 MiB")]
+)
+def test_a_file_that_is_no_text_is_an_error(tmp_path: Path, data: bytes, problem: str) -> None:
+    (tmp_path / "bad.sql").write_bytes(data)
+    with pytest.raises(UsageError, match=rf"bad\.sql: {problem}"):
+        read_queries(tmp_path)
+
+
+def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="none: No such file"):
+        read_queries(tmp_path / "none")

@@ -1,0 +1,48 @@
+"""Every figure of the report, counted a second way."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import kanalyze
+from kanalyze.export.arrow import BatchMaker
+from kanalyze.queries.database import Database
+from kanalyze.queries.report import report_of
+from kanalyze.tables.quality import CaptureQuality
+from tests.support.captures import NAMES, path
+from tests.support.plain_report import plain_report
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kanalyze.tables.row import Row
+
+TABLES = (
+    *("totals", "apis", "errors", "clients", "topics", "groups", "brokers"),
+    *("client_apis", "client_errors", "topic_latency", "partitions", "codecs"),
+    *("throughput", "latency", "slowest"),
+)
+
+
+def report(rows: Sequence[Row]) -> dict[str, Any]:
+    maker = BatchMaker()
+    with Database(max_memory_bytes=1 << 28, threads=1) as database:
+        database.create("requests", maker.schema)
+        for first in range(0, len(rows), 100):
+            database.insert("requests", maker.of_rows(rows[first : first + 100]))
+        return report_of(database, CaptureQuality())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_figure_is_what_plain_python_counts(name: str) -> None:
+    rows = list(kanalyze.requests(path(name)))
+    found, expected = report(rows), plain_report(rows)
+    for table in TABLES:
+        assert found[table] == expected[table], table
+
+
+def test_without_rows_there_are_no_lines_and_no_figures() -> None:
+    found = report([])
+    assert {name: found[name] for name in TABLES} == plain_report([])

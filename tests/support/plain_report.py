@@ -1,0 +1,448 @@
+"""The figures of the report a second way: plain Python over the rows, one figure at a time."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, Any
+
+from kanalyze.model.tcp import Endpoint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from kanalyze.tables.row import PartitionItem, Row
+
+__all__ = ["plain_report"]
+
+PRODUCE = ("Produce", "MultiProduce")
+FETCH = ("Fetch", "MultiFetch", "ShareFetch")
+STATUSES = ("ok", "error", "one_way", "unanswered", "orphan_response", "malformed")
+
+
+def plain_report(rows: Sequence[Row]) -> dict[str, Any]:
+    """Return the tables of the report on rows."""
+    requests = [row for row in rows if row.status != "orphan_response"]
+    return {
+        "totals": totals(rows),
+        "apis": apis(rows),
+        "errors": errors(rows),
+        "clients": [
+            client(client_id, of_client)
+            for client_id, of_client in by_requests(requests, lambda row: (row.client_id,))
+        ],
+        "topics": topics(rows),
+        "groups": [
+            {
+                "group_id": key[0],
+                "other": False,
+                "requests": len(requests_of(members)),
+                "joins": sum(row.api_name == "JoinGroup" for row in requests_of(members)),
+                "errors": failed(members),
+            }
+            for key, members in by_requests(rows, lambda row: (row.group_id,))
+            if key[0] is not None
+        ],
+        "brokers": [
+            {"broker": str(Endpoint(*key)), "other": False, **traffic(of_broker)}
+            for key, of_broker in by_requests(rows, lambda row: (row.broker_ip, row.broker_port))
+        ],
+        "client_apis": [
+            {
+                **dict(zip(("client_id", "api_name"), key, strict=True)),
+                "unanswered": sum(row.status == "unanswered" for row in of_pair),
+                **traffic(of_pair),
+            }
+            for key, of_pair in by_requests(requests, lambda row: (row.client_id, row.api_name))
+        ],
+        "client_errors": client_errors(rows),
+        "topic_latency": topic_latency(rows),
+        "partitions": partitions(rows),
+        "codecs": codecs(rows),
+        "throughput": throughput(rows),
+        "latency": latency(rows),
+        "slowest": slowest(rows),
+    }
+
+
+def requests_of(rows: Iterable[Row]) -> list[Row]:
+    return [row for row in rows if row.status != "orphan_response"]
+
+
+def failed(rows: Iterable[Row]) -> int:
+    return sum(row.status == "error" for row in rows)
+
+
+def total(values: Iterable[int | None]) -> int:
+    return sum(value or 0 for value in values)
+
+
+def nulls_last(key: Iterable[Any]) -> tuple[Any, ...]:
+    return tuple((part is None, part if part is not None else 0) for part in key)
+
+
+def by_requests(
+    rows: Iterable[Row], key_of: Callable[[Row], tuple[Any, ...]]
+) -> list[tuple[Any, list[Row]]]:
+    """Rows by key, most requests first."""
+    groups = defaultdict(list)
+    for row in rows:
+        groups[key_of(row)].append(row)
+    return sorted(
+        groups.items(), key=lambda item: (-len(requests_of(item[1])), nulls_last(item[0]))
+    )
+
+
+def durations(values: Iterable[int | None]) -> dict[str, Any]:
+    """Count, smallest, quantiles by nearest rank, largest, mean."""
+    known = sorted(value for value in values if value is not None)
+    if not known:
+        return {"count": 0, **dict.fromkeys(("min", "p50", "p90", "p99", "max", "mean"))}
+
+    def percentile(percent: int) -> int:
+        return known[math.ceil(len(known) * percent / 100) - 1]
+
+    return {
+        "count": len(known),
+        "min": known[0],
+        "p50": percentile(50),
+        "p90": percentile(90),
+        "p99": percentile(99),
+        "max": known[-1],
+        "mean": sum(known) // len(known),
+    }
+
+
+def traffic(rows: Sequence[Row]) -> dict[str, Any]:
+    return {
+        "requests": len(requests_of(rows)),
+        "errors": failed(rows),
+        "request_bytes": total(row.request_bytes for row in rows),
+        "response_bytes": total(row.response_bytes for row in rows),
+        "latency_ns": durations(row.latency_ns for row in rows if not row.waited),
+    }
+
+
+def refused(row: Row) -> list[PartitionItem]:
+    """Partitions that the broker refused."""
+    return [item for item in row.partitions if row.status == "error" and item.error_code]
+
+
+def records_of(row: Row) -> int:
+    """Records that went through, as far as they are known."""
+    return (row.record_count or 0) - total(item.record_count for item in refused(row))
+
+
+def record_bytes_of(row: Row) -> int:
+    return (row.record_bytes or 0) - total(item.record_bytes for item in refused(row))
+
+
+def is_uncounted(row: Row) -> bool:
+    """There were records, but how many is not known."""
+    if row.record_count is not None:
+        return False
+    if row.api_name in PRODUCE:
+        return bool(row.partitions) or row.status == "malformed"
+    return row.status != "unanswered"
+
+
+def totals(rows: Sequence[Row]) -> dict[str, Any]:
+    produced = [row for row in rows if row.api_name in PRODUCE]
+    answered = [row for row in produced if row.status in ("ok", "error")]
+    fetched = [row for row in rows if row.api_name in FETCH]
+    statuses = Counter(row.status for row in rows)
+    return {
+        "rows": len(rows),
+        "requests": len(requests_of(rows)),
+        "responses": sum(row.response_start_ns is not None for row in rows),
+        **{status: statuses[status] for status in STATUSES},
+        "request_bytes": total(row.request_bytes for row in rows),
+        "response_bytes": total(row.response_bytes for row in rows),
+        "produced_records": sum(map(records_of, produced)),
+        "produced_record_bytes": sum(map(record_bytes_of, produced)),
+        "produced_records_known": not any(map(is_uncounted, produced)),
+        "refused_records": total(item.record_count for row in produced for item in refused(row)),
+        "acknowledged_records": sum(map(records_of, answered)),
+        "acknowledged_record_bytes": sum(map(record_bytes_of, answered)),
+        "unanswered_records": sum(records_of(x) for x in produced if x.status == "unanswered"),
+        "one_way_records": sum(records_of(x) for x in produced if x.status == "one_way"),
+        "fetched_records": sum(map(records_of, fetched)),
+        "fetched_record_bytes": sum(map(record_bytes_of, fetched)),
+        "fetched_records_known": not any(map(is_uncounted, fetched)),
+        "throttled": sum(bool(row.throttle_time_ms) for row in rows),
+        "throttle_time_ms": total(row.throttle_time_ms for row in rows),
+    }
+
+
+def apis(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    found = []
+    for key, of_api in by_requests(rows, lambda row: (row.wire, row.api_key, row.api_name)):
+        carries = key[2] in PRODUCE + FETCH
+        waited = [row for row in of_api if row.waited]
+        versions = Counter(row.api_version for row in requests_of(of_api))
+        found.append(
+            {
+                **dict(zip(("wire", "api_key", "api_name"), key, strict=True)),
+                **traffic(of_api),
+                "other": False,
+                "responses": sum(row.response_start_ns is not None for row in of_api),
+                "versions": {str(version): versions[version] for version in sorted(versions)},
+                "statuses": Counter(row.status for row in of_api),
+                "record_count": sum(map(records_of, of_api)) if carries else None,
+                "record_bytes": sum(map(record_bytes_of, of_api)) if carries else None,
+                "record_count_known": not any(map(is_uncounted, of_api)) if carries else None,
+                "throttled": sum(bool(row.throttle_time_ms) for row in of_api),
+                "throttle_time_ms": total(row.throttle_time_ms for row in of_api),
+                "total_time_ns": durations(x.total_time_ns for x in of_api if not x.waited),
+                "waited": {
+                    "requests": len(requests_of(waited)),
+                    "errors": failed(waited),
+                    "request_bytes": total(row.request_bytes for row in waited),
+                    "response_bytes": total(row.response_bytes for row in waited),
+                    "record_count": sum(map(records_of, waited)) if carries else None,
+                    "latency_ns": durations(row.latency_ns for row in waited),
+                    "total_time_ns": durations(row.total_time_ns for row in waited),
+                },
+            }
+        )
+    return found
+
+
+def errors(rows: Iterable[Row]) -> list[dict[str, Any]]:
+    times = defaultdict(list)
+    for row in rows:
+        for error in row.errors:
+            key = (row.api_name, error.code, error.name, error.topic)
+            times[key].append(row.response_start_ns)
+    found = []
+    for key, of_error in times.items():
+        known = [time for time in of_error if time is not None]
+        found.append(
+            {
+                **dict(zip(("api_name", "error_code", "error_name", "topic"), key, strict=True)),
+                "other": False,
+                "count": len(of_error),
+                "first_time_ns": min(known, default=None),
+                "last_time_ns": max(known, default=None),
+            }
+        )
+    names = ("api_name", "error_code", "topic")
+    return sorted(found, key=lambda x: (-x["count"], nulls_last(x[name] for name in names)))
+
+
+def client(key: tuple[str | None], rows: Sequence[Row]) -> dict[str, Any]:
+    software = {
+        f"{row.client_software_name} {row.client_software_version or ''}".strip()
+        for row in rows
+        if row.client_software_name is not None
+    }
+    ips = {row.client_ip for row in rows}
+    principals = {row.principal for row in rows if row.principal is not None}
+    found: dict[str, Any] = {"client_id": key[0], "other": False, **traffic(rows)}
+    for name, texts in (("software", software), ("client_ips", ips), ("principals", principals)):
+        found[name] = sorted(texts)[:8]
+        found[f"more_{name}"] = len(texts) > 8
+    return found
+
+
+def topics(rows: Iterable[Row]) -> list[dict[str, Any]]:
+    parts = defaultdict(list)
+    codes: Counter[str] = Counter()
+    for row in rows:
+        codes.update(error.topic for error in row.errors if error.topic is not None)
+        for item in row.partitions if row.api_name in PRODUCE + FETCH else ():
+            topic_id = item.topic_id if item.topic is None else None
+            parts[item.topic, topic_id].append((row, item))
+    for topic in codes:
+        parts.setdefault((topic, None), [])
+    found = []
+    for (topic, topic_id), of_topic in parts.items():
+        line: dict[str, Any] = {"topic": topic, "topic_id": topic_id, "other": False}
+        for word, names in (("produce", PRODUCE), ("fetch", FETCH)):
+            own = [(row, item) for row, item in of_topic if row.api_name in names]
+            taken = [(row, item) for row, item in own if not item.error_code]
+            past = {"produce": "produced", "fetch": "fetched"}[word]
+            line[f"{word}_requests"] = len({id(row) for row, _ in own})
+            line[f"{past}_records"] = total(item.record_count for _, item in taken)
+            line[f"{past}_bytes"] = total(item.record_bytes for _, item in taken)
+            line[f"{past}_records_known"] = not any(
+                item.record_count is None and is_uncounted(row) for row, item in taken
+            )
+            if word == "produce":
+                sent = [(row.status, item) for row, item in taken]
+                acked = [item for status, item in sent if status in ("ok", "error")]
+                line["acknowledged_records"] = total(item.record_count for item in acked)
+                line["acknowledged_bytes"] = total(item.record_bytes for item in acked)
+                for status in ("unanswered", "one_way"):
+                    line[f"{status}_records"] = total(
+                        x.record_count for s, x in sent if s == status
+                    )
+        line["errors"] = codes[topic] if topic is not None else 0
+        found.append(line)
+    return sorted(
+        found,
+        key=lambda x: (
+            -(x["produced_bytes"] + x["fetched_bytes"]),
+            -(x["produce_requests"] + x["fetch_requests"]),
+            nulls_last((x["topic"], x["topic_id"])),
+        ),
+    )
+
+
+def client_errors(rows: Iterable[Row]) -> list[dict[str, Any]]:
+    times = defaultdict(list)
+    for row in rows:
+        for error in row.errors:
+            key = (row.client_id, row.api_name, error.code, error.name)
+            times[key].append(row.response_start_ns)
+    names = ("client_id", "api_name", "error_code", "error_name")
+    found = [
+        {
+            **dict(zip(names, key, strict=True)),
+            "count": len(of_error),
+            "first_time_ns": min((t for t in of_error if t is not None), default=None),
+            "last_time_ns": max((t for t in of_error if t is not None), default=None),
+        }
+        for key, of_error in times.items()
+    ]
+    return sorted(found, key=lambda x: (-x["count"], nulls_last(x[name] for name in names[:3])))
+
+
+def topic_of(item: PartitionItem) -> tuple[str | None, str | None]:
+    return item.topic, item.topic_id if item.topic is None else None
+
+
+def topic_latency(rows: Iterable[Row]) -> list[dict[str, Any]]:
+    values = defaultdict(list)
+    for row in rows:
+        if row.api_name in PRODUCE + FETCH and row.latency_ns is not None and not row.waited:
+            for topic in set(map(topic_of, row.partitions)):
+                values[*topic, row.api_name].append(row.latency_ns)
+    names = ("topic", "topic_id", "api_name")
+    return [
+        {**dict(zip(names, key, strict=True)), "latency_ns": durations(of_topic)}
+        for key, of_topic in sorted(values.items(), key=lambda x: (-len(x[1]), nulls_last(x[0])))
+    ]
+
+
+def partitions(rows: Iterable[Row]) -> list[dict[str, Any]]:
+    parts = defaultdict(list)
+    for row in rows:
+        for item in row.partitions if row.api_name in PRODUCE + FETCH else ():
+            if not item.error_code and item.partition is not None:
+                parts[*topic_of(item), item.partition].append((row, item))
+    found = []
+    for key, of_partition in parts.items():
+        line: dict[str, Any] = dict(zip(("topic", "topic_id", "partition"), key, strict=True))
+        for word, past, names in (("produce", "produced", PRODUCE), ("fetch", "fetched", FETCH)):
+            own = [(row, item) for row, item in of_partition if row.api_name in names]
+            line[f"{word}_requests"] = len({id(row) for row, _ in own})
+            line[f"{past}_records"] = total(item.record_count for _, item in own)
+            line[f"{past}_bytes"] = total(item.record_bytes for _, item in own)
+        marks = [x.high_watermark for _, x in of_partition if x.high_watermark is not None]
+        line["high_watermark"] = max(marks, default=None)
+        found.append(line)
+    return sorted(
+        found,
+        key=lambda x: (
+            -(x["produced_bytes"] + x["fetched_bytes"]),
+            nulls_last((x["topic"], x["topic_id"], x["partition"])),
+        ),
+    )
+
+
+def codecs(rows: Iterable[Row]) -> list[dict[str, Any]]:
+    packed = defaultdict(list)
+    for row in rows:
+        for item in row.partitions if row.api_name in PRODUCE else ():
+            if item.codec is not None:
+                packed[row.client_id, item.codec].append((row, item))
+    found = []
+    for (client_id, codec), of_client in packed.items():
+        items = [item for _, item in of_client]
+        counts = [item.record_count for item in items if item.record_count is not None]
+        found.append(
+            {
+                "client_id": client_id,
+                "codec": codec,
+                "requests": len({id(row) for row, _ in of_client}),
+                "batches": len(items),
+                "records": sum(counts) if counts else None,
+                "bytes": total(item.record_bytes for item in items),
+                "bytes_p50": durations(item.record_bytes for item in items)["p50"],
+                "records_p50": durations(item.record_count for item in items)["p50"],
+            }
+        )
+    return sorted(found, key=lambda x: (-x["bytes"], nulls_last((x["client_id"], x["codec"]))))
+
+
+def buckets_of(rows: Iterable[Row]) -> tuple[int, int, int]:
+    """Width of the buckets of time, number of the first, how many."""
+    times = []
+    for row in rows:
+        if row.request_start_ns is not None and row.status != "orphan_response":
+            times.append(row.request_start_ns)
+        if row.response_start_ns is not None:
+            times.append(row.response_start_ns)
+    width = 1_000_000
+    if not times:
+        return width, 0, 0
+    while max(times) // width - min(times) // width >= 240:
+        width *= 2
+    return width, min(times) // width, max(times) // width - min(times) // width + 1
+
+
+def throughput(rows: Sequence[Row]) -> dict[str, Any]:
+    width, first, count = buckets_of(rows)
+    sums = {name: [0] * count for name in ("requests", "errors", "request_bytes", "response_bytes")}
+    for row in rows:
+        if row.request_start_ns is not None and row.status != "orphan_response":
+            bucket = row.request_start_ns // width - first
+            sums["requests"][bucket] += 1
+            sums["request_bytes"][bucket] += row.request_bytes or 0
+        if row.response_start_ns is not None:
+            bucket = row.response_start_ns // width - first
+            sums["errors"][bucket] += row.status == "error"
+            sums["response_bytes"][bucket] += row.response_bytes or 0
+    return {"start_ns": first * width if count else None, "bucket_ns": width, **sums}
+
+
+def latency(rows: Sequence[Row]) -> dict[str, Any]:
+    width, first, count = buckets_of(rows)
+    values: list[list[int | None]] = [[] for _ in range(count)]
+    for row in requests_of(rows):
+        if row.request_start_ns is not None and not row.waited:
+            values[row.request_start_ns // width - first].append(row.latency_ns)
+    figures = [durations(of_bucket) for of_bucket in values]
+    return {
+        "start_ns": first * width if count else None,
+        "bucket_ns": width,
+        **{name: [each[name] for each in figures] for name in ("p50", "p90", "p99", "max")},
+    }
+
+
+def slowest(rows: Iterable[Row]) -> list[dict[str, Any]]:
+    timed = [row for row in rows if row.latency_ns is not None and not row.waited]
+    timed.sort(
+        key=lambda row: (
+            -(row.latency_ns or 0),
+            row.request_start_ns or 0,
+            row.request_packet or 0,
+            row.capture,
+            row.connection,
+            row.connection_number,
+            row.correlation_id or 0,
+        )
+    )
+    left_out = {
+        *("client_ip", "broker_ip", "client_port", "broker_port", "client_software_name"),
+        *("client_software_version", "principal", "wire", "error_code", "errors", "partitions"),
+        *("record_count", "record_bytes", "acks", "max_wait_ms", "min_bytes", "waited"),
+        *("group_id", "member_id", "transactional_id", "anomalies"),
+    }
+    found = []
+    for row in timed[:10]:
+        topics = sorted({name for x in row.partitions if (name := x.topic or x.topic_id)})
+        entry = {name: value for name, value in row._asdict().items() if name not in left_out}
+        found.append({**entry, "topics": topics[:3], "more_topics": len(topics) > 3})
+    return found
