@@ -29,7 +29,7 @@ from kanalyze.kafka.codec.compiler import Decoders
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.model.packet_arrays import PacketArrays
 from kanalyze.net.headers import read_headers
-from kanalyze.net.layer_stats import Notes
+from kanalyze.net.layer_stats import LayerStats
 from kanalyze.spark.archive.packed_segments import as_arrays
 from kanalyze.spark.archive.payload_pruning import PayloadPruner
 from kanalyze.tables.requests.extract import Extractors
@@ -50,7 +50,7 @@ def randomize(source: Path, target: Path) -> int:
     check_room(target, source.stat().st_size)
     data = np.fromfile(source, np.uint8)
     starts = record_starts(data, source.name)
-    segments = as_arrays(read_headers(_packets(data, starts), Notes()))
+    segments = as_arrays(read_headers(_packets(data, starts), LayerStats()))
     catalog = Catalog()
     pruner = PayloadPruner(catalog, Decoders(catalog), Extractors(catalog).wanted_fields)
     holes = pruner.holes(segments)

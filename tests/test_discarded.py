@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import kanalyze
-from kanalyze.net.shard import Share
+from kanalyze.net.shard import Shard
 from kanalyze.render.header import header_lines
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.tables.quality import DISCARDED
@@ -70,7 +70,7 @@ def test_the_shares_of_the_connections_say_it_together(tmp_path: Path) -> None:
     capture.write_bytes(capture_of(packets_of()))
     merged = None
     for index in range(3):
-        analysis = Analysis([str(capture)], share=Share(index, 3))
+        analysis = Analysis([str(capture)], shard=Shard(index, 3))
         for _ in analysis.row_batches():
             pass
         if merged is None:

@@ -1,10 +1,10 @@
-"""What a capture says of itself beside its packets: interfaces, names, comments, secrets.
+"""Metadata of captures: interfaces, names, comments, secrets.
 
 In: texts and bytes that a parser found. Out: bounded collections of them. Must not know: the
 formats they came in.
 
-All of it is the word of whoever wrote the file. Texts are kept as they are and are to be escaped
-where they are shown. Secrets are never part of a ``repr`` or of a message.
+Nothing of it can be trusted. Texts are kept as they are; whoever shows them escapes them. Secrets
+are never part of a ``repr`` or of a message.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = [
     "CaptureInterface",
     "Comment",
     "DecryptionSecrets",
-    "Description",
+    "FileMetadata",
     "readable",
 ]
 
@@ -89,8 +89,8 @@ class DecryptionSecrets(NamedTuple):
         return f"{type(self).__name__}(kind={self.kind})"
 
 
-class Description:
-    """Collects what one or several captures say of themselves, up to bounds."""
+class FileMetadata:
+    """Collects the metadata of one or several captures, up to bounds."""
 
     def __init__(self) -> None:
         self.interfaces: list[CaptureInterface] = []

@@ -60,14 +60,14 @@ def find_inputs(
     that cannot be read twice (a named pipe). Captures without a packet come last. Each is opened
     once, for its first packet; a single file not at all.
 
-    ``leave_out`` is given an anomaly for each file in a folder that is passed over though it cannot
-    be read, or has the name of a capture; its text names the file.
+    ``leave_out`` takes an anomaly for each skipped file in a folder that cannot be read, or has the
+    name of a capture; its text names the file.
 
     Raises :class:`CaptureError` when an argument names nothing that can be read as a capture.
     """
     stores = Stores() if stores is None else stores
-    tell = _ignore if leave_out is None else leave_out
-    named = (found for argument in arguments for found in _expand(argument, stores, tell))
+    report = _ignore if leave_out is None else leave_out
+    named = (found for argument in arguments for found in _expand(argument, stores, report))
     captures = list(_distinct(named))
     if not captures:
         raise CaptureError("no capture given")
@@ -108,7 +108,7 @@ def find_readable(
 
 
 def _ignore(_: Anomaly) -> None:
-    """Let nobody know."""
+    """Do nothing."""
 
 
 def _left_out(error: CaptureError) -> Anomaly:
@@ -147,7 +147,7 @@ def reading_order(found: FoundCapture) -> tuple[bool, int, str]:
 
 
 def _distinct(captures: Iterable[FoundCapture]) -> Iterator[FoundCapture]:
-    """Leave out files that were named before, in whichever way."""
+    """Leave out files that were named before."""
     seen = set()
     for found in captures:
         real = same_file(found.path)
@@ -171,7 +171,7 @@ def _expand(argument: PathLike, stores: Stores, leave_out: _LeaveOut) -> list[Fo
 def _captures_of(
     folder: str, named: NamedFiles, stores: Stores, leave_out: _LeaveOut
 ) -> list[FoundCapture]:
-    """Keep what begins as a capture does; tell of what looks like one and cannot be read."""
+    """Keep what begins as a capture; report what looks like one and cannot be read."""
     found: list[FoundCapture] = []
     reasons: list[str] = []
     for path in named.paths:
@@ -194,12 +194,11 @@ def _why_none(reasons: Sequence[str]) -> str:
 
 
 def look_in_folder(path: str, stores: Stores) -> FoundCapture | CaptureError | None:
-    """Look at a file that nobody named, but its folder.
+    """Look at a file of a folder.
 
     Returns:
-        The capture; or why it cannot be read, where it may be one, or is meant to be; or None for
-        what is none: it can be read to its beginning, which is that of something else, and has not
-        the name of a capture.
+        The capture; an error if it may be one that cannot be read; None if it is another file, by
+        its first bytes and by its name.
     """
     try:
         return look_at(FoundCapture(path), stores)

@@ -1,19 +1,19 @@
-"""Which files an argument names, and what the file system knows of them. Nothing is opened here.
+"""Which files an argument names, with their sizes and times. Nothing is opened here.
 
 In: paths, folders, globs, URLs of any of these. Out: files, with their sizes and times. Must not
 know: what is in a file (:mod:`kanalyze.capture.inputs` looks into them), nor who reads them.
 
-One process, a batch of Spark and a stream of Spark go by these rules:
+The rules are those of one process, of a batch and of a stream on Spark:
 
-- A folder is the files directly in it, links among them; a link to what is gone is listed, so that
-  it can be told. Pipes, devices and folders in it are passed over.
-- A name that begins with a dot is hidden: a folder or a glob passes it over, as a shell does. Who
-  names it reads it. Programs that copy files call them so until they are complete.
+- A folder stands for the files and links directly in it; a broken link is listed, so that it is
+  reported. Pipes, devices and folders in it are skipped.
+- A name that begins with a dot is hidden: folders and globs skip it, as in a shell. Programs that
+  copy files use such names until the copy is complete. A hidden file that is named is read.
 - A file that is named in several ways, or by links, is one file.
 - Standard input and pipes can be read once, by one process: they are an error for several tasks.
-- Somebody may still write to a file that was written to a moment ago. Where there is no telling
-  when that was, as in some stores, it is complete.
-- What is missing is an error for one process and a batch. A stream waits for it.
+- A file that was written to a moment ago may not be complete. A file without a known time, as in
+  some stores, counts as complete.
+- A missing file is an error for one process and a batch. A stream waits for it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ __all__ = [
 _CAPTURE_NAME: Final = re.compile(
     r"\.(pcap|pcapng|cap|ntar|dmp)\d*(\.\d+)?(\.(gz|bz2|xz|zst|lz4))*$", re.IGNORECASE
 )
-"""With a number behind it where ``tcpdump -C`` or a rotation of logs wrote it."""
+"""A number may follow, as ``tcpdump -C`` and log rotation write it."""
 
 _MAGIC: Final = re.compile(r"[*?[]")
 """What makes a pattern, as for :mod:`glob`."""
@@ -71,7 +71,7 @@ class FoundCapture(NamedTuple):
     first_time_ns: int | None = None
     """Unix time in ns of its first packet; None when it has none."""
     total_bytes: int | None = None
-    """Its size; None where there is no telling."""
+    """Its size; None where it is not known."""
 
 
 class InputFile(NamedTuple):
@@ -80,7 +80,7 @@ class InputFile(NamedTuple):
     path: str
     """As it was named; a URL may hold credentials."""
     total_bytes: int | None
-    """None where there is no telling, as below."""
+    """None where it is not known; so is the time."""
     modified_ns: int | None
     """Unix time in ns."""
 
@@ -91,7 +91,7 @@ class InputFile(NamedTuple):
 
     @property
     def identity(self) -> str:
-        """Tells it from others, however it is named; without credentials."""
+        """The same for all names of one file; without credentials."""
         return shown_url(self.path) if is_url(self.path) else same_file(self.path)
 
 
@@ -100,7 +100,7 @@ class NamedFiles(NamedTuple):
 
     paths: list[str]
     is_folder: bool
-    """They are all that is in a folder: nobody named each of them, nor says that it is one."""
+    """They are the files of a folder, captures or not."""
 
 
 def named_files(argument: PathLike, stores: Stores) -> NamedFiles:
@@ -120,7 +120,7 @@ def named_files(argument: PathLike, stores: Stores) -> NamedFiles:
 
 
 def nothing_named(argument: PathLike, named: NamedFiles) -> CaptureError:
-    """Return what is to be said of a folder or a glob that stands for no capture."""
+    """Return the error for a folder or a glob without a capture."""
     what = "no capture in this folder" if named.is_folder else "no file has such a name"
     return CaptureError(f"{capture_name(argument)}: {what}")
 
@@ -153,7 +153,7 @@ def file_of(path: str, stores: Stores) -> InputFile:
         try:
             known = stores.about(path)
         except CaptureError:
-            # It may be opened nevertheless; who opens it tells.
+            # It may be readable nevertheless; opening it tells.
             return InputFile(path, None, None)
         if known is None:
             raise MissingFileError(f"{capture_name(path)}: no such file")
@@ -178,7 +178,7 @@ def check_many_may_read(path: str) -> None:
 
 
 def can_be_read_twice(path: str) -> bool:
-    """Files can; what does not exist is left for opening it to complain of."""
+    """Tell whether it is a file, or does not exist: opening that raises."""
     if is_url(path):
         return True
     return path != STDIN and (paths.is_file(path) or not paths.exists(path))
@@ -200,7 +200,7 @@ def is_settled(file: InputFile, *, now_ns: int, settle_ns: int) -> bool:
 
 
 def has_capture_name(path: str) -> bool:
-    """Tell whether a path or a URL ends as those of captures do."""
+    """Tell whether a path or a URL ends like a capture's."""
     name = path.partition("?")[0] if is_url(path) else path
     return _CAPTURE_NAME.search(name) is not None
 

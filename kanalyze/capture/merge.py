@@ -4,12 +4,12 @@ In: captures in the order of their first packets, rotated (one after the other) 
 capture points, a ring of files an interface). Out: :class:`kanalyze.model.PacketBatch`, numbered
 over all of them. Must not know: what is inside a packet, nor who reads.
 
-Where one capture alone has the next packets, its own batch is passed on, or a part of it: that
-copies no packet. Where several have, as many of their packets as are known to come before all that
-is not read yet are put together. No more than one batch of each open capture is held.
+Where one capture alone has the next packets, its own batch is passed on, or a part of it, without a
+copy. Where several have, those packets are merged that are known to come before all that is not
+read yet. One batch of each open capture is in memory.
 
-Within one capture the order of its packets is kept, also where its times go back: what counts is
-the earliest time from there on, as far as the batch goes.
+Within one capture packets keep their order, also where their times go back: a packet's key is the
+earliest time from it on, up to the end of the batch.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
-from kanalyze.capture.file_metadata import Description
+from kanalyze.capture.file_metadata import FileMetadata
 from kanalyze.capture.inputs import look_at
 from kanalyze.capture.io.source import BinaryFile, PathLike, capture_name
 from kanalyze.capture.io.stores import Stores
 from kanalyze.capture.io.urls import is_url
 from kanalyze.capture.listing import FoundCapture, can_be_read_twice
-from kanalyze.capture.merge_cursor import Joiner, OpenCapture, cut
-from kanalyze.capture.packet_index import UNKNOWN_CAPTURE, Places
+from kanalyze.capture.merge_cursor import BatchMerger, OpenCapture, part_of
+from kanalyze.capture.packet_index import UNKNOWN_CAPTURE, PacketIndex
 from kanalyze.capture.reader import DEFAULT_BUFFER_BYTES, open_capture
 from kanalyze.common import paths
 from kanalyze.common.int_columns import rising
@@ -57,7 +57,7 @@ class MergedCaptures:
         buffer_bytes: int = DEFAULT_BUFFER_BYTES,
         max_open: int = MAX_OPEN,
         stores: Stores | None = None,
-        places: Places | None = None,
+        packet_index: PacketIndex | None = None,
     ) -> None:
         """Set up; nothing is opened yet.
 
@@ -69,32 +69,32 @@ class MergedCaptures:
             max_open: captures that may be open at once. Where more overlap, the packets of those
                 beyond come late, and an anomaly says so.
             stores: file systems connected to before.
-            places: is told where packets are; None makes one.
+            packet_index: records where packets are; None makes one.
         """
         self.names: list[str] = []
         """The captures opened so far, in order, as they were given (without credentials)."""
         self.anomalies: list[Anomaly] = []
-        """What is wrong with them, the capture's name before each text; complete at the end."""
+        """What is wrong with them, each text after the capture's name; complete at the end."""
         self.packets = 0
-        """Packets given out."""
-        self.description = Description()
-        """What the captures say of themselves, as far as they have been read."""
+        """Packets delivered."""
+        self.description = FileMetadata()
+        """Interfaces, names and comments of the captures, as far as they have been read."""
         self._stores = Stores() if stores is None else stores
         self._buffer_bytes = buffer_bytes
         self._max_open = max_open
-        found, self._single = _sorted_out(inputs)
+        found, self._single = _split_by_rereading(inputs)
         self._pending = found[::-1]
-        """What is to be merged and not open yet, the next one last."""
+        """Captures to be merged that are not open yet, the next one last."""
         self._is_alone = len(found) + len(self._single) == 1
         self.can_be_read_again = not self._single
         """All inputs are files with names: another object like this one can read them again."""
         self._open: list[OpenCapture] = []
-        self._places = Places() if places is None else places
-        self._joiner = Joiner()
+        self._packet_index = PacketIndex() if packet_index is None else packet_index
+        self._merger = BatchMerger()
         self._bytes_closed = 0
         self._total_bytes = _total_bytes(found) if self.can_be_read_again else None
         self._dropped: int | None = None
-        self._said_too_many = False
+        self._reported_too_many = False
 
     @property
     def progress(self) -> tuple[int, int | None]:
@@ -105,8 +105,8 @@ class MergedCaptures:
     @property
     def dropped_packets(self) -> int | None:
         """Packets that the capturing machines dropped, so far; None when no capture says it."""
-        told = [each.reader.dropped_packets for each in self._open]
-        known = [drops for drops in (*told, self._dropped) if drops is not None]
+        known_drops = [each.reader.dropped_packets for each in self._open]
+        known = [drops for drops in (*known_drops, self._dropped) if drops is not None]
         return sum(known) if known else None
 
     def place(self, number: int) -> tuple[str, int | None]:
@@ -116,7 +116,7 @@ class MergedCaptures:
         one a file). Of a packet before them the number is None, and the capture too, as
         ``UNKNOWN_CAPTURE``, unless there is but one.
         """
-        return self._places.name(number, self.names, is_alone=self._is_alone)
+        return self._packet_index.name(number, self.names, is_alone=self._is_alone)
 
     def __enter__(self) -> Self:
         return self
@@ -147,7 +147,7 @@ class MergedCaptures:
             for item in self._single:
                 self._begin(item)
                 while self._open:
-                    yield from self._all_of(self._open[0])
+                    yield from self._rest_of(self._open[0])
         finally:
             self.close()
 
@@ -159,26 +159,26 @@ class MergedCaptures:
             if not self._open:
                 continue
             if len(self._open) == 1 and not self._pending:
-                yield from self._all_of(self._open[0])
+                yield from self._rest_of(self._open[0])
                 continue
             if self._may_open():
-                limit = min(limit, *(each.tail for each in self._open))
+                limit = min(limit, *(each.last_key for each in self._open))
             else:
-                limit = min(each.tail for each in self._open)
-            parts = [(each, each.before(limit)) for each in self._open]
+                limit = min(each.last_key for each in self._open)
+            parts = [(each, each.count_up_to(limit)) for each in self._open]
             parts = [(each, count) for each, count in parts if count > 0]
-            yield self._part(*parts[0]) if len(parts) == 1 else self._together(parts)
-            self._go_on(parts)
+            yield self._part(*parts[0]) if len(parts) == 1 else self._merge(parts)
+            self._read_next(parts)
 
     def _open_due(self) -> tuple[int, int]:
-        """Open what begins before anything that is held; return when the next of the rest begins.
+        """Open what begins before all packets in memory; return the key of the next of the rest.
 
-        A capture without packets is opened when nothing else is, for what it says of itself.
+        A capture without packets is opened when no other is, for its metadata.
         """
         while self._pending:
             if self._open:
                 start = (self._following_ns(), len(self.names))
-                if not self._may_open() or start > min(each.head for each in self._open):
+                if not self._may_open() or start > min(each.next_key for each in self._open):
                     return start
             self._begin(self._pending.pop().path)
         return _NEVER, len(self.names)
@@ -190,12 +190,12 @@ class MergedCaptures:
         return _NEVER if following.first_time_ns is None else following.first_time_ns
 
     def _may_open(self) -> bool:
-        """Tell whether one more may be open, and say it when that is a loss."""
+        """Tell whether one more may be open; report it when packets come late for that."""
         if len(self._open) < self._max_open:
             return True
-        latest = min(each.tail for each in self._open)[0]
-        if self._pending and not self._said_too_many and self._following_ns() < latest:
-            self._said_too_many = True
+        latest = min(each.last_key for each in self._open)[0]
+        if self._pending and not self._reported_too_many and self._following_ns() < latest:
+            self._reported_too_many = True
             name = capture_name(self._pending[-1].path)
             detail = f"{name}: more than {self._max_open} captures overlap: it comes late"
             self.anomalies.append(Anomaly(AnomalyKind.REORDER_LIMIT, detail=detail))
@@ -204,8 +204,8 @@ class MergedCaptures:
     def _begin(self, item: PathLike | BinaryFile) -> None:
         """Open a capture and take its first batch."""
         alone = not self._pending and not self._open
-        share = self._buffer_bytes // (len(self._open) + 1)
-        size = self._buffer_bytes if alone else max(share, _LEAST_BUFFER_BYTES)
+        portion = self._buffer_bytes // (len(self._open) + 1)
+        size = self._buffer_bytes if alone else max(portion, _LEAST_BUFFER_BYTES)
         reader = open_capture(
             item,
             buffer_bytes=min(size, self._buffer_bytes),
@@ -220,14 +220,14 @@ class MergedCaptures:
         if not begun.read_on():
             self._end(begun)
 
-    def _go_on(self, parts: list[tuple[OpenCapture, int]]) -> None:
-        """Read on where all that was held has been given out."""
+    def _read_next(self, parts: list[tuple[OpenCapture, int]]) -> None:
+        """Read the next batch where all packets in memory were delivered."""
         for each, _ in parts:
             if each.at == len(each.keys) and not each.read_on():
                 self._end(each)
 
     def _end(self, each: OpenCapture) -> None:
-        """Close a capture that was read to its end, and keep what it said."""
+        """Close a capture that was read to its end; keep its anomalies and drops."""
         self._open.remove(each)
         each.reader.close()
         name = self.names[each.index]
@@ -241,8 +241,8 @@ class MergedCaptures:
 
     # -- batches ----------------------------------------------------------------------------------
 
-    def _all_of(self, each: OpenCapture) -> Iterator[PacketBatch]:
-        """Give all batches of a capture that nothing else can come between."""
+    def _rest_of(self, each: OpenCapture) -> Iterator[PacketBatch]:
+        """Give all batches of a capture; no packets of others come between."""
         while each.batch is not None:
             yield self._part(each, len(each.batch) - each.at)
             each.at = 0
@@ -254,22 +254,22 @@ class MergedCaptures:
         batch = each.batch
         assert batch is not None
         here = slice(each.at, each.at + count)
-        self._places.add(each.index, each.given + 1, count)
-        each.give(count)
+        self._packet_index.add(each.index, each.delivered + 1, count)
+        each.advance(count)
         if count < len(batch):
-            return cut(batch, here, self._numbers(count))
+            return part_of(batch, here, self._numbers(count))
         batch.number = self._numbers(count)
         return batch
 
-    def _together(self, parts: list[tuple[OpenCapture, int]]) -> PacketBatch:
+    def _merge(self, parts: list[tuple[OpenCapture, int]]) -> PacketBatch:
         """Give the next packets of several captures, by time."""
-        joined = self._joiner.join(parts)
-        count = len(joined.batch)
-        self._places.add_runs(joined.starts, joined.captures, joined.within, count)
+        merged = self._merger.merge(parts)
+        count = len(merged.batch)
+        self._packet_index.add_runs(merged.starts, merged.captures, merged.within, count)
         for each, taken in parts:
-            each.give(taken)
-        joined.batch.number = self._numbers(count)
-        return joined.batch
+            each.advance(taken)
+        merged.batch.number = self._numbers(count)
+        return merged.batch
 
     def _numbers(self, count: int) -> array[int]:
         first = self.packets + 1
@@ -281,10 +281,10 @@ _NEVER: Final = 1 << 63
 """Later than any time."""
 
 
-def _sorted_out(
+def _split_by_rereading(
     inputs: Sequence[MergeInput],
 ) -> tuple[list[FoundCapture], list[PathLike | BinaryFile]]:
-    """Tell captures that can be merged from those that are read once, one after another."""
+    """Divide captures into those that can be merged and those that can be read only once."""
     found: list[FoundCapture] = []
     single: list[PathLike | BinaryFile] = []
     for item in inputs:

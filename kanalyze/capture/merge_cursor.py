@@ -1,7 +1,7 @@
-"""Captures that are open while several are merged, and how their packets are put together.
+"""Captures that are open while several are merged, and the merging of their next packets.
 
-In: captures with a batch each. Out: one batch of the packets that come next. Must not know: which
-captures there are beside, nor when they are opened.
+In: captures with a batch each. Out: one batch of the packets that come next. Must not know: other
+captures, nor when captures are opened.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
     from kanalyze.capture.reader import CaptureReader
 
-__all__ = ["Joined", "Joiner", "OpenCapture", "cut"]
+__all__ = ["BatchMerger", "MergedBatch", "OpenCapture", "part_of"]
 
 
 class OpenCapture:
     """A capture being read."""
 
-    __slots__ = ("at", "batch", "batches", "given", "index", "keys", "reader")
+    __slots__ = ("at", "batch", "batches", "delivered", "index", "keys", "reader")
 
     def __init__(self, index: int, reader: CaptureReader, batches: Iterator[PacketBatch]) -> None:
         self.index = index
@@ -35,35 +35,32 @@ class OpenCapture:
         self.batches = batches
         self.batch: PacketBatch | None = None
         self.keys = array("q")
-        """Of each packet of ``batch``: the earliest time from it on. Within a batch they never
-        fall."""
+        """For each packet of ``batch``: the earliest time of it and all after it, which never falls
+        within a batch."""
         self.at = 0
-        """Packets of ``batch`` that were given out."""
-        self.given = 0
-        """Packets of the capture that were given out."""
+        """Packets of ``batch`` that were delivered."""
+        self.delivered = 0
+        """Packets of the capture that were delivered."""
 
     @property
-    def head(self) -> tuple[int, int]:
-        """When the next packet comes; captures compare by it."""
+    def next_key(self) -> tuple[int, int]:
+        """Time of the next packet, and the index; captures compare by it."""
         return self.keys[self.at], self.index
 
     @property
-    def tail(self) -> tuple[int, int]:
-        """When the last packet held comes: what is not read yet comes later, as a rule."""
+    def last_key(self) -> tuple[int, int]:
+        """The key of the last packet of ``batch``: what is not read yet comes later, as a rule."""
         return self.keys[-1], self.index
 
-    def before(self, limit: tuple[int, int]) -> int:
-        """Count the packets held that come no later than what has ``limit`` as its head or tail.
-
-        Not above 0 when there is none.
-        """
+    def count_up_to(self, limit: tuple[int, int]) -> int:
+        """Count the next packets whose keys are no later than ``limit``; 0 or less for none."""
         find = bisect_right if self.index <= limit[1] else bisect_left
         return find(self.keys, limit[0]) - self.at
 
-    def give(self, count: int) -> None:
-        """Note that the next packets were given out."""
+    def advance(self, count: int) -> None:
+        """Count the next packets as delivered."""
         self.at += count
-        self.given += count
+        self.delivered += count
 
     def read_on(self) -> bool:
         """Take the next batch; false at the end."""
@@ -77,7 +74,7 @@ class OpenCapture:
         return True
 
 
-def cut(batch: PacketBatch, here: slice, number: array[int]) -> PacketBatch:
+def part_of(batch: PacketBatch, here: slice, number: array[int]) -> PacketBatch:
     """Return a part of a batch, over the same buffer, with other numbers."""
     return PacketBatch(
         buffer=batch.buffer,
@@ -90,11 +87,11 @@ def cut(batch: PacketBatch, here: slice, number: array[int]) -> PacketBatch:
     )
 
 
-class Joined(NamedTuple):
+class MergedBatch(NamedTuple):
     """Packets of several captures, by time."""
 
     batch: PacketBatch
-    """Its numbers are still to be given: they are indices."""
+    """Without packet numbers: these are assigned later."""
     starts: array[int]
     """Indices at which a run of consecutive packets of one capture begins."""
     captures: array[int]
@@ -103,17 +100,17 @@ class Joined(NamedTuple):
     """Of each run: number in its capture of the first packet, from 1."""
 
 
-class Joiner:
-    """Copies packets together, into one buffer that is used again."""
+class BatchMerger:
+    """Copies packets into one buffer, which is used again."""
 
     def __init__(self) -> None:
         self.buffer = bytearray()
 
-    def join(self, parts: list[tuple[OpenCapture, int]]) -> Joined:
-        """Join the next packets of captures, which are in the order of the inputs.
+    def merge(self, parts: list[tuple[OpenCapture, int]]) -> MergedBatch:
+        """Merge the next packets of captures, which are in the order of the inputs.
 
-        What a capture gives is one span of its buffer, packets and what lies between them: copying
-        that costs less than picking packets.
+        A capture's packets are copied as one span of its buffer, with what lies between them: that
+        costs less than copying them one by one.
         """
         pieces = [_piece(each, count) for each, count in parts]
         spans = [_span(piece) for piece in pieces]
@@ -126,27 +123,27 @@ class Joiner:
             buffer[begin : begin + len(span)] = span
             offset += shifted(piece.offset, begin - first)
         counts = list(accumulate((count for _, count in parts), initial=0))
-        keys = _together([each.keys[each.at : each.at + count] for each, count in parts])
+        keys = _concatenated([each.keys[each.at : each.at + count] for each, count in parts])
         order, starts, owners = take_turns(keys, counts)
         batch = PacketBatch(
             buffer=buffer,
-            number=_together([piece.number for piece in pieces]),
-            time_ns=_together([piece.time_ns for piece in pieces]),
+            number=_concatenated([piece.number for piece in pieces]),
+            time_ns=_concatenated([piece.time_ns for piece in pieces]),
             offset=offset,
-            captured_bytes=_together([piece.captured_bytes for piece in pieces]),
-            wire_bytes=_together([piece.wire_bytes for piece in pieces]),
-            link_type=_together([piece.link_type for piece in pieces]),
+            captured_bytes=_concatenated([piece.captured_bytes for piece in pieces]),
+            wire_bytes=_concatenated([piece.wire_bytes for piece in pieces]),
+            link_type=_concatenated([piece.link_type for piece in pieces]),
         ).taken(order)
         captures = picked(array("q", [each.index for each, _ in parts]), owners)
-        numbers = _together([rising(each.given + 1, count) for each, count in parts])
-        return Joined(batch, starts, captures, picked(numbers, picked(order, starts)))
+        numbers = _concatenated([rising(each.delivered + 1, count) for each, count in parts])
+        return MergedBatch(batch, starts, captures, picked(numbers, picked(order, starts)))
 
 
 def _piece(each: OpenCapture, count: int) -> PacketBatch:
     """Return the next packets of a capture."""
     assert each.batch is not None
     here = slice(each.at, each.at + count)
-    return cut(each.batch, here, each.batch.number[here])
+    return part_of(each.batch, here, each.batch.number[here])
 
 
 def _span(piece: PacketBatch) -> tuple[int, memoryview]:
@@ -156,8 +153,8 @@ def _span(piece: PacketBatch) -> tuple[int, memoryview]:
     return first, piece.buffer[first:last]
 
 
-def _together(columns: list[array[int]]) -> array[int]:
-    """Return one column after another, of at least one."""
+def _concatenated(columns: list[array[int]]) -> array[int]:
+    """Return columns, at least one, one after another."""
     together = array(columns[0].typecode)
     for column in columns:
         together += column

@@ -1,6 +1,6 @@
-"""Where a packet is: numbers rise over all captures, Wireshark's begin anew in each.
+"""Where a packet is: its number counts over all captures, Wireshark's in each capture.
 
-In: runs of packets as they are given out. Out: the capture of a packet and its number there. Must
+In: runs of packets as they are delivered. Out: the capture of a packet and its number there. Must
 not know: how captures are read.
 """
 
@@ -15,18 +15,18 @@ from kanalyze.common.int_columns import shifted
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["UNKNOWN_CAPTURE", "Places"]
+__all__ = ["UNKNOWN_CAPTURE", "PacketIndex"]
 
 MAX_RUNS: Final = 1_000_000
 UNKNOWN_CAPTURE: Final = "(unknown)"
-"""Stands for the capture of a packet whose place was forgotten."""
+"""Stands for the capture of a packet whose run was dropped."""
 
 
-class Places:
+class PacketIndex:
     """A table of runs: consecutive packets that are consecutive in one capture.
 
     A rotated capture needs one a file. Where captures overlap there may be one a packet, and the
-    oldest are forgotten.
+    oldest are dropped.
     """
 
     def __init__(self, max_runs: int = MAX_RUNS) -> None:
@@ -45,7 +45,7 @@ class Places:
         return self._end, list(zip(*columns, strict=True))
 
     def load_state(self, end: int, runs: Sequence[tuple[int, int, int]]) -> None:
-        """Go on, a new table, where another one ended."""
+        """Continue, as a new table, where another one ended."""
         self._end = end
         for first, capture, within in runs:
             self._first.append(first)
@@ -54,16 +54,16 @@ class Places:
 
     @property
     def runs(self) -> int:
-        """Runs that are kept."""
+        """Number of runs in the table."""
         return len(self._first)
 
     def add(self, capture: int, within: int, count: int) -> None:
-        """Note that the next ``count`` packets are those of a capture from ``within`` on."""
-        if not self._goes_on(capture, within):
+        """Add the next ``count`` packets: those of a capture from ``within`` on."""
+        if not self._continues(capture, within):
             self._first.append(self._end)
             self._capture.append(capture)
             self._within.append(within)
-            self._forget()
+            self._drop_oldest()
         self._end += count
 
     def add_runs(
@@ -73,19 +73,19 @@ class Places:
         within: array[int],
         count: int,
     ) -> None:
-        """Note the next ``count`` packets, whose runs begin at the indices ``starts``.
+        """Add the next ``count`` packets, whose runs begin at the indices ``starts``.
 
         ``captures`` and ``within`` have an entry a run.
         """
-        skip = int(len(starts) > 0 and self._goes_on(captures[0], within[0]))
+        skip = int(len(starts) > 0 and self._continues(captures[0], within[0]))
         self._first += shifted(starts[skip:], self._end)
         self._capture += captures[skip:]
         self._within += within[skip:]
         self._end += count
-        self._forget()
+        self._drop_oldest()
 
     def find(self, number: int) -> tuple[int, int] | None:
-        """Return the index of a packet's capture and its number there; None when forgotten."""
+        """Return the index of a packet's capture and its number there; None when dropped."""
         index = bisect_right(self._first, number) - 1
         if index < 0 or number >= self._end:
             return None
@@ -94,22 +94,22 @@ class Places:
     def name(self, number: int, names: Sequence[str], *, is_alone: bool) -> tuple[str, int | None]:
         """Return the name of a packet's capture, and the packet's number in it.
 
-        Of a packet that was forgotten the number is None, and so the capture,
-        :data:`UNKNOWN_CAPTURE`, unless there ``is_alone`` one.
+        Of a packet whose run was dropped the number is None, and the capture is
+        :data:`UNKNOWN_CAPTURE`, unless it ``is_alone``.
         """
         found = self.find(number)
         if found is not None:
             return names[found[0]], found[1]
         return (names[0] if is_alone and names else UNKNOWN_CAPTURE), None
 
-    def _goes_on(self, capture: int, within: int) -> bool:
-        """Tell whether packets from here on belong to the last run."""
+    def _continues(self, capture: int, within: int) -> bool:
+        """Tell whether the next packets belong to the last run."""
         if not self._first or self._capture[-1] != capture:
             return False
         return within - self._within[-1] == self._end - self._first[-1]
 
-    def _forget(self) -> None:
-        """Drop the oldest runs, many at once: each time costs as much as all that are kept."""
+    def _drop_oldest(self) -> None:
+        """Drop the oldest runs, many at once: each time costs as much as the whole table."""
         surplus = len(self._first) - self._max_runs
         if surplus > self._max_runs // 4:
             for column in (self._first, self._capture, self._within):

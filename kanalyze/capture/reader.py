@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Self
 
-from kanalyze.capture.file_metadata import Description
+from kanalyze.capture.file_metadata import FileMetadata
 from kanalyze.capture.formats.parser import MOST_PACKETS
 from kanalyze.capture.formats.pcap import PCAP_MAGICS, PcapParser
 from kanalyze.capture.io.source import DamagedDataError, FileSource, open_source
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import TracebackType
 
-    from kanalyze.capture.file_metadata import CaptureInterface, Comment, DecryptionSecrets
     from kanalyze.capture.formats.parser import CaptureParser, Parsed
     from kanalyze.capture.io.source import BinaryFile, ByteSource, PathLike
     from kanalyze.capture.io.stores import Stores
@@ -46,11 +45,11 @@ _PCAPNG_MAGIC: Final = b"\x0a\x0d\x0d\x0a"
 
 
 class NotACaptureError(CaptureError):
-    """It can be read, but does not begin as a capture does."""
+    """A file that does not begin as a capture."""
 
 
 class DamagedCaptureError(NotACaptureError):
-    """It is compressed, and damaged at its beginning: what it was cannot be told."""
+    """A compressed file that is damaged at its beginning, so that its format is unknown."""
 
 
 def open_capture(
@@ -58,15 +57,15 @@ def open_capture(
     *,
     name: str | None = None,
     buffer_bytes: int = DEFAULT_BUFFER_BYTES,
-    description: Description | None = None,
+    description: FileMetadata | None = None,
     stores: Stores | None = None,
 ) -> CaptureReader:
     """Open a capture and read its header.
 
     ``path`` is a path, ``-`` for standard input, a URL, or a binary file (which stays open at the
-    end). ``name`` is what messages call it. ``buffer_bytes`` is read at once; a larger buffer is
-    made only where a single packet needs it. ``description`` takes what the capture says of itself,
-    where that is collected over several; ``stores`` are file systems connected to before.
+    end). ``name`` is for messages. ``buffer_bytes`` are read at once; a larger buffer is made
+    only where a single packet needs it. ``description`` collects the metadata of several captures;
+    ``stores`` are file systems connected to before.
 
     Raises :class:`CaptureError` when it cannot be opened or is no capture.
     """
@@ -89,7 +88,7 @@ def is_capture(path: PathLike) -> bool:
         except NotACaptureError:
             return False
         except CaptureError:
-            pass  # it begins as one, and is no whole one
+            pass  # it begins as one, but is cut short
     return True
 
 
@@ -100,19 +99,19 @@ class CaptureReader:
         self,
         source: FileSource,
         buffer_bytes: int = DEFAULT_BUFFER_BYTES,
-        description: Description | None = None,
+        description: FileMetadata | None = None,
     ) -> None:
-        self.description = Description() if description is None else description
-        """What the capture says of itself, as far as it has been read."""
+        self.description = FileMetadata() if description is None else description
+        """Metadata of the capture, as far as it has been read."""
         self.name = source.name
         self.packets = 0
-        """Packets handed out so far."""
+        """Packets delivered so far."""
         self.anomalies: list[Anomaly] = []
-        """What is wrong with the file: at most a few, known when the last batch was read."""
+        """What is wrong with the file: a few at most, complete after the last batch."""
         self._file = source
         self._source: ByteSource = source
         self._buffer_bytes = max(buffer_bytes, MIN_BUFFER_BYTES)
-        # All of a small file fits, and to make the whole buffer takes some milliseconds.
+        # A small file needs no whole buffer, which takes some milliseconds to make.
         needed = self._buffer_bytes if source.total_bytes is None else source.total_bytes
         self._buffer = memoryview(bytearray(max(min(needed, self._buffer_bytes), MIN_BUFFER_BYTES)))
         self._start = 0
@@ -132,28 +131,8 @@ class CaptureReader:
 
     @property
     def dropped_packets(self) -> int | None:
-        """Packets that the capturing machine dropped, where the file says it (so far)."""
+        """Packets that the capturing machine dropped so far; None where the file does not say."""
         return self._parser.dropped_packets
-
-    @property
-    def interfaces(self) -> list[CaptureInterface]:
-        """The interfaces described so far; those of every section, one after another."""
-        return self.description.interfaces
-
-    @property
-    def names(self) -> dict[str, tuple[str, ...]]:
-        """Names by IP address, of the name resolution blocks so far."""
-        return self.description.names
-
-    @property
-    def comments(self) -> list[Comment]:
-        """Comments so far; those of a batch's packets are there when the batch is given."""
-        return self.description.comments
-
-    @property
-    def decryption_secrets(self) -> list[DecryptionSecrets]:
-        """Keys in the file so far; they come before the packets that need them."""
-        return self.description.decryption_secrets
 
     def __enter__(self) -> Self:
         return self
@@ -174,8 +153,8 @@ class CaptureReader:
         """Yield the packets, the first of them numbered ``first_number``; never an empty batch.
 
         A batch's buffer is valid until the next batch is asked for. Raises
-        :class:`CaptureError` when the system cannot read on; a file that is cut or makes no
-        sense ends the iteration, and ``anomalies`` says so.
+        :class:`CaptureError` when the system cannot read on; a file that is cut or corrupt
+        ends the iteration, and adds to ``anomalies``.
         """
         while True:
             before = self._start
@@ -215,7 +194,7 @@ class CaptureReader:
         return bytes(self._buffer[: min(self._end, _MAGIC_BYTES)])
 
     def _decompressed(self, magic: bytes) -> bytes:
-        """Decompress what follows, if it is compressed; return how it begins then."""
+        """Decompress the source, if it is compressed; return its first bytes then."""
         from kanalyze.capture.io.decompression import DecompressedSource, compression_name
 
         outer = compression_name(magic)
@@ -268,7 +247,7 @@ class CaptureReader:
         return self._read()
 
     def _grow(self) -> None:
-        """Double the buffer: what a length says it needs is believed only as bytes come."""
+        """Double the buffer: a length in the file allocates nothing before its bytes come."""
         larger = memoryview(bytearray(2 * len(self._buffer)))
         larger[: self._end] = self._buffer[: self._end]
         self._buffer = larger

@@ -3,13 +3,13 @@
 In: a capture that was found. Out: its parts (:class:`Split`), a reader of the packets of each, and
 a check of what was read. Must not know: who reads which split, nor what is inside a packet.
 
-Only plain pcap files have several splits. Compressed data cannot be read from its middle, and what
-a pcapng packet means is told by blocks that may stand anywhere before it.
+Only plain pcap files have several splits. Compressed data cannot be read from its middle, and a
+pcapng packet depends on blocks anywhere before it.
 
-A split owns the records that begin in its range of bytes. Where the first one of these begins is a
-guess (see :mod:`kanalyze.capture.formats.pcap_boundary`), and what a capture holds may be made to
-lead it astray. So nothing that was read of splits counts before :func:`check_splits` has held the
-ends of each against the beginning of the next::
+A split owns the records that begin in its range of bytes. Where the first of these begins is a
+guess (see :mod:`kanalyze.capture.formats.pcap_boundary`), and a packet may be made to mislead it.
+So no split's packets count before :func:`check_splits` has compared the end of each split with the
+beginning of the next::
 
     done = [read(split) for split in plan_splits(found, stores, split_bytes)]
     while (check := check_splits(done)).again is not None:
@@ -51,7 +51,7 @@ __all__ = [
 ]
 
 MIN_SPLIT_BYTES: Final = CHAIN_BYTES
-"""Smaller splits would be read mostly to find out where they begin."""
+"""Of a smaller split most would be read to find its beginning."""
 _BEYOND_BYTES: Final = 64 << 10
 """Read at once of what belongs to another split: the file's header, the rest of a last record."""
 _MAGIC_BYTES: Final = 4
@@ -297,7 +297,7 @@ class _PartParser:
                     columns = columns.first(count)
                     position = columns.offset[-1] + columns.captured_bytes[-1]
         self._offset += position - start
-        # What is wrong beyond the range is not for this split to say.
+        # Another split reports what is wrong beyond the range.
         return Parsed(columns, position) if self._is_at_limit() else parsed
 
     def _is_at_limit(self) -> bool:
@@ -305,19 +305,19 @@ class _PartParser:
 
 
 class _Portions:
-    """Reads so many bytes as are wanted, and what lies behind them little by little."""
+    """Reads the bytes of the range, and what lies behind them in small portions."""
 
-    def __init__(self, source: ByteSource, wanted_bytes: int | None) -> None:
-        """``wanted_bytes`` is None for all there are."""
+    def __init__(self, source: ByteSource, range_bytes: int | None) -> None:
+        """``range_bytes`` is None for all there are."""
         self._source = source
-        self._wanted_bytes = wanted_bytes
+        self._range_bytes = range_bytes
 
     def readinto(self, target: memoryview) -> int:
         """Fill the start of ``target``: see :class:`kanalyze.capture.io.source.ByteSource`."""
-        if self._wanted_bytes is None:
+        if self._range_bytes is None:
             return self._source.readinto(target)
-        count = self._source.readinto(target[: max(self._wanted_bytes, _BEYOND_BYTES)])
-        self._wanted_bytes -= count
+        count = self._source.readinto(target[: max(self._range_bytes, _BEYOND_BYTES)])
+        self._range_bytes -= count
         return count
 
 

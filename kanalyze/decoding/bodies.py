@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from kanalyze.kafka.codec.decoder import BodyDecoder
     from kanalyze.kafka.codec.values import Tape, Taped
     from kanalyze.kafka.schema.catalog import Catalog, Kind
-    from kanalyze.kafka.schema.schema_ast import Message as Definition
+    from kanalyze.kafka.schema.schema_ast import MessageSpec as Definition
     from kanalyze.kafka.session.exchange import Exchange, Message
 
 __all__ = [

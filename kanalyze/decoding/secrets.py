@@ -26,7 +26,7 @@ from kanalyze.common.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kanalyze.kafka.codec.trace import TraceNode
-    from kanalyze.kafka.schema.schema_ast import Field, Message, Struct
+    from kanalyze.kafka.schema.schema_ast import Field, MessageSpec, Struct
 
 __all__ = [
     "HIDDEN",
@@ -113,7 +113,7 @@ def _has_user_and_password(text: str) -> bool:
 class Redactor:
     """Takes the secrets out of the messages of one definition."""
 
-    def __init__(self, message: Message) -> None:
+    def __init__(self, message: MessageSpec) -> None:
         self.plan = _plan(message.struct)
         """What to hide; None for nothing."""
 

@@ -20,7 +20,7 @@ from kanalyze.statistics.summary import Statistics
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from kanalyze.capture.file_metadata import Description
+    from kanalyze.capture.file_metadata import FileMetadata
     from kanalyze.model.anomalies import Anomaly
     from kanalyze.model.packets import PacketBatch
     from kanalyze.model.streams import TokenBytes
@@ -43,7 +43,7 @@ class Feed(Protocol):
     """A source of packets: an interface, a pipe."""
 
     @property
-    def about(self) -> Description | None:
+    def about(self) -> FileMetadata | None:
         """The metadata of the capture so far; None for an interface."""
         ...
 
@@ -117,7 +117,7 @@ class LiveSource:
         self._on_tick = on_tick
 
     @property
-    def description(self) -> Description | None:
+    def description(self) -> FileMetadata | None:
         """The metadata of the capture so far; None for an interface."""
         return self._feed.about
 

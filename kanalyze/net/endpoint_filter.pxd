@@ -1,7 +1,7 @@
 # The C types of endpoint_filter.py.
 cimport cython
 
-from kanalyze.net.header_cursor cimport Cursor, DROPPED
+from kanalyze.net.header_cursor cimport HeaderCursor, DROPPED
 from kanalyze.net.layers cimport find_tcp
 
 cdef enum:
@@ -16,9 +16,9 @@ cdef class EndpointFilter:
     cdef bint _is_fragment
 
     @cython.locals(row=cython.longlong, used=cython.longlong, link=cython.longlong, is_selected=cython.bint)
-    cdef long long _fill(self, Cursor cursor, long long[::1] rows, long long packets) except -1
+    cdef long long _fill(self, HeaderCursor cursor, long long[::1] rows, long long packets) except -1
     @cython.locals(source=cython.longlong, destination=cython.longlong)
-    cdef bint _has_port(self, Cursor cursor) except -1
+    cdef bint _has_port(self, HeaderCursor cursor) except -1
     @cython.locals(index=cython.longlong, at=cython.longlong)
-    cdef bint _has_network(self, Cursor cursor) except -1
+    cdef bint _has_network(self, HeaderCursor cursor) except -1
     cdef bint _is_in(self, long long at, unsigned long long high, unsigned long long low) except -1

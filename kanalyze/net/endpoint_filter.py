@@ -14,8 +14,8 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING
 
-from kanalyze.net.header_cursor import Cursor
-from kanalyze.net.layer_stats import Notes
+from kanalyze.net.header_cursor import HeaderCursor
+from kanalyze.net.layer_stats import LayerStats
 
 try:
     import cython
@@ -70,10 +70,10 @@ class EndpointFilter:
     def selected(self, packets: PacketBatch) -> array[int]:
         """Return the indices of the packets that match."""
         rows = array("q", bytes(8 * len(packets)))
-        count = self._fill(Cursor(packets, Notes()), memoryview(rows), len(packets))
+        count = self._fill(HeaderCursor(packets, LayerStats()), memoryview(rows), len(packets))
         return rows[:count]
 
-    def _fill(self, cursor: Cursor, rows: memoryview, packets: int) -> int:
+    def _fill(self, cursor: HeaderCursor, rows: memoryview, packets: int) -> int:
         used = 0
         leave = self._leave_fragment
         for row in range(packets):
@@ -88,18 +88,18 @@ class EndpointFilter:
                 used += 1
         return used
 
-    def _leave_fragment(self, _cursor: Cursor) -> int:
+    def _leave_fragment(self, _cursor: HeaderCursor) -> int:
         """Note that the packet is a fragment, and read no further."""
         self._is_fragment = True
         return DROPPED
 
-    def _has_port(self, cursor: Cursor) -> bool:
+    def _has_port(self, cursor: HeaderCursor) -> bool:
         if cursor.at + PORTS_BYTES > cursor.limit:
             return True
         source, destination = cursor.u16(cursor.at), cursor.u16(cursor.at + 2)
         return self._ports[source] != 0 or self._ports[destination] != 0
 
-    def _has_network(self, cursor: Cursor) -> bool:
+    def _has_network(self, cursor: HeaderCursor) -> bool:
         if not self._network_count:
             return True
         for index in range(self._network_count):

@@ -1,4 +1,4 @@
-# The C types of cursor.py, and the numbers of kinds.py: tests/net/test_header_kinds.py.
+# The C types of header_cursor.py, and the numbers of kinds.py: tests/net/test_header_kinds.py.
 cimport cython
 
 cdef enum:
@@ -23,9 +23,9 @@ cdef enum:
 
 # Cython writes the number behind "except" wrongly in a final class, and a name rightly.
 @cython.final
-cdef class Cursor:
+cdef class HeaderCursor:
     cdef readonly object batch
-    cdef readonly object notes
+    cdef readonly object stats
     cdef readonly long long row
     cdef public long long at
     cdef public long long limit

@@ -1,10 +1,11 @@
-"""Where the reading of a packet's headers is, and what was read of them.
+"""A place among the headers of a packet, and what was read of them so far.
 
-In: a packet batch. Out: :class:`Cursor`, with numbers out of its bytes. Must not know: any header.
+In: a packet batch. Out: :class:`HeaderCursor`, with numbers out of its bytes. Must not know: any
+header.
 
-Compiled by Cython, with the types in ``cursor.pxd``; uncompiled it does the same, slowly. No place
-is believed: whoever moves the cursor asks whether there are as many bytes before a number is read,
-and each index is checked.
+Compiled by Cython, with the types in ``header_cursor.pxd``; uncompiled it does the same, slowly.
+Whoever moves the cursor checks that enough bytes are there before a number is read; each index is
+checked besides.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ if not cython.compiled:
 
 if TYPE_CHECKING:
     from kanalyze.model.packets import PacketBatch
-    from kanalyze.net.layer_stats import Notes
+    from kanalyze.net.layer_stats import LayerStats
 
-__all__ = ["Cursor", "as_numbers"]
+__all__ = ["HeaderCursor", "as_numbers"]
 
 
 def as_numbers(column: Any) -> memoryview:
@@ -33,7 +34,7 @@ def as_numbers(column: Any) -> memoryview:
     return memoryview(column)
 
 
-class Cursor:
+class HeaderCursor:
     """Stands at a header of a packet, and goes from packet to packet of a batch.
 
     Attributes:
@@ -46,8 +47,8 @@ class Cursor:
         is_ipv6: of the last IP header, as all that follows. IPv4 has ``high`` 0.
         identification: that of IPv4; -1 for IPv6.
         ip_at: index of the IP header. ``ip_end``: of the end of the IP packet, captured or not.
-        part_protocol: of what the datagram carries that a fragment is of.
-        part_offset: place in the datagram, in bytes. ``has_more``: it is not the last one.
+        part_protocol: protocol of a fragment's datagram.
+        part_offset: of the fragment in the datagram, in bytes. ``has_more``: it is not the last.
         part_key: the same for all fragments of a datagram, and for no other one at the time.
         base: what is to be added to an index to make one of :attr:`buffer`.
     """
@@ -55,15 +56,15 @@ class Cursor:
     __slots__ = (
         *("at", "base", "batch", "data", "destination_high", "destination_low", "end"),
         *("has_more", "identification", "ip_at", "ip_end", "is_ipv6", "kind", "kind_at"),
-        *("kind_limit", "limit", "notes", "part_key", "part_offset", "part_protocol", "row"),
+        *("kind_limit", "limit", "stats", "part_key", "part_offset", "part_protocol", "row"),
         *("source_high", "source_low", "tunnels", "wire_bytes"),
         *("_captured", "_joined", "_joined_bytes", "_links", "_offsets", "_used_bytes", "_wires"),
     )
 
-    def __init__(self, batch: PacketBatch, notes: Notes) -> None:
-        """``notes`` is where to count what is read no further."""
+    def __init__(self, batch: PacketBatch, stats: LayerStats) -> None:
+        """``stats`` counts the packets that are not read to their end."""
         self.batch = batch
-        self.notes = notes
+        self.stats = stats
         self.data = batch.buffer
         self.base = 0
         self.row = self.at = self.limit = self.end = self.wire_bytes = 0
@@ -148,14 +149,14 @@ class Cursor:
 
         Returns :data:`~kanalyze.net.header_kinds.DROPPED`.
         """
-        self.notes.counters.cut_headers += 1
+        self.stats.counters.cut_headers += 1
         self.note(AnomalyKind.BAD_IP_HEADER, f"cut {where}")
         return DROPPED
 
     def note(self, kind: AnomalyKind, detail: str) -> None:
         """Count an anomaly of the packet."""
         batch, row = self.batch, self.row
-        self.notes.add_packet(kind, int(batch.time_ns[row]), int(batch.number[row]), detail)
+        self.stats.add_packet(kind, int(batch.time_ns[row]), int(batch.number[row]), detail)
 
     def enter(self, tunnel: int) -> None:
         """Note that the packet came through a tunnel, given as its bit."""
@@ -169,9 +170,9 @@ class Cursor:
     # -- datagrams of fragments -------------------------------------------------------------------
 
     def enter_joined(self, data: bytes, wire_bytes: int) -> None:
-        """Go to the beginning of a datagram that is whole now, with so many bytes on the wire.
+        """Go to the beginning of a reassembled datagram, with so many bytes on the wire.
 
-        It stands behind the packets of the batch, for those who read :attr:`buffer`.
+        In :attr:`buffer` it follows the packets of the batch.
         """
         if self._used_bytes < 0:
             self._used_bytes = self._find_used_bytes()
@@ -185,7 +186,7 @@ class Cursor:
 
     @property
     def buffer(self) -> memoryview:
-        """The batch's, or, where datagrams were put together, a copy with them behind."""
+        """The batch's, or a copy with the reassembled datagrams behind."""
         whole = self.batch.buffer
         if not self._joined:
             return whole

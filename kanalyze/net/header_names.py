@@ -1,4 +1,4 @@
-"""The names of what is not read, and of the tunnels that are.
+"""Names of headers that are not read, and of tunnels that are.
 
 In: a kind of header. Out: text for people. Must not know: packets.
 

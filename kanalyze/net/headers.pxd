@@ -1,16 +1,16 @@
 # The C types of headers.py.
 cimport cython
 
-from kanalyze.net.header_cursor cimport Cursor
+from kanalyze.net.header_cursor cimport HeaderCursor
 from kanalyze.net.layers cimport find_tcp
-from kanalyze.net.shard cimport share_of
+from kanalyze.net.shard cimport shard_of
 
 cdef enum:
     TCP_BYTES = 20
 
 
 @cython.final
-cdef class Table:
+cdef class SegmentColumnsBuilder:
     cdef dict _arrays
     cdef long long _used
     cdef long long _segments
@@ -39,7 +39,7 @@ cdef class Table:
         row=cython.Py_ssize_t,
         link=cython.longlong,
     )
-    cpdef read_all(self, Cursor cursor, put_together, long long share_index, long long share_count)
+    cpdef read_all(self, HeaderCursor cursor, reassemble, long long shard_index, long long shard_count)
     @cython.locals(
         at=cython.longlong,
         header_bytes=cython.longlong,
@@ -51,10 +51,10 @@ cdef class Table:
         row=cython.longlong,
     )
     cdef bint _take(
-        self, Cursor cursor, long long share_index, long long share_count
+        self, HeaderCursor cursor, long long shard_index, long long shard_count
     ) except -1
 
 
-cdef bint drop_cut(Cursor cursor) except -1
-cdef bint drop_bad(Cursor cursor) except -1
-cdef count_tunnels(Cursor cursor)
+cdef bint drop_cut(HeaderCursor cursor) except -1
+cdef bint drop_bad(HeaderCursor cursor) except -1
+cdef count_tunnels(HeaderCursor cursor)

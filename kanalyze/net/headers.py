@@ -2,8 +2,8 @@
 
 In: a packet batch. Out: :class:`SegmentColumns`. Must not know: connections.
 
-Nothing here raises for what a packet holds: what is no whole TCP segment in a known wrapping is
-counted by its reason, with a few anomalies as examples.
+No packet raises an exception: what is no whole TCP segment in a known encapsulation is counted by
+its reason, with a few anomalies as examples.
 
 Compiled by Cython, with the types in ``headers.pxd``; uncompiled it does the same, slowly.
 """
@@ -11,12 +11,13 @@ Compiled by Cython, with the types in ``headers.pxd``; uncompiled it does the sa
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from kanalyze.model.anomalies import AnomalyKind
-from kanalyze.net.header_cursor import Cursor, as_numbers
+from kanalyze.net.header_cursor import HeaderCursor, as_numbers
 from kanalyze.net.header_names import TUNNELS
-from kanalyze.net.shard import EVERYTHING
+from kanalyze.net.segment_columns import SegmentColumns
+from kanalyze.net.shard import ALL_CONNECTIONS
 
 try:
     import cython
@@ -25,7 +26,7 @@ except ModuleNotFoundError:  # what it is needed for here, where nothing is comp
 
 if not cython.compiled:
     from kanalyze.net.layers import find_tcp
-    from kanalyze.net.shard import share_of
+    from kanalyze.net.shard import shard_of
 
     TCP_BYTES = 20
 
@@ -34,139 +35,40 @@ if TYPE_CHECKING:
 
     from kanalyze.common.plain_values import State
     from kanalyze.model.packets import PacketBatch
-    from kanalyze.net.ip.fragments import FragmentLimits, Fragments, PassOn
-    from kanalyze.net.layer_stats import Notes
-    from kanalyze.net.shard import Share
+    from kanalyze.net.ip.fragments import FragmentLimits, FragmentReassembler, PassOn
+    from kanalyze.net.layer_stats import LayerStats
+    from kanalyze.net.shard import Shard
 
-__all__ = ["ACK", "FIN", "RST", "SYN", "HeaderReader", "SegmentColumns", "read_headers"]
-
-FIN: Final = 0x01
-SYN: Final = 0x02
-RST: Final = 0x04
-ACK: Final = 0x10
-
-Column: TypeAlias = Any
-"""What has a buffer of 64-bit integers: ``array("q")``, or ``array("Q")`` for addresses. Who has
-arrays of NumPy may put these there, and get them back."""
-
-
-class SegmentColumns:
-    """TCP segments as columns over one buffer, in the order of the capture.
-
-    The buffer is that of the batch, or a copy of it with datagrams that came in fragments behind.
-
-    Attributes:
-        number: packet number.
-        time_ns: Unix time of the packet.
-        is_ipv6: 1 or 0.
-        source_high, source_low, destination_high, destination_low: addresses. Those of IPv4 stand
-            in ``low``, with ``high`` 0.
-        sequence: 0 to 2^32 - 1.
-        acknowledgment: 0 to 2^32 - 1; means something where :data:`ACK` is set.
-        window: as written in the header, not scaled.
-        checksum: as written in the header; not verified, for network cards fill it in after the
-            capture.
-        identification: of the IPv4 header, 0 to 65,535; -1 for IPv6.
-        payload_start: index in the buffer; past the packet's end where even the header was cut.
-        payload_bytes: on the wire, by the IP header; 0 and above.
-        captured_bytes: payload in the buffer; at most ``payload_bytes``.
-    """
-
-    __slots__ = (
-        "acknowledgment",
-        "buffer",
-        "captured_bytes",
-        "checksum",
-        "destination_high",
-        "destination_low",
-        "destination_port",
-        "flags",
-        "identification",
-        "is_ipv6",
-        "number",
-        "payload_bytes",
-        "payload_start",
-        "sequence",
-        "source_high",
-        "source_low",
-        "source_port",
-        "time_ns",
-        "window",
-    )
-
-    def __init__(
-        self,
-        buffer: memoryview,
-        number: Column,
-        time_ns: Column,
-        is_ipv6: Column,
-        source_high: Column,
-        source_low: Column,
-        destination_high: Column,
-        destination_low: Column,
-        source_port: Column,
-        destination_port: Column,
-        sequence: Column,
-        acknowledgment: Column,
-        flags: Column,
-        window: Column,
-        checksum: Column,
-        identification: Column,
-        payload_start: Column,
-        payload_bytes: Column,
-        captured_bytes: Column,
-    ) -> None:
-        self.buffer = buffer
-        self.number = number
-        self.time_ns = time_ns
-        self.is_ipv6 = is_ipv6
-        self.source_high = source_high
-        self.source_low = source_low
-        self.destination_high = destination_high
-        self.destination_low = destination_low
-        self.source_port = source_port
-        self.destination_port = destination_port
-        self.sequence = sequence
-        self.acknowledgment = acknowledgment
-        self.flags = flags
-        self.window = window
-        self.checksum = checksum
-        self.identification = identification
-        self.payload_start = payload_start
-        self.payload_bytes = payload_bytes
-        self.captured_bytes = captured_bytes
-
-    def __len__(self) -> int:
-        return len(self.number)
+__all__ = ["HeaderReader", "read_headers"]
 
 
 class HeaderReader:
-    """Reads the headers of a capture, batch after batch, and puts IP fragments together.
+    """Reads the headers of a capture, batch after batch, and reassembles IP fragments.
 
-    In the columns that it returns a datagram that came in fragments is one segment, with the
-    number and the time of the packet that completed it.
+    A datagram that came in fragments is one segment, with the number and the time of the packet
+    that completed it.
     """
 
-    _LEFT_OUT = ("_limits", "_notes", "_pass_on")
+    _LEFT_OUT = ("_limits", "_stats", "_pass_on")
 
     def __init__(
         self,
-        notes: Notes,
+        stats: LayerStats,
         limits: FragmentLimits | None = None,
         pass_on: PassOn | None = None,
     ) -> None:
         """Make one.
 
         Args:
-            notes: where to count.
+            stats: where to count.
             limits: bounds for fragments; None for the defaults.
-            pass_on: is offered the datagrams of which fragments are missing, before they are
-                counted as lost; see :class:`kanalyze.net.ip.fragments.Fragments`.
+            pass_on: takes datagrams of which fragments are missing, before they count as lost;
+                see :class:`~kanalyze.net.ip.fragments.FragmentReassembler`.
         """
-        self._notes = notes
+        self._stats = stats
         self._limits = limits
         self._pass_on = pass_on
-        self._fragments: Fragments | None = None
+        self._fragments: FragmentReassembler | None = None
         """None before the first one."""
 
     def state(self) -> State | None:
@@ -174,57 +76,60 @@ class HeaderReader:
         return None if self._fragments is None else self._fragments.state()
 
     def load_state(self, state: object) -> None:
-        """Go on from a state; raises ValueError where that is none."""
+        """Continue from a state; raises ValueError where it is none."""
         if state is not None:
             self._fragments = self._new_fragments()
             self._fragments.load_state(state)
 
-    def read(self, batch: PacketBatch, share: Share = EVERYTHING) -> SegmentColumns:
+    def read(self, batch: PacketBatch, shard: Shard = ALL_CONNECTIONS) -> SegmentColumns:
         """Read the link, IP and TCP headers of a batch, and those of tunnels.
 
-        What is no segment is counted in the notes. The columns' buffer is the batch's, or, where
-        datagrams were put together, a copy with them behind. They are those of the connections of
-        a share; counted are all.
+        The columns hold the segments of a shard's connections; all packets are counted. Their
+        buffer is the batch's, or, after fragments were reassembled, a copy with the datagrams
+        behind.
         """
-        self._notes.counters.packets += len(batch)
-        cursor = Cursor(batch, self._notes)
-        table = Table(len(batch))
-        table.read_all(cursor, self._put_together, share.index, share.count)
+        self._stats.counters.packets += len(batch)
+        cursor = HeaderCursor(batch, self._stats)
+        builder = SegmentColumnsBuilder(len(batch))
+        builder.read_all(cursor, self._reassemble, shard.index, shard.count)
         if self._fragments is not None and len(batch):
             self._fragments.expire(int(max(batch.time_ns)))
-        return table.columns(cursor.buffer)
+        return builder.columns(cursor.buffer)
 
     @property
     def open_fragments(self) -> list[int]:
-        """Numbers of the packets with fragments of datagrams that may yet become whole."""
+        """Numbers of the packets whose datagrams may still be completed."""
         return [] if self._fragments is None else list(self._fragments.open_packets)
 
     def finish(self) -> None:
-        """End the capture: count the datagrams that never became whole."""
+        """End the capture: count the incomplete datagrams."""
         if self._fragments is not None:
             self._fragments.finish()
 
-    def _put_together(self, cursor: Cursor) -> int:
+    def _reassemble(self, cursor: HeaderCursor) -> int:
         if self._fragments is None:
             self._fragments = self._new_fragments()
         return self._fragments.add(cursor)
 
-    def _new_fragments(self) -> Fragments:
-        from kanalyze.net.ip.fragments import FragmentLimits, Fragments  # most captures have none
+    def _new_fragments(self) -> FragmentReassembler:
+        from kanalyze.net.ip.fragments import (
+            FragmentLimits,
+            FragmentReassembler,
+        )  # most captures have none
 
-        return Fragments(self._limits or FragmentLimits(), self._notes, self._pass_on)
+        return FragmentReassembler(self._limits or FragmentLimits(), self._stats, self._pass_on)
 
 
-def read_headers(batch: PacketBatch, notes: Notes) -> SegmentColumns:
+def read_headers(batch: PacketBatch, stats: LayerStats) -> SegmentColumns:
     """Read the headers of a batch that is a capture of its own (see :class:`HeaderReader`)."""
-    reader = HeaderReader(notes)
+    reader = HeaderReader(stats)
     segments = reader.read(batch)
     reader.finish()
     return segments
 
 
-class Table:
-    """The columns while they are filled, with room for so many segments."""
+class SegmentColumnsBuilder:
+    """Fills segment columns that have room for so many segments."""
 
     __slots__ = (
         *("_arrays", "_segments", "_used"),
@@ -263,26 +168,24 @@ class Table:
 
     def read_all(
         self,
-        cursor: Cursor,
-        put_together: Callable[[Cursor], int],
-        share_index: int,
-        share_count: int,
+        cursor: HeaderCursor,
+        reassemble: Callable[[HeaderCursor], int],
+        shard_index: int,
+        shard_count: int,
     ) -> None:
         """Read the headers of all packets of a cursor's batch."""
         numbers = as_numbers(cursor.batch.number)
         times = as_numbers(cursor.batch.time_ns)
         for row in range(len(numbers)):
             link = cursor.begin(row)
-            if find_tcp(cursor, link, put_together) and self._take(
-                cursor, share_index, share_count
-            ):
+            if find_tcp(cursor, link, reassemble) and self._take(cursor, shard_index, shard_count):
                 self._number[self._used] = numbers[row]
                 self._time_ns[self._used] = times[row]
                 self._used += 1
-        cursor.notes.counters.tcp_segments += self._segments
+        cursor.stats.counters.tcp_segments += self._segments
 
-    def _take(self, cursor: Cursor, share_index: int, share_count: int) -> bool:
-        """Read a TCP header; tell whether it is good, and of a connection of the share."""
+    def _take(self, cursor: HeaderCursor, shard_index: int, shard_count: int) -> bool:
+        """Read a TCP header; tell whether it is valid, and of a connection of the shard."""
         at = cursor.at
         if at + TCP_BYTES > cursor.limit:
             return drop_cut(cursor)
@@ -296,14 +199,14 @@ class Table:
             count_tunnels(cursor)
         source_port = cursor.u16(at)
         destination_port = cursor.u16(at + 2)
-        if share_count > 1 and share_index != share_of(
+        if shard_count > 1 and shard_index != shard_of(
             cursor.source_high,
             cursor.source_low,
             source_port,
             cursor.destination_high,
             cursor.destination_low,
             destination_port,
-            share_count,
+            shard_count,
         ):
             return False
         captured_bytes = min(max(cursor.limit - payload_start, 0), payload_bytes)
@@ -327,7 +230,7 @@ class Table:
         return True
 
     def columns(self, buffer: memoryview) -> SegmentColumns:
-        """Return what was filled, over a buffer; the table is not to be used again."""
+        """Return the filled columns, over a buffer; the builder cannot be used again."""
         arrays = self._arrays
         if self._used < len(arrays["number"]):
             arrays = {name: column[: self._used] for name, column in arrays.items()}
@@ -337,23 +240,23 @@ class Table:
 _ADDRESSES: Final = ("source_high", "source_low", "destination_high", "destination_low")
 
 
-def drop_cut(cursor: Cursor) -> bool:
+def drop_cut(cursor: HeaderCursor) -> bool:
     """Count a packet that the capture cut within the TCP header."""
-    cursor.notes.counters.cut_headers += 1
+    cursor.stats.counters.cut_headers += 1
     cursor.note(AnomalyKind.BAD_TCP_HEADER, "cut within the TCP header")
     return False
 
 
-def drop_bad(cursor: Cursor) -> bool:
+def drop_bad(cursor: HeaderCursor) -> bool:
     """Count a packet whose TCP header has a length that cannot be."""
-    cursor.notes.counters.bad_tcp_headers += 1
+    cursor.stats.counters.bad_tcp_headers += 1
     cursor.note(AnomalyKind.BAD_TCP_HEADER, "wrong header length")
     return False
 
 
-def count_tunnels(cursor: Cursor) -> None:
+def count_tunnels(cursor: HeaderCursor) -> None:
     """Count a segment for each kind of tunnel that it came through."""
-    counts = cursor.notes.counters.tunnels
+    counts = cursor.stats.counters.tunnels
     for bit, name in enumerate(TUNNELS):
         if cursor.tunnels >> bit & 1:
             counts[name] = counts.get(name, 0) + 1

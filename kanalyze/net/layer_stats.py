@@ -1,6 +1,6 @@
-"""What the packet layer has to say besides bytes: counters and anomalies.
+"""Counters and anomalies of the packet layer.
 
-In: the layer's own findings. Out: :class:`NetCounters`, a list of
+In: what the layer finds. Out: :class:`NetCounters`, a list of
 :class:`kanalyze.model.Anomaly`. Must not know: who reads them.
 """
 
@@ -15,10 +15,10 @@ from kanalyze.model.anomalies import Anomaly, AnomalyKind, kind_of
 if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
 
-__all__ = ["NetCounters", "Notes"]
+__all__ = ["LayerStats", "NetCounters"]
 
 MAX_ANOMALIES_PER_KIND: Final = 32
-"""Anomalies of one kind that are kept until they are taken; all are counted."""
+"""Anomalies of one kind that are kept of a batch; all are counted."""
 
 MAX_OTHER_NAMES: Final = 256
 """Names of what is read no further; the wire can make up many more numbers than these."""
@@ -28,7 +28,7 @@ OTHER: Final = "other"
 class NetCounters:
     """Counts over everything fed so far. Those of two captures are added by :meth:`merge`.
 
-    What can be told of one connection, as lost bytes, is counted there alone
+    What belongs to one connection, as lost bytes, is counted there alone
     (:class:`kanalyze.model.TcpConnection`).
     """
 
@@ -134,28 +134,28 @@ def _counts_from_state(counter: str, state: State) -> dict[object, int]:
     return made
 
 
-class Notes:
-    """Collects counters, and a bounded number of anomalies until they are taken."""
+class LayerStats:
+    """Collects counters, and a bounded number of the anomalies of a batch."""
 
     _LEFT_OUT = ("_kept", "_kept_by_kind", "_most")
 
     def __init__(self, *, every_anomaly: bool = False) -> None:
-        """Make a collector; with ``every_anomaly`` it keeps all of them until they are taken."""
+        """With ``every_anomaly`` it keeps all of them, not only the first of each kind."""
         self.counters = NetCounters()
         self._most = sys.maxsize if every_anomaly else MAX_ANOMALIES_PER_KIND
         self._kept: list[Anomaly] = []
         self._kept_by_kind: dict[AnomalyKind, int] = {}
 
-    def count_anew(self) -> None:
+    def reset_counters(self) -> None:
         """Let the counters begin at zero."""
         self.counters = NetCounters()
 
     def state(self) -> State:
-        """Return what :meth:`load_state` takes, once the anomalies were taken."""
+        """Return what :meth:`load_state` takes, once the anomalies were drained."""
         return self.counters.state()
 
     def load_state(self, state: object) -> None:
-        """Go on from a state; raises ValueError where that is none."""
+        """Continue from a state; raises ValueError where it is none."""
         self.counters = NetCounters.from_state(state)
 
     @property
@@ -163,19 +163,19 @@ class Notes:
         """What has to be the same in those that take up its state."""
         return (self._most,)
 
-    def take(self) -> list[Anomaly]:
-        """Hand over the anomalies since the last time."""
+    def drain_anomalies(self) -> list[Anomaly]:
+        """Return the anomalies since the last call: whoever feeds a batch returns them with it."""
         taken, self._kept = self._kept, []
         self._kept_by_kind.clear()
         return taken
 
-    def wants(self, kind: AnomalyKind, count: int = 1) -> int:
-        """Count ``count`` anomalies of ``kind``; return how many more of them would be kept."""
+    def count_and_reserve(self, kind: AnomalyKind, count: int = 1) -> int:
+        """Count ``count`` anomalies of ``kind``; return for how many more there is room."""
         counts = self.counters.anomalies
         counts[kind] = counts.get(kind, 0) + count
         return max(self._most - self._kept_by_kind.get(kind, 0), 0)
 
-    def keep(self, anomaly: Anomaly) -> None:
+    def add_reserved(self, anomaly: Anomaly) -> None:
         """Keep an anomaly that was counted with :meth:`wants`."""
         self._kept.append(anomaly)
         self._kept_by_kind[anomaly.kind] = self._kept_by_kind.get(anomaly.kind, 0) + 1
@@ -185,10 +185,10 @@ class Notes:
         if anomaly.length:
             sizes = self.counters.anomaly_bytes
             sizes[anomaly.kind] = sizes.get(anomaly.kind, 0) + anomaly.length
-        if self.wants(anomaly.kind):
-            self.keep(anomaly)
+        if self.count_and_reserve(anomaly.kind):
+            self.add_reserved(anomaly)
 
     def add_packet(self, kind: AnomalyKind, time_ns: int, packet: int, detail: str) -> None:
         """Count an anomaly of a packet, and keep it if there is room."""
-        if self.wants(kind):
-            self.keep(Anomaly(kind, time_ns=time_ns, packet=packet, detail=detail))
+        if self.count_and_reserve(kind):
+            self.add_reserved(Anomaly(kind, time_ns=time_ns, packet=packet, detail=detail))

@@ -3,7 +3,7 @@ cimport cython
 
 from kanalyze.net.header_cursor cimport (
     ANY_IP,
-    Cursor,
+    HeaderCursor,
     DROPPED,
     ETHERNET,
     FRAGMENT,
@@ -23,8 +23,8 @@ cdef enum:
 
 
 @cython.locals(kind=cython.longlong, _i=cython.int)
-cpdef bint find_tcp(Cursor cursor, long long link, put_together) except -1
-cdef long long inside_ip(Cursor cursor, long long kind) except? -2
+cpdef bint find_tcp(HeaderCursor cursor, long long link, reassemble) except -1
+cdef long long inside_ip(HeaderCursor cursor, long long kind) except? -2
 cdef bint is_read(long long kind) except -1
-cdef long long read_other(Cursor cursor, long long kind) except? -2
-cdef long long count_other(Cursor cursor, long long kind) except? -2
+cdef long long read_other(HeaderCursor cursor, long long kind) except? -2
+cdef long long count_other(HeaderCursor cursor, long long kind) except? -2

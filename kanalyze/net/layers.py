@@ -45,11 +45,11 @@ if not cython.compiled:
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kanalyze.net.header_cursor import Cursor
+    from kanalyze.net.header_cursor import HeaderCursor
 
 __all__ = ["find_tcp"]
 
-_READERS: Final[dict[int, Callable[[Cursor], int]]] = {
+_READERS: Final[dict[int, Callable[[HeaderCursor], int]]] = {
     MPLS: read_mpls,
     MPLS_MULTICAST: read_mpls,
     PBB: read_pbb,
@@ -58,12 +58,12 @@ _READERS: Final[dict[int, Callable[[Cursor], int]]] = {
 }
 
 
-def find_tcp(cursor: Cursor, link: int, put_together: Callable[[Cursor], int]) -> bool:
+def find_tcp(cursor: HeaderCursor, link: int, reassemble: Callable[[HeaderCursor], int]) -> bool:
     """Go to the TCP header of a packet of a link type; tell whether there is one.
 
-    What has none is counted in the notes by its reason. ``put_together`` takes a fragment, and
-    returns the kind of the datagram that is whole with it, to which it moved the cursor;
-    :data:`~kanalyze.net.header_kinds.DROPPED` where none is.
+    A packet without one is counted by its reason. ``reassemble`` takes a fragment; if that
+    completes a datagram, it moves the cursor there and returns the kind of its header, otherwise
+    :data:`~kanalyze.net.header_kinds.DROPPED`.
     """
     kind = read_link(cursor, link)
     for _i in range(MAX_ROUNDS):
@@ -81,13 +81,13 @@ def find_tcp(cursor: Cursor, link: int, put_together: Callable[[Cursor], int]) -
             continue
         if kind == TCP:
             return True
-        kind = put_together(cursor) if kind == FRAGMENT else inside_ip(cursor, kind)
+        kind = reassemble(cursor) if kind == FRAGMENT else inside_ip(cursor, kind)
     if kind >= 0:
         count_other(cursor, TOO_DEEP)
     return False
 
 
-def inside_ip(cursor: Cursor, kind: int) -> int:
+def inside_ip(cursor: HeaderCursor, kind: int) -> int:
     """Step into a tunnel that IP carries; count what is none."""
     if kind < 0:
         return kind
@@ -102,8 +102,8 @@ def is_read(kind: int) -> bool:
     return kind in (ETHERNET, LLC_FRAME, ANY_IP) or kind in _READERS
 
 
-def read_other(cursor: Cursor, kind: int) -> int:
-    """Take off what is no IP header; count what cannot be read."""
+def read_other(cursor: HeaderCursor, kind: int) -> int:
+    """Step over a header other than IP; count what cannot be read."""
     if kind == ETHERNET:
         return read_ethernet(cursor)
     if kind == LLC_FRAME:
@@ -114,9 +114,9 @@ def read_other(cursor: Cursor, kind: int) -> int:
     return count_other(cursor, kind) if read is None else read(cursor)
 
 
-def count_other(cursor: Cursor, kind: int) -> int:
+def count_other(cursor: HeaderCursor, kind: int) -> int:
     """Count a packet that is no TCP by the name of what it is."""
-    counters = cursor.notes.counters
+    counters = cursor.stats.counters
     counters.count_other(kind_name(kind), 1)
     if kind >= TRANSPORT:
         counters.not_tcp += 1

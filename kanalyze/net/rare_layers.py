@@ -1,10 +1,10 @@
-"""Headers that are rare: libraries made for them read them.
+"""Rare headers, which libraries read.
 
 In: a cursor at such a header. Out: the kind of what it carries, the cursor there. Must not know:
 how they are read.
 
-What is not read is counted by its name. Without the libraries that is all of it, and an anomaly
-says how to get them.
+What is not read is counted by its name. Without the libraries all is counted so, and an anomaly
+says how to install them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kanalyze.net.header_kinds import DROPPED
 from kanalyze.net.header_names import tunnel_bit
 
 if TYPE_CHECKING:
-    from kanalyze.net.header_cursor import Cursor
+    from kanalyze.net.header_cursor import HeaderCursor
 
 __all__ = ["can_read", "find_inside", "note_missing", "read_pbb", "read_wireless"]
 
@@ -32,7 +32,7 @@ _PBB: Final = "802.1ah"
 
 @cache
 def _module() -> Any:
-    """Import what reads them, once one is met: it takes half a second; None where it is not."""
+    """Import the libraries once a header needs them: it takes half a second; None without them."""
     try:
         with warnings.catch_warnings():
             # It imports ciphers that nobody uses here and that will move.
@@ -49,7 +49,7 @@ def can_read() -> bool:
     return _module() is not None
 
 
-def find_inside(cursor: Cursor, reader: str) -> tuple[int, int] | str:
+def find_inside(cursor: HeaderCursor, reader: str) -> tuple[int, int] | str:
     """Let a function of the libraries' module read the header here.
 
     Returns the size of the header and the kind of what it carries, or the name of what is not read.
@@ -58,17 +58,17 @@ def find_inside(cursor: Cursor, reader: str) -> tuple[int, int] | str:
     return found
 
 
-def note_missing(cursor: Cursor, name: str) -> None:
+def note_missing(cursor: HeaderCursor, name: str) -> None:
     """Say of a packet what would read it."""
     cursor.note(AnomalyKind.UNKNOWN_LINK_TYPE, f"{name}: {_HINT}")
 
 
-def read_wireless(cursor: Cursor, reader: str) -> int:
+def read_wireless(cursor: HeaderCursor, reader: str) -> int:
     """Step over headers of 802.11, by the name of the function for what stands before them."""
     return _after(cursor, find_inside(cursor, reader))
 
 
-def read_pbb(cursor: Cursor) -> int:
+def read_pbb(cursor: HeaderCursor) -> int:
     """Step over the tag of 802.1ah, provider backbone bridges."""
     if not can_read():
         note_missing(cursor, _PBB)
@@ -79,7 +79,7 @@ def read_pbb(cursor: Cursor) -> int:
     return _after(cursor, found)
 
 
-def _after(cursor: Cursor, found: tuple[int, int] | str) -> int:
+def _after(cursor: HeaderCursor, found: tuple[int, int] | str) -> int:
     """Go to what is carried where it is known; count it where not."""
     if isinstance(found, str):
         return _count(cursor, found)
@@ -88,7 +88,7 @@ def _after(cursor: Cursor, found: tuple[int, int] | str) -> int:
     return kind
 
 
-def _count(cursor: Cursor, name: str) -> int:
-    cursor.notes.counters.count_other(name, 1)
-    cursor.notes.counters.not_ip += 1
+def _count(cursor: HeaderCursor, name: str) -> int:
+    cursor.stats.counters.count_other(name, 1)
+    cursor.stats.counters.not_ip += 1
     return DROPPED

@@ -1,10 +1,10 @@
-"""Headers that are rare, as scapy reads them: one at a time, each by itself.
+"""Rare headers, read by scapy one at a time.
 
-In: the bytes of a packet from a header on. Out: what it carries and where, or why there is no
-telling. Must not know: where the bytes come from.
+In: the bytes of a packet from a header on. Out: what it carries and where, or why that is not
+known. Must not know: where the bytes come from.
 
-scapy takes a packet apart to its end, whatever the wire made up to stand there. Here it is shown
-one header, and its own errors are those of bytes that are none. What it has no class for (chains
+scapy would dissect a packet to its end, whatever the wire put there. Here it gets one header, and
+its errors mean that the bytes are none. What it has no class for (chains
 of GTP-U's extension headers, the HT control field) is stepped over by its length.
 
 802.11: IEEE 802.11-2020, 9.2; radiotap: https://www.radiotap.org. 802.1ah: IEEE 802.1Q, 9.7.
@@ -64,11 +64,11 @@ class Inside(NamedTuple):
     kind: int
 
 
-_Found: TypeAlias = "Inside | str"
+_Carried: TypeAlias = "Inside | str"
 """What is carried, or the name of what is not read."""
 
 
-def read_radiotap(data: bytes) -> _Found:
+def read_radiotap(data: bytes) -> _Carried:
     """Step over radiotap and 802.11 headers."""
     size = int.from_bytes(data[2:4], "little")
     if not _RADIOTAP_LEAST_BYTES <= size < len(data):
@@ -82,12 +82,12 @@ def read_radiotap(data: bytes) -> _Found:
     return found if isinstance(found, str) else Inside(size + found.header_bytes, found.kind)
 
 
-def read_dot11(data: bytes) -> _Found:
+def read_dot11(data: bytes) -> _Carried:
     """Step over an 802.11 header."""
     return _dot11(data, is_padded=False)
 
 
-def _dot11(data: bytes, *, is_padded: bool) -> _Found:
+def _dot11(data: bytes, *, is_padded: bool) -> _Carried:
     head = _header(Dot11, data)
     if head is None:
         return "802.11 cut short"
@@ -113,13 +113,13 @@ def _dot11(data: bytes, *, is_padded: bool) -> _Found:
     return Inside(size + (-size % 4 if is_padded else 0), LLC_FRAME)
 
 
-def read_pbb(data: bytes) -> _Found:
+def read_pbb(data: bytes) -> _Carried:
     """Step over the tag of 802.1ah: the customer's Ethernet frame stands behind it."""
     head = _header(Dot1AH, data)
     return "802.1ah" if head is None else Inside(head[1], ETHERNET)
 
 
-def read_etherip(data: bytes) -> _Found:
+def read_etherip(data: bytes) -> _Carried:
     """Step over the header of EtherIP."""
     head = _header(EtherIP, data)
     if head is None or head[0].version != _ETHERIP_VERSION:
@@ -127,7 +127,7 @@ def read_etherip(data: bytes) -> _Found:
     return Inside(head[1], ETHERNET)
 
 
-def read_gre_1(data: bytes) -> _Found:
+def read_gre_1(data: bytes) -> _Carried:
     """Step over a header of GRE version 1, in which PPTP carries PPP."""
     head = _header(GRE_PPTP, data)
     if head is None or head[0].payload_len == 0:
@@ -135,7 +135,7 @@ def read_gre_1(data: bytes) -> _Found:
     return Inside(head[1], PPP)
 
 
-def read_gtp(data: bytes) -> _Found:
+def read_gtp(data: bytes) -> _Carried:
     """Step over a header of GTP-U and its extensions, where it carries IP."""
     head = _header(GTP_U_Header, data)
     if head is None:

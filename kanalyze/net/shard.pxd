@@ -1,4 +1,4 @@
-# The C types of share.py.
+# The C types of shard.py.
 cimport cython
 
 cdef unsigned long long MIX_ADDRESS, MIX_PORT, MIX_BOTH, LOW_64_BITS
@@ -14,9 +14,9 @@ cdef unsigned long long MIX_ADDRESS, MIX_PORT, MIX_BOTH, LOW_64_BITS
     destination_port="const long long[::1]",
     row=cython.Py_ssize_t,
 )
-cdef fill_shares(found, segments, long long count)
+cdef fill_shards(found, segments, long long count)
 @cython.locals(ends=cython.ulonglong)
-cpdef long long share_of(
+cpdef long long shard_of(
     unsigned long long source_high,
     unsigned long long source_low,
     unsigned long long source_port,

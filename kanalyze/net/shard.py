@@ -1,8 +1,8 @@
-"""Which connections are whose, where several workers read the same packets.
+"""Shards of connections, where several workers read the same packets.
 
-In: segments. Out: those of one worker's connections. Must not know who the workers are.
+In: segments. Out: the shard of each segment's connection. Must not know: the workers.
 
-Compiled by Cython, with the types in ``share.pxd``; uncompiled it does the same, slowly.
+Compiled by Cython, with the types in ``shard.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from array import array
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kanalyze.net.headers import SegmentColumns
+    from kanalyze.net.segment_columns import SegmentColumns
 
-__all__ = ["EVERYTHING", "Share", "share_of", "shares_of"]
+__all__ = ["ALL_CONNECTIONS", "Shard", "shard_of", "shards_of"]
 
 # Odd multipliers with irregular bits; which ones does not matter.
 MIX_ADDRESS, MIX_PORT, MIX_BOTH = 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0xD6E8FEB86659FD93
 LOW_64_BITS = 0xFFFF_FFFF_FFFF_FFFF
 
 
-class Share:
-    """One of ``count`` parts of all TCP connections: each is in one of them, with both its ends."""
+class Shard:
+    """One of ``count`` parts of all TCP connections, each with both its directions."""
 
     __slots__ = ("count", "index")
 
@@ -32,23 +32,23 @@ class Share:
 
     @property
     def is_first(self) -> bool:
-        """Whether this is the one that counts what belongs to no connection."""
+        """Whether this shard counts the packets that belong to no connection."""
         return self.index == 0
 
 
-EVERYTHING = Share(0, 1)
+ALL_CONNECTIONS = Shard(0, 1)
 """All connections."""
 
 
-def shares_of(segments: SegmentColumns, count: int) -> array[int]:
-    """Return of each segment the index of the share, of ``count``, that its connection is in."""
+def shards_of(segments: SegmentColumns, count: int) -> array[int]:
+    """Return for each segment the index, below ``count``, of its connection's shard."""
     found = array("q", bytes(8 * len(segments)))
-    fill_shares(found, segments, count)
+    fill_shards(found, segments, count)
     return found
 
 
-def fill_shares(found: array[int], segments: SegmentColumns, count: int) -> None:
-    """Write the shares of segments into an array of as many."""
+def fill_shards(found: array[int], segments: SegmentColumns, count: int) -> None:
+    """Write the shards of segments into an array of as many."""
     target = memoryview(found)
     source_high, source_low = memoryview(segments.source_high), memoryview(segments.source_low)
     source_port = memoryview(segments.source_port)
@@ -56,7 +56,7 @@ def fill_shares(found: array[int], segments: SegmentColumns, count: int) -> None
     destination_low = memoryview(segments.destination_low)
     destination_port = memoryview(segments.destination_port)
     for row in range(len(target)):
-        target[row] = share_of(
+        target[row] = shard_of(
             source_high[row],
             source_low[row],
             source_port[row],
@@ -67,7 +67,7 @@ def fill_shares(found: array[int], segments: SegmentColumns, count: int) -> None
         )
 
 
-def share_of(
+def shard_of(
     source_high: int,
     source_low: int,
     source_port: int,
@@ -76,9 +76,9 @@ def share_of(
     destination_port: int,
     count: int,
 ) -> int:
-    """Return the index of the share, of ``count``, that the connection of two ends is in.
+    """Return the index, below ``count``, of the shard of a connection.
 
-    It depends on nothing else, whoever asks.
+    It depends on nothing else: all workers agree.
     """
     # A sum, so that both directions have the same.
     ends = mixed(source_high, source_low, source_port)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from kanalyze.kafka.schema.catalog import Api
-    from kanalyze.kafka.schema.schema_ast import Field, Message, Struct
+    from kanalyze.kafka.schema.schema_ast import Field, MessageSpec, Struct
 
 __all__ = [
     "api_facts",
@@ -136,7 +136,7 @@ def api_facts(catalog: Catalog, api: Api) -> dict[str, Any]:
     return made
 
 
-def _message_lines(message: Message) -> Iterator[str]:
+def _message_lines(message: MessageSpec) -> Iterator[str]:
     columns = (
         TableColumn(message.name),
         TableColumn("type"),
@@ -150,7 +150,7 @@ def _message_lines(message: Message) -> Iterator[str]:
     yield from _table(columns, rows)
 
 
-def _field_rows(struct: Struct, message: Message, depth: int) -> Iterator[tuple[str, ...]]:
+def _field_rows(struct: Struct, message: MessageSpec, depth: int) -> Iterator[tuple[str, ...]]:
     for field in struct.fields:
         versions = field.versions.intersect(message.valid_versions)
         if versions.is_empty:
@@ -165,7 +165,7 @@ def _field_rows(struct: Struct, message: Message, depth: int) -> Iterator[tuple[
             yield from _field_rows(field.struct, message, depth + 1)
 
 
-def _notes(field: Field, message: Message) -> Iterator[str]:
+def _notes(field: Field, message: MessageSpec) -> Iterator[str]:
     valid = field.versions.intersect(message.valid_versions)
     nullable = field.nullable_versions.intersect(valid)
     tagged = field.tagged_versions.intersect(valid)
@@ -191,7 +191,7 @@ def _default(field: Field) -> str | None:
     return str(field.default).lower() if isinstance(field.default, bool) else str(field.default)
 
 
-def _field_facts(field: Field, message: Message) -> dict[str, Any]:
+def _field_facts(field: Field, message: MessageSpec) -> dict[str, Any]:
     valid = field.versions.intersect(message.valid_versions)
     made: dict[str, Any] = {
         "name": field.json_name,

@@ -31,11 +31,11 @@ class AnomalyRun:
     def batches(self) -> Iterator[list[AnomalyRow]]:
         """Give the rows as they are found, once; no batch is empty.
 
-        Those of the captures themselves come with the first share of the connections.
+        Those of the captures themselves come with the first shard of the connections.
         """
         context = self._context
         captures = context.open()
-        is_first = context.settings.share.is_first
+        is_first = context.settings.shard.is_first
         stages = context.settings.stages(every_anomaly=True)
         if is_first:
             yield from self._selected(context.inputs.left_out, stages, captures)

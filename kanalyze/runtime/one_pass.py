@@ -16,7 +16,7 @@ from kanalyze.tables.quality import CaptureQuality
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kanalyze.net.shard import Share
+    from kanalyze.net.shard import Shard
     from kanalyze.runtime.stages import Captures, Stages, Step
 
 __all__ = ["count_packets", "quality_of_end", "read_steps"]
@@ -26,18 +26,18 @@ def read_steps(
     stages: Stages,
     captures: Captures,
     quality: CaptureQuality,
-    share: Share,
+    shard: Shard,
     *,
     ends: bool = True,
 ) -> Iterator[Step]:
     """Read captures to their end; give what each batch of packets brought, and the end itself.
 
     Where it does not end all, connections stay open, and ``quality`` says nothing of them yet.
-    Otherwise it is complete then. What belongs to no connection is counted with the first share.
+    Otherwise it is complete then. What belongs to no connection is counted with the first shard.
     Raises CaptureError as :meth:`~kanalyze.capture.merge.MergedCaptures.batches` does.
     """
     for batch, step in stages.run(captures, ends=ends):
-        if isinstance(batch, PacketBatch) and share.is_first:
+        if isinstance(batch, PacketBatch) and shard.is_first:
             count_packets(quality, batch)
         for tcp in step.closed:
             quality.count_connection(tcp)
@@ -46,7 +46,7 @@ def read_steps(
             if anomaly.kind not in NET_ANOMALIES:
                 quality.count_anomaly(anomaly.kind, anomaly.length or 0)
         yield step
-    if share.is_first:
+    if shard.is_first:
         _count_captures(quality, captures)
     quality.count_stages(stages.net, stages.counts)
 

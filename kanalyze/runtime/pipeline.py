@@ -11,7 +11,7 @@ An :class:`Analysis` checks its settings and starts one run. Each kind of run ha
 :class:`~kanalyze.runtime.request_runs.ExchangeRun`,
 :class:`~kanalyze.runtime.connection_run.ConnectionRun`,
 :class:`~kanalyze.runtime.anomaly_run.AnomalyRun` and
-:class:`~kanalyze.runtime.resumable_run.ResumableRun`. What they share is in
+:class:`~kanalyze.runtime.resumable_run.ResumableRun`. What they shard is in
 :class:`~kanalyze.runtime.run_context.RunContext`.
 
 Memory holds only what open connections need: a capture ten times as long takes no more.
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from kanalyze.common.argument_values import shown
 from kanalyze.errors import UsageError
 from kanalyze.kafka.schema.catalog import Catalog
-from kanalyze.net.shard import EVERYTHING, Share
+from kanalyze.net.shard import ALL_CONNECTIONS, Shard
 from kanalyze.runtime.analysis_inputs import AnalysisInputs, CaptureInput
 from kanalyze.runtime.monitor import RunMonitor
 from kanalyze.runtime.request_runs import ExchangeRun, RequestRun
@@ -73,7 +73,7 @@ class Analysis:
         catalog: Catalog | None = None,
         max_memory_bytes: int = DEFAULT_MEMORY_BYTES,
         jobs: int = 1,
-        share: Share = EVERYTHING,
+        shard: Shard = ALL_CONNECTIONS,
         source: Captures | None = None,
         idle_ns: int | None = None,
         leave_out: Callable[[Anomaly], object] | None = None,
@@ -96,10 +96,10 @@ class Analysis:
                 :class:`~kanalyze.runtime.stages.MemoryBounds`.
             jobs: how many processes may read for :meth:`batches`; the rows are the same. Used for
                 files that are large enough for it to pay.
-            share: which connections get rows. The rows of all shares together are those of one
-                analysis, also where a connection goes on in another capture: each share reads all
-                packets. What belongs to no connection comes with the first share. One process
-                reads a share, whatever ``jobs`` is.
+            shard: which connections get rows. The rows of all shards together are those of one
+                analysis, also where a connection goes on in another capture: each shard reads all
+                packets. What belongs to no connection comes with the first shard. One process
+                reads a shard, whatever ``jobs`` is.
             source: is read in place of ``captures``.
             idle_ns: silence after which a connection is given up, and with it its requests without
                 a response; None for never. For captures without an end, in one process.
@@ -112,7 +112,7 @@ class Analysis:
         Raises:
             UsageError: a port, a broker, the memory or the jobs make no sense.
         """
-        leave_out = leave_out if share.is_first else None
+        leave_out = leave_out if shard.is_first else None
         inputs = AnalysisInputs(captures, source, leave_out)
         catalog = Catalog() if catalog is None else catalog
         is_broker = broker_side(ports, brokers)
@@ -124,14 +124,14 @@ class Analysis:
             is_broker=is_broker,
             keep=keep,
             memory=MemoryBounds.of(max_memory_bytes),
-            share=share,
+            shard=shard,
             idle_ns=idle_ns,
             topic_ids=dict(topic_ids or {}),
             has_packet_numbers=source is None,
         )
         row_filter = RowFilter() if row_filter is None else row_filter
         self._context = RunContext(settings, inputs, row_filter)
-        self._jobs = jobs if share.count == 1 else 1
+        self._jobs = jobs if shard.count == 1 else 1
         self._on_tokens = on_tokens
         self._started: RequestRun | TableRun | Workers | None = None
         """What :meth:`batches` is to give, where that was started before."""

@@ -51,17 +51,17 @@ class RunContext:
         """Open the captures; raises CaptureError and UsageError as the inputs do.
 
         What belongs to no connection, such as files that are left out, is counted with the first
-        share of the connections.
+        shard of the connections.
         """
         captures = self.inputs.open()
-        if self.settings.share.is_first:
+        if self.settings.shard.is_first:
             for anomaly in self.inputs.left_out:
                 self.quality.count_anomaly(anomaly.kind)
         return captures
 
     def steps(self, stages: Stages, captures: Captures, *, ends: bool = True) -> Iterator[Step]:
         """Read captures to their end; ``ends`` as in :func:`~.one_pass.read_steps`."""
-        return read_steps(stages, captures, self.quality, self.settings.share, ends=ends)
+        return read_steps(stages, captures, self.quality, self.settings.shard, ends=ends)
 
     def row_assembler(self, captures: Captures) -> RowAssembler:
         """Return a new row assembler."""

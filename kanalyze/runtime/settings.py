@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.kafka.session.connection import Keep
     from kanalyze.kafka.session.tracker import BrokerSide
-    from kanalyze.net.shard import Share
+    from kanalyze.net.shard import Shard
     from kanalyze.runtime.stages import MemoryBounds
     from kanalyze.tables.requests.extract import Extractors
     from kanalyze.tables.requests.name_search import NameReader
@@ -39,8 +39,8 @@ class AnalysisSettings(NamedTuple):
     is_broker: BrokerSide | None
     keep: Keep | None
     memory: MemoryBounds
-    """Of all shares of the connections together."""
-    share: Share
+    """Of all shards of the connections together."""
+    shard: Shard
     """The connections that get rows."""
     idle_ns: int | None
     topic_ids: Mapping[bytes, str]
@@ -48,19 +48,19 @@ class AnalysisSettings(NamedTuple):
     """False: packets may be left out of what is read, so that the others are numbered anew."""
 
     def stages(
-        self, share: Share | None = None, *, connections: bool = False, every_anomaly: bool = False
+        self, shard: Shard | None = None, *, connections: bool = False, every_anomaly: bool = False
     ) -> Stages:
-        """Return new stages; ``share`` in place of the analysis' own where one is given."""
-        share = self.share if share is None else share
+        """Return new stages; ``shard`` in place of the analysis' own where one is given."""
+        shard = self.shard if shard is None else shard
         return Stages(
             MessageReader(self.catalog, Decoders(self.catalog), self.extractors.wanted_fields),
             self.catalog,
             is_broker=self.is_broker,
             keep=self.keep,
-            memory=self.memory.of_share(share.count),
+            memory=self.memory.of_shard(shard.count),
             connections=connections,
             every_anomaly=every_anomaly,
-            share=share,
+            shard=shard,
             idle_ns=self.idle_ns,
         )
 

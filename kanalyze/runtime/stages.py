@@ -19,13 +19,13 @@ from kanalyze.errors import UsageError
 from kanalyze.kafka.session.connection_summary import ConnectionCounts
 from kanalyze.kafka.session.tracker import ConnectionTracker
 from kanalyze.model.packets import PacketBatch
-from kanalyze.net.shard import EVERYTHING, Share
+from kanalyze.net.shard import ALL_CONNECTIONS, Shard
 from kanalyze.net.tcp.reassembly import Reassembler, ReassemblyLimits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
-    from kanalyze.capture.file_metadata import Description
+    from kanalyze.capture.file_metadata import FileMetadata
     from kanalyze.common.plain_values import State
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.kafka.session.connection import Keep
@@ -34,10 +34,11 @@ if TYPE_CHECKING:
     from kanalyze.kafka.session.message_reader import MessageReader
     from kanalyze.kafka.session.tracker import BrokerSide
     from kanalyze.model.anomalies import Anomaly
-    from kanalyze.model.streams import StreamUpdate, TokenBytes
+    from kanalyze.model.streams import TokenBytes
     from kanalyze.model.tcp import TcpConnection
-    from kanalyze.net.headers import SegmentColumns
     from kanalyze.net.layer_stats import NetCounters
+    from kanalyze.net.segment_columns import SegmentColumns
+    from kanalyze.net.tcp.reassembly import ReassembledBatch
 
 __all__ = [
     "DEFAULT_MEMORY_BYTES",
@@ -75,7 +76,7 @@ class MemoryBounds(NamedTuple):
             raise UsageError(f"too little memory: {total_bytes} bytes (at least {least} MiB)")
         return cls(total_bytes // 2, total_bytes // 8, total_bytes * 3 // 8)
 
-    def of_share(self, count: int) -> MemoryBounds:
+    def of_shard(self, count: int) -> MemoryBounds:
         """Return the part of one of ``count`` that work side by side."""
         return MemoryBounds(
             self.reassembly_bytes // count, self.undecided_bytes // count, self.kafka_bytes // count
@@ -92,7 +93,7 @@ class Captures(Protocol):
     can_be_read_again: bool
 
     @property
-    def description(self) -> Description | None:
+    def description(self) -> FileMetadata | None:
         """What they say of themselves, as far as they were read; None where that is not known."""
         ...
 
@@ -149,7 +150,7 @@ class Stages:
         memory: MemoryBounds | None = None,
         connections: bool = False,
         every_anomaly: bool = False,
-        share: Share = EVERYTHING,
+        shard: Shard = ALL_CONNECTIONS,
         idle_ns: int | None = None,
     ) -> None:
         """Set up the stages.
@@ -163,7 +164,7 @@ class Stages:
             connections: whether to measure TCP, and to tell of each connection that ended.
             every_anomaly: give all anomalies of a step, not only the first of each kind; all are
                 counted in any case.
-            share: which connections to follow; the first share counts what belongs to none.
+            shard: which connections to follow; the first shard counts what belongs to none.
             idle_ns: silence after which a connection is given up; None for never.
         """
         bounds = MemoryBounds.of(DEFAULT_MEMORY_BYTES) if memory is None else memory
@@ -172,7 +173,7 @@ class Stages:
             ReassemblyLimits.of_memory(bounds.reassembly_bytes, idle_ns),
             measure=connections,
             every_anomaly=every_anomaly,
-            share=share,
+            shard=shard,
         )
         self._new_tracker = partial(
             ConnectionTracker,
@@ -249,7 +250,7 @@ class Stages:
     def held_bytes(self) -> int:
         """Bytes held of open connections: behind holes, undecided, of messages not ended."""
         tracker = self._tracker
-        return self._reassembler.held_bytes + tracker.held_bytes + tracker.kafka_held_bytes
+        return self._reassembler.buffered_bytes + tracker.held_bytes + tracker.kafka_held_bytes
 
     def in_flight(self, before_ns: int) -> Iterator[Exchange]:
         """Give the requests that wait for their response.
@@ -260,7 +261,7 @@ class Stages:
 
     def count_anew(self) -> None:
         """Let :attr:`net` and :attr:`counts` begin at zero; what is open stays open."""
-        self._reassembler.count_anew()
+        self._reassembler.reset_counters()
         self._tracker.counts = ConnectionCounts()
 
     def run(
@@ -275,12 +276,11 @@ class Stages:
         if ends:
             yield None, self.finish()
 
-    def _step(self, updates: Iterable[StreamUpdate]) -> Step:
-        tracker = self._tracker
-        updates = list(updates)
+    def _step(self, found: ReassembledBatch) -> Step:
+        tracker, updates = self._tracker, found.updates
         step = Step(*tracker.feed_batch(updates).sort())
         step.closed = [update.connection for update in updates if update.closed]
-        step.anomalies = [*self._reassembler.take_anomalies(), *tracker.take_anomalies()]
+        step.anomalies = [*found.anomalies, *tracker.take_anomalies()]
         step.ended = tracker.take_ended()
         step.tokens = tracker.take_tokens()
         return step

@@ -1,12 +1,12 @@
-"""Several processes over the same captures, each with its share of the connections.
+"""Several processes over the same captures, each with its shard of the connections.
 
 In: how one of them reads (a :class:`WorkerTask`), and how many there are to be. Out: the rows of
 all of them, merged, in the same order as those of one process. This module must not know what is in
 a row, but for the names of topics.
 
 Every worker reads all packets and their headers, which is the smaller part of the work. It then
-goes on with the connections of its share alone and sends their rows as columns. A topic's name may
-be on a connection of another share: the process that merges rows fills in such names.
+goes on with the connections of its shard alone and sends their rows as columns. A topic's name may
+be on a connection of another shard: the process that merges rows fills in such names.
 
 Workers are forked, so they begin with all modules loaded. Where the system has no fork there are no
 workers (see :func:`usable_workers`).
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from kanalyze.capture.merge import MergedCaptures
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import KanalyzeError
-from kanalyze.net.shard import Share
+from kanalyze.net.shard import Shard
 from kanalyze.runtime.one_pass import read_steps
 from kanalyze.tables.columns.block import RowBlock
 from kanalyze.tables.quality import CaptureQuality
@@ -103,7 +103,7 @@ class Workers:
         """Start the workers.
 
         Args:
-            task: what each of them does, with its share.
+            task: what each of them does, with its shard.
             count: how many there are.
             names: learns the topic names that workers learned, and names what they could not.
             quality: what the workers counted is added here once all rows were given.
@@ -122,7 +122,7 @@ class Workers:
         gc.freeze()
         try:
             for index in range(count):
-                self._start(task, Share(index, count))
+                self._start(task, Shard(index, count))
         except OSError:
             self.close()
             raise
@@ -130,14 +130,14 @@ class Workers:
             if not was_frozen:
                 gc.unfreeze()
 
-    def _start(self, task: WorkerTask, share: Share) -> None:
+    def _start(self, task: WorkerTask, shard: Shard) -> None:
         from multiprocessing import get_context
 
         context = get_context("fork")
         ours, theirs = context.Pipe(duplex=False)
         _enlarge(theirs.fileno())
         process = context.Process(
-            target=_work, args=(task, share, theirs, [*self._pipes, ours]), daemon=True
+            target=_work, args=(task, shard, theirs, [*self._pipes, ours]), daemon=True
         )
         with warnings.catch_warnings():
             # NumPy's threads are idle now: nothing uses NumPy before the fork.
@@ -300,8 +300,8 @@ class _LearnedNames(TopicNames):
         return learned
 
 
-def _work(task: WorkerTask, share: Share, pipe: Connection, others: list[Connection]) -> None:
-    """Run a worker: read everything, send the rows of one share."""
+def _work(task: WorkerTask, shard: Shard, pipe: Connection, others: list[Connection]) -> None:
+    """Run a worker: read everything, send the rows of one shard."""
     import signal  # not for one process
 
     # The parent process handles an interrupt: it ends its workers.
@@ -309,23 +309,23 @@ def _work(task: WorkerTask, share: Share, pipe: Connection, others: list[Connect
     for other in others:
         other.close()
     try:
-        _send_rows(task, share, pipe)
+        _send_rows(task, shard, pipe)
     except BrokenPipeError:
         return  # the parent has ended
     except (KanalyzeError, OSError, MemoryError) as error:
         _send(pipe, error)
 
 
-def _send_rows(task: WorkerTask, share: Share, pipe: Connection) -> None:
+def _send_rows(task: WorkerTask, shard: Shard, pipe: Connection) -> None:
     settings = task.settings
     names, quality = _LearnedNames(settings.topic_ids), CaptureQuality()
     # With the buffer that one process has: the order of some rows depends on where batches end.
     captures = MergedCaptures(task.inputs, stores=task.stores)
     assembler = settings.row_assembler(captures.place, names)
     every_table = task.every_table
-    stages = settings.stages(share, connections=every_table, every_anomaly=every_table)
-    others = _OtherRows(settings, stages, captures, share) if every_table else None
-    for step in read_steps(stages, captures, quality, share):
+    stages = settings.stages(shard, connections=every_table, every_anomaly=every_table)
+    others = _OtherRows(settings, stages, captures, shard) if every_table else None
+    for step in read_steps(stages, captures, quality, shard):
         first = 0
         while first < len(step.exchanges):
             last = assembler.add_until_full(step.exchanges, first)
@@ -338,15 +338,15 @@ def _send_rows(task: WorkerTask, share: Share, pipe: Connection) -> None:
 
 
 class _OtherRows:
-    """Rows of connections and anomalies, those of captures with the first share."""
+    """Rows of connections and anomalies, those of captures with the first shard."""
 
     def __init__(
-        self, settings: AnalysisSettings, stages: Stages, captures: MergedCaptures, share: Share
+        self, settings: AnalysisSettings, stages: Stages, captures: MergedCaptures, shard: Shard
     ) -> None:
         self._settings = settings
         self._stages = stages
         self._captures = captures
-        self._is_first = share.is_first
+        self._is_first = shard.is_first
         self._seen = 0
 
     def of(self, step: Step) -> tuple[list[ConnectionRow], list[AnomalyRow]]:

@@ -14,7 +14,7 @@ from kanalyze.kafka.session.connection_summary import UnknownTotal
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from kanalyze.capture.file_metadata import Description
+    from kanalyze.capture.file_metadata import FileMetadata
     from kanalyze.kafka.session.connection_summary import ConnectionCounts
     from kanalyze.model.anomalies import AnomalyKind
     from kanalyze.model.tcp import TcpConnection
@@ -256,7 +256,7 @@ class CaptureQuality:
             mine = self.unknown_ports.setdefault(port, UnknownTotal())
             mine.add(total.connections, total.packets, total.bytes)
 
-    def count_description(self, description: Description) -> None:
+    def count_description(self, description: FileMetadata) -> None:
         """Take in what captures say of themselves."""
         texts = [interface.text for interface in description.interfaces]
         _add_bounded(self.interfaces, Counter([text for text in texts if text]), MOST_TEXTS)

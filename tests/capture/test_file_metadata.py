@@ -7,13 +7,13 @@ from kanalyze.capture.file_metadata import (
     MAX_TEXT_BYTES,
     MAX_TEXTS_BYTES,
     CaptureInterface,
-    Description,
+    FileMetadata,
     readable,
 )
 
 
 def test_comments_are_bounded_in_number():
-    description = Description()
+    description = FileMetadata()
     for number in range(MAX_COMMENTS + 5):
         assert description.takes_comments is (number < MAX_COMMENTS)
         description.add_comment("x", "packet", number, "c")
@@ -22,7 +22,7 @@ def test_comments_are_bounded_in_number():
 
 
 def test_texts_are_bounded_together():
-    description = Description()
+    description = FileMetadata()
     for number in range(3000):
         text = f"{number}".ljust(MAX_TEXT_BYTES)
         description.add_comment("x", "packet", number, text)
@@ -34,14 +34,14 @@ def test_texts_are_bounded_together():
 
 
 def test_many_entries_without_text_are_bounded_too():
-    description = Description()
+    description = FileMetadata()
     for number in range(70_000):
         description.add_interface(CaptureInterface("x", 1, number))
     assert len(description.interfaces) == 65_536
 
 
 def test_the_names_of_one_address_are_bounded():
-    description = Description()
+    description = FileMetadata()
     for number in range(200):
         description.add_names("10.0.0.1", (f"name {number}",))
     assert len(description.names["10.0.0.1"]) == MAX_NAMES_OF_ONE
@@ -50,7 +50,7 @@ def test_the_names_of_one_address_are_bounded():
 
 
 def test_secrets_are_bounded_together_and_repeated_ones_kept_once():
-    description = Description()
+    description = FileMetadata()
     block = memoryview(bytes(1 << 20))
     for number in range(40):
         description.add_secrets(number, block)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kanalyze.capture.inputs import find_inputs
 from kanalyze.capture.merge import UNKNOWN_CAPTURE, MergedCaptures
-from kanalyze.capture.packet_index import Places
+from kanalyze.capture.packet_index import PacketIndex
 from kanalyze.common import paths
 from kanalyze.errors import CaptureError
 from kanalyze.model.anomalies import AnomalyKind
@@ -107,8 +107,8 @@ def test_a_rotation_copies_nothing_and_needs_one_run_a_file(tmp_path):
         for batch in merged.batches():
             assert len(merged._open) == 1
             assert batch.buffer is merged._open[0].batch.buffer
-        assert merged._places.runs == 5
-        assert len(merged._joiner.buffer) == 0
+        assert merged._packet_index.runs == 5
+        assert len(merged._merger.buffer) == 0
     assert merged.packets == 305
     assert merged.place(62) == (str(tmp_path / "1.pcap"), 1)
 
@@ -124,7 +124,7 @@ def test_where_only_one_of_many_has_packets_its_batch_is_passed_on(tmp_path):
         )
     assert merged.packets == 502
     assert own > 10
-    assert len(merged._joiner.buffer) == 0
+    assert len(merged._merger.buffer) == 0
 
 
 def test_overlapping_captures_are_put_together_in_large_batches(tmp_path):
@@ -324,7 +324,7 @@ def test_a_place_that_was_forgotten_has_no_number(tmp_path):
         {f"{k}.pcap": [packet("x", 2 * n + k) for n in range(200)] for k in range(2)},
     )
     merged = MergedCaptures(find_inputs([tmp_path]))
-    merged._places = Places(max_runs=10)
+    merged._packet_index = PacketIndex(max_runs=10)
     read(merged)
     assert merged.place(1) == (UNKNOWN_CAPTURE, None)
     assert merged.place(400) == (str(tmp_path / "1.pcap"), 200)

@@ -5,7 +5,7 @@ from array import array
 
 import pytest
 
-from kanalyze.capture.merge_cursor import Joiner, OpenCapture, cut
+from kanalyze.capture.merge_cursor import BatchMerger, OpenCapture, part_of
 from kanalyze.capture.reader import open_capture
 from tests.support.packets import Packet, make_batch, pcap_file
 
@@ -30,7 +30,7 @@ def contents(batch) -> list[bytes]:
 def test_what_counts_is_the_earliest_time_from_there_on():
     each = opened(0, [5, 3, 9, 4])
     assert each.keys.tolist() == [3, 3, 4, 4]
-    assert (each.head, each.tail) == ((3, 0), (4, 0))
+    assert (each.next_key, each.last_key) == ((3, 0), (4, 0))
 
 
 def test_one_time_far_in_the_future_holds_nothing_back():
@@ -49,48 +49,48 @@ def test_a_batch_knows_nothing_of_the_next_one():
 
 def test_where_times_are_equal_the_earlier_capture_comes_first():
     first, second = opened(0, [1, 2, 2, 3]), opened(1, [1, 2, 2, 3])
-    # Of what comes no later than the head of capture 1 at time 2.
-    assert first.before((2, 1)) == 3
-    assert second.before((2, 0)) == 1
-    first.give(2)
-    assert first.before((2, 1)) == 1
-    assert first.before((1, 1)) <= 0
+    # Of what comes no later than the next packet of capture 1 at time 2.
+    assert first.count_up_to((2, 1)) == 3
+    assert second.count_up_to((2, 0)) == 1
+    first.advance(2)
+    assert first.count_up_to((2, 1)) == 1
+    assert first.count_up_to((1, 1)) <= 0
 
 
-def test_packets_of_several_captures_are_joined_by_time():
+def test_packets_of_several_captures_are_merged_by_time():
     parts = [(opened(0, [1, 4, 5, 9]), 3), (opened(3, [2, 4, 6]), 3)]
-    joined = Joiner().join(parts)
-    assert contents(joined.batch) == [b"0/1", b"3/2", b"0/4", b"3/4", b"0/5", b"3/6"]
-    assert joined.batch.time_ns.tolist() == [1, 2, 4, 4, 5, 6]
+    merged = BatchMerger().merge(parts)
+    assert contents(merged.batch) == [b"0/1", b"3/2", b"0/4", b"3/4", b"0/5", b"3/6"]
+    assert merged.batch.time_ns.tolist() == [1, 2, 4, 4, 5, 6]
     runs = zip(
-        joined.starts.tolist(), joined.captures.tolist(), joined.within.tolist(), strict=True
+        merged.starts.tolist(), merged.captures.tolist(), merged.within.tolist(), strict=True
     )
     assert list(runs) == [(0, 0, 1), (1, 3, 1), (2, 0, 2), (3, 3, 2), (4, 0, 3), (5, 3, 3)]
 
 
-def test_packets_that_were_given_are_not_joined_again():
+def test_packets_that_were_given_are_not_merged_again():
     first, second = opened(0, [1, 2, 3]), opened(1, [2, 3])
-    joiner = Joiner()
-    joiner.join([(first, 2), (second, 1)])
-    first.give(2)
-    second.give(1)
-    assert contents(joiner.join([(first, 1), (second, 1)]).batch) == [b"0/3", b"1/3"]
+    merger = BatchMerger()
+    merger.merge([(first, 2), (second, 1)])
+    first.advance(2)
+    second.advance(1)
+    assert contents(merger.merge([(first, 1), (second, 1)]).batch) == [b"0/3", b"1/3"]
 
 
 def test_the_buffer_is_used_again_and_grows_as_needed():
-    joiner = Joiner()
-    small = joiner.join([(opened(0, [1]), 1), (opened(1, [2]), 1)]).batch.buffer
-    again = joiner.join([(opened(0, [1]), 1), (opened(1, [2]), 1)]).batch.buffer
+    merger = BatchMerger()
+    small = merger.merge([(opened(0, [1]), 1), (opened(1, [2]), 1)]).batch.buffer
+    again = merger.merge([(opened(0, [1]), 1), (opened(1, [2]), 1)]).batch.buffer
     assert small.obj is again.obj
     times = list(range(100))
-    large = joiner.join([(opened(0, times), 100), (opened(1, times), 100)]).batch
+    large = merger.merge([(opened(0, times), 100), (opened(1, times), 100)]).batch
     assert len(large) == 200
     assert len(set(contents(large))) == 200
 
 
 def test_a_part_of_a_batch_is_over_the_same_buffer():
     batch = make_batch([Packet(b"a", 1), Packet(b"b", 2), Packet(b"c", 3)])
-    part = cut(batch, slice(1, 3), array("q", [7, 8]))
+    part = part_of(batch, slice(1, 3), array("q", [7, 8]))
     assert part.buffer is batch.buffer
     assert contents(part) == [b"b", b"c"]
     assert part.number.tolist() == [7, 8]

@@ -7,31 +7,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kanalyze.capture.packet_index import Places
+from kanalyze.capture.packet_index import PacketIndex
 
 pytestmark = pytest.mark.usefixtures("scan")
 
 
 def test_runs_that_go_on_are_one():
-    places = Places()
-    places.add(0, 1, 10)
-    places.add(0, 11, 5)
-    places.add(1, 1, 7)
-    assert places.runs == 2
-    assert [places.find(n) for n in (1, 15, 16, 22)] == [(0, 1), (0, 15), (1, 1), (1, 7)]
+    index = PacketIndex()
+    index.add(0, 1, 10)
+    index.add(0, 11, 5)
+    index.add(1, 1, 7)
+    assert index.runs == 2
+    assert [index.find(n) for n in (1, 15, 16, 22)] == [(0, 1), (0, 15), (1, 1), (1, 7)]
 
 
 def test_numbers_that_were_not_given_out_have_no_place():
-    places = Places()
-    assert places.find(1) is None
-    places.add(0, 1, 3)
-    assert places.find(0) is None
-    assert places.find(4) is None
+    index = PacketIndex()
+    assert index.find(1) is None
+    index.add(0, 1, 3)
+    assert index.find(0) is None
+    assert index.find(4) is None
 
 
 @given(st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=30), max_size=8))
 def test_each_packet_is_found_however_captures_take_turns(batches):
-    places, expected, given_of = Places(), [], [0, 0, 0, 0]
+    index, expected, given_of = PacketIndex(), [], [0, 0, 0, 0]
     for owners in batches:
         within = []
         for owner in owners:
@@ -40,18 +40,18 @@ def test_each_packet_is_found_however_captures_take_turns(batches):
             expected.append((owner, given_of[owner]))
         starts = [i for i in range(len(owners)) if i == 0 or owners[i] != owners[i - 1]]
         runs = [array("q", [column[start] for start in starts]) for column in (owners, within)]
-        places.add_runs(array("q", starts), *runs, len(owners))
-    assert [places.find(n + 1) for n in range(len(expected))] == expected
+        index.add_runs(array("q", starts), *runs, len(owners))
+    assert [index.find(n + 1) for n in range(len(expected))] == expected
     changes = sum(a[0] != b[0] for a, b in itertools.pairwise(expected))
-    assert places.runs == (changes + 1 if expected else 0)
+    assert index.runs == (changes + 1 if expected else 0)
 
 
 def test_the_oldest_runs_are_forgotten_and_the_latest_are_kept():
-    places = Places(max_runs=100)
+    index = PacketIndex(max_runs=100)
     for turn in range(5000):
-        places.add(turn % 2, turn // 2 + 1, 1)
-        assert places.runs <= 125
-    assert places.find(1) is None
-    assert [places.find(n) for n in range(4901, 5001)] == [
+        index.add(turn % 2, turn // 2 + 1, 1)
+        assert index.runs <= 125
+    assert index.find(1) is None
+    assert [index.find(n) for n in range(4901, 5001)] == [
         ((n - 1) % 2, (n - 1) // 2 + 1) for n in range(4901, 5001)
     ]

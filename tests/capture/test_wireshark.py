@@ -147,8 +147,8 @@ def test_tshark_finds_the_same_drops_names_and_comments(tmp_path):
     assert {row[2] for row in rows} == {"broker-7"}
     # The last statement of the first interface; what the packets of the second say is more.
     assert reader.dropped_packets == 17 + 9
-    assert [(each.number, each.text) for each in reader.comments] == [(3, rows[2][1])]
-    assert reader.names == {"10.0.0.2": ("broker-7",)}
+    assert [(each.number, each.text) for each in reader.description.comments] == [(3, rows[2][1])]
+    assert reader.description.names == {"10.0.0.2": ("broker-7",)}
 
 
 def test_capinfos_finds_the_same_interfaces(tmp_path):
@@ -160,7 +160,7 @@ def test_capinfos_finds_the_same_interfaces(tmp_path):
     with open_capture(path) as reader:
         assert sum(len(batch) for batch in reader.batches()) == 1
     lines = [line.strip() for line in run("capinfos", "-I", str(path)).splitlines()]
-    first, second = reader.interfaces
+    first, second = reader.description.interfaces
     assert f"Name = {first.name}" in lines
     assert f"Filter string = {first.filter}" in lines
     assert f"Capture length = {first.snap_bytes}" in lines

@@ -22,7 +22,7 @@ from tests.support.vectors import definition_of, read_vectors
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kanalyze.kafka.schema.schema_ast import Message
+    from kanalyze.kafka.schema.schema_ast import MessageSpec
 
 _BESIDES = ("kanalyze.kafka.codec.program", "kanalyze.kafka.codec.compiler")
 _WRITERS = ("kanalyze.export.column_texts", "kanalyze.export.kip673")
@@ -41,7 +41,7 @@ def core(request: pytest.FixtureRequest) -> Iterator[SimpleNamespace]:
     yield SimpleNamespace(compiler=modules["kanalyze.kafka.codec.compiler"], log=log)
 
 
-def written(core: SimpleNamespace, definition: Message, version: int, content: bytes) -> Any:
+def written(core: SimpleNamespace, definition: MessageSpec, version: int, content: bytes) -> Any:
     """What is written of a response with that body."""
     decode = core.compiler.compile_decoder(definition, version, EVERYTHING)
     assert decode.read(content, 0) == len(content)

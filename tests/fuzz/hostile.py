@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kanalyze.kafka.schema.schema_ast import Field, Message, Struct
+    from kanalyze.kafka.schema.schema_ast import Field, MessageSpec, Struct
 
 __all__ = ["HostileBody", "hostile_bodies"]
 
@@ -39,7 +39,7 @@ class HostileBody(NamedTuple):
     body: bytes
 
 
-def hostile_bodies(message: Message, version: int, elements: int) -> Iterator[HostileBody]:
+def hostile_bodies(message: MessageSpec, version: int, elements: int) -> Iterator[HostileBody]:
     """Give one body for each array of the message, and one for its tag section."""
     writer = _Writer(message, version)
     for path, steps in writer.arrays(message.struct):
@@ -52,7 +52,7 @@ def hostile_bodies(message: Message, version: int, elements: int) -> Iterator[Ho
 
 
 class _Writer:
-    def __init__(self, message: Message, version: int) -> None:
+    def __init__(self, message: MessageSpec, version: int) -> None:
         self._message = message
         self._version = version
         self.flexible = message.is_flexible(version)

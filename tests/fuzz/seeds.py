@@ -94,9 +94,9 @@ def _frames_of(name: str) -> Iterator[_Frame]:
     tracker = ConnectionTracker(reader, CATALOG, keep=lambda _: True)
     with open_capture(str(path(name))) as capture:
         for batch in capture.batches():
-            for update in reassembler.feed(batch):
+            for update in reassembler.feed(batch).updates:
                 yield from _frames_in(name, tracker.feed(update))
-        for update in reassembler.finish():
+        for update in reassembler.finish().updates:
             yield from _frames_in(name, tracker.feed(update))
 
 

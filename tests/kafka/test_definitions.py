@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kanalyze.kafka.schema.catalog import Catalog
-    from kanalyze.kafka.schema.schema_ast import Field, Message, Struct
+    from kanalyze.kafka.schema.schema_ast import Field, MessageSpec, Struct
 
 FACTS = message_facts()
 
 
-def definition_of(catalog: Catalog, fact: MessageFact) -> Message:
+def definition_of(catalog: Catalog, fact: MessageFact) -> MessageSpec:
     if fact.kind in ("request", "response"):
         key = int(fact.extras["apiKey"])
         return catalog.message(key, "request" if fact.kind == "request" else "response")

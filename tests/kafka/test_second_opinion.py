@@ -21,10 +21,10 @@ from tests.support.second_opinion import (
 
 if TYPE_CHECKING:
     from kanalyze.kafka.schema.catalog import Catalog
-    from kanalyze.kafka.schema.schema_ast import Message
+    from kanalyze.kafka.schema.schema_ast import MessageSpec
 
 
-def compare(message: Message, version: int, seeds: range) -> bool:
+def compare(message: MessageSpec, version: int, seeds: range) -> bool:
     """Compare both ways; False when kio doesn't have the message."""
     schema = kio_schema(message, version)
     if schema is None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from kanalyze.kafka.codec.compiler import Decoder
-    from kanalyze.kafka.schema.schema_ast import Field, Message
+    from kanalyze.kafka.schema.schema_ast import Field, MessageSpec
 
 NAMES = sorted({message.name for message, _ in every_message(Catalog())})
 MAX_COMPARED_BYTES = 1000
@@ -149,7 +149,9 @@ def test_a_difference_is_seen(by_message: dict[str, list[Vector]], catalog: Cata
 # Cut bytes.
 
 
-def check_cut(vector: Vector, message: Message, decode: Decoder, lengths: Iterable[int]) -> None:
+def check_cut(
+    vector: Vector, message: MessageSpec, decode: Decoder, lengths: Iterable[int]
+) -> None:
     names = {field.name for field in message.struct.fields} | {"_taggedFields"}
     for length in lengths:
         cut = vector.content[:length]
@@ -183,7 +185,7 @@ def test_every_prefix_of_every_vector_is_truncated_in_a_field(
 # Changed bytes.
 
 
-def check_changed(message: Message, version: int, decode: Decoder, changed: bytes) -> None:
+def check_changed(message: MessageSpec, version: int, decode: Decoder, changed: bytes) -> None:
     """A value or a WireError, soon; of one mind with the reference reader."""
     began = time.thread_time()
     found = outcome(lambda: decode(changed, 0, 0, None))

@@ -27,7 +27,7 @@ from tests.support.watched import part_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from kanalyze.capture.file_metadata import Description
+    from kanalyze.capture.file_metadata import FileMetadata
     from kanalyze.live.window.snapshot import CaptureState
     from kanalyze.model.packets import PacketBatch
     from kanalyze.tables.columns.block import RowBlock
@@ -51,7 +51,7 @@ class Feed:
     """Gives batches, and nothing where there is None; then it is at its end."""
 
     dropped_packets: int | None = None
-    about: Description | None = None
+    about: FileMetadata | None = None
 
     def __init__(
         self,

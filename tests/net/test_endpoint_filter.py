@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kanalyze.net.endpoint_filter import EndpointFilter
 from kanalyze.net.headers import read_headers
-from kanalyze.net.layer_stats import Notes
+from kanalyze.net.layer_stats import LayerStats
 from tests.support.disorder import TRANSFORMATIONS, Stage, packets_of
 from tests.support.packets import Packet, ethernet, ipv4, ipv6, make_batch, segment, tcp
 from tests.support.wrapped import INNER, INNER_V6, wrapped
@@ -121,7 +121,7 @@ AROUND = [
 
 def segments_of(packets: list[Packet]) -> set[tuple[int, ...]]:
     """What the analysis finds in packets: fragments are reassembled."""
-    columns = read_headers(make_batch(packets), Notes())
+    columns = read_headers(make_batch(packets), LayerStats())
     names = ("source_port", "destination_port", "sequence", "flags", "payload_bytes")
     return set(zip(*(getattr(columns, name).tolist() for name in names), strict=True))
 

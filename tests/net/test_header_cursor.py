@@ -2,14 +2,16 @@ from __future__ import annotations
 
 import pytest
 
-from kanalyze.net.header_cursor import Cursor
+from kanalyze.net.header_cursor import HeaderCursor
 from kanalyze.net.header_kinds import DROPPED
-from kanalyze.net.layer_stats import Notes
+from kanalyze.net.layer_stats import LayerStats
 from tests.support.packets import Packet, make_batch
 
 
-def opened(*data: bytes, wire_bytes: int | None = None) -> Cursor:
-    cursor = Cursor(make_batch([Packet(one, wire_bytes=wire_bytes) for one in data]), Notes())
+def opened(*data: bytes, wire_bytes: int | None = None) -> HeaderCursor:
+    cursor = HeaderCursor(
+        make_batch([Packet(one, wire_bytes=wire_bytes) for one in data]), LayerStats()
+    )
     cursor.begin(0)
     return cursor
 
@@ -33,7 +35,7 @@ def test_numbers_are_in_network_order():
 
 @pytest.mark.parametrize("at", [-1, -(1 << 62), 10, 1 << 62])
 def test_no_index_outside_of_the_data_is_read(at):
-    cursor = Cursor(make_batch([Packet(b"abc")]), Notes())
+    cursor = HeaderCursor(make_batch([Packet(b"abc")]), LayerStats())
     if at == -1:
         # Uncompiled it would be the last one.
         cursor.begin(0)
@@ -54,8 +56,10 @@ def test_packets_that_are_too_short_are_counted_once():
         if not fits[-1]:
             assert cursor.cut("somewhere") == DROPPED
     assert fits == [True, False, True]
-    assert cursor.notes.counters.cut_headers == 1
-    assert [(one.packet, one.detail) for one in cursor.notes.take()] == [(2, "cut somewhere")]
+    assert cursor.stats.counters.cut_headers == 1
+    assert [(one.packet, one.detail) for one in cursor.stats.drain_anomalies()] == [
+        (2, "cut somewhere")
+    ]
 
 
 def test_an_outer_header_shortens_what_is_read():

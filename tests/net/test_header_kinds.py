@@ -5,7 +5,7 @@ from pathlib import Path
 
 import kanalyze
 from kanalyze.net import header_kinds
-from kanalyze.net.tcp import delivery, duplicates, half_stream, round_trips
+from kanalyze.net.tcp import delivery, duplicates, round_trips, sequence_space
 from tests.support.uncompiled import uncompiled
 
 NET = Path(kanalyze.__file__).parent / "net"
@@ -45,7 +45,8 @@ def test_numbers_that_are_told_are_those_that_are_used():
     assert constants_of("tcp/tcp_metrics")["IS_COPY"] == delivery.DUPLICATE
     assert constants_of("tcp/stream_anomalies")["IS_COPY"] == delivery.DUPLICATE
     assert constants_of("tcp/connection")["IS_COPY"] == delivery.DUPLICATE
-    assert constants_of("tcp/half_stream")["PAST_BYTES"] == half_stream.PAST_WINDOW_BYTES
+    for module in ("tcp/half_stream", "tcp/sequence_space"):
+        assert constants_of(module)["PAST_BYTES"] == sequence_space.PAST_WINDOW_BYTES
     assert constants_of("tcp/round_trips")["MOST_TIMED"] == round_trips.MAX_TIMED_SEGMENTS
 
 

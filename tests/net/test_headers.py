@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.net.headers import read_headers
-from kanalyze.net.layer_stats import MAX_ANOMALIES_PER_KIND, Notes
+from kanalyze.net.layer_stats import MAX_ANOMALIES_PER_KIND, LayerStats
 from tests.support.packets import (
     ACK,
     PSH,
@@ -30,10 +30,10 @@ V6 = ipv6(tcp(1234, 9092, 7, 9, ACK, b"hello, six"))
 
 
 def read(*packets: Packet | bytes):
-    """Segments as dictionaries, and the notes."""
-    notes = Notes()
+    """Segments as dictionaries, and the stats."""
+    stats = LayerStats()
     batch = make_batch([p if isinstance(p, Packet) else Packet(p) for p in packets], 11)
-    columns = read_headers(batch, notes)
+    columns = read_headers(batch, stats)
     segments = []
     for i in range(len(columns)):
         start, captured = int(columns.payload_start[i]), int(columns.captured_bytes[i])
@@ -54,7 +54,7 @@ def read(*packets: Packet | bytes):
                 "data": bytes(columns.buffer[start : start + captured]),
             }
         )
-    return segments, notes
+    return segments, stats
 
 
 def payloads(*packets: Packet | bytes) -> list[bytes]:
@@ -62,7 +62,7 @@ def payloads(*packets: Packet | bytes) -> list[bytes]:
 
 
 def test_every_field_of_a_segment_is_read():
-    segments, notes = read(Packet(ethernet(V4), START_NS + 5))
+    segments, stats = read(Packet(ethernet(V4), START_NS + 5))
     assert segments == [
         {
             "packet": 11,
@@ -77,8 +77,8 @@ def test_every_field_of_a_segment_is_read():
             "data": b"hello",
         }
     ]
-    assert (notes.counters.packets, notes.counters.tcp_segments) == (1, 1)
-    assert notes.counters.anomalies == {}
+    assert (stats.counters.packets, stats.counters.tcp_segments) == (1, 1)
+    assert stats.counters.anomalies == {}
 
 
 def test_ipv6_addresses_are_read_whole():
@@ -128,9 +128,9 @@ LINKS_V6 = {
 @pytest.mark.parametrize("name", LINKS)
 def test_ipv4_is_found_behind_each_link_layer(name):
     link_type, data = LINKS[name]
-    segments, notes = read(Packet(data, link_type=link_type))
+    segments, stats = read(Packet(data, link_type=link_type))
     assert segments == read(ethernet(V4))[0]
-    assert notes.counters.anomalies == {}
+    assert stats.counters.anomalies == {}
 
 
 @pytest.mark.parametrize("name", LINKS_V6)
@@ -209,10 +209,10 @@ def test_a_length_of_0_is_that_of_the_packet_on_the_wire():
 def test_a_snap_length_shortens_the_data_and_not_the_length():
     data = ethernet(ipv4(tcp(payload=b"0123456789")))
     for cut in range(11):
-        segments, notes = read(Packet(data[: len(data) - cut], wire_bytes=len(data)))
+        segments, stats = read(Packet(data[: len(data) - cut], wire_bytes=len(data)))
         assert segments[0]["length"] == 10
         assert segments[0]["data"] == b"0123456789"[: 10 - cut]
-        assert notes.counters.anomalies == {}
+        assert stats.counters.anomalies == {}
 
 
 def test_a_cut_within_the_options_of_tcp_leaves_the_length_known():
@@ -229,11 +229,11 @@ def test_a_cut_within_the_options_of_tcp_leaves_the_length_known():
 def test_packets_cut_within_any_header_are_counted_and_harm_no_other(data):
     header_bytes = data.index(b"hello") - (12 if b"\x01" * 12 in data else 0)
     for size in range(header_bytes):
-        segments, notes = read(ethernet(V4), Packet(data[:size], wire_bytes=len(data)))
+        segments, stats = read(ethernet(V4), Packet(data[:size], wire_bytes=len(data)))
         assert [segment["packet"] for segment in segments] == [11]
-        assert notes.counters.cut_headers == 1
-        assert sum(notes.counters.anomalies.values()) == 1
-        assert notes.take()[0].packet == 12
+        assert stats.counters.cut_headers == 1
+        assert sum(stats.counters.anomalies.values()) == 1
+        assert stats.drain_anomalies()[0].packet == 12
 
 
 @pytest.mark.parametrize(
@@ -265,10 +265,10 @@ def test_packets_cut_within_any_header_are_counted_and_harm_no_other(data):
     ],
 )
 def test_what_is_no_segment_is_counted_by_its_reason(data, counter, kind):
-    segments, notes = read(data, ethernet(V4))
+    segments, stats = read(data, ethernet(V4))
     assert [segment["packet"] for segment in segments] == [12]
-    assert getattr(notes.counters, counter) == 1
-    assert notes.counters.anomalies == ({} if kind is None else {kind: 1})
+    assert getattr(stats.counters, counter) == 1
+    assert stats.counters.anomalies == ({} if kind is None else {kind: 1})
 
 
 def test_dont_fragment_is_no_fragment():
@@ -276,21 +276,21 @@ def test_dont_fragment_is_no_fragment():
 
 
 def test_an_unknown_link_type_is_counted_by_number():
-    _, notes = read(*[Packet(b"?", link_type=147)] * 3, Packet(b"?", link_type=195))
-    assert notes.counters.unknown_link_type == {147: 3, 195: 1}
-    assert notes.counters.anomalies == {AnomalyKind.UNKNOWN_LINK_TYPE: 4}
-    assert {anomaly.detail for anomaly in notes.take()} == {
+    _, stats = read(*[Packet(b"?", link_type=147)] * 3, Packet(b"?", link_type=195))
+    assert stats.counters.unknown_link_type == {147: 3, 195: 1}
+    assert stats.counters.anomalies == {AnomalyKind.UNKNOWN_LINK_TYPE: 4}
+    assert {anomaly.detail for anomaly in stats.drain_anomalies()} == {
         "link type 147",
         "802.15.4 (link type 195)",
     }
-    assert notes.counters.other_packets == {"link type 147": 3, "802.15.4 (link type 195)": 1}
+    assert stats.counters.other_packets == {"link type 147": 3, "802.15.4 (link type 195)": 1}
 
 
 def test_few_anomalies_of_a_kind_are_kept_and_all_are_counted():
     fragments = [ethernet(ipv4(tcp(), f"10.0.1.{i}", fragment=1)) for i in range(100)]
-    _, notes = read(*fragments)
-    assert notes.counters.anomalies == {AnomalyKind.IP_FRAGMENT: 100}
-    assert len(notes.take()) == MAX_ANOMALIES_PER_KIND
+    _, stats = read(*fragments)
+    assert stats.counters.anomalies == {AnomalyKind.IP_FRAGMENT: 100}
+    assert len(stats.drain_anomalies()) == MAX_ANOMALIES_PER_KIND
 
 
 def extension(kind_after: int, size: int = 8) -> bytes:
@@ -324,58 +324,58 @@ def extension(kind_after: int, size: int = 8) -> bytes:
 )
 def test_extension_headers_of_ipv6_are_stepped_over(chain, first):
     data = ethernet(ipv6(chain + tcp(payload=b"deep"), next_header=first), 0x86DD)
-    segments, notes = read(ethernet(V6, 0x86DD), data, ethernet(V4))
+    segments, stats = read(ethernet(V6, 0x86DD), data, ethernet(V4))
     assert [segment["data"] for segment in segments] == [b"hello, six", b"deep", b"hello"]
-    assert notes.counters.anomalies == {}
+    assert stats.counters.anomalies == {}
 
 
 @pytest.mark.parametrize("place", [1, 8, 0xFFF8])
 def test_fragments_of_ipv6_are_counted(place):
     chain = bytes([6, 0]) + struct.pack(">HI", place, 7)
-    _, notes = read(ethernet(ipv6(chain + tcp(), next_header=44), 0x86DD))
-    assert notes.counters.ip_fragments == 1
-    assert notes.counters.anomalies == {AnomalyKind.IP_FRAGMENT: 1}
+    _, stats = read(ethernet(ipv6(chain + tcp(), next_header=44), 0x86DD))
+    assert stats.counters.ip_fragments == 1
+    assert stats.counters.anomalies == {AnomalyKind.IP_FRAGMENT: 1}
 
 
 def test_a_jumbogram_is_as_long_as_it_was_on_the_wire():
     """RFC 2675: the length of the header is 0, an option has it in 32 bits."""
     jumbo = b"\x06\x00\xc2\x04" + struct.pack(">I", 8 + 20 + 70_000)
     data = ethernet(ipv6(jumbo + tcp(payload=b"x" * 200), payload_bytes=0, next_header=0), 0x86DD)
-    segments, notes = read(Packet(data, wire_bytes=len(data) - 200 + 70_000))
+    segments, stats = read(Packet(data, wire_bytes=len(data) - 200 + 70_000))
     assert (segments[0]["length"], segments[0]["data"]) == (70_000, b"x" * 200)
-    assert notes.counters.anomalies == {}
+    assert stats.counters.anomalies == {}
 
 
 @pytest.mark.parametrize("kind", [0, 60])
 def test_extension_headers_without_end_are_counted(kind):
     many = extension(kind) * 40 + tcp()
-    segments, notes = read(ethernet(ipv6(many, next_header=kind), 0x86DD))
+    segments, stats = read(ethernet(ipv6(many, next_header=kind), 0x86DD))
     assert segments == []
-    assert notes.counters.other_packets == {"IPv6 extension headers": 1}
+    assert stats.counters.other_packets == {"IPv6 extension headers": 1}
 
 
 def test_encrypted_packets_are_counted_as_such():
     four = ethernet(ipv4(b"\0" * 40, protocol=50))
     six = ethernet(ipv6(extension(50) + b"\0" * 40, next_header=0), 0x86DD)
-    _, notes = read(four, six)
-    assert notes.counters.other_packets == {"ESP": 2}
+    _, stats = read(four, six)
+    assert stats.counters.other_packets == {"ESP": 2}
 
 
 def test_too_many_or_cut_extension_headers_are_no_segment():
     many = b"".join([extension(60)] * 40) + extension(6) + tcp()
-    _, notes = read(ethernet(ipv6(many, next_header=60), 0x86DD))
-    assert notes.counters.not_tcp == 1
+    _, stats = read(ethernet(ipv6(many, next_header=60), 0x86DD))
+    assert stats.counters.not_tcp == 1
     cut = ethernet(ipv6(extension(6, 800) + tcp(), next_header=0), 0x86DD)[:200]
-    _, notes = read(cut)
-    assert notes.counters.cut_headers == 1
-    _, notes = read(cut[:60])
-    assert notes.counters.cut_headers == 1
+    _, stats = read(cut)
+    assert stats.counters.cut_headers == 1
+    _, stats = read(cut[:60])
+    assert stats.counters.cut_headers == 1
 
 
 def test_an_empty_batch_has_no_segments():
-    segments, notes = read()
+    segments, stats = read()
     assert segments == []
-    assert notes.counters.packets == 0
+    assert stats.counters.packets == 0
 
 
 @STEADY
@@ -395,8 +395,8 @@ def test_an_empty_batch_has_no_segments():
     )
 )
 def test_any_bytes_are_a_segment_within_the_packet_or_counted(packets):
-    segments, notes = read(*(Packet(data, link_type=link) for link, data in packets))
-    counters = notes.counters
+    segments, stats = read(*(Packet(data, link_type=link) for link, data in packets))
+    counters = stats.counters
     reasons = (
         counters.not_ip
         + counters.not_tcp

@@ -1,7 +1,12 @@
 from __future__ import annotations
 
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
-from kanalyze.net.layer_stats import MAX_ANOMALIES_PER_KIND, MAX_OTHER_NAMES, NetCounters, Notes
+from kanalyze.net.layer_stats import (
+    MAX_ANOMALIES_PER_KIND,
+    MAX_OTHER_NAMES,
+    LayerStats,
+    NetCounters,
+)
 
 
 def test_merging_adds_every_counter():
@@ -38,17 +43,17 @@ def test_names_of_other_packets_are_bounded_in_sums_too():
 
 
 def test_anomalies_are_kept_up_to_a_bound_and_taken_once():
-    notes = Notes()
+    stats = LayerStats()
     for i in range(MAX_ANOMALIES_PER_KIND + 5):
-        notes.add(Anomaly(AnomalyKind.LOST_BYTES, length=i))
-    notes.add(Anomaly(AnomalyKind.BAD_IP_HEADER))
-    taken = notes.take()
+        stats.add(Anomaly(AnomalyKind.LOST_BYTES, length=i))
+    stats.add(Anomaly(AnomalyKind.BAD_IP_HEADER))
+    taken = stats.drain_anomalies()
     assert [a.length for a in taken[:-1]] == list(range(MAX_ANOMALIES_PER_KIND))
     assert taken[-1].kind == AnomalyKind.BAD_IP_HEADER
-    assert notes.take() == []
-    notes.add(Anomaly(AnomalyKind.LOST_BYTES))
-    assert len(notes.take()) == 1
-    assert notes.counters.anomalies == {
+    assert stats.drain_anomalies() == []
+    stats.add(Anomaly(AnomalyKind.LOST_BYTES))
+    assert len(stats.drain_anomalies()) == 1
+    assert stats.counters.anomalies == {
         AnomalyKind.LOST_BYTES: MAX_ANOMALIES_PER_KIND + 6,
         AnomalyKind.BAD_IP_HEADER: 1,
     }

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kanalyze.net.header_cursor import Cursor
+from kanalyze.net.header_cursor import HeaderCursor
 from kanalyze.net.header_kinds import IPV4
 from kanalyze.net.headers import read_headers
-from kanalyze.net.layer_stats import Notes
+from kanalyze.net.layer_stats import LayerStats
 from kanalyze.net.layers import find_tcp
 from tests.support.packets import Packet, ethernet, ipv4, make_batch, tcp
 from tests.support.wrapped import INNER, INNER_V6, PAYLOAD, wrapped
@@ -19,8 +19,8 @@ WRAPPED = wrapped()
 
 
 def read(*packets: Packet):
-    notes = Notes()
-    return read_headers(make_batch(packets), notes), notes
+    stats = LayerStats()
+    return read_headers(make_batch(packets), stats), stats
 
 
 def packet(name: str) -> Packet:
@@ -32,9 +32,9 @@ def payloads(columns) -> list[bytes]:
     return [bytes(columns.buffer[start : start + length]) for start, length in ends]
 
 
-def accounted(notes: Notes) -> int:
+def accounted(stats: LayerStats) -> int:
     """Packets by what became of them; every packet is in one of these counters."""
-    counters = notes.counters
+    counters = stats.counters
     return (
         counters.tcp_segments
         + counters.not_ip
@@ -50,7 +50,7 @@ def accounted(notes: Notes) -> int:
 
 @pytest.mark.parametrize("name", WRAPPED)
 def test_the_segment_inside_is_read(name):
-    columns, notes = read(packet(name))
+    columns, stats = read(packet(name))
     one = WRAPPED[name]
     assert payloads(columns) == [PAYLOAD]
     kind = ipaddress.IPv6Address if one.is_ipv6 else ipaddress.IPv4Address
@@ -67,17 +67,17 @@ def test_the_segment_inside_is_read(name):
     assert (columns.sequence.tolist(), columns.acknowledgment.tolist()) == ([1000], [2000])
     assert columns.window.tolist() == [513]
     assert columns.identification.tolist() == [-1 if one.is_ipv6 else 777]
-    assert notes.counters.tunnels == dict.fromkeys(one.tunnels, 1)
-    assert notes.counters.anomalies == {}
-    assert notes.counters.other_packets == {}
+    assert stats.counters.tunnels == dict.fromkeys(one.tunnels, 1)
+    assert stats.counters.anomalies == {}
+    assert stats.counters.other_packets == {}
 
 
 def test_all_of_them_in_one_batch_stay_in_the_order_of_the_packets():
-    columns, notes = read(*map(packet, WRAPPED))
+    columns, stats = read(*map(packet, WRAPPED))
     assert columns.number.tolist() == list(range(1, len(WRAPPED) + 1))
     assert columns.is_ipv6.tolist() == [one.is_ipv6 for one in WRAPPED.values()]
     assert payloads(columns) == [PAYLOAD] * len(WRAPPED)
-    for name, count in notes.counters.tunnels.items():
+    for name, count in stats.counters.tunnels.items():
         assert count == sum(name in one.tunnels for one in WRAPPED.values())
 
 
@@ -88,8 +88,8 @@ def test_a_packet_cut_anywhere_is_a_segment_cut_short_or_counted(name):
         Packet(one.data[:size], wire_bytes=len(one.data), link_type=one.link_type)
         for size in range(len(one.data))
     ]
-    columns, notes = read(*cuts)
-    assert accounted(notes) == len(cuts)
+    columns, stats = read(*cuts)
+    assert accounted(stats) == len(cuts)
     # With the TCP header the segment is there, whatever is missing behind.
     first = one.data.index(PAYLOAD)
     assert columns.number.tolist() == list(range(first + 1, len(cuts) + 1))
@@ -101,8 +101,8 @@ def test_a_packet_cut_anywhere_is_a_segment_cut_short_or_counted(name):
 def test_a_packet_that_is_too_short_is_no_error(name):
     one = WRAPPED[name]
     cuts = [Packet(one.data[:size], link_type=one.link_type) for size in range(len(one.data))]
-    _, notes = read(*cuts)
-    assert accounted(notes) == len(cuts)
+    _, stats = read(*cuts)
+    assert accounted(stats) == len(cuts)
 
 
 @pytest.mark.parametrize("name", WRAPPED)
@@ -114,8 +114,8 @@ def test_any_byte_may_be_wrong(name):
             data = bytearray(one.data)
             data[at] = value
             changed.append(Packet(bytes(data), link_type=one.link_type))
-    columns, notes = read(*changed)
-    assert accounted(notes) == len(changed)
+    columns, stats = read(*changed)
+    assert accounted(stats) == len(changed)
     for row in range(len(columns)):
         captured = columns.captured_bytes[row]
         assert 0 <= captured <= columns.payload_bytes[row]
@@ -135,8 +135,8 @@ def test_any_bytes_may_follow_any_header(parts):
         Packet(WRAPPED[name].data[:size] + data, link_type=WRAPPED[name].link_type)
         for name, size, data in parts
     ]
-    _, notes = read(*packets)
-    assert accounted(notes) == len(packets)
+    _, stats = read(*packets)
+    assert accounted(stats) == len(packets)
 
 
 def nested(depth: int) -> bytes:
@@ -147,20 +147,20 @@ def nested(depth: int) -> bytes:
 
 
 def test_tunnels_in_one_another_are_read_to_a_bound():
-    columns, notes = read(Packet(nested(8)), Packet(nested(100)))
+    columns, stats = read(Packet(nested(8)), Packet(nested(100)))
     assert columns.number.tolist() == [1]
-    assert notes.counters.tunnels == {"IP in IP": 1}
-    assert notes.counters.other_packets == {"nested too deeply": 1}
-    assert notes.counters.not_tcp == 1
+    assert stats.counters.tunnels == {"IP in IP": 1}
+    assert stats.counters.other_packets == {"nested too deeply": 1}
+    assert stats.counters.not_tcp == 1
 
 
 def test_what_is_cut_off_in_a_tunnel_is_missing_from_the_segment_alone():
     """A mirror may send on the first bytes of each packet: the outer lengths are right."""
     inner = ipv4(tcp(payload=b"0123456789"))[:-4]
-    columns, notes = read(Packet(ethernet(ipv4(inner, protocol=4)) + b"trailer of Ethernet"))
+    columns, stats = read(Packet(ethernet(ipv4(inner, protocol=4)) + b"trailer of Ethernet"))
     assert payloads(columns) == [b"012345"]
     assert columns.payload_bytes.tolist() == [10]
-    assert notes.counters.anomalies == {}
+    assert stats.counters.anomalies == {}
 
 
 def test_a_length_of_0_inside_of_a_tunnel_is_that_of_what_is_around():
@@ -187,27 +187,27 @@ OTHERS = {
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_what_is_not_read_is_counted_by_its_name(name):
-    columns, notes = read(Packet(OTHERS[name]), Packet(ethernet(ipv4(tcp()))))
+    columns, stats = read(Packet(OTHERS[name]), Packet(ethernet(ipv4(tcp()))))
     assert columns.number.tolist() == [2]
-    assert notes.counters.other_packets == {name: 1}
-    assert notes.counters.not_ip + notes.counters.not_tcp == 1
-    assert notes.counters.tunnels == {}
-    assert notes.counters.anomalies == {}
+    assert stats.counters.other_packets == {name: 1}
+    assert stats.counters.not_ip + stats.counters.not_tcp == 1
+    assert stats.counters.tunnels == {}
+    assert stats.counters.anomalies == {}
 
 
 def test_names_are_few_whatever_the_wire_says():
     packets = [Packet(ethernet(b"", 0x9300 + i)) for i in range(1000)]
-    _, notes = read(*packets)
-    assert len(notes.counters.other_packets) == 257
-    assert notes.counters.other_packets["other"] == 744
-    assert sum(notes.counters.other_packets.values()) == notes.counters.not_ip == 1000
+    _, stats = read(*packets)
+    assert len(stats.counters.other_packets) == 257
+    assert stats.counters.other_packets["other"] == 744
+    assert sum(stats.counters.other_packets.values()) == stats.counters.not_ip == 1000
 
 
 def test_the_innermost_header_of_a_packet_is_known_when_it_was_read():
     batch = make_batch(
         [packet("IPv4 in VXLAN"), Packet(ethernet(ipv4(tcp()))), Packet(OTHERS["ARP"])]
     )
-    cursor = Cursor(batch, Notes())
+    cursor = HeaderCursor(batch, LayerStats())
     found = []
     for row in range(3):
         link = cursor.begin(row)

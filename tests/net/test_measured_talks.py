@@ -82,7 +82,7 @@ def test_odd_packets_that_do_not_disturb_the_streams_are_counted(batch_packets):
     (whole,) = measured(packets, batch_packets)
     reassembler = Reassembler(measure=True)
     reassembler.feed(make_batch(opening))
-    (update,) = reassembler.feed(make_batch(rest, 4))
+    (update,) = reassembler.feed(make_batch(rest, 4)).updates
     for measures in (whole.measures, update.connection.measures):
         assert measures.zero_window_packets == [1, 0]
         assert measures.duplicate_packets == [1, 0]

@@ -200,8 +200,10 @@ def test_a_real_talk_has_the_same_figures_in_any_batches(name: str) -> None:
     whole = [figures(connection) for connection in ours(name)]
     with open_capture(str(path(name))) as reader:
         reassembler = Reassembler(measure=True)
-        closed = [u.connection for b in reader.batches(1) for u in reassembler.feed(b) if u.closed]
-        closed += [update.connection for update in reassembler.finish()]
+        closed = [
+            u.connection for b in reader.batches(1) for u in reassembler.feed(b).updates if u.closed
+        ]
+        closed += [update.connection for update in reassembler.finish().updates]
     closed.sort(key=lambda connection: connection.serial)
     assert [figures(connection) for connection in closed] == whole
     assert [figures(connection) for connection in measured(packets_of(name), 7)] == whole

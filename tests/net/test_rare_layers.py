@@ -11,7 +11,7 @@ from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.net import rare_layers, scapy_layers
 from kanalyze.net.header_kinds import LLC_FRAME
 from kanalyze.net.headers import read_headers
-from kanalyze.net.layer_stats import Notes
+from kanalyze.net.layer_stats import LayerStats
 from tests.support.packets import Packet, ethernet, ipv4, make_batch, tcp
 from tests.support.wrapped import wrapped
 
@@ -21,8 +21,8 @@ READERS = [getattr(scapy_layers, name) for name in scapy_layers.__all__ if name 
 
 
 def read(*packets: Packet):
-    notes = Notes(every_anomaly=True)
-    return read_headers(make_batch(list(packets)), notes), notes
+    stats = LayerStats(every_anomaly=True)
+    return read_headers(make_batch(list(packets)), stats), stats
 
 
 def packet(name: str, data: bytes | None = None) -> Packet:
@@ -33,22 +33,22 @@ def packet(name: str, data: bytes | None = None) -> Packet:
 @pytest.mark.parametrize("name", NAMES)
 def test_without_the_library_they_are_counted_and_said_with_what_reads_them(name, monkeypatch):
     monkeypatch.setattr(rare_layers, "_module", lambda: None)
-    segments, notes = read(packet(name))
+    segments, stats = read(packet(name))
     assert len(segments) == 0
-    assert sum(notes.counters.other_packets.values()) == 1
-    (anomaly,) = notes.take()
+    assert sum(stats.counters.other_packets.values()) == 1
+    (anomaly,) = stats.drain_anomalies()
     assert anomaly.kind is AnomalyKind.UNKNOWN_LINK_TYPE
     assert "pip install 'kanalyze[layers]'" in anomaly.detail
-    assert notes.counters.tunnels == {}
+    assert stats.counters.tunnels == {}
 
 
 def test_the_library_is_not_imported_before_it_is_needed():
     code = """if True:
         import sys
         from kanalyze.net.headers import read_headers
-        from kanalyze.net.layer_stats import Notes
+        from kanalyze.net.layer_stats import LayerStats
         from tests.support.packets import make_batch, segment, timed
-        read_headers(make_batch(timed([segment()])), Notes())
+        read_headers(make_batch(timed([segment()])), LayerStats())
         assert not [name for name in sys.modules if name.partition(".")[0] == "scapy"]
     """
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -76,8 +76,8 @@ def test_a_packet_that_is_cut_anywhere_is_counted_once_and_raises_nothing(name):
         Packet(whole.data[:size], wire_bytes=len(whole.data), link_type=whole.link_type)
         for size in range(len(whole.data))
     ]
-    segments, notes = read(*packets)
-    counters = notes.counters
+    segments, stats = read(*packets)
+    counters = stats.counters
     told = len(segments) + counters.cut_headers + counters.bad_ip_headers + counters.bad_tcp_headers
     told += sum(counters.other_packets.values())
     assert told == len(packets)
@@ -130,10 +130,10 @@ def test_what_a_frame_of_802_11_is(data, expected):
     found = scapy_layers.read_dot11(data)
     assert found == expected
     if isinstance(expected, str):
-        _, notes = read(Packet(data, link_type=105))
-        assert notes.counters.other_packets == {expected: 1}
-        assert notes.counters.not_ip == 1
-        assert notes.take() == []
+        _, stats = read(Packet(data, link_type=105))
+        assert stats.counters.other_packets == {expected: 1}
+        assert stats.counters.not_ip == 1
+        assert stats.drain_anomalies() == []
 
 
 def gtp(inner: bytes, flags: int = 0x30, kind: int = 255, more: bytes = b"") -> bytes:
@@ -157,25 +157,25 @@ def over_udp(data: bytes) -> bytes:
     ],
 )
 def test_what_is_no_gtp_with_ip_inside_stays_udp(data):
-    segments, notes = read(Packet(ethernet(over_udp(data))))
+    segments, stats = read(Packet(ethernet(over_udp(data))))
     assert len(segments) == 0
-    assert notes.counters.other_packets == {"UDP": 1}
+    assert stats.counters.other_packets == {"UDP": 1}
 
 
 def test_extensions_are_stepped_over_and_those_that_nobody_knows_too():
     more = b"\0\0\0\x85" + b"\1\0\0\xc0" + b"\2" + bytes(6) + b"\0"
-    segments, notes = read(Packet(ethernet(over_udp(gtp(ipv4(tcp()), flags=0x34, more=more)))))
+    segments, stats = read(Packet(ethernet(over_udp(gtp(ipv4(tcp()), flags=0x34, more=more)))))
     assert len(segments) == 1
-    assert notes.counters.tunnels == {"GTP-U": 1}
+    assert stats.counters.tunnels == {"GTP-U": 1}
 
 
 def test_tunnels_in_tunnels_have_an_end():
     data = ipv4(tcp())
     for _ in range(30):
         data = over_udp(gtp(data))
-    segments, notes = read(Packet(ethernet(data)))
+    segments, stats = read(Packet(ethernet(data)))
     assert len(segments) == 0
-    assert notes.counters.other_packets == {"nested too deeply": 1}
+    assert stats.counters.other_packets == {"nested too deeply": 1}
 
 
 def test_pktap_that_says_what_cannot_be_is_counted_and_holds_no_other():
@@ -184,8 +184,8 @@ def test_pktap_that_says_what_cannot_be_is_counted_and_holds_no_other():
         return Packet(head.ljust(108, b"\0") + ethernet(ipv4(tcp())), link_type=258)
 
     bad = [pktap(4, 1, 1), pktap(108, 0, 1), pktap(108, 1, 258), pktap(108, 1, 105_000)]
-    segments, notes = read(*bad, pktap(1 << 31, 1, 1), pktap(108, 1, 1))
+    segments, stats = read(*bad, pktap(1 << 31, 1, 1), pktap(108, 1, 1))
     assert len(segments) == 1
     name = "PKTAP (link type 258)"
-    assert notes.counters.other_packets == {name: 3, "link type 105000": 1}
-    assert notes.counters.cut_headers == 1
+    assert stats.counters.other_packets == {name: 3, "link type 105000": 1}
+    assert stats.counters.cut_headers == 1

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kanalyze.net.headers import HeaderReader, read_headers
-from kanalyze.net.layer_stats import Notes
-from kanalyze.net.shard import Share, share_of, shares_of
+from kanalyze.net.layer_stats import LayerStats
+from kanalyze.net.shard import Shard, shard_of, shards_of
 from tests.support.packets import make_batch, segment, timed
 
 HALVES = st.sampled_from([0, 1, 5, 2**32 - 1, 2**63, 2**64 - 1])
@@ -14,16 +14,16 @@ ENDS = st.tuples(HALVES, HALVES, st.sampled_from([0, 9092, 65535]))
 
 def test_a_share_is_the_same_whoever_asks():
     """Compiled and not, and as it was before: parts of one archive meet on Spark."""
-    four = [share_of(0, 0x0A000001 + i, 50000, 0, 0x0A000002, 9092, 7) for i in range(8)]
-    six = [share_of(1 << 63 | i, 5, 1, 2**64 - 1, 7, 9092, 7) for i in range(8)]
+    four = [shard_of(0, 0x0A000001 + i, 50000, 0, 0x0A000002, 9092, 7) for i in range(8)]
+    six = [shard_of(1 << 63 | i, 5, 1, 2**64 - 1, 7, 9092, 7) for i in range(8)]
     assert (four, six) == ([1, 2, 3, 1, 0, 4, 5, 1], [4, 2, 4, 6, 6, 2, 3, 1])
 
 
 @given(ENDS, ENDS, st.integers(1, 300))
 def test_both_directions_are_of_one_share(one, other, count):
-    share = share_of(*one, *other, count)
-    assert share == share_of(*other, *one, count)
-    assert 0 <= share < count
+    shard = shard_of(*one, *other, count)
+    assert shard == shard_of(*other, *one, count)
+    assert 0 <= shard < count
 
 
 def test_the_segments_of_all_shares_are_all_segments():
@@ -32,12 +32,12 @@ def test_the_segments_of_all_shares_are_all_segments():
         for i in range(1, 50)
     ]
     batch = make_batch(timed(packets))
-    whole = read_headers(batch, Notes())
-    shares = shares_of(whole, 4).tolist()
+    whole = read_headers(batch, LayerStats())
+    shards = shards_of(whole, 4).tolist()
     for index in range(4):
-        notes = Notes()
-        own = HeaderReader(notes).read(batch, Share(index, 4))
-        expected = [n for n, share in zip(whole.number, shares, strict=True) if share == index]
+        stats = LayerStats()
+        own = HeaderReader(stats).read(batch, Shard(index, 4))
+        expected = [n for n, shard in zip(whole.number, shards, strict=True) if shard == index]
         assert own.number.tolist() == expected
         assert len(own.window) == len(expected)
-        assert notes.counters.tcp_segments == len(packets)
+        assert stats.counters.tcp_segments == len(packets)

@@ -11,7 +11,7 @@ from benchmarks.repeat import repeat
 from kanalyze.capture.io.stores import Stores
 from kanalyze.capture.merge import MergedCaptures
 from kanalyze.errors import CaptureError, KanalyzeError, UsageError
-from kanalyze.net.shard import Share
+from kanalyze.net.shard import Shard
 from kanalyze.runtime import workers as workers_module
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.runtime.workers import Workers, WorkerTask, usable_workers
@@ -150,13 +150,13 @@ def test_no_jobs_is_a_mistake(jobs):
 
 
 def test_every_connection_is_in_one_share(small_too):
-    """The connections that a worker closes are those of its share, and nobody else's."""
+    """The connections that a worker closes are those of its shard, and nobody else's."""
     run = Analysis([str(path("cluster"))])
     seen = []
-    for share in (Share(0, 3), Share(1, 3), Share(2, 3)):
+    for shard in (Shard(0, 3), Shard(1, 3), Shard(2, 3)):
         run = Analysis([str(path("cluster"))])
         captures = run._context.open()
-        stages = run._context.settings.stages(share)
+        stages = run._context.settings.stages(shard)
         seen.append(
             {
                 (tcp.endpoints, tcp.connection_number, tcp.serial)
@@ -175,10 +175,10 @@ def test_workers_that_cannot_be_started_are_ended(monkeypatch):
     started = []
     start = Workers._start
 
-    def fail_at_second(self, task, share):
-        if share.index == 1:
+    def fail_at_second(self, task, shard):
+        if shard.index == 1:
             raise BlockingIOError(11, "Resource temporarily unavailable")
-        start(self, task, share)
+        start(self, task, shard)
         started.extend(self._processes)
 
     monkeypatch.setattr(Workers, "_start", fail_at_second)

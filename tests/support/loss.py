@@ -19,7 +19,7 @@ from kanalyze.kafka.framing.framer import FrameCutter, Locate
 from kanalyze.kafka.wire import WireError
 from kanalyze.model.streams import Gap
 from kanalyze.net.headers import read_headers
-from kanalyze.net.layer_stats import Notes
+from kanalyze.net.layer_stats import LayerStats
 from kanalyze.net.tcp.reassembly import Reassembler
 from kanalyze.runtime.pipeline import Analysis
 from tests.support.captures import analysis, path
@@ -207,8 +207,8 @@ def _frames(name: str) -> _Frames:
 
     with open_capture(str(path(name))) as reader:
         for batch in reader.batches():
-            take(reassembler.feed(batch))
-    take(reassembler.finish())
+            take(reassembler.feed(batch).updates)
+    take(reassembler.finish().updates)
     return found
 
 
@@ -232,7 +232,7 @@ def _copies(name: str) -> dict[int, tuple[int, ...]]:
     spans: dict[tuple[object, ...], list[tuple[int, int, int]]] = defaultdict(list)
     with open_capture(str(path(name))) as reader:
         for batch in reader.batches():
-            segments = read_headers(batch, Notes())
+            segments = read_headers(batch, LayerStats())
             for row in range(len(segments)):
                 length = int(segments.payload_bytes[row])
                 if not length:

@@ -65,8 +65,8 @@ def measured(
     closed = []
     for first in range(0, len(packets), size):
         batch = make_batch(packets[first : first + size], first + 1)
-        closed += [update.connection for update in reassembler.feed(batch) if update.closed]
-    closed += [update.connection for update in reassembler.finish()]
+        closed += [update.connection for update in reassembler.feed(batch).updates if update.closed]
+    closed += [update.connection for update in reassembler.finish().updates]
     return sorted(closed, key=lambda connection: connection.serial)
 
 

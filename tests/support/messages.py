@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from kanalyze.kafka.codec.projection import Projection
     from kanalyze.kafka.schema.catalog import Catalog, Kind
-    from kanalyze.kafka.schema.schema_ast import Field, Message, Struct
+    from kanalyze.kafka.schema.schema_ast import Field, MessageSpec, Struct
 
 NUMBERS = {
     "int8": ("b", -(2**7), 2**7 - 1),
@@ -28,7 +28,7 @@ NUMBERS = {
 FIRST_UNKNOWN_TAG = 50
 
 
-def every_message(catalog: Catalog) -> Iterator[tuple[Message, int]]:
+def every_message(catalog: Catalog) -> Iterator[tuple[MessageSpec, int]]:
     """Give each request, response, header and data message in each of its versions."""
     kinds: tuple[Kind, ...] = ("request", "response")
     messages = [catalog.message(api.key, kind) for api in catalog.apis for kind in kinds]
@@ -66,7 +66,7 @@ def unsigned_varint(value: int) -> bytes:
 class Writer:
     """Writes messages of one version of one definition."""
 
-    def __init__(self, message: Message, version: int) -> None:
+    def __init__(self, message: MessageSpec, version: int) -> None:
         self._message = message
         self._version = version
 
@@ -126,7 +126,7 @@ class Generator:
     Nulls, empties, limits, long and foreign texts, tags known and unknown all turn up.
     """
 
-    def __init__(self, message: Message, version: int, random: Random) -> None:
+    def __init__(self, message: MessageSpec, version: int, random: Random) -> None:
         self._message = message
         self._version = version
         self._random = random
@@ -188,7 +188,7 @@ class Generator:
         return self._random.randbytes(self._random.choice((0, 1, 7, 20, 126, 127, 128)))
 
 
-def projected(message: Message, version: int, values: dict[str, Any], selection: Any) -> Any:
+def projected(message: MessageSpec, version: int, values: dict[str, Any], selection: Any) -> Any:
     """Return what a decoder is to give for ``values`` when only ``selection`` is wanted."""
     return _projected_struct(message.struct, version, values, selection)
 
@@ -223,7 +223,7 @@ def _default(field: Field, selection: Any) -> Any:
     return field.default
 
 
-def random_projection(message: Message, random: Random) -> Projection:
+def random_projection(message: MessageSpec, random: Random) -> Projection:
     from kanalyze.kafka.codec.projection import Projection
 
     paths = [path for path in leaf_paths(message.struct) if random.random() < 0.3]

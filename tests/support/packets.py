@@ -328,12 +328,14 @@ def reassemble(
     buffer = bytearray(sum(len(p.data) + 3 for p in packets) + 64)
     for first in range(0, len(packets), size):
         batch = make_batch(packets[first : first + size], first + 1, buffer)
-        collector.take(reassembler.feed(batch))
-        anomalies += reassembler.take_anomalies()
+        updates, found = reassembler.feed(batch)
+        collector.take(updates)
+        anomalies += found
         buffer[:] = b"\xa5" * len(buffer)
     if finish:
-        collector.take(reassembler.finish())
-        anomalies += reassembler.take_anomalies()
+        updates, found = reassembler.finish()
+        collector.take(updates)
+        anomalies += found
     return Reassembled(collector, reassembler, anomalies)
 
 

@@ -18,7 +18,7 @@ from kio.serial import entity_reader, entity_writer
 from tests.support.messages import Generator
 
 if TYPE_CHECKING:
-    from kanalyze.kafka.schema.schema_ast import Field, Message, Struct
+    from kanalyze.kafka.schema.schema_ast import Field, MessageSpec, Struct
 
 KNOWN_ERRORS = (0, 1, 3, 5, 6, 7, 16, 29, 35, 72)
 
@@ -45,7 +45,7 @@ class TameGenerator(Generator):
         return values
 
 
-def kio_schema(message: Message, version: int) -> Any:
+def kio_schema(message: MessageSpec, version: int) -> Any:
     """Return kio's class for the message, None when kio has none."""
     load = load_request_schema if message.kind == "request" else load_response_schema
     assert message.api_key is not None

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from kanalyze.kafka.codec.compiler import Decoder
     from kanalyze.kafka.schema.catalog import Api, Catalog
-    from kanalyze.kafka.schema.schema_ast import Message
+    from kanalyze.kafka.schema.schema_ast import MessageSpec
     from tests.support.vectors import Vector
 
 Cell: TypeAlias = tuple[str, int]
@@ -45,7 +45,7 @@ def compare(vectors: Iterable[Vector], catalog: Catalog) -> Outcomes:
     return outcomes
 
 
-def _difference(vector: Vector, message: Message, decode: Decoder) -> str | None:
+def _difference(vector: Vector, message: MessageSpec, decode: Decoder) -> str | None:
     """Say what differs, None for nothing: value, extent, unknown tags, records, the reference."""
     try:
         values, end = decode(vector.content, 0, 0, None)

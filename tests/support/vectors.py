@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kanalyze.kafka.schema.catalog import Catalog, Kind
-    from kanalyze.kafka.schema.schema_ast import Field, Message, Struct
+    from kanalyze.kafka.schema.schema_ast import Field, MessageSpec, Struct
 
 FOLDER = Path(__file__).resolve().parent.parent / "kafka" / "vectors"
 
@@ -68,7 +68,7 @@ def _vector(release: str, line: str) -> Vector:
     )
 
 
-def definition_of(vector: Vector, catalog: Catalog) -> Message:
+def definition_of(vector: Vector, catalog: Catalog) -> MessageSpec:
     """Return our definition of the vector's message; APIs go by key, since names change."""
     if vector.api_key is not None:
         kind: Kind = "request" if vector.kind == "request" else "response"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kanalyze.capture.file_metadata import CaptureInterface, Description
+from kanalyze.capture.file_metadata import CaptureInterface, FileMetadata
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.tables.quality import MOST_TEXTS, AnomalyTotal, CaptureQuality
 from tests.support.quality import capture_quality
@@ -111,8 +111,8 @@ def test_without_packets_there_is_no_duration():
     assert CaptureQuality().duration_ns is None
 
 
-def description(*names: str | None, comments: tuple[tuple[str, str], ...] = ()) -> Description:
-    made = Description()
+def description(*names: str | None, comments: tuple[tuple[str, str], ...] = ()) -> FileMetadata:
+    made = FileMetadata()
     for name in names:
         made.add_interface(CaptureInterface("x.pcapng", 1, 0, name, filter="tcp port 9092"))
     for about, text in comments:
@@ -133,7 +133,7 @@ def test_what_captures_say_of_themselves_is_counted_by_text():
 
 
 def test_an_interface_without_name_and_filter_says_nothing():
-    plain = Description()
+    plain = FileMetadata()
     plain.add_interface(CaptureInterface("x.pcap", 1, 65535))
     quality = CaptureQuality()
     quality.count_description(plain)

@@ -1,4 +1,4 @@
-# The C types of scan.py. The numbers are those that it has uncompiled: tests/capture/formats/test_packet_scan.py.
+# The C types of packet_scan.py. The numbers are those that it has uncompiled: tests/capture/formats/test_packet_scan.py.
 cimport cython
 
 cdef enum:
@@ -112,7 +112,7 @@ cdef class PcapngBlocks:
     cdef readonly long long kind
     cdef readonly long long size
     cdef readonly long long packets
-    cdef object _notes
+    cdef object _metadata
     cdef bint _is_big
     cdef list _clocks
     cdef Py_ssize_t _interfaces

@@ -3,8 +3,8 @@
 In: bytes of a pcap or pcapng file, and what its headers said. Out: columns, and where it stopped.
 Must not know: where the bytes come from, nor what is inside a packet.
 
-Compiled by Cython, with the types in ``scan.pxd``; uncompiled it does the same, slowly. No length
-of a file is believed: each is held against the bytes that there are.
+Compiled by Cython, with the types in ``packet_scan.pxd``; uncompiled it does the same, slowly.
+Every length in a file is checked against the bytes that are there.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if not cython.compiled:
     END, FULL, AT_SECTION, AT_BLOCK, SHORT, WRONG = range(6)
 
 if TYPE_CHECKING:
-    from kanalyze.capture.formats.pcapng_blocks import Clock, SectionNotes
+    from kanalyze.capture.formats.pcapng_blocks import Clock, SectionMetadata
 
 __all__ = ["ColumnMaker", "PcapRecords", "PcapngBlocks", "Stop"]
 
@@ -51,21 +51,21 @@ class Stop:
     """Why :meth:`PcapngBlocks.scan` stopped: the values of :attr:`PcapngBlocks.stop`."""
 
     END = 0
-    """No block begins that could be told from the bytes that are left."""
+    """Too few bytes are left to tell whether a block begins."""
     FULL = 1
-    """There are as many packets as were asked for."""
+    """As many packets as requested were found."""
     SECTION = 2
     """A section header, which may be in another byte order."""
     BLOCK = 3
-    """A complete block that describes something: ``kind`` and ``size`` say which."""
+    """A complete descriptive block of a ``kind`` and ``size``."""
     SHORT = 4
-    """A block that is too small to be one, or not complete: ``size`` says which."""
+    """A block that is too small, or not complete, by its ``size``."""
     WRONG = 5
     """A block that contradicts itself."""
 
 
 class ColumnMaker:
-    """Takes packets one by one, and makes columns of them.
+    """Collects packets one by one as columns.
 
     Attributes:
         count: packets since :meth:`take`.
@@ -247,15 +247,15 @@ class PcapngBlocks:
     """
 
     __slots__ = (
-        *("stop", "kind", "size", "packets", "_notes", "_is_big", "_clocks", "_interfaces"),
+        *("stop", "kind", "size", "packets", "_metadata", "_is_big", "_clocks", "_interfaces"),
         *("_factors", "_limits", "_offsets", "_link_types", "_first_snap_bytes", "_last_time_ns"),
     )
 
-    def __init__(self, notes: SectionNotes) -> None:
-        """Set up; ``notes`` is told what packets say beside their bytes."""
+    def __init__(self, metadata: SectionMetadata) -> None:
+        """``metadata`` collects the comments and drop counts of packets."""
         self.stop = END
         self.kind = self.size = self.packets = 0
-        self._notes = notes
+        self._metadata = metadata
         self._last_time_ns = 0
         self.begin_section(False, [])
 
@@ -412,7 +412,7 @@ class PcapngBlocks:
             if code == 0 or length > end - at:
                 break
             if code == COMMENT:
-                self._notes.note_packet_comment(self.packets, buffer[at : at + length])
+                self._metadata.note_packet_comment(self.packets, buffer[at : at + length])
             elif code == DROP_COUNT and length == 8:
                 high, low = u32(data, at, is_big), u32(data, at + 4, is_big)
                 if not is_big:
@@ -424,4 +424,4 @@ class PcapngBlocks:
                     dropped = high << 32
             at += length + 3 & ~3
         if dropped >= 0:
-            self._notes.count_drops(interface, dropped)
+            self._metadata.count_drops(interface, dropped)

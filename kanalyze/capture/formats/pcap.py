@@ -17,7 +17,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final, Literal
 
-from kanalyze.capture.file_metadata import CaptureInterface, Description
+from kanalyze.capture.file_metadata import CaptureInterface, FileMetadata
 from kanalyze.capture.formats.packet_scan import ColumnMaker, PcapRecords
 from kanalyze.capture.formats.parser import (
     MAX_RECORD_BYTES,
@@ -78,9 +78,9 @@ class PcapParser:
 
     dropped_packets: int | None = None
 
-    def __init__(self, name: str, description: Description | None = None) -> None:
+    def __init__(self, name: str, description: FileMetadata | None = None) -> None:
         self._name = name
-        self._description = Description() if description is None else description
+        self._description = FileMetadata() if description is None else description
         self._maker = ColumnMaker()
         self._records = PcapRecords(False, 16, *_LENGTHS_AT, 1, 0, 0)
         """As the file's header says, once that was read."""

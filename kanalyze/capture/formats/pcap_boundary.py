@@ -1,13 +1,12 @@
-"""Finds a place where a record of a pcap file begins, without having read what is before it.
+"""Finds where a record of a pcap file begins, without having read what is before it.
 
 In: bytes from the middle of a file. Out: :class:`Boundary`, a guess. Must not know: where the bytes
 come from, nor what follows from a wrong guess.
 
-A pcap file has no mark between its records. What there is: a record's header tells where the next
-one is. A place is taken for a boundary when headers that look right follow each other from it on,
-over more bytes than a record has, so that none of the usual size can hold them all, or up to the
-end of the file exactly. That proves nothing: a packet may hold a capture, and the last record of
-that may end where the packet does.
+A pcap file has no mark between its records; each record's header tells where the next one is. An
+offset counts as a boundary when headers that look right follow each other from it on, over more
+bytes than a record of the usual size has, or exactly up to the end of the file. That is no proof: a
+packet may contain a capture whose last record ends where the packet does.
 """
 
 from __future__ import annotations
@@ -24,16 +23,16 @@ __all__ = ["CHAIN_BYTES", "Boundary", "find_boundary"]
 CHAIN_BYTES: Final = 1 << 20
 """Bytes over which records have to follow each other: at least four of the largest usual ones."""
 _WINDOW_BYTES: Final = 2 * CHAIN_BYTES
-"""Looked at in one go: room for a whole chain from any place in the first half."""
+"""Searched at once: room for a whole chain from any offset in the first half."""
 
 
 class Boundary(NamedTuple):
-    """What was found out about a range of bytes."""
+    """What was found in a range of bytes."""
 
     place: int
-    """Index in the buffer; at none before it does a record begin, as far as can be told."""
+    """Index in the buffer, before which no record seems to begin."""
     is_found: bool
-    """A record begins there. Otherwise go on there, with more bytes if it is where this began."""
+    """A record begins there. Otherwise the search is to continue there, with more bytes."""
 
 
 def find_boundary(
@@ -45,7 +44,7 @@ def find_boundary(
     is_end: bool,
     near_ns: int | None,
 ) -> Boundary:
-    """Look for the first place in ``buffer[start:end]`` where a record begins.
+    """Search ``buffer[start:end]`` for the first record.
 
     Args:
         parser: has read the file's header.
@@ -63,7 +62,7 @@ def find_boundary(
     for place, record_end in reversed(following):
         reach[place] = reach.get(record_end, record_end)
     unseen = end - parser.header_bytes + 1
-    """The first place of which the header is not all there."""
+    """The first offset whose header is not complete."""
     for place, _ in following:
         if reach[place] - place >= CHAIN_BYTES or (is_end and reach[place] == end):
             return Boundary(place, is_found=True)

@@ -11,10 +11,10 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final
 
-from kanalyze.capture.file_metadata import Description
+from kanalyze.capture.file_metadata import FileMetadata
 from kanalyze.capture.formats.packet_scan import ColumnMaker, PcapngBlocks, Stop
 from kanalyze.capture.formats.parser import MAX_RECORD_BYTES, MOST_PACKETS, Parsed, corrupt
-from kanalyze.capture.formats.pcapng_blocks import INTERFACE, SectionNotes
+from kanalyze.capture.formats.pcapng_blocks import INTERFACE, SectionMetadata
 from kanalyze.errors import CaptureError
 
 if TYPE_CHECKING:
@@ -33,16 +33,18 @@ _BYTE_ORDERS: Final = {b"\x1a\x2b\x3c\x4d": ">", b"\x4d\x3c\x2b\x1a": "<"}
 class PcapngParser:
     """Reads a pcapng file. ``name`` is for messages and descriptions alone."""
 
-    def __init__(self, name: str, description: Description | None = None) -> None:
+    def __init__(self, name: str, description: FileMetadata | None = None) -> None:
         self._name = name
-        self._notes = SectionNotes(name, Description() if description is None else description)
+        self._metadata = SectionMetadata(
+            name, FileMetadata() if description is None else description
+        )
         self._maker = ColumnMaker()
-        self._blocks = PcapngBlocks(self._notes)
+        self._blocks = PcapngBlocks(self._metadata)
 
     @property
     def dropped_packets(self) -> int | None:
         """Packets dropped, summed over interfaces (their statistics count from the start)."""
-        return self._notes.dropped_packets
+        return self._metadata.dropped_packets
 
     def start(self, buffer: memoryview, end: int) -> Parsed | None:
         """Read the first section header: see :class:`.parser.CaptureParser`."""
@@ -97,14 +99,14 @@ class PcapngParser:
             return Parsed(None, start, 0, corrupt(f"pcapng version {major} is not known (1 is)"))
         if start + size > end:
             return Parsed(None, start, size)
-        self._notes.begin_section(order, buffer[start + 8 : start + size - 4])
-        self._blocks.begin_section(order == ">", self._notes.clocks)
+        self._metadata.begin_section(order, buffer[start + 8 : start + size - 4])
+        self._blocks.begin_section(order == ">", self._metadata.clocks)
         return Parsed(None, start + size)
 
     def _block(self, buffer: memoryview, at: int) -> Parsed:
         """Note a block that describes something."""
         kind, end = self._blocks.kind, at + self._blocks.size
-        if not self._notes.note(kind, buffer[at + 8 : end - 4]):
+        if not self._metadata.note(kind, buffer[at + 8 : end - 4]):
             return Parsed(None, at, 0, corrupt("a block that contradicts itself"))
         if kind == INTERFACE:
             self._blocks.add_interfaces()

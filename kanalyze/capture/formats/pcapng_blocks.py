@@ -1,10 +1,10 @@
-"""The blocks of a pcapng file that are no packets: sections, interfaces, names and so on.
+"""Blocks of a pcapng file other than packets: sections, interfaces, names and so on.
 
-In: the bodies of blocks. Out: what the packets need to be read, how many were dropped, and a
-:class:`kanalyze.capture.file_metadata.Description`. Must not know: how blocks are found.
+In: the bodies of blocks. Out: clocks for the packets, how many packets were dropped, and
+:class:`kanalyze.capture.file_metadata.FileMetadata`. Must not know: how blocks are found.
 
-The format is that of the Internet-Draft draft-ietf-opsawg-pcapng. There is a handful of such
-blocks in a file; they are looked at one by one.
+The format is that of the Internet-Draft draft-ietf-opsawg-pcapng. A file has a handful of
+such blocks.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ import struct
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from kanalyze.capture.file_metadata import CaptureInterface, Description, readable
+from kanalyze.capture.file_metadata import CaptureInterface, FileMetadata, readable
 from kanalyze.common.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["INTERFACE", "Clock", "SectionNotes"]
+__all__ = ["INTERFACE", "Clock", "SectionMetadata"]
 
 INTERFACE: Final = 1
 NAMES: Final = 4
 STATISTICS: Final = 5
 SECRETS: Final = 10
-"""Types of the blocks that :meth:`SectionNotes.note` takes, as in :mod:`.packet_scan`."""
+"""Types of the blocks that :meth:`SectionMetadata.note` takes, as in :mod:`.packet_scan`."""
 
 _MAX_INTERFACES: Final = 65_536
 _MAX_RECORDS: Final = 1 << 20
@@ -57,7 +57,7 @@ _NANOSECONDS: Final = 9
 
 
 class Clock(NamedTuple):
-    """What the packets of an interface need to be read."""
+    """How to read the timestamps and sizes of an interface's packets."""
 
     link_type: int
     snap_bytes: int
@@ -86,28 +86,27 @@ class Clock(NamedTuple):
         return min(max(exact, 0), _INT64_MAX)
 
 
-class SectionNotes:
-    """Notes what the descriptive blocks say; ``clocks`` and drops are those of one section."""
+class SectionMetadata:
+    """Reads the descriptive blocks; ``clocks`` and drops are those of one section."""
 
-    def __init__(self, name: str, description: Description) -> None:
+    def __init__(self, name: str, description: FileMetadata) -> None:
         self._name = name
         self._description = description
         self._order = "<"
         self.clocks: list[Clock] = []
         """The interfaces of the section, by their number."""
         self._stated_drops: dict[tuple[int, int], int] = {}
-        """By interface and counter, as its statistics say."""
+        """By interface and counter, from its statistics."""
         self._counted_drops: dict[int, int] = {}
-        """By interface, as its packets say."""
+        """By interface, from its packets."""
         self._earlier_drops: int | None = None
 
     @property
     def dropped_packets(self) -> int | None:
         """Packets dropped, in all sections so far; None where nothing says it.
 
-        An interface's statistics count from the start, so that the last statement holds. What its
-        packets say is the same count in portions: the larger of the two is taken, for either may
-        end early.
+        An interface's statistics count from the start: the last ones hold. Its packets give the
+        same count in portions. The larger of the two is taken, as either may end early.
         """
         stated: dict[int, int] = {}
         for (interface, _), drops in self._stated_drops.items():
@@ -128,13 +127,13 @@ class SectionNotes:
         self._note_comments("section", None, self._records(body[_SECTION_FIXED_BYTES:]))
 
     def count_drops(self, interface: int, drops: int) -> None:
-        """Add what packets of an interface say was dropped before them."""
+        """Add the drops that packets of an interface report."""
         self._counted_drops[interface] = self._counted_drops.get(interface, 0) + drops
 
     def note(self, kind: int, body: memoryview) -> bool:
-        """Note a block of one of these types; false when it contradicts itself.
+        """Read a block of one of these types; false when it contradicts itself.
 
-        Only what packets depend on can: names and secrets that make no sense are left out.
+        Names and secrets that make no sense are left out: no packet depends on them.
         """
         if kind == INTERFACE:
             return self._note_interface(body)

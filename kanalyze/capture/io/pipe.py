@@ -23,7 +23,7 @@ from kanalyze.errors import KanalyzeError
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from kanalyze.capture.file_metadata import Description
+    from kanalyze.capture.file_metadata import FileMetadata
     from kanalyze.capture.io.source import BinaryFile
     from kanalyze.model.anomalies import Anomaly
     from kanalyze.model.packets import PacketBatch
@@ -76,7 +76,7 @@ class PipeCapture:
         return self._source.bytes_read
 
     @property
-    def about(self) -> Description | None:
+    def about(self) -> FileMetadata | None:
         """What the capture says of itself, as far as it was read; None before it begins."""
         return self._reader.description if self._reader is not None else None
 

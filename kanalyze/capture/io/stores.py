@@ -3,11 +3,12 @@
 In: a URL (``s3://bucket/key``, ``file:///folder``, ``https://host/file``). Out: binary files, and
 the URLs that a folder or a pattern stands for. Must not know: what is in the files.
 
-pyarrow opens what it knows (file, s3, gs, hdfs, abfs), fsspec the rest, if it is installed. Neither
-is imported before a URL is given.
+pyarrow opens what it knows (file, s3, gs, hdfs, abfs): it reads just the bytes asked for and needs
+no further package. fsspec opens the rest, if it is installed: to look at the first bytes of an
+object, its file systems read megabytes, and each needs a package of its own. Neither is imported
+before a URL is given.
 
-A URL may hold credentials: a user's password before the host, keys or signatures after a ``?``.
-They are used and never shown: not in names, not in messages.
+Credentials in a URL are used and never shown (see :mod:`kanalyze.capture.io.urls`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 import importlib
 import io
 import sys
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from kanalyze.capture.io.urls import UrlParts, is_url, scrubbed, shown_url, split_url
 from kanalyze.common import paths
@@ -31,52 +32,32 @@ _HTTP_NOT_FOUND: Final = 404
 _SAFE: Final = "/%:@!$&'()+,;=~"
 _WEB: Final = frozenset({"http", "https"})
 _ARROW_SCHEMES: Final = {"s3a": "s3", "s3n": "s3"}
-"""What Hadoop's users call a store, and what pyarrow does; abfss it knows."""
+"""Hadoop's names of a store, and pyarrow's."""
 _FIRST_READ_BYTES: Final = 64 << 10
 _MAX_READ_BYTES: Final = 4 << 20
 
 
 class _Entry(NamedTuple):
     name: str
-    """Within its folder; or a URL of its own."""
+    """In its folder; or a whole URL."""
     is_folder: bool
 
 
 class KnownFile(NamedTuple):
-    """What a file system knows of a file; None where there is no telling."""
+    """What a file system knows of a file; None where it does not say."""
 
     total_bytes: int | None
     modified_ns: int | None
     """Unix time in ns."""
 
 
-class _Store(Protocol):
-    """A file system with one way of naming files in it."""
-
-    has_quoted_urls: bool
-    """A percent sign in a URL quotes a character, as in RFC 3986."""
-
-    can_seek: bool
-    """What was opened can be read from any place on."""
-
-    def open(self, path: str) -> Any:
-        """Open a file; the object has ``read``, ``close``, ``seek`` and maybe ``size``."""
-
-    def is_folder(self, path: str) -> bool:
-        """Tell whether there is a folder of that name."""
-
-    def entries(self, path: str) -> list[_Entry]:
-        """List a folder."""
-
-    def about(self, path: str) -> KnownFile | None:
-        """Return what is known of a file; None where it is known not to be there."""
-
-
 class _ArrowStore:
     """A file system of pyarrow."""
 
     has_quoted_urls = True
+    """A percent sign in a URL quotes a character, as in RFC 3986."""
     can_seek = True
+    """An open file can be read from any offset on."""
 
     def __init__(self, system: Any) -> None:
         self._system = system
@@ -104,7 +85,7 @@ def _file_type() -> Any:
 
 
 class _FsspecStore:
-    """A file system of fsspec."""
+    """A file system of fsspec, named as :class:`_ArrowStore`."""
 
     def __init__(self, system: Any, *, is_web: bool) -> None:
         self._system = system
@@ -114,13 +95,13 @@ class _FsspecStore:
 
     def open(self, path: str) -> Any:
         if self._is_web:
-            # In one go from the beginning: not every server serves ranges.
+            # As one stream: not every server serves ranges.
             return self._system.open(path, "rb", block_size=0)
         return self._system.open(path, "rb")
 
     def is_folder(self, path: str) -> bool:
         if self._is_web:
-            # Whether it links to files is not asked of what does not look like a folder.
+            # A page that does not look like a folder is not read for links.
             return path.partition("?")[0].endswith("/")
         return bool(self._system.isdir(path))
 
@@ -134,8 +115,11 @@ class _FsspecStore:
         return [_Entry(name, kind == "directory") for name, kind in names if name != base]
 
     def about(self, path: str) -> KnownFile | None:  # noqa: ARG002 - as the others
-        # Each of these file systems has words of its own for it, and many have none.
+        # Each of these file systems has its own names for it, and many have none.
         return KnownFile(None, None)
+
+
+_Store: TypeAlias = "_ArrowStore | _FsspecStore"
 
 
 class Stores:
@@ -143,7 +127,7 @@ class Stores:
 
     def __init__(self) -> None:
         self._connected: dict[tuple[str, str], tuple[_Store, str]] = {}
-        """By the URL's root and query: the file system, and what stands before the path in it."""
+        """By the URL's root and query: the file system, and the prefix of its paths."""
 
     def open(self, url: str) -> tuple[io.RawIOBase, int | None]:
         """Open a file; return it, and its size where that is known.
@@ -217,7 +201,7 @@ class Stores:
                 yield split_url(url)
 
     def _files(self, folder: UrlParts, *, hidden: bool = False) -> list[str]:
-        """Return the files of a folder, those that are hidden only where it is asked for."""
+        """Return the files of a folder; hidden ones only if asked for."""
         urls = [
             self._child(folder, entry) for entry in self._entries(folder) if not entry.is_folder
         ]
@@ -282,7 +266,7 @@ def _path(store: _Store, parts: UrlParts) -> str:
 
 def _connect(parts: UrlParts) -> tuple[_Store, str]:
     url = parts.with_path(parts.path)
-    # What the user need not quote, pyarrow must see quoted: spaces, and "#" in an object's name.
+    # pyarrow wants characters quoted that users may leave as they are: spaces, and "#".
     known = parts._replace(scheme=_ARROW_SCHEMES.get(parts.scheme.lower(), parts.scheme))
     strict = known.with_path(_quote(parts.path, _SAFE))
     if parts.scheme.lower() not in _WEB:
@@ -307,9 +291,9 @@ def _connect(parts: UrlParts) -> tuple[_Store, str]:
 
 
 class _ReadAhead(io.RawIOBase):
-    """Reads a stored file in portions that grow: a look at the start is cheap, so is the rest.
+    """Reads a stored file in portions that grow, as each read may be a request over the network.
 
-    Each read of such a file may be a request over the network.
+    So a look at the start takes few bytes, and the whole file few requests.
     """
 
     def __init__(self, file: Any, url: str, *, can_seek: bool) -> None:
@@ -327,7 +311,7 @@ class _ReadAhead(io.RawIOBase):
         return self._can_seek
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Go on at ``offset`` from the beginning; raises OSError, whose text holds no secret."""
+        """Go to an offset; raises OSError, whose text holds no secret."""
         if whence != io.SEEK_SET or not self._can_seek:
             raise io.UnsupportedOperation("can only be read from its beginning on")
         try:
@@ -358,19 +342,19 @@ class _ReadAhead(io.RawIOBase):
 
 
 def _errors() -> tuple[type[Exception], ...]:
-    """Return what file systems raise; those of the web are not all of them OSErrors."""
+    """Return what file systems raise; aiohttp's errors are not all OSErrors."""
     known: tuple[type[Exception], ...] = (OSError, ValueError, ImportError, NotImplementedError)
     client = sys.modules.get("aiohttp")
     return known if client is None else (*known, client.ClientError)
 
 
 def _reason(error: Exception, url: str) -> str:
-    """Say in one line why, without anything secret that the URL holds."""
+    """Return the reason in one line, without the URL's secrets."""
     if isinstance(error, FileNotFoundError):
         cause = error.__cause__
         if not isinstance(cause, Exception) or isinstance(cause, FileNotFoundError):
             return "no such file"
-        # fsspec calls a file missing whose server cannot be reached, too.
+        # fsspec also calls a file missing when its server cannot be reached.
         if getattr(cause, "status", None) == _HTTP_NOT_FOUND:
             return "no such file"
         error = cause

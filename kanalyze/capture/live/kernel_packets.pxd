@@ -1,4 +1,4 @@
-# The C types of scan_kernel.py. The numbers are those that it has uncompiled:
+# The C types of kernel_packets.py. The numbers are those that it has uncompiled:
 # tests/capture/formats/test_packet_scan.py.
 cimport cython
 from kanalyze.capture.formats.packet_scan cimport ColumnMaker, u16, u32
@@ -44,7 +44,7 @@ cdef class KernelScan:
         controls="const long long[::1]", protocols="const long long[::1]",
         addresses="const long long[::1]",
     )
-    cpdef told(self, object buffer, object columns, ColumnMaker maker)
+    cpdef scan_columns(self, object buffer, object columns, ColumnMaker maker)
     @cython.locals(
         data="const unsigned char[::1]", is_big=cython.bint, at=cython.Py_ssize_t,
         captured=cython.longlong, header_bytes=cython.longlong, time_ns=cython.longlong,
@@ -52,7 +52,7 @@ cdef class KernelScan:
     )
     cpdef bpf(self, object buffer, Py_ssize_t end, ColumnMaker maker)
     @cython.locals(
-        added=cython.longlong, place=cython.Py_ssize_t, told=cython.longlong,
+        added=cython.longlong, place=cython.Py_ssize_t, tag=cython.longlong,
         kept=cython.longlong,
     )
     cdef int _add(

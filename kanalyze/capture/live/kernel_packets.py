@@ -9,7 +9,7 @@ packet comes without a link-layer header; here it gets one of LINKTYPE_LINUX_SLL
 (https://www.tcpdump.org/linktypes/LINKTYPE_LINUX_SLL2.html). Both are written into the free bytes
 before the packet, so that no packet is copied.
 
-Compiled by Cython, with the types in ``scan_kernel.pxd``; uncompiled it does the same, slowly.
+Compiled by Cython, with the types in ``kernel_packets.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -82,13 +82,13 @@ class KernelScan:
                 )
                 at += u32(data, at, is_big)
 
-    def told(
+    def scan_columns(
         self,
         buffer: memoryview,
         columns: Sequence[Sequence[int]],
         maker: ColumnMaker,
     ) -> None:
-        """Hand on packets of which the kernel told in another way, by columns.
+        """Add packets that the kernel described in another way, by columns.
 
         ``columns`` are arrays of 64-bit integers: time in ns, offset, bytes captured and on the
         wire, status, control and protocol of the tag, and where the address stands.
@@ -147,9 +147,9 @@ class KernelScan:
                 added = TAG_BYTES
                 for place in range(at, at + TAG_AT):
                     data[place - TAG_BYTES] = data[place]
-                told = protocol if status & PROTOCOL_IS_VALID else VLAN_PROTOCOL
+                tag = protocol if status & PROTOCOL_IS_VALID else VLAN_PROTOCOL
                 place = at + TAG_AT - TAG_BYTES
-                data[place], data[place + 1] = told >> 8 & 0xFF, told & 0xFF
+                data[place], data[place + 1] = tag >> 8 & 0xFF, tag & 0xFF
                 data[place + 2], data[place + 3] = control >> 8 & 0xFF, control & 0xFF
         elif self._link_type == COOKED:
             added = COOKED_BYTES

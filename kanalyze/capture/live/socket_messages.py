@@ -1,10 +1,10 @@
-"""Packets out of a socket in messages, many to a call: for kernels without shared rings.
+"""Packets from a socket in messages, many to a call: for kernels without shared rings.
 
 In: a packet socket. Out: :class:`~kanalyze.capture.formats.parser.Columns` over one buffer. Must
 not know: which interface it is, what is inside a packet.
 
-Each packet costs a copy and a call into the socket, and the queue in front of it is of single
-packets. gVisor and other systems that behave like Linux have no more than this.
+Each packet costs a copy, and the socket's queue holds single packets. gVisor and other systems that
+behave like Linux have nothing better.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _LARGEST_PACKET_BYTES: Final = 66 << 10
 _MAX_QUEUE_BYTES: Final = (1 << 31) - 1
 
 
-class _Message(ctypes.Structure):
+class _MessageHeader(ctypes.Structure):
     """``struct mmsghdr``; pointers are numbers, to be set and read by columns.
 
     The flags are an int, with what fills up ``struct msghdr`` behind it.
@@ -73,7 +73,7 @@ _NS_PER_SECOND: Final = 1_000_000_000
 
 
 class _Slots:
-    """Where packets of one call are put: for each an address, what is said of it, and its bytes."""
+    """The memory for the packets of one call: for each an address, control data, and its bytes."""
 
     def __init__(self, count: int, packet_bytes: int) -> None:
         self.control_at = ADDRESS_BYTES + -ADDRESS_BYTES % 8
@@ -86,7 +86,7 @@ class _Slots:
         self._parts = np.empty(count, _PART)
         self._parts["base"] = base + np.uintp(self.packet_at)
         self._parts["length"] = packet_bytes
-        self.messages = np.zeros(count, np.dtype(_Message))
+        self.messages = np.zeros(count, np.dtype(_MessageHeader))
         self.messages["name"] = base
         self.messages["control"] = base + np.uintp(self.control_at)
         parts_at = np.arange(count, dtype=np.uintp) * np.uintp(_PART.itemsize)
@@ -94,7 +94,7 @@ class _Slots:
         self.messages["part_count"] = 1
 
     def ready(self) -> Any:
-        """Say how much room there is; return what ``recvmmsg`` is to be called with."""
+        """Reset the lengths; return the address that ``recvmmsg`` takes."""
         self.messages["name_bytes"] = ADDRESS_BYTES
         self.messages["control_bytes"] = _CONTROL.itemsize
         return self.messages.ctypes.data
@@ -131,22 +131,22 @@ class MessageFeed:
         slots = self._slots
         view = slots.buffer.data
         starts = slots.starts[:count]
-        told = gather(view, _CONTROL, starts + slots.control_at)
-        if (told["time_level"] != socket.SOL_SOCKET).any() or (told["level"] != SOL_PACKET).any():
+        found = gather(view, _CONTROL, starts + slots.control_at)
+        if (found["time_level"] != socket.SOL_SOCKET).any() or (found["level"] != SOL_PACKET).any():
             raise CaptureError("the kernel does not tell when packets came")
-        time_ns = told["seconds"].astype(np.int64) * _NS_PER_SECOND + told["nanoseconds"]
+        time_ns = found["seconds"].astype(np.int64) * _NS_PER_SECOND + found["nanoseconds"]
         captured = np.minimum(slots.messages["wire"][:count], slots.packet_bytes)
-        numbers = (time_ns, starts + slots.packet_at, captured, told["wire"], told["status"])
-        tags = (told["tag_control"], told["tag_protocol"])
+        numbers = (time_ns, starts + slots.packet_at, captured, found["wire"], found["status"])
+        tags = (found["tag_control"], found["tag_protocol"])
         columns = [to_column(column.astype(np.int64)) for column in (*numbers, *tags, starts)]
-        self._scan.told(view, columns, self._maker)
+        self._scan.scan_columns(view, columns, self._maker)
         return view, self._maker.take_all()
 
     def give_back(self) -> None:
-        """Say that what was taken is not looked at any more."""
+        """Do nothing: the memory is used again in any case."""
 
     def close(self) -> None:
-        """Nothing is held but memory."""
+        """Do nothing: only memory is in use."""
 
     def _receive_all(self) -> int:
         messages = self._slots.ready()

@@ -1,12 +1,11 @@
 """Which bytes of a frame a decoder reads, so that the others need not be kept.
 
-In: a frame, and a decoder. Out: the frame without what is stepped over, or where that is: most
-bytes of a large frame are record data, of which a row takes the batch headers. This module must not
-know what is decoded.
+In: a frame, and a decoder. Out: the frame without the bytes that the decoder steps over, or the
+ranges that it reads: most bytes of a large frame are record data, of which a row needs the batch
+headers. This module must not know what is decoded.
 
-The decoder is let run over what is there until it finds no more. What it asked for up to that
-place is what it will ask for again; what lies between is let go. From that place on everything is
-kept.
+The decoder runs over the bytes received so far. It will read the same ranges again, so the bytes
+between these are dropped. From the byte that it lacked on everything is kept.
 """
 
 from __future__ import annotations
@@ -22,20 +21,22 @@ if TYPE_CHECKING:
 
     from kanalyze.kafka.framing.frame import Frame
 
-__all__ = ["Ranges", "needed", "skim"]
+__all__ = ["Ranges", "byte_ranges_read", "drop_unread_bytes"]
 
 _HEAD_BYTES = 2048
-"""Kept in any case: the frame's header, and the fields before its body's first array."""
+"""Always kept: the frame's header, and the fields before its body's first array."""
 
 
 Ranges: TypeAlias = list[tuple[int, int]]
-"""Frame positions, each range up to the second of them; rising, without overlaps."""
+"""Begin and end of each range in the frame; in order, without overlaps."""
 
 
-def skim(frame: Frame, at: int, decode: Callable[..., tuple[Any, int]]) -> tuple[Ranges, int]:
+def drop_unread_bytes(
+    frame: Frame, at: int, decode: Callable[..., tuple[Any, int]]
+) -> tuple[Ranges, int]:
     """Drop the bytes of an unfinished frame that ``decode``, from ``at`` on, steps over.
 
-    Returns which were kept of those before a frame position, and that position.
+    Returns the ranges kept before an offset in the frame, and that offset.
     """
     reads = _Reads(frame)
     reads.note(0, min(_HEAD_BYTES, frame.length))
@@ -46,11 +47,13 @@ def skim(frame: Frame, at: int, decode: Callable[..., tuple[Any, int]]) -> tuple
     return ranges, reads.stuck_at
 
 
-def needed(frame: Frame, at: int, decode: Callable[..., tuple[Any, int]]) -> Ranges | None:
-    """Return which bytes of a whole frame ``decode``, from ``at`` on, asks for.
+def byte_ranges_read(
+    frame: Frame, at: int, decode: Callable[..., tuple[Any, int]]
+) -> Ranges | None:
+    """Return which bytes of a whole frame ``decode``, from ``at`` on, reads.
 
-    All before ``at`` are among them. None where the frame cannot be read. Windows are small: what
-    lies in one is needed as a whole, for there is no telling what of it is read.
+    All before ``at`` are among them. None where the frame cannot be read. Windows are small, as all
+    bytes of a window count as read.
     """
     frame.narrow(_NARROW_BYTES)
     reads = _Reads(frame)
@@ -67,13 +70,13 @@ _NARROW_BYTES = 192
 
 
 class _Reads:
-    """A :class:`~kanalyze.kafka.wire.Source` that notes what is asked of a frame."""
+    """A :class:`~kanalyze.kafka.wire.Source` that records what is read of a frame."""
 
     def __init__(self, frame: Frame) -> None:
         self._frame = frame
         self._ranges: list[tuple[int, int]] = []
         self.stuck_at = frame.received
-        """The first place that was asked for and is not there."""
+        """The first byte that was asked for and is not there."""
 
     @property
     def length(self) -> int:
@@ -101,15 +104,15 @@ class _Reads:
         return found
 
     def note(self, begin: int, end: int) -> None:
-        """Note a range that is needed."""
+        """Record a range as read."""
         self._ranges.append((begin, end))
 
     def ranges(self) -> Ranges:
-        """Return what is needed."""
-        joined: list[tuple[int, int]] = []
+        """Return what was read."""
+        merged: list[tuple[int, int]] = []
         for begin, end in sorted(self._ranges):
-            if joined and begin <= joined[-1][1]:
-                joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+            if merged and begin <= merged[-1][1]:
+                merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
             else:
-                joined.append((begin, end))
-        return joined
+                merged.append((begin, end))
+        return merged

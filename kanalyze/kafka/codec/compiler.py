@@ -3,8 +3,8 @@
 In: a definition, a version, a projection. Out: a :data:`Decoder`. Must not know where the bytes
 come from, nor what they mean.
 
-What a decoder gives for a message ``A, B [C, D]`` with all of it wanted is ``(a, [(c, d), ...])``;
-see :data:`Decoder`. The reader in :mod:`kanalyze.kafka.codec.interpreter` says the same, slowly.
+For a message ``A, B [C, D]`` with all fields wanted a decoder returns ``(a, [(c, d), ...])``; see
+:data:`Decoder`. :mod:`kanalyze.kafka.codec.interpreter` gives the same, slowly.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from kanalyze.kafka.wire import Source
 
 if TYPE_CHECKING:
     from kanalyze.kafka.schema.catalog import Kind
-    from kanalyze.kafka.schema.schema_ast import Message
+    from kanalyze.kafka.schema.schema_ast import MessageSpec
 
 __all__ = ["Decoder", "Decoders", "compile_decoder", "program_of"]
 
@@ -53,7 +53,7 @@ MissingBytes for what the capture lacks; no other exception, whatever the bytes.
 
 _BUILT_IN = Catalog()
 _MOST_PROGRAMS = 1 << 12
-"""Of built-in messages that are kept: all versions of all with two projections or so."""
+"""Programs of built-in messages in the cache: all versions of all, with two projections or so."""
 
 
 class Decoders:
@@ -103,7 +103,7 @@ class Decoders:
         return BodyDecoder(program, self._programs, self._known)
 
 
-def compile_decoder(message: Message, version: int, projection: Projection) -> Decoder:
+def compile_decoder(message: MessageSpec, version: int, projection: Projection) -> Decoder:
     """Make the decoder of one message; raises as :meth:`Decoders.get` does."""
     return BodyDecoder(program_of(message, version, projection), Programs())
 
@@ -120,7 +120,7 @@ def _superseded_program(api_key: int, kind: Kind, version: int, projection: Proj
     return program_of(message, version, projection)
 
 
-def program_of(message: Message, version: int, projection: Projection) -> Program:
+def program_of(message: MessageSpec, version: int, projection: Projection) -> Program:
     """Write the program of one message; raises as :meth:`Decoders.get` does."""
     if not message.valid_versions.contains(version):
         known = message.valid_versions

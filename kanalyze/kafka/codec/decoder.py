@@ -1,4 +1,4 @@
-"""One body at once, where its bytes are at hand: a program, a machine and a tape reader together.
+"""Decodes one body at a time, with a program, a machine and a tape reader.
 
 In: a program, and bodies: bytes, in a :class:`~kanalyze.kafka.framing.frame.Frame`, or behind a
 :class:`~kanalyze.kafka.wire.Source`. Out: values, or the exceptions of
@@ -41,9 +41,9 @@ class BodyDecoder:
     def __init__(
         self, program: Program, programs: Programs, known: TapeCursor | None = None
     ) -> None:
-        """Put a program into a table of programs, and run it from there.
+        """Add a program to a table of programs.
 
-        Texts that come again are remembered together with those of another cursor, if there is one.
+        Repeated texts are shared with those of the cursor ``known``, if there is one.
         """
         self.address = programs.add(program.words, program.relocations)
         self.stack_cells = program.stack_cells
@@ -78,9 +78,9 @@ class BodyDecoder:
         return limit - machine.left
 
     def of_frame(self, frame: Frame, at: int) -> Any:
-        """Decode the body at position ``at`` of a frame; return its values.
+        """Decode the body at offset ``at`` of a frame; return its values.
 
-        ``end`` is the frame position after the body then. As ``__call__`` otherwise.
+        ``end`` is the frame offset after the body then. As ``__call__`` otherwise.
         """
         wrong = self.run(frame, at)
         if wrong is not None:
@@ -88,7 +88,7 @@ class BodyDecoder:
         return self.reader.value(self.shape)
 
     def take(self, tape: Tape | None) -> Taped:
-        """Take what was decoded last: onto the tape if that has room, else onto a new one."""
+        """Move what was decoded last to the tape if that has room, else to a new one."""
         machine = self.machine
         if tape is None or not tape.has_room(machine.used, machine.arena_used):
             cells = max(machine.used, _TAPE_CELLS)
@@ -102,8 +102,8 @@ class BodyDecoder:
     def run(self, frame: Frame, at: int) -> WireError | None:
         """Decode as :meth:`of_frame`; the values stay with the machine.
 
-        Returns what is wrong, None where the body was read: some clients write every body wrong,
-        and to raise takes longer than to read.
+        Returns the error, None where the body was read: some clients write every body wrong, and
+        raising takes longer than reading.
         """
         machine = self.machine
         frame_bytes = frame.length
@@ -122,7 +122,7 @@ class BodyDecoder:
         return None if machine.status == DONE else self._failure()
 
     def _failure(self) -> WireError:
-        """Return why the machine did not come to the end of a body."""
+        """Return why the machine did not reach the end of a body."""
         if self.machine.status == TRUNCATED:
             return Truncated("the bytes end within the body")
         return Malformed("the bytes are no such message")
@@ -168,7 +168,7 @@ class BodyDecoder:
     def _feed_spread(self, spread: Spread, at: int) -> bool:
         """Run over the bytes of a spread that lie together from ``at`` on; tell if any are there.
 
-        Without a view of them, which takes 50 ns to make and let go of.
+        A view of them would take 50 ns.
         """
         end = spread.run_end(at)
         if end <= at or at >= spread.length:

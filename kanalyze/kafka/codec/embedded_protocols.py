@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = [
-    "Assignment",
+    "MemberAssignment",
     "Subscription",
     "TopicPartitions",
     "parse_assignment",
@@ -58,7 +58,7 @@ class Subscription(NamedTuple):
     """From version 3 on."""
 
 
-class Assignment(NamedTuple):
+class MemberAssignment(NamedTuple):
     """What the leader gives a member."""
 
     version: int
@@ -84,17 +84,17 @@ def parse_subscription(data: bytes | memoryview) -> Subscription:
     return Subscription(version, topics, user_data, owned, generation_id, rack)
 
 
-def parse_assignment(data: bytes | memoryview) -> Assignment:
+def parse_assignment(data: bytes | memoryview) -> MemberAssignment:
     """Read what a member of protocol type ``consumer`` is assigned; as :func:`parse_subscription`.
 
     No bytes at all are no assignment, as a broker sends to a member that gets none.
     """
     if len(data) == 0:
-        return Assignment(0, (), None)
+        return MemberAssignment(0, (), None)
     reader = _Reader(data)
     version = reader.version()
     assigned = reader.array(reader.topic_partitions, least_bytes=6)
-    return Assignment(version, assigned, reader.data())
+    return MemberAssignment(version, assigned, reader.data())
 
 
 class _Reader:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from kanalyze.kafka.codec.interpreter import failure_of
 
 if TYPE_CHECKING:
-    from kanalyze.kafka.schema.schema_ast import Message
+    from kanalyze.kafka.schema.schema_ast import MessageSpec
 
 __all__ = [
     "LEFT_OVER",
@@ -30,7 +30,7 @@ NOT_ALL_THERE: Final = "the capture does not hold all its bytes"
 UNKNOWN_API: Final = "no definition has this API"
 
 
-def unknown_version(definition: Message) -> str:
+def unknown_version(definition: MessageSpec) -> str:
     """Say that a version is none that a message is defined in."""
     return f"known are the versions {definition.valid_versions}"
 
@@ -41,7 +41,7 @@ def json_path(path: str) -> str:
 
 
 def found_failure(
-    definition: Message, version: int, data: bytes | memoryview, at: int, reason: str
+    definition: MessageSpec, version: int, data: bytes | memoryview, at: int, reason: str
 ) -> tuple[str | None, int, str]:
     """Return the path of the field that cannot be read, its position in ``data``, and why.
 

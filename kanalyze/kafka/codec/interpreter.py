@@ -14,9 +14,9 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.kafka.wire import Malformed, Truncated, WireError
 
 if TYPE_CHECKING:
-    from kanalyze.kafka.schema.schema_ast import Field, Message, Struct
+    from kanalyze.kafka.schema.schema_ast import Field, MessageSpec, Struct
 
-__all__ = ["Failure", "Reader", "failure_of", "read_message"]
+__all__ = ["Failure", "Interpreter", "failure_of", "read_message"]
 
 _NUMBERS = {
     "int8": ">b",
@@ -42,14 +42,14 @@ class Failure(NamedTuple):
 
 
 def read_message(
-    message: Message, version: int, body: bytes | memoryview, pos: int = 0
+    message: MessageSpec, version: int, body: bytes | memoryview, pos: int = 0
 ) -> tuple[dict[str, Any], int]:
     """Read the message that begins at ``body[pos]``; return its fields and the position after it.
 
     The dict is as :data:`kanalyze.kafka.codec.compiler.Decoder` says for ``Projection.ALL``. Raises
     Truncated or Malformed, with field path and position in the text.
     """
-    reader = Reader(message, version, bytes(body), pos)
+    reader = Interpreter(message, version, bytes(body), pos)
     try:
         return reader.struct(message.struct), reader.pos
     except WireError as error:
@@ -58,13 +58,13 @@ def read_message(
 
 
 def failure_of(
-    message: Message, version: int, body: bytes | memoryview, pos: int = 0
+    message: MessageSpec, version: int, body: bytes | memoryview, pos: int = 0
 ) -> Failure | None:
     """Return where reading the message that begins at ``body[pos]`` fails, None when it doesn't.
 
     Bytes that are left over are no failure.
     """
-    reader = Reader(message, version, bytes(body), pos)
+    reader = Interpreter(message, version, bytes(body), pos)
     try:
         reader.struct(message.struct)
     except WireError as error:
@@ -72,13 +72,13 @@ def failure_of(
     return None
 
 
-class Reader:
+class Interpreter:
     """A place in a body and the path of the field that is read there.
 
     On a failure both stay where they were.
     """
 
-    def __init__(self, message: Message, version: int, body: bytes, pos: int) -> None:
+    def __init__(self, message: MessageSpec, version: int, body: bytes, pos: int) -> None:
         self._flexible = message.flexible_versions
         self._version = version
         self._body = body

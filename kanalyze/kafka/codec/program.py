@@ -3,7 +3,7 @@
 In: a message's layout in one version, and the tree of wanted fields. Out: :class:`Program`, for the
 machine, and the shape of what it puts on the tape. This module must not see any bytes.
 
-Fixed-size fields that nobody wants gather until something else comes; they are one SKIP then.
+Fixed-size fields that are not wanted add up until another instruction comes, and become one SKIP.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class _Writer:
     # -- words ------------------------------------------------------------------------------------
 
     def _write(self, *words: int) -> None:
-        """Write an instruction, and before it what was gathered to be skipped."""
+        """Write an instruction, after a SKIP of what has added up."""
         if self._skipped:
             self.words += (op.SKIP, self._skipped)
             self._skipped = 0
@@ -159,8 +159,8 @@ class _Writer:
     def _tagged_fields(
         self, table: int, wanted: list[tuple[Field, Selection]]
     ) -> list[tuple[Field, Shape]]:
-        """Write the reading of tagged fields, out of line: the program goes on behind them."""
-        # The machine goes on behind the table when the section is over: a jump stands there.
+        """Write the reading of tagged fields, out of line: the program continues behind them."""
+        # When the section is over, the machine continues behind the table, at a jump.
         read = []
         jump = self._jump()
         for index, (field, inner) in enumerate(wanted):
@@ -174,7 +174,7 @@ class _Writer:
         return read
 
     def _jump(self) -> int:
-        """Write a jump; return the index of the word that is to hold where it leads."""
+        """Write a jump; return the index of the word for its target."""
         self._write(op.JUMP, 0)
         return len(self.words) - 1
 
@@ -257,7 +257,7 @@ class _Writer:
 
 
 def default_of(field: Field, selection: Selection) -> Any:
-    """Return what a field is that is not on the wire."""
+    """Return the value of a field that is not on the wire."""
     if field.has_null_default:
         return None
     if field.is_array:

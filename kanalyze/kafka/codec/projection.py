@@ -14,7 +14,7 @@ from kanalyze.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kanalyze.kafka.schema.schema_ast import Message, Struct
+    from kanalyze.kafka.schema.schema_ast import MessageSpec, Struct
 
 __all__ = ["Projection", "Selection", "select"]
 
@@ -53,7 +53,7 @@ class Projection(_Wanted):
 Projection.ALL = Projection((), everything=True, raw_records=True)
 
 
-def select(message: Message, projection: Projection) -> Selection:
+def select(message: MessageSpec, projection: Projection) -> Selection:
     """Return the tree of fields that the projection wants of the message, of any version.
 
     Raises UsageError for a path that the message doesn't have.
@@ -66,7 +66,7 @@ def select(message: Message, projection: Projection) -> Selection:
     return selection
 
 
-def _add(selection: Selection, message: Message, path: str) -> None:
+def _add(selection: Selection, message: MessageSpec, path: str) -> None:
     struct: Struct | None = message.struct
     at = selection
     names = path.split(".")

@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.kafka.codec.interpreter import Failure, Reader
+from kanalyze.kafka.codec.interpreter import Failure, Interpreter
 from kanalyze.kafka.wire import WireError
 
 if TYPE_CHECKING:
-    from kanalyze.kafka.schema.schema_ast import Field, Message
+    from kanalyze.kafka.schema.schema_ast import Field, MessageSpec
 
 __all__ = ["Trace", "TraceNode", "trace_message"]
 
@@ -65,7 +65,7 @@ class Trace(NamedTuple):
 
 
 def trace_message(
-    message: Message,
+    message: MessageSpec,
     version: int,
     body: bytes | memoryview,
     pos: int = 0,
@@ -87,9 +87,14 @@ def trace_message(
     return Trace(tracer.root, failure, tracer.pos)
 
 
-class _Tracer(Reader):
+class _Tracer(Interpreter):
     def __init__(
-        self, message: Message, version: int, body: bytes, pos: int, most_elements: int | None
+        self,
+        message: MessageSpec,
+        version: int,
+        body: bytes,
+        pos: int,
+        most_elements: int | None,
     ) -> None:
         super().__init__(message, version, body, pos)
         self.root = TraceNode(message.name, pos, type=message.name)

@@ -97,7 +97,7 @@ cdef class Texts:
     cpdef str text(self, const unsigned char[::1] data, long long begin, long long end)
 
 
-cdef class _Uuid:
+cdef class _UuidEntry:
     cdef readonly long long high
     cdef readonly long long low
     cdef bytes data
@@ -119,7 +119,7 @@ cdef class TapeCursor:
     cdef long long peek(self, long long at) except? -7
     @cython.locals(size=cython.longlong, begin=cython.longlong)
     cdef str text(self)
-    @cython.locals(high=cython.longlong, low=cython.longlong, known=_Uuid)
+    @cython.locals(high=cython.longlong, low=cython.longlong, known=_UuidEntry)
     cdef bytes uuid(self)
     @cython.locals(kind=cython.int)
     cdef pass_value(self, Shape shape)

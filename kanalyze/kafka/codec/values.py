@@ -265,7 +265,7 @@ class Texts:
         return known.text
 
 
-class _Uuid:
+class _UuidEntry:
     """A UUID with the two numbers that it was made of."""
 
     __slots__ = ("data", "high", "low")
@@ -296,7 +296,7 @@ class TapeCursor:
         self.arena = memoryview(bytearray(1))
         self.arena_at = 0
         self.texts: Texts
-        self.uuids: list[_Uuid | None]
+        self.uuids: list[_UuidEntry | None]
         if known is None:
             self.texts, self.uuids = Texts(), [None] * _MOST_KNOWN
         else:
@@ -342,7 +342,7 @@ class TapeCursor:
         place = (high ^ low) & (_MOST_KNOWN - 1)
         known = self.uuids[place]
         if known is None or known.high != high or known.low != low:
-            known = self.uuids[place] = _Uuid(high, low)
+            known = self.uuids[place] = _UuidEntry(high, low)
         return known.data
 
     def pass_value(self, shape: Shape) -> None:

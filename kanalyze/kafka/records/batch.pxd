@@ -1,4 +1,4 @@
-# The C types of record_batch.py.
+# The C types of batch.py.
 cimport cython
 
 from kanalyze.kafka.records.cursor cimport RecordCursor

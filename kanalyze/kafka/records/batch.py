@@ -1,4 +1,4 @@
-"""A batch of records, or a message of a message set, and what goes over its records.
+"""A batch of records, or a message of a message set, with a cursor over its records.
 
 In: the bytes of a batch of magic 2, or what was read of the header of something else. Out:
 :class:`RecordBatch`. This module must not know where a batch begins among others.
@@ -6,7 +6,7 @@ In: the bytes of a batch of magic 2, or what was read of the header of something
 Layouts: KIP-98 and KIP-82 (magic 2), KIP-534 (delete horizon), Kafka's documentation, "Record
 Batch".
 
-Compiled by Cython, with the types in ``record_batch.pxd``; uncompiled it does the same, slowly.
+Compiled by Cython, with the types in ``batch.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ class RecordBatch:
         batch_bytes: with the 12 bytes of offset and length.
         codec: ``none``, ``gzip``, ``snappy``, ``lz4``, ``zstd`` or ``unknown``.
         timestamp_type: ``create`` or ``append``; None in magic 0.
-        record_count: as the header says, which may be a lie; None in messages.
+        record_count: by the header, which may be wrong; None in messages.
         delete_horizon_ms: when tombstones and transaction markers of the batch may go (KIP-534).
-        most_records: as many are read.
+        most_records: no more are read.
         problems: what was wrong; complete once :meth:`records` has come to its end, or
             :meth:`end` was called.
     """
@@ -128,7 +128,7 @@ class RecordBatch:
     def records(self) -> Iterator[Record]:
         """Read the records one by one; raises nothing, and notes what is wrong in ``problems``.
 
-        Memory: what the codec gives, within the limits, while the iterator lives.
+        The decompressed bytes, within the limits, live as long as the iterator.
         """
         cursor = self.cursor()
         if cursor is not None:
@@ -141,9 +141,9 @@ class RecordBatch:
                 note(self.problems, RecordProblem.TOO_MANY_RECORDS)
 
     def cursor(self) -> RecordCursor | None:
-        """Return what goes over the records, in place of :meth:`records`; None in magic 0 and 1.
+        """Return a cursor over the records, faster than :meth:`records`; None in magic 0 and 1.
 
-        Who took it reads up to ``most_records`` and gives it to :meth:`end` then.
+        The caller reads up to ``most_records``, and passes the cursor to :meth:`end`.
         """
         self.problems.clear()
         data = self._data
@@ -163,11 +163,11 @@ class RecordBatch:
         )
 
     def end(self, cursor: RecordCursor) -> None:
-        """Take note of what is wrong behind the records that were read."""
+        """Note what is wrong behind the records that were read."""
         if cursor.advance():
             note(self.problems, RecordProblem.TOO_MANY_RECORDS)
         elif cursor.problem is not None and not self.problems:
-            # A codec that failed has said why there is less than there should be.
+            # A codec that failed has already noted why records are missing.
             note(self.problems, cursor.problem)
 
     def sequence(self, offset: int) -> int:

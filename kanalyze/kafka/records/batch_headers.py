@@ -1,4 +1,4 @@
-"""What a records field holds, told from the heads of its batches alone.
+"""What a records field holds, by the headers of its batches alone.
 
 In: where a records field lies in a frame. Out: a :class:`RecordsSummary`. The records themselves
 are never read: most bytes on a Kafka wire are theirs, and often the capture doesn't hold them.
@@ -81,7 +81,7 @@ _FIRST_FREE_ATTRIBUTE = 0x80
 _LAST_MESSAGE_ATTRIBUTES = 0x0F
 _HIGHEST_OFFSET = 1 << 48
 _HIGHEST_EPOCH = 1 << 24
-"""Neither is ever reached; what stands there by chance is mostly above."""
+"""Neither is ever reached; random bytes are mostly above."""
 
 
 def batch_head_bytes(view: bytes | memoryview, most_bytes: int) -> int:

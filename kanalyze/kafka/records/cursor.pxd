@@ -1,4 +1,4 @@
-# The C types of record_cursor.py.
+# The C types of cursor.py.
 cimport cython
 
 cdef enum:

@@ -7,7 +7,7 @@ somebody wants one. This module must not know where a batch begins, nor how it w
 No length is believed: each is held against the bytes that the record, or the batch, has left.
 Layouts: KIP-98 and KIP-82.
 
-Compiled by Cython, with the types in ``record_cursor.pxd``; uncompiled it does the same, slowly.
+Compiled by Cython, with the types in ``cursor.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.kafka.codec.interpreter import Reader
+from kanalyze.kafka.codec.interpreter import Interpreter
 from kanalyze.kafka.wire import Truncated, WireError
 
 if TYPE_CHECKING:
-    from kanalyze.kafka.schema.schema_ast import Field, Message
+    from kanalyze.kafka.schema.schema_ast import Field, MessageSpec
 
 __all__ = ["first_records"]
 
 
 def first_records(
-    message: Message, version: int, body: bytes | memoryview, pos: int = 0
+    message: MessageSpec, version: int, body: bytes | memoryview, pos: int = 0
 ) -> tuple[int, int] | None:
     """Return where the first records field begins that is not null, and its length.
 
@@ -34,7 +34,7 @@ def first_records(
     return None
 
 
-class _Finder(Reader):
+class _Finder(Interpreter):
     """Reads up to the first records."""
 
     found: tuple[int, int] | None = None

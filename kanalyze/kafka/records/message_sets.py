@@ -49,7 +49,7 @@ _int64: _Unpack = Struct(">q").unpack_from
 _int32: _Unpack = Struct(">i").unpack_from
 
 
-class _Message(NamedTuple):
+class _LegacyMessage(NamedTuple):
     offset: int
     magic: int
     codec: int
@@ -60,8 +60,8 @@ class _Message(NamedTuple):
     crc_ok: bool
 
 
-class _Budget:
-    """How many bytes may still come out of codecs, and messages, over all depths of one."""
+class _DecompressionBudget:
+    """How many bytes and messages may still be decompressed, over all depths of one message."""
 
     def __init__(self, limits: DecompressionLimits, packed_bytes: int, batch_bytes: int) -> None:
         self.left = limits.allowed(packed_bytes)
@@ -92,7 +92,7 @@ def read_message(data: bytes, start: int, end: int, limits: DecompressionLimits)
         if not message.codec:
             yield _record(message, crc_ok=True)
             return
-        budget = _Budget(limits, len(message.value or b""), end - start)
+        budget = _DecompressionBudget(limits, len(message.value or b""), end - start)
         yield from _inside(message, budget, 1, problems)
 
     is_append_time = magic == 1 and bool(attributes & _APPEND_TIME)
@@ -108,7 +108,7 @@ def read_message(data: bytes, start: int, end: int, limits: DecompressionLimits)
     )
 
 
-def _message(data: bytes, start: int, end: int) -> _Message:
+def _message(data: bytes, start: int, end: int) -> _LegacyMessage:
     """Read the message ``data[start:end]``; raises Malformed."""
     offset, _, crc, magic, attributes = _head(data, start)
     at = start + MESSAGE_HEAD_BYTES
@@ -120,7 +120,7 @@ def _message(data: bytes, start: int, end: int) -> _Message:
     value, at = _bytes(data, at, end)
     if at != end:
         raise Malformed("a message whose parts are not as long as the whole")
-    return _Message(
+    return _LegacyMessage(
         offset,
         magic,
         attributes & 7,
@@ -145,12 +145,12 @@ def _bytes(data: bytes, at: int, end: int) -> tuple[bytes | None, int]:
     return data[at : at + length], at + length
 
 
-def _record(message: _Message, *, crc_ok: bool) -> Record:
+def _record(message: _LegacyMessage, *, crc_ok: bool) -> Record:
     return Record(message.offset, message.timestamp_ms, message.key, message.value, (), crc_ok)
 
 
 def _inside(
-    wrapper: _Message, budget: _Budget, depth: int, problems: list[RecordProblem]
+    wrapper: _LegacyMessage, budget: _DecompressionBudget, depth: int, problems: list[RecordProblem]
 ) -> Iterator[Record]:
     """Read the records of the message set that is compressed in a message's value."""
     if wrapper.value is None:
@@ -166,7 +166,7 @@ def _inside(
     if problem is not None:
         note(problems, problem)
     first = _first_offset(wrapper, data)
-    # A codec that failed has said why there is less than there should be.
+    # A codec that failed has already noted why messages are missing.
     for inner in _messages(data, problems if problem is None else []):
         if not budget.messages_left:
             note(problems, RecordProblem.TOO_MANY_RECORDS)
@@ -183,7 +183,7 @@ def _inside(
             yield _record(message, crc_ok=message.crc_ok)
 
 
-def _first_offset(wrapper: _Message, data: bytes) -> int:
+def _first_offset(wrapper: _LegacyMessage, data: bytes) -> int:
     """Return what the relative offsets in a wrapper of magic 1 count from.
 
     The wrapper carries the last one's absolute offset. Some producers write 0 there, with offsets
@@ -202,7 +202,7 @@ def _first_offset(wrapper: _Message, data: bytes) -> int:
     return wrapper.offset - last
 
 
-def _messages(data: bytes, problems: list[RecordProblem]) -> Iterator[_Message]:
+def _messages(data: bytes, problems: list[RecordProblem]) -> Iterator[_LegacyMessage]:
     """Read the messages of a set that was compressed, which must be all there."""
     at = 0
     while at < len(data):
@@ -214,7 +214,7 @@ def _messages(data: bytes, problems: list[RecordProblem]) -> Iterator[_Message]:
         yield message
 
 
-def _next(data: bytes, at: int) -> tuple[_Message, int]:
+def _next(data: bytes, at: int) -> tuple[_LegacyMessage, int]:
     """Read the message at ``at``; return the index after it too. Raises Malformed."""
     if at + MESSAGE_HEAD_BYTES > len(data):
         raise Malformed("the set ends within a message")

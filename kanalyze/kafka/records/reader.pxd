@@ -1,4 +1,4 @@
-# The C types of batches.py.
+# The C types of reader.py.
 cimport cython
 
 from kanalyze.kafka.records.batch cimport RecordBatch

@@ -5,12 +5,12 @@ not know which message the bytes stand in; what is known of a records field with
 records is in :mod:`kanalyze.kafka.records.batch_headers`.
 
 Nothing raises, whatever the bytes: what is wrong is noted (:class:`RecordProblem`) and what can be
-read is read. Nothing is allocated by a number that the bytes tell: records come one by one.
+read is read. No number in the bytes decides an allocation: records come one by one.
 
 Batches (magic 2) are in :mod:`kanalyze.kafka.records.batch`, messages (magic 0 and 1) in
 :mod:`kanalyze.kafka.records.message_sets`.
 
-Compiled by Cython, with the types in ``batches.pxd``; uncompiled it does the same, slowly.
+Compiled by Cython, with the types in ``reader.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations

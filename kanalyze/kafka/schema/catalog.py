@@ -1,7 +1,7 @@
 """What Kafka speaks: its APIs, their versions, and the definitions of their messages.
 
 In: the packaged tables and definition files, and a user's own. Out: :class:`Api` rows and, one file
-at a time as they are asked for, :class:`~kanalyze.kafka.schema.schema_ast.Message` definitions.
+at a time as they are asked for, :class:`~kanalyze.kafka.schema.schema_ast.MessageSpec` definitions.
 Must not know of bytes or decoders. Loaded at every start: what reads definitions is imported on
 first use.
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from kanalyze.kafka.schema.schema_ast import Message
+    from kanalyze.kafka.schema.schema_ast import MessageSpec
     from kanalyze.kafka.schema.user_definitions import UserDefinitions, UserMessage
 
 __all__ = ["RELEASES", "Api", "Catalog", "Kind"]
@@ -71,8 +71,8 @@ class Catalog:
     """The API table and the definitions behind it.
 
     Definitions are read from the package on first use, one file at a time, once in a process: all
-    catalogs share what was read. Those of a user are read at once: what is wrong with them is said
-    before any work is done.
+    catalogs share what was read. Those of a user are read at once, so that errors in them come
+    before any work.
     """
 
     def __init__(self, definitions: str | Path | None = None) -> None:
@@ -86,9 +86,9 @@ class Catalog:
         Raises:
             DefinitionError: the folder cannot be read, or a definition in it breaks a rule.
         """
-        self._superseded: dict[tuple[int, Kind], Message] = {}
-        self._own: dict[tuple[int, Kind], Message] = {}
-        self._own_data: dict[str, Message] = {}
+        self._superseded: dict[tuple[int, Kind], MessageSpec] = {}
+        self._own: dict[tuple[int, Kind], MessageSpec] = {}
+        self._own_data: dict[str, MessageSpec] = {}
         if definitions is not None:
             from kanalyze.kafka.schema.user_definitions import read_definitions
 
@@ -115,7 +115,7 @@ class Catalog:
         """Return the API with that name as Kafka writes it, None when there is none."""
         return self._by_name.get(name)
 
-    def message(self, key: int, kind: Kind) -> Message:
+    def message(self, key: int, kind: Kind) -> MessageSpec:
         """Return the definition of an API's request or response.
 
         Reads that API's file on first use. Raises KeyError for an unknown key, DefinitionError
@@ -128,7 +128,7 @@ class Catalog:
         """Return whether :meth:`message` gives what the package has, not what a user wrote."""
         return (key, kind) not in self._own
 
-    def superseded(self, key: int, kind: Kind, version: int) -> Message | None:
+    def superseded(self, key: int, kind: Kind, version: int) -> MessageSpec | None:
         """Return another layout that some releases gave a version; None where there is none.
 
         A version that Kafka does not hold to be stable may change from release to release. The
@@ -149,7 +149,7 @@ class Catalog:
             self._superseded[key, kind] = found
         return found if found.valid_versions.contains(version) else None
 
-    def data(self, name: str) -> Message:
+    def data(self, name: str) -> MessageSpec:
         """Return the definition of data inside messages, such as ``ConsumerProtocolSubscription``.
 
         Raises KeyError when there is none of that name.
@@ -157,7 +157,7 @@ class Catalog:
         own = self._own_data.get(name)
         return self._other("data", name) if own is None else own
 
-    def header(self, kind: Kind) -> Message:
+    def header(self, kind: Kind) -> MessageSpec:
         """Return the definition of the request or the response header."""
         return self._other("header", "RequestHeader" if kind == "request" else "ResponseHeader")
 
@@ -240,10 +240,10 @@ class Catalog:
 
     # -- the built-in ones ------------------------------------------------------------------------
 
-    def _built_in(self, api: Api, kind: Kind) -> Message:
+    def _built_in(self, api: Api, kind: Kind) -> MessageSpec:
         return _message_of(_read(_file_of(api)), api, kind)
 
-    def _other(self, kind: str, name: str) -> Message:
+    def _other(self, kind: str, name: str) -> MessageSpec:
         if not name.isidentifier():
             raise KeyError(name)
         try:
@@ -256,11 +256,11 @@ def _file_of(api: Api) -> str:
     return f"{api.key:03d}_{api.name}.json"
 
 
-def _message_of(messages: Mapping[str, Message], api: Api, kind: Kind) -> Message:
+def _message_of(messages: Mapping[str, MessageSpec], api: Api, kind: Kind) -> MessageSpec:
     return messages[api.name + ("Request" if kind == "request" else "Response")]
 
 
-def _over(one: UserMessage, old: Message) -> Message:
+def _over(one: UserMessage, old: MessageSpec) -> MessageSpec:
     from kanalyze.kafka.schema.overlay import Conflict, overlay
 
     try:
@@ -286,7 +286,7 @@ def _lowest(flexible: VersionRange) -> int:
 
 
 @cache
-def _read(file: str) -> Mapping[str, Message]:
+def _read(file: str) -> Mapping[str, MessageSpec]:
     """Read a packaged definition file, once; the imports are slow, and most commands need few.
 
     What is given cannot be changed: everybody in the process has the same.

@@ -1,4 +1,4 @@
-"""What a version of a message looks like on the wire, before any byte is seen.
+"""The layout of one version of a message on the wire.
 
 In: definitions. Out: sizes and properties of fields and structs in one version. Must not know of
 projections or of generated code.
@@ -6,7 +6,7 @@ projections or of generated code.
 
 from __future__ import annotations
 
-from kanalyze.kafka.schema.schema_ast import FIXED_SIZES, Field, Message, Struct
+from kanalyze.kafka.schema.schema_ast import FIXED_SIZES, Field, MessageSpec, Struct
 
 __all__ = ["Layout"]
 
@@ -14,7 +14,7 @@ __all__ = ["Layout"]
 class Layout:
     """One version of one message."""
 
-    def __init__(self, message: Message, version: int) -> None:
+    def __init__(self, message: MessageSpec, version: int) -> None:
         self.message = message
         self.version = version
         self.flexible = message.is_flexible(version)

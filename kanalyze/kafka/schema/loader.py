@@ -1,9 +1,8 @@
-"""Reads message definitions and says what is wrong with them.
+"""Reads message definitions and reports what is wrong with them.
 
 In: the text of a definition file: JSON objects one after the other, with ``//`` comments. Out:
-:class:`~kanalyze.kafka.schema.schema_ast.Message` values that keep every rule of the language, so
-that what is built on them need not check again. Must not know where the text came from, nor of
-bytes.
+:class:`~kanalyze.kafka.schema.schema_ast.MessageSpec` values that keep every rule of the language.
+Must not know where the text came from, nor of bytes.
 
 The rules are those of Kafka's generator (org.apache.kafka.message: MessageSpec, StructSpec,
 FieldSpec), but for two: a struct may be declared in more than one place of a message, and a range
@@ -18,7 +17,7 @@ from typing import Any
 
 from kanalyze.errors import DefinitionError
 from kanalyze.kafka.schema.field_rules import check_fields, parse_default
-from kanalyze.kafka.schema.schema_ast import PRIMITIVES, Field, Message, Struct
+from kanalyze.kafka.schema.schema_ast import PRIMITIVES, Field, MessageSpec, Struct
 from kanalyze.kafka.schema.versions import NONE, VersionRange
 
 __all__ = ["load_messages"]
@@ -81,7 +80,7 @@ _STRING_OR_COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*')
 _Object = dict[str, Any]
 
 
-def load_messages(text: str, file: str) -> tuple[Message, ...]:
+def load_messages(text: str, file: str) -> tuple[MessageSpec, ...]:
     """Read every message in ``text``; ``file`` is its name for error messages.
 
     Raises DefinitionError with file, field path and reason.
@@ -143,7 +142,7 @@ class _MessageReader:
         self._valid = NONE
         self._flexible = NONE
 
-    def message(self) -> Message:
+    def message(self) -> MessageSpec:
         found = self._found
         self._name = self._text(found, "name", "(message)")
         where = self._name
@@ -158,7 +157,7 @@ class _MessageReader:
         # An API that is gone has a definition without fields.
         own = self._objects_in(found, "fields", where, optional=self._valid.is_empty)
         fields = self._fields(own, where, self._valid, ())
-        return Message(
+        return MessageSpec(
             name=self._name,
             kind=kind,
             api_key=self._api_key(kind, where),

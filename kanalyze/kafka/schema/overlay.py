@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kanalyze.kafka.schema.schema_ast import Field, Message, Struct
+from kanalyze.kafka.schema.schema_ast import Field, MessageSpec, Struct
 from kanalyze.kafka.schema.versions import MAX_VERSION, NONE, VersionRange
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class Conflict(ValueError):
     """Two definitions that don't fit together; the text begins with the field's path."""
 
 
-def overlay(upper: Message, lower: Message) -> Message:
+def overlay(upper: MessageSpec, lower: MessageSpec) -> MessageSpec:
     """Return ``upper`` with the versions of ``lower`` that it doesn't have.
 
     Raises Conflict when a field has another type, tag or place in ``upper``, and when the versions
@@ -48,7 +48,7 @@ def overlay(upper: Message, lower: Message) -> Message:
 class _Overlay:
     """The versions of two definitions, and how ranges of them are put together."""
 
-    def __init__(self, upper: Message, lower: Message) -> None:
+    def __init__(self, upper: MessageSpec, lower: MessageSpec) -> None:
         self.upper_versions = frozenset(upper.valid_versions.each())
         self.lower_versions = frozenset(lower.valid_versions.each()) - self.upper_versions
         self.all_versions = self.upper_versions | self.lower_versions

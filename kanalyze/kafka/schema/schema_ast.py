@@ -1,6 +1,6 @@
-"""The values a message definition is made of, once it has been read and found sound.
+"""The values a message definition is made of, once it has been read and checked.
 
-In: nothing (see :mod:`kanalyze.kafka.schema.loader`, which makes them). Out: :class:`Message`,
+In: nothing (see :mod:`kanalyze.kafka.schema.loader`, which makes them). Out: :class:`MessageSpec`,
 :class:`Struct`, :class:`Field`. This module must not know of files, bytes or decoders.
 
 The language is Kafka's own (clients/src/main/resources/common/message/README.md in its source).
@@ -13,7 +13,15 @@ from typing import TypeAlias
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.kafka.schema.versions import NONE, VersionRange
 
-__all__ = ["FIXED_SIZES", "PRIMITIVES", "ZERO_UUID", "Default", "Field", "Message", "Struct"]
+__all__ = [
+    "FIXED_SIZES",
+    "PRIMITIVES",
+    "ZERO_UUID",
+    "Default",
+    "Field",
+    "MessageSpec",
+    "Struct",
+]
 
 FIXED_SIZES = {
     "bool": 1,
@@ -52,7 +60,7 @@ class Field(NamedTuple):
     flexible_versions: VersionRange | None = None
     """None where the message's own hold."""
     default: Default = None
-    """What the field is where it is not on the wire. None is null when ``has_null_default``; for
+    """The value where the field is not on the wire. None is null when ``has_null_default``; for
     an array it otherwise stands for an empty one, for a struct for one of its fields' defaults."""
     has_null_default: bool = False
     struct: Struct | None = None
@@ -106,7 +114,7 @@ class Struct(NamedTuple):
         return next((field for field in self.fields if field.name == name), None)
 
 
-class Message(NamedTuple):
+class MessageSpec(NamedTuple):
     """One message: a request, a response, a header, or data that travels inside another."""
 
     name: str

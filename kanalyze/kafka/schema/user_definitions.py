@@ -18,7 +18,7 @@ from kanalyze.errors import DefinitionError
 from kanalyze.kafka.schema.loader import load_messages
 
 if TYPE_CHECKING:
-    from kanalyze.kafka.schema.schema_ast import Message
+    from kanalyze.kafka.schema.schema_ast import MessageSpec
 
 __all__ = ["UserDefinitions", "UserMessage", "read_definitions"]
 
@@ -33,7 +33,7 @@ class UserMessage(NamedTuple):
 
     file: str
     """For error messages."""
-    message: Message
+    message: MessageSpec
 
 
 class UserDefinitions(NamedTuple):

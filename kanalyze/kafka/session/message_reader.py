@@ -23,7 +23,7 @@ import struct
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from kanalyze.common.plain_values import fields
-from kanalyze.kafka.codec.byte_ranges_read import needed, skim
+from kanalyze.kafka.codec.byte_ranges_read import byte_ranges_read, drop_unread_bytes
 from kanalyze.kafka.codec.failures import (
     LEFT_OVER,
     NOT_ALL_THERE,
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from kanalyze.kafka.codec.values import Tape, Taped
     from kanalyze.kafka.framing.frame import Frame
     from kanalyze.kafka.schema.catalog import Api, Catalog
-    from kanalyze.kafka.schema.schema_ast import Message as Definition
+    from kanalyze.kafka.schema.schema_ast import MessageSpec as Definition
     from kanalyze.kafka.session.exchange import Message
 
 __all__ = ["Body", "MessageReader", "Wanted"]
@@ -392,12 +392,12 @@ class MessageReader:
     def skim_request(self, frame: Frame, header: RequestHeader) -> tuple[Ranges, int] | None:
         """Let an unfinished request go of what no field that is wanted needs.
 
-        Returns what was kept, as :func:`~kanalyze.kafka.codec.byte_ranges_read.skim`; None where
+        Returns what was kept, as :func:`.drop_unread_bytes`; None where
         nothing was let go of.
         """
         plan = self._request_plan(header.api_key, header.api_version)
         if plan.decode is not None and plan.tells_needs:
-            return skim(frame, header.body, plan.decode)
+            return drop_unread_bytes(frame, header.body, plan.decode)
         return None
 
     def skim_response(
@@ -407,7 +407,7 @@ class MessageReader:
         plan = self._response_plan(api_key, api_version)
         at = _body_at(frame, plan)
         if plan.decode is not None and plan.tells_needs and at is not None:
-            return skim(frame, at, plan.decode)
+            return drop_unread_bytes(frame, at, plan.decode)
         return None
 
     def needed_of_request(self, frame: Frame, header: RequestHeader) -> Ranges | None:
@@ -418,7 +418,7 @@ class MessageReader:
         plan = self._request_plan(header.api_key, header.api_version)
         if plan.decode is None or not plan.tells_needs or frame.missing_bytes:
             return None
-        return needed(frame, header.body, plan.decode)
+        return byte_ranges_read(frame, header.body, plan.decode)
 
     def needed_of_response(self, frame: Frame, api_key: int, api_version: int) -> Ranges | None:
         """As :meth:`needed_of_request`, for the response to a request of that key and version."""
@@ -426,7 +426,7 @@ class MessageReader:
         if plan.decode is None or not plan.tells_needs or frame.missing_bytes:
             return None
         at = _body_at(frame, plan)
-        return None if at is None else needed(frame, at, plan.decode)
+        return None if at is None else byte_ranges_read(frame, at, plan.decode)
 
     def first_records(self, view: memoryview, header: RequestHeader) -> tuple[int, int] | None:
         """Return where the first records of a request begin, and how long they are.

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from array import array
     from collections.abc import Iterable
 
-    from kanalyze.capture.file_metadata import Description
+    from kanalyze.capture.file_metadata import FileMetadata
     from kanalyze.live.run import Feed
     from kanalyze.model.anomalies import Anomaly
     from kanalyze.model.packets import PacketBatch
@@ -36,7 +36,7 @@ class FilteredFeed:
         self._filter = packet_filter
 
     @property
-    def about(self) -> Description | None:
+    def about(self) -> FileMetadata | None:
         """The metadata of the capture so far; None for an interface."""
         return self._feed.about
 

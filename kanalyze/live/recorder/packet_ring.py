@@ -21,8 +21,9 @@ import numpy as np
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.live.recorder.token_redaction import SegmentPayloads, TokenRedactor
 from kanalyze.model.packet_arrays import PacketArrays
-from kanalyze.net.headers import ACK, FIN, SYN, read_headers
-from kanalyze.net.layer_stats import Notes
+from kanalyze.net.headers import read_headers
+from kanalyze.net.layer_stats import LayerStats
+from kanalyze.net.segment_columns import ACK, FIN, SYN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -363,7 +364,7 @@ class _ChunkIndex:
 
     def __init__(self, packets: PacketArrays) -> None:
         self._packets = packets
-        found = read_headers(packets.batch(), Notes())
+        found = read_headers(packets.batch(), LayerStats())
         segments = SimpleNamespace(
             **{name: np.asarray(getattr(found, name)) for name in found.__slots__}
         )

@@ -1,9 +1,9 @@
-"""One IP datagram while its fragments are put together.
+"""One IP datagram while its fragments are reassembled.
 
 In: ranges of bytes, in any order. Out: the bytes from the first on. Must not know: what they are.
 
-The bytes that came first for a place stay (RFC 815 leaves it open); a fragment that was cut by
-the capture takes its place with the bytes that it has.
+The first copy of a byte counts (RFC 815 leaves it open); a fragment that the capture cut covers its
+whole range, with the bytes that it has.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["PIECE_BYTES", "Datagram"]
 
 PIECE_BYTES: Final = 256
-"""What keeping a piece takes besides its bytes, roughly."""
+"""Memory of a range besides its bytes, roughly."""
 MOST_BYTES: Final = 65_535
 _LEAST_HEADER_BYTES: Final = 20
 
@@ -48,12 +48,12 @@ class Datagram:
         """Bytes of data that fragments were seen of."""
         self.held_bytes = 0
         self.contradicts = False
-        """Two fragments held different bytes for the same place."""
+        """Two fragments have different bytes at the same offset."""
         self.is_false = False
-        """It was dropped for what its fragments said, and those to come go the same way."""
+        """It was dropped for what its fragments said; later fragments of it are dropped too."""
         self._seen: set[tuple[int, int, int]] = set()
         """Fragments: offset, length, checksum of the captured bytes."""
-        self._pieces: list[_Piece] = []
+        self._pieces: list[_FragmentRange] = []
         """Sorted by where they start."""
 
     def state(self) -> State:
@@ -74,7 +74,7 @@ class Datagram:
         made.header, made.protocol, made.total, made.contradicts, made.is_false = values[3:8]
         made.covered = values[8]
         made._seen = {fields(each, "nnn") for each in items(values[9], "t")}
-        made._pieces = [_Piece(*fields(each, "nny")) for each in items(values[10], "t")]
+        made._pieces = [_FragmentRange(*fields(each, "nny")) for each in items(values[10], "t")]
         at = 0
         for piece in made._pieces:
             if not at <= piece.start < piece.stop or len(piece.data) > piece.stop - piece.start:
@@ -120,12 +120,12 @@ class Datagram:
             return False
         overlaps = False
         at = start
-        fresh: list[_Piece] = []
+        fresh: list[_FragmentRange] = []
         while at < stop:
             piece = self._pieces[index] if index < len(self._pieces) else None
             if piece is None or piece.start > at:
                 upto = stop if piece is None else min(stop, piece.start)
-                fresh.append(_Piece(at, upto, data[at - start : upto - start]))
+                fresh.append(_FragmentRange(at, upto, data[at - start : upto - start]))
                 at = upto
                 continue
             if piece.stop > at:
@@ -148,7 +148,7 @@ class Datagram:
         if (piece.start, piece.stop) != (start, stop) or piece.differs(start, data):
             return False
         if len(data) > len(piece.data):
-            self._pieces[index] = _Piece(start, stop, data)
+            self._pieces[index] = _FragmentRange(start, stop, data)
             self.held_bytes += len(data) - len(piece.data)
         return True
 
@@ -166,13 +166,13 @@ class Datagram:
         return b"".join(parts)
 
     def let_go(self) -> None:
-        """Forget the bytes; which fragments were seen stays known."""
+        """Drop the bytes; which fragments were seen stays known."""
         self._pieces.clear()
         self.header = None
         self.held_bytes = len(self._seen) * PIECE_BYTES
 
 
-class _Piece(NamedTuple):
+class _FragmentRange(NamedTuple):
     start: int
     stop: int
     data: bytes
@@ -184,5 +184,5 @@ class _Piece(NamedTuple):
         return mine != data[: len(mine)]
 
 
-def _start(piece: _Piece) -> int:
+def _start(piece: _FragmentRange) -> int:
     return piece.start

@@ -1,6 +1,6 @@
-"""IP fragments put together, across batches.
+"""Reassembly of IP fragments, across batches.
 
-In: fragments, with the times of their packets. Out: whole datagrams, as packets with a header of
+In: fragments, with the times of their packets. Out: complete datagrams, as packets with a header of
 their own behind the bytes of the batch. Must not know: what the datagrams carry.
 
 IPv4: RFC 791, 815. IPv6: RFC 8200 (section 4.5), RFC 5722.
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from kanalyze.common.plain_values import State
-    from kanalyze.net.header_cursor import Cursor
-    from kanalyze.net.layer_stats import Notes
+    from kanalyze.net.header_cursor import HeaderCursor
+    from kanalyze.net.layer_stats import LayerStats
 
-__all__ = ["FragmentLimits", "Fragments", "PassOn"]
+__all__ = ["FragmentLimits", "FragmentReassembler", "PassOn"]
 
 PassOn: TypeAlias = "Callable[[Datagram], bool]"
-"""Is offered a datagram of which fragments are missing; true where somebody else may find them."""
+"""Takes an incomplete datagram; returns true where its fragments may be in another capture."""
 
 _MAX_IP_BYTES: Final = 65_535
 _IPV4_BYTES: Final = 20
@@ -41,9 +41,9 @@ class FragmentLimits(NamedTuple):
     """Bounds of the memory and the patience for fragments."""
 
     datagrams: int = 1024
-    """Open ones, and as many done ones; beyond, the oldest is given up."""
+    """Open ones, and as many completed ones; beyond, the oldest is given up."""
     held_bytes: int = 16 << 20
-    """Of open datagrams in all; of done ones, what is known of their fragments, as much again."""
+    """Of all open datagrams; as much again for the records of completed ones."""
     fragments: int = 1400
     """Of one datagram: more than the largest has over a link of 68 bytes, the least that IPv4
     allows (RFC 791)."""
@@ -67,20 +67,22 @@ class _Fragment(NamedTuple):
     packet: int
 
 
-class Fragments:
-    """Keeps the datagrams of which fragments are missing."""
+class FragmentReassembler:
+    """Buffers the datagrams of which fragments are missing."""
 
-    _LEFT_OUT = ("_done_bytes", "_held_bytes", "_limits", "_notes", "_pass_on")
+    _LEFT_OUT = ("_done_bytes", "_held_bytes", "_limits", "_stats", "_pass_on")
 
-    def __init__(self, limits: FragmentLimits, notes: Notes, pass_on: PassOn | None = None) -> None:
+    def __init__(
+        self, limits: FragmentLimits, stats: LayerStats, pass_on: PassOn | None = None
+    ) -> None:
         self._limits = limits
-        self._notes = notes
+        self._stats = stats
         self._pass_on = pass_on
         self._open: OrderedDict[tuple[int, ...], Datagram] = OrderedDict()
         """The oldest first."""
         self._done: OrderedDict[tuple[int, ...], Datagram] = OrderedDict()
-        """Those that were put together or gave themselves away as false, without their bytes:
-        their fragments may come once more, when a capture has each packet twice."""
+        """Those that were reassembled or dropped as false, without their bytes: a capture with each
+        packet twice has their fragments again."""
         self._held_bytes = 0
         self._done_bytes = 0
 
@@ -89,18 +91,18 @@ class Fragments:
         return _datagrams_state(self._open), _datagrams_state(self._done)
 
     def load_state(self, state: object) -> None:
-        """Go on from a state; raises ValueError where that is none."""
+        """Continue from a state; raises ValueError where it is none."""
         of_open, of_done = fields(state, "tt")
         self._open = _datagrams_from_state(of_open)
         self._done = _datagrams_from_state(of_done)
         self._held_bytes = sum([datagram.held_bytes for datagram in self._open.values()])
         self._done_bytes = sum([datagram.held_bytes for datagram in self._done.values()])
 
-    def add(self, cursor: Cursor) -> int:
-        """Take the fragment that a cursor stands behind the headers of.
+    def add(self, cursor: HeaderCursor) -> int:
+        """Take the fragment behind a cursor.
 
-        Where it completes a datagram the cursor goes there, and the kind of the datagram's header
-        is returned; otherwise :data:`~kanalyze.net.header_kinds.DROPPED`.
+        If it completes a datagram, the cursor goes there and the kind of the datagram's header is
+        returned; otherwise :data:`~kanalyze.net.header_kinds.DROPPED`.
         """
         is_ipv6 = cursor.is_ipv6
         batch, row, at = cursor.batch, cursor.row, cursor.at
@@ -114,14 +116,14 @@ class Fragments:
             int(batch.time_ns[row]),
             int(batch.number[row]),
         )
-        self._notes.counters.ip_fragments += 1
+        self._stats.counters.ip_fragments += 1
         data = cursor.rest(max(cursor.ip_end - at, 0))
         cursor.at = cursor.ip_at
         header = cursor.rest(_IPV6_BYTES if is_ipv6 else _IPV4_BYTES)
         datagram = self._take(fragment, header, data)
         if datagram is None:
             return DROPPED
-        self._notes.counters.reassembled_datagrams += 1
+        self._stats.counters.reassembled_datagrams += 1
         cursor.enter_joined(*_as_packet(datagram, is_ipv6=is_ipv6))
         datagram.let_go()
         self._keep_done(fragment.key, datagram)
@@ -129,7 +131,7 @@ class Fragments:
 
     @property
     def open_packets(self) -> Iterator[int]:
-        """Numbers of the packets whose datagrams may yet become whole."""
+        """Numbers of the packets whose datagrams may still be completed."""
         return (packet for datagram in self._open.values() for packet in datagram.packets)
 
     def expire(self, now_ns: int) -> None:
@@ -141,13 +143,13 @@ class Fragments:
             self._give_up(key, "fragments are missing")
 
     def finish(self) -> None:
-        """End the capture: what is not complete will not be."""
+        """End the capture: give up all incomplete datagrams."""
         for key in list(self._open):
             self._give_up(key, "fragments are missing")
         self._done.clear()
 
     def _take(self, fragment: _Fragment, header: bytes, data: bytes) -> Datagram | None:
-        """Add a fragment to its datagram; return it if it is whole now."""
+        """Add a fragment to its datagram; return it if it is complete now."""
         self.expire(fragment.time_ns)
         reason = _what_is_wrong(fragment)
         if reason is not None:
@@ -157,7 +159,7 @@ class Fragments:
             return None
         datagram = self._open.get(fragment.key)
         if datagram is not None and self._is_old(datagram, fragment.time_ns):
-            # Times that go back keep old ones behind newer ones.
+            # Where times go back, an old one may be behind a newer one.
             self._give_up(fragment.key, "fragments are missing")
             datagram = None
         if datagram is None:
@@ -178,7 +180,7 @@ class Fragments:
         return None
 
     def _add(self, datagram: Datagram, fragment: _Fragment, data: bytes) -> str | None:
-        """Add a fragment; return why its datagram cannot be believed, if so."""
+        """Add a fragment; return why its datagram is to be dropped, if so."""
         if not fragment.has_more:
             if datagram.total not in {None, fragment.stop} or datagram.stop > fragment.stop:
                 return "fragments say different lengths"
@@ -197,7 +199,7 @@ class Fragments:
         return now_ns - datagram.time_ns > self._limits.age_ns
 
     def _is_late(self, fragment: _Fragment, data: bytes) -> bool:
-        """Tell whether a fragment was part of a datagram that is done."""
+        """Tell whether a fragment was part of a completed datagram."""
         done = self._done.get(fragment.key)
         if done is None:
             return False
@@ -215,7 +217,7 @@ class Fragments:
     def _drop(self, datagram: Datagram, fragment: _Fragment, reason: str) -> None:
         self._close(fragment.key)
         self._note(fragment, reason)
-        self._notes.counters.lost_datagrams += 1
+        self._stats.counters.lost_datagrams += 1
         datagram.is_false = True
         datagram.let_go()
         self._keep_done(fragment.key, datagram)
@@ -239,8 +241,8 @@ class Fragments:
         datagram = self._close(key)
         if not _may_hold_tcp(datagram) or (self._pass_on and self._pass_on(datagram)):
             return
-        self._notes.counters.lost_datagrams += 1
-        self._notes.add(
+        self._stats.counters.lost_datagrams += 1
+        self._stats.add(
             Anomaly(
                 AnomalyKind.IP_FRAGMENT,
                 time_ns=datagram.time_ns,
@@ -251,7 +253,7 @@ class Fragments:
         )
 
     def _note(self, fragment: _Fragment, reason: str) -> None:
-        self._notes.add(
+        self._stats.add(
             Anomaly(
                 AnomalyKind.IP_FRAGMENT,
                 time_ns=fragment.time_ns,
@@ -299,9 +301,9 @@ def _may_hold_tcp(datagram: Datagram) -> bool:
 
 
 def _as_packet(datagram: Datagram, *, is_ipv6: bool) -> tuple[bytes, int]:
-    """Give a datagram the header of its first fragment, as if it had never been cut up.
+    """Return a datagram as one packet, under its first fragment's header, and its size on the wire.
 
-    Returned are the bytes, as far as none are missing, and how many it had on the wire.
+    The bytes end where the first is missing.
     """
     header = bytearray(datagram.header or b"")
     total = datagram.total or 0
@@ -312,7 +314,7 @@ def _as_packet(datagram: Datagram, *, is_ipv6: bool) -> tuple[bytes, int]:
         total += _IPV4_BYTES
         header[0] = 0x45
         header[2:4] = total.to_bytes(2)
-        # That it must not be cut up may stay; that it was cut up not.
+        # "Don't fragment" may stay; the other bits and the offset go.
         header[6:8] = bytes([header[6] & 0xC0, 0])
     wire_bytes = total + (_IPV6_BYTES if is_ipv6 else 0)
     return bytes(header) + datagram.data(), wire_bytes

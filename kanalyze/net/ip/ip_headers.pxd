@@ -1,7 +1,7 @@
-# The C types of ip.py.
+# The C types of ip_headers.py.
 cimport cython
 
-from kanalyze.net.header_cursor cimport Cursor, DROPPED, FRAGMENT, IP_PROTOCOL
+from kanalyze.net.header_cursor cimport HeaderCursor, DROPPED, FRAGMENT, IP_PROTOCOL
 
 cdef enum:
     TCP_PROTOCOL = 6
@@ -25,9 +25,9 @@ cdef enum:
     place=cython.longlong,
     protocol=cython.longlong,
 )
-cpdef long long read_ipv4(Cursor cursor) except? -1
+cpdef long long read_ipv4(HeaderCursor cursor) except? -1
 @cython.locals(at=cython.longlong, total_bytes=cython.longlong, protocol=cython.longlong)
-cpdef long long read_ipv6(Cursor cursor) except? -1
+cpdef long long read_ipv6(HeaderCursor cursor) except? -1
 @cython.locals(
     _i=cython.int,
     at=cython.longlong,
@@ -35,10 +35,10 @@ cpdef long long read_ipv6(Cursor cursor) except? -1
     length=cython.longlong,
     place=cython.longlong,
 )
-cdef long long without_extensions(Cursor cursor, long long protocol) except? -1
+cdef long long without_extensions(HeaderCursor cursor, long long protocol) except? -1
 cdef bint is_option(long long protocol) noexcept
 @cython.locals(place=cython.longlong)
-cdef note_part(Cursor cursor, long long at, long long protocol)
+cdef note_part(HeaderCursor cursor, long long at, long long protocol)
 @cython.locals(on_wire=cython.longlong)
-cdef long long unstated_bytes(Cursor cursor) except? -1
-cdef long long drop_bad(Cursor cursor) except? -2
+cdef long long unstated_bytes(HeaderCursor cursor) except? -1
+cdef long long drop_bad(HeaderCursor cursor) except? -2

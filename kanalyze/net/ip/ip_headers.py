@@ -8,7 +8,7 @@ IPv4: RFC 791. IPv6 and its extension headers: RFC 8200, RFC 4302 (AH), RFC 7401
 bytes) is no payload. A length of 0 is written where segmentation is left to the network card, and
 in jumbograms (RFC 2675): then the packet's size tells, or what is around it.
 
-Compiled by Cython, with the types in ``ip.pxd``; uncompiled it does the same, slowly.
+Compiled by Cython, with the types in ``ip_headers.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if not cython.compiled:
     LARGEST_UNSTATED_BYTES = 1 << 20  # Linux joins segments up to 512 KiB (BIG TCP)
 
 if TYPE_CHECKING:
-    from kanalyze.net.header_cursor import Cursor
+    from kanalyze.net.header_cursor import HeaderCursor
 
 __all__ = ["TUNNEL_PROTOCOLS", "read_ipv4", "read_ipv6"]
 
@@ -49,7 +49,7 @@ _JOINED: Final = frozenset((6, *TUNNEL_PROTOCOLS))
 _WITHIN: Final = "within the IP header"
 
 
-def read_ipv4(cursor: Cursor) -> int:
+def read_ipv4(cursor: HeaderCursor) -> int:
     """Step over an IPv4 header; return ``IP_PROTOCOL | protocol``, or that it is a fragment."""
     if not cursor.fits(IPV4_BYTES):
         return cursor.cut(_WITHIN)
@@ -83,7 +83,7 @@ def read_ipv4(cursor: Cursor) -> int:
     return IP_PROTOCOL | protocol
 
 
-def read_ipv6(cursor: Cursor) -> int:
+def read_ipv6(cursor: HeaderCursor) -> int:
     """Step over an IPv6 header and its extensions; return as :func:`read_ipv4` does."""
     if not cursor.fits(IPV6_BYTES):
         return cursor.cut(_WITHIN)
@@ -107,7 +107,7 @@ def read_ipv6(cursor: Cursor) -> int:
     return IP_PROTOCOL | protocol
 
 
-def without_extensions(cursor: Cursor, protocol: int) -> int:
+def without_extensions(cursor: HeaderCursor, protocol: int) -> int:
     """Step over extension headers, up to that of a fragment; return as :func:`read_ipv4` does."""
     for _i in range(MAX_EXTENSIONS):
         if not (protocol == FRAGMENT_HEADER or is_option(protocol)):
@@ -147,7 +147,7 @@ def is_option(protocol: int) -> bool:
     return protocol in (0, 43, 60, 135, 139, 140, AUTHENTICATION)
 
 
-def note_part(cursor: Cursor, at: int, protocol: int) -> None:
+def note_part(cursor: HeaderCursor, at: int, protocol: int) -> None:
     """Note what a fragment is of, by the header of IPv6 at a place that says it."""
     place = cursor.u16(at + 2)
     cursor.part_key = (
@@ -160,7 +160,7 @@ def note_part(cursor: Cursor, at: int, protocol: int) -> None:
     cursor.has_more = place & 1 != 0
 
 
-def unstated_bytes(cursor: Cursor) -> int:
+def unstated_bytes(cursor: HeaderCursor) -> int:
     """Return what a packet had on the wire from its IP header on, which says 0.
 
     What the capture says of that is believed up to :data:`LARGEST_UNSTATED_BYTES`; beyond, only
@@ -170,8 +170,8 @@ def unstated_bytes(cursor: Cursor) -> int:
     return on_wire if on_wire <= LARGEST_UNSTATED_BYTES else cursor.limit - cursor.at
 
 
-def drop_bad(cursor: Cursor) -> int:
+def drop_bad(cursor: HeaderCursor) -> int:
     """Count a packet whose IP header contradicts itself."""
-    cursor.notes.counters.bad_ip_headers += 1
+    cursor.stats.counters.bad_ip_headers += 1
     cursor.note(AnomalyKind.BAD_IP_HEADER, "wrong version or length")
     return DROPPED

@@ -30,7 +30,7 @@ from kanalyze.net.rare_layers import can_read, find_inside, note_missing
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kanalyze.net.header_cursor import Cursor
+    from kanalyze.net.header_cursor import HeaderCursor
 
 __all__ = ["READERS", "read_gre", "read_in_ip"]
 
@@ -52,18 +52,18 @@ _ERSPAN_3_FRAMES: Final = {0: ETHERNET, 2: ANY_IP}
 _WITHIN_GRE: Final = "within the GRE header"
 
 
-def read_in_ip(cursor: Cursor, kind: int) -> int:
+def read_in_ip(cursor: HeaderCursor, kind: int) -> int:
     """Step into a tunnel that an IP header carries; what is none keeps its kind."""
     read = READERS.get(kind)
     return kind if read is None else read(cursor)
 
 
-def _read_etherip(cursor: Cursor) -> int:
+def _read_etherip(cursor: HeaderCursor) -> int:
     """Step over the header of EtherIP; what is none keeps its kind."""
     return _read_rare(cursor, "EtherIP", "EtherIP", "read_etherip", IP_PROTOCOL | 97)
 
 
-def _read_rare(cursor: Cursor, tunnel: str, name: str, reader: str, kind: int) -> int:
+def _read_rare(cursor: HeaderCursor, tunnel: str, name: str, reader: str, kind: int) -> int:
     """Let a library step over the header of a tunnel; what it cannot read keeps its kind."""
     if not can_read():
         note_missing(cursor, name)
@@ -77,7 +77,7 @@ def _read_rare(cursor: Cursor, tunnel: str, name: str, reader: str, kind: int) -
     return inner
 
 
-def read_gre(cursor: Cursor) -> int:
+def read_gre(cursor: HeaderCursor) -> int:
     """Step over a GRE header without routing; others keep a kind of their own."""
     if not cursor.fits(_GRE_BYTES):
         return cursor.cut(_WITHIN_GRE)
@@ -96,7 +96,7 @@ def read_gre(cursor: Cursor) -> int:
     return protocol
 
 
-def _read_erspan(cursor: Cursor, protocol: int, *, has_sequence: bool) -> int:
+def _read_erspan(cursor: HeaderCursor, protocol: int, *, has_sequence: bool) -> int:
     version = cursor.peek8(0) >> 4
     kind, size = None, 0
     if protocol == _ERSPAN_3:
@@ -115,15 +115,15 @@ def _read_erspan(cursor: Cursor, protocol: int, *, has_sequence: bool) -> int:
     return kind
 
 
-def _read_ip_in_ip(kind: int) -> Callable[[Cursor], int]:
-    def read(cursor: Cursor) -> int:
+def _read_ip_in_ip(kind: int) -> Callable[[HeaderCursor], int]:
+    def read(cursor: HeaderCursor) -> int:
         cursor.enter(tunnel_bit("IP in IP"))
         return kind
 
     return read
 
 
-READERS: Final[dict[int, Callable[[Cursor], int]]] = {
+READERS: Final[dict[int, Callable[[HeaderCursor], int]]] = {
     IP_PROTOCOL | 4: _read_ip_in_ip(IPV4),
     IP_PROTOCOL | 17: read_udp,
     IP_PROTOCOL | 41: _read_ip_in_ip(IPV6),

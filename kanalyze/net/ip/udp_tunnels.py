@@ -1,4 +1,4 @@
-"""Tunnels in UDP: VXLAN, Geneve and GTP-U, told from other UDP by port and by content.
+"""Tunnels in UDP: VXLAN, Geneve and GTP-U, recognized by port and by content.
 
 In: a cursor at a UDP header. Out: the kind of what the tunnel carries, the cursor there. Must not
 know: IP.
@@ -23,7 +23,7 @@ from kanalyze.net.rare_layers import can_read, find_inside, note_missing
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kanalyze.net.header_cursor import Cursor
+    from kanalyze.net.header_cursor import HeaderCursor
 
 __all__ = ["UDP_TUNNEL_PORTS", "read_udp"]
 
@@ -39,7 +39,7 @@ _GTP_DATA: Final = 255
 _INSIDE: Final = "within a tunnel's header"
 
 
-class _Seen(NamedTuple):
+class _TunnelHeader(NamedTuple):
     """What a tunnel's header says, or may say where it is cut."""
 
     size: int
@@ -47,7 +47,7 @@ class _Seen(NamedTuple):
     """ETHERNET, IPV4 or IPV6; 0 where something else is carried."""
 
 
-def read_udp(cursor: Cursor) -> int:
+def read_udp(cursor: HeaderCursor) -> int:
     """Step over UDP and tunnel headers; the kind of what is no tunnel is that of UDP."""
     known = _BY_PORT.get(cursor.peek16(2))
     if known is None:
@@ -70,49 +70,49 @@ def read_udp(cursor: Cursor) -> int:
     return _UDP
 
 
-def _looks_like(cursor: Cursor, kind: int) -> bool:
+def _looks_like(cursor: HeaderCursor, kind: int) -> bool:
     """Tell whether what a header says is carried looks like it."""
     if kind == ETHERNET:
         return looks_like_ethernet(cursor, 0)
     return kind in (IPV4, IPV6) and looks_like_ip(cursor, 0, kind)
 
 
-def _read_vxlan(cursor: Cursor) -> _Seen | None:
+def _read_vxlan(cursor: HeaderCursor) -> _TunnelHeader | None:
     word, last = cursor.peek32(0), cursor.peek8(7)
     # The network is given; a group policy may be, with its two flags and 16 bits of group.
     good = word < 0 or word == 0x0800_0000 or word & 0xFFB7_0000 == 0x8800_0000
-    return _Seen(_BASE_BYTES, ETHERNET) if good and last <= 0 else None
+    return _TunnelHeader(_BASE_BYTES, ETHERNET) if good and last <= 0 else None
 
 
-def _read_vxlan_gpe(cursor: Cursor) -> _Seen | None:
+def _read_vxlan_gpe(cursor: HeaderCursor) -> _TunnelHeader | None:
     word, last = cursor.peek32(0), cursor.peek8(7)
     if last > 0:
         return None
     if word < 0:
-        return _Seen(_BASE_BYTES, ETHERNET)
+        return _TunnelHeader(_BASE_BYTES, ETHERNET)
     # Version 0, the network is given, no maintenance; the last byte says what is carried, or,
     # without the flag for that, it is Ethernet.
     if word & 0xF9FF_FF00 != 0x0800_0000:
         return None
     number = word & 0xFF if word & 0x0400_0000 else 3
-    return _Seen(_BASE_BYTES, {1: IPV4, 2: IPV6, 3: ETHERNET}.get(number, 0))
+    return _TunnelHeader(_BASE_BYTES, {1: IPV4, 2: IPV6, 3: ETHERNET}.get(number, 0))
 
 
-def _read_geneve(cursor: Cursor) -> _Seen | None:
+def _read_geneve(cursor: HeaderCursor) -> _TunnelHeader | None:
     word, last = cursor.peek32(0), cursor.peek8(7)
     if last > 0:
         return None
     if word < 0:
-        return _Seen(_BASE_BYTES, ETHERNET)
+        return _TunnelHeader(_BASE_BYTES, ETHERNET)
     # Version 0, a length of options, no control packet, critical options or none.
     if word & 0xC0BF_0000:
         return None
     kind = word & 0xFFFF
     options = (word >> 24 & 0x3F) * 4
-    return _Seen(_BASE_BYTES + options, kind if kind in (ETHERNET, IPV4, IPV6) else 0)
+    return _TunnelHeader(_BASE_BYTES + options, kind if kind in (ETHERNET, IPV4, IPV6) else 0)
 
 
-def _read_gtp(cursor: Cursor) -> _Seen | None:
+def _read_gtp(cursor: HeaderCursor) -> _TunnelHeader | None:
     # Version 1 of GTP, a packet of a user.
     if cursor.peek8(0) >> 4 != _GTP_1 or cursor.peek8(1) != _GTP_DATA:
         return None
@@ -120,10 +120,10 @@ def _read_gtp(cursor: Cursor) -> _Seen | None:
         note_missing(cursor, "GTP-U")
         return None
     found = find_inside(cursor, "read_gtp")
-    return _Seen(0, 0) if isinstance(found, str) else _Seen(*found)
+    return _TunnelHeader(0, 0) if isinstance(found, str) else _TunnelHeader(*found)
 
 
-_BY_PORT: Final[dict[int, tuple[str, Callable[[Cursor], _Seen | None]]]] = {
+_BY_PORT: Final[dict[int, tuple[str, Callable[[HeaderCursor], _TunnelHeader | None]]]] = {
     4789: ("VXLAN", _read_vxlan),
     8472: ("VXLAN", _read_vxlan),
     4790: ("VXLAN", _read_vxlan_gpe),

@@ -1,7 +1,7 @@
 # The C types of ethernet.py.
 cimport cython
 
-from kanalyze.net.header_cursor cimport ARP, Cursor, IPV4, IPV6, LLC, LLC_FRAME, MPLS, PPPOE
+from kanalyze.net.header_cursor cimport ARP, HeaderCursor, IPV4, IPV6, LLC, LLC_FRAME, MPLS, PPPOE
 
 cdef enum:
     ETHERNET_BYTES = 14
@@ -20,9 +20,9 @@ cdef enum:
 
 
 @cython.locals(kind=cython.longlong)
-cpdef long long read_ethernet(Cursor cursor) except? -1
+cpdef long long read_ethernet(HeaderCursor cursor) except? -1
 @cython.locals(_i=cython.int)
-cpdef long long without_tags(Cursor cursor, long long kind) except? -1
+cpdef long long without_tags(HeaderCursor cursor, long long kind) except? -1
 cdef bint is_tag(long long kind) noexcept
 @cython.locals(
     start=cython.longlong,
@@ -30,10 +30,10 @@ cdef bint is_tag(long long kind) noexcept
     organization=cython.longlong,
     ethertype=cython.longlong,
 )
-cpdef long long read_llc(Cursor cursor) except? -1
+cpdef long long read_llc(HeaderCursor cursor) except? -1
 @cython.locals(
     first=cython.longlong, total_bytes=cython.longlong, header_bytes=cython.longlong
 )
-cpdef bint looks_like_ip(Cursor cursor, long long skip, long long kind) except -1
+cpdef bint looks_like_ip(HeaderCursor cursor, long long skip, long long kind) except -1
 @cython.locals(ethertype=cython.longlong)
-cpdef bint looks_like_ethernet(Cursor cursor, long long skip) except -1
+cpdef bint looks_like_ethernet(HeaderCursor cursor, long long skip) except -1

@@ -33,7 +33,7 @@ if not cython.compiled:
     TAG_Q, TAG_AD, TAG_OLD, TAG_OLDER = 0x8100, 0x88A8, 0x9100, 0x9200
 
 if TYPE_CHECKING:
-    from kanalyze.net.header_cursor import Cursor
+    from kanalyze.net.header_cursor import HeaderCursor
 
 __all__ = [
     "BEFORE_IP",
@@ -47,7 +47,7 @@ __all__ = [
 BEFORE_IP: Final = "before the IP header"
 
 
-def read_ethernet(cursor: Cursor) -> int:
+def read_ethernet(cursor: HeaderCursor) -> int:
     """Step over an Ethernet header and the tags behind."""
     if not cursor.fits(ETHERNET_BYTES):
         return cursor.cut(BEFORE_IP)
@@ -59,7 +59,7 @@ def read_ethernet(cursor: Cursor) -> int:
     return LLC_FRAME if 0 <= kind <= MAX_LENGTH else kind
 
 
-def without_tags(cursor: Cursor, kind: int) -> int:
+def without_tags(cursor: HeaderCursor, kind: int) -> int:
     """Step over VLAN tags: 2 bytes of tag, then the ethertype of what follows."""
     for _i in range(MAX_TAGS):
         if not is_tag(kind):
@@ -76,7 +76,7 @@ def is_tag(kind: int) -> bool:
     return kind in (TAG_Q, TAG_AD, TAG_OLD, TAG_OLDER)
 
 
-def read_llc(cursor: Cursor) -> int:
+def read_llc(cursor: HeaderCursor) -> int:
     """Step over an IEEE 802.2 header, with SNAP or without."""
     if not cursor.fits(LLC_BYTES):
         return cursor.cut(BEFORE_IP)
@@ -94,7 +94,7 @@ def read_llc(cursor: Cursor) -> int:
     return without_tags(cursor, kind)
 
 
-def looks_like_ip(cursor: Cursor, skip: int, kind: int) -> bool:
+def looks_like_ip(cursor: HeaderCursor, skip: int, kind: int) -> bool:
     """Tell whether an IP header may begin there: its version is right, and IPv4 has sane lengths.
 
     Of IPv4 and IPv6, ``kind`` is the one.
@@ -109,7 +109,7 @@ def looks_like_ip(cursor: Cursor, skip: int, kind: int) -> bool:
     )
 
 
-def looks_like_ethernet(cursor: Cursor, skip: int) -> bool:
+def looks_like_ethernet(cursor: HeaderCursor, skip: int) -> bool:
     """Tell whether an Ethernet header may begin there, by what its ethertype promises.
 
     False where the packet ends before what has to be seen.

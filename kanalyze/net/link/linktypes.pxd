@@ -1,7 +1,7 @@
-# The C types of link.py.
+# The C types of linktypes.py.
 cimport cython
 
-from kanalyze.net.header_cursor cimport Cursor, DROPPED, FAMILY, IP_VERSION, IPV4, IPV6, LLC_FRAME
+from kanalyze.net.header_cursor cimport HeaderCursor, DROPPED, FAMILY, IP_VERSION, IPV4, IPV6, LLC_FRAME
 from kanalyze.net.link.ethernet cimport read_ethernet, without_tags
 
 cdef enum:
@@ -18,12 +18,12 @@ cdef enum:
     FAMILY_IPV4 = 2
 
 
-cpdef long long read_link(Cursor cursor, long long link) except? -1
+cpdef long long read_link(HeaderCursor cursor, long long link) except? -1
 @cython.locals(version=cython.longlong)
-cpdef long long read_version(Cursor cursor) except? -1
+cpdef long long read_version(HeaderCursor cursor) except? -1
 @cython.locals(kind=cython.longlong)
-cdef long long read_ethertype(Cursor cursor, long long type_at, long long header_bytes) except? -1
+cdef long long read_ethertype(HeaderCursor cursor, long long type_at, long long header_bytes) except? -1
 @cython.locals(at=cython.longlong, family=cython.longlong)
-cdef long long read_family(Cursor cursor) except? -1
-cdef long long read_rare(Cursor cursor, long long link) except? -1
-cdef long long count_unknown(Cursor cursor, long long link) except? -1
+cdef long long read_family(HeaderCursor cursor) except? -1
+cdef long long read_rare(HeaderCursor cursor, long long link) except? -1
+cdef long long count_unknown(HeaderCursor cursor, long long link) except? -1

@@ -5,7 +5,7 @@ Must not know: what it holds.
 
 Layouts: https://www.tcpdump.org/linktypes.html.
 
-Compiled by Cython, with the types in ``link.pxd``; uncompiled it does the same, slowly.
+Compiled by Cython, with the types in ``linktypes.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ if not cython.compiled:
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kanalyze.net.header_cursor import Cursor
+    from kanalyze.net.header_cursor import HeaderCursor
 
 __all__ = ["read_link", "read_version"]
 
@@ -58,7 +58,7 @@ _PKTAP_LINKS: Final = {12: 101, 14: 101}
 """What it says in numbers of macOS's own, as LINKTYPE_ values: raw IP."""
 
 
-def read_link(cursor: Cursor, link: int) -> int:
+def read_link(cursor: HeaderCursor, link: int) -> int:
     """Step over the link-layer header of a packet of a link type."""
     if link == LINK_ETHERNET:
         return read_ethernet(cursor)
@@ -73,7 +73,7 @@ def read_link(cursor: Cursor, link: int) -> int:
     return read_rare(cursor, link)
 
 
-def read_version(cursor: Cursor) -> int:
+def read_version(cursor: HeaderCursor) -> int:
     """Tell IPv4 from IPv6 by the version that the header says."""
     if not cursor.fits(1):
         return cursor.cut(_BEFORE_IP)
@@ -83,7 +83,7 @@ def read_version(cursor: Cursor) -> int:
     return IPV6 if version == 6 else IP_VERSION | version
 
 
-def read_ethertype(cursor: Cursor, type_at: int, header_bytes: int) -> int:
+def read_ethertype(cursor: HeaderCursor, type_at: int, header_bytes: int) -> int:
     """Step over a header of fixed size with an ethertype in it, and the tags behind."""
     if not cursor.fits(header_bytes):
         return cursor.cut(_BEFORE_IP)
@@ -93,7 +93,7 @@ def read_ethertype(cursor: Cursor, type_at: int, header_bytes: int) -> int:
     return LLC_FRAME if kind == COOKED_LLC else kind
 
 
-def read_family(cursor: Cursor) -> int:
+def read_family(cursor: HeaderCursor) -> int:
     """Step over BSD's loopback header: an address family in either byte order.
 
     Small numbers tell which.
@@ -113,7 +113,7 @@ def read_family(cursor: Cursor) -> int:
     return IPV6 if family in _FAMILIES_IPV6 else FAMILY | family
 
 
-def read_rare(cursor: Cursor, link: int) -> int:
+def read_rare(cursor: HeaderCursor, link: int) -> int:
     """Step over the header of a link type that is seldom met; count one that is not known."""
     wireless = _WIRELESS.get(link)
     if wireless is not None and can_read():
@@ -127,12 +127,12 @@ def read_rare(cursor: Cursor, link: int) -> int:
     return fixed if cursor.fits(1) else cursor.cut(_BEFORE_IP)
 
 
-def count_unknown(cursor: Cursor, link: int) -> int:
+def count_unknown(cursor: HeaderCursor, link: int) -> int:
     """Count a packet of a link type that is not read."""
-    notes, name = cursor.notes, link_name(link)
-    counts = notes.counters.unknown_link_type
+    stats, name = cursor.stats, link_name(link)
+    counts = stats.counters.unknown_link_type
     counts[link] = counts.get(link, 0) + 1
-    notes.counters.count_other(name, 1)
+    stats.counters.count_other(name, 1)
     if link in _WIRELESS:
         note_missing(cursor, name)
     else:
@@ -140,7 +140,7 @@ def count_unknown(cursor: Cursor, link: int) -> int:
     return DROPPED
 
 
-def _read_pktap(cursor: Cursor) -> int:
+def _read_pktap(cursor: HeaderCursor) -> int:
     """Step over macOS's header: length, what follows (1: a packet), its kind of link layer."""
     if not cursor.fits(_PKTAP_LEAST_BYTES):
         return cursor.cut(_BEFORE_IP)
@@ -152,7 +152,7 @@ def _read_pktap(cursor: Cursor) -> int:
     return read_link(cursor, _PKTAP_LINKS.get(link, link))
 
 
-_READERS: Final[dict[int, Callable[[Cursor], int]]] = {
+_READERS: Final[dict[int, Callable[[HeaderCursor], int]]] = {
     9: read_ppp,
     50: read_hdlc,
     104: read_cisco_hdlc,

@@ -16,7 +16,7 @@ from kanalyze.net.header_names import tunnel_bit
 from kanalyze.net.link.ethernet import BEFORE_IP, looks_like_ethernet, looks_like_ip
 
 if TYPE_CHECKING:
-    from kanalyze.net.header_cursor import Cursor
+    from kanalyze.net.header_cursor import HeaderCursor
 
 __all__ = ["read_mpls"]
 
@@ -27,7 +27,7 @@ _CHECK_BYTES: Final = 4
 _SHORT_FRAME_BYTES: Final = 64
 
 
-def read_mpls(cursor: Cursor) -> int:
+def read_mpls(cursor: HeaderCursor) -> int:
     """Step over one label; behind the last of a stack, tell what follows."""
     if not cursor.fits(_LABEL_BYTES):
         return cursor.cut(BEFORE_IP)
@@ -37,7 +37,7 @@ def read_mpls(cursor: Cursor) -> int:
     return _behind_labels(cursor) if is_last else MPLS
 
 
-def _behind_labels(cursor: Cursor) -> int:
+def _behind_labels(cursor: HeaderCursor) -> int:
     if not cursor.fits(1):
         return cursor.cut(BEFORE_IP)
     # What fills the packet comes before what looks like something: the address of an IP packet may
@@ -55,7 +55,7 @@ def _behind_labels(cursor: Cursor) -> int:
     return {4: IPV4, 6: IPV6}.get(half, UNREADABLE_MPLS)
 
 
-def _fills(cursor: Cursor, kind: int) -> bool:
+def _fills(cursor: HeaderCursor, kind: int) -> bool:
     """Tell whether an IP header begins here whose length is just what there is.
 
     Behind it there may be the frame check sequence, and in the shortest frames padding.

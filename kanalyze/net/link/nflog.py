@@ -14,7 +14,7 @@ from kanalyze.net.header_kinds import FAMILY, IPV4, IPV6
 from kanalyze.net.link.ethernet import BEFORE_IP
 
 if TYPE_CHECKING:
-    from kanalyze.net.header_cursor import Cursor
+    from kanalyze.net.header_cursor import HeaderCursor
 
 __all__ = ["read_nflog"]
 
@@ -26,7 +26,7 @@ _MAX_VALUES: Final = 32
 _FAMILIES: Final = {2: IPV4, 10: IPV6}
 
 
-def read_nflog(cursor: Cursor) -> int:
+def read_nflog(cursor: HeaderCursor) -> int:
     """Step over the values before the one that is the packet.
 
     Lengths and kinds are in the byte order of the machine that wrote: the small one of the two

@@ -16,7 +16,7 @@ from kanalyze.net.header_names import tunnel_bit
 from kanalyze.net.link.ethernet import BEFORE_IP
 
 if TYPE_CHECKING:
-    from kanalyze.net.header_cursor import Cursor
+    from kanalyze.net.header_cursor import HeaderCursor
 
 __all__ = ["read_cisco_hdlc", "read_hdlc", "read_ppp", "read_pppoe"]
 
@@ -31,7 +31,7 @@ _SESSION: Final = 0x1100
 _DISCOVERY: Final = 0x8863
 
 
-def read_ppp(cursor: Cursor) -> int:
+def read_ppp(cursor: HeaderCursor) -> int:
     """Step over a PPP header; address and control may be left out, the protocol be one byte."""
     if cursor.peek16(0) == _ADDRESS_AND_CONTROL:
         cursor.at += 2
@@ -47,7 +47,7 @@ def read_ppp(cursor: Cursor) -> int:
     return _PROTOCOLS.get(protocol, PPP_PROTOCOL | protocol)
 
 
-def read_cisco_hdlc(cursor: Cursor) -> int:
+def read_cisco_hdlc(cursor: HeaderCursor) -> int:
     """Step over Cisco's HDLC header: address, control, an ethertype."""
     if not cursor.fits(_CISCO_BYTES):
         return cursor.cut(BEFORE_IP)
@@ -55,13 +55,13 @@ def read_cisco_hdlc(cursor: Cursor) -> int:
     return cursor.u16(cursor.at - 2)
 
 
-def read_hdlc(cursor: Cursor) -> int:
+def read_hdlc(cursor: HeaderCursor) -> int:
     """Step over an HDLC header of PPP or of Cisco, as the address tells."""
     is_cisco = cursor.peek8(0) in _CISCO_ADDRESSES
     return read_cisco_hdlc(cursor) if is_cisco else read_ppp(cursor)
 
 
-def read_pppoe(cursor: Cursor) -> int:
+def read_pppoe(cursor: HeaderCursor) -> int:
     """Step over the PPPoE header of a session; others carry no packets and stay what they are."""
     if not cursor.fits(_PPPOE_BYTES):
         return cursor.cut(BEFORE_IP)

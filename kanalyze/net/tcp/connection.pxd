@@ -1,10 +1,11 @@
-# The C types of connection_state.py.
+# The C types of connection.py.
 cimport cython
 
-from kanalyze.net.tcp.half_stream cimport Direction, distance
+from kanalyze.net.tcp.half_stream cimport HalfStream
+from kanalyze.net.tcp.sequence_space cimport distance
 from kanalyze.net.tcp.tcp_metrics cimport Meter
 from kanalyze.net.tcp.delivery cimport Segment, StreamWriter
-from kanalyze.net.tcp.segment_iterator cimport Walk
+from kanalyze.net.tcp.segment_iterator cimport SegmentIterator
 from kanalyze.model.segments cimport Segments
 
 cdef enum:
@@ -18,30 +19,30 @@ cdef enum:
 cdef long long SEQUENCE_MASK
 
 
-cdef class ConnectionState:
+cdef class OpenConnection:
     cdef public tuple pair
     cdef public object tcp
-    cdef public Direction lower
-    cdef public Direction higher
+    cdef public HalfStream lower
+    cdef public HalfStream higher
     cdef public Meter meter
-    cdef public long long seen
+    cdef public long long active_step
     cdef public object update
     cdef public tuple _writers
     cdef public object _limits
-    cdef public object _notes
+    cdef public object _stats
 
-    cdef bint _has_ended(self) except -1
-    cpdef begin_update(self)
-    cpdef int take(self, Walk walk) except -1
+    cpdef bint is_in_order(self) except -1
+    cpdef bint is_over(self) except -1
+    cpdef int feed(self, SegmentIterator iterator) except -1
     @cython.locals(for_lower=StreamWriter, items=tuple)
     cpdef tuple writers(self, Segments shared)
     @cython.locals(for_lower=StreamWriter, for_higher=StreamWriter)
     cpdef end_writing(self)
     @cython.locals(
-        lower=Direction,
-        higher=Direction,
-        mine=Direction,
-        other=Direction,
+        lower=HalfStream,
+        higher=HalfStream,
+        mine=HalfStream,
+        other=HalfStream,
         writer=StreamWriter,
         for_lower=StreamWriter,
         for_higher=StreamWriter,
@@ -55,35 +56,38 @@ cdef class ConnectionState:
         length=cython.longlong,
         from_higher=cython.longlong,
     )
-    cdef _pass_in_order(self, Walk walk)
-    cdef _count_passed(self, Direction direction, long long packets, long long payload_bytes)
-    @cython.locals(row=cython.longlong, mine=Direction)
-    cdef _pass_metered(self, Walk walk)
-    @cython.locals(row=cython.longlong, mine=Direction)
-    cdef bint _may_repeat(self, Walk walk) except -1
+    cdef _pass_in_order(self, SegmentIterator iterator)
+    @cython.locals(row=cython.longlong, mine=HalfStream)
+    cdef _pass_metered(self, SegmentIterator iterator)
+    @cython.locals(row=cython.longlong, mine=HalfStream)
+    cdef bint _may_repeat(self, SegmentIterator iterator) except -1
     @cython.locals(
         flags=cython.longlong,
-        mine=Direction,
-        other=Direction,
+        mine=HalfStream,
+        other=HalfStream,
         writer=StreamWriter,
         for_lower=StreamWriter,
         for_higher=StreamWriter,
     )
     cpdef bint receive(self, Segment segment, Segments shared) except -1
-    @cython.locals(flags=cython.longlong, is_stray=cython.bint, writer=StreamWriter)
-    cdef bint _receive_odd(
+    @cython.locals(flags=cython.longlong, is_out_of_window=cython.bint, writer=StreamWriter)
+    cdef bint _receive_out_of_order(
         self,
         Segment segment,
-        Direction mine,
-        Direction other,
+        HalfStream mine,
+        HalfStream other,
         StreamWriter for_lower,
         StreamWriter for_higher,
     ) except -1
-    @cython.locals(first=cython.longlong, position=cython.longlong, end=cython.longlong)
-    cdef bint _take_bytes(self, Segment segment, Direction mine, StreamWriter out) except -1
+    @cython.locals(first=cython.longlong, stream_offset=cython.longlong, end=cython.longlong)
+    cdef bint _take_bytes(self, Segment segment, HalfStream mine, StreamWriter out) except -1
     @cython.locals(index=cython.longlong, is_empty_probe=cython.bint, is_last=cython.bint)
-    cdef _count(self, Segment segment, Direction mine, bint is_stray)
-    @cython.locals(is_answer=cython.bint, is_crossing=cython.bint)
-    cdef bint _is_another(self, Segment segment, Direction mine, Direction other) except -1
-    @cython.locals(is_answer=cython.bint)
-    cdef _open(self, Segment segment, Direction mine, Direction other)
+    cdef _count(self, Segment segment, HalfStream mine, bint is_out_of_window)
+
+
+cdef count_in_order(tcp, long long index, long long packets, long long payload_bytes)
+@cython.locals(is_answer=cython.bint, is_crossing=cython.bint)
+cdef bint is_later_syn(Segment segment, HalfStream mine, HalfStream other) except -1
+@cython.locals(is_answer=cython.bint)
+cdef note_syn(tcp, Segment segment, HalfStream mine, HalfStream other)
+cdef bint is_untouched(HalfStream half) except -1

@@ -1,4 +1,4 @@
-# The C types of output.py.
+# The C types of delivery.py.
 cimport cython
 
 from kanalyze.model.segments cimport Segments
@@ -37,8 +37,8 @@ cpdef Segment new_segment(
 )
 
 
-cdef class Held:
-    cdef public long long position
+cdef class BufferedSegment:
+    cdef public long long stream_offset
     cdef public long long length
     cdef public bytes data
     cdef public long long time_ns
@@ -56,8 +56,8 @@ cdef class StreamWriter:
     cpdef whole(self, long long offset, long long rank)
     cpdef run(self, long long offset, long long first, long long last)
     cpdef part(self, long long offset, Segment segment, long long skip)
-    cpdef held(self, list pieces)
-    cpdef gap(self, long long offset, long long length, Held after)
+    cpdef buffered(self, list pieces)
+    cpdef gap(self, long long offset, long long length, BufferedSegment after)
     @cython.locals(runs=list)
     cpdef flush(self)
     cdef Segments _pick(self, list ranks)

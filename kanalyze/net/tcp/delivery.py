@@ -1,9 +1,9 @@
-"""Puts together what is delivered of one direction of a connection.
+"""Writes what is delivered of one direction of a connection.
 
-In: segments in stream order. Out: chunks and gaps, as few as can be. Must not know: why they are
+In: segments in stream order. Out: chunks and gaps, as few as possible. Must not know: why they are
 delivered now.
 
-Compiled by Cython, with the types in ``output.pxd``; uncompiled it does the same, slowly.
+Compiled by Cython, with the types in ``delivery.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ if TYPE_CHECKING:
     from kanalyze.model.streams import StreamItem
 
 LONGEST_SEGMENT_BYTES: Final = 1 << 32
-"""No header of IP says more."""
+"""No IP header can say more."""
 
-__all__ = ["DUPLICATE", "ZERO_WINDOW", "Held", "Segment", "StreamWriter", "new_segment"]
+__all__ = ["DUPLICATE", "ZERO_WINDOW", "BufferedSegment", "Segment", "StreamWriter", "new_segment"]
 
 DUPLICATE: Final = 1
-"""Mark of a packet that the capture holds already."""
+"""Mark of a packet that the capture has already."""
 ZERO_WINDOW: Final = 2
 """Mark of a packet that announces a window of 0."""
 
 
 class Segment:
-    """A TCP segment, as the slow path of reassembly takes it up.
+    """A TCP segment on the slow path of reassembly.
 
     Attributes:
         start: index in the batch's buffer of the payload. length: payload bytes on the wire.
-        captured: those of them in the buffer. rank: index in the batch's shared :class:`Segments`;
-        means nothing without payload. from_higher: 1 when the higher end of the pair sent it (see
-        :mod:`kanalyze.net.tcp.segment_groups`),
-            else 0.
+        captured: those of them in the buffer.
+        rank: index in the batch's shared :class:`Segments`; means nothing without payload.
+        from_higher: 1 when the higher end of the pair sent it (see
+            :mod:`kanalyze.net.tcp.segment_groups`), else 0.
         marks: :data:`DUPLICATE` (where payload may repeat, or when measuring) and
             :data:`ZERO_WINDOW` (when measuring).
     """
@@ -104,7 +104,7 @@ def new_segment(
     from_higher: int,
     marks: int,
 ) -> Segment:
-    """Make a segment; compiled it is a tenth of the time that the class takes."""
+    """Make a segment; compiled, it takes a tenth of the time of the class."""
     made = Segment.__new__(Segment)
     made.sequence = sequence
     made.acknowledgment = acknowledgment
@@ -120,47 +120,44 @@ def new_segment(
     return made
 
 
-class Held:
-    """Payload kept while bytes before it are missing.
+class BufferedSegment:
+    """A copy of payload that waits while bytes before it are missing.
 
     Attributes:
-        position: in the stream.
+        stream_offset: of its first byte.
         data: a copy; shorter than ``length`` where the capture was.
     """
 
-    __slots__ = ("data", "length", "packet", "position", "time_ns")
+    __slots__ = ("data", "length", "packet", "stream_offset", "time_ns")
 
-    def __init__(self, position: int, length: int, data: bytes, time_ns: int, packet: int) -> None:
-        self.position = position
+    def __init__(
+        self, stream_offset: int, length: int, data: bytes, time_ns: int, packet: int
+    ) -> None:
+        self.stream_offset = stream_offset
         self.length = length
         self.data = data
         self.time_ns = time_ns
         self.packet = packet
 
-    @property
-    def end(self) -> int:
-        """Position in the stream after the last byte."""
-        return self.position + self.length
-
     def state(self) -> State:
         """Return what :meth:`from_state` takes."""
-        return self.position, self.length, self.data, self.time_ns, self.packet
+        return self.stream_offset, self.length, self.data, self.time_ns, self.packet
 
     @classmethod
-    def from_state(cls, state: object) -> Held:
+    def from_state(cls, state: object) -> BufferedSegment:
         """Make one from a state; raises ValueError where that is none."""
         made = cls(*fields(state, "nnyin"))
         if not 0 < made.length <= LONGEST_SEGMENT_BYTES or len(made.data) > made.length:
-            raise ValueError("bytes held that are not there")
+            raise ValueError("a buffered segment with other bytes than its length")
         return made
 
 
 class StreamWriter:
     """Collects the items of one direction in one batch.
 
-    Whole segments that follow one another become one chunk: over the ``shared`` segments of the
-    batch where they are neighbours there. Where they seldom are (every other one is a duplicate),
-    one over a selection.
+    Whole segments that follow one another become one chunk: a range of the ``shared`` segments of
+    the batch where they are neighbours there, a copy of their columns where they seldom are (every
+    other one is a duplicate).
     """
 
     __slots__ = ("_first", "_last", "_offset", "_runs", "_shared", "items")
@@ -168,8 +165,8 @@ class StreamWriter:
     def __init__(self, items: list[StreamItem], shared: Segments) -> None:
         self.items = items
         self._shared = shared
-        # Whole segments that are not in the items yet, the first of them at the offset: where
-        # neighbours begin and where they end. The last such run stands by itself.
+        # Whole segments that are not in the items yet, the first of them at the offset: ranges of
+        # neighbours, the last range apart.
         self._offset = 0
         self._runs: list[tuple[int, int]] = []
         self._first = self._last = -1
@@ -208,8 +205,8 @@ class StreamWriter:
         )
         self.items.append(Chunk(offset, segments, 0, 1))
 
-    def held(self, pieces: Sequence[Held]) -> None:
-        """Deliver what was held back: pieces next to each other."""
+    def buffered(self, pieces: Sequence[BufferedSegment]) -> None:
+        """Deliver buffered segments, which are contiguous."""
         self.flush()
         captured = [len(piece.data) for piece in pieces]
         start, total = [], 0
@@ -224,15 +221,15 @@ class StreamWriter:
             [piece.time_ns for piece in pieces],
             [piece.packet for piece in pieces],
         )
-        self.items.append(Chunk(pieces[0].position, segments, 0, len(pieces)))
+        self.items.append(Chunk(pieces[0].stream_offset, segments, 0, len(pieces)))
 
-    def gap(self, offset: int, length: int, after: Held) -> None:
-        """Say that bytes are missing, up to ``after``."""
+    def gap(self, offset: int, length: int, after: BufferedSegment) -> None:
+        """Report bytes as missing, up to ``after``."""
         self.flush()
         self.items.append(Gap(offset, length, after.time_ns, after.packet))
 
     def flush(self) -> None:
-        """Put the whole segments into the items; to be called at the end."""
+        """Put the whole segments into the items; called at the end."""
         if self._last < 0:
             return
         runs = [*self._runs, (self._first, self._last)]

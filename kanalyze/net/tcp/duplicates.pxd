@@ -11,7 +11,7 @@ cdef enum:
 cdef unsigned long long MIX_ONE, MIX_OTHER, LOW_64_BITS, SEED
 
 
-cdef class Identities:
+cdef class SegmentIdentities:
     cdef const long long[::1] numbers
     cdef const long long[::1] times
     cdef const long long[::1] sequences
@@ -34,31 +34,31 @@ cdef class Identities:
         size=cython.longlong,
         table="int[::1]",
         row=cython.Py_ssize_t,
-        place=cython.longlong,
+        slot=cython.longlong,
         earlier=cython.longlong,
     )
     cpdef mark(self, bytearray found)
     @cython.locals(
         sequence=cython.longlong, number=cython.longlong, earlier=cython.longlong
     )
-    cdef long long last_same(self, Identities others, long long row, long long first) except -2
+    cdef long long last_same(self, SegmentIdentities others, long long row, long long first) except -2
     @cython.locals(allowed_ns=cython.longlong, apart_ns=cython.longlong)
-    cdef bint is_near(self, Identities others, long long row, long long earlier) except -1
-    cdef bint is_same(self, Identities others, long long row, long long earlier) except -1
+    cdef bint is_near(self, SegmentIdentities others, long long row, long long earlier) except -1
+    cdef bint is_same(self, SegmentIdentities others, long long row, long long earlier) except -1
     @cython.locals(
         mixed=cython.ulonglong,
         sequence=cython.ulonglong,
-        sum_and_place=cython.ulonglong,
+        sum_and_slot=cython.ulonglong,
         ports=cython.ulonglong,
     )
     cdef long long _hash(self, long long row) except -1
 
 
-cdef class Lookback:
-    cdef Identities _now
-    cdef Identities _before
+cdef class DuplicateLookup:
+    cdef SegmentIdentities _now
+    cdef SegmentIdentities _before
 
-    @cython.locals(now=Identities, before=Identities, earlier=cython.longlong)
+    @cython.locals(now=SegmentIdentities, before=SegmentIdentities, earlier=cython.longlong)
     cpdef bint is_copy(self, long long row) except -1
 
 

@@ -1,4 +1,4 @@
-"""Packets that a capture holds more than once, told from those that were sent again.
+"""Packets that a capture has more than once, as opposed to those that were sent again.
 
 In: segment columns, batch after batch. Out: which segments are copies. Must not know:
 connections.
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kanalyze.common.plain_values import State
-    from kanalyze.net.headers import SegmentColumns
+    from kanalyze.net.segment_columns import SegmentColumns
 
-__all__ = ["Duplicates", "Lookback"]
+__all__ = ["DuplicateDetector", "DuplicateLookup"]
 
 IDENTIFIED_NS: Final = 20_000_000
 """How far apart copies with an IPv4 identification may be: capture queues, and the clocks of
@@ -64,11 +64,10 @@ LOW_64_BITS = 0xFFFF_FFFF_FFFF_FFFF
 SEED = hash("another number that differs from process to process") & LOW_64_BITS
 
 
-class Duplicates:
+class DuplicateDetector:
     """Finds copies among the segments of a batch and the last ones before.
 
-    Whoever feeds batches calls :meth:`remember` after each; :meth:`find` costs only those who
-    call it.
+    :meth:`remember` is called after each batch.
     """
 
     def __init__(self) -> None:
@@ -80,7 +79,7 @@ class Duplicates:
         return self._before
 
     def load_state(self, state: object) -> None:
-        """Go on from a state; raises ValueError where that is none."""
+        """Continue from a state; raises ValueError where it is none."""
         if state is None:
             return
         before = items(state, "y")
@@ -92,7 +91,7 @@ class Duplicates:
         self._before = before
 
     def find(self, segments: SegmentColumns) -> bytearray:
-        """Tell of each segment of the present batch whether it is a copy: 1, or 0.
+        """Return for each segment of the present batch 1 if it is a copy, else 0.
 
         A copy equals an earlier segment, no more than :data:`WITHIN_PACKETS` packets and
         :data:`IDENTIFIED_NS` or :data:`UNIDENTIFIED_NS` before; the first is none.
@@ -107,13 +106,10 @@ class Duplicates:
         _identities(columns).mark(found)
         return found[known:]
 
-    def lookback(self, segments: SegmentColumns) -> Lookback:
-        """Return what tells of single segments of the present batch what :meth:`find` does of all.
-
-        For the few that may be copies: it goes back from each of them.
-        """
+    def lookback(self, segments: SegmentColumns) -> DuplicateLookup:
+        """Return a look-up for single segments of the present batch, where few may be copies."""
         before = None if self._before is None else _identities(self._before)
-        return Lookback(_identities([getattr(segments, name) for name in _COLUMNS]), before)
+        return DuplicateLookup(_identities([getattr(segments, name) for name in _COLUMNS]), before)
 
     def remember(self, segments: SegmentColumns) -> None:
         """Keep the last segments of a batch, to find their copies in the next one.
@@ -130,8 +126,8 @@ class Duplicates:
         self._before = tuple(parts)
 
 
-class Identities:
-    """What segments have in common with their copies, as columns."""
+class SegmentIdentities:
+    """The columns in which a segment and its copies are equal."""
 
     __slots__ = (
         *("acknowledgments", "checksums", "destination_highs", "destination_lows"),
@@ -183,16 +179,16 @@ class Identities:
         # By hash: one more than the index of the last segment with an identity.
         table = memoryview(array("i", bytes(4 * size)))
         for row in range(rows):
-            place = self._hash(row) & (size - 1)
-            earlier = table[place] - 1
+            slot = self._hash(row) & (size - 1)
+            earlier = table[slot] - 1
             while earlier >= 0 and not self.is_same(self, row, earlier):
-                place = (place + 1) & (size - 1)
-                earlier = table[place] - 1
-            table[place] = row + 1
+                slot = (slot + 1) & (size - 1)
+                earlier = table[slot] - 1
+            table[slot] = row + 1
             if earlier >= 0 and self.is_near(self, row, earlier):
                 copies[row] = IS_COPY
 
-    def last_same(self, others: Identities, row: int, first: int) -> int:
+    def last_same(self, others: SegmentIdentities, row: int, first: int) -> int:
         """Return the last segment up to ``first`` with the identity of one of others.
 
         -1 where there is none that could be near it.
@@ -205,7 +201,7 @@ class Identities:
                 return earlier
         return -1
 
-    def is_near(self, others: Identities, row: int, earlier: int) -> bool:
+    def is_near(self, others: SegmentIdentities, row: int, earlier: int) -> bool:
         """Tell whether one of others came soon after a segment."""
         allowed_ns = IDENTIFIED if others.identifications[row] > 0 else UNIDENTIFIED
         apart_ns = others.times[row] - self.times[earlier]
@@ -213,7 +209,7 @@ class Identities:
             return False
         return others.numbers[row] - self.numbers[earlier] <= WITHIN
 
-    def is_same(self, others: Identities, row: int, earlier: int) -> bool:
+    def is_same(self, others: SegmentIdentities, row: int, earlier: int) -> bool:
         """Tell whether one of others and a segment have the same identity."""
         return (
             others.sequences[row] == self.sequences[earlier]
@@ -246,12 +242,12 @@ class Identities:
         return mixed >> 33
 
 
-class Lookback:
-    """Looks among the segments before one for that which it is a copy of."""
+class DuplicateLookup:
+    """Searches backward from a segment for the one that it is a copy of."""
 
     __slots__ = ("_before", "_now")
 
-    def __init__(self, now: Identities, before: Identities | None) -> None:
+    def __init__(self, now: SegmentIdentities, before: SegmentIdentities | None) -> None:
         """Look in those of a batch, and in the last ones ``before`` it."""
         self._now = now
         self._before = before
@@ -268,9 +264,9 @@ class Lookback:
         return earlier >= 0 and before.is_near(now, row, earlier)
 
 
-def _identities(columns: Sequence[Any]) -> Identities:
+def _identities(columns: Sequence[Any]) -> SegmentIdentities:
     """Return columns of :data:`_COLUMNS`, 64-bit numbers each, as identities."""
-    return Identities(
+    return SegmentIdentities(
         *[
             memoryview(column).cast("B").cast("Q" if name.endswith(("_high", "_low")) else "q")
             for column, name in zip(columns, _COLUMNS, strict=True)

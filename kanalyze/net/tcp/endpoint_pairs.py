@@ -5,13 +5,13 @@ In: pairs as numbers. Out: endpoints as text. Must not know: segments.
 
 from __future__ import annotations
 
+import functools
 from typing import Final, TypeAlias
 
 from kanalyze.common.plain_values import from_wide, wide
 from kanalyze.model.tcp import Endpoint
-from kanalyze.net.ip.addresses import ip_text
 
-__all__ = ["Pair", "ipv6_key", "key_endpoint", "pair_from_state", "pair_state"]
+__all__ = ["Pair", "ip_text", "ipv6_key", "key_endpoint", "pair_from_state", "pair_state"]
 
 _IPV6_KEY: Final = 1 << 144
 _U64: Final = (1 << 64) - 1
@@ -46,3 +46,20 @@ def pair_from_state(lower: object, higher: object) -> Pair:
         if bits > 48 and bits != _IPV6_KEY.bit_length():
             raise ValueError("no end of a connection")
     return pair
+
+
+@functools.lru_cache(maxsize=4096)
+def ip_text(high: int, low: int, *, is_ipv6: bool) -> str:
+    """Write an address: dotted quad, or RFC 5952 for IPv6, without brackets.
+
+    ``high`` and ``low`` are the halves of an IPv6 address; an IPv4 address stands in ``low``.
+    IPv6 addresses that wrap an IPv4 one are written ``::ffff:1.2.3.4``.
+    """
+    if not is_ipv6:
+        return ".".join(map(str, low.to_bytes(4)))
+    import ipaddress  # slow to import, and many captures have no IPv6
+
+    address = ipaddress.IPv6Address(high << 64 | low)
+    # Python writes these with dots from 3.13 on only.
+    mapped = address.ipv4_mapped
+    return str(address) if mapped is None else f"::ffff:{mapped}"

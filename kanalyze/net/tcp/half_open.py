@@ -1,9 +1,9 @@
-"""A connection of which nothing but its SYN was seen: a scan, a flood, a broker that is down.
+"""A connection of which only the SYN was seen: a scan, a flood, a broker that is down.
 
 In: the SYN. Out: the connection, once more comes or when it ends. Must not know: other connections.
 
 There may be a hundred thousand of them in a second. Each is a record of a few numbers until its
-next segment comes; most never see one.
+next segment; most never have one.
 
 Compiled by Cython, with the types in ``half_open.pxd``; uncompiled it does the same, slowly.
 """
@@ -25,31 +25,31 @@ if TYPE_CHECKING:
     from kanalyze.model.tcp import ConnectionEnd
     from kanalyze.net.tcp.endpoint_pairs import Pair
 
-__all__ = ["HalfOpen"]
+__all__ = ["HalfOpenConnection"]
 
 
-class HalfOpen:
+class HalfOpenConnection:
     """A connection with a SYN and nothing else, on a pair of endpoints."""
 
     __slots__ = (
         "acknowledgment",
+        "active_step",
         "flags",
         "from_higher",
         "marks",
         "number",
         "packet",
         "pair",
-        "seen",
         "sequence",
         "serial",
         "time_ns",
     )
 
-    def __init__(self, pair: Pair, number: int, syn: Segment, seen: int) -> None:
-        """``number`` and ``seen`` are as in the connection and its state."""
+    def __init__(self, pair: Pair, number: int, syn: Segment, active_step: int) -> None:
+        """``number`` is the connection's; ``active_step`` as in an open connection."""
         self.pair = pair
         self.number = number
-        self.seen = seen
+        self.active_step = active_step
         self.serial = 0
         self.sequence = syn.sequence
         self.acknowledgment = syn.acknowledgment
@@ -63,32 +63,39 @@ class HalfOpen:
         """Return what :meth:`from_state` takes."""
         return (
             *pair_state(self.pair),
-            *(self.number, self.seen, self.serial, self.sequence, self.acknowledgment, self.flags),
+            *(
+                self.number,
+                self.active_step,
+                self.serial,
+                self.sequence,
+                self.acknowledgment,
+                self.flags,
+            ),
             *(self.time_ns, self.packet, self.from_higher, self.marks),
         )
 
     @classmethod
-    def from_state(cls, state: object) -> HalfOpen:
+    def from_state(cls, state: object) -> HalfOpenConnection:
         """Make one from a state; raises ValueError where that is none."""
-        lower, higher, number, seen, serial, *syn = fields(state, "**nnnnnninnn")
+        lower, higher, number, active_step, serial, *syn = fields(state, "**nnnnnninnn")
         sequence, acknowledgment, flags, time_ns, packet, from_higher, marks = syn
         if max(sequence, acknowledgment) >> 32 or max(flags, marks) >> 16 or from_higher > 1:
             raise ValueError("no SYN")
         made_of = Segment(
             sequence, acknowledgment, flags, 0, 0, 0, time_ns, packet, 0, from_higher, marks
         )
-        made = cls(pair_from_state(lower, higher), number, made_of, seen)
+        made = cls(pair_from_state(lower, higher), number, made_of, active_step)
         made.serial = serial
         return made
 
     @property
     def last_time_ns(self) -> int:
-        """When it was last not silent."""
+        """When its only segment came."""
         return self.time_ns
 
     @property
     def syn(self) -> Segment:
-        """The SYN, for :meth:`kanalyze.net.tcp.connection.ConnectionState.receive`."""
+        """The SYN, as :meth:`~kanalyze.net.tcp.connection.OpenConnection.receive` takes it."""
         return Segment(
             self.sequence,
             self.acknowledgment,
@@ -104,7 +111,7 @@ class HalfOpen:
         )
 
     def close(self, end: ConnectionEnd, *, measure: bool) -> StreamUpdate:
-        """End the connection; what it says is what a state that took the SYN would say."""
+        """Return the last update: the one of an open connection that received the SYN alone."""
         lower, higher = key_endpoint(self.pair[0]), key_endpoint(self.pair[1])
         tcp = TcpConnection(
             self.serial,

@@ -1,4 +1,4 @@
-"""How long and how much TCP reassembly waits for what is missing.
+"""How long TCP reassembly waits for missing bytes, and how much it buffers meanwhile.
 
 In: nothing. Out: :class:`ReassemblyLimits`. Must not know: anything.
 """
@@ -9,12 +9,12 @@ from typing import Final
 
 from kanalyze.common.named_tuples import NamedTuple
 
-__all__ = ["HELD_PIECE_BYTES", "ReassemblyLimits"]
+__all__ = ["BUFFERED_SEGMENT_BYTES", "ReassemblyLimits"]
 
-HELD_PIECE_BYTES: Final = 320
-"""Memory of a held segment besides its payload. This and those below were measured with
-tracemalloc on CPython 3.11 (229 bytes for a segment held back, 4,122 for an open connection that
-is measured, 2,329 for one that is not, 402 for one with nothing but a SYN, 453 for a closed pair;
+BUFFERED_SEGMENT_BYTES: Final = 320
+"""Memory of a buffered segment besides its payload. This and those below were measured with
+tracemalloc on CPython 3.11 (229 bytes for a buffered segment, 4,218 for an open connection that
+is measured, 2,425 for one that is not, 402 for one with nothing but a SYN, 453 for a closed pair;
 all IPv4), and rounded up."""
 _OPEN_CONNECTION_BYTES: Final = 4608
 _HALF_OPEN_BYTES: Final = 512
@@ -33,15 +33,15 @@ class ReassemblyLimits(NamedTuple):
     and the receiver's acknowledgment past the hole is the sign.
     """
 
-    held_bytes_per_direction: int = 8 << 20
-    """Payload held back behind a hole. Linux announces windows of up to 3 MiB (6 MiB in newer
+    buffered_bytes_per_direction: int = 8 << 20
+    """Payload buffered behind a hole. Linux announces windows of up to 3 MiB (6 MiB in newer
     kernels) unless told otherwise: what a sender may have sent after a segment that the network
     lost fits, so that only what the capture lost runs into this limit."""
-    held_segments_per_direction: int = 8192
+    buffered_segments_per_direction: int = 8192
     """8 MiB in segments of 1024 bytes."""
-    held_bytes: int = 128 << 20
-    """Memory for what is held back in all, checked after each batch: the payload and
-    :data:`HELD_PIECE_BYTES` a segment."""
+    buffered_bytes: int = 128 << 20
+    """Memory for what all connections buffer, checked after each batch: the payload and
+    :data:`BUFFERED_SEGMENT_BYTES` a segment."""
     acknowledged_hole_segments: int = 256
     """Segments of the connection, either way, that are waited for after the receiver has
     acknowledged what is missing: several times what a network card hands over at once."""
@@ -68,7 +68,7 @@ class ReassemblyLimits(NamedTuple):
     beyond, those that wait give no sample. Each takes 24 bytes."""
     idle_ns: int | None = None
     """Silence after which an open connection is closed; None for never, where a capture ends."""
-    stray_segments: int = 16
+    out_of_window_segments: int = 16
     """Segments in a row that cannot be of their connection, before they are taken for a new
     connection whose SYN was not captured."""
 
@@ -76,26 +76,28 @@ class ReassemblyLimits(NamedTuple):
     def of_memory(cls, total_bytes: int, idle_ns: int | None = None) -> ReassemblyLimits:
         """Return limits with which a reassembler keeps below so many bytes between two batches.
 
-        Half is for what is held back, a quarter for open connections (4.6 kB each, measured), an
+        Half is for buffered payload, a quarter for open connections (4.6 kB each, measured), an
         eighth for closed pairs (640 bytes), a sixteenth for segments that wait for their
         acknowledgment (32 bytes), half of that for connections with nothing but a SYN (512 bytes;
-        at the end of a capture they take three times as much, when they are told of). While a
-        batch is worked on, what it adds comes on top; and so do always 0.2 MB of headers, which
-        are kept to tell duplicates.
+        at the end of a capture they take three times as much, as updates). While a
+        batch is worked on, what it adds comes on top; and so do 0.2 MB of headers, by which
+        duplicates are found.
 
-        ``idle_ns`` is as above. With it there is no end, and so fewer closed pairs: what may not
-        grow for ever shall be full soon, not after a day.
+        ``idle_ns`` is as above. Such a run has no end, and so remembers fewer closed pairs: its
+        memory is to reach its bound soon, not after a day.
 
         Raises:
             ValueError: less than 1 MiB.
         """
         if total_bytes < _LEAST_BYTES:
             raise ValueError(f"too little memory for reassembly: {total_bytes} bytes")
-        held_bytes = total_bytes // 2
+        buffered_bytes = total_bytes // 2
         closed_pairs = total_bytes // 8 // _CLOSED_PAIR_BYTES
         return cls(
-            held_bytes=held_bytes,
-            held_bytes_per_direction=min(cls().held_bytes_per_direction, held_bytes // 4),
+            buffered_bytes=buffered_bytes,
+            buffered_bytes_per_direction=min(
+                cls().buffered_bytes_per_direction, buffered_bytes // 4
+            ),
             connections=total_bytes // 4 // _OPEN_CONNECTION_BYTES,
             half_open=total_bytes // 32 // _HALF_OPEN_BYTES,
             closed_pairs=closed_pairs if idle_ns is None else min(closed_pairs, _ENDLESS_PAIRS),

@@ -1,7 +1,7 @@
 # The C types of round_trips.py.
 cimport cython
 
-from kanalyze.net.tcp.half_stream cimport distance
+from kanalyze.net.tcp.sequence_space cimport distance
 
 cdef enum:
     MOST_TIMED = 4096
@@ -27,10 +27,10 @@ cdef class RoundTripTimer:
     cdef public object ends
     cdef public object times
 
-    cpdef long long place(self, long long sequence) noexcept
+    cpdef long long relative(self, long long sequence) noexcept
     @cython.locals(start=cython.longlong, end=cython.longlong)
     cpdef send(self, long long sequence, long long length, long long time_ns)
-    @cython.locals(position=cython.longlong, count=cython.Py_ssize_t)
+    @cython.locals(relative=cython.longlong, count=cython.Py_ssize_t)
     cpdef acknowledge(self, long long sequence, long long time_ns)
     cpdef drop_all(self)
     cdef _add(self, long long elapsed_ns)

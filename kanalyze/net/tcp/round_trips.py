@@ -3,8 +3,8 @@
 In: segments with payload of one end, acknowledgments of the other, in the order of the capture.
 Out: samples in a :class:`kanalyze.model.RoundTrips`. Must not know: streams, batches.
 
-What a sample is stands there. Sequence numbers are turned into positions, which do not wrap, as
-near as can be to the last that was seen.
+What a sample is stands there. Relative sequence numbers are 0 for the first number seen and do not
+wrap; each number becomes the relative one that is nearest to the last.
 
 Compiled by Cython, with the types in ``round_trips.pxd``; uncompiled it does the same, slowly.
 """
@@ -23,7 +23,7 @@ except ModuleNotFoundError:  # what it is needed for here, where nothing is comp
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
-    from kanalyze.net.tcp.half_stream import distance
+    from kanalyze.net.tcp.sequence_space import distance
 
     MOST_TIMED = 4096
 
@@ -37,8 +37,8 @@ MAX_TIMED_SEGMENTS: Final = 4096
 """Segments of a direction that wait for their acknowledgment: 6 MB at 1,460 bytes each. Beyond,
 the oldest gives no sample."""
 SEQUENCE_MASK = 0xFFFF_FFFF
-MOST_PLACE: Final = 1 << 60
-"""Of what is taken up again: no sum of two takes more than 63 bits."""
+MOST_RELATIVE: Final = 1 << 60
+"""In a state: the sum of two of them fits into 63 bits."""
 
 
 class TimedSegments:
@@ -51,7 +51,7 @@ class TimedSegments:
 
 
 class RoundTripTimer:
-    """Times the data of one end. Positions are relative: 0 is the first sequence number seen."""
+    """Times the data of one end, in relative sequence numbers."""
 
     __slots__ = (
         "acknowledged",
@@ -74,15 +74,15 @@ class RoundTripTimer:
         self.all_timed = all_timed
         self.has_sequence = False
         self.sequence = 0
-        """The last sequence number that was news, where there was one."""
+        """The last new sequence number."""
         self.reference = 0
-        """Its position."""
+        """The relative one of it."""
         self.has_sent = False
         self.sent = 0
-        """Position after the last byte seen, where one was."""
+        """The one after the last byte seen."""
         self.has_acknowledged = False
         self.acknowledged = 0
-        """Position up to which all is acknowledged, where anything is."""
+        """The one up to which all is acknowledged."""
         self.starts = array("q")
         """Of segments that wait for their acknowledgment, rising."""
         self.ends = array("q")
@@ -98,7 +98,7 @@ class RoundTripTimer:
         )
 
     def load_state(self, state: object) -> None:
-        """Go on from a state, before anything was taken; raises ValueError where that is none."""
+        """Continue from a state, before the first segment; raises ValueError where it is none."""
         values = fields(state, "bnibibittt")
         self.has_sequence, self.sequence, self.reference, self.has_sent, self.sent = values[:5]
         self.has_acknowledged, self.acknowledged = values[5:7]
@@ -107,14 +107,14 @@ class RoundTripTimer:
         if not count == len(self.ends) == len(self.times) <= MOST_TIMED:
             raise ValueError("columns of times that are not of one length")
         if self.sequence > SEQUENCE_MASK or any(
-            abs(place) > MOST_PLACE
-            for place in (self.reference, self.sent, self.acknowledged, *self.starts, *self.ends)
+            abs(number) > MOST_RELATIVE
+            for number in (self.reference, self.sent, self.acknowledged, *self.starts, *self.ends)
         ):
-            raise ValueError("a place beyond all streams")
+            raise ValueError("a relative sequence number beyond all streams")
         self.all_timed.count += count
 
-    def place(self, sequence: int) -> int:
-        """Turn a sequence number into a position, the one nearest to the last that was news."""
+    def relative(self, sequence: int) -> int:
+        """Turn a sequence number into the relative one nearest to the last new one."""
         if not self.has_sequence:
             self.has_sequence = True
             self.sequence = sequence
@@ -122,7 +122,7 @@ class RoundTripTimer:
 
     def send(self, sequence: int, length: int, time_ns: int) -> None:
         """Take a segment of ``length`` above 0, with its FIN if it has one."""
-        start = self.place(sequence)
+        start = self.relative(sequence)
         end = start + length
         if self.has_sent and start < self.sent:
             self._forget(start, end)
@@ -135,23 +135,23 @@ class RoundTripTimer:
 
     def acknowledge(self, sequence: int, time_ns: int) -> None:
         """Take an acknowledgment of everything before ``sequence``."""
-        position = self.place(sequence)
-        if self.has_acknowledged and position <= self.acknowledged:
+        relative = self.relative(sequence)
+        if self.has_acknowledged and relative <= self.acknowledged:
             return
         self.has_acknowledged = True
-        self.acknowledged = position
-        if not self.has_sent or position > self.sent:
+        self.acknowledged = relative
+        if not self.has_sent or relative > self.sent:
             self.sequence = sequence
-            self.reference = position
-        count = bisect_right(self.ends, position)
+            self.reference = relative
+        count = bisect_right(self.ends, relative)
         if not count:
             return
-        if self.ends[count - 1] == position and time_ns >= self.times[count - 1]:
+        if self.ends[count - 1] == relative and time_ns >= self.times[count - 1]:
             self._add(time_ns - self.times[count - 1])
         self._drop(count)
 
     def drop_all(self) -> None:
-        """Wait for nothing any longer."""
+        """Stop waiting for acknowledgments."""
         self._drop(len(self.ends))
 
     def _add(self, elapsed_ns: int) -> None:
@@ -174,7 +174,7 @@ class RoundTripTimer:
             self._drop(len(self.ends) - MOST_TIMED)
 
     def _drop(self, count: int) -> None:
-        """Wait no longer for the first ``count`` segments."""
+        """Stop waiting for the first ``count`` segments."""
         if count:
             del self.starts[:count], self.ends[:count], self.times[:count]
             self.all_timed.count -= count
@@ -187,7 +187,7 @@ class RoundTripTimer:
             self.reference = end
 
     def _forget(self, start: int, end: int) -> None:
-        """Give no sample of segments of which a byte was sent again."""
+        """Forget segments of which a byte was sent again: they give no sample."""
         first, last = bisect_right(self.ends, start), bisect_left(self.starts, end)
         if first < last:
             del self.starts[first:last], self.ends[first:last], self.times[first:last]

@@ -1,11 +1,11 @@
-# The C types of groups.py.
+# The C types of segment_groups.py.
 cimport cython
 
 cdef unsigned long long MIX_ONE, MIX_OTHER, LOW_64_BITS, SEED
 cdef int LEAST_TABLE
 
 
-cdef class Groups:
+cdef class SegmentGroups:
     cdef readonly object order
     cdef readonly object start
     cdef readonly object middle
@@ -29,7 +29,7 @@ cdef class Groups:
     @cython.locals(row=cython.longlong)
     cpdef tuple pair(self, long long group)
     @cython.locals(
-        row=cython.longlong, from_higher=cython.int, place=cython.longlong, group=cython.longlong
+        row=cython.longlong, from_higher=cython.int, slot=cython.longlong, group=cython.longlong
     )
     cdef int _find_groups(self, long long rows) except -1
     cdef bint _is_from_higher(self, long long row) except -1

@@ -1,12 +1,12 @@
 """The segments of a batch by connection, sender and arrival.
 
-In: segment columns. Out: :class:`Groups`. Must not know: what a connection is beyond its pair of
-endpoints.
+In: segment columns. Out: :class:`SegmentGroups`. Must not know: of a connection more than its pair
+of endpoints.
 
-Groups are found with a table of hashes, one look a segment. Who makes up addresses cannot make up
-collisions: the hashes of a process begin with a number that nobody outside knows.
+A hash table finds the group of each segment in one look-up. Its seed differs in each process, so a
+sender of made-up addresses cannot make collisions.
 
-Compiled by Cython, with the types in ``groups.pxd``; uncompiled it does the same, slowly.
+Compiled by Cython, with the types in ``segment_groups.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 from kanalyze.net.tcp.endpoint_pairs import ipv6_key
 
 if TYPE_CHECKING:
-    from kanalyze.net.headers import SegmentColumns
+    from kanalyze.net.segment_columns import SegmentColumns
     from kanalyze.net.tcp.endpoint_pairs import Pair
 
-__all__ = ["Groups"]
+__all__ = ["SegmentGroups"]
 
 # Odd multipliers with irregular bits; which ones does not matter.
 MIX_ONE, MIX_OTHER = 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F
@@ -29,7 +29,7 @@ SEED = hash("a number that differs from process to process") & LOW_64_BITS
 LEAST_TABLE = 16
 
 
-class Groups:
+class SegmentGroups:
     """The segments of a batch, sorted by pair of endpoints, then sender, then arrival.
 
     Groups come in the order of their first segments. Of the two ends of a pair, the *lower* is the
@@ -93,18 +93,18 @@ class Groups:
         return (destination, source) if self.lanes[row] & 1 else (source, destination)
 
     def _find_groups(self, rows: int) -> None:
-        """Tell of each segment its group and which end sent it."""
+        """Find the group of each segment, and which end sent it."""
         for row in range(rows):
             from_higher = self._is_from_higher(row)
-            place = self._hash(row, from_higher) & self.table_mask
-            group = self.table[place] - 1
+            slot = self._hash(row, from_higher) & self.table_mask
+            group = self.table[slot] - 1
             while group >= 0 and not self._is_of(row, from_higher, group):
-                place = (place + 1) & self.table_mask
-                group = self.table[place] - 1
+                slot = (slot + 1) & self.table_mask
+                group = self.table[slot] - 1
             if group < 0:
                 group = self.count
                 self.count += 1
-                self.table[place] = group + 1
+                self.table[slot] = group + 1
                 self.firsts[group] = row
             self.lanes[row] = 2 * group + from_higher
 
@@ -149,7 +149,7 @@ class Groups:
         )
 
     def _sort(self, rows: int) -> None:
-        """Lay the segments out by group and sender; each keeps its place among those."""
+        """Sort the segments by group and sender; each keeps its order among those."""
         ends = memoryview(array("q", bytes(8 * 2 * self.count)))
         for row in range(rows):
             ends[self.lanes[row]] += 1

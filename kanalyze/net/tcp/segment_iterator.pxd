@@ -1,8 +1,8 @@
-# The C types of walk.py.
+# The C types of segment_iterator.py.
 cimport cython
 
-from kanalyze.net.tcp.duplicates cimport IS_COPY, Lookback
-from kanalyze.net.tcp.segment_groups cimport Groups
+from kanalyze.net.tcp.duplicates cimport IS_COPY, DuplicateLookup
+from kanalyze.net.tcp.segment_groups cimport SegmentGroups
 from kanalyze.net.tcp.delivery cimport new_segment, Segment
 from kanalyze.model.segments cimport Segments
 
@@ -12,13 +12,13 @@ cdef enum:
     RST = 4
     ACK = 16
     IS_ZERO_WINDOW = 2
-    MOST_ASKED = 1024
+    MOST_CHECKED = 1024
 
 
-cdef class Walk:
+cdef class SegmentIterator:
     cdef readonly object columns
     cdef readonly object duplicates
-    cdef readonly Groups groups
+    cdef readonly SegmentGroups groups
     cdef readonly Segments shared
     cdef readonly bint at_end
     cdef readonly long long row
@@ -26,8 +26,8 @@ cdef class Walk:
     cdef readonly long long rank
     cdef readonly long long last_time_ns
     cdef readonly bytearray marks
-    cdef Lookback _lookback
-    cdef int _asked
+    cdef DuplicateLookup _lookback
+    cdef int _checked
     cdef long long _marked
     cdef const long long[::1] sequences
     cdef const long long[::1] acknowledgments
@@ -49,7 +49,7 @@ cdef class Walk:
     cpdef mark_all(self)
     @cython.locals(row=cython.longlong)
     cpdef bint is_lone_syn(self, long long group) except -1
-    @cython.locals(groups=Groups)
+    @cython.locals(groups=SegmentGroups)
     cpdef begin(self, long long group)
     @cython.locals(has_payload=cython.bint)
     cpdef advance(self)
@@ -59,19 +59,19 @@ cdef class Walk:
     @cython.locals(
         orders="long long[::1]", has_lower=cython.bint, has_higher=cython.bint
     )
-    cdef int _stand(self) except -1
+    cdef int _select(self) except -1
     @cython.locals(
         windows="const long long[::1]",
         marks="unsigned char[::1]",
         row=cython.Py_ssize_t,
-        is_plain=cython.bint,
+        is_data=cython.bint,
     )
     cdef int _mark_zero_windows(self) except -1
     @cython.locals(
         orders="long long[::1]",
         rows=cython.Py_ssize_t,
         count=cython.longlong,
-        place=cython.Py_ssize_t,
+        index=cython.Py_ssize_t,
         row=cython.longlong,
         start="long long[::1]",
         length="long long[::1]",

@@ -1,9 +1,9 @@
-"""The segments of a batch, at least one, taken up connection by connection, in each by arrival.
+"""The segments of a batch, connection by connection, in the order of their arrival.
 
-In: segment columns. Out: :class:`Walk`, and the payloads as columns that chunks point into. Must
-not know: what was before the batch.
+In: segment columns, not empty. Out: :class:`SegmentIterator`, and the payloads as columns that
+chunks point into. Must not know: what was before the batch.
 
-Compiled by Cython, with the types in ``walk.pxd``; uncompiled it does the same, slowly.
+Compiled by Cython, with the types in ``segment_iterator.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ except ModuleNotFoundError:  # what it is needed for here, where nothing is comp
 
 if not cython.compiled:
     from kanalyze.net.tcp.delivery import new_segment
-    from kanalyze.net.tcp.segment_groups import Groups
+    from kanalyze.net.tcp.segment_groups import SegmentGroups
 
     FIN, SYN, RST, ACK = 1, 2, 4, 16
     IS_COPY, IS_ZERO_WINDOW = 1, 2
-    MOST_ASKED = 1024  # of a batch; from there on, all at once takes less time
+    MOST_CHECKED = 1024  # of a batch; more are checked faster all at once
 
 if TYPE_CHECKING:
-    from kanalyze.net.headers import SegmentColumns
+    from kanalyze.net.segment_columns import SegmentColumns
     from kanalyze.net.tcp.delivery import Segment
-    from kanalyze.net.tcp.duplicates import Duplicates, Lookback
+    from kanalyze.net.tcp.duplicates import DuplicateDetector, DuplicateLookup
 
-__all__ = ["Walk"]
+__all__ = ["SegmentIterator"]
 
 
-class Walk:
-    """Stands at a segment of a group, and goes on to the next one that arrived.
+class SegmentIterator:
+    """Points to a segment of a group, and advances to the next one that arrived.
 
     Attributes:
-        groups: the segments by connection (see :class:`kanalyze.net.tcp.segment_groups.Groups`).
+        groups: the segments by connection.
         shared: payloads that are not empty, by connection, then sender, then arrival.
-        at_end: the group has no more segments; what follows means nothing then.
+        at_end: the group has no more segments; the attributes below mean nothing then.
         row: index of the segment in the batch.
         from_higher: 1 when the higher end sent it, else 0.
         rank: index in ``shared``; means nothing without payload.
@@ -52,15 +52,15 @@ class Walk:
         *("row", "shared"),
         *("acknowledgments", "captured", "flags", "lengths", "marks", "numbers", "ranks"),
         *("sequences", "starts", "times"),
-        *("_asked", "_higher", "_higher_end", "_higher_rank", "_lookback", "_lower"),
+        *("_checked", "_higher", "_higher_end", "_higher_rank", "_lookback", "_lower"),
         *("_lower_end", "_lower_rank", "_marked"),
     )
 
-    def __init__(self, columns: SegmentColumns, duplicates: Duplicates) -> None:
-        """``duplicates`` finds those of the batch, once somebody asks."""
+    def __init__(self, columns: SegmentColumns, duplicates: DuplicateDetector) -> None:
+        """``duplicates`` is asked about single segments, or about all once these are many."""
         self.columns = columns
         self.duplicates = duplicates
-        self.groups = Groups(columns)
+        self.groups = SegmentGroups(columns)
         self.sequences = memoryview(columns.sequence)
         self.acknowledgments = memoryview(columns.acknowledgment)
         self.flags = memoryview(columns.flags)
@@ -70,33 +70,33 @@ class Walk:
         self.times = memoryview(columns.time_ns)
         self.numbers = memoryview(columns.number)
         self.marks: bytearray | None = None
-        self._lookback: Lookback | None = None
-        self._asked = 0
+        self._lookback: DuplicateLookup | None = None
+        self._checked = 0
         self._marked = -1
-        # By place in the order of the groups: payloads before it.
+        # Payloads before each segment, in the order of the groups.
         self.ranks = memoryview(array("i", bytes(4 * (len(columns) + 1))))
         self.shared = self._payloads()
         self.at_end = True
 
     def mark_duplicate(self) -> None:
-        """Mark the segment that it stands at, where it is a duplicate."""
+        """Mark the present segment if it is a duplicate."""
         if self.marks is not None:
             return
-        if self._asked == MOST_ASKED:
+        if self._checked == MOST_CHECKED:
             self.marks = self.duplicates.find(self.columns)
             return
         if self._lookback is None:
             self._lookback = self.duplicates.lookback(self.columns)
-        self._asked += 1
+        self._checked += 1
         self._marked = self.row if self._lookback.is_copy(self.row) else -1
 
     def mark_all(self) -> None:
-        """Mark all segments of the batch, for those who measure."""
+        """Mark all segments of the batch; the metrics need it."""
         self.marks = self.duplicates.find(self.columns)
         self._mark_zero_windows()
 
     def is_lone_syn(self, group: int) -> bool:
-        """Tell whether a group is a SYN with nothing in it, and nothing else."""
+        """Tell whether a group is a single SYN without payload."""
         if self.groups.starts[group + 1] - self.groups.starts[group] != 1:
             return False
         row = self.groups.firsts[group]
@@ -110,7 +110,7 @@ class Walk:
         self._higher_end = groups.starts[group + 1]
         self._lower_rank = self.ranks[self._lower]
         self._higher_rank = self.ranks[self._higher]
-        self._stand()
+        self._select()
 
     def advance(self) -> None:
         """Go to the next segment of the group."""
@@ -121,10 +121,10 @@ class Walk:
         else:
             self._lower += 1
             self._lower_rank += has_payload
-        self._stand()
+        self._select()
 
     def segment(self) -> Segment:
-        """Return the segment that it stands at."""
+        """Return the present segment."""
         row = self.row
         return new_segment(
             self.sequences[row],
@@ -145,8 +145,8 @@ class Walk:
             return self.marks[row]
         return IS_COPY if row == self._marked else 0
 
-    def _stand(self) -> None:
-        """Stand at the earlier one of what the two ends sent next."""
+    def _select(self) -> None:
+        """Select the earlier one of the two ends' next segments."""
         orders = self.groups.orders
         has_lower = self._lower < self._lower_end
         has_higher = self._higher < self._higher_end
@@ -164,25 +164,25 @@ class Walk:
         windows = memoryview(self.columns.window)
         marks = memoryview(self.marks or b"")
         for row in range(len(windows)):
-            is_plain = not self.flags[row] & (SYN | FIN | RST)
-            if not windows[row] and is_plain and not marks[row]:
+            is_data = not self.flags[row] & (SYN | FIN | RST)
+            if not windows[row] and is_data and not marks[row]:
                 marks[row] = IS_ZERO_WINDOW
 
     def _payloads(self) -> Segments:
-        """Lay the payloads out in the order of the groups, and count them."""
+        """Sort the payloads by group, and count those before each segment."""
         orders = self.groups.orders
         rows = len(orders)
         self.last_time_ns = self.times[0]
         count = 0
-        for place in range(rows):
-            self.ranks[place] = count
-            count += self.lengths[orders[place]] > 0
+        for index in range(rows):
+            self.ranks[index] = count
+            count += self.lengths[orders[index]] > 0
         self.ranks[rows] = count
         made = [array("q", bytes(8 * count)) for _column in range(5)]
         start, length, captured, time_ns, number = (memoryview(column) for column in made)
         count = 0
-        for place in range(rows):
-            row = orders[place]
+        for index in range(rows):
+            row = orders[index]
             self.last_time_ns = max(self.last_time_ns, self.times[row])
             if self.lengths[row] > 0:
                 start[count] = self.starts[row]

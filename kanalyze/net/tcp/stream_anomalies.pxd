@@ -1,39 +1,39 @@
-# The C types of findings.py.
+# The C types of stream_anomalies.py.
 cimport cython
 
-from kanalyze.net.tcp.delivery cimport Held, Segment
+from kanalyze.net.tcp.delivery cimport BufferedSegment, Segment
 
 cdef enum:
     IS_COPY = 1
 
 
-cdef class _Cut:
-    cdef public long long position
+cdef class _SnappedRange:
+    cdef public long long stream_offset
     cdef public long long missing
     cdef public long long time_ns
     cdef public long long packet
     cdef public long long packets
 
 
-cdef class Findings:
+cdef class StreamAnomalies:
     cdef public object connection
     cdef public long long index
-    cdef public object notes
+    cdef public object stats
     cdef public bint _is_cut
-    cdef public _Cut _more_cut
+    cdef public _SnappedRange _more_cut
 
-    cpdef lost(self, long long position, long long length, Held after)
+    cpdef lost(self, long long stream_offset, long long length, BufferedSegment after)
     @cython.locals(missing=cython.longlong)
     cpdef snapped(
         self,
-        long long position,
+        long long stream_offset,
         long long length,
         long long captured,
         long long time_ns,
         long long packet,
     )
-    @cython.locals(cut=_Cut)
+    @cython.locals(cut=_SnappedRange)
     cpdef end(self)
-    cpdef inconsistent(self, long long position, long long length, Segment segment)
-    cpdef limit(self, long long position, long long held_bytes, Held after)
+    cpdef inconsistent(self, long long stream_offset, long long length, Segment segment)
+    cpdef limit(self, long long stream_offset, long long buffered_bytes, BufferedSegment after)
     cpdef out_of_order(self)

@@ -1,14 +1,14 @@
-"""What is found wrong, or twice, in one direction of a connection: counted, and told.
+"""Anomalies and retransmissions of one direction of a connection: counted and reported.
 
-In: findings. Out: counts in the connection, anomalies of the layer. Must not know: how anything is
-found.
+In: what reassembly found. Out: counts in the connection, anomalies of the layer. Must not know: how
+anything is found.
 
 Lost bytes are counted here, in the connection, and nowhere else: the quality of a capture, the rows
-of connections and all sums are made of these. A gap that is counted is an anomaly too, of the same
-length. What a message lacks (``Frame.missing_bytes``) is another thing: a message may begin or end
-in a gap, and what memory had no room for is missing of it, though it was captured.
+of connections and all sums are made of this count. Each counted gap is an anomaly of the same
+length. ``Frame.missing_bytes`` of a message is another count: a message may begin or end in a gap,
+and bytes that memory had no room for are missing from it, though they were captured.
 
-Compiled by Cython, with the types in ``findings.pxd``; uncompiled it does the same, slowly.
+Compiled by Cython, with the types in ``stream_anomalies.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -29,24 +29,25 @@ if not cython.compiled:
 if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
     from kanalyze.model.tcp import TcpConnection
-    from kanalyze.net.layer_stats import Notes
-    from kanalyze.net.tcp.delivery import Held, Segment
+    from kanalyze.net.layer_stats import LayerStats
+    from kanalyze.net.tcp.delivery import BufferedSegment, Segment
 
-__all__ = ["Findings"]
+__all__ = ["StreamAnomalies"]
 
 
-class _Cut:
+class _SnappedRange:
     """What a snap length cut off, from a packet on.
 
     Attributes:
-        position: in the stream, of the first byte.
-        missing: bytes. ``packets``: that they are missing from.
+        stream_offset: of the first byte.
+        missing: number of bytes.
+        packets: number of packets that they are missing from.
     """
 
-    __slots__ = ("missing", "packet", "packets", "position", "time_ns")
+    __slots__ = ("missing", "packet", "packets", "stream_offset", "time_ns")
 
-    def __init__(self, position: int, missing: int, time_ns: int, packet: int) -> None:
-        self.position = position
+    def __init__(self, stream_offset: int, missing: int, time_ns: int, packet: int) -> None:
+        self.stream_offset = stream_offset
         self.missing = missing
         self.time_ns = time_ns
         self.packet = packet
@@ -54,10 +55,10 @@ class _Cut:
 
     def state(self) -> State:
         """Return what :meth:`from_state` takes."""
-        return self.position, self.missing, self.time_ns, self.packet, self.packets
+        return self.stream_offset, self.missing, self.time_ns, self.packet, self.packets
 
     @classmethod
-    def from_state(cls, state: object) -> _Cut:
+    def from_state(cls, state: object) -> _SnappedRange:
         """Make one from a state; raises ValueError where that is none."""
         *first, packets = fields(state, "nninn")
         made = cls(*first)
@@ -65,40 +66,42 @@ class _Cut:
         return made
 
 
-class Findings:
-    """Of what one end sent; ``index`` is its place in ``connection.endpoints``.
+class StreamAnomalies:
+    """Those of what one end sent; ``index`` is the end's in ``connection.endpoints``.
 
-    Of a snap length, which cuts nearly every packet, the first cut is told at once, and all others
-    together at the end.
+    A snap length cuts nearly every packet: the first cut is reported at once, all others together
+    at the end.
     """
 
-    __slots__ = ("_is_cut", "_more_cut", "connection", "index", "notes")
-    _LEFT_OUT = ("connection", "index", "notes")
+    __slots__ = ("_is_cut", "_more_cut", "connection", "index", "stats")
+    _LEFT_OUT = ("connection", "index", "stats")
 
-    def __init__(self, connection: TcpConnection, index: int, notes: Notes) -> None:
+    def __init__(self, connection: TcpConnection, index: int, stats: LayerStats) -> None:
         self.connection = connection
         self.index = index
-        self.notes = notes
-        # Whether a cut was told.
+        self.stats = stats
+        # Whether a cut was reported.
         self._is_cut = False
-        self._more_cut: _Cut | None = None
+        self._more_cut: _SnappedRange | None = None
 
     def state(self) -> State:
         """Return what :meth:`load_state` takes."""
         return self._is_cut, None if self._more_cut is None else self._more_cut.state()
 
     def load_state(self, state: object) -> None:
-        """Go on from a state; raises ValueError where that is none."""
+        """Continue from a state; raises ValueError where it is none."""
         is_cut, more_cut = fields(state, "bT")
         self._is_cut = is_cut
-        self._more_cut = None if more_cut is None else _Cut.from_state(more_cut)
+        self._more_cut = None if more_cut is None else _SnappedRange.from_state(more_cut)
 
-    def lost(self, position: int, length: int, after: Held) -> None:
-        """Count bytes that are missing, up to ``after``, and tell of them with the same length."""
+    def lost(self, stream_offset: int, length: int, after: BufferedSegment) -> None:
+        """Count and report bytes that are missing, up to ``after``."""
         self.connection.lost_bytes[self.index] += length
-        self._tell(AnomalyKind.LOST_BYTES, position, length, after.time_ns, after.packet)
+        self._report(AnomalyKind.LOST_BYTES, stream_offset, length, after.time_ns, after.packet)
 
-    def snapped(self, position: int, length: int, captured: int, time_ns: int, packet: int) -> None:
+    def snapped(
+        self, stream_offset: int, length: int, captured: int, time_ns: int, packet: int
+    ) -> None:
         """Count the bytes of a delivered segment that the capture cut off, if any."""
         missing = length - captured
         if not missing:
@@ -106,37 +109,41 @@ class Findings:
         self.connection.snapped_bytes[self.index] += missing
         if not self._is_cut:
             self._is_cut = True
-            self._tell(AnomalyKind.SNAPPED_BYTES, position + captured, missing, time_ns, packet)
+            self._report(
+                AnomalyKind.SNAPPED_BYTES, stream_offset + captured, missing, time_ns, packet
+            )
         elif self._more_cut is None:
-            self._more_cut = _Cut(position + captured, missing, time_ns, packet)
+            self._more_cut = _SnappedRange(stream_offset + captured, missing, time_ns, packet)
         else:
             self._more_cut.missing += missing
             self._more_cut.packets += 1
 
     def end(self) -> None:
-        """Tell what was kept to the end."""
+        """Report what was kept for the end."""
         cut = self._more_cut
         self._more_cut = None
         if cut is not None:
             detail = f"in {cut.packets} more packets" if cut.packets > 1 else "in one more packet"
-            place = cut.position, cut.missing, cut.time_ns, cut.packet
-            self._tell(AnomalyKind.SNAPPED_BYTES, *place, detail)
+            where = cut.stream_offset, cut.missing, cut.time_ns, cut.packet
+            self._report(AnomalyKind.SNAPPED_BYTES, *where, detail)
 
-    def inconsistent(self, position: int, length: int, segment: Segment) -> None:
-        """Say that a segment has other bytes than an earlier one."""
+    def inconsistent(self, stream_offset: int, length: int, segment: Segment) -> None:
+        """Report that a segment has other bytes than an earlier one."""
         kind = AnomalyKind.INCONSISTENT_RETRANSMISSION
-        self._tell(kind, position, length, segment.time_ns, segment.packet)
+        self._report(kind, stream_offset, length, segment.time_ns, segment.packet)
 
-    def limit(self, position: int, held_bytes: int, after: Held) -> None:
-        """Say that too much is held back behind a hole, from ``after`` on."""
-        self._tell(AnomalyKind.REORDER_LIMIT, position, held_bytes, after.time_ns, after.packet)
+    def limit(self, stream_offset: int, buffered_bytes: int, after: BufferedSegment) -> None:
+        """Report that too much is buffered behind a hole, from ``after`` on."""
+        self._report(
+            AnomalyKind.REORDER_LIMIT, stream_offset, buffered_bytes, after.time_ns, after.packet
+        )
 
     def out_of_order(self) -> None:
         """Count a packet that came after a later part of the stream."""
         self.connection.out_of_order_packets[self.index] += 1
 
     def repeated(self, segment: Segment, length: int, *, is_probe: bool) -> None:
-        """Count bytes of a segment that had been seen before, by why they come again."""
+        """Count bytes of a segment that had been seen before, by the reason."""
         tcp, index = self.connection, self.index
         if segment.marks & IS_COPY:
             tcp.duplicate_bytes[index] += length
@@ -149,23 +156,23 @@ class Findings:
             if tcp.measures is not None:
                 tcp.measures.retransmitted_packets[index] += 1
 
-    def _tell(
+    def _report(
         self,
         kind: AnomalyKind,
-        position: int,
+        stream_offset: int,
         length: int,
         time_ns: int,
         packet: int,
         detail: str = "",
     ) -> None:
-        self.notes.add(
+        self.stats.add(
             Anomaly(
                 kind,
                 time_ns=time_ns,
                 packet=packet,
                 connection=self.connection,
                 direction=self.index,
-                stream_offset=position,
+                stream_offset=stream_offset,
                 length=length,
                 detail=detail,
             )

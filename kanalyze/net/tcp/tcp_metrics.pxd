@@ -1,4 +1,4 @@
-# The C types of meter.py.
+# The C types of tcp_metrics.py.
 cimport cython
 
 from kanalyze.net.tcp.delivery cimport Segment
@@ -34,7 +34,7 @@ cdef class Meter:
         mine=RoundTripTimer,
         other=RoundTripTimer,
     )
-    cpdef take(self, Segment segment, bint is_stray, bint is_last)
+    cpdef take(self, Segment segment, bint is_out_of_window, bint is_last)
     @cython.locals(flags=cython.longlong)
     cdef _take_control(self, Segment segment, index)
     cdef _take_syn(self, Segment segment, index)

@@ -1,9 +1,9 @@
-"""What is measured of one connection, segment by segment: handshake, round trips, odd packets.
+"""What is measured of one connection, segment by segment: handshake, round trips, unusual packets.
 
 In: segments of a connection in the order of the capture. Out: figures in a
 :class:`kanalyze.model.TcpMeasures`, where their meaning stands. Must not know: streams, batches.
 
-Compiled by Cython, with the types in ``meter.pxd``; uncompiled it does the same, slowly.
+Compiled by Cython, with the types in ``tcp_metrics.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SEQUENCE_MASK = 0xFFFF_FFFF
 
 
 class Meter:
-    """AggregationInputs one connection. Ends are those of the pair: 0 the lower, 1 the higher."""
+    """Measures one connection. Ends are those of the pair: 0 the lower, 1 the higher."""
 
     __slots__ = (
         *("_expected", "_is_simultaneous", "awaited", "higher_timer", "indices", "lower_timer"),
@@ -48,7 +48,7 @@ class Meter:
     def __init__(
         self, measures: TcpMeasures, indices: tuple[int, int], all_timed: TimedSegments
     ) -> None:
-        """``indices`` are the places of the lower and the higher end in the connection."""
+        """``indices`` are those of the lower and the higher end in the connection."""
         self.measures = measures
         self.indices = indices
         lower, higher = indices
@@ -69,7 +69,7 @@ class Meter:
         )
 
     def load_state(self, state: object) -> None:
-        """Go on from a state; raises ValueError where that is none."""
+        """Continue from a state; raises ValueError where it is none."""
         awaited, expected, is_simultaneous, lower, higher = fields(state, "NNbtt")
         self.awaited, self._expected = end_of_two(awaited), expected
         self._is_simultaneous = is_simultaneous
@@ -81,11 +81,13 @@ class Meter:
         self.lower_timer.drop_all()
         self.higher_timer.drop_all()
 
-    def take(self, segment: Segment, is_stray: bool, is_last: bool) -> None:
+    def take(self, segment: Segment, is_out_of_window: bool, is_last: bool) -> None:
         """Take a segment.
 
-        Of one that is astray nothing but flags and window is taken. ``is_last`` tells that the
-        stream ends with its FIN, which takes a sequence number.
+        Args:
+            segment: one of the connection.
+            is_out_of_window: only its flags and window count.
+            is_last: the stream ends with its FIN, which takes a sequence number.
         """
         side = segment.from_higher
         index = self.indices[side]
@@ -99,7 +101,7 @@ class Meter:
             self._take_control(segment, index)
         if side == self.awaited and not flags & SYN:
             self._end_handshake(segment)
-        if flags & RST or is_stray:
+        if flags & RST or is_out_of_window:
             return
         if flags & ACK:
             other = self.lower_timer if side else self.higher_timer

@@ -1,7 +1,7 @@
-"""What is remembered of connections that are closed, and which packets are late ones of theirs.
+"""Closed connections, and the late packets that still belong to them (TIME_WAIT of RFC 9293).
 
-In: connections when they end, segments on pairs of endpoints without one. Out: whether a segment
-begins a connection, and its number. Must not know: open connections.
+In: connections as they close, segments on pairs of endpoints without an open one. Out: whether a
+segment begins a connection, and its number. Must not know: open connections.
 """
 
 from __future__ import annotations
@@ -10,23 +10,23 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from kanalyze.common.plain_values import fields, items
-from kanalyze.net.headers import SYN
+from kanalyze.net.segment_columns import SYN
 from kanalyze.net.tcp.endpoint_pairs import pair_from_state, pair_state
-from kanalyze.net.tcp.half_stream import PAST_WINDOW_BYTES, distance
+from kanalyze.net.tcp.sequence_space import PAST_WINDOW_BYTES, distance
 
 if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
-    from kanalyze.net.tcp.connection import ConnectionState
+    from kanalyze.net.tcp.connection import OpenConnection
     from kanalyze.net.tcp.delivery import Segment
     from kanalyze.net.tcp.endpoint_pairs import Pair
-    from kanalyze.net.tcp.half_stream import Direction
+    from kanalyze.net.tcp.half_stream import HalfStream
     from kanalyze.net.tcp.limits import ReassemblyLimits
 
-__all__ = ["ClosedPairs"]
+__all__ = ["TimeWaitTable"]
 
 
-class _Closed:
-    """What is remembered of the last connection on a pair of endpoints."""
+class _TimeWaitEntry:
+    """The last connection that closed on a pair of endpoints."""
 
     __slots__ = ("closed_ns", "late", "number", "sequences")
 
@@ -50,7 +50,7 @@ class _Closed:
         return self.number, self.closed_ns, self.late, lower, higher
 
     @classmethod
-    def from_state(cls, state: object) -> _Closed:
+    def from_state(cls, state: object) -> _TimeWaitEntry:
         """Make one from a state; raises ValueError where that is none."""
         number, closed_ns, late, lower, higher = fields(state, "ninTT")
         made = cls(number, closed_ns, (_span_from_state(lower), _span_from_state(higher)))
@@ -58,7 +58,7 @@ class _Closed:
         return made
 
 
-class ClosedPairs:
+class TimeWaitTable:
     """The last closed connections, each on its pair of endpoints; the oldest are forgotten."""
 
     _LEFT_OUT = ("_limits",)
@@ -66,7 +66,7 @@ class ClosedPairs:
     def __init__(self, limits: ReassemblyLimits) -> None:
         self._limits = limits
         # The first entry of a plain dict is found by stepping over all that were deleted before it.
-        self._closed: OrderedDict[Pair, _Closed] = OrderedDict()
+        self._closed: OrderedDict[Pair, _TimeWaitEntry] = OrderedDict()
         """The oldest first."""
 
     def __len__(self) -> int:
@@ -77,44 +77,41 @@ class ClosedPairs:
         return tuple([(*pair_state(pair), each.state()) for pair, each in self._closed.items()])
 
     def load_state(self, state: object) -> None:
-        """Go on from a state; raises ValueError where that is none."""
+        """Continue from a state; raises ValueError where it is none."""
         for each in items(state, "t"):
             lower, higher, closed = fields(each, "**t")
-            self._add(pair_from_state(lower, higher), _Closed.from_state(closed))
+            self._add(pair_from_state(lower, higher), _TimeWaitEntry.from_state(closed))
 
     def clear(self) -> None:
-        """Forget them all."""
+        """Forget all."""
         self._closed.clear()
 
-    def add(self, state: ConnectionState) -> None:
+    def add(self, state: OpenConnection) -> None:
         """Remember a connection that is closed."""
-        lower, higher = state.directions
+        lower, higher = state.half_streams
         if state.tcp.end in ("limit", "idle"):
             self.add_cut_off(state.pair, state.tcp.connection_number, state.tcp.last_time_ns)
         else:
             spans = (_span(lower), _span(higher))
-            closed = _Closed(state.tcp.connection_number, state.tcp.last_time_ns, spans)
+            closed = _TimeWaitEntry(state.tcp.connection_number, state.tcp.last_time_ns, spans)
             self._add(state.pair, closed)
 
     def add_cut_off(self, pair: Pair, number: int, closed_ns: int) -> None:
-        """Remember a connection that was closed for want of room, or of patience.
+        """Remember a connection that a limit or silence closed: later packets are not late."""
+        self._add(pair, _TimeWaitEntry(number, closed_ns, (None, None)))
 
-        What follows it is no late packet.
-        """
-        self._add(pair, _Closed(number, closed_ns, (None, None)))
-
-    def _add(self, pair: Pair, closed: _Closed) -> None:
+    def _add(self, pair: Pair, closed: _TimeWaitEntry) -> None:
         self._closed[pair] = closed
         if len(self._closed) > self._limits.closed_pairs:
             self._closed.popitem(last=False)
 
-    def take_number(self, pair: Pair) -> int:
-        """Return the number of a new connection on a pair, and forget the one before."""
+    def next_number(self, pair: Pair) -> int:
+        """Return the number of a new connection on a pair, and forget the last one."""
         earlier = self._closed.pop(pair, None)
         return earlier.number + 1 if earlier is not None else 1
 
     def is_late(self, pair: Pair, segment: Segment) -> bool:
-        """Tell whether a segment on a pair without an open connection is of the closed one.
+        """Tell whether a segment on a pair without an open connection is a late one of the last.
 
         A SYN is late when it repeats the old one. Without SYN, nothing opens a connection but
         payload: at once when its sequence number is far from the old stream's end, else when
@@ -137,11 +134,11 @@ class ClosedPairs:
         )
 
 
-def _span(direction: Direction) -> tuple[int, int] | None:
+def _span(direction: HalfStream) -> tuple[int, int] | None:
     if not direction.started:
         return None
     first, following = direction.first_sequence, direction.next_sequence
-    # One number where nothing was sent: there are many of these.
+    # One object for both where nothing was sent: there are many of these.
     return first, first if following == first else following
 
 

@@ -21,8 +21,8 @@ import pyarrow as pa
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import KanalyzeError
-from kanalyze.net.headers import SegmentColumns
-from kanalyze.net.tcp.segment_groups import Groups
+from kanalyze.net.segment_columns import SegmentColumns
+from kanalyze.net.tcp.segment_groups import SegmentGroups
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -198,7 +198,7 @@ def _gather(buffer: memoryview, begins: NDArray[np.int64], ends: NDArray[np.int6
 def pack(kept: PrunedSegments) -> bytes:
     """Pack segments, at least one."""
     segments, holes = kept.segments, kept.holes
-    groups = Groups(segments)
+    groups = SegmentGroups(segments)
     order = np.asarray(groups.order)
     # A direction without segments begins where the next one does, or at the end.
     starts = np.unique(np.concatenate([groups.start, groups.middle]))[:-1]

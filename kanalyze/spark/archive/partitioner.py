@@ -20,8 +20,8 @@ from kanalyze.kafka.session.connection_summary import ConnectionCounts
 from kanalyze.model.packets import PacketBatch
 from kanalyze.net.headers import HeaderReader, read_headers
 from kanalyze.net.ip.fragments import FragmentLimits
-from kanalyze.net.layer_stats import Notes
-from kanalyze.net.shard import shares_of
+from kanalyze.net.layer_stats import LayerStats
+from kanalyze.net.shard import shards_of
 from kanalyze.runtime.one_pass import count_packets
 from kanalyze.spark.archive.packed_segments import (
     as_arrays,
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kanalyze.model.anomalies import Anomaly
-    from kanalyze.net.headers import SegmentColumns
     from kanalyze.net.ip.datagram import Datagram
+    from kanalyze.net.segment_columns import SegmentColumns
     from kanalyze.spark.archive.packed_segments import PrunedSegments
     from kanalyze.spark.archive.payload_pruning import PayloadPruner
 
@@ -107,7 +107,7 @@ class ConnectionPartitioner:
         """
         self._buckets = buckets
         self._pruner = pruner
-        self._notes = Notes(every_anomaly=True)
+        self._notes = LayerStats(every_anomaly=True)
         self._headers = HeaderReader(self._notes, pass_on=self._keep_incomplete)
         self._reached_ns: int | None = None
         self._reading: tuple[PacketBatch, NDArray[np.int64]] | None = None
@@ -132,7 +132,7 @@ class ConnectionPartitioner:
         self._copy_open()
         self._reading = None
         if not len(segments):
-            return Partitioned([], self._notes.take())
+            return Partitioned([], self._notes.drain_anomalies())
         holes = no_holes() if self._pruner is None else self._pruner.holes(segments)
         keys = key_ns[segments.number - batch.number[0]]
         self._buffered.append(prune(segments, keys, holes))
@@ -141,7 +141,7 @@ class ConnectionPartitioner:
         # A block costs as much as some hundred segments in it.
         is_enough = count >= min(self._buckets * _SEGMENTS_A_BLOCK, _MOST_SEGMENTS)
         blocks = self._flush() if is_enough or size >= _MOST_BUFFERED_BYTES else []
-        return Partitioned(blocks, self._notes.take())
+        return Partitioned(blocks, self._notes.drain_anomalies())
 
     def finish(self) -> Partitioned:
         """Return the blocks of what is buffered, and the fragments of incomplete datagrams."""
@@ -149,7 +149,7 @@ class ConnectionPartitioner:
         self._headers.finish()
         self.quality.count_stages(self._notes.counters, ConnectionCounts())
         fragments = sorted(self._fragments, key=lambda fragment: fragment.packet)
-        return Partitioned(self._flush(), self._notes.take(), fragments)
+        return Partitioned(self._flush(), self._notes.drain_anomalies(), fragments)
 
     def _flush(self) -> list[SegmentBlock]:
         buffered, self._buffered = self._buffered, []
@@ -209,7 +209,7 @@ class ConnectionPartitioner:
 
 def blocks_of(pruned: PrunedSegments, buckets: int) -> list[SegmentBlock]:
     """Return segments, at least one, as a block for each bucket; their keys never decrease."""
-    bucket = np.asarray(shares_of(pruned.segments, buckets))
+    bucket = np.asarray(shards_of(pruned.segments, buckets))
     order = np.argsort(bucket, kind="stable")
     ends = np.cumsum(np.bincount(bucket, minlength=buckets)).tolist()
     blocks, begin = [], 0
@@ -248,7 +248,7 @@ def reassemble_fragments(
     quality = CaptureQuality()
     if not found:
         return ReassembledFragments([], quality, [])
-    notes = Notes(every_anomaly=True)
+    notes = LayerStats(every_anomaly=True)
     segments = _read_fragments([fragment for _, _, fragment in found], notes)
     # As packets they were counted where they were captured.
     notes.counters.packets = notes.counters.ip_fragments = 0
@@ -258,7 +258,7 @@ def reassemble_fragments(
     packet = np.array([loose.packet for _, _, loose in found], np.int64)
     anomalies = [
         (int(owner[at]), anomaly._replace(packet=int(packet[at])))
-        for anomaly in notes.take()
+        for anomaly in notes.drain_anomalies()
         for at in ((anomaly.packet or 1) - 1,)
     ]
     blocks: list[tuple[int, SegmentBlock]] = []
@@ -272,7 +272,7 @@ def reassemble_fragments(
     return ReassembledFragments(blocks, quality, anomalies)
 
 
-def _read_fragments(packets: Sequence[UnmatchedFragment], notes: Notes) -> SegmentColumns:
+def _read_fragments(packets: Sequence[UnmatchedFragment], notes: LayerStats) -> SegmentColumns:
     """Read packets as if they were a capture, numbered from 1."""
     sizes = array("q", [len(packet.data) for packet in packets])
     batch = PacketBatch(

@@ -23,7 +23,7 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.kafka.session.message_reader import Body, MessageReader
 from kanalyze.kafka.session.tracker import ConnectionTracker
 from kanalyze.model.streams import Chunk
-from kanalyze.net.shard import shares_of
+from kanalyze.net.shard import shards_of
 from kanalyze.net.tcp.reassembly import Reassembler, ReassemblyLimits
 from kanalyze.spark.archive.packed_segments import Holes, no_holes, select_rows
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from kanalyze.kafka.session.message_reader import Kind, Wanted
     from kanalyze.kafka.session.tracker import BrokerSide
     from kanalyze.model.streams import StreamItem, StreamUpdate
-    from kanalyze.net.headers import SegmentColumns
+    from kanalyze.net.segment_columns import SegmentColumns
 
 __all__ = ["PayloadPruner"]
 
@@ -169,18 +169,17 @@ class PayloadPruner:
         followed = select_rows(segments, rows)
         followed.number = followed.number + self._before
         self._last = int(followed.number[-1])
-        updates = self._reassembler.feed_segments(followed)
+        updates = self._reassembler.feed_segments(followed).updates
         found: list[tuple[int, int]] = []
         for update in updates:
             self._tracker.feed(update)
             self._add_unread(update, segments.buffer, found)
         self._tracker.take_anomalies()
-        self._reassembler.take_anomalies()
         return _in_segments(found, segments)
 
     def _worthwhile(self, segments: SegmentColumns) -> NDArray[np.int64]:
         """Return the segments of followed buckets; a bucket once followed stays so."""
-        bucket = np.asarray(shares_of(segments, _BUCKETS))
+        bucket = np.asarray(shards_of(segments, _BUCKETS))
         has_payload = segments.payload_bytes > 0
         carried = np.bincount(bucket, segments.payload_bytes, _BUCKETS)
         count = np.bincount(bucket[has_payload], minlength=_BUCKETS)

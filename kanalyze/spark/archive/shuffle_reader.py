@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from kanalyze.capture.packet_index import Places
+from kanalyze.capture.packet_index import PacketIndex
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.model.packet_arrays import to_column
 from kanalyze.spark.archive.packed_segments import BlockError, concat_segments, select_rows, unpack
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kanalyze.model.anomalies import Anomaly
-    from kanalyze.net.headers import SegmentColumns
+    from kanalyze.net.segment_columns import SegmentColumns
 
 __all__ = ["ShuffleReader", "ShuffledBlock"]
 
@@ -87,7 +87,7 @@ class ShuffleReader:
         self.can_be_read_again = False
         self.description = None
         self._index: dict[str, int] = {}
-        self._packet_index = Places()
+        self._packet_index = PacketIndex()
         self._last = (-1, 0, 0)
         """Of the last segment: its capture, its number there, and its number over all captures."""
         if state is not None:

@@ -28,7 +28,7 @@ from kanalyze.export.schema import choose_columns
 from kanalyze.kafka.codec.compiler import Decoders
 from kanalyze.kafka.records.types import DecompressionLimits
 from kanalyze.kafka.schema.catalog import Catalog
-from kanalyze.net.shard import EVERYTHING, Share
+from kanalyze.net.shard import ALL_CONNECTIONS, Shard
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.runtime.stages import DEFAULT_MEMORY_BYTES
 from kanalyze.spark.source.options import (
@@ -78,7 +78,7 @@ class TablePartition(NamedTuple):
     """What one task reads."""
 
     captures: tuple[FoundCapture, ...]
-    share: Share = EVERYTHING
+    shard: Shard = ALL_CONNECTIONS
     """Of the connections in the captures."""
     unreadable: tuple[Anomaly, ...] = ()
     """Captures that were left out; their anomalies are rows of this partition."""
@@ -130,7 +130,7 @@ class ReadPlan:
             topic_ids=self.topic_ids,
             catalog=self.catalog,
             max_memory_bytes=DEFAULT_MEMORY_BYTES if most is None else most,
-            share=part.share,
+            shard=part.shard,
             source=part.segments,
         )
 
@@ -234,9 +234,9 @@ def read_partition(
 
 
 def _shares(options: Options, found: Sequence[FoundCapture]) -> list[TablePartition]:
-    """Give each task a share of the connections in all captures."""
+    """Give each task a shard of the connections in all captures."""
     count = options.partitions or _worthwhile_parts(found)
-    return [TablePartition(tuple(found), Share(index, count)) for index in range(count)]
+    return [TablePartition(tuple(found), Shard(index, count)) for index in range(count)]
 
 
 def _worthwhile_parts(found: Sequence[FoundCapture]) -> int:

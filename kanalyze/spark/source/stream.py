@@ -35,7 +35,7 @@ from pyspark.sql.streaming.datasource import (
 
 from kanalyze.errors import UsageError
 from kanalyze.export.arrow import BatchMaker
-from kanalyze.net.shard import Share
+from kanalyze.net.shard import Shard
 from kanalyze.spark.failures import without_stack_trace
 from kanalyze.spark.schema import as_requested
 from kanalyze.spark.shared_folder import StateFolder
@@ -75,7 +75,7 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
                   also where none came after it. 0: whatever is there is complete;
                 - ``maxFilesPerTrigger``: how many files a batch has at most;
                 - ``numPartitions`` (1): tasks of a batch. Each reads all packets, and follows its
-                  share of the connections. It stays the same as long as the state is used.
+                  shard of the connections. It stays the same as long as the state is used.
             schema: the columns, which are the table's or some of them.
 
         Raises:
@@ -146,7 +146,7 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
         found = tuple(captures.between(first, last))
         return [
-            InputPartition(StreamPartition(first, last, Share(index, self._shares), found))
+            InputPartition(StreamPartition(first, last, Shard(index, self._shares), found))
             for index in range(self._shares)
         ]
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from kanalyze.capture.io.stores import Stores
 from kanalyze.capture.merge import MergedCaptures
-from kanalyze.capture.packet_index import UNKNOWN_CAPTURE, Places
+from kanalyze.capture.packet_index import UNKNOWN_CAPTURE, PacketIndex
 from kanalyze.common.int_columns import shifted
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import KanalyzeError
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from kanalyze.capture.listing import FoundCapture
     from kanalyze.model.anomalies import Anomaly
     from kanalyze.model.packets import PacketBatch
-    from kanalyze.net.shard import Share
+    from kanalyze.net.shard import Shard
     from kanalyze.spark.shared_folder import StateFolder
     from kanalyze.spark.source.readers import ReadPlan
     from kanalyze.tables.columns.block import RowBlock
@@ -49,7 +49,7 @@ class StreamPartition(NamedTuple):
     start: int
     """The number of captures in earlier batches."""
     end: int
-    share: Share
+    shard: Shard
     captures: tuple[FoundCapture, ...]
     """Those from ``start`` to ``end`` that can be read."""
 
@@ -80,15 +80,15 @@ def read_stream_partition(
         topic_ids={**(plan.topic_ids or {}), **_known_names(task, folder)},
         catalog=plan.catalog,
         max_memory_bytes=DEFAULT_MEMORY_BYTES if most is None else most,
-        share=task.share,
+        shard=task.shard,
     )
     run = analysis.resumable(before.connections or None, keeps_open=True)
     for blocks, _ in run.batches():
         yield from blocks
-    if task.share.is_first and captures.anomalies:
+    if task.shard.is_first and captures.anomalies:
         lines = [f"{json.dumps([each.kind, each.detail])}\n" for each in captures.anomalies]
         folder.write(f"anomalies/{task.end:0{_DIGITS}}.jsonl", "".join(lines).encode())
-    name = f"{states_name(task.end)}/{task.share.index}"
+    name = f"{states_name(task.end)}/{task.shard.index}"
     names = {topic_id.hex(): name for topic_id, name in sorted(analysis.names.known.items())}
     folder.write(f"{name}.names", _sealed(json.dumps(names).encode()))
     folder.write(name, _serialized(captures.state_after(run.saved_state)))
@@ -118,7 +118,7 @@ class _PartitionState(NamedTuple):
 def _load_state(task: StreamPartition, folder: StateFolder) -> _PartitionState:
     if not task.start:
         return _PartitionState(0, [], b"")
-    body = _read_sealed(folder, f"{states_name(task.start)}/{task.share.index}")
+    body = _read_sealed(folder, f"{states_name(task.start)}/{task.shard.index}")
     head, _, connections = body.partition(b"\n")
     packets, runs = json.loads(head)
     return _PartitionState(packets, [_PacketRun(*run) for run in runs], connections)
@@ -131,7 +131,7 @@ def _serialized(state: _PartitionState) -> bytes:
 def _known_names(task: StreamPartition, folder: StateFolder) -> dict[bytes, str]:
     """Return the names of topics that all shards knew before this batch."""
     known: dict[bytes, str] = {}
-    for index in range(task.share.count) if task.start else ():
+    for index in range(task.shard.count) if task.start else ():
         names = json.loads(_read_sealed(folder, f"{states_name(task.start)}/{index}.names"))
         known.update({bytes.fromhex(topic_id): name for topic_id, name in names.items()})
     return known
@@ -160,7 +160,7 @@ class _RenumberedCaptures:
 
     def __init__(self, captures: Sequence[FoundCapture], before: _PartitionState) -> None:
         self._before = before
-        self._packet_index = Places()
+        self._packet_index = PacketIndex()
         self._captures = MergedCaptures(captures, stores=Stores(), places=self._packet_index)
         self.names = self._captures.names
         self.anomalies: list[Anomaly] = self._captures.anomalies

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from kanalyze.kafka.codec.projection import Selection
-    from kanalyze.kafka.schema.schema_ast import Field, Message
+    from kanalyze.kafka.schema.schema_ast import Field, MessageSpec
 
 __all__ = ["FieldRoles", "field_roles", "projection_of"]
 
@@ -180,7 +180,7 @@ def _wanted_fields(fields: tuple[Field, ...], *, top: bool, in_topic: bool) -> I
             yield definition
 
 
-def projection_of(message: Message) -> Projection:
+def projection_of(message: MessageSpec) -> Projection:
     """Return the fields that a row needs of a message."""
     return Projection.of(*_paths(message.struct.fields, "", top=True, in_topic=False))
 
@@ -196,7 +196,7 @@ def _paths(fields: tuple[Field, ...], prefix: str, *, top: bool, in_topic: bool)
 
 
 def field_roles(
-    message: Message, projection: Projection, by_hand: Mapping[str, str] | None = None
+    message: MessageSpec, projection: Projection, by_hand: Mapping[str, str] | None = None
 ) -> FieldRoles:
     """Return the roles of the selected fields of a message.
 

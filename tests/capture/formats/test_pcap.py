@@ -200,7 +200,7 @@ def test_a_check_sequence_behind_each_packet_is_no_payload(bits):
     data = pcap_file(with_sequence, link_type=bits | 1)
     with open_capture(io.BytesIO(data)) as reader:
         for batch in reader.batches():
-            collector.take(reassembler.feed(batch))
+            collector.take(reassembler.feed(batch).updates)
     (streams,) = collector.streams.values()
     assert streams[0].data == b"hello kafka"
-    assert reader.interfaces == [CaptureInterface("<stream>", 1, 262144)]
+    assert reader.description.interfaces == [CaptureInterface("<stream>", 1, 262144)]

@@ -238,9 +238,11 @@ def test_comments_to_packets_have_the_number_of_the_packet(buffer_bytes):
         options = b.option(1, f"note {i}".encode()) + b.option(1, b"again") if i % 3 == 2 else b""
         data += enhanced_with_options(b, PACKETS[i], i, options)
     _, reader = read(data, buffer_bytes)
-    told = sorted((each.number, each.text) for each in reader.comments)
+    told = sorted((each.number, each.text) for each in reader.description.comments)
     assert told == [(3, "again"), (3, "note 2"), (6, "again"), (6, "note 5")]
-    assert {(each.about, each.capture) for each in reader.comments} == {("packet", "x.pcapng")}
+    assert {(each.about, each.capture) for each in reader.description.comments} == {
+        ("packet", "x.pcapng")
+    }
 
 
 def test_options_that_are_cut_or_come_after_the_end_mark_say_nothing():

@@ -35,7 +35,7 @@ def test_interfaces_are_described_by_what_the_file_says(order, buffer_bytes):
     data += b.interface(113, options=b.option(11, b"\1\6\0\0\0"))
     data += b.section() + b.interface(276)
     _, reader = read(data, buffer_bytes)
-    assert reader.interfaces == [
+    assert reader.description.interfaces == [
         CaptureInterface("x", 1, 96, "eth0", "Büro", "NIC", "Linux 6.1", "tcp port 9092"),
         CaptureInterface("x", 113, 0),
         CaptureInterface("x", 276, 0),
@@ -50,7 +50,7 @@ def test_names_of_addresses_are_kept_and_added_to(order):
     data += names_block(b, [("10.0.0.2", ["broker-1", "other"]), ("10.0.0.9", [""])])
     count, reader = read(data + b.enhanced(Packet(b"x"), 1))
     assert count == 1
-    assert reader.names == {
+    assert reader.description.names == {
         "10.0.0.2": ("broker-1", "kafka", "other"),
         "2001:db8::1": ("six",),
     }
@@ -61,7 +61,7 @@ def test_names_of_hardware_and_records_that_are_cut_are_passed_over():
     body = b.option(3, b"\2\0\0\0\0\1printer\0") + b.option(1, b"\x0a\0\0\1")
     body += b.option(1, b"\x0a\0\0\2two\0") + struct.pack("<HH", 1, 500) + b"\x0a\0\0\3three\0"
     _, reader = read(b.section() + b.block(4, body))
-    assert reader.names == {"10.0.0.2": ("two",)}
+    assert reader.description.names == {"10.0.0.2": ("two",)}
     assert reader.anomalies == []
 
 
@@ -74,7 +74,7 @@ def test_comments_are_kept_with_what_they_are_about(order):
     data += b.block(4, b.option(1, b"\x0a\0\0\2two\0") + b.option(0, b"") + comment)
     data += b.block(10, b.pack("II", 1, 3) + b"abc\0" + comment)
     _, reader = read(data)
-    assert reader.comments == [
+    assert reader.description.comments == [
         Comment("x", "section", None, "here"),
         Comment("x", "interface", 1, "here"),
         Comment("x", "statistics", 1, "here"),
@@ -90,11 +90,14 @@ def test_secrets_are_kept_and_shown_nowhere(order):
         b.section() + secrets_block(b, KEYS) + b.interface() + secrets_block(b, b"wg", 0x57474B4C)
     )
     _, reader = read(data)
-    assert reader.decryption_secrets == [
+    assert reader.description.decryption_secrets == [
         DecryptionSecrets(0x544C534B, KEYS),
         DecryptionSecrets(0x57474B4C, b"wg"),
     ]
-    for shown in (repr(reader.decryption_secrets), str(reader.decryption_secrets[0])):
+    for shown in (
+        repr(reader.description.decryption_secrets),
+        str(reader.description.decryption_secrets[0]),
+    ):
         assert "CLIENT_RANDOM" not in shown
         assert "0123" not in shown
 
@@ -104,14 +107,14 @@ def test_secrets_are_there_before_the_packets_that_need_them():
     data = b.section() + secrets_block(b, KEYS) + b.interface() + b.enhanced(Packet(b"x"), 1)
     with open_capture(io.BytesIO(data), buffer_bytes=64) as reader:
         next(reader.batches())
-        assert len(reader.decryption_secrets) == 1
+        assert len(reader.description.decryption_secrets) == 1
 
 
 def test_secrets_that_are_cut_are_left_out_and_counted():
     b = Blocks()
     data = b.section() + b.block(10, b"\0\0\0\0") + b.block(10, b.pack("II", 1, 9) + b"12345678")
     _, reader = read(data)
-    assert reader.decryption_secrets == []
+    assert reader.description.decryption_secrets == []
     assert reader.description.left_out == 2
     assert reader.anomalies == []
 
@@ -122,20 +125,24 @@ def test_what_is_copied_stays_when_the_buffer_is_used_again():
     data += names_block(b, [("10.0.0.2", ["broker"])]) + b.interface(options=b.option(2, b"eth0"))
     data += b.enhanced(Packet(b"?" * 90), 1) * 50
     _, reader = read(data, 64)
-    assert reader.comments[0].text == "first"
-    assert reader.decryption_secrets[0].data == KEYS
-    assert reader.names == {"10.0.0.2": ("broker",)}
-    assert reader.interfaces[0].name == "eth0"
+    assert reader.description.comments[0].text == "first"
+    assert reader.description.decryption_secrets[0].data == KEYS
+    assert reader.description.names == {"10.0.0.2": ("broker",)}
+    assert reader.description.interfaces[0].name == "eth0"
 
 
 def test_text_that_is_not_utf_8_is_text_all_the_same():
     b = Blocks()
     _, reader = read(b.section() + b.interface(options=b.option(2, b"eth\xff\x1b[0m\0\0")))
-    assert reader.interfaces[0].name == "eth\\xff\x1b[0m"
+    assert reader.description.interfaces[0].name == "eth\\xff\x1b[0m"
 
 
 def test_a_pcap_file_has_nothing_to_say_of_names_and_secrets():
     data = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 96, 113)
     _, reader = read(data)
-    assert reader.interfaces == [CaptureInterface("x", 113, 96)]
-    assert (reader.names, reader.comments, reader.decryption_secrets) == ({}, [], [])
+    assert reader.description.interfaces == [CaptureInterface("x", 113, 96)]
+    assert (
+        reader.description.names,
+        reader.description.comments,
+        reader.description.decryption_secrets,
+    ) == ({}, [], [])

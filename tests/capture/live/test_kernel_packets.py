@@ -63,7 +63,7 @@ def on_wire(
     before, buffer = bytes(data), memoryview(data)
     columns = [array("q", [row[index] for row in rows]) for index in range(8)]
     maker = kind.maker()
-    kind.scan(link_type, snap_bytes).told(buffer, columns, maker)
+    kind.scan(link_type, snap_bytes).scan_columns(buffer, columns, maker)
     return before, buffer, maker.take_all()
 
 

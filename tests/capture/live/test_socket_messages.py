@@ -72,6 +72,6 @@ def test_other_errors_are_said() -> None:
 
 def test_structs_are_the_systems() -> None:
     pointer = ctypes.sizeof(ctypes.c_void_p)
-    assert ctypes.sizeof(socket_messages._Message) == 8 * pointer
+    assert ctypes.sizeof(socket_messages._MessageHeader) == 8 * pointer
     assert socket_messages._CONTROL.itemsize == 4 * pointer + 40
-    assert np.dtype(socket_messages._Message).fields["wire"][1] == 7 * pointer
+    assert np.dtype(socket_messages._MessageHeader).fields["wire"][1] == 7 * pointer

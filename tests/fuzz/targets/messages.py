@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.kafka.codec.byte_ranges_read import skim
+from kanalyze.kafka.codec.byte_ranges_read import drop_unread_bytes
 from kanalyze.kafka.codec.embedded_protocols import (
     parse_assignment,
     parse_subscription,
@@ -157,7 +157,7 @@ def skim_body(data: bytes) -> None:
         skimmed.add(at, frame[at : at + size])
         if count % every == 0 and at + size < whole.length:
             held = skimmed.held_bytes
-            skim(skimmed, _BODY_AT, decode)
+            drop_unread_bytes(skimmed, _BODY_AT, decode)
             holds(skimmed.held_bytes <= held, "more is held than before")
     expected, found = _outcome_in_pieces(decode, whole), _outcome_in_pieces(decode, skimmed)
     holds(repr(found) == repr(expected), "what was let go was needed")

@@ -15,6 +15,7 @@ from tests.fuzz.invariant import holds
 if TYPE_CHECKING:
     from kanalyze.model.packets import PacketBatch
     from kanalyze.model.streams import Chunk, StreamItem, StreamUpdate
+    from kanalyze.net.tcp.reassembly import ReassembledBatch
 
 __all__ = ["reassemble"]
 
@@ -35,10 +36,8 @@ def reassemble(data: bytes) -> None:
     with reader:
         for batch in reader.batches():
             seen.add_packets(batch)
-            seen.take(reassembler.feed(batch))
-            seen.anomalies += len(reassembler.take_anomalies())
-    seen.take(reassembler.finish())
-    seen.anomalies += len(reassembler.take_anomalies())
+            seen.take_batch(reassembler.feed(batch))
+    seen.take_batch(reassembler.finish())
     seen.check_end()
     counters = reassembler.counters
     holds(counters.tcp_segments <= seen.packets, "more segments than packets")
@@ -66,8 +65,9 @@ class _Streams:
         self.packets += len(batch)
         self.captured_bytes += sum(batch.captured_bytes)
 
-    def take(self, updates: list[StreamUpdate]) -> None:
-        for update in updates:
+    def take_batch(self, batch: ReassembledBatch) -> None:
+        self.anomalies += len(batch.anomalies)
+        for update in batch.updates:
             self._take(update)
 
     def _take(self, update: StreamUpdate) -> None:

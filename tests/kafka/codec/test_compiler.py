@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from kanalyze.kafka.codec.compiler import Decoder
     from kanalyze.kafka.schema.catalog import Catalog
-    from kanalyze.kafka.schema.schema_ast import Message
+    from kanalyze.kafka.schema.schema_ast import MessageSpec
 
 FETCHED = Projection.of(
     "ThrottleTimeMs",
@@ -50,7 +50,7 @@ NO_ID = bytes(16)
 # Agreement with the reference.
 
 
-def check_against_reference(message: Message, version: int, samples: int, seed: str) -> None:
+def check_against_reference(message: MessageSpec, version: int, samples: int, seed: str) -> None:
     random = Random(f"{message.name} {version} {seed}")
     projection = random_projection(message, random)
     selection = select(message, projection)
@@ -85,7 +85,7 @@ def test_many_messages_are_read_as_the_reference_reads_them(catalog: Catalog, se
         check_against_reference(message, version, 12, f"long {seed}")
 
 
-def every_edge(catalog: Catalog) -> list[tuple[Message, int]]:
+def every_edge(catalog: Catalog) -> list[tuple[MessageSpec, int]]:
     """Give each message in its oldest and newest version."""
     return [
         (message, version)
@@ -94,7 +94,7 @@ def every_edge(catalog: Catalog) -> list[tuple[Message, int]]:
     ]
 
 
-def sample(message: Message, version: int, most: int = 400) -> bytes:
+def sample(message: MessageSpec, version: int, most: int = 400) -> bytes:
     """Return the longest of some bodies that is not longer than ``most``, if there is one."""
     random = Random(f"{message.name} {version}")
     bodies = [
@@ -105,7 +105,7 @@ def sample(message: Message, version: int, most: int = 400) -> bytes:
     return max(fitting, key=len) if fitting else min(bodies, key=len)
 
 
-def check_prefixes(message: Message, version: int, most: int) -> None:
+def check_prefixes(message: MessageSpec, version: int, most: int) -> None:
     body = sample(message, version, most)
     random = Random(0)
     projections = (Projection.ALL, Projection.of(), random_projection(message, random))
@@ -134,7 +134,7 @@ def outcome(decode: Any, body: bytes) -> Any:
         return None
 
 
-def check_mutations(message: Message, version: int, count: int, seed: str) -> None:
+def check_mutations(message: MessageSpec, version: int, count: int, seed: str) -> None:
     """Compare what becomes of a body with a wrong byte; nothing but a WireError may escape."""
     random = Random(f"{message.name} {version} {seed}")
     everything = compile_decoder(message, version, Projection.ALL)
@@ -381,12 +381,12 @@ def test_types_that_kafka_hardly_uses_are_read() -> None:
         check_rare(message, version)
 
 
-def check_rare(message: Message, version: int) -> None:
+def check_rare(message: MessageSpec, version: int) -> None:
     for seed in range(40):
         check_like_reference_with_room(message, version, seed)
 
 
-def check_like_reference_with_room(message: Message, version: int, seed: int) -> None:
+def check_like_reference_with_room(message: MessageSpec, version: int, seed: int) -> None:
     """Compare with bytes behind the body: elements of no size count as one byte each."""
     random = Random(seed)
     projection = random_projection(message, random)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kanalyze.kafka.codec.embedded_protocols import (
-    Assignment,
+    MemberAssignment,
     Subscription,
     TopicPartitions,
     parse_assignment,
@@ -52,8 +52,8 @@ def test_no_generation_is_none() -> None:
 
 def test_an_assignment_lists_partitions_by_topic() -> None:
     data = struct.pack(">h", 1) + OWNED + struct.pack(">i", 2) + b"ab"
-    assert parse_assignment(data) == Assignment(1, HELD, b"ab")
-    assert parse_assignment(b"") == Assignment(0, (), None)
+    assert parse_assignment(data) == MemberAssignment(1, HELD, b"ab")
+    assert parse_assignment(b"") == MemberAssignment(0, (), None)
 
 
 @pytest.mark.parametrize("version", range(4))

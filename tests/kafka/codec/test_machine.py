@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from types import SimpleNamespace
 
     from kanalyze.kafka.schema.catalog import Catalog
-    from kanalyze.kafka.schema.schema_ast import Message
+    from kanalyze.kafka.schema.schema_ast import MessageSpec
 
 PIECES = (1, 2, 3, 7, 61, 64, 65, 1000)
 
 
 @pytest.fixture(scope="module")
-def bodies(catalog: Catalog) -> list[tuple[Message, int, bytes]]:
+def bodies(catalog: Catalog) -> list[tuple[MessageSpec, int, bytes]]:
     """Give some bodies that Kafka wrote, of every message."""
-    found: dict[tuple[str, int], tuple[Message, int, bytes]] = {}
+    found: dict[tuple[str, int], tuple[MessageSpec, int, bytes]] = {}
     for vector in read_vectors():
         message = definition_of(vector, catalog)
         if len(vector.content) < 3000:
@@ -59,7 +59,7 @@ def test_the_compiled_modules_run_here() -> None:
 
 
 def test_pieces_say_what_the_whole_says(
-    core: SimpleNamespace, bodies: list[tuple[Message, int, bytes]]
+    core: SimpleNamespace, bodies: list[tuple[MessageSpec, int, bytes]]
 ) -> None:
     random = Random(7)
     for message, version, body in bodies:
@@ -74,7 +74,7 @@ def test_pieces_say_what_the_whole_says(
 
 
 def test_cut_and_changed_bodies_end_alike_whole_and_in_pieces(
-    core: SimpleNamespace, bodies: list[tuple[Message, int, bytes]]
+    core: SimpleNamespace, bodies: list[tuple[MessageSpec, int, bytes]]
 ) -> None:
     random = Random(8)
     for message, version, body in bodies[::2]:
@@ -94,7 +94,7 @@ def test_cut_and_changed_bodies_end_alike_whole_and_in_pieces(
 
 
 def test_both_kinds_say_the_same(
-    catalog: Catalog, core: SimpleNamespace, bodies: list[tuple[Message, int, bytes]]
+    catalog: Catalog, core: SimpleNamespace, bodies: list[tuple[MessageSpec, int, bytes]]
 ) -> None:
     from kanalyze.kafka.codec.compiler import compile_decoder
 

@@ -10,7 +10,7 @@ from tests.support.messages import Writer, every_message
 
 if TYPE_CHECKING:
     from kanalyze.kafka.schema.catalog import Catalog
-    from kanalyze.kafka.schema.schema_ast import Field, Message, Struct
+    from kanalyze.kafka.schema.schema_ast import Field, MessageSpec, Struct
 
 TEXT = """
 { "type": "data", "name": "Sample", "validVersions": "0-3", "flexibleVersions": "2+", "fields": [
@@ -27,11 +27,11 @@ TEXT = """
 
 
 @pytest.fixture
-def message() -> Message:
+def message() -> MessageSpec:
     return load_messages(TEXT, "sample")[0]
 
 
-def field(message: Message, name: str) -> Field:
+def field(message: MessageSpec, name: str) -> Field:
     found = message.struct.field(name)
     assert found is not None
     return found
@@ -41,7 +41,7 @@ def names(fields: tuple[Field, ...]) -> list[str]:
     return [found.name for found in fields]
 
 
-def test_fields_are_in_the_body_or_in_the_tag_section(message: Message) -> None:
+def test_fields_are_in_the_body_or_in_the_tag_section(message: MessageSpec) -> None:
     body = {version: names(Layout(message, version).untagged(message.struct)) for version in (0, 3)}
     assert body == {0: ["Id", "Name", "Fixed", "Late"], 3: ["Id", "Name", "Fixed", "Loose"]}
     assert names(Layout(message, 3).tagged(message.struct)) == ["Late"]
@@ -50,7 +50,7 @@ def test_fields_are_in_the_body_or_in_the_tag_section(message: Message) -> None:
 
 @pytest.mark.parametrize(("version", "size"), [(0, 16), (1, 18), (2, None)])
 def test_elements_have_a_fixed_size_until_there_are_tag_sections(
-    message: Message, version: int, size: int | None
+    message: MessageSpec, version: int, size: int | None
 ) -> None:
     assert Layout(message, version).fixed_element_size(field(message, "Fixed")) == size
 
@@ -59,12 +59,12 @@ def test_elements_have_a_fixed_size_until_there_are_tag_sections(
     ("version", "least"), [(0, 4 + 2 + 4 + 8), (1, 4 + 2 + 4 + 4 + 8), (2, 4 + 1 + 1 + 1 + 8 + 1)]
 )
 def test_the_fewest_bytes_are_those_of_empty_values(
-    message: Message, version: int, least: int
+    message: MessageSpec, version: int, least: int
 ) -> None:
     assert Layout(message, version).min_struct_size(message.struct) == least
 
 
-def test_bytes_inside_are_found(message: Message) -> None:
+def test_bytes_inside_are_found(message: MessageSpec) -> None:
     layout = Layout(message, 1)
     assert layout.holds_records(field(message, "Loose"))
     assert not layout.holds_records(field(message, "Fixed"))

@@ -14,10 +14,12 @@ from tests.support.messages import Generator, Writer, every_message
 
 if TYPE_CHECKING:
     from kanalyze.kafka.schema.catalog import Catalog
-    from kanalyze.kafka.schema.schema_ast import Message
+    from kanalyze.kafka.schema.schema_ast import MessageSpec
 
 
-def sample(*fields: dict[str, Any], versions: str, flexible: str = "2+", **keys: Any) -> Message:
+def sample(
+    *fields: dict[str, Any], versions: str, flexible: str = "2+", **keys: Any
+) -> MessageSpec:
     keys = {"validVersions": versions, "flexibleVersions": flexible, **keys}
     (made,) = load_messages(message("Sample", *fields, key=None, **keys), "f")
     return made
@@ -81,7 +83,7 @@ def test_a_definition_laid_over_itself_is_itself(catalog: Catalog) -> None:
             assert words_of(both, version) == words_of(built_in, version)
 
 
-def words_of(definition: Message, version: int) -> tuple[int, ...]:
+def words_of(definition: MessageSpec, version: int) -> tuple[int, ...]:
     return program_of(definition, version, Projection.ALL).words
 
 
@@ -131,7 +133,9 @@ def words_of(definition: Message, version: int) -> tuple[int, ...]:
         (sample(versions="6-7"), r"Sample: validVersions: .* there is a gap in 0-7"),
     ],
 )
-def test_what_does_not_fit_the_built_in_definition_is_refused(upper: Message, reason: str) -> None:
+def test_what_does_not_fit_the_built_in_definition_is_refused(
+    upper: MessageSpec, reason: str
+) -> None:
     with pytest.raises(Conflict, match=reason):
         overlay(upper, LOWER)
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kanalyze.kafka.schema.schema_ast import Field, Message, Struct
+from kanalyze.kafka.schema.schema_ast import Field, MessageSpec, Struct
 from kanalyze.kafka.schema.versions import NONE, VersionRange
 
 ALL_VERSIONS = VersionRange.parse("0+")
@@ -52,5 +52,5 @@ def test_a_struct_finds_its_fields_by_name() -> None:
 
 def test_a_message_is_flexible_from_a_version_on() -> None:
     flexible = VersionRange.parse("2+")
-    message = Message("M", "data", None, VersionRange(0, 3), NONE, flexible, Struct("M", ()))
+    message = MessageSpec("M", "data", None, VersionRange(0, 3), NONE, flexible, Struct("M", ()))
     assert [message.is_flexible(version) for version in range(4)] == [False, False, True, True]

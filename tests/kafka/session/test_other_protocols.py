@@ -35,9 +35,9 @@ def read(name: str, skipped: int) -> tuple[int, int, dict[str, int]]:
     """(rows, Kafka connections, the others by protocol) of a recording."""
     tracker, reassembler, rows = Talk().tracker, Reassembler(), 0
     for batch in held_of(name, skipped):
-        for update in reassembler.feed(batch):
+        for update in reassembler.feed(batch).updates:
             rows += len(tracker.feed(update))
-    for update in reassembler.finish():
+    for update in reassembler.finish().updates:
         rows += len(tracker.feed(update))
     return rows, tracker.counts.kafka, tracker.counts.by_protocol
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from kanalyze.capture.file_metadata import Description
+    from kanalyze.capture.file_metadata import FileMetadata
 
 PACKETS = [
     Packet(segment(payload=b"x" * size), START_NS + number * 1_001, wire_bytes=500)
@@ -35,7 +35,7 @@ PACKETS = [
 ]
 
 
-def read(path: Path) -> tuple[list[tuple[int, int, bytes, int]], Description]:
+def read(path: Path) -> tuple[list[tuple[int, int, bytes, int]], FileMetadata]:
     """Time, wire bytes, bytes and link type of each packet, and what the file says."""
     found = []
     with MergedCaptures(find_inputs([str(path)])) as captures:

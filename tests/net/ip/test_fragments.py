@@ -15,7 +15,7 @@ from scapy.layers.l2 import GRE
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.net.headers import HeaderReader, read_headers
 from kanalyze.net.ip.fragments import FragmentLimits
-from kanalyze.net.layer_stats import Notes
+from kanalyze.net.layer_stats import LayerStats
 from tests.support.packets import START_NS, Packet, ethernet, ipv4, ipv6, make_batch, tcp
 from tests.support.wrapped import OUTER, OUTER_V6, segment, wrapped
 
@@ -68,9 +68,9 @@ def facts(columns) -> list[tuple[object, ...]]:
 
 
 def read(packets: list[Packet], batch_packets: int = 0, limits: FragmentLimits | None = None):
-    """Segments by packet number, and the notes; the buffer of a batch is gone with it."""
-    notes = Notes()
-    reader = HeaderReader(notes, limits)
+    """Segments by packet number, and the stats; the buffer of a batch is gone with it."""
+    stats = LayerStats()
+    reader = HeaderReader(stats, limits)
     found = {}
     size = batch_packets or max(len(packets), 1)
     for first in range(0, len(packets), size):
@@ -81,13 +81,13 @@ def read(packets: list[Packet], batch_packets: int = 0, limits: FragmentLimits |
         found.update(zip(numbers, facts(columns), strict=True))
         buffer[:] = b"\xa5" * len(buffer)
     reader.finish()
-    return found, notes
+    return found, stats
 
 
 SEGMENT = ipv4(tcp(40000, 9092, 11, 22, payload=bytes(range(200)), options=b"\x01" * 12))
 SEGMENT_V6 = ipv6(tcp(40000, 9092, 11, 22, payload=bytes(range(200)), options=b"\x01" * 12))
-WHOLE = facts(read_headers(make_batch([Packet(ethernet(SEGMENT))]), Notes()))[0]
-WHOLE_V6 = facts(read_headers(make_batch([Packet(ethernet(SEGMENT_V6, 0x86DD))]), Notes()))[0]
+WHOLE = facts(read_headers(make_batch([Packet(ethernet(SEGMENT))]), LayerStats()))[0]
+WHOLE_V6 = facts(read_headers(make_batch([Packet(ethernet(SEGMENT_V6, 0x86DD))]), LayerStats()))[0]
 
 
 @STEADY
@@ -106,31 +106,31 @@ def test_any_fragments_in_any_order_are_the_same_segment(cuts, order, batch, is_
     doubled = doubled and len(parts) > 1
     if doubled:
         parts = [part for part in parts for _ in range(2)]
-    found, notes = read(parts, batch)
+    found, stats = read(parts, batch)
     # Of packets that were captured twice the first one of the last pair completes it.
     assert found == {len(parts) - doubled: WHOLE_V6 if is_ipv6 else WHOLE}
-    assert notes.counters.reassembled_datagrams == (len(parts) > 1)
-    assert notes.counters.lost_datagrams == 0
-    assert notes.counters.anomalies == {}
+    assert stats.counters.reassembled_datagrams == (len(parts) > 1)
+    assert stats.counters.lost_datagrams == 0
+    assert stats.counters.anomalies == {}
 
 
 def test_a_segment_has_the_time_and_number_of_the_packet_that_completed_it():
     parts = v4(v4_fragments(SEGMENT, [3, 9]))
     parts = [Packet(part.data, START_NS + i * 1000) for i, part in enumerate(parts[::-1])]
-    notes = Notes()
-    columns = read_headers(make_batch([*parts, Packet(ethernet(SEGMENT))], 50), notes)
+    stats = LayerStats()
+    columns = read_headers(make_batch([*parts, Packet(ethernet(SEGMENT))], 50), stats)
     assert columns.number.tolist() == [52, 53]
     assert columns.time_ns.tolist() == [START_NS + 2000, START_NS]
     assert facts(columns) == [WHOLE, WHOLE]
-    assert notes.counters.ip_fragments == 3
-    assert notes.counters.packets == 4
+    assert stats.counters.ip_fragments == 3
+    assert stats.counters.packets == 4
 
 
 def test_the_buffer_is_that_of_the_batch_unless_something_was_put_together():
     whole = make_batch(v4([SEGMENT]))
-    assert read_headers(whole, Notes()).buffer is whole.buffer
+    assert read_headers(whole, LayerStats()).buffer is whole.buffer
     parts = make_batch(v4(v4_fragments(SEGMENT, [3])[:1]))
-    assert read_headers(parts, Notes()).buffer is parts.buffer
+    assert read_headers(parts, LayerStats()).buffer is parts.buffer
 
 
 @pytest.mark.parametrize("size", [8, 64, 1480])
@@ -162,10 +162,10 @@ def test_a_tunnel_whose_packets_are_in_fragments_is_read(name):
     is_ipv6 = one.data[12:14] == b"\x86\xdd"
     cut = v6_fragments if is_ipv6 else v4_fragments
     parts = (v6 if is_ipv6 else v4)(cut(one.data[14:], [2, 5]))
-    found, notes = read(parts, 1)
+    found, stats = read(parts, 1)
     assert found == {3: whole[1]}
-    assert notes.counters.tunnels == outside.counters.tunnels == dict.fromkeys(one.tunnels, 1)
-    assert notes.counters.other_packets == {}
+    assert stats.counters.tunnels == outside.counters.tunnels == dict.fromkeys(one.tunnels, 1)
+    assert stats.counters.other_packets == {}
 
 
 @pytest.mark.parametrize("outer", [OUTER, OUTER_V6])
@@ -176,19 +176,19 @@ def test_fragments_inside_of_a_tunnel_are_put_together(outer):
         else (lambda x: ethernet(ipv4(x, *outer, protocol=47)))
     )
     parts = [Packet(wrap(bytes(GRE(proto=0x0800)) + part)) for part in v4_fragments(SEGMENT, [4])]
-    found, notes = read(parts)
+    found, stats = read(parts)
     assert found == {2: WHOLE}
-    assert notes.counters.tunnels == {"GRE": 1}
+    assert stats.counters.tunnels == {"GRE": 1}
 
 
 def test_a_datagram_that_is_never_whole_is_not_delivered_and_said():
     parts = v4(v4_fragments(SEGMENT, [4, 9]))
     for missing in range(3):
-        found, notes = read(parts[:missing] + parts[missing + 1 :])
+        found, stats = read(parts[:missing] + parts[missing + 1 :])
         assert found == {}
-        assert notes.counters.lost_datagrams == 1
-        assert notes.counters.anomalies == {AnomalyKind.IP_FRAGMENT: 1}
-        anomaly = notes.take()[0]
+        assert stats.counters.lost_datagrams == 1
+        assert stats.counters.anomalies == {AnomalyKind.IP_FRAGMENT: 1}
+        anomaly = stats.drain_anomalies()[0]
         assert (anomaly.packet, anomaly.detail) == (1, "fragments are missing")
 
 
@@ -196,26 +196,26 @@ def test_bytes_that_came_first_stay_and_others_are_said():
     first, second = v4_fragments(SEGMENT, [8])
     other = bytearray(first)
     other[20 + 40] ^= 0xFF
-    found, notes = read(v4([first, bytes(other), second]))
+    found, stats = read(v4([first, bytes(other), second]))
     assert found == {3: WHOLE}
-    assert notes.counters.anomalies == {AnomalyKind.IP_FRAGMENT: 1}
-    assert notes.take()[0].detail == "fragments overlap with different bytes"
+    assert stats.counters.anomalies == {AnomalyKind.IP_FRAGMENT: 1}
+    assert stats.drain_anomalies()[0].detail == "fragments overlap with different bytes"
 
 
 def test_overlapping_fragments_of_ipv4_with_the_same_bytes_are_fine():
     one, two = v4_fragments(SEGMENT, [4]), v4_fragments(SEGMENT, [12])
     for parts in ([one[0], two[0], two[1]], [one[1], two[0]], [two[0], one[1]], one[:1] + one):
-        found, notes = read(v4(parts))
+        found, stats = read(v4(parts))
         assert list(found.values()) == [WHOLE]
-        assert notes.counters.anomalies == {}
+        assert stats.counters.anomalies == {}
 
 
 def test_overlapping_fragments_of_ipv6_drop_the_datagram():
     one, two = v6_fragments(SEGMENT_V6, [4]), v6_fragments(SEGMENT_V6, [12])
-    found, notes = read(v6([one[0], two[0], one[1], two[1]]))
+    found, stats = read(v6([one[0], two[0], one[1], two[1]]))
     assert found == {}
-    assert notes.counters.lost_datagrams == 1
-    assert notes.counters.anomalies == {AnomalyKind.IP_FRAGMENT: 1}
+    assert stats.counters.lost_datagrams == 1
+    assert stats.counters.anomalies == {AnomalyKind.IP_FRAGMENT: 1}
 
 
 def test_a_fragment_cut_by_the_capture_ends_what_is_known_of_the_payload():
@@ -237,10 +237,10 @@ def test_a_datagram_is_given_up_when_it_is_too_old():
     other = Packet(ethernet(SEGMENT), START_NS + 31 * SECOND)
     late = Packet(second.data, START_NS + 31 * SECOND)
     for batch in (0, 1):
-        found, notes = read([first, other, late], batch)
+        found, stats = read([first, other, late], batch)
         assert list(found) == [2]
         # And the late one waits for a first one of its own.
-        assert notes.counters.lost_datagrams == 2
+        assert stats.counters.lost_datagrams == 2
     in_time = Packet(second.data, START_NS + 29 * SECOND)
     assert read([first, in_time])[0] == {2: WHOLE}
 
@@ -249,18 +249,18 @@ def test_a_datagram_is_too_old_even_behind_one_from_the_future():
     future = Packet(ethernet(ipv4(bytes(8), "10.7.7.7", fragment=0x2000)), START_NS + 99 * SECOND)
     first, second = v4(v4_fragments(SEGMENT, [4]))
     late = Packet(second.data, START_NS + 31 * SECOND)
-    found, notes = read([future, first, late], 1)
+    found, stats = read([future, first, late], 1)
     assert found == {}
-    assert notes.counters.lost_datagrams == 3
+    assert stats.counters.lost_datagrams == 3
 
 
 def test_an_identification_may_be_used_again():
     other = ipv4(tcp(40000, 9092, 211, 22, payload=bytes(range(55, 255)), options=b"\x01" * 12))
     parts = v4_fragments(SEGMENT, [4]) + v4_fragments(other, [4])
-    found, notes = read(v4(parts))
+    found, stats = read(v4(parts))
     assert found[2] == WHOLE
     assert found[4][-1] == bytes(range(55, 255))
-    assert notes.counters.lost_datagrams == 0
+    assert stats.counters.lost_datagrams == 0
 
 
 @pytest.mark.parametrize(
@@ -272,11 +272,11 @@ def test_an_identification_may_be_used_again():
     ],
 )
 def test_a_fragment_that_cannot_be_is_said(fields, detail):
-    found, notes = read([Packet(ethernet(ipv4(**fields)))])
+    found, stats = read([Packet(ethernet(ipv4(**fields)))])
     assert found == {}
-    assert notes.counters.ip_fragments == 1
-    assert notes.counters.anomalies == {AnomalyKind.IP_FRAGMENT: 1}
-    assert detail in notes.take()[0].detail
+    assert stats.counters.ip_fragments == 1
+    assert stats.counters.anomalies == {AnomalyKind.IP_FRAGMENT: 1}
+    assert detail in stats.drain_anomalies()[0].detail
 
 
 def test_fragments_that_say_different_lengths_are_not_believed():
@@ -287,50 +287,50 @@ def test_fragments_that_say_different_lengths_are_not_believed():
         ipv4(bytes(8), fragment=0x2008),
     ]
     for other in ends[1:]:
-        found, notes = read(v4([a, ends[0], other]))
+        found, stats = read(v4([a, ends[0], other]))
         assert found == {}
-        assert notes.counters.lost_datagrams == 1
-    found, notes = read(v4([ends[2], ends[0], a]))
-    assert notes.counters.lost_datagrams == 1
+        assert stats.counters.lost_datagrams == 1
+    found, stats = read(v4([ends[2], ends[0], a]))
+    assert stats.counters.lost_datagrams == 1
 
 
 def test_fragments_of_other_protocols_are_only_counted():
     icmp = ipv4(bytes(64), protocol=1, fragment=0x2000)
     dns = ipv4(struct.pack(">HHHH", 53, 4000, 5000, 0) + bytes(64), protocol=17, fragment=0x2000)
-    _, notes = read(v4([icmp, dns]))
-    assert notes.counters.other_packets == {"ICMP": 1}
-    assert notes.counters.anomalies == {}
-    assert (notes.counters.ip_fragments, notes.counters.lost_datagrams) == (1, 0)
-    _, notes = read([Packet(ethernet(ipv6(b"\x3a\0\0\x01" + bytes(60), next_header=44), 0x86DD))])
-    assert notes.counters.other_packets == {"IPv6 ICMP": 1}
+    _, stats = read(v4([icmp, dns]))
+    assert stats.counters.other_packets == {"ICMP": 1}
+    assert stats.counters.anomalies == {}
+    assert (stats.counters.ip_fragments, stats.counters.lost_datagrams) == (1, 0)
+    _, stats = read([Packet(ethernet(ipv6(b"\x3a\0\0\x01" + bytes(60), next_header=44), 0x86DD))])
+    assert stats.counters.other_packets == {"IPv6 ICMP": 1}
 
 
 def test_a_datagram_of_udp_that_is_no_tunnel_is_other_traffic():
     udp = ipv4(struct.pack(">HHHH", 53, 4000, 508, 0) + bytes(500), protocol=17)
-    _, notes = read(v4(v4_fragments(udp, [20])))
-    assert notes.counters.other_packets == {"UDP": 1}
-    assert (notes.counters.not_tcp, notes.counters.reassembled_datagrams) == (1, 1)
+    _, stats = read(v4(v4_fragments(udp, [20])))
+    assert stats.counters.other_packets == {"UDP": 1}
+    assert (stats.counters.not_tcp, stats.counters.reassembled_datagrams) == (1, 1)
 
 
 def test_open_datagrams_are_bounded_by_number_and_by_bytes():
     heads = [v4_fragments(ipv4(tcp(payload=bytes(400)), f"10.9.0.{i}"), [20]) for i in range(20)]
     packets = v4([parts[0] for parts in heads] + [parts[1] for parts in heads[10:]])
     assert list(read(packets)[0]) == list(range(21, 31))
-    by_number, notes = read(packets[:20] + packets[25:], limits=FragmentLimits(datagrams=5))
+    by_number, stats = read(packets[:20] + packets[25:], limits=FragmentLimits(datagrams=5))
     assert list(by_number) == [21, 22, 23, 24, 25]
-    assert notes.counters.lost_datagrams == 15
-    by_bytes, notes = read(packets[:20] + packets[25:], limits=FragmentLimits(held_bytes=4000))
+    assert stats.counters.lost_datagrams == 15
+    by_bytes, stats = read(packets[:20] + packets[25:], limits=FragmentLimits(held_bytes=4000))
     assert list(by_bytes) == [21, 22, 23, 24, 25]
-    assert 10 < notes.counters.lost_datagrams < 20
-    assert "too many were held" in notes.take()[0].detail
+    assert 10 < stats.counters.lost_datagrams < 20
+    assert "too many were held" in stats.drain_anomalies()[0].detail
 
 
 def test_a_datagram_of_too_many_fragments_is_given_up():
     parts = v4(v4_fragments(SEGMENT, list(range(28))))
-    found, notes = read(parts, limits=FragmentLimits(fragments=5))
+    found, stats = read(parts, limits=FragmentLimits(fragments=5))
     assert found == {}
-    assert notes.counters.lost_datagrams == 1
-    assert notes.take()[0].detail == "too many fragments"
+    assert stats.counters.lost_datagrams == 1
+    assert stats.drain_anomalies()[0].detail == "too many fragments"
 
 
 def flood(count: int) -> list[Packet]:
@@ -340,8 +340,8 @@ def flood(count: int) -> list[Packet]:
 
 
 def test_a_flood_of_fragments_takes_bounded_memory():
-    notes = Notes()
-    reader = HeaderReader(notes)
+    stats = LayerStats()
+    reader = HeaderReader(stats)
     packets = flood(10_000)
     batches = [make_batch(packets[i : i + 2000], i + 1) for i in range(0, 10_000, 2000)]
     reader.read(batches[0])
@@ -351,16 +351,16 @@ def test_a_flood_of_fragments_takes_bounded_memory():
     kept, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert kept < 2 << 20
-    assert notes.counters.lost_datagrams == 10_000 - FragmentLimits().datagrams
+    assert stats.counters.lost_datagrams == 10_000 - FragmentLimits().datagrams
     reader.finish()
-    assert notes.counters.lost_datagrams == notes.counters.ip_fragments == 10_000
+    assert stats.counters.lost_datagrams == stats.counters.ip_fragments == 10_000
 
 
 @pytest.mark.long
 def test_a_long_flood_of_fragments_leaves_nothing_out():
-    found, notes = read([*flood(100_000), *v4(v4_fragments(SEGMENT, [4, 8]))], 1000)
+    found, stats = read([*flood(100_000), *v4(v4_fragments(SEGMENT, [4, 8]))], 1000)
     assert found == {100_003: WHOLE}
-    assert notes.counters.lost_datagrams == 100_000
+    assert stats.counters.lost_datagrams == 100_000
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -377,8 +377,8 @@ def test_fragments_of_any_places_lengths_and_bytes_are_no_error(seed):
         packets.append(Packet(ethernet(ipv6(chain + data, next_header=44), 0x86DD)))
     for one in packets:
         one.data = one.data[: order.choice([len(one.data), order.randrange(len(one.data))])]
-    _, notes = read(packets, 50)
-    counters = notes.counters
+    _, stats = read(packets, 50)
+    counters = stats.counters
     assert (
         counters.packets
         == 800
@@ -399,6 +399,6 @@ def test_a_datagram_may_be_as_long_as_ip_allows():
     payload = bytes(65_535 - 20 - 20)
     packet = ipv4(tcp(payload=payload))
     parts = v4(v4_fragments(packet, list(range(180, 8192, 180))))
-    found, notes = read(parts)
+    found, stats = read(parts)
     assert found[len(parts)][-1] == payload
-    assert notes.counters.anomalies == {}
+    assert stats.counters.anomalies == {}

@@ -1,15 +1,15 @@
 from __future__ import annotations
 
-from kanalyze.net.header_cursor import Cursor
+from kanalyze.net.header_cursor import HeaderCursor
 from kanalyze.net.header_kinds import IP_PROTOCOL, TCP
 from kanalyze.net.ip.ip_headers import TUNNEL_PROTOCOLS, read_ipv4, read_ipv6
 from kanalyze.net.ip.tunnels import READERS
-from kanalyze.net.layer_stats import Notes
+from kanalyze.net.layer_stats import LayerStats
 from tests.support.packets import Packet, ipv4, ipv6, make_batch, tcp
 
 
-def opened(data: bytes) -> Cursor:
-    cursor = Cursor(make_batch([Packet(data)]), Notes())
+def opened(data: bytes) -> HeaderCursor:
+    cursor = HeaderCursor(make_batch([Packet(data)]), LayerStats())
     cursor.begin(0)
     return cursor
 

@@ -5,7 +5,7 @@ import struct
 import pytest
 
 from kanalyze.net.headers import read_headers
-from kanalyze.net.layer_stats import Notes
+from kanalyze.net.layer_stats import LayerStats
 from tests.support.packets import Packet, ethernet, ipv4, ipv6, make_batch, tcp
 
 IP = ipv4(tcp(payload=b"tunnelled"))
@@ -13,9 +13,9 @@ FRAME = ethernet(IP)
 
 
 def read(payload: bytes, protocol: int = 47):
-    notes = Notes()
+    stats = LayerStats()
     data = ethernet(ipv4(payload, protocol=protocol))
-    return read_headers(make_batch([Packet(data)]), notes).payload_bytes.tolist(), notes
+    return read_headers(make_batch([Packet(data)]), stats).payload_bytes.tolist(), stats
 
 
 def gre(flags: int, protocol: int, inner: bytes) -> bytes:
@@ -29,17 +29,17 @@ def gre(flags: int, protocol: int, inner: bytes) -> bytes:
     [(0x0800, IP), (0x86DD, ipv6(tcp(payload=b"tunnelled"))), (0x6558, FRAME)],
 )
 def test_each_field_of_gre_may_be_there(flags, protocol, inner):
-    sizes, notes = read(gre(flags, protocol, inner))
+    sizes, stats = read(gre(flags, protocol, inner))
     assert sizes == [9]
-    assert notes.counters.tunnels == {"GRE": 1}
+    assert stats.counters.tunnels == {"GRE": 1}
 
 
 @pytest.mark.parametrize("flags", [0x4000, 0x0001, 0x0007])
 def test_gre_of_another_version_or_with_routing_is_not_read(flags):
-    sizes, notes = read(gre(flags, 0x0800, IP))
+    sizes, stats = read(gre(flags, 0x0800, IP))
     assert sizes == []
-    assert notes.counters.other_packets == {"GRE 0x0800": 1}
-    assert notes.counters.tunnels == {}
+    assert stats.counters.other_packets == {"GRE 0x0800": 1}
+    assert stats.counters.tunnels == {}
 
 
 MIRRORS = {
@@ -57,11 +57,11 @@ MIRRORS = {
 @pytest.mark.parametrize("name", MIRRORS)
 def test_mirrored_frames_are_read_where_the_header_is_known(name):
     data, segments = MIRRORS[name]
-    sizes, notes = read(data)
+    sizes, stats = read(data)
     assert sizes == [9] * segments
-    assert notes.counters.tunnels == ({"ERSPAN": 1} if segments else {})
-    assert sum(notes.counters.other_packets.values()) == 1 - segments
-    assert notes.counters.anomalies == {}
+    assert stats.counters.tunnels == ({"ERSPAN": 1} if segments else {})
+    assert sum(stats.counters.other_packets.values()) == 1 - segments
+    assert stats.counters.anomalies == {}
 
 
 @pytest.mark.parametrize(
@@ -73,12 +73,12 @@ def test_mirrored_frames_are_read_where_the_header_is_known(name):
     ],
 )
 def test_protocols_of_ip_that_are_tunnels_are_read(protocol, inner, tunnel):
-    sizes, notes = read(inner, protocol)
+    sizes, stats = read(inner, protocol)
     assert sizes == [9]
-    assert notes.counters.tunnels == {tunnel: 1}
+    assert stats.counters.tunnels == {tunnel: 1}
 
 
 def test_a_tunnel_that_holds_another_version_than_it_says_is_a_bad_header():
-    sizes, notes = read(ipv6(tcp()), 4)
+    sizes, stats = read(ipv6(tcp()), 4)
     assert sizes == []
-    assert notes.counters.bad_ip_headers == 1
+    assert stats.counters.bad_ip_headers == 1

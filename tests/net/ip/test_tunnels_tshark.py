@@ -14,7 +14,7 @@ from scapy.layers.inet import fragment
 from scapy.layers.inet6 import IPv6, IPv6ExtHdrFragment, fragment6
 
 from kanalyze.net.headers import read_headers
-from kanalyze.net.layer_stats import Notes
+from kanalyze.net.layer_stats import LayerStats
 from tests.support.packets import Packet, ethernet, make_batch, pcap_file
 from tests.support.wrapped import segment, wrapped
 
@@ -47,7 +47,7 @@ def tshark(path: Path, packets: list[Packet], order: str = "<") -> dict[int, tup
 
 
 def ours(packets: list[Packet]) -> dict[int, tuple[object, ...]]:
-    columns = read_headers(make_batch(packets), Notes())
+    columns = read_headers(make_batch(packets), LayerStats())
     found = {}
     for i, number in enumerate(columns.number.tolist()):
         kind = ipaddress.IPv6Address if columns.is_ipv6[i] else ipaddress.IPv4Address

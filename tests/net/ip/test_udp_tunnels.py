@@ -6,7 +6,7 @@ import struct
 import pytest
 
 from kanalyze.net.headers import read_headers
-from kanalyze.net.layer_stats import Notes
+from kanalyze.net.layer_stats import LayerStats
 from tests.support.packets import Packet, ethernet, ipv4, ipv6, make_batch, tcp
 
 IP = ipv4(tcp(payload=b"overlaid"))
@@ -22,17 +22,17 @@ def udp(payload: bytes, port: int) -> bytes:
 
 
 def read(*packets: bytes | Packet):
-    notes = Notes()
+    stats = LayerStats()
     batch = make_batch([p if isinstance(p, Packet) else Packet(p) for p in packets])
-    return read_headers(batch, notes).payload_bytes.tolist(), notes
+    return read_headers(batch, stats).payload_bytes.tolist(), stats
 
 
 @pytest.mark.parametrize("port", [4789, 8472])
 def test_vxlan_is_known_by_its_ports(port):
-    sizes, notes = read(udp(VXLAN + FRAME, port), udp(VXLAN + FRAME, 4788))
+    sizes, stats = read(udp(VXLAN + FRAME, port), udp(VXLAN + FRAME, 4788))
     assert sizes == [8]
-    assert notes.counters.tunnels == {"VXLAN": 1}
-    assert notes.counters.other_packets == {"UDP": 1}
+    assert stats.counters.tunnels == {"VXLAN": 1}
+    assert stats.counters.other_packets == {"UDP": 1}
 
 
 NO_TUNNEL = {
@@ -60,11 +60,11 @@ NO_TUNNEL = {
 @pytest.mark.parametrize("name", NO_TUNNEL)
 def test_what_only_uses_the_port_of_a_tunnel_stays_udp(name):
     port, payload = NO_TUNNEL[name]
-    sizes, notes = read(udp(payload, port))
+    sizes, stats = read(udp(payload, port))
     assert sizes == []
-    assert notes.counters.other_packets == {"UDP": 1}
-    assert notes.counters.not_tcp == 1
-    assert notes.counters.anomalies == {}
+    assert stats.counters.other_packets == {"UDP": 1}
+    assert stats.counters.not_tcp == 1
+    assert stats.counters.anomalies == {}
 
 
 def test_random_bytes_to_these_ports_are_never_segments():
@@ -72,10 +72,10 @@ def test_random_bytes_to_these_ports_are_never_segments():
     packets = []
     for port in (4789, 4790, 6081, 8472):
         packets += [udp(order.randbytes(order.randrange(200)), port) for _ in range(500)]
-    sizes, notes = read(*packets)
+    sizes, stats = read(*packets)
     assert sizes == []
-    assert notes.counters.not_tcp == 2000
-    assert notes.counters.anomalies == {}
+    assert stats.counters.not_tcp == 2000
+    assert stats.counters.anomalies == {}
 
 
 @pytest.mark.parametrize("options", [0, 1, 5, 63])
@@ -108,26 +108,26 @@ def test_tags_inside_are_stepped_over():
 
 
 def test_other_frames_inside_are_counted_by_name():
-    _, notes = read(udp(VXLAN + ethernet(bytes(28), 0x0806), 4789))
-    assert notes.counters.other_packets == {"ARP": 1}
+    _, stats = read(udp(VXLAN + ethernet(bytes(28), 0x0806), 4789))
+    assert stats.counters.other_packets == {"ARP": 1}
 
 
 def test_a_tunnel_that_was_cut_too_early_to_be_told_is_counted_as_cut():
     whole = udp(VXLAN + FRAME, 4789)
     for size in range(14 + 20 + 8, len(whole) - 28):
-        _, notes = read(Packet(whole[:size], wire_bytes=len(whole)))
-        assert notes.counters.cut_headers == 1, size
+        _, stats = read(Packet(whole[:size], wire_bytes=len(whole)))
+        assert stats.counters.cut_headers == 1, size
     # Of other ports it is known.
-    _, notes = read(Packet(udp(FRAME, 53)[:42], wire_bytes=200))
-    assert notes.counters.other_packets == {"UDP": 1}
+    _, stats = read(Packet(udp(FRAME, 53)[:42], wire_bytes=200))
+    assert stats.counters.other_packets == {"UDP": 1}
 
 
 def test_a_hundred_tunnels_in_one_another_are_counted_and_no_error():
     inner = FRAME
     for _ in range(100):
         inner = udp(VXLAN + inner, 4789)
-    _, notes = read(inner)
-    assert notes.counters.other_packets == {"nested too deeply": 1}
+    _, stats = read(inner)
+    assert stats.counters.other_packets == {"nested too deeply": 1}
     inner = FRAME
     for _ in range(8):
         inner = udp(VXLAN + inner, 4789)

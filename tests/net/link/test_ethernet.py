@@ -2,15 +2,15 @@ from __future__ import annotations
 
 import pytest
 
-from kanalyze.net.header_cursor import Cursor
+from kanalyze.net.header_cursor import HeaderCursor
 from kanalyze.net.header_kinds import DROPPED, IPV4, IPV6, LLC
-from kanalyze.net.layer_stats import Notes
+from kanalyze.net.layer_stats import LayerStats
 from kanalyze.net.link.ethernet import looks_like_ethernet, looks_like_ip, read_ethernet, read_llc
 from tests.support.packets import Packet, ethernet, ipv4, ipv6, make_batch, tcp
 
 
-def opened(data: bytes) -> Cursor:
-    cursor = Cursor(make_batch([Packet(data)]), Notes())
+def opened(data: bytes) -> HeaderCursor:
+    cursor = HeaderCursor(make_batch([Packet(data)]), LayerStats())
     cursor.begin(0)
     return cursor
 
@@ -55,4 +55,4 @@ def test_an_ip_header_looks_like_one_by_its_lengths():
 def test_a_frame_cut_within_its_headers_is_counted(size):
     cursor = opened(ethernet(b"", tags=[0x8100, 0x8100])[:size])
     assert read_ethernet(cursor) == DROPPED
-    assert cursor.notes.counters.cut_headers == 1
+    assert cursor.stats.counters.cut_headers == 1

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from kanalyze.net.header_cursor import Cursor
+from kanalyze.net.header_cursor import HeaderCursor
 from kanalyze.net.header_kinds import FAMILY, IP_VERSION, IPV4, IPV6, LLC_FRAME, PPP_PROTOCOL, PPPOE
-from kanalyze.net.layer_stats import Notes
+from kanalyze.net.layer_stats import LayerStats
 from kanalyze.net.link.linktypes import read_link, read_version
 from tests.support.packets import Packet, ethernet, ipv4, ipv6, make_batch, tcp
 
@@ -12,7 +12,7 @@ from tests.support.packets import Packet, ethernet, ipv4, ipv6, make_batch, tcp
 def find(*packets):
     """Row, place in the packet and kind of each header found; IP is told by its version."""
     batch = make_batch(packets)
-    cursor = Cursor(batch, Notes())
+    cursor = HeaderCursor(batch, LayerStats())
     found = []
     for row in range(len(packets)):
         kind = read_link(cursor, cursor.begin(row))
@@ -55,7 +55,9 @@ def test_an_unknown_address_family_is_named(family, kind):
 
 
 def test_an_unknown_version_is_named():
-    cursor = Cursor(make_batch([Packet(b"\x50" + ipv4(tcp())[1:], link_type=101)]), Notes())
+    cursor = HeaderCursor(
+        make_batch([Packet(b"\x50" + ipv4(tcp())[1:], link_type=101)]), LayerStats()
+    )
     cursor.begin(0)
     assert read_version(cursor) == IP_VERSION | 5
 

@@ -5,7 +5,7 @@ import struct
 import pytest
 
 from kanalyze.net.headers import read_headers
-from kanalyze.net.layer_stats import Notes
+from kanalyze.net.layer_stats import LayerStats
 from tests.support.packets import Packet, ethernet, ipv4, ipv6, make_batch, tcp
 
 IP = ipv4(tcp(payload=b"switched"))
@@ -17,18 +17,18 @@ def labels(count: int) -> bytes:
 
 
 def read(data: bytes, ethertype: int = 0x8847):
-    notes = Notes()
-    columns = read_headers(make_batch([Packet(ethernet(data, ethertype))]), notes)
-    return columns.payload_bytes.tolist(), notes
+    stats = LayerStats()
+    columns = read_headers(make_batch([Packet(ethernet(data, ethertype))]), stats)
+    return columns.payload_bytes.tolist(), stats
 
 
 @pytest.mark.parametrize("inner", [IP, IP6])
 @pytest.mark.parametrize("count", [1, 2, 10])
 @pytest.mark.parametrize("ethertype", [0x8847, 0x8848])
 def test_what_follows_the_last_label_is_told_by_its_version(inner, count, ethertype):
-    sizes, notes = read(labels(count) + inner, ethertype)
+    sizes, stats = read(labels(count) + inner, ethertype)
     assert sizes == [8]
-    assert notes.counters.tunnels == {"MPLS": 1}
+    assert stats.counters.tunnels == {"MPLS": 1}
 
 
 def frame(first: int, inner: bytes = IP, ethertype: int = 0x0800) -> bytes:
@@ -40,23 +40,23 @@ def frame(first: int, inner: bytes = IP, ethertype: int = 0x0800) -> bytes:
 @pytest.mark.parametrize("inner", [(IP, 0x0800), (IP6, 0x86DD)])
 @pytest.mark.parametrize("word", [b"", b"\0\0\0\0", b"\0\0\x12\x34"])
 def test_ethernet_is_told_by_what_it_carries_with_a_control_word_or_without(first, inner, word):
-    sizes, notes = read(labels(1) + word + frame(first, *inner))
+    sizes, stats = read(labels(1) + word + frame(first, *inner))
     assert sizes == [8]
-    assert notes.counters.anomalies == {}
+    assert stats.counters.anomalies == {}
 
 
 @pytest.mark.parametrize("data", [b"\0" * 40, b"\x10\0\0\x21" + b"\0" * 40, b"\xab" * 60])
 def test_what_looks_like_nothing_known_is_only_counted(data):
-    sizes, notes = read(labels(1) + data)
+    sizes, stats = read(labels(1) + data)
     assert sizes == []
-    assert notes.counters.other_packets == {"MPLS": 1}
-    assert notes.counters.anomalies == {}
+    assert stats.counters.other_packets == {"MPLS": 1}
+    assert stats.counters.anomalies == {}
 
 
 def test_labels_without_end_are_read_to_a_bound():
-    sizes, notes = read(struct.pack(">I", 99 << 12) * 300)
+    sizes, stats = read(struct.pack(">I", 99 << 12) * 300)
     assert sizes == []
-    assert notes.counters.other_packets == {"nested too deeply": 1}
+    assert stats.counters.other_packets == {"nested too deeply": 1}
 
 
 @pytest.mark.parametrize("source", ["8.0.69.1", "8.6.0.1", "129.0.0.1", "136.71.0.1"])

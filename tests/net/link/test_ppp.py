@@ -5,7 +5,7 @@ import struct
 import pytest
 
 from kanalyze.net.headers import read_headers
-from kanalyze.net.layer_stats import Notes
+from kanalyze.net.layer_stats import LayerStats
 from tests.support.packets import Packet, ethernet, ipv4, ipv6, make_batch, tcp
 
 IP = ipv4(tcp(payload=b"dialled"))
@@ -13,9 +13,9 @@ IP6 = ipv6(tcp(payload=b"dialled"))
 
 
 def read(data: bytes, link_type: int = 1):
-    notes = Notes()
-    columns = read_headers(make_batch([Packet(data, link_type=link_type)]), notes)
-    return columns.payload_bytes.tolist(), notes
+    stats = LayerStats()
+    columns = read_headers(make_batch([Packet(data, link_type=link_type)]), stats)
+    return columns.payload_bytes.tolist(), stats
 
 
 @pytest.mark.parametrize("framing", [b"", b"\xff\x03"])
@@ -34,25 +34,25 @@ def session(payload: bytes, *, code: int = 0, length: int | None = None) -> byte
 
 @pytest.mark.parametrize("protocol", [b"\x00\x21", b"\x21"])
 def test_a_session_over_ethernet_holds_packets(protocol):
-    sizes, notes = read(ethernet(session(protocol + IP), 0x8864))
+    sizes, stats = read(ethernet(session(protocol + IP), 0x8864))
     assert sizes == [7]
-    assert notes.counters.tunnels == {"PPPoE": 1}
+    assert stats.counters.tunnels == {"PPPoE": 1}
     assert read(session(protocol + IP), 51)[0] == [7]
 
 
 def test_what_is_no_session_or_no_ip_is_counted_by_name():
-    _, notes = read(ethernet(session(b"\x00\x21" + IP, code=9), 0x8864))
-    assert notes.counters.other_packets == {"PPPoE discovery": 1}
-    _, notes = read(ethernet(session(b"\xc0\x21" + bytes(8)), 0x8864))
-    assert notes.counters.other_packets == {"PPP LCP": 1}
-    assert notes.counters.tunnels == {}
-    _, notes = read(b"\x0f\x00\x20\x00" + bytes(20), 104)
-    assert notes.counters.other_packets == {"ethertype 0x2000": 1}
+    _, stats = read(ethernet(session(b"\x00\x21" + IP, code=9), 0x8864))
+    assert stats.counters.other_packets == {"PPPoE discovery": 1}
+    _, stats = read(ethernet(session(b"\xc0\x21" + bytes(8)), 0x8864))
+    assert stats.counters.other_packets == {"PPP LCP": 1}
+    assert stats.counters.tunnels == {}
+    _, stats = read(b"\x0f\x00\x20\x00" + bytes(20), 104)
+    assert stats.counters.other_packets == {"ethertype 0x2000": 1}
 
 
 def test_nothing_is_read_past_the_length_of_a_session():
     assert read(ethernet(session(b"\x00\x21" + IP, length=30), 0x8864))[0] == []
     padded = ethernet(session(b"\x00\x21" + IP[:-7]) + b"padding", 0x8864)
     assert read(padded)[0] == [7]
-    columns = read_headers(make_batch([Packet(padded)]), Notes())
+    columns = read_headers(make_batch([Packet(padded)]), LayerStats())
     assert columns.captured_bytes.tolist() == [0]

@@ -4,8 +4,8 @@ import pytest
 
 from kanalyze.model.segments import Segments
 from kanalyze.model.tcp import Endpoint
-from kanalyze.net.layer_stats import Notes
-from kanalyze.net.tcp.connection import ConnectionState
+from kanalyze.net.layer_stats import LayerStats
+from kanalyze.net.tcp.connection import OpenConnection
 from kanalyze.net.tcp.delivery import Segment
 from kanalyze.net.tcp.limits import ReassemblyLimits
 from tests.support.packets import ACK, FIN, RST, SYN
@@ -19,7 +19,7 @@ def piece(seq, flags=ACK, length=0, ack=0, from_higher=0, time_ns=0):
 
 
 def state_of(*segments):
-    state = ConnectionState(PAIR, segments[0], 1, ReassemblyLimits(), Notes())
+    state = OpenConnection(PAIR, segments[0], 1, ReassemblyLimits(), LayerStats())
     assert all(state.receive(segment, SHARED) for segment in segments)
     return state
 
@@ -60,22 +60,22 @@ def test_an_answer_to_something_else_begins_another_connection():
 
 def test_two_acknowledged_fins_or_one_reset_are_the_end():
     ending = (piece(11, FIN | ACK, ack=51), piece(51, FIN | ACK, ack=12, from_higher=1))
-    assert not state_of(*OPENING, *ending).is_over
-    assert state_of(*OPENING, *ending, piece(12, ack=52)).is_over
-    assert state_of(*OPENING, piece(11, RST)).is_over
+    assert not state_of(*OPENING, *ending).is_over()
+    assert state_of(*OPENING, *ending, piece(12, ack=52)).is_over()
+    assert state_of(*OPENING, piece(11, RST)).is_over()
 
 
 def test_a_state_that_waits_or_ends_is_not_plain():
-    assert state_of(*OPENING).is_plain
-    assert not state_of(*OPENING, piece(13, length=4)).is_plain
-    assert not state_of(*OPENING, piece(11, FIN | ACK)).is_plain
-    assert not state_of(*OPENING, piece(0x60000000, length=4)).is_plain
+    assert state_of(*OPENING).is_in_order()
+    assert not state_of(*OPENING, piece(13, length=4)).is_in_order()
+    assert not state_of(*OPENING, piece(11, FIN | ACK)).is_in_order()
+    assert not state_of(*OPENING, piece(0x60000000, length=4)).is_in_order()
 
 
 def test_held_bytes_are_those_of_both_directions():
     state = state_of(*OPENING, piece(13, length=4), piece(60, length=5, from_higher=1))
-    assert state.held_bytes == 9
+    assert state.buffered_bytes == 9
     update = state.close(SHARED, "open")
     assert update.closed
     assert [len(items) for items in update.items] == [2, 2]
-    assert state.held_bytes == 0
+    assert state.buffered_bytes == 0

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from kanalyze.model.segments import Segments
 from kanalyze.model.streams import Chunk, Gap
-from kanalyze.net.tcp.delivery import Held, Segment, StreamWriter
+from kanalyze.net.tcp.delivery import BufferedSegment, Segment, StreamWriter
 
 DATA = b"abcdefghij"
 SHARED = Segments(
@@ -42,11 +42,11 @@ def test_every_other_segment_becomes_one_chunk_over_a_selection():
 
 def test_parts_gaps_and_held_bytes_come_in_the_order_they_were_written():
     writer = StreamWriter([], SHARED)
-    held = [Held(30, 3, b"xyz", 5, 6), Held(33, 2, b"u", 7, 8)]
+    held = [BufferedSegment(30, 3, b"xyz", 5, 6), BufferedSegment(33, 2, b"u", 7, 8)]
     writer.whole(20, 0)
     writer.part(22, Segment(0, 0, 0, 6, 4, 3, 40, 4, 3, 0), 1)
     writer.gap(25, 5, held[0])
-    writer.held(held)
+    writer.buffered(held)
     writer.whole(35, 1)
     writer.flush()
     first, part, gap, late, last = writer.items

@@ -5,8 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kanalyze.net.headers import read_headers
-from kanalyze.net.layer_stats import Notes
-from kanalyze.net.tcp.duplicates import IDENTIFIED_NS, UNIDENTIFIED_NS, WITHIN_PACKETS, Duplicates
+from kanalyze.net.layer_stats import LayerStats
+from kanalyze.net.tcp.duplicates import (
+    IDENTIFIED_NS,
+    UNIDENTIFIED_NS,
+    WITHIN_PACKETS,
+    DuplicateDetector,
+)
 from tests.support.measuring import at, numbered
 from tests.support.packets import ACK, FIN, START_NS, Packet, make_batch
 
@@ -16,11 +21,11 @@ CLIENT_V6, BROKER_V6 = ("2001:db8::1", 50000), ("2001:db8::2", 9092)
 
 def copies(packets: list[Packet], batch_packets: int = 0) -> list[bool]:
     """Tell of each packet whether it is a copy."""
-    finder, found = Duplicates(), []
+    finder, found = DuplicateDetector(), []
     size = batch_packets or len(packets)
     for first in range(0, len(packets), size):
         batch = make_batch(packets[first : first + size], first + 1)
-        segments = read_headers(batch, Notes())
+        segments = read_headers(batch, LayerStats())
         all_at_once = list(map(bool, finder.find(segments)))
         lookback = finder.lookback(segments)
         assert [lookback.is_copy(row) for row in range(len(segments))] == all_at_once

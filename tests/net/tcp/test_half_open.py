@@ -7,10 +7,10 @@ import pytest
 
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.model.segments import Segments
-from kanalyze.net.layer_stats import Notes
-from kanalyze.net.tcp.connection import ConnectionState
+from kanalyze.net.layer_stats import LayerStats
+from kanalyze.net.tcp.connection import OpenConnection
 from kanalyze.net.tcp.delivery import DUPLICATE, ZERO_WINDOW, Segment
-from kanalyze.net.tcp.half_open import HalfOpen
+from kanalyze.net.tcp.half_open import HalfOpenConnection
 from kanalyze.net.tcp.limits import ReassemblyLimits
 from kanalyze.net.tcp.reassembly import Reassembler
 from kanalyze.net.tcp.round_trips import TimedSegments
@@ -52,11 +52,11 @@ def test_what_it_says_at_its_end_is_what_a_state_says_that_took_the_syn(
 ):
     syn = Segment(10, 3, SYN | 0xC0, 0, 0, 0, START_NS, 17, 0, from_higher, marks)
     all_timed = TimedSegments() if measure else None
-    state = ConnectionState(pair, syn, 4, ReassemblyLimits(), Notes(), all_timed)
+    state = OpenConnection(pair, syn, 4, ReassemblyLimits(), LayerStats(), all_timed)
     assert state.receive(syn, NO_SEGMENTS)
-    state.serial = 9
+    state.tcp.serial = 9
     expected = state.close(NO_SEGMENTS, end)
-    half_open = HalfOpen(pair, 4, syn, 0)
+    half_open = HalfOpenConnection(pair, 4, syn, 0)
     half_open.serial = 9
     found = half_open.close(end, measure=measure)
     assert everything(found.connection) == everything(expected.connection)
@@ -169,6 +169,6 @@ def test_a_syn_takes_no_more_memory_than_the_limits_count_with():
 def test_the_oldest_of_what_is_remembered_is_found_at_once():
     """The first key of a plain dict is found by stepping over all that were deleted before it."""
     reassembler = feed(flood(3000), ReassemblyLimits(half_open=100, closed_pairs=50))
-    remembered = reassembler._closed._closed
+    remembered = reassembler._table._time_wait._closed
     assert isinstance(remembered, OrderedDict)
     assert len(remembered) == 50

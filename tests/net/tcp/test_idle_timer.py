@@ -6,52 +6,52 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kanalyze.net.tcp.idle_timer import Ages
+from kanalyze.net.tcp.idle_timer import IdleTimer
 
 IDLE_NS = 1_000
 TIMES = st.integers(-(10**18), 10**18)
 
 
-def told(*times_ns: int) -> Ages:
-    ages = Ages(IDLE_NS)
+def told(*times_ns: int) -> IdleTimer:
+    idle_timer = IdleTimer(IDLE_NS)
     for time_ns in times_ns:
-        ages.pass_time(time_ns)
-    return ages
+        idle_timer.advance_to(time_ns)
+    return idle_timer
 
 
 def test_one_that_was_seen_just_now_is_not_idle():
-    ages = told(0, 100, 200)
-    assert not ages.is_idle(ages.now)
+    idle_timer = told(0, 100, 200)
+    assert not idle_timer.is_idle(idle_timer.step)
 
 
 @pytest.mark.parametrize(("until_ns", "is_idle"), [(1_000, False), (1_250, True), (9_000, True)])
 def test_one_that_was_not_seen_for_so_long_is(until_ns, is_idle):
-    ages = told(0)
-    seen = ages.now
+    idle_timer = told(0)
+    active_step = idle_timer.step
     for time_ns in range(0, until_ns + 1, 10):
-        ages.pass_time(time_ns)
-    assert ages.is_idle(seen) is is_idle
+        idle_timer.advance_to(time_ns)
+    assert idle_timer.is_idle(active_step) is is_idle
 
 
 @pytest.mark.parametrize("jump_ns", [365 * 86400 * 10**9, -365 * 86400 * 10**9, 10 * IDLE_NS])
 def test_a_clock_that_jumps_makes_nobody_idle(jump_ns):
-    ages = told(0, 100)
-    seen = ages.now
+    idle_timer = told(0, 100)
+    active_step = idle_timer.step
     for time_ns in range(jump_ns, jump_ns + 500, 10):
-        ages.pass_time(time_ns)
-    assert not ages.is_idle(seen)
+        idle_timer.advance_to(time_ns)
+    assert not idle_timer.is_idle(active_step)
 
 
 def test_after_a_jump_time_passes_as_before():
-    ages = told(0, -(10**15))
-    seen = ages.now
+    idle_timer = told(0, -(10**15))
+    active_step = idle_timer.step
     for time_ns in range(-(10**15), -(10**15) + 2 * IDLE_NS, 10):
-        ages.pass_time(time_ns)
-    assert ages.is_idle(seen)
+        idle_timer.advance_to(time_ns)
+    assert idle_timer.is_idle(active_step)
 
 
 @given(st.lists(TIMES, max_size=50))
 def test_a_step_is_told_when_it_is_made(times_ns):
-    ages = Ages(IDLE_NS)
-    steps = sum(ages.pass_time(time_ns) for time_ns in times_ns)
-    assert steps == ages.now
+    idle_timer = IdleTimer(IDLE_NS)
+    steps = sum(idle_timer.advance_to(time_ns) for time_ns in times_ns)
+    assert steps == idle_timer.step

@@ -13,16 +13,16 @@ def test_all_limits_have_a_bound_above_0_unless_told_otherwise():
 
 def test_all_directions_together_may_hold_more_than_one():
     limits = ReassemblyLimits()
-    assert limits.held_bytes > 2 * limits.held_bytes_per_direction
+    assert limits.buffered_bytes > 2 * limits.buffered_bytes_per_direction
 
 
 @pytest.mark.parametrize("total_bytes", [1 << 20, 16 << 20, 1 << 30, 1 << 36])
 def test_limits_of_a_memory_have_shares_of_it(total_bytes):
     limits = ReassemblyLimits.of_memory(total_bytes, idle_ns=1)
     assert all(limit > 0 for limit in limits)
-    assert limits.held_bytes == total_bytes // 2
-    assert limits.held_bytes > 2 * limits.held_bytes_per_direction
-    assert limits.held_bytes_per_direction <= ReassemblyLimits().held_bytes_per_direction
+    assert limits.buffered_bytes == total_bytes // 2
+    assert limits.buffered_bytes > 2 * limits.buffered_bytes_per_direction
+    assert limits.buffered_bytes_per_direction <= ReassemblyLimits().buffered_bytes_per_direction
     assert 4000 * limits.connections < total_bytes // 4
     assert limits.timed_segments * 24 < total_bytes // 8
 

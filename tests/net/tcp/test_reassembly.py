@@ -116,7 +116,7 @@ def test_segments_in_order_are_one_chunk_over_the_lists_of_the_batch():
     ports = [(CLIENT[0], port) for port in (50000, 50001)]
     packets = [data(i, i + 10, client=client) for i in range(0, 100, 10) for client in ports]
     packets[1:1] = opening(client=ports[1])[:0]
-    updates = reassembler.feed(make_batch(timed(packets), 4))
+    updates = reassembler.feed(make_batch(timed(packets), 4)).updates
     (first,), (second,) = (update.items[0] for update in updates)
     assert first.segments is second.segments
     assert first.last - first.first == 10
@@ -364,8 +364,8 @@ def test_time_passes_for_a_silent_connection_as_others_go_on():
 @pytest.mark.parametrize(
     "limits",
     [
-        ReassemblyLimits(held_bytes_per_direction=500),
-        ReassemblyLimits(held_segments_per_direction=5),
+        ReassemblyLimits(buffered_bytes_per_direction=500),
+        ReassemblyLimits(buffered_segments_per_direction=5),
     ],
     ids=["bytes", "segments"],
 )
@@ -385,16 +385,16 @@ def test_too_much_held_by_all_together_gives_up_who_holds_the_most():
     for port, end in ((1, 400), (2, 900), (3, 300)):
         client = (CLIENT[0], port)
         packets += [*opening(client=client), data(100, end, client=client)]
-    limits = ReassemblyLimits(held_bytes=1200)
+    limits = ReassemblyLimits(buffered_bytes=1200)
     done = reassemble(timed(packets), 0, limits, finish=False)
     assert [len(done.data(n)) for n in range(3)] == [0, 900, 0]
     assert AnomalyKind.REORDER_LIMIT in [anomaly.kind for anomaly in done.anomalies]
 
 
 def test_nothing_is_held_back_behind_a_hole_that_was_given_up():
-    reassembler = Reassembler(ReassemblyLimits(held_segments_per_direction=2))
+    reassembler = Reassembler(ReassemblyLimits(buffered_segments_per_direction=2))
     reassembler.feed(make_batch(timed([*opening(), *(data(i, i + 9) for i in range(10, 90, 10))])))
-    assert sum(state.held_bytes for state in reassembler._open.values()) <= 18
+    assert sum(state.buffered_bytes for state in reassembler._table.open.values()) <= 18
 
 
 # The beginning and the end of connections
@@ -563,12 +563,12 @@ def test_payload_far_from_a_closed_stream_or_long_after_is_a_connection_of_its_o
 @pytest.mark.parametrize("far", [0x60000000, 0x90000000, 0xE0000000])
 def test_a_few_impossible_segments_are_dropped_and_many_are_a_new_connection(batch_packets, far):
     packets = [*opening(), data(0, 100)]
-    strays = [data(i, i + 10, isn=far) for i in range(0, 170, 10)]
-    done = reassemble(timed([*packets, *strays[:16], data(100, 200)]), batch_packets)
+    out_of_window = [data(i, i + 10, isn=far) for i in range(0, 170, 10)]
+    done = reassemble(timed([*packets, *out_of_window[:16], data(100, 200)]), batch_packets)
     assert done.data() == TEXT[:200]
     assert done.reassembler.counters.out_of_window_packets == 16
     assert done.reassembler.counters.out_of_window_bytes == 160
-    done = reassemble(timed([*packets, *strays, data(170, 200, isn=far)]), batch_packets)
+    done = reassemble(timed([*packets, *out_of_window, data(170, 200, isn=far)]), batch_packets)
     assert [done.data(n) for n in range(2)] == [TEXT[:100], TEXT[160:200]]
     assert [c.connection_number for c in done.connections] == [1, 2]
 
@@ -643,10 +643,10 @@ def test_closed_connections_leave_nothing_but_a_bounded_memory():
     collector = StreamCollector()
     for port in range(1000, 1200):
         packets = [*opening(client=(CLIENT[0], port)), segment(flags=RST, client=(CLIENT[0], port))]
-        collector.take(reassembler.feed(make_batch(timed(packets))))
+        collector.take(reassembler.feed(make_batch(timed(packets))).updates)
     assert len(collector.closed) == 200
-    assert reassembler._open == reassembler._holding == {}
-    assert len(reassembler._closed) == 10
+    assert reassembler._table.open == reassembler._table.with_holes == {}
+    assert len(reassembler._table._time_wait) == 10
 
 
 @BATCHES
@@ -712,20 +712,19 @@ def test_all_anomalies_are_handed_over_only_when_asked_for(every_anomaly, kept):
     reassembler = Reassembler(every_anomaly=every_anomaly)
     whole = [data(0, 2, client=("10.0.0.1", 1 + number)) for number in range(50)]
     packets = [Packet(raw[:-1], wire_bytes=len(raw)) for raw in whole]
-    reassembler.feed(make_batch(packets))
-    anomalies = reassembler.take_anomalies()
+    anomalies = reassembler.feed(make_batch(packets)).anomalies
     assert [anomaly.kind for anomaly in anomalies] == [AnomalyKind.SNAPPED_BYTES] * kept
     assert reassembler.counters.anomalies == {AnomalyKind.SNAPPED_BYTES: 50}
-    assert reassembler.take_anomalies() == []
+    assert reassembler.feed(make_batch([])).anomalies == []
 
 
 def test_the_bytes_held_back_are_told():
     reassembler = Reassembler()
-    assert reassembler.held_bytes == 0
+    assert reassembler.buffered_bytes == 0
     reassembler.feed(make_batch(timed([*opening(), data(100, 150), data(200, 230)])))
-    assert reassembler.held_bytes == 80
+    assert reassembler.buffered_bytes == 80
     reassembler.finish()
-    assert reassembler.held_bytes == 0
+    assert reassembler.buffered_bytes == 0
 
 
 def test_limits_of_little_memory_keep_the_reassembler_within_it():
@@ -740,7 +739,6 @@ def test_limits_of_little_memory_keep_the_reassembler_within_it():
             number += len(packets)
             before = tracemalloc.get_traced_memory()[0]
             reassembler.feed(batch)
-            reassembler.take_anomalies()
             del batch, packets
             highest = max(highest, tracemalloc.get_traced_memory()[0])
     finally:
@@ -765,7 +763,7 @@ def test_the_end_closes_every_connection_in_order():
     packets = [segment(payload=b"x", client=("10.0.0.9", 200 - i)) for i in range(5)]
     done = reassemble(timed(packets))
     assert done.collector.closed == done.connections
-    assert done.reassembler.finish() == []
+    assert done.reassembler.finish() == ([], [])
 
 
 # Properties
@@ -828,10 +826,10 @@ def test_any_segments_give_the_same_streams_in_any_batches(events, batch_packets
         )
         packets.append(Packet(raw, now))
     limits = ReassemblyLimits(
-        held_bytes_per_direction=40,
+        buffered_bytes_per_direction=40,
         acknowledged_hole_segments=5,
         late_segments=3,
-        stray_segments=3,
+        out_of_window_segments=3,
     )
     whole = reassemble(packets, 0, limits)
     parts = reassemble(packets, batch_packets, limits)

@@ -5,9 +5,9 @@ from hypothesis import strategies as st
 
 from kanalyze.model.tcp import Endpoint
 from kanalyze.net.headers import read_headers
-from kanalyze.net.layer_stats import Notes
+from kanalyze.net.layer_stats import LayerStats
 from kanalyze.net.tcp.endpoint_pairs import key_endpoint
-from kanalyze.net.tcp.segment_groups import Groups
+from kanalyze.net.tcp.segment_groups import SegmentGroups
 from tests.support.packets import Packet, make_batch, segment
 
 STEADY = settings(deadline=None)
@@ -26,12 +26,12 @@ PAIRS = st.one_of(
 
 def columns_of(pairs):
     packets = [Packet(segment(client=client, broker=broker)) for client, broker in pairs]
-    return read_headers(make_batch(packets), Notes())
+    return read_headers(make_batch(packets), LayerStats())
 
 
 def grouped(pairs):
     """By group: both ends, and the indices of what each of them sent."""
-    groups = Groups(columns_of(pairs))
+    groups = SegmentGroups(columns_of(pairs))
     out = []
     for i in range(groups.count):
         start, middle, end = groups.start[i], groups.middle[i], groups.start[i + 1]
@@ -69,13 +69,13 @@ def test_groups_are_those_that_a_dictionary_gives(pairs):
 
 def test_groups_come_in_the_order_of_their_first_segments():
     pairs = [((f"10.0.0.{host}", port), ("10.1.0.1", 9092)) for host in range(9) for port in (7, 3)]
-    groups = Groups(columns_of([*pairs, *reversed(pairs)]))
+    groups = SegmentGroups(columns_of([*pairs, *reversed(pairs)]))
     assert [groups.first(i) for i in range(groups.count)] == list(range(len(pairs)))
 
 
 def test_many_groups_are_told_apart():
     pairs = [((f"10.0.{i >> 8}.{i & 255}", 7), ("10.1.0.1", 9092)) for i in range(3000)]
-    groups = Groups(columns_of(pairs))
+    groups = SegmentGroups(columns_of(pairs))
     assert groups.count == len({groups.pair(i) for i in range(groups.count)}) == len(pairs)
 
 

@@ -1,33 +1,35 @@
 from __future__ import annotations
 
 from kanalyze.net.headers import read_headers
-from kanalyze.net.layer_stats import Notes
+from kanalyze.net.layer_stats import LayerStats
 from kanalyze.net.tcp.delivery import DUPLICATE, ZERO_WINDOW
-from kanalyze.net.tcp.duplicates import Duplicates
-from kanalyze.net.tcp.segment_iterator import Walk
+from kanalyze.net.tcp.duplicates import DuplicateDetector
+from kanalyze.net.tcp.segment_iterator import SegmentIterator
 from tests.support.measuring import numbered
 from tests.support.packets import ACK, SYN, Packet, make_batch, segment, timed
 
 OTHER = ("10.0.0.7", 7)
 
 
-def walk_over(*packets: bytes) -> Walk:
-    return Walk(read_headers(make_batch(timed(packets), 1), Notes()), Duplicates())
+def walk_over(*packets: bytes) -> SegmentIterator:
+    return SegmentIterator(
+        read_headers(make_batch(timed(packets), 1), LayerStats()), DuplicateDetector()
+    )
 
 
-def segments_of(walk: Walk, group: int = 0, *, ask: bool = False):
-    walk.begin(group)
+def segments_of(iterator: SegmentIterator, group: int = 0, *, ask: bool = False):
+    iterator.begin(group)
     found = []
-    while not walk.at_end:
+    while not iterator.at_end:
         if ask:
-            walk.mark_duplicate()
-        found.append(walk.segment())
-        walk.advance()
+            iterator.mark_duplicate()
+        found.append(iterator.segment())
+        iterator.advance()
     return found
 
 
 def test_payloads_stand_by_connection_and_sender_and_empty_segments_reach_no_column():
-    walk = walk_over(
+    iterator = walk_over(
         segment(seq=10, payload=b"abc"),
         segment(to_broker=False, seq=5, payload=b"x"),
         segment(client=OTHER, seq=1),
@@ -35,68 +37,68 @@ def test_payloads_stand_by_connection_and_sender_and_empty_segments_reach_no_col
         segment(seq=15),
         segment(to_broker=False, seq=9, payload=b"yz"),
     )
-    assert walk.groups.count == 2
-    assert walk.shared.length.tolist() == [3, 2, 1, 2]
-    assert walk.shared.packet.tolist() == [1, 4, 2, 6]
-    assert walk.last_time_ns == timed([b""] * 6)[-1].time_ns
+    assert iterator.groups.count == 2
+    assert iterator.shared.length.tolist() == [3, 2, 1, 2]
+    assert iterator.shared.packet.tolist() == [1, 4, 2, 6]
+    assert iterator.last_time_ns == timed([b""] * 6)[-1].time_ns
 
 
 def test_segments_come_in_the_order_of_the_capture_with_their_ranks():
-    walk = walk_over(
+    iterator = walk_over(
         segment(seq=10, payload=b"abc"),
         segment(to_broker=False, seq=5, ack=13, payload=b"x"),
         segment(client=OTHER, seq=1, payload=b"z"),
         segment(seq=13),
         segment(seq=13, payload=b"de"),
     )
-    segments = segments_of(walk)
+    segments = segments_of(iterator)
     assert [s.packet for s in segments] == [1, 2, 4, 5]
     assert [s.from_higher for s in segments] == [0, 1, 0, 0]
     assert segments[1].acknowledgment == 13
     with_payload = [s for s in segments if s.length]
-    assert [walk.shared.packet[s.rank] for s in with_payload] == [1, 2, 5]
-    (other,) = segments_of(walk, 1)
-    assert (other.packet, walk.shared.packet[other.rank]) == (3, 3)
+    assert [iterator.shared.packet[s.rank] for s in with_payload] == [1, 2, 5]
+    (other,) = segments_of(iterator, 1)
+    assert (other.packet, iterator.shared.packet[other.rank]) == (3, 3)
 
 
 def test_one_end_alone_is_walked_through():
     for to_broker in (True, False):
-        walk = walk_over(*(segment(to_broker=to_broker, seq=i) for i in range(3)))
-        assert [s.sequence for s in segments_of(walk)] == [0, 1, 2]
+        iterator = walk_over(*(segment(to_broker=to_broker, seq=i) for i in range(3)))
+        assert [s.sequence for s in segments_of(iterator)] == [0, 1, 2]
 
 
 def test_captured_bytes_may_be_fewer_than_the_length():
     raw = segment(payload=b"0123456789")
     batch = make_batch([Packet(raw[:-4], wire_bytes=len(raw))])
-    walk = Walk(read_headers(batch, Notes()), Duplicates())
-    (one,) = segments_of(walk)
+    iterator = SegmentIterator(read_headers(batch, LayerStats()), DuplicateDetector())
+    (one,) = segments_of(iterator)
     assert (one.length, one.captured) == (10, 6)
 
 
 def test_a_lone_syn_is_told():
     other, third = ("10.0.0.8", 8), ("10.0.0.9", 9)
-    walk = walk_over(
+    iterator = walk_over(
         segment(flags=SYN),
         segment(client=OTHER, flags=SYN),
         segment(client=OTHER, flags=SYN),
         segment(client=other, flags=SYN, payload=b"x"),
         segment(client=third, flags=SYN | ACK),
     )
-    assert [walk.is_lone_syn(group) for group in range(4)] == [True, False, False, False]
+    assert [iterator.is_lone_syn(group) for group in range(4)] == [True, False, False, False]
 
 
 def test_packets_are_marked_when_somebody_asks():
     packets = [numbered(7, payload=b"a"), numbered(7, payload=b"a"), numbered(8, window=0)]
     packets += [numbered(8, window=0)]
-    walk = walk_over(*packets)
-    assert [s.marks for s in segments_of(walk)] == [0, 0, 0, 0]
-    assert [s.marks for s in segments_of(walk, ask=True)] == [0, DUPLICATE, 0, DUPLICATE]
-    walk = walk_over(*packets)
-    walk.mark_all()
-    assert [s.marks for s in segments_of(walk)] == [0, DUPLICATE, ZERO_WINDOW, DUPLICATE]
+    iterator = walk_over(*packets)
+    assert [s.marks for s in segments_of(iterator)] == [0, 0, 0, 0]
+    assert [s.marks for s in segments_of(iterator, ask=True)] == [0, DUPLICATE, 0, DUPLICATE]
+    iterator = walk_over(*packets)
+    iterator.mark_all()
+    assert [s.marks for s in segments_of(iterator)] == [0, DUPLICATE, ZERO_WINDOW, DUPLICATE]
 
 
 def test_of_very_many_that_may_be_duplicates_all_are_marked_at_once():
     packets = [numbered(i // 2, payload=b"a") for i in range(4000)]
-    walk = walk_over(*packets)
-    assert [s.marks for s in segments_of(walk, ask=True)] == [0, DUPLICATE] * 2000
+    iterator = walk_over(*packets)
+    assert [s.marks for s in segments_of(iterator, ask=True)] == [0, DUPLICATE] * 2000

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from kanalyze.net.layer_stats import Notes
-from kanalyze.net.tcp.connection import ConnectionState
+from kanalyze.net.layer_stats import LayerStats
+from kanalyze.net.tcp.connection import OpenConnection
 from kanalyze.net.tcp.delivery import Segment
 from kanalyze.net.tcp.limits import ReassemblyLimits
-from kanalyze.net.tcp.time_wait import ClosedPairs
+from kanalyze.net.tcp.time_wait import TimeWaitTable
 from tests.support.packets import ACK, SYN
 
 PAIR = (0x0A000001_0007, 0x0A000002_2384)
@@ -17,15 +17,15 @@ def piece(seq, flags=ACK, length=0, time_ns=0):
     return Segment(seq, 0, flags, 0, length, length, time_ns, 1, 0, 0)
 
 
-def closed(end="reset", pair=PAIR, number=3) -> ConnectionState:
-    state = ConnectionState(pair, piece(10, SYN), number, LIMITS, Notes())
-    state.directions[0].start(11, has_syn=True)
+def closed(end="reset", pair=PAIR, number=3) -> OpenConnection:
+    state = OpenConnection(pair, piece(10, SYN), number, LIMITS, LayerStats())
+    state.half_streams[0].start(11, has_syn=True)
     state.tcp.end = end
     return state
 
 
-def pairs(*states) -> ClosedPairs:
-    remembered = ClosedPairs(LIMITS)
+def pairs(*states) -> TimeWaitTable:
+    remembered = TimeWaitTable(LIMITS)
     for state in states:
         remembered.add(state)
     return remembered
@@ -33,16 +33,16 @@ def pairs(*states) -> ClosedPairs:
 
 def test_the_next_connection_on_a_pair_has_the_next_number():
     remembered = pairs(closed())
-    assert remembered.take_number(PAIR) == 4
-    assert remembered.take_number(PAIR) == 1
+    assert remembered.next_number(PAIR) == 4
+    assert remembered.next_number(PAIR) == 1
 
 
 def test_the_oldest_are_forgotten():
     others = [(PAIR[0] + i, PAIR[1]) for i in (1, 2)]
     remembered = pairs(closed(), *(closed(pair=other) for other in others))
     assert len(remembered) == 2
-    assert remembered.take_number(PAIR) == 1
-    assert remembered.take_number(others[0]) == 4
+    assert remembered.next_number(PAIR) == 1
+    assert remembered.next_number(others[0]) == 4
     remembered.clear()
     assert len(remembered) == 0
 

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kanalyze.capture.merge import MergedCaptures
-from kanalyze.net.headers import SegmentColumns, read_headers
-from kanalyze.net.layer_stats import Notes
+from kanalyze.net.headers import read_headers
+from kanalyze.net.layer_stats import LayerStats
+from kanalyze.net.segment_columns import SegmentColumns
 from kanalyze.spark.archive.packed_segments import (
     FILLER,
     BlockError,
@@ -48,12 +49,12 @@ def assert_same(found: UnpackedBlock, segments: SegmentColumns) -> None:
 
 
 def of(*packets: bytes) -> SegmentColumns:
-    return as_arrays(read_headers(make_batch(timed(packets)), Notes()))
+    return as_arrays(read_headers(make_batch(timed(packets)), LayerStats()))
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_capture_comes_back(name: str) -> None:
-    notes = Notes()
+    notes = LayerStats()
     with MergedCaptures([str(path(name))]) as captures:
         for batch in captures.batches():
             segments = as_arrays(read_headers(batch, notes))

@@ -9,7 +9,7 @@ import pytest
 from kanalyze.kafka.codec.compiler import Decoders
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.net.headers import read_headers
-from kanalyze.net.layer_stats import Notes
+from kanalyze.net.layer_stats import LayerStats
 from kanalyze.spark.archive.packed_segments import as_arrays
 from kanalyze.spark.archive.payload_pruning import PayloadPruner
 from kanalyze.tables.requests.extract import Extractors
@@ -37,7 +37,7 @@ def pruner() -> PayloadPruner:
 
 def left_out(packets: list[bytes], trim: PayloadPruner) -> tuple[bytes, int]:
     """The bytes in holes, and how much payload there is in all."""
-    segments = as_arrays(read_headers(make_batch(timed(packets)), Notes()))
+    segments = as_arrays(read_headers(make_batch(timed(packets)), LayerStats()))
     holes: Holes = trim.holes(segments)
     start = segments.payload_start[holes.row] + holes.start
     places = zip(start.tolist(), holes.length.tolist(), strict=True)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kanalyze.net.headers import read_headers
-from kanalyze.net.layer_stats import Notes
+from kanalyze.net.layer_stats import LayerStats
 from kanalyze.spark.archive.packed_segments import BlockError, as_arrays, no_holes, pack, prune
 from kanalyze.spark.archive.shuffle_reader import ShuffledBlock, ShuffleReader
 from tests.support.packets import Packet, make_batch, segment
@@ -27,7 +27,7 @@ def block(capture: str, first: int, times: list[int], before: int = 0) -> Shuffl
         Packet(segment(seq=100 * number, payload=b"%s %d" % (capture.encode(), number)), time)
         for number, time in enumerate(times, first)
     ]
-    segments = as_arrays(read_headers(make_batch(packets, first), Notes()))
+    segments = as_arrays(read_headers(make_batch(packets, first), LayerStats()))
     data = pack(prune(segments, segments.time_ns, no_holes()))
     return ShuffledBlock(times[0], 0, capture, first, before, data)
 

@@ -184,7 +184,7 @@ def parts(*sizes: int | None, **options: str) -> list[TablePartition]:
 def test_more_parts_for_more_bytes_but_no_more_than_four(sizes, count):
     found = parts(*sizes)
     assert len(found) == count
-    assert [(part.share.index, part.share.count) for part in found] == [
+    assert [(part.shard.index, part.shard.count) for part in found] == [
         (index, count) for index in range(count)
     ]
     assert all(len(part.captures) == len(sizes) for part in found)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kanalyze.capture.listing import FoundCapture
 from kanalyze.capture.packet_index import UNKNOWN_CAPTURE
-from kanalyze.net.shard import Share
+from kanalyze.net.shard import Shard
 from kanalyze.spark.shared_folder import StateFolder
 from kanalyze.spark.source import stream_part
 from kanalyze.spark.source.readers import make_plan
@@ -32,7 +32,7 @@ class Stream:
         self.folder = StateFolder(str(root / "state"))
         self.read = 0
 
-    def take(self, *contents: bytes, share: Share | None = None) -> list[Row]:
+    def take(self, *contents: bytes, shard: Shard | None = None) -> list[Row]:
         """Read captures as the next batch."""
         paths = []
         for data in contents:
@@ -40,7 +40,7 @@ class Stream:
             path.write_bytes(data)
             paths.append(FoundCapture(str(path)))
         end = self.read + len(paths)
-        task = StreamPartition(self.read, end, share or Share(0, 1), tuple(paths))
+        task = StreamPartition(self.read, end, shard or Shard(0, 1), tuple(paths))
         rows = [
             row
             for each in read_stream_partition(make_plan({}), task, self.folder)
@@ -94,7 +94,7 @@ def test_a_batch_of_no_capture_leaves_what_was_left(tmp_path: Path) -> None:
     stream = Stream(tmp_path)
     captures = one_by_one()
     stream.take(*captures[:5])
-    task = StreamPartition(5, 6, Share(0, 1), ())  # the capture is gone
+    task = StreamPartition(5, 6, Shard(0, 1), ())  # the capture is gone
     assert list(read_stream_partition(make_plan({}), task, stream.folder)) == []
     stream.read = 6
     (row,) = stream.take(captures[5])
@@ -106,7 +106,7 @@ def test_what_is_wrong_with_a_capture_is_told_by_the_first_share(tmp_path: Path)
     for index in (0, 1):
         (tmp_path / f"{index}").mkdir()
         stream = Stream(tmp_path / f"{index}")
-        stream.take(whole[:-5], share=Share(index, 2))
+        stream.take(whole[:-5], shard=Shard(index, 2))
         names = stream.folder.names("anomalies")
         assert names == (["000000000001.jsonl"] if index == 0 else [])
     data = StateFolder(str(tmp_path / "0" / "state")).read("anomalies/000000000001.jsonl")

@@ -16,7 +16,7 @@ from kanalyze.tables.requests.summaries import FIELD_NUMBERS, ExchangeSummary, P
 from tests.support.messages import Generator, Writer
 
 if TYPE_CHECKING:
-    from kanalyze.kafka.schema.schema_ast import Message
+    from kanalyze.kafka.schema.schema_ast import MessageSpec
 
 CATALOG = Catalog()
 
@@ -36,7 +36,7 @@ def codes_in(value: object) -> list[int]:
 
 
 def facts_of(
-    message: Message, version: int, values: dict[str, Any], *, is_request: bool
+    message: MessageSpec, version: int, values: dict[str, Any], *, is_request: bool
 ) -> ExchangeSummary:
     """What a walk finds in a message with these values."""
     decode = compile_decoder(message, version, projection_of(message))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kanalyze.net.ip.addresses import ip_text
+from kanalyze.net.tcp.endpoint_pairs import ip_text
 
 STEADY = settings(deadline=None)
 

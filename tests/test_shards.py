@@ -1,4 +1,4 @@
-"""The rows of all shares of the connections together are those of one analysis."""
+"""The rows of all shards of the connections together are those of one analysis."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import pytest
 from kanalyze.capture.inputs import find_inputs
 from kanalyze.kafka.codec.compiler import Decoders
 from kanalyze.kafka.schema.catalog import Catalog
-from kanalyze.net.shard import EVERYTHING, Share
+from kanalyze.net.shard import ALL_CONNECTIONS, Shard
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.tables.records.rows import RecordReader, has_records
 from tests.support.captures import NAMES, in_turn, path
 
-SHARES = [Share(index, 3) for index in range(3)]
+SHARDS = [Shard(index, 3) for index in range(3)]
 
 
-def rows_of(batches, *captures: str, share: Share = EVERYTHING, **how) -> Counter[str]:
-    analysis = Analysis(captures, share=share, **how)
+def rows_of(batches, *captures: str, shard: Shard = ALL_CONNECTIONS, **how) -> Counter[str]:
+    analysis = Analysis(captures, shard=shard, **how)
     return Counter(repr(row) for batch in batches(analysis) for row in batch)
 
 
@@ -38,29 +38,29 @@ KINDS = {
 
 @pytest.mark.parametrize(("name", "kind"), in_turn(NAMES, KINDS))
 def test_the_rows_of_all_shares_are_those_of_one_analysis(name, kind):
-    shares = [rows_of(KINDS[kind], str(path(name)), share=share) for share in SHARES]
-    assert sum(shares, Counter()) == rows_of(KINDS[kind], str(path(name)))
+    shards = [rows_of(KINDS[kind], str(path(name)), shard=shard) for shard in SHARDS]
+    assert sum(shards, Counter()) == rows_of(KINDS[kind], str(path(name)))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_rows_of_several_captures_are_those_of_one_analysis(kind):
     captures = [str(path(name)) for name in ("basics", "errors", "mock", "foreign")]
-    shares = [rows_of(KINDS[kind], *captures, share=share) for share in SHARES]
-    assert all(shares)
-    assert sum(shares, Counter()) == rows_of(KINDS[kind], *captures)
+    shards = [rows_of(KINDS[kind], *captures, shard=shard) for shard in SHARDS]
+    assert all(shards)
+    assert sum(shards, Counter()) == rows_of(KINDS[kind], *captures)
 
 
 @pytest.mark.parametrize("name", ["basics", "codecs", "old-0-9-0-1"])
 def test_the_records_in_all_shares_are_those_of_one_analysis(name):
     capture = str(path(name))
-    shares = [rows_of(record_batches, capture, share=share, keep=has_records) for share in SHARES]
-    assert sum(shares, Counter()) == rows_of(record_batches, capture, keep=has_records)
+    shards = [rows_of(record_batches, capture, shard=shard, keep=has_records) for shard in SHARDS]
+    assert sum(shards, Counter()) == rows_of(record_batches, capture, keep=has_records)
 
 
 def test_what_belongs_to_no_connection_is_said_with_the_first_share_alone(tmp_path):
     cut = tmp_path / "cut.pcap"
     cut.write_bytes(path("basics").read_bytes()[:-1])
-    rows = [rows_of(Analysis.anomaly_batches, str(cut), share=share) for share in SHARES]
+    rows = [rows_of(Analysis.anomaly_batches, str(cut), shard=shard) for shard in SHARDS]
     said = ["capture_truncated" in " ".join(found) for found in rows]
     assert said == [True, False, False]
 
@@ -68,10 +68,10 @@ def test_what_belongs_to_no_connection_is_said_with_the_first_share_alone(tmp_pa
 def test_the_quality_of_the_shares_adds_up():
     alone = Analysis([str(path("errors"))])
     list(alone.batches())
-    shares = [Analysis([str(path("errors"))], share=share) for share in SHARES]
-    for each in shares:
+    shards = [Analysis([str(path("errors"))], shard=shard) for shard in SHARDS]
+    for each in shards:
         list(each.batches())
-    first, *others = shares
+    first, *others = shards
     for other in others:
         first.quality.merge(other.quality)
     assert first.quality.to_dict() == alone.quality.to_dict()

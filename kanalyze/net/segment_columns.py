@@ -1,0 +1,109 @@
+"""TCP segments as columns: what header readers give and reassembly takes.
+
+In: columns over one buffer. Out: :class:`SegmentColumns`. Must not know: how headers are read.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeAlias
+
+__all__ = ["ACK", "FIN", "RST", "SYN", "SegmentColumns"]
+
+FIN: Final = 0x01
+SYN: Final = 0x02
+RST: Final = 0x04
+ACK: Final = 0x10
+
+Column: TypeAlias = Any
+"""What has a buffer of 64-bit integers: ``array("q")``, or ``array("Q")`` for addresses. Who has
+arrays of NumPy may put these there, and get them back."""
+
+
+class SegmentColumns:
+    """TCP segments as columns over one buffer, in the order of the capture.
+
+    The buffer is that of the batch, or a copy of it with datagrams that came in fragments behind.
+
+    Attributes:
+        number: packet number.
+        time_ns: Unix time of the packet.
+        is_ipv6: 1 or 0.
+        source_high, source_low, destination_high, destination_low: addresses. Those of IPv4 stand
+            in ``low``, with ``high`` 0.
+        sequence: 0 to 2^32 - 1.
+        acknowledgment: 0 to 2^32 - 1; means something where :data:`ACK` is set.
+        window: as written in the header, not scaled.
+        checksum: as written in the header; not verified, for network cards fill it in after the
+            capture.
+        identification: of the IPv4 header, 0 to 65,535; -1 for IPv6.
+        payload_start: index in the buffer; past the packet's end where even the header was cut.
+        payload_bytes: on the wire, by the IP header; 0 and above.
+        captured_bytes: payload in the buffer; at most ``payload_bytes``.
+    """
+
+    __slots__ = (
+        "acknowledgment",
+        "buffer",
+        "captured_bytes",
+        "checksum",
+        "destination_high",
+        "destination_low",
+        "destination_port",
+        "flags",
+        "identification",
+        "is_ipv6",
+        "number",
+        "payload_bytes",
+        "payload_start",
+        "sequence",
+        "source_high",
+        "source_low",
+        "source_port",
+        "time_ns",
+        "window",
+    )
+
+    def __init__(
+        self,
+        buffer: memoryview,
+        number: Column,
+        time_ns: Column,
+        is_ipv6: Column,
+        source_high: Column,
+        source_low: Column,
+        destination_high: Column,
+        destination_low: Column,
+        source_port: Column,
+        destination_port: Column,
+        sequence: Column,
+        acknowledgment: Column,
+        flags: Column,
+        window: Column,
+        checksum: Column,
+        identification: Column,
+        payload_start: Column,
+        payload_bytes: Column,
+        captured_bytes: Column,
+    ) -> None:
+        self.buffer = buffer
+        self.number = number
+        self.time_ns = time_ns
+        self.is_ipv6 = is_ipv6
+        self.source_high = source_high
+        self.source_low = source_low
+        self.destination_high = destination_high
+        self.destination_low = destination_low
+        self.source_port = source_port
+        self.destination_port = destination_port
+        self.sequence = sequence
+        self.acknowledgment = acknowledgment
+        self.flags = flags
+        self.window = window
+        self.checksum = checksum
+        self.identification = identification
+        self.payload_start = payload_start
+        self.payload_bytes = payload_bytes
+        self.captured_bytes = captured_bytes
+
+    def __len__(self) -> int:
+        return len(self.number)

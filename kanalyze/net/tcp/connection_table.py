@@ -1,0 +1,216 @@
+"""Open TCP connections by their pair of endpoints, and the rules by which they begin and close.
+
+In: first segments, limits, the time. Out: connections, and the last update of those that closed.
+Must not know: how a connection's bytes are put in order.
+"""
+
+from __future__ import annotations
+
+from operator import attrgetter, itemgetter
+from typing import TYPE_CHECKING, TypeVar
+
+from kanalyze.common.plain_values import fields, items
+from kanalyze.model.anomalies import Anomaly, AnomalyKind
+from kanalyze.net.tcp.connection import OpenConnection
+from kanalyze.net.tcp.half_open import HalfOpenConnection
+from kanalyze.net.tcp.idle_timer import IdleTimer
+from kanalyze.net.tcp.time_wait import TimeWaitTable
+
+if TYPE_CHECKING:
+    from kanalyze.common.plain_values import State
+    from kanalyze.model.segments import Segments
+    from kanalyze.model.streams import StreamUpdate
+    from kanalyze.model.tcp import ConnectionEnd, TcpConnection
+    from kanalyze.net.layer_stats import LayerStats
+    from kanalyze.net.shard import Shard
+    from kanalyze.net.tcp.delivery import Segment
+    from kanalyze.net.tcp.endpoint_pairs import Pair
+    from kanalyze.net.tcp.limits import ReassemblyLimits
+    from kanalyze.net.tcp.round_trips import TimedSegments
+
+__all__ = ["ConnectionTable"]
+
+_Connection = TypeVar("_Connection", OpenConnection, HalfOpenConnection)
+
+
+class ConnectionTable:
+    """The connections of a shard that have not closed, within limits."""
+
+    _LEFT_OUT = ("_limits", "_opened", "_shard", "_stats", "_timed")
+
+    def __init__(
+        self,
+        limits: ReassemblyLimits,
+        stats: LayerStats,
+        shard: Shard,
+        timed: TimedSegments | None,
+    ) -> None:
+        """``timed`` is None where nothing is measured."""
+        self._limits = limits
+        self._stats = stats
+        self._timed = timed
+        self._shard = shard
+        self.open: dict[Pair, OpenConnection] = {}
+        self.half_open: dict[Pair, HalfOpenConnection] = {}
+        """Those with nothing but a SYN; those of a batch are in the order of their packets."""
+        self.with_holes: dict[Pair, OpenConnection] = {}
+        """Open ones that were not in order after their last segment."""
+        self._time_wait = TimeWaitTable(limits)
+        self._idle_timer = None if limits.idle_ns is None else IdleTimer(limits.idle_ns)
+        self._opened: list[tuple[int, TcpConnection | HalfOpenConnection]] = []
+        """Connections without a serial yet, with the number of their first packet."""
+        self._serial = shard.index + 1 - shard.count
+
+    def state(self) -> State:
+        """Return what :meth:`load_state` takes, between two batches."""
+        return (
+            self._serial,
+            tuple([connection.state() for connection in self.open.values()]),
+            tuple([connection.state() for connection in self.half_open.values()]),
+            tuple([connection.tcp.serial for connection in self.with_holes.values()]),
+            self._time_wait.state(),
+            None if self._idle_timer is None else self._idle_timer.state(),
+        )
+
+    def load_state(self, state: object) -> None:
+        """Continue from a state; raises ValueError where it is none."""
+        self._serial, opened, half_open, serials, time_wait, idle = fields(state, "ittttT")
+        by_serial: dict[int, OpenConnection] = {}
+        for each in items(opened, "t"):
+            connection = OpenConnection.from_state(each, self._limits, self._stats, self._timed)
+            self.open[connection.pair] = by_serial[connection.tcp.serial] = connection
+        if not len(by_serial) == len(opened) == len(self.open):
+            raise ValueError("connections that are there twice")
+        for each in items(half_open, "t"):
+            known = HalfOpenConnection.from_state(each)
+            self.half_open[known.pair] = known
+        for serial in items(serials, "n"):
+            if serial not in by_serial:
+                raise ValueError(f"no connection {serial} is open")
+            self.with_holes[by_serial[serial].pair] = by_serial[serial]
+        self._time_wait.load_state(time_wait)
+        if (self._idle_timer is None) != (idle is None):
+            raise ValueError("silence counts in one run alone")
+        if self._idle_timer is not None:
+            self._idle_timer.load_state(idle)
+
+    # -- begin ------------------------------------------------------------------------------------
+
+    def begin_half_open(self, pair: Pair, syn: Segment) -> None:
+        """Begin a connection with its SYN, unless it is a late one of an earlier connection."""
+        if self.is_late(pair, syn):
+            return
+        step = 0 if self._idle_timer is None else self._idle_timer.step
+        begun = HalfOpenConnection(pair, self._time_wait.next_number(pair), syn, step)
+        self.half_open[pair] = begun
+        self._opened.append((syn.packet, begun))
+        self._stats.counters.connections += 1
+
+    def promote(self, pair: Pair, shared: Segments) -> OpenConnection | None:
+        """Make a half-open connection an open one; None where the pair has none."""
+        known = self.half_open.pop(pair, None)
+        if known is None:
+            return None
+        connection = self._new(pair, known.syn, known.number)
+        connection.tcp.serial = known.serial
+        connection.active_step = known.active_step
+        connection.receive(known.syn, shared)
+        return connection
+
+    def is_late(self, pair: Pair, segment: Segment) -> bool:
+        """Tell whether a segment is of a connection that has closed; count it if so."""
+        if not self._time_wait.is_late(pair, segment):
+            return False
+        self._stats.counters.late_packets += 1
+        self._stats.counters.late_bytes += segment.length
+        return True
+
+    def begin(self, pair: Pair, segment: Segment) -> OpenConnection:
+        """Begin a connection with its first segment, which it does not receive yet."""
+        connection = self._new(pair, segment, self._time_wait.next_number(pair))
+        self._opened.append((segment.packet, connection.tcp))
+        self._stats.counters.connections += 1
+        return connection
+
+    def _new(self, pair: Pair, first: Segment, number: int) -> OpenConnection:
+        made = OpenConnection(pair, first, number, self._limits, self._stats, self._timed)
+        self.open[pair] = made
+        return made
+
+    def assign_serials(self) -> None:
+        """Give the connections that a batch began their serials, in the order of their packets."""
+        self._opened.sort(key=itemgetter(0))
+        for _, connection in self._opened:
+            self._serial += self._shard.count
+            connection.serial = self._serial
+        self._opened.clear()
+
+    # -- close ------------------------------------------------------------------------------------
+
+    def close(
+        self,
+        connection: OpenConnection,
+        shared: Segments,
+        end: ConnectionEnd,
+        packet: int | None = None,
+    ) -> StreamUpdate:
+        """Close a connection, with the packet that closed it, and return its last update."""
+        update = connection.close(shared, end)
+        update.closed_packet = packet
+        del self.open[connection.pair]
+        self.with_holes.pop(connection.pair, None)
+        self._time_wait.add(connection)
+        return update
+
+    def _close_half_open(self, known: HalfOpenConnection, end: ConnectionEnd) -> StreamUpdate:
+        update = known.close(end, measure=self._timed is not None)
+        del self.half_open[known.pair]
+        self._time_wait.add_cut_off(known.pair, known.number, known.last_time_ns)
+        return update
+
+    def close_all(self, shared: Segments) -> list[StreamUpdate]:
+        """Close every connection: the capture ends."""
+        updates = [self.close(each, shared, "open") for each in list(self.open.values())]
+        updates += [self._close_half_open(each, "open") for each in list(self.half_open.values())]
+        self._time_wait.clear()
+        return updates
+
+    def close_excess(self, shared: Segments) -> list[StreamUpdate]:
+        """Close those that were silent for longest, where there are more than the limits allow."""
+        updates = []
+        for connection in _excess(self.open, self._limits.connections):
+            updates.append(self.close(connection, shared, "limit"))
+            self._report_limit(connection.tcp)
+        for known in _excess(self.half_open, self._limits.half_open):
+            updates.append(self._close_half_open(known, "limit"))
+            self._report_limit(updates[-1].connection)
+        return updates
+
+    def _report_limit(self, tcp: TcpConnection) -> None:
+        kind = AnomalyKind.CONNECTION_LIMIT
+        if self._stats.count_and_reserve(kind):
+            self._stats.add_reserved(Anomaly(kind, time_ns=tcp.last_time_ns, connection=tcp))
+
+    def close_idle(
+        self, active: list[OpenConnection], now_ns: int, shared: Segments
+    ) -> list[StreamUpdate]:
+        """Close those that were silent for too long at ``now_ns``; ``active`` ones were not."""
+        timer = self._idle_timer
+        if timer is None:
+            return []
+        for connection in active:
+            connection.active_step = timer.step
+        if not timer.advance_to(now_ns):
+            return []
+        idle = [each for each in self.open.values() if timer.is_idle(each.active_step)]
+        updates = [self.close(each, shared, "idle") for each in idle]
+        silent = [each for each in self.half_open.values() if timer.is_idle(each.active_step)]
+        return updates + [self._close_half_open(each, "idle") for each in silent]
+
+
+def _excess(connections: dict[Pair, _Connection], most: int) -> list[_Connection]:
+    """Return those that were silent for longest, where there are too many: a quarter, and more."""
+    if len(connections) <= most:
+        return []
+    silent = sorted(connections.values(), key=attrgetter("last_time_ns"))
+    return silent[: len(silent) - most * 3 // 4]

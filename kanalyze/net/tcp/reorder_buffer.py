@@ -1,0 +1,205 @@
+"""Payload that arrived before bytes in front of it, and how long that hole has been there.
+
+In: segments beyond the next byte of a stream. Out: the payload once it is contiguous, and when to
+give up the hole. Must not know: what is delivered, acknowledgments of anything but the hole.
+
+Compiled by Cython, with the types in ``reorder_buffer.pxd``; uncompiled it does the same, slowly.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kanalyze.common.plain_values import fields, items
+from kanalyze.net.tcp.delivery import BufferedSegment
+
+if TYPE_CHECKING:
+    from kanalyze.common.plain_values import State
+    from kanalyze.net.tcp.delivery import Segment
+    from kanalyze.net.tcp.limits import ReassemblyLimits
+    from kanalyze.net.tcp.stream_anomalies import StreamAnomalies
+
+__all__ = ["ReorderBuffer"]
+
+
+class ReorderBuffer:
+    """What one end of a connection sent beyond a hole; there is a hole while it is not empty."""
+
+    __slots__ = (
+        *("_acknowledged_hole_ns", "_acknowledged_hole_segments", "_hole_ns", "_most_bytes"),
+        *("_most_segments", "acknowledged", "acknowledged_segments", "acknowledged_since_ns"),
+        *("hole_since_ns", "payload_bytes", "segments"),
+    )
+    _LEFT_OUT = (
+        *("_acknowledged_hole_ns", "_acknowledged_hole_segments", "_hole_ns", "_most_bytes"),
+        *("_most_segments", "payload_bytes"),
+    )
+
+    def __init__(self, limits: ReassemblyLimits) -> None:
+        # Copies of the limits: as C integers they are read without making objects.
+        self._hole_ns = limits.hole_ns
+        self._acknowledged_hole_ns = limits.acknowledged_hole_ns
+        self._acknowledged_hole_segments = limits.acknowledged_hole_segments
+        self._most_bytes = limits.buffered_bytes_per_direction
+        self._most_segments = limits.buffered_segments_per_direction
+        self.segments: list[BufferedSegment] = []
+        """In stream order, without overlaps."""
+        self.payload_bytes = 0
+        """Captured bytes in these."""
+        self.hole_since_ns = 0
+        """When the first segment after the present hole arrived."""
+        self.acknowledged = 0
+        """Stream offset up to which the receiver has acknowledged, since there is a hole."""
+        self.acknowledged_since_ns = 0
+        self.acknowledged_segments = 0
+        """Segments of the connection from that acknowledgment on; 0 without one."""
+
+    def state(self) -> State:
+        """Return what :meth:`load_state` takes."""
+        return (
+            *(self.hole_since_ns, self.acknowledged, self.acknowledged_since_ns),
+            *(self.acknowledged_segments, tuple([piece.state() for piece in self.segments])),
+        )
+
+    def load_state(self, state: object, stream_offset: int) -> None:
+        """Continue from a state; raises ValueError unless all of it is at an offset or beyond."""
+        values = fields(state, "inint")
+        self.hole_since_ns, self.acknowledged, self.acknowledged_since_ns = values[:3]
+        self.acknowledged_segments = values[3]
+        self.segments = [BufferedSegment.from_state(piece) for piece in items(values[4], "t")]
+        for piece in self.segments:
+            if piece.stream_offset < stream_offset:
+                raise ValueError("buffered segments that overlap")
+            stream_offset = piece.stream_offset + piece.length
+        self.payload_bytes = sum([len(piece.data) for piece in self.segments])
+
+    def exceeds_limits(self) -> bool:
+        """Tell whether more is buffered than one direction may hold."""
+        return self.payload_bytes > self._most_bytes or len(self.segments) > self._most_segments
+
+    def last(self) -> BufferedSegment:
+        """Return the segment that is furthest on, of at least one."""
+        return self.segments[len(self.segments) - 1]
+
+    def insert(
+        self,
+        segment: Segment,
+        stream_offset: int,
+        next_offset: int,
+        source: memoryview,
+        anomalies: StreamAnomalies,
+    ) -> int:
+        """Copy those bytes of a segment that are new; return how many of them are not.
+
+        Args:
+            segment: with payload.
+            stream_offset: where it begins.
+            next_offset: of the byte that the stream waits for; bytes before it are left out.
+            source: what the segment points into.
+            anomalies: told of bytes that differ from those buffered.
+        """
+        end = stream_offset + segment.length
+        at = max(stream_offset, next_offset)
+        repeated = 0
+        if not self.segments:
+            self.hole_since_ns = segment.time_ns
+            self.acknowledged = self.acknowledged_segments = 0
+        index = self._count_up_to(at)
+        if index:
+            before = self.segments[index - 1]
+            if before.stream_offset + before.length > at:
+                index -= 1
+        while at < end:
+            earlier = self.segments[index] if index < len(self.segments) else None
+            if earlier is not None and earlier.stream_offset <= at:
+                stop = min(end, earlier.stream_offset + earlier.length)
+                if differs(earlier, segment, stream_offset, at, stop, source):
+                    anomalies.inconsistent(at, stop - at, segment)
+                repeated += stop - at
+                at = earlier.stream_offset + earlier.length
+            else:
+                stop = end if earlier is None else min(end, earlier.stream_offset)
+                first = segment.start + min(at - stream_offset, segment.captured)
+                last = segment.start + min(stop - stream_offset, segment.captured)
+                data = bytes(source[first:last])
+                piece = BufferedSegment(at, stop - at, data, segment.time_ns, segment.packet)
+                self.segments.insert(index, piece)
+                self.payload_bytes += len(data)
+                at = stop
+            index += 1
+        return repeated
+
+    def pop_contiguous(self, stream_offset: int, now_ns: int) -> list[BufferedSegment]:
+        """Remove and return the segments from an offset up to the next hole, which is new then."""
+        count = 0
+        for piece in self.segments:
+            if piece.stream_offset != stream_offset:
+                break
+            stream_offset += piece.length
+            self.payload_bytes -= len(piece.data)
+            count += 1
+        found = self.segments[:count]
+        if count:
+            del self.segments[:count]
+            self.hole_since_ns = now_ns
+            self.acknowledged_segments = 0
+        return found
+
+    def _count_up_to(self, stream_offset: int) -> int:
+        """Return how many segments begin at an offset or before."""
+        low, high = 0, len(self.segments)
+        if high and self.last().stream_offset <= stream_offset:
+            return high
+        while low < high:
+            middle = (low + high) // 2
+            piece = self.segments[middle]
+            if piece.stream_offset <= stream_offset:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    # -- patience with the hole -------------------------------------------------------------------
+
+    def acknowledge(self, stream_offset: int, now_ns: int) -> None:
+        """Note that the receiver has the bytes of the hole, up to an offset."""
+        self.acknowledged = max(self.acknowledged, stream_offset)
+        if not self.acknowledged_segments:
+            self.acknowledged_segments = 1
+            self.acknowledged_since_ns = now_ns
+
+    def count_segment(self) -> bool:
+        """Count a segment; tell whether too many came since the hole was acknowledged."""
+        if not self.acknowledged_segments:
+            return False
+        self.acknowledged_segments += 1
+        return self.acknowledged_segments > self._acknowledged_hole_segments
+
+    def is_expired(self, now_ns: int) -> bool:
+        """Tell whether the hole is too old, acknowledged or not."""
+        return now_ns - self.hole_since_ns > self._hole_ns
+
+    def is_overdue(self, now_ns: int) -> bool:
+        """Tell whether there is a hole that is to be given up at ``now_ns``."""
+        if not self.segments:
+            return False
+        if self.is_expired(now_ns):
+            return True
+        waited_ns = now_ns - self.acknowledged_since_ns
+        return self.acknowledged_segments > 0 and waited_ns > self._acknowledged_hole_ns
+
+
+def differs(
+    earlier: BufferedSegment,
+    segment: Segment,
+    stream_offset: int,
+    at: int,
+    stop: int,
+    source: memoryview,
+) -> bool:
+    """Tell whether a segment differs from a buffered one between ``at`` and ``stop``."""
+    known = earlier.data[at - earlier.stream_offset : stop - earlier.stream_offset]
+    start = segment.start + at - stream_offset
+    again = bytes(source[start : start + min(stop, stream_offset + segment.captured) - at])
+    size = min(len(known), len(again))
+    return known[:size] != again[:size]

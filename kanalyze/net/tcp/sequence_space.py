@@ -1,0 +1,112 @@
+"""Sequence numbers of one direction of a TCP connection, and the stream offsets they stand for.
+
+In: sequence numbers. Out: stream offsets. Must not know: payload.
+
+Sequence numbers (RFC 9293, section 3.4) have 32 bits and wrap. Stream offsets have 64 bits and do
+not; 0 is the first byte, the one after the SYN.
+
+Compiled by Cython, with the types in ``sequence_space.pxd``; uncompiled it does the same, slowly.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from kanalyze.common.plain_values import fields
+
+try:
+    import cython
+except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+    from kanalyze.common.compiled import cython
+
+if not cython.compiled:
+    FUTURE_BYTES = 1 << 30  # the largest window that TCP can announce (RFC 7323, section 2.3)
+    PAST_BYTES = 64 << 20
+
+if TYPE_CHECKING:
+    from kanalyze.common.plain_values import State
+    from kanalyze.model.tcp import TcpConnection
+
+__all__ = ["PAST_WINDOW_BYTES", "SequenceSpace", "distance"]
+
+PAST_WINDOW_BYTES: Final = 64 << 20
+"""How far back a retransmission may reach: the largest window in use. The largest possible one is
+larger."""
+SEQUENCE_MASK = 0xFFFF_FFFF
+HALF = 1 << 31
+
+
+def distance(later: int, earlier: int) -> int:
+    """Bytes from one sequence number to another; negative when ``later`` is the earlier one."""
+    return ((later - earlier + HALF) & SEQUENCE_MASK) - HALF
+
+
+class SequenceSpace:
+    """How far one end's stream has been delivered; ``index`` is the end's in ``endpoints``."""
+
+    __slots__ = (
+        *("connection", "fin_offset", "first_sequence", "has_syn", "index", "next_sequence"),
+        *("started", "stream_offset"),
+    )
+    _LEFT_OUT: tuple[str, ...] = ("connection", "index")
+
+    def __init__(self, connection: TcpConnection, index: int) -> None:
+        self.connection = connection
+        self.index = index
+        self.started = False
+        self.has_syn = False
+        self.first_sequence = 0
+        """Sequence number of stream offset 0."""
+        self.next_sequence = 0
+        """Sequence number of the byte at :attr:`stream_offset`."""
+        self.stream_offset = 0
+        """Of the next byte to be delivered."""
+        self.fin_offset: int | None = None
+        """Stream offset after the last byte, once a FIN was seen."""
+
+    def state(self) -> State:
+        """Return what :meth:`load_state` takes."""
+        return (
+            *(self.started, self.has_syn, self.first_sequence, self.next_sequence),
+            *(self.stream_offset, self.fin_offset),
+        )
+
+    def load_state(self, state: object) -> None:
+        """Continue from a state; raises ValueError where it is none."""
+        values = fields(state, "bbnnnN")
+        self.started, self.has_syn, self.first_sequence, self.next_sequence = values[:4]
+        self.stream_offset, self.fin_offset = values[4:]
+        if max(values[2], values[3]) > SEQUENCE_MASK:
+            raise ValueError("a sequence number of more than 32 bits")
+
+    def start(self, sequence: int, *, has_syn: bool) -> None:
+        """Set the sequence number of the first byte of the stream."""
+        self.started = True
+        self.has_syn = has_syn
+        self.connection.start_seen[self.index] = has_syn
+        self.first_sequence = self.next_sequence = sequence & SEQUENCE_MASK
+        self.connection.first_sequence[self.index] = self.first_sequence
+
+    def note_syn(self, first_sequence: int) -> None:
+        """Note that the SYN was seen, before the bytes or after some of them."""
+        self.has_syn = True
+        if distance(first_sequence, self.first_sequence) == 0:
+            self.connection.start_seen[self.index] = True
+
+    def offset_of(self, sequence: int) -> int:
+        """Turn a sequence number into the stream offset that is nearest to the next byte."""
+        return self.stream_offset + distance(sequence, self.next_sequence)
+
+    def is_out_of_window(self, begin: int, end: int) -> bool:
+        """Tell whether bytes cannot be of this stream: beyond any window, or after its FIN."""
+        ahead = begin - self.stream_offset
+        if ahead > FUTURE_BYTES or ahead < -PAST_BYTES:
+            return True
+        if self.has_syn and begin < -1:  # -1: a keep-alive probe sends the byte before the first.
+            return True
+        return self.fin_offset is not None and end > self.fin_offset
+
+    def advance(self, length: int) -> None:
+        """Count bytes as delivered."""
+        self.stream_offset += length
+        self.next_sequence = (self.next_sequence + length) & SEQUENCE_MASK
