@@ -40,7 +40,7 @@ if TYPE_CHECKING:
         RecordOptions,
         RequestOptions,
     )
-    from kanalyze.kafka.session.connection import Keep
+    from kanalyze.kafka.session.message_bodies import KeepsBytes
     from kanalyze.tables.anomalies import AnomalyRow
     from kanalyze.tables.connections import ConnectionRow
     from kanalyze.tables.quality import CaptureQuality
@@ -446,7 +446,7 @@ def _maker(arguments: dict[str, Any]) -> Callable[[], Analysis]:
     return make
 
 
-def keeps_bytes(row_filter: RowFilter, catalog: Catalog) -> Keep:
+def keeps_bytes(row_filter: RowFilter, catalog: Catalog) -> KeepsBytes:
     """Return whose messages' bytes are needed for all of their fields.
 
     Those of the APIs that a filter asks for; of all where it asks for none.

@@ -47,13 +47,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from kanalyze.capture.merge import MergeInput
-    from kanalyze.kafka.session.connection import Keep
-    from kanalyze.kafka.session.connection_summary import EndedConnection
+    from kanalyze.kafka.session.connection_summary import ConnectionSummary
     from kanalyze.kafka.session.exchange import Exchange
-    from kanalyze.kafka.session.tracker import BrokerSide
+    from kanalyze.kafka.session.message_bodies import KeepsBytes
+    from kanalyze.kafka.session.undecided import BrokerSide
     from kanalyze.model.anomalies import Anomaly, AnomalyKind
     from kanalyze.model.streams import TokenBytes
-    from kanalyze.runtime.stages import Captures, Step
+    from kanalyze.runtime.stages import BatchEvents, Captures
     from kanalyze.tables.anomalies import AnomalyRow
     from kanalyze.tables.columns.block import RowBlock
     from kanalyze.tables.connections import ConnectionRow
@@ -80,7 +80,7 @@ class Analysis:
         row_filter: RowFilter | None = None,
         ports: Sequence[int] = (),
         brokers: Sequence[str] = (),
-        keep: Keep | None = None,
+        keep: KeepsBytes | None = None,
         topic_ids: Mapping[bytes, str] | None = None,
         catalog: Catalog | None = None,
         max_memory_bytes: int = DEFAULT_MEMORY_BYTES,
@@ -186,8 +186,8 @@ class Analysis:
         builder = self._row_builder(captures.place, self.names)
         stages = self._running = self._share_stages(self._share)
         for step in read_steps(stages, captures, self.quality, self._share):
-            if self._on_tokens is not None and step.tokens:
-                self._on_tokens(step.tokens)
+            if self._on_tokens is not None and step.token_bytes:
+                self._on_tokens(step.token_bytes)
             yield from self._blocks(step, builder)
         # What it counted is in the quality now.
         self._running = None
@@ -244,7 +244,7 @@ class Analysis:
                 yield wanted
 
     @staticmethod
-    def _blocks(step: Step, builder: RowBuilder) -> Iterator[RowBlock]:
+    def _blocks(step: BatchEvents, builder: RowBuilder) -> Iterator[RowBlock]:
         """Give the rows of a step, no more at a time than may be held."""
         first = 0
         while first < len(step.exchanges):
@@ -406,7 +406,7 @@ class Analysis:
         captures = self._begin()
         stages = self._stages(connections=True, share=self._share)
         for step in read_steps(stages, captures, self.quality, self._share):
-            rows = [self._connection_row(ended, captures) for ended in step.ended]
+            rows = [self._connection_row(ended, captures) for ended in step.summaries]
             wanted = [row for row in rows if self.row_filter.matches_connection(row)]
             if wanted:
                 yield wanted
@@ -514,7 +514,7 @@ class Analysis:
     # -- rows -------------------------------------------------------------------------------------
 
     @staticmethod
-    def _connection_row(ended: EndedConnection, captures: Captures) -> ConnectionRow:
+    def _connection_row(ended: ConnectionSummary, captures: Captures) -> ConnectionRow:
         from kanalyze.tables.connections import connection_row  # a large table
 
         tcp = ended.tcp

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["StateError", "freeze", "thaw"]
 
-FORMAT: Final = 6
+FORMAT: Final = 7
 """To be raised when what a class says of itself changes between two versions of equal name."""
 MOST_BYTES: Final = 4 << 30
 """Of a state before it is compressed; stages hold 1 GiB where nobody says otherwise."""

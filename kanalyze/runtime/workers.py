@@ -305,7 +305,7 @@ def _tell_all(task: Task, share: Share, pipe: Connection) -> None:
         first = 0
         while first < len(step.exchanges):
             last = builder.add_until_full(step.exchanges, first)
-            latest = array("q", step.latest[first:last])
+            latest = array("q", step.completion_packets[first:last])
             _send(pipe, _Rows(builder.take(with_ids=True), latest, names.take()))
             first = last
         _send(pipe, _BatchEnd(captures.progress))

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.kafka.session.message_reader import Body, MessageReader
+from kanalyze.kafka.session.message_reader import DecodedBody, MessageReader
 from kanalyze.kafka.session.tracker import ConnectionTracker
 from kanalyze.model.streams import Chunk
 from kanalyze.net.shard import shares_of
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from kanalyze.kafka.framing.frame import Frame
     from kanalyze.kafka.framing.headers import RequestHeader
     from kanalyze.kafka.schema.catalog import Catalog
-    from kanalyze.kafka.session.message_reader import Kind, Wanted
-    from kanalyze.kafka.session.tracker import BrokerSide
+    from kanalyze.kafka.session.decode_plans import FieldSelection, MessageKind
+    from kanalyze.kafka.session.undecided import BrokerSide
     from kanalyze.model.streams import StreamItem, StreamUpdate
     from kanalyze.net.headers import SegmentColumns
 
@@ -57,7 +57,7 @@ _REASSEMBLY_BYTES: Final = 64 << 20
 _UNDECIDED_BYTES: Final = 16 << 20
 _KAFKA_BYTES: Final = 48 << 20
 """What may be held of connections; of what is let go, all bytes travel."""
-_UNREAD: Final = Body(None, None, None)
+_UNREAD: Final = DecodedBody(None, None, None)
 
 
 class _Stretch(NamedTuple):
@@ -70,11 +70,11 @@ class _Stretch(NamedTuple):
 class _Watch(MessageReader):
     """Reads nothing of a message, but notes which bytes of it would be read."""
 
-    def __init__(self, catalog: Catalog, decoders: Decoders, wanted: Wanted) -> None:
+    def __init__(self, catalog: Catalog, decoders: Decoders, wanted: FieldSelection) -> None:
         super().__init__(catalog, decoders, wanted)
-        self._unread: dict[Kind, list[_Stretch]] = {"request": [], "response": []}
+        self._unread: dict[MessageKind, list[_Stretch]] = {"request": [], "response": []}
 
-    def take(self, kind: Kind) -> list[_Stretch]:
+    def take(self, kind: MessageKind) -> list[_Stretch]:
         """Return what nobody reads of the messages of a kind since the last call."""
         found, self._unread[kind] = self._unread[kind], []
         return found
@@ -84,12 +84,12 @@ class _Watch(MessageReader):
         frame: Frame,
         header: RequestHeader,
         view: memoryview | None = None,  # noqa: ARG002 - as in the class above
-    ) -> Body:
+    ) -> DecodedBody:
         if frame.length >= _LEAST_FRAME_BYTES:
             self._note("request", frame, self.needed_of_request(frame, header), frame.length)
         return _UNREAD
 
-    def response_body(self, frame: Frame, api_key: int, api_version: int) -> Body:
+    def response_body(self, frame: Frame, api_key: int, api_version: int) -> DecodedBody:
         if frame.length >= _LEAST_FRAME_BYTES:
             ranges = self.needed_of_response(frame, api_key, api_version)
             self._note("response", frame, ranges, frame.length)
@@ -109,7 +109,7 @@ class _Watch(MessageReader):
             self._note("response", frame, *kept)
         return kept
 
-    def _note(self, kind: Kind, frame: Frame, ranges: Ranges | None, until: int) -> None:
+    def _note(self, kind: MessageKind, frame: Frame, ranges: Ranges | None, until: int) -> None:
         if ranges is None or frame.missing_bytes:
             return
         at = 0
@@ -132,7 +132,7 @@ class Trimmer:
         self,
         catalog: Catalog,
         decoders: Decoders,
-        wanted: Wanted,
+        wanted: FieldSelection,
         is_broker: BrokerSide | None = None,
     ) -> None:
         """Make one.
@@ -174,9 +174,8 @@ class Trimmer:
         updates = self._reassembler.feed_segments(looked_at)
         found: list[tuple[int, int]] = []
         for update in updates:
-            self._tracker.feed(update)
+            self._tracker.feed([update])
             self._look(update, segments.buffer, found)
-        self._tracker.take_anomalies()
         self._reassembler.take_anomalies()
         return _in_segments(found, segments)
 

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kanalyze.capture.listing import FoundCapture
-    from kanalyze.kafka.session.connection import Keep
+    from kanalyze.kafka.session.message_bodies import KeepsBytes
     from kanalyze.model.anomalies import Anomaly
     from kanalyze.runtime.stages import Captures
     from kanalyze.spark.source.options import Options
@@ -110,7 +110,7 @@ class Plan:
         """The table asked for."""
         return TABLES[self.options.table]
 
-    def analysis(self, part: Part, keep: Keep | None = None) -> Analysis:
+    def analysis(self, part: Part, keep: KeepsBytes | None = None) -> Analysis:
         """Return what reads a part; ``keep`` as there. Raises UsageError."""
         options = self.options
         most = options.max_memory_bytes

@@ -13,7 +13,7 @@ from kanalyze.kafka.codec.interpreter import failure_of, read_message
 from kanalyze.kafka.codec.projection import Projection
 from kanalyze.kafka.codec.trace import trace_message
 from kanalyze.kafka.framing.frame import Frame
-from kanalyze.kafka.framing.framer import FrameCutter, Locate
+from kanalyze.kafka.framing.framer import FrameCutter, FrameLocator
 from kanalyze.kafka.framing.headers import parse_request_header, parse_response_header
 from kanalyze.kafka.session.sasl import looks_like_gssapi, principal_of
 from kanalyze.kafka.wire import WireError
@@ -139,8 +139,7 @@ def _frame_of(body: bytes, sizes: list[int], snapped: int | None) -> Frame | Non
     count = len(starts)
     segments = Segments(memoryview(data), starts, lengths, captured, [0] * count, [1] * count)
     cutter = FrameCutter(_Nowhere())
-    cutter.feed([Chunk(0, segments, 0, count)])
-    frames = cutter.take()
+    frames = cutter.feed([Chunk(0, segments, 0, count)]).frames
     return frames[0] if frames else None
 
 
@@ -163,7 +162,7 @@ def skim_body(data: bytes) -> None:
     holds(repr(found) == repr(expected), "what was let go was needed")
 
 
-class _Nowhere(Locate):
+class _Nowhere(FrameLocator):
     def __call__(self, view: memoryview) -> tuple[int | None, int]:
         return None, 0
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kanalyze.kafka.framing.frame import Frame, Spread
-from kanalyze.kafka.framing.framer import FrameCutter, Locate
+from kanalyze.kafka.framing.framer import FrameCutter, FrameLocator
 from kanalyze.kafka.wire import MissingBytes
 from kanalyze.model.segments import Segments
 from kanalyze.model.streams import Chunk
@@ -21,7 +21,7 @@ PARTS = st.lists(st.tuples(st.integers(1, 12), st.integers(0, 12)), min_size=1, 
 """Of each segment: its length, and how much of it a snap length leaves."""
 
 
-class Nowhere(Locate):
+class Nowhere(FrameLocator):
     """Finds no boundary."""
 
     def __call__(self, view: memoryview) -> tuple[int | None, int]:
@@ -62,8 +62,7 @@ def came(parts: Sequence[tuple[int, int]], at_once: int) -> Came:
     for first in range(0, len(parts), at_once):
         some = parts[first : first + at_once]
         segments, there = segments_of(data[offset:], some)
-        cutter.feed([Chunk(offset, segments, 0, len(some))])
-        frames += cutter.take()
+        frames += cutter.feed([Chunk(offset, segments, 0, len(some))]).frames
         cutter.settle()
         if not frames:
             segments.buffer[:] = b"\xdd" * len(segments.buffer)

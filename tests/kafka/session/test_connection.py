@@ -540,7 +540,7 @@ def test_a_large_answer_without_its_id_is_passed_over() -> None:
 def test_a_connection_that_ended_is_let_go_without_a_collection() -> None:
     """Thousands of short ones would be left to the garbage collector."""
     talk = Talk().client(k.heartbeat(1)).broker(k.heartbeat_answer(1))
-    kafka = weakref.ref(talk.tracker._kafka[talk.tcp.serial].connection)
+    kafka = weakref.ref(talk.tracker._kafka._by_serial[talk.tcp.serial].connection)
     gc.disable()
     try:
         talk.close()
