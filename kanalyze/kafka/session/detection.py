@@ -5,9 +5,9 @@ known yet. Must not know: exchanges, or what becomes of a connection once it is 
 
 A connection is Kafka when one of its directions holds a request: a plausible header, a body that
 takes up the frame to the byte, and evidence that this is no coincidence (see
-:mod:`~kanalyze.kafka.session.heuristics`). Until then its bytes are buffered, within bounds, so that
-nothing of a Kafka connection is lost. Most connections are detected at first sight, and nothing of
-them is buffered: see :meth:`ProtocolDetector.at_first_sight`.
+:mod:`~kanalyze.kafka.session.heuristics`). Until then its bytes are buffered, within bounds, so
+that nothing of a Kafka connection is lost. Most connections are detected at first sight, and
+nothing of them is buffered: see :meth:`ProtocolDetector.at_first_sight`.
 
 Compiled by Cython, with the types in ``detection.pxd``; uncompiled it does the same, slowly.
 """

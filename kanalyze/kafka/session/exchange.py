@@ -298,8 +298,7 @@ class Exchange:
         """A body could not be read: it breaks its grammar, or bytes of it are missing."""
         self._anomalies: list[AnomalyKind] | None = None
         self.lost_ns: int | None = None
-        """When bytes of the connection were last found missing before this was complete; None if none
-        were."""
+        """When bytes of the connection were last found missing before; None if none were."""
         self.settled = NO_PACKET
         self.wire = "kafka"
 

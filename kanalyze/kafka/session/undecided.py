@@ -5,6 +5,8 @@ In: stream updates of new connections. Out: what each of them turned out to be
 once it is decided.
 
 What is buffered is bounded, for each connection and for all together.
+
+Compiled by Cython (``undecided.pxd``); uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
