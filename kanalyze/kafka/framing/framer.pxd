@@ -13,6 +13,10 @@ from kanalyze.kafka.framing.frame cimport (
 from kanalyze.model.segments cimport Segments
 
 
+cdef list _NO_LOSSES
+cdef list _NO_ITEMS
+
+
 @cython.final
 cdef class CutFrames:
     cdef public list frames

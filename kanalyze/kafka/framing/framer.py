@@ -94,6 +94,11 @@ class SyncLoss(NamedTuple):
     packet: int
 
 
+_NO_LOSSES: list[SyncLoss] = []
+_NO_ITEMS: list[StreamItem] = []
+"""Nearly every step has none; nothing is ever added to them."""
+
+
 class CutFrames:
     """What one step of a :class:`FrameCutter` found, in stream order."""
 
@@ -263,7 +268,7 @@ class FrameCutter:
             rest = self._gap(item) if isinstance(item, Gap) else self._cut_chunks([item])
             if losses:
                 return self._cut_frames([*rest, *items[index + 1 :]])
-        return self._cut_frames([])
+        return self._cut_frames(_NO_ITEMS)
 
     def finish(self) -> CutFrames:
         """End the stream: look for frames in what a search still holds, and skip the rest."""
@@ -276,7 +281,7 @@ class FrameCutter:
                 item = found.pop(0)
                 assert not isinstance(item, Gap)
                 found = [*self._cut_chunks([item]), *found]
-        return self._cut_frames([])
+        return self._cut_frames(_NO_ITEMS)
 
     def settle(self) -> None:
         """Copy what the incomplete frame needs, before the buffers are used again."""
@@ -285,8 +290,10 @@ class FrameCutter:
 
     def _cut_frames(self, rest: list[StreamItem]) -> CutFrames:
         """Hand over what was found."""
-        cut = CutFrames(self._frames, self._losses, rest)
-        self._frames, self._losses = [], []
+        cut = CutFrames(self._frames, self._losses or _NO_LOSSES, rest)
+        self._frames = []
+        if self._losses:
+            self._losses = []
         return cut
 
     # -- in sync ------------------------------------------------------------------------------
@@ -305,7 +312,7 @@ class FrameCutter:
                     break
             else:
                 chunks += self._search_in(self._search, chunk)
-        return chunks[::-1]
+        return chunks[::-1] if chunks else chunks
 
     def _cut(self, chunk: Chunk) -> list[Chunk]:
         """Cut a chunk in sync; return what is left where sync was lost, in reverse order."""

@@ -125,7 +125,8 @@ class MessageBodies:
             for request in waiting:
                 if request.taped is not None:
                     request.taped = request.taped.moved(tape)
-        self._undetached = []
+        if self._undetached:
+            self._undetached = []
 
     def _is_too_large(self, frame: Frame, api_key: int) -> bool:
         """Tell whether reading a body could take memory out of all proportion.

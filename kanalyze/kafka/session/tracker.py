@@ -234,11 +234,12 @@ class ConnectionTracker:
         tcp, counts = update.connection, self.counts
         found.extend(self._kafka.close(tcp.serial, kafka, update.closed_packet))
         events.add(found)
-        summary = kafka.summary(tcp)
-        counts.decoded_bytes += summary.decoded_bytes
-        counts.undecoded_bytes += summary.undecoded_bytes
-        counts.skipped_bytes += summary.skipped_bytes
-        self._summarize(summary, events)
+        counts.decoded_bytes += kafka.connection.decoded_bytes
+        counts.undecoded_bytes += kafka.connection.undecoded_bytes
+        counts.skipped_bytes += kafka.connection.skipped_bytes + kafka.dropped_bytes
+        self._closed_sides[tcp.serial] = kafka.client_side
+        if self._collect_summaries:
+            events.summaries.append(kafka.summary(tcp))
 
     def _begin_other(self, decision: NotKafka, events: SessionEvents) -> None:
         if decision.anomaly is not None:
