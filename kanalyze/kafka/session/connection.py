@@ -88,7 +88,10 @@ class KafkaConnection:
             self._response_locator, in_sync=responses_in_sync, smallest_bytes=4
         )
         self._builder = ExchangeBuilder(
-            *(peers, client_side, reader, locator),
+            peers,
+            client_side,
+            reader,
+            locator,
             from_start=from_start,
             keep=keep,
             tokens_first=tokens_first,

@@ -98,8 +98,13 @@ class ExchangeBuilder:
         self.bodies = MessageBodies(reader, keep)
         self.login = Login(peers, reader, locator, tokens_first=tokens_first)
         self._completion = ExchangeCompletion(
-            *(1 - client_side, reader, self.bodies, self.correlator),
-            *(self.login, self.losses, self.tokens),
+            1 - client_side,
+            reader,
+            self.bodies,
+            self.correlator,
+            self.login,
+            self.losses,
+            self.tokens,
         )
 
     def state(self) -> State:

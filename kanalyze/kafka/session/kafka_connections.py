@@ -183,7 +183,10 @@ class KafkaConnections:
             self._by_serial[tcp.serial] = opened
             return self.read(opened, start.items)
         connection = KafkaConnection(
-            *(peers, client_side, self._reader, self._locator),
+            peers,
+            client_side,
+            self._reader,
+            self._locator,
             in_sync=start.in_sync,
             from_start=from_start,
             keep=self._keep,
