@@ -5,7 +5,7 @@ from kanalyze.kafka.codec.machine cimport int32_at
 from kanalyze.kafka.framing.frame cimport (
     NO_PACKET,
     Frame,
-    Spread,
+    SegmentSpan,
     frame_begun,
     frame_in_segment,
     spread_of,
@@ -74,7 +74,7 @@ cdef class FrameCutter:
     cdef long long _cut_segment(
         self, Segments segments, long long index, long long offset, long long used
     ) except -1
-    cdef _extend(self, Frame frame, Spread spread, long long index)
+    cdef _extend(self, Frame frame, SegmentSpan spread, long long index)
     cdef bint _may_be_small(self, long long size) except -1
     @cython.locals(frame=Frame)
     cdef _finish(self, long long time_ns, long long packet)

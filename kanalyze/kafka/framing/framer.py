@@ -36,7 +36,7 @@ if not cython.compiled:
 
 if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
-    from kanalyze.kafka.framing.frame import Spread
+    from kanalyze.kafka.framing.frame import SegmentSpan
     from kanalyze.model.streams import StreamItem
 
 __all__ = ["LARGEST_FRAME_BYTES", "CutFrames", "FrameCutter", "FrameLocator", "SyncLoss"]
@@ -225,7 +225,7 @@ class FrameCutter:
     @property
     def buffered_bytes(self) -> int:
         """Bytes kept of an incomplete frame and of a search."""
-        partial = 0 if self.partial is None else self.partial.held_bytes
+        partial = 0 if self.partial is None else self.partial.buffered_bytes
         return partial + (0 if self._search is None else self._search.size)
 
     @property
@@ -372,11 +372,11 @@ class FrameCutter:
             used += size + 4
         return used
 
-    def _extend(self, frame: Frame, spread: Spread, index: int) -> None:
+    def _extend(self, frame: Frame, spread: SegmentSpan, index: int) -> None:
         """Add bytes to a frame; the last of them is in the segment at ``index``."""
-        if spread.held_bytes:
+        if spread.buffered_bytes:
             frame.add_spread(frame.length - self._remaining, spread)
-        frame.missing_bytes += spread.length - spread.held_bytes
+        frame.missing_bytes += spread.length - spread.buffered_bytes
         self._remaining -= spread.length
         if not self._remaining:
             self._finish(spread.segments.times[index], spread.segments.packets[index])

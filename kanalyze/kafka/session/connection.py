@@ -251,10 +251,10 @@ class KafkaConnection:
         builder = self._builder
         position, count = 0, len(requests)
         for response in responses:
-            completed = response.ended()
+            completed = response.completion_packet()
             while position < count:
                 request = requests[position]
-                if request.ended() >= completed:
+                if request.completion_packet() >= completed:
                     break
                 builder.add_request(request, events)
                 position += 1

@@ -74,7 +74,7 @@ class EarlyResponses:
         responses = self._responses
         earlier = [each.frame for each in responses if each.frame.stream_offset <= stream_offset]
         self._responses = [each for each in responses if each.frame.stream_offset > stream_offset]
-        self.buffered_bytes -= sum([frame.held_bytes for frame in earlier])
+        self.buffered_bytes -= sum([frame.buffered_bytes for frame in earlier])
         return earlier
 
     def drop_all(self) -> list[Frame]:
@@ -101,11 +101,11 @@ class EarlyResponses:
 
     def _keep(self, response: _EarlyResponse) -> None:
         self._responses.append(response)
-        self.buffered_bytes += response.frame.held_bytes
+        self.buffered_bytes += response.frame.buffered_bytes
 
     def _remove(self, index: int) -> Frame:
         frame = self._responses.pop(index).frame
-        self.buffered_bytes -= frame.held_bytes
+        self.buffered_bytes -= frame.buffered_bytes
         return frame
 
 

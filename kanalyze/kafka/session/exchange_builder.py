@@ -166,7 +166,7 @@ class ExchangeBuilder:
         if self._early.has_any() and self._match_early(exchange, events):
             return
         if exchange.one_way:
-            self._completion.one_way(self._one_way.add(exchange), frame.ended(), events)
+            self._completion.one_way(self._one_way.add(exchange), frame.completion_packet(), events)
         else:
             self._add_pending(exchange, events)
 
@@ -248,7 +248,7 @@ class ExchangeBuilder:
             if self._one_way.has_any() and exchange.request is not None:
                 begin, unsure = exchange.request.start_packet, self.correlator.unsure_before
                 passed = self._one_way.drop_before(begin, unsure)
-                self._completion.one_way(passed, frame.ended(), events)
+                self._completion.one_way(passed, frame.completion_packet(), events)
             self._completion.with_response(exchange, frame, events)
         elif not self._add_brokers_token(frame, events):
             events.token_bytes.append(self.tokens.of_frame(frame, side, _RESPONSE_HEAD_BYTES))

@@ -81,7 +81,7 @@ class MessageBodies:
     ) -> None:
         """Read the body of an exchange's request."""
         self._undetached.append(exchange)
-        if frame.held_bytes > LARGEST_BODY_BYTES and self._is_too_large(frame, header.api_key):
+        if frame.buffered_bytes > LARGEST_BODY_BYTES and self._is_too_large(frame, header.api_key):
             body = _TOO_LARGE
         else:
             body = self._reader.request_body(frame, header)
@@ -99,7 +99,7 @@ class MessageBodies:
         key, version = exchange.key, exchange.key_version
         if key == NO_API or version == NO_API:
             return
-        if frame.held_bytes > LARGEST_BODY_BYTES and self._is_too_large(frame, key):
+        if frame.buffered_bytes > LARGEST_BODY_BYTES and self._is_too_large(frame, key):
             body = _TOO_LARGE
         else:
             body = self._reader.response_body(frame, key, version)
@@ -133,7 +133,7 @@ class MessageBodies:
 
         Record data counts only where bytes are kept; otherwise it was dropped while it came.
         """
-        return frame.held_bytes > LARGEST_BODY_BYTES and not self.keeps_bytes(api_key)
+        return frame.buffered_bytes > LARGEST_BODY_BYTES and not self.keeps_bytes(api_key)
 
     def _record(
         self,

@@ -155,8 +155,8 @@ class MessageReader:
 
     def _usual_header(self, frame: Frame) -> RequestHeader | None:
         """Read a header that is contiguous and in order; None for any other."""
-        segments, limit = frame.segments, frame.begin + frame.together
-        if segments is None or frame.together < LEAST_HEADER_BYTES:
+        segments, limit = frame.segments, frame.begin + frame.contiguous_bytes
+        if segments is None or frame.contiguous_bytes < LEAST_HEADER_BYTES:
             return None
         data, begin = segments.data, frame.begin
         api_key, version = int16_at(data, begin + 4), int16_at(data, begin + 6)
@@ -212,7 +212,7 @@ class MessageReader:
     def correlation_id(self, frame: Frame) -> int:
         """Return a response's correlation id; raises WireError when it is not there."""
         segments = frame.segments
-        if segments is not None and frame.together >= 8:
+        if segments is not None and frame.contiguous_bytes >= 8:
             return int32_at(segments.data, frame.begin + 4)
         return int(_INT32(frame.read(4, 4))[0])
 
@@ -393,7 +393,7 @@ def _begins_with_code(frame: Frame, code: int) -> bool:
     if frame.length < _CODE_AT + 2:
         return False
     segments = frame.segments
-    if segments is not None and frame.together >= _CODE_AT + 2:
+    if segments is not None and frame.contiguous_bytes >= _CODE_AT + 2:
         return int16_at(segments.data, frame.begin + _CODE_AT) == code
     return bool(_INT16(frame.read(_CODE_AT, 2))[0] == code)
 
@@ -401,7 +401,9 @@ def _begins_with_code(frame: Frame, code: int) -> bool:
 def _has_no_tags(frame: Frame) -> bool:
     """Tell whether a response header of version 1 has no tags, as nearly all."""
     segments = frame.segments
-    return segments is not None and frame.together > 8 and segments.data[frame.begin + 8] == 0
+    return (
+        segments is not None and frame.contiguous_bytes > 8 and segments.data[frame.begin + 8] == 0
+    )
 
 
 def _failure(frame: Frame) -> AnomalyKind:
@@ -417,7 +419,7 @@ def _acks(frame: Frame, at: int, version: int) -> int:
     """Return ``acks``; only a transactional id stands before it."""
     segments = frame.segments
     if segments is not None:
-        data, begin, limit = segments.data, frame.begin + at, frame.begin + frame.together
+        data, begin, limit = segments.data, frame.begin + at, frame.begin + frame.contiguous_bytes
     else:
         data, begin = frame.part(at), 0
         limit = len(data)

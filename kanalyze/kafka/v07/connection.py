@@ -132,7 +132,7 @@ class Kafka07Connection:
             cut = cutter.feed(items[side])
             events.anomalies += [sync_loss_anomaly(tcp, loss, side) for loss in cut.losses]
             lost += [loss.packet for loss in cut.losses]
-            frames += [(frame.ended(), side, frame) for frame in cut.frames]
+            frames += [(frame.completion_packet(), side, frame) for frame in cut.frames]
         frames.sort(key=lambda each: each[0])
         losses = deque(sorted(lost))
         for packet, side, frame in frames:

@@ -70,7 +70,7 @@ def _check_frames(frames: list[Frame], stream: bytes, losses: list[int]) -> None
         at = frame.stream_offset
         holds(end <= at < len(stream), "frames that overlap or lie outside")
         holds(0 <= frame.missing_bytes <= frame.length, "more missing than there is")
-        holds(frame.held_bytes == frame.length - frame.missing_bytes, "held and missing differ")
+        holds(frame.buffered_bytes == frame.length - frame.missing_bytes, "held and missing differ")
         end = at + frame.length
         if frame.end_packet is None:
             # It ended where sync was lost, or with a gap: what follows may begin inside of it.
@@ -98,7 +98,7 @@ def _check_sum(
     turns: list[Turn],
 ) -> None:
     sent = sum(len(turn.data) for turn in turns if not turn.is_lost)
-    held = sum(frame.held_bytes for frame in frames)
+    held = sum(frame.buffered_bytes for frame in frames)
     holds(held + skipped <= sent, "more bytes in frames and skipped than were sent")
     if not any(turn.is_lost or turn.is_snapped for turn in turns):
         left = sent - held - skipped

@@ -186,7 +186,7 @@ def test_the_largest_frame_is_a_hundred_mebibytes_and_reserves_nothing() -> None
     cutter = FrameCutter(never)
     cutter.feed([chunk([(100 * 1024 * 1024).to_bytes(4, "big") + b"body"])])
     assert cutter.partial is not None
-    assert cutter.partial.held_bytes == 8
+    assert cutter.partial.buffered_bytes == 8
 
 
 def test_a_stream_of_zeros_is_not_cut_into_frames_for_ever() -> None:
@@ -275,7 +275,11 @@ def test_a_loss_within_a_large_frame_leaves_the_next_frames_and_the_size_of_the_
                 chunk(cut(data[50_000:], [size] * 1_000), stream_offset=50_000, first_packet=400),
             ]
         ).frames
-        assert (holed.missing_bytes, holed.lost_bytes, holed.held_bytes) == (20_000, 20_000, 80_004)
+        assert (holed.missing_bytes, holed.lost_bytes, holed.buffered_bytes) == (
+            20_000,
+            20_000,
+            80_004,
+        )
         assert bytes(holed.read(50_000, 50_004)) == data[50_000:100_004]
         assert body_of(following) == b"next"
 

@@ -29,7 +29,7 @@ def test_record_data_of_an_incomplete_request_is_dropped() -> None:
     request = k.produce(2, acks=1, version=7, records=k.record_batch(5, size=200_000))
     frame, events = begun(request[:-10]), ConnectionEvents()
     PartialMessages(READER, new_builder()).add_request(frame, CLIENT, events)
-    assert frame.held_bytes < 10_000
+    assert frame.buffered_bytes < 10_000
     assert events.token_bytes == []
 
 
