@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 ROOT = Path(saved.__file__).parent.parent
-TAKERS = {"from_state", "saying", "load_state"}
+TAKERS = {"from_state", "load_state", "with_state"}
 
 
 # -- nothing is forgotten -------------------------------------------------------------------------

@@ -15,6 +15,8 @@ import pytest
 TESTS = Path(__file__).resolve().parent
 
 KAFKA = "kafka/session/test_connection.py"
+LOGIN = "kafka/session/test_login.py"
+ONE_WAY = "kafka/session/test_one_way.py"
 TRACKER = "kafka/session/test_tracker.py"
 LOCATE = "kafka/session/test_resync.py"
 READER = "kafka/session/test_message_reader.py"
@@ -55,10 +57,10 @@ PAIRING = {
         f"{TRACKER}::test_a_connection_that_ends_within_its_first_request_still_gives_a_row",
     ],
     "acks=0 has no response": [
-        f"{KAFKA}::test_produce_with_acks_0_gets_no_response",
+        f"{ONE_WAY}::test_produce_with_acks_0_gets_no_response",
     ],
     "some brokers answer Produce with acks=0: the id names the request": [
-        f"{KAFKA}::test_an_answer_to_produce_with_acks_0_is_paired_and_said_so",
+        f"{ONE_WAY}::test_an_answer_to_produce_with_acks_0_is_paired_and_said_so",
     ],
     "acks sits after the transactional id": [
         f"{KAFKA}::test_acks_is_read_after_the_transactional_id",
@@ -76,17 +78,17 @@ PAIRING = {
         "kafka/framing/test_headers.py::test_version_0_has_no_client_id",
     ],
     "after SaslHandshake v0 come raw tokens, after v1 SaslAuthenticate": [
-        f"{KAFKA}::test_after_sasl_handshake_v0_come_raw_tokens_and_then_requests_again",
-        f"{KAFKA}::test_tokens_in_sasl_authenticate_give_a_name_and_are_not_kept",
-        f"{KAFKA}::test_the_tokens_of_a_login_are_no_messages_and_nothing_is_wrong_with_them",
+        f"{LOGIN}::test_after_sasl_handshake_v0_come_raw_tokens_and_then_requests_again",
+        f"{LOGIN}::test_tokens_in_sasl_authenticate_give_a_name_and_are_not_kept",
+        f"{LOGIN}::test_the_tokens_of_a_login_are_no_messages_and_nothing_is_wrong_with_them",
     ],
     "a handshake that is refused is followed by no token": [
-        f"{KAFKA}::test_a_handshake_that_is_refused_is_followed_by_no_token",
+        f"{LOGIN}::test_a_handshake_that_is_refused_is_followed_by_no_token",
     ],
     "a frame that does not parse after a login is lost data, not a token": [
-        f"{KAFKA}::test_what_cannot_be_read_after_a_login_is_no_token",
-        f"{KAFKA}::test_what_cannot_be_read_in_place_of_a_token_is_none",
-        f"{KAFKA}::test_a_request_in_place_of_a_token_is_a_request",
+        f"{LOGIN}::test_what_cannot_be_read_after_a_login_is_no_token",
+        f"{LOGIN}::test_what_cannot_be_read_in_place_of_a_token_is_none",
+        f"{LOGIN}::test_a_request_in_place_of_a_token_is_a_request",
     ],
     "GSSAPI tokens with no handshake at all": [
         f"{TRACKER}::test_gssapi_tokens_with_no_handshake_come_before_the_first_request",
@@ -95,7 +97,7 @@ PAIRING = {
     "tokens are never shown, never stored": [
         f"{TRACKER}::test_tokens_are_shown_nowhere",
         "tables/requests/test_field_selection.py::test_no_secret_is_ever_asked_for",
-        f"{KAFKA}::test_a_password_is_in_nothing_that_comes_out",
+        f"{LOGIN}::test_a_password_is_in_nothing_that_comes_out",
     ],
     "TLS records": [
         "kafka/session/test_tls.py::test_records_are_known_by_type_version_and_length",

@@ -12,7 +12,7 @@ from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.tables.filters import RowFilter
 
 if TYPE_CHECKING:
-    from kanalyze.kafka.session.connection import Keep
+    from kanalyze.kafka.session.message_bodies import KeepsBytes
 
 __all__ = ["api_names", "keeps_bytes", "make_filter"]
 
@@ -26,7 +26,7 @@ def make_filter(catalog: Catalog | None = None, **conditions: Any) -> RowFilter:
     return RowFilter.parse(api_names=names, **conditions)
 
 
-def keeps_bytes(row_filter: RowFilter, catalog: Catalog) -> Keep:
+def keeps_bytes(row_filter: RowFilter, catalog: Catalog) -> KeepsBytes:
     """Return a predicate of API keys that is true for the APIs a filter selects.
 
     It is what an analysis takes as ``keep`` to decode every field of their messages.

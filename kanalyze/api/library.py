@@ -75,7 +75,7 @@ class Results(Generic[ItemT]):
         analysis: Callable[[], Analysis],
         batches: Callable[[Analysis], Iterator[Iterable[ItemT]]],
     ) -> None:
-        """Keep what is to be read; nothing is opened yet.
+        """KeepsBytes what is to be read; nothing is opened yet.
 
         Args:
             analysis: makes an analysis of the captures.
@@ -117,7 +117,7 @@ class Rows(Results[RowT]):
         columns: tuple[Column, ...],
         blocks: Callable[[Analysis], Iterator[RowBlock]] | None = None,
     ) -> None:
-        """Keep what is to be read; nothing is opened yet.
+        """KeepsBytes what is to be read; nothing is opened yet.
 
         Args:
             analysis: makes an analysis of the captures.

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Iterator
 
-    from kanalyze.kafka.session.connection import Keep
+    from kanalyze.kafka.session.message_bodies import KeepsBytes
     from kanalyze.model.anomalies import Anomaly
 
 __all__ = ["analysis_of", "catalog_of", "filters_of", "progress_bar", "report_if_none"]
@@ -52,7 +52,7 @@ _REFRESH_S = 0.1
 
 
 def analysis_of(
-    arguments: argparse.Namespace, *, keep: Keep | None = None, catalog: Catalog | None = None
+    arguments: argparse.Namespace, *, keep: KeepsBytes | None = None, catalog: Catalog | None = None
 ) -> Analysis:
     """Return the analysis that arguments ask for; raises UsageError and DefinitionError.
 

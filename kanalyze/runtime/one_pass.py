@@ -1,7 +1,8 @@
-"""One pass over captures: the stages are run, and what was seen is counted.
+"""One pass over captures: runs the stages, and counts what was seen.
 
-In: captures, stages. Out: steps, then a :class:`~kanalyze.tables.quality.CaptureQuality`. This
-module must not know rows, nor whether others read the same captures at the same time.
+In: captures, stages. Out: :class:`BatchEvents`, then a
+:class:`~kanalyze.tables.quality.CaptureQuality`. Must not know: rows, nor whether other workers
+read the same captures.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kanalyze.net.shard import Shard
-    from kanalyze.runtime.stages import Captures, Stages, Step
+    from kanalyze.runtime.stages import BatchEvents, Captures, Stages
 
 __all__ = ["count_packets", "quality_of_end", "read_steps"]
 
@@ -29,36 +30,36 @@ def read_steps(
     shard: Shard,
     *,
     ends: bool = True,
-) -> Iterator[Step]:
-    """Read captures to their end; give what each batch of packets brought, and the end itself.
+) -> Iterator[BatchEvents]:
+    """Read captures to their end; yield what each batch of packets brought, and the end itself.
 
-    Where it does not end all, connections stay open, and ``quality`` says nothing of them yet.
-    Otherwise it is complete then. What belongs to no connection is counted with the first shard.
+    ``quality`` is complete then. Without ``ends`` connections stay open, and it does not count them
+    yet. What belongs to no connection is counted with the first shard.
     Raises CaptureError as :meth:`~kanalyze.capture.merge.MergedCaptures.batches` does.
     """
-    for batch, step in stages.run(captures, ends=ends):
+    for batch, events in stages.run(captures, ends=ends):
         if isinstance(batch, PacketBatch) and shard.is_first:
             count_packets(quality, batch)
-        for tcp in step.closed:
+        for tcp in events.closed_connections:
             quality.count_connection(tcp)
-        for anomaly in step.anomalies:
-            # Of those of packets and TCP the stage itself keeps count.
+        for anomaly in events.anomalies:
+            # Those of packets and TCP are counted by their stage.
             if anomaly.kind not in NET_ANOMALIES:
                 quality.count_anomaly(anomaly.kind, anomaly.length or 0)
-        yield step
+        yield events
     if shard.is_first:
         _count_captures(quality, captures)
     quality.count_stages(stages.net, stages.counts)
 
 
 def quality_of_end(stages: Stages) -> CaptureQuality:
-    """End all that is open in stages; return what that adds to the counts of connections."""
+    """Close all open connections; return what that adds to the counts of connections."""
     stages.count_anew()
     quality = CaptureQuality()
-    for tcp in stages.finish().closed:
+    for tcp in stages.finish().closed_connections:
         quality.count_connection(tcp)
     quality.count_stages(stages.net, stages.counts)
-    # What is missing of a connection that goes on may yet come.
+    # The missing bytes of a connection that continues may still come.
     quality.anomalies.clear()
     return quality
 

@@ -38,8 +38,8 @@ from kanalyze.tables.requests.extract import Extractors
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from kanalyze.kafka.session.connection import Keep
     from kanalyze.kafka.session.exchange import Exchange
+    from kanalyze.kafka.session.message_bodies import KeepsBytes
     from kanalyze.model.anomalies import Anomaly
     from kanalyze.model.streams import TokenBytes
     from kanalyze.runtime.resumable_run import ResumableRun
@@ -68,7 +68,7 @@ class Analysis:
         row_filter: RowFilter | None = None,
         ports: Sequence[int] = (),
         brokers: Sequence[str] = (),
-        keep: Keep | None = None,
+        keep: KeepsBytes | None = None,
         topic_ids: Mapping[bytes, str] | None = None,
         catalog: Catalog | None = None,
         max_memory_bytes: int = DEFAULT_MEMORY_BYTES,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kanalyze.model.streams import TokenBytes
     from kanalyze.runtime.monitor import RunMonitor
     from kanalyze.runtime.run_context import RunContext
-    from kanalyze.runtime.stages import Captures, Step
+    from kanalyze.runtime.stages import BatchEvents, Captures
     from kanalyze.tables.columns.block import RowBlock
     from kanalyze.tables.requests.row_assembler import RowAssembler
 
@@ -46,8 +46,8 @@ class RequestRun:
         stages = context.settings.stages()
         self._monitor.begin(stages)
         for step in context.steps(stages, self._captures):
-            if self._on_tokens is not None and step.tokens:
-                self._on_tokens(step.tokens)
+            if self._on_tokens is not None and step.token_bytes:
+                self._on_tokens(step.token_bytes)
             yield from step_blocks(step, assembler)
         self._monitor.end()
 
@@ -78,7 +78,7 @@ class ExchangeRun:
                         yield [of_piece[number] for number in numbers], piece.take(numbers)
 
 
-def step_blocks(step: Step, assembler: RowAssembler) -> Iterator[RowBlock]:
+def step_blocks(step: BatchEvents, assembler: RowAssembler) -> Iterator[RowBlock]:
     """Give the rows of a step's exchanges, in blocks of bounded size."""
     first = 0
     while first < len(step.exchanges):

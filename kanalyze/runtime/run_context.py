@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from kanalyze.runtime.analysis_inputs import AnalysisInputs
     from kanalyze.runtime.settings import AnalysisSettings
-    from kanalyze.runtime.stages import Captures, Stages, Step
+    from kanalyze.runtime.stages import BatchEvents, Captures, Stages
     from kanalyze.tables.columns.block import RowBlock
     from kanalyze.tables.filters import RowFilter
     from kanalyze.tables.requests.row_assembler import RowAssembler
@@ -59,7 +59,9 @@ class RunContext:
                 self.quality.count_anomaly(anomaly.kind)
         return captures
 
-    def steps(self, stages: Stages, captures: Captures, *, ends: bool = True) -> Iterator[Step]:
+    def steps(
+        self, stages: Stages, captures: Captures, *, ends: bool = True
+    ) -> Iterator[BatchEvents]:
         """Read captures to their end; ``ends`` as in :func:`~.one_pass.read_steps`."""
         return read_steps(stages, captures, self.quality, self.settings.shard, ends=ends)
 

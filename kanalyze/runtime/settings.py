@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from kanalyze.kafka.schema.catalog import Catalog
-    from kanalyze.kafka.session.connection import Keep
-    from kanalyze.kafka.session.tracker import BrokerSide
+    from kanalyze.kafka.session.message_bodies import KeepsBytes
+    from kanalyze.kafka.session.undecided import BrokerSide
     from kanalyze.net.shard import Shard
     from kanalyze.runtime.stages import MemoryBounds
     from kanalyze.tables.requests.extract import Extractors
@@ -37,7 +37,7 @@ class AnalysisSettings(NamedTuple):
     catalog: Catalog
     extractors: Extractors
     is_broker: BrokerSide | None
-    keep: Keep | None
+    keep: KeepsBytes | None
     memory: MemoryBounds
     """Of all shards of the connections together."""
     shard: Shard

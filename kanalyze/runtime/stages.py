@@ -1,11 +1,11 @@
-"""The stages below the rows, put in a row: captures in, exchanges out.
+"""The stages below the rows, one after the other: captures in, exchanges out.
 
-In: captures. Out: :class:`Step`: what each batch of packets brought to its end. This module must
-not know rows, reports, or what becomes of an exchange.
+In: captures. Out: :class:`BatchEvents`: what each batch of packets brought. Must not know: rows,
+reports, or what becomes of an exchange.
 
     bytes -> PacketBatch -> StreamUpdate -> Exchange
 
-Nothing is held but what open connections need, and of that no more than :class:`MemoryBounds` says.
+Only what open connections need is kept, within :class:`MemoryBounds`.
 """
 
 from __future__ import annotations
@@ -23,18 +23,17 @@ from kanalyze.net.shard import ALL_CONNECTIONS, Shard
 from kanalyze.net.tcp.reassembly import Reassembler, ReassemblyLimits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from kanalyze.capture.file_metadata import FileMetadata
     from kanalyze.common.plain_values import State
     from kanalyze.kafka.schema.catalog import Catalog
-    from kanalyze.kafka.session.connection import Keep
-    from kanalyze.kafka.session.connection_summary import EndedConnection
+    from kanalyze.kafka.session.events import SessionEvents
     from kanalyze.kafka.session.exchange import Exchange
+    from kanalyze.kafka.session.message_bodies import KeepsBytes
     from kanalyze.kafka.session.message_reader import MessageReader
-    from kanalyze.kafka.session.tracker import BrokerSide
+    from kanalyze.kafka.session.undecided import BrokerSide
     from kanalyze.model.anomalies import Anomaly
-    from kanalyze.model.streams import TokenBytes
     from kanalyze.model.tcp import TcpConnection
     from kanalyze.net.layer_stats import NetCounters
     from kanalyze.net.segment_columns import SegmentColumns
@@ -43,10 +42,10 @@ if TYPE_CHECKING:
 __all__ = [
     "DEFAULT_MEMORY_BYTES",
     "LEAST_MEMORY_BYTES",
+    "BatchEvents",
     "Captures",
     "MemoryBounds",
     "Stages",
-    "Step",
 ]
 
 DEFAULT_MEMORY_BYTES = 1 << 30
@@ -54,37 +53,36 @@ LEAST_MEMORY_BYTES = 32 << 20
 
 
 class MemoryBounds(NamedTuple):
-    """How much may be held of connections, in bytes.
+    """How many bytes of memory connections may take.
 
-    What the interpreter, the libraries, the buffers for reading and rows on their way to where they
-    are written take (some 100 MiB) comes on top, and so do tables of names and statistics, which
-    have bounds of their own.
+    The interpreter, the libraries, read buffers and rows that are being written (some 100 MiB) come
+    on top. So do tables of names and statistics, which have their own bounds.
     """
 
     reassembly_bytes: int
-    """Open TCP connections and what waits for lost segments."""
+    """Open TCP connections, and segments that wait for a lost one."""
     undecided_bytes: int
-    """Of connections of which it is not known yet whether they are Kafka."""
+    """Connections of which it is not known yet whether they are Kafka."""
     kafka_bytes: int
-    """Of messages that have not ended, and of requests without a response."""
+    """Incomplete messages, and requests without a response."""
 
     @classmethod
     def of(cls, total_bytes: int) -> MemoryBounds:
-        """Share ``total_bytes`` out; raises UsageError when that is too little to work with."""
+        """Divide ``total_bytes``; raises UsageError if that is too little to work with."""
         if total_bytes < LEAST_MEMORY_BYTES:
             least = LEAST_MEMORY_BYTES >> 20
             raise UsageError(f"too little memory: {total_bytes} bytes (at least {least} MiB)")
         return cls(total_bytes // 2, total_bytes // 8, total_bytes * 3 // 8)
 
     def of_shard(self, count: int) -> MemoryBounds:
-        """Return the part of one of ``count`` that work side by side."""
+        """Return the part of one of ``count`` parallel workers."""
         return MemoryBounds(
             self.reassembly_bytes // count, self.undecided_bytes // count, self.kafka_bytes // count
         )
 
 
 class Captures(Protocol):
-    """What is read: :class:`~kanalyze.capture.merge.MergedCaptures`, or what stands for it."""
+    """What is read: :class:`~kanalyze.capture.merge.MergedCaptures`, or a substitute."""
 
     names: list[str]
     """Those opened so far."""
@@ -108,7 +106,7 @@ class Captures(Protocol):
         ...
 
     def batches(self) -> Iterator[PacketBatch] | Iterator[SegmentColumns]:
-        """Give all that is to be read, in batches that are not empty; once."""
+        """Yield all packets, in batches that are not empty; once."""
         ...
 
     def place(self, number: int) -> tuple[str, int | None]:
@@ -116,25 +114,28 @@ class Captures(Protocol):
         ...
 
 
-Parts: TypeAlias = "tuple[Reassembler, ConnectionTracker]"
-"""What :class:`Stages` are made of."""
+StageParts: TypeAlias = "tuple[Reassembler, ConnectionTracker]"
+"""What :class:`Stages` consist of."""
 
 
-class Step:
+class BatchEvents:
     """What a batch of packets brought."""
 
-    __slots__ = ("anomalies", "closed", "ended", "exchanges", "latest", "tokens")
+    __slots__ = (
+        *("anomalies", "closed_connections", "completion_packets", "exchanges", "summaries"),
+        "token_bytes",
+    )
 
-    def __init__(self, exchanges: list[Exchange], latest: list[int]) -> None:
-        self.exchanges = exchanges
-        """In the order in which they ended on the wire."""
-        self.latest = latest
-        """Of each the packet by which it counts as ended. Rises."""
-        self.anomalies: list[Anomaly] = []
-        self.ended: list[EndedConnection] = []
-        """Only where they are asked for."""
-        self.closed: list[TcpConnection] = []
-        self.tokens: list[TokenBytes] = []
+    def __init__(self, net_anomalies: list[Anomaly], session: SessionEvents) -> None:
+        self.exchanges = session.exchanges
+        """In the order in which they were complete on the wire."""
+        self.completion_packets = session.completion_packets
+        """Of each the packet by which it counts as complete. Rises."""
+        self.anomalies = [*net_anomalies, *session.anomalies]
+        self.summaries = session.summaries
+        """Of Kafka and other connections that closed; only where they are collected."""
+        self.token_bytes = session.token_bytes
+        self.closed_connections: list[TcpConnection] = []
 
 
 class Stages:
@@ -146,7 +147,7 @@ class Stages:
         catalog: Catalog,
         *,
         is_broker: BrokerSide | None = None,
-        keep: Keep | None = None,
+        keep: KeepsBytes | None = None,
         memory: MemoryBounds | None = None,
         connections: bool = False,
         every_anomaly: bool = False,
@@ -161,9 +162,9 @@ class Stages:
             is_broker: as in :class:`~kanalyze.kafka.session.tracker.ConnectionTracker`.
             keep: as there.
             memory: how much may be held; None for the default.
-            connections: whether to measure TCP, and to tell of each connection that ended.
-            every_anomaly: give all anomalies of a step, not only the first of each kind; all are
-                counted in any case.
+            connections: whether to measure TCP, and to summarize each connection that closed.
+            every_anomaly: return all anomalies of a batch, not only the first of each kind; all
+                are counted in any case.
             shard: which connections to follow; the first shard counts what belongs to none.
             idle_ns: silence after which a connection is given up; None for never.
         """
@@ -181,7 +182,7 @@ class Stages:
             catalog,
             is_broker=is_broker,
             keep=keep,
-            collect_ended=connections,
+            collect_summaries=connections,
             most_undecided_bytes=bounds.undecided_bytes,
             most_kafka_bytes=bounds.kafka_bytes,
         )
@@ -190,23 +191,23 @@ class Stages:
 
     @property
     def settings(self) -> State:
-        """What has to be the same in those that take up the state of these."""
+        """What has to be equal in the stages that load the state."""
         return self._reassembler.settings, self._tracker.settings
 
     def state(self) -> State:
-        """Return what :meth:`parts_from_state` takes, between two batches: of open connections."""
+        """Return the state of open connections between two batches."""
         return self._reassembler.state(), self._tracker.state()
 
-    def parts_from_state(self, state: object) -> Parts:
-        """Return parts like these, which go on from a state; raises ValueError where it is none."""
+    def parts_from_state(self, state: object) -> StageParts:
+        """Return parts that continue from a state; raises ValueError for any other value."""
         net, connections = fields(state, "tt")
         reassembler, tracker = self._new_reassembler(), self._new_tracker()
         reassembler.load_state(net)
         tracker.load_state(connections, {tcp.serial: tcp for tcp in reassembler.open_tcp()})
         return reassembler, tracker
 
-    def load_state(self, parts: Parts) -> None:
-        """Go on with other parts, before the first batch."""
+    def load_state(self, parts: StageParts) -> None:
+        """Replace the parts, before the first batch."""
         self._reassembler, self._tracker = parts
 
     @property
@@ -223,64 +224,62 @@ class Stages:
         """Return which end of a connection is the client, as far as that is known."""
         return self._tracker.client_side(tcp)
 
-    def feed(self, batch: PacketBatch | SegmentColumns) -> Step:
-        """Take the next packets; or segments, where their headers were read elsewhere."""
+    def feed(self, batch: PacketBatch | SegmentColumns) -> BatchEvents:
+        """Take the next packets, or segments if their headers were read elsewhere."""
         if isinstance(batch, PacketBatch):
-            return self._step(self._reassembler.feed(batch))
-        return self._step(self._reassembler.feed_segments(batch))
+            return self._events(self._reassembler.feed(batch))
+        return self._events(self._reassembler.feed_segments(batch))
 
-    def finish(self) -> Step:
-        """End the capture: everything that is still open ends with it."""
-        return self._step(self._reassembler.finish())
+    def finish(self) -> BatchEvents:
+        """End the capture, and with it all open connections."""
+        return self._events(self._reassembler.finish())
 
     @property
     def open_connections(self) -> int:
-        """TCP connections that have not ended."""
+        """TCP connections that are open."""
         return self._reassembler.open_connections
 
     def open_tcp(self) -> Iterator[TcpConnection]:
-        """Give the TCP connections that have not ended, but for those with a SYN alone."""
+        """Yield the open TCP connections, except those with a SYN alone."""
         return self._reassembler.open_tcp()
 
     def is_unknown(self, tcp: TcpConnection) -> bool:
-        """Tell of an open connection whether nobody knows what it is, nor is to find out soon."""
+        """Tell of an open connection whether it is not known what it is, nor will be soon."""
         return self._tracker.is_unknown(tcp)
 
     @property
     def held_bytes(self) -> int:
-        """Bytes held of open connections: behind holes, undecided, of messages not ended."""
+        """Bytes buffered of open connections: after gaps, undecided, of incomplete messages."""
         tracker = self._tracker
-        return self._reassembler.buffered_bytes + tracker.held_bytes + tracker.kafka_held_bytes
+        return self._reassembler.buffered_bytes + tracker.undecided_bytes + tracker.kafka_bytes
 
-    def in_flight(self, before_ns: int) -> Iterator[Exchange]:
-        """Give the requests that wait for their response.
+    def in_flight(self, before_ns: int) -> Iterable[Exchange]:
+        """Yield the requests that wait for their response.
 
         All that began before a Unix time, and some of the later ones. Between two batches.
         """
         return self._tracker.in_flight(before_ns)
 
     def count_anew(self) -> None:
-        """Let :attr:`net` and :attr:`counts` begin at zero; what is open stays open."""
+        """Reset :attr:`net` and :attr:`counts`; connections stay open."""
         self._reassembler.reset_counters()
         self._tracker.counts = ConnectionCounts()
 
     def run(
         self, captures: Captures, *, ends: bool = True
-    ) -> Iterator[tuple[PacketBatch | SegmentColumns | None, Step]]:
-        """Read captures to their end; give each batch with its step, and None with the last.
+    ) -> Iterator[tuple[PacketBatch | SegmentColumns | None, BatchEvents]]:
+        """Read captures to their end; yield each batch with its events.
 
-        Where it does not end all, that last one is left out: what is open goes on elsewhere.
+        With ``ends``, connections still open are closed then: None, and their events. Otherwise
+        they continue elsewhere.
         """
         for batch in captures.batches():
             yield batch, self.feed(batch)
         if ends:
             yield None, self.finish()
 
-    def _step(self, found: ReassembledBatch) -> Step:
-        tracker, updates = self._tracker, found.updates
-        step = Step(*tracker.feed_batch(updates).sort())
-        step.closed = [update.connection for update in updates if update.closed]
-        step.anomalies = [*found.anomalies, *tracker.take_anomalies()]
-        step.ended = tracker.take_ended()
-        step.tokens = tracker.take_tokens()
-        return step
+    def _events(self, found: ReassembledBatch) -> BatchEvents:
+        session = self._tracker.feed(found.updates)
+        events = BatchEvents(found.anomalies, session)
+        events.closed_connections = [u.connection for u in found.updates if u.closed]
+        return events

@@ -54,7 +54,7 @@ class TableRun:
             seen = len(captures.anomalies)
             yield TableRows(
                 [],
-                [row_of_connection(ended, captures) for ended in step.ended],
+                [row_of_connection(summary, captures) for summary in step.summaries],
                 anomaly_rows(found, settings, captures, stages.client_side),
             )
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from kanalyze.capture.io.stores import Stores
     from kanalyze.capture.merge import MergeInput
     from kanalyze.runtime.settings import AnalysisSettings
-    from kanalyze.runtime.stages import Stages, Step
+    from kanalyze.runtime.stages import BatchEvents, Stages
     from kanalyze.runtime.table_run import TableRows
     from kanalyze.tables.anomalies import AnomalyRow
     from kanalyze.tables.connections import ConnectionRow
@@ -329,7 +329,7 @@ def _send_rows(task: WorkerTask, shard: Shard, pipe: Connection) -> None:
         first = 0
         while first < len(step.exchanges):
             last = assembler.add_until_full(step.exchanges, first)
-            latest = array("q", step.latest[first:last])
+            latest = array("q", step.completion_packets[first:last])
             _send(pipe, _RowsSent(assembler.drain(with_ids=True), latest, names.drain()))
             first = last
         rows = ([], []) if others is None else others.of(step)
@@ -349,7 +349,7 @@ class _OtherRows:
         self._is_first = shard.is_first
         self._seen = 0
 
-    def of(self, step: Step) -> tuple[list[ConnectionRow], list[AnomalyRow]]:
+    def of(self, step: BatchEvents) -> tuple[list[ConnectionRow], list[AnomalyRow]]:
         """Return the rows of a step."""
         from kanalyze.runtime.anomaly_run import (
             anomaly_rows,  # large tables, not for requests alone
@@ -361,7 +361,7 @@ class _OtherRows:
         self._seen = len(captures.anomalies)
         anomalies = [*of_captures, *step.anomalies]
         return (
-            [row_of_connection(ended, captures) for ended in step.ended],
+            [row_of_connection(summary, captures) for summary in step.summaries],
             anomaly_rows(anomalies, self._settings, captures, self._stages.client_side),
         )
 

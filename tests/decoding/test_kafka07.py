@@ -19,12 +19,12 @@ from tests.support.decoding import CATALOG, READER, json_of
 from tests.support.talk import Talk
 
 if TYPE_CHECKING:
-    from kanalyze.kafka.session.connection import Keep
+    from kanalyze.kafka.session.message_bodies import KeepsBytes
 
 EXTRACTORS = Extractors(CATALOG)
 
 
-def talk(keep: Keep = lambda _: True, **options: Any) -> Talk:
+def talk(keep: KeepsBytes = lambda _: True, **options: Any) -> Talk:
     reader = MessageReader(CATALOG, Decoders(CATALOG), EXTRACTORS.wanted_fields)
     return Talk(tracker=ConnectionTracker(reader, CATALOG, keep=keep), **options)
 

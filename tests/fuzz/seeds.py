@@ -90,14 +90,12 @@ def _frames() -> list[_Frame]:
 
 def _frames_of(name: str) -> Iterator[_Frame]:
     reassembler = Reassembler()
-    reader = MessageReader(CATALOG, DECODERS, EXTRACTORS.wanted_fields)
+    reader = MessageReader(CATALOG, DECODERS, EXTRACTORS.wanted)
     tracker = ConnectionTracker(reader, CATALOG, keep=lambda _: True)
     with open_capture(str(path(name))) as capture:
         for batch in capture.batches():
-            for update in reassembler.feed(batch).updates:
-                yield from _frames_in(name, tracker.feed(update))
-        for update in reassembler.finish().updates:
-            yield from _frames_in(name, tracker.feed(update))
+            yield from _frames_in(name, tracker.feed(reassembler.feed(batch)).exchanges)
+        yield from _frames_in(name, tracker.feed(reassembler.finish()).exchanges)
 
 
 def _frames_in(name: str, exchanges: Iterable[Exchange]) -> Iterator[_Frame]:

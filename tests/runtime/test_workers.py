@@ -161,7 +161,7 @@ def test_every_connection_is_in_one_share(small_too):
             {
                 (tcp.endpoints, tcp.connection_number, tcp.serial)
                 for _, step in stages.run(captures)
-                for tcp in step.closed
+                for tcp in step.closed_connections
             }
         )
     assert all(seen)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kanalyze.capture.reader import open_capture
-from kanalyze.kafka.framing.framer import FrameCutter, Locate
+from kanalyze.kafka.framing.framer import FrameCutter, FrameLocator
 from kanalyze.kafka.wire import WireError
 from kanalyze.model.streams import Gap
 from kanalyze.net.headers import read_headers
@@ -146,7 +146,7 @@ class Lossy:
         }
 
     def judge(self, dropped: Iterable[int], rows: Sequence[Row] | None = None) -> Judgement:
-        """Judge the rows of the capture without the packets of these numbers."""
+        """ProtocolDetector the rows of the capture without the packets of these numbers."""
         gone = frozenset(dropped)
         kept = [number for number in range(1, self.packets + 1) if number not in gone]
         found = rows_without(self.name, gone) if rows is None else rows
@@ -193,9 +193,9 @@ def _frames(name: str) -> _Frames:
                 cutter, spans = cutters.setdefault(key, (FrameCutter(_Never()), []))
                 for item in update.items[side]:
                     spans += _spans(item)
-                cutter.feed(update.items[side])
+                cut = cutter.feed(update.items[side])
                 partial = [cutter.partial] if update.closed and cutter.partial else []
-                for frame in [*cutter.take(), *partial]:
+                for frame in [*cut.frames, *partial]:
                     end = update.connection.endpoints[side]
                     number = update.connection.connection_number
                     for at in _id_places(update, side):
@@ -256,7 +256,7 @@ def _copies(name: str) -> dict[int, tuple[int, ...]]:
     return found
 
 
-class _Never(Locate):
+class _Never(FrameLocator):
     def __call__(self, view: memoryview) -> tuple[int | None, int]:
         return None, len(view)
 
@@ -279,7 +279,7 @@ def _packets(frame: Frame, spans: list[tuple[int, int, int]]) -> frozenset[int]:
 def judge(
     truths: Sequence[_Truth], rows: Sequence[Row], gone: frozenset[int], kept: Sequence[int]
 ) -> Judgement:
-    """Judge rows; ``kept`` gives the number that a packet had before."""
+    """ProtocolDetector rows; ``kept`` gives the number that a packet had before."""
     done = Judgement(rows=len(rows))
     by_request: dict[tuple[Any, ...], list[_Truth]] = defaultdict(list)
     by_response: dict[tuple[Any, ...], list[_Truth]] = defaultdict(list)

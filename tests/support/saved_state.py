@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kanalyze.capture.merge import MergedCaptures
     from kanalyze.model.anomalies import Anomaly
     from kanalyze.model.packets import PacketBatch
-    from kanalyze.runtime.stages import Step
+    from kanalyze.runtime.stages import BatchEvents
     from kanalyze.tables.connections import ConnectionRow
     from kanalyze.tables.row import Row
 
@@ -78,13 +78,13 @@ class Run:
         step = self.stages.finish() if batch is None else self.stages.feed(batch)
         self._note(step)
 
-    def _note(self, step: Step) -> None:
+    def _note(self, step: BatchEvents) -> None:
         if self._is_asked:
             for block in step_blocks(step, self.maker):
                 self._rows += block.rows()
         self._anomalies += [self._described(anomaly) for anomaly in step.anomalies]
-        self._connections += [row_of_connection(ended, self.captures) for ended in step.ended]
-        for tcp in step.closed:
+        self._connections += [row_of_connection(ended, self.captures) for ended in step.summaries]
+        for tcp in step.closed_connections:
             self._quality.count_connection(tcp)
         for anomaly in step.anomalies:
             if anomaly.kind not in NET_ANOMALIES:

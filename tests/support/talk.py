@@ -14,8 +14,9 @@ from kanalyze.tables.requests.extract import Extractors
 from tests.support.streams import TIME_NS, chunk
 
 if TYPE_CHECKING:
+    from kanalyze.kafka.session.connection_summary import ConnectionSummary
     from kanalyze.kafka.session.exchange import Exchange
-    from kanalyze.kafka.session.tracker import BrokerSide
+    from kanalyze.kafka.session.undecided import BrokerSide
     from kanalyze.model.anomalies import Anomaly
     from kanalyze.model.streams import StreamItem
 
@@ -25,7 +26,7 @@ CLIENT, BROKER = 0, 1
 class Talk:
     """One TCP connection fed to a tracker; packet n is sent at TIME_NS + n.
 
-    ``exchanges`` and ``anomalies`` hold what has come out so far.
+    ``exchanges``, ``anomalies`` and ``summaries`` hold what has come out so far.
     """
 
     def __init__(
@@ -37,8 +38,8 @@ class Talk:
     ) -> None:
         self.catalog = Catalog()
         extractors = Extractors(self.catalog)
-        reader = MessageReader(self.catalog, Decoders(self.catalog), extractors.wanted_fields)
-        self.tracker = tracker or ConnectionTracker(reader, self.catalog, is_broker=is_broker)
+        self.reader = MessageReader(self.catalog, Decoders(self.catalog), extractors.wanted)
+        self.tracker = tracker or ConnectionTracker(self.reader, self.catalog, is_broker=is_broker)
         ends = (Endpoint("10.0.0.1", 50000), Endpoint("10.0.0.2", 9092))
         self.tcp = TcpConnection(1, ends, 1, opened_by, TIME_NS, TIME_NS)
         self.tcp.start_seen = [opened_by is not None] * 2
@@ -46,6 +47,7 @@ class Talk:
         self.offsets = [0, 0]
         self.exchanges: list[Exchange] = []
         self.anomalies: list[Anomaly] = []
+        self.summaries: list[ConnectionSummary] = []
 
     def says(self, side: int, *messages: bytes, snap: int | None = None) -> Talk:
         """One side sends each message as a packet; they come in one batch."""
@@ -105,6 +107,8 @@ class Talk:
         return [anomaly.kind.value for anomaly in self.anomalies]
 
     def _update(self, update: StreamUpdate) -> Talk:
-        self.exchanges.extend(self.tracker.feed(update))
-        self.anomalies.extend(self.tracker.take_anomalies())
+        events = self.tracker.feed([update])
+        self.exchanges += events.exchanges
+        self.anomalies += events.anomalies
+        self.summaries += events.summaries
         return self

@@ -3,7 +3,7 @@ cimport cython
 
 from kanalyze.kafka.codec.machine cimport DONE, Machine, RUNNING, TRUNCATED
 from kanalyze.kafka.codec.values cimport Shape, Tape, Taped, TapeReader
-from kanalyze.kafka.framing.frame cimport Frame, Spread
+from kanalyze.kafka.framing.frame cimport Frame, SegmentSpan
 from kanalyze.model.segments cimport Segments
 
 
@@ -27,6 +27,6 @@ cdef class BodyDecoder:
     cdef run(self, Frame frame, long long at)
     cdef _failure(self)
     @cython.locals(end=cython.longlong, place=cython.longlong)
-    cdef bint _feed_spread(self, Spread spread, long long at) except -1
+    cdef bint _feed_spread(self, SegmentSpan spread, long long at) except -1
     @cython.locals(machine=Machine, at=cython.longlong, part="const unsigned char[::1]")
     cdef _read_on(self, long long frame_bytes, Frame frame, source)

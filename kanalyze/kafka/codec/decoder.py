@@ -26,7 +26,7 @@ if not cython.compiled:
 if TYPE_CHECKING:
     from kanalyze.kafka.codec.program import Program
     from kanalyze.kafka.codec.values import TapeCursor
-    from kanalyze.kafka.framing.frame import Frame, Spread
+    from kanalyze.kafka.framing.frame import Frame, SegmentSpan
 
 __all__ = ["BodyDecoder"]
 
@@ -111,8 +111,8 @@ class BodyDecoder:
             return Truncated("the frame ends before the body")
         machine.begin(self.address, self.stack_cells, frame_bytes - at)
         segments = frame.segments
-        if segments is not None and at <= frame.together:
-            machine.feed(segments.data, frame.begin + at, frame.begin + frame.together)
+        if segments is not None and at <= frame.contiguous_bytes:
+            machine.feed(segments.data, frame.begin + at, frame.begin + frame.contiguous_bytes)
         if machine.status == RUNNING:
             try:
                 self._read_on(frame_bytes, frame, frame)
@@ -165,7 +165,7 @@ class BodyDecoder:
                 continue
             machine.feed(part, 0, len(part))
 
-    def _feed_spread(self, spread: Spread, at: int) -> bool:
+    def _feed_spread(self, spread: SegmentSpan, at: int) -> bool:
         """Run over the bytes of a spread that lie together from ``at`` on; tell if any are there.
 
         A view of them would take 50 ns.

@@ -8,10 +8,10 @@ cdef enum:
     NO_PACKET = -1
 
 
-cdef class Spread:
+cdef class SegmentSpan:
     cdef readonly Segments segments
     cdef readonly long long length
-    cdef readonly long long held_bytes
+    cdef readonly long long buffered_bytes
     cdef long long _first
     cdef long long _last
     cdef long long _skip
@@ -47,11 +47,11 @@ cdef class Frame:
     cdef readonly long long last_packet
     cdef public long long missing_bytes
     cdef public long long lost_bytes
-    cdef readonly long long held_bytes
+    cdef readonly long long buffered_bytes
     cdef Segments segments
     cdef long long begin
-    cdef long long together
-    cdef Spread spread
+    cdef long long contiguous_bytes
+    cdef SegmentSpan spread
     cdef public list _at
     cdef public list _pieces
     cdef public long long _owned
@@ -62,11 +62,11 @@ cdef class Frame:
         self, long long length, long long stream_offset, long long time_ns, long long packet
     )
     cpdef end_with(self, long long time_ns, long long packet)
-    cpdef long long ended(self) except? -1
+    cpdef long long completion_packet(self) except? -1
     cpdef whole(self)
     cpdef add(self, long long at, piece)
-    cpdef add_spread(self, long long at, Spread spread)
-    cdef _begin_spread(self, Spread spread)
+    cpdef add_spread(self, long long at, SegmentSpan spread)
+    cdef _begin_spread(self, SegmentSpan spread)
     cpdef read(self, long long at, long long length)
     cpdef window(self, long long at)
     @cython.locals(
@@ -74,7 +74,7 @@ cdef class Frame:
         begin=cython.longlong,
         end=cython.longlong,
         place=cython.longlong,
-        spread=Spread,
+        spread=SegmentSpan,
     )
     cdef const unsigned char[::1] part(self, long long at)
     cdef _take_apart(self)
@@ -88,8 +88,8 @@ cdef class Frame:
 cdef Frame frame_begun(
     long long length, long long stream_offset, long long time_ns, long long packet
 )
-@cython.locals(spread=Spread)
-cdef Spread spread_of(Segments segments, long long first, long long skip, long long length)
+@cython.locals(spread=SegmentSpan)
+cdef SegmentSpan spread_of(Segments segments, long long first, long long skip, long long length)
 @cython.locals(frame=Frame, time_ns=cython.longlong, packet=cython.longlong)
 cdef Frame frame_in_segment(
     Segments segments, long long index, long long used, long long length, long long stream_offset

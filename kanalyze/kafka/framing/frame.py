@@ -32,20 +32,20 @@ except ModuleNotFoundError:  # what it is needed for here, where nothing is comp
 if not cython.compiled:
     NO_PACKET = -1  # in place of a packet's number, where there is none
 
-__all__ = ["Frame", "Spread", "frame_begun", "frame_in_segment", "spread_of"]
+__all__ = ["Frame", "SegmentSpan", "frame_begun", "frame_in_segment", "spread_of"]
 
 _FIRST_WINDOW_BYTES = 2048
 _SKIMMED_BYTES = 64 * 1024
 
 
-class Spread:
+class SegmentSpan:
     """Consecutive bytes of a stream in segments of a batch, some of them not captured maybe.
 
     Positions count from its first byte.
 
     Attributes:
         length: bytes on the wire.
-        held_bytes: those of them that were captured.
+        buffered_bytes: those of them that were captured.
         segments: where they are.
     """
 
@@ -55,7 +55,7 @@ class Spread:
         "_index",
         "_last",
         "_skip",
-        "held_bytes",
+        "buffered_bytes",
         "length",
         "segments",
     )
@@ -70,7 +70,7 @@ class Spread:
         self._skip = skip
         self._at = -skip
         self.length = length
-        self.held_bytes = 0
+        self.buffered_bytes = 0
         self._last = first
         self._measure()
 
@@ -84,7 +84,7 @@ class Spread:
                 held += end - begin
             at += segments.lengths[index]
             index += 1
-        self.held_bytes = held
+        self.buffered_bytes = held
         self._last = index
 
     def __len__(self) -> int:
@@ -161,8 +161,8 @@ class Spread:
         return runs
 
 
-_Piece: TypeAlias = "memoryview | Spread"
-_Run: TypeAlias = "tuple[int, list[memoryview]]"
+_FramePiece: TypeAlias = "memoryview | SegmentSpan"
+_PieceRun: TypeAlias = "tuple[int, list[memoryview]]"
 """Bytes that lie together, in pieces, and the frame position of the first of them."""
 
 
@@ -177,9 +177,9 @@ class Frame:
             ``last_packet`` is ``NO_PACKET``. As objects they are ``end_time_ns``, ``end_packet``.
         missing_bytes: bytes that the capture does not hold: lost, or cut by a snap length.
         lost_bytes: those of them that were lost.
-        held_bytes: bytes that are there.
-        together: how many bytes, from the first on, lie in the buffer of ``segments`` from index
-            ``begin`` on; 0 where the frame holds its bytes in another way.
+        buffered_bytes: bytes that are there.
+        contiguous_bytes: how many bytes, from the first on, are in the buffer of ``segments`` from
+            index ``begin`` on; 0 where the frame has its bytes in another form.
         spread: the bytes that are there, from the first on, where they came in segments of one
             batch and are not all together.
 
@@ -194,7 +194,8 @@ class Frame:
         "_skim_above",
         "_window_bytes",
         "begin",
-        "held_bytes",
+        "buffered_bytes",
+        "contiguous_bytes",
         "last_packet",
         "last_time_ns",
         "length",
@@ -205,12 +206,11 @@ class Frame:
         "start_packet",
         "start_time_ns",
         "stream_offset",
-        "together",
     )
-    _LEFT_OUT = ("_owned", "begin", "held_bytes", "segments", "spread", "together")
+    _LEFT_OUT = ("_owned", "begin", "buffered_bytes", "segments", "spread", "contiguous_bytes")
 
     _at: list[int]
-    _pieces: list[_Piece]
+    _pieces: list[_FramePiece]
 
     def __init__(self, size: int, stream_offset: int, time_ns: int, packet: int) -> None:
         """Begin a frame with a packet; its bytes are added later."""
@@ -223,13 +223,13 @@ class Frame:
         self.start_packet = packet
         self.last_time_ns = 0
         self.last_packet = NO_PACKET
-        self.lost_bytes = self.missing_bytes = self.held_bytes = 0
+        self.lost_bytes = self.missing_bytes = self.buffered_bytes = 0
         self._owned = 0
         self._skim_above = _SKIMMED_BYTES
         self._window_bytes = _FIRST_WINDOW_BYTES
         self.segments: Segments | None = None
-        self.begin = self.together = 0
-        self.spread: Spread | None = None
+        self.begin = self.contiguous_bytes = 0
+        self.spread: SegmentSpan | None = None
         self._at, self._pieces = _NO_PLACES, _NO_PIECES
 
     def state(self) -> State:
@@ -287,7 +287,7 @@ class Frame:
         self.last_time_ns = time_ns
         self.last_packet = packet
 
-    def ended(self) -> int:
+    def completion_packet(self) -> int:
         """Return the packet it ended with; the one it began with where its end was lost."""
         return self.start_packet if self.last_packet == NO_PACKET else self.last_packet
 
@@ -298,7 +298,7 @@ class Frame:
         if not self._at:
             return 0
         piece = self._pieces[-1]
-        return self._at[-1] + (piece.reach if isinstance(piece, Spread) else len(piece))
+        return self._at[-1] + (piece.reach if isinstance(piece, SegmentSpan) else len(piece))
 
     @property
     def window_bytes(self) -> int:
@@ -308,7 +308,7 @@ class Frame:
     @property
     def is_worth_skimming(self) -> bool:
         """Whether so much is held that it pays to see what of it is needed."""
-        return self.held_bytes > self._skim_above
+        return self.buffered_bytes > self._skim_above
 
     def keep_only(self, ranges: list[tuple[int, int]], until: int) -> None:
         """Let go of all bytes before frame position ``until`` that are in none of ``ranges``.
@@ -316,7 +316,7 @@ class Frame:
         ``ranges`` rise and do not overlap.
         """
         self._take_apart()
-        kept: list[_Run] = []
+        kept: list[_PieceRun] = []
         ranges = [(begin, min(end, until)) for begin, end in ranges if begin < until]
         ranges.append((until, self.length))
         index = 0
@@ -333,18 +333,18 @@ class Frame:
         # Copies: a part of a piece would keep all of it.
         self._at, self._pieces = _copied(kept)
         self._owned = len(self._at)
-        self.held_bytes = sum(map(len, self._pieces))
+        self.buffered_bytes = sum(map(len, self._pieces))
         # What could not be let go is not looked at again until there is twice as much.
-        self._skim_above = max(_SKIMMED_BYTES, 2 * self.held_bytes)
+        self._skim_above = max(_SKIMMED_BYTES, 2 * self.buffered_bytes)
 
     def drop_after(self, at: int) -> int:
         """Let go of all bytes from frame position ``at`` on, as if they were lost; return how many.
 
         For when memory is short: what they say is not known any more.
         """
-        before = self.held_bytes
+        before = self.buffered_bytes
         self.keep_only([(0, at)], self.received)
-        dropped = before - self.held_bytes
+        dropped = before - self.buffered_bytes
         self.missing_bytes += dropped
         self.lost_bytes += dropped
         return dropped
@@ -352,12 +352,12 @@ class Frame:
     def whole(self) -> memoryview | None:
         """Return the frame's bytes when they lie together and are all there, else None."""
         if self.segments is not None:
-            if self.together < self.length:
+            if self.contiguous_bytes < self.length:
                 return None
             return self.segments.view(self.begin, self.begin + self.length)
         if len(self._pieces) == 1:
             piece = self._pieces[0]
-            if not isinstance(piece, Spread) and len(piece) == self.length:
+            if not isinstance(piece, SegmentSpan) and len(piece) == self.length:
                 return piece
         return None
 
@@ -366,11 +366,11 @@ class Frame:
         self._take_apart()
         self._at.append(at)
         self._pieces.append(piece)
-        self.held_bytes += len(piece)
+        self.buffered_bytes += len(piece)
 
-    def add_spread(self, at: int, spread: Spread) -> None:
+    def add_spread(self, at: int, spread: SegmentSpan) -> None:
         """Add bytes in segments at frame position ``at``; positions rise."""
-        self.held_bytes += spread.held_bytes
+        self.buffered_bytes += spread.buffered_bytes
         if at == 0:
             self._begin_spread(spread)
             return
@@ -378,11 +378,11 @@ class Frame:
         self._at.append(at)
         self._pieces.append(spread)
 
-    def _begin_spread(self, spread: Spread) -> None:
+    def _begin_spread(self, spread: SegmentSpan) -> None:
         """Hold what is all that has come, from the first byte on."""
         self.spread = spread
         self.segments = spread.segments
-        self.together = max(spread.run_end(0), 0)
+        self.contiguous_bytes = max(spread.run_end(0), 0)
         self.begin = spread.place(0)
 
     def narrow(self, most_bytes: int) -> None:
@@ -407,17 +407,17 @@ class Frame:
         return found[:length]
 
     def part(self, at: int) -> memoryview:
-        """Return the bytes from ``at`` on that lie together as they came: none are joined.
+        """Return the bytes from ``at`` on that are contiguous as they came: none are joined.
 
-        Raises as :meth:`window` does. Those that are ``together``, and those of ``spread``, are
-        got at without: a view takes longer to make than most bodies to read.
+        Raises as :meth:`window` does. The decoder reads contiguous bytes, and those of ``spread``,
+        without this: a view takes longer to make than most bodies to read.
         """
         self._take_apart()
         index = self._piece_of(at)
         if index < 0:
             return _NO_BYTES
         piece, begin = self._pieces[index], at - self._at[index]
-        if isinstance(piece, Spread):
+        if isinstance(piece, SegmentSpan):
             spread = piece
             end = spread.run_end(begin)
             if end <= begin or begin >= spread.length:
@@ -447,12 +447,12 @@ class Frame:
         if self.spread is not None:
             self._at, self._pieces = [0], [self.spread]
         elif self.segments is not None:
-            piece = self.segments.view(self.begin, self.begin + self.together)
+            piece = self.segments.view(self.begin, self.begin + self.contiguous_bytes)
             self._at, self._pieces = [0], [piece]
         elif self._at is _NO_PLACES:
             self._at, self._pieces = [], []
         self.spread = self.segments = None
-        self.together = 0
+        self.contiguous_bytes = 0
 
     def _piece_of(self, at: int) -> int:
         """Return the number of the piece with a position; -1 for the end of the frame."""
@@ -467,7 +467,11 @@ class Frame:
         return index
 
     def _join(self, at: int, least: int) -> memoryview:
-        if self.segments is not None and self.together == self.length and 0 <= at <= self.length:
+        if (
+            self.segments is not None
+            and self.contiguous_bytes == self.length
+            and 0 <= at <= self.length
+        ):
             return self.segments.view(self.begin + at, self.begin + self.length)
         self._take_apart()
         index = self._piece_of(at)
@@ -499,9 +503,9 @@ def frame_begun(length: int, stream_offset: int, time_ns: int, packet: int) -> F
     return frame
 
 
-def spread_of(segments: Segments, first: int, skip: int, length: int) -> Spread:
-    """Make what :class:`Spread` does, faster from compiled modules."""
-    spread = Spread.__new__(Spread)
+def spread_of(segments: Segments, first: int, skip: int, length: int) -> SegmentSpan:
+    """Make what :class:`SegmentSpan` does, faster from compiled modules."""
+    spread = SegmentSpan.__new__(SegmentSpan)
     spread._begin(segments, first, skip, length)
     return spread
 
@@ -523,31 +527,31 @@ def frame_in_segment(
     frame.last_time_ns, frame.last_packet = time_ns, packet
     frame.segments = segments
     frame.begin = segments.starts[index] + used
-    frame.together = min(segments.captureds[index] - used, length)
-    frame.held_bytes = frame.together
-    frame.missing_bytes = length - frame.together
+    frame.contiguous_bytes = min(segments.captureds[index] - used, length)
+    frame.buffered_bytes = frame.contiguous_bytes
+    frame.missing_bytes = length - frame.contiguous_bytes
     return frame
 
 
 _NO_BYTES = memoryview(b"")
 _NO_PLACES: list[int] = []
-_NO_PIECES: list[_Piece] = []
+_NO_PIECES: list[_FramePiece] = []
 """Those of a frame that does not hold its bytes in pieces; nothing is ever added to them."""
 
 
-def _view(piece: _Piece, at: int, least: int) -> memoryview:
+def _view(piece: _FramePiece, at: int, least: int) -> memoryview:
     """Return bytes of a piece from ``at`` on, ``least`` of them if there are as many."""
-    return piece.view(at, least) if isinstance(piece, Spread) else piece[at:]
+    return piece.view(at, least) if isinstance(piece, SegmentSpan) else piece[at:]
 
 
-def _runs(at: int, piece: _Piece, begin: int, end: int) -> list[_Run]:
+def _runs(at: int, piece: _FramePiece, begin: int, end: int) -> list[_PieceRun]:
     """List what is there of a piece at ``at`` from frame position ``begin`` to ``end``."""
-    if isinstance(piece, Spread):
+    if isinstance(piece, SegmentSpan):
         return [(at + place, views) for place, views in piece.runs(begin - at, end - at)]
     return [(begin, [piece[begin - at : end - at]])]
 
 
-def _copied(runs: Iterable[_Run]) -> tuple[list[int], list[_Piece]]:
+def _copied(runs: Iterable[_PieceRun]) -> tuple[list[int], list[_FramePiece]]:
     """Copy runs, which rise; those that lie together become one piece."""
     starts: list[int] = []
     together: list[list[memoryview]] = []

@@ -1,11 +1,11 @@
-# The C types of framing.py.
+# The C types of framer.py.
 cimport cython
 
 from kanalyze.kafka.codec.machine cimport int32_at
 from kanalyze.kafka.framing.frame cimport (
     NO_PACKET,
     Frame,
-    Spread,
+    SegmentSpan,
     frame_begun,
     frame_in_segment,
     spread_of,
@@ -13,16 +13,27 @@ from kanalyze.kafka.framing.frame cimport (
 from kanalyze.model.segments cimport Segments
 
 
+cdef list _NO_LOSSES
+cdef list _NO_ITEMS
+
+
+@cython.final
+cdef class CutFrames:
+    cdef public list frames
+    cdef public list losses
+    cdef public list rest
+
+
 cdef class FrameCutter:
-    cdef public object _locate
+    cdef public object _locator
     cdef public long long _largest
     cdef public long long _smallest
     cdef public int _small_left
     cdef public list _frames
-    cdef readonly list losses
+    cdef public list _losses
     cdef public object _search
     cdef public long long _search_from
-    cdef public Frame _partial
+    cdef public Frame partial
     cdef public long long _found_at
     cdef public long long _found_until
     cdef public long long _remaining
@@ -30,11 +41,15 @@ cdef class FrameCutter:
     cdef public Frame _prefix_frame
     cdef public long long skipped_bytes
 
-    cpdef list take(self)
-    cpdef list take_losses(self)
-    cpdef feed(self, list items)
+    @cython.locals(cut=CutFrames, more=CutFrames)
+    cpdef CutFrames feed(self, list items)
+    @cython.locals(index=cython.Py_ssize_t, losses=list)
+    cpdef CutFrames feed_until_loss(self, list items)
+    cpdef CutFrames finish(self)
     cpdef settle(self)
-    cdef _work(self, list chunks)
+    cdef CutFrames _cut_frames(self, list rest)
+    @cython.locals(known=cython.Py_ssize_t)
+    cdef list _cut_chunks(self, list chunks)
     @cython.locals(
         segments=Segments,
         lengths="const long long[::1]",
@@ -59,9 +74,11 @@ cdef class FrameCutter:
     cdef long long _cut_segment(
         self, Segments segments, long long index, long long offset, long long used
     ) except -1
-    cdef _go_on(self, Frame frame, Spread spread, long long index)
+    cdef _extend(self, Frame frame, SegmentSpan spread, long long index)
     cdef bint _may_be_small(self, long long size) except -1
-    @cython.locals(frame=Frame, begin=cython.longlong, seems=cython.bint)
+    @cython.locals(frame=Frame)
     cdef _finish(self, long long time_ns, long long packet)
+    @cython.locals(begin=cython.longlong)
+    cdef bint _is_unconfirmed(self, Frame frame) except -1
     cdef int _complete_prefix(self, Frame frame, Segments segments, long long index) except -1
     cdef _begin_prefix(self, Segments segments, long long index, long long offset, long long used)

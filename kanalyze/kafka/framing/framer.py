@@ -1,16 +1,16 @@
 """Cuts one direction of a Kafka connection into its size-delimited frames.
 
-In: :class:`~kanalyze.model.Chunk` and :class:`~kanalyze.model.Gap`, in stream order. Out:
-:class:`Frame`. This module must not know what is inside a frame, which direction it cuts, or what
-a packet is beyond the time and the number that its bytes carry.
+In: :class:`~kanalyze.model.streams.Chunk` and :class:`~kanalyze.model.streams.Gap`, in stream
+order. Out: :class:`CutFrames`: frames, and where sync was lost. Must not know: what is inside a
+frame, which direction it cuts, or what a packet is beyond its time and number.
 
 A frame (``size int32``, then ``size`` bytes; the protocol document's "Layouts") is not joined:
-it points into the segments that it came in. Bytes inside a frame that were lost leave a hole; the
-frame's end is known all the same, so a lost segment in the middle of a produce request costs
-nothing but the bytes themselves. Only a loss that takes a frame's boundary puts the cutter out of
-sync; then it looks for the next one with the function it was given.
+it points into the segments that it came in. Lost bytes inside a frame leave a hole. The frame's end
+is still known, so a lost segment in the middle of a produce request costs only its own bytes. Only
+a loss that covers a frame boundary puts the cutter out of sync. Then its locator searches for the
+next boundary.
 
-Compiled by Cython, with the types in ``framing.pxd``; uncompiled it does the same, slowly.
+Compiled by Cython, with the types in ``framer.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import struct
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
+from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.plain_values import fields, items
 from kanalyze.kafka.framing.frame import Frame
 from kanalyze.model.segments import Segments
@@ -35,42 +36,42 @@ if not cython.compiled:
 
 if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
-    from kanalyze.kafka.framing.frame import Spread
+    from kanalyze.kafka.framing.frame import SegmentSpan
     from kanalyze.model.streams import StreamItem
 
-__all__ = ["LARGEST_FRAME_BYTES", "FrameCutter", "Locate"]
+__all__ = ["LARGEST_FRAME_BYTES", "CutFrames", "FrameCutter", "FrameLocator", "SyncLoss"]
 
 LARGEST_FRAME_BYTES = 100 * 1024 * 1024
-"""Kafka's default for ``socket.request.max.bytes``; a larger size is taken for no frame at all."""
+"""Kafka's default for ``socket.request.max.bytes``; a larger size is not a frame."""
 
 _SIZE = struct.Struct(">i").unpack_from
 _KEPT_BYTES = 2048
-"""Of a frame whose bytes are let go: its header, and the fields before its first array."""
+"""What is kept of a frame that is dropped: its header, and the fields before its first array."""
 _SEARCH_STEP_BYTES = 16 * 1024
 _SMALL_SEARCH_BYTES = 1024
 _NO_BYTES = 1 << 62
-"""More than there ever are."""
+"""More bytes than any stream has."""
 _MOST_SMALL_FRAMES = 32
 _PIECES_AT_ONCE = 64
-"""Of segments that the snap length cut, searched together: of each there is little."""
+"""So many segments that the snap length cut are searched together: each holds few bytes."""
 
 
-class Locate(ABC):
+class FrameLocator(ABC):
     """Finds the next frame boundary in bytes that begin anywhere."""
 
     @abstractmethod
     def __call__(self, view: memoryview) -> tuple[int | None, int]:
         """Return (index of a frame's first byte or None, index of the first byte to keep).
 
-        Bytes before the second index are known to begin no frame; those after it are shown
-        again, with what follows them.
+        No frame begins before the second index. The bytes after it are passed again, together with
+        those that follow.
         """
 
     def in_pieces(self, pieces: list[memoryview]) -> tuple[int, int] | None:
-        """Return which is the first piece a frame begins in, and its place there, or None.
+        """Return the number of the first piece that a frame begins in, and its index there.
 
-        A piece is all that the snap length left of a segment. The frame may go on in what was cut
-        off: no more of it will come.
+        A piece is what the snap length left of a segment. The frame may continue in the part that
+        was cut off, which will never come. None where no frame begins.
         """
         for number, piece in enumerate(pieces):
             index, _ = self(piece)
@@ -78,17 +79,42 @@ class Locate(ABC):
                 return number, index
         return None
 
-    def confirm(self, frame: Frame) -> bool:  # noqa: ARG002 - those who can tell look at it
-        """Tell whether a frame that was found before its end was there is one, now that it is."""
+    def confirm(self, frame: Frame) -> bool:  # noqa: ARG002 - overridden by those that can tell
+        """Tell whether a frame that was located before it was complete really is one."""
         return True
+
+
+class SyncLoss(NamedTuple):
+    """A place in a stream where the next frame boundary was lost."""
+
+    stream_offset: int
+    size: int | None
+    """The implausible size that stood there; None where bytes are missing."""
+    time_ns: int
+    packet: int
+
+
+_NO_LOSSES: list[SyncLoss] = []
+_NO_ITEMS: list[StreamItem] = []
+"""Nearly every step has none; nothing is ever added to them."""
+
+
+class CutFrames:
+    """What one step of a :class:`FrameCutter` found, in stream order."""
+
+    __slots__ = ("frames", "losses", "rest")
+
+    def __init__(self, frames: list[Frame], losses: list[SyncLoss], rest: list[StreamItem]) -> None:
+        self.frames = frames
+        self.losses = losses
+        self.rest = rest
+        """Items to feed next: the step ended because sync was lost."""
 
 
 class FrameCutter:
     """Cuts one direction of a connection into frames; a state machine without I/O.
 
-    Feed it the items of the stream in order and :meth:`take` the frames. ``skipped_bytes`` counts
-    what was passed over while out of sync; ``losses`` lists where sync was lost, as (stream
-    offset, size or None, time_ns, packet), until they are taken with :meth:`take_losses`.
+    ``skipped_bytes`` counts the bytes that were skipped while out of sync.
     """
 
     __slots__ = (
@@ -96,8 +122,8 @@ class FrameCutter:
         "_found_until",
         "_frames",
         "_largest",
-        "_locate",
-        "_partial",
+        "_locator",
+        "_losses",
         "_prefix",
         "_prefix_frame",
         "_remaining",
@@ -105,14 +131,14 @@ class FrameCutter:
         "_search_from",
         "_small_left",
         "_smallest",
-        "losses",
+        "partial",
         "skipped_bytes",
     )
-    _LEFT_OUT = ("_frames", "_largest", "_locate", "_smallest", "losses")
+    _LEFT_OUT = ("_frames", "_largest", "_locator", "_losses", "_smallest")
 
     def __init__(
         self,
-        locate: Locate,
+        locator: FrameLocator,
         *,
         in_sync: bool = True,
         largest_bytes: int = LARGEST_FRAME_BYTES,
@@ -121,34 +147,35 @@ class FrameCutter:
         """Make a cutter.
 
         Args:
-            locate: finds a boundary when sync is lost.
+            locator: finds a boundary when sync is lost.
             in_sync: whether the stream's first byte begins a frame.
-            largest_bytes: a declared size above it is no frame.
-            smallest_bytes: a declared size below it is no message; 4 is a correlation id.
-                A few smaller ones are let pass, because SASL tokens are framed alike and may be
-                empty; a stream of zeros is not cut into frames for ever.
+            largest_bytes: a declared size above it is not a frame.
+            smallest_bytes: a declared size below it is not a message; 4 is a correlation id.
+                A few smaller ones are accepted, because SASL tokens have the same framing and may
+                be empty. The limit keeps a stream of zeros from being cut into endless frames.
         """
-        self._locate = locate
+        self._locator = locator
         self._largest = largest_bytes
         self._smallest = smallest_bytes
         self._small_left = _MOST_SMALL_FRAMES
         self._frames: list[Frame] = []
-        self.losses: list[tuple[int, int | None, int, int]] = []
-        self._search: _Search | None = None if in_sync else _Search()
+        self._losses: list[SyncLoss] = []
+        self._search: _BoundarySearch | None = None if in_sync else _BoundarySearch()
         self._search_from = 0
-        self._partial: Frame | None = None
+        self.partial: Frame | None = None
+        """The frame that has begun and is not complete, once its size is known."""
         self._found_at = -1
         """Stream offset where the last search ended: a frame begins there, or seems to."""
         self._found_until = -1
-        """Stream offset after the last byte that was there then."""
+        """Stream offset after the last byte that had come by then."""
         self._remaining = 0
         self._prefix = b""
         self._prefix_frame: Frame | None = None
         self.skipped_bytes = 0
 
     def state(self) -> State:
-        """Return what :meth:`load_state` takes, once frames and losses were taken."""
-        partial, search, prefix_frame = self._partial, self._search, self._prefix_frame
+        """Return what :meth:`load_state` takes."""
+        partial, search, prefix_frame = self.partial, self._search, self._prefix_frame
         return (
             *(self.skipped_bytes, self._small_left, self._search_from, self._found_at),
             *(self._found_until, self._remaining, self._prefix),
@@ -158,15 +185,15 @@ class FrameCutter:
         )
 
     def load_state(self, state: object) -> None:
-        """Go on from a state, before anything was fed; raises ValueError where that is none."""
+        """Continue from a state, before anything was fed; raises ValueError for any other value."""
         values = fields(state, "nnniinyTTT")
         self.skipped_bytes, self._small_left, self._search_from, self._found_at = values[:4]
         self._found_until, self._remaining, self._prefix = values[4:7]
         search, partial, prefix_frame = values[7:]
-        self._search = None if search is None else _Search.from_state(search)
-        self._partial = None if partial is None else Frame.from_state(partial)
+        self._search = None if search is None else _BoundarySearch.from_state(search)
+        self.partial = None if partial is None else Frame.from_state(partial)
         self._prefix_frame = None if prefix_frame is None else Frame.from_state(prefix_frame)
-        begun = self._partial
+        begun = self.partial
         if (search, partial, prefix_frame).count(None) < 2 or self._small_left > _MOST_SMALL_FRAMES:
             raise ValueError("in sync, and not")
         if (len(self._prefix) > 3 or not self._prefix) != (prefix_frame is None) or (
@@ -180,98 +207,121 @@ class FrameCutter:
 
     @property
     def in_sync(self) -> bool:
-        """Whether the cutter knows where the next frame begins."""
+        """True if the next frame boundary is known."""
         return self._search is None
 
     @property
-    def partial(self) -> Frame | None:
-        """The frame that has begun and not ended, if its size is known."""
-        return self._partial
+    def needs_locator(self) -> bool:
+        """True if the next items may be shown to the locator."""
+        return self._search is not None or (
+            self.partial is not None and self._is_unconfirmed(self.partial)
+        )
 
     @property
     def is_at_frames(self) -> bool:
-        """Whether what comes next is the rest of a frame whose size is known, or begins one."""
+        """True if the next byte continues a frame of known size, or begins a frame."""
         return self._search is None and self._prefix_frame is None
 
     @property
-    def held_bytes(self) -> int:
-        """Bytes held of a frame that has not ended, and of a search."""
-        partial = 0 if self._partial is None else self._partial.held_bytes
+    def buffered_bytes(self) -> int:
+        """Bytes kept of an incomplete frame and of a search."""
+        partial = 0 if self.partial is None else self.partial.buffered_bytes
         return partial + (0 if self._search is None else self._search.size)
 
-    def shed(self) -> tuple[int, int]:
-        """Let go of what is held; return from which stream offset on, and how many bytes.
+    @property
+    def partial_bytes(self) -> int:
+        """Stream bytes of the incomplete frame so far, its holes included."""
+        return 0 if self.partial is None else self.partial.length - self._remaining
 
-        Of a frame that has not ended the beginning stays, which tells whose it is.
+    def shed(self) -> tuple[int, int]:
+        """Drop what is buffered; return the stream offset it began at, and how many bytes.
+
+        The beginning of an incomplete frame stays: it has the header.
         """
         if self._search is not None:
             offset, dropped = self._search.offset, self._search.clear()
             self.skipped_bytes += dropped
             return offset, dropped
-        if self._partial is not None:
-            offset = self._partial.stream_offset + _KEPT_BYTES
-            return offset, self._partial.drop_after(_KEPT_BYTES)
+        if self.partial is not None:
+            offset = self.partial.stream_offset + _KEPT_BYTES
+            return offset, self.partial.drop_after(_KEPT_BYTES)
         return 0, 0
 
-    @property
-    def partial_bytes(self) -> int:
-        """How far the frame that has begun and not ended has come, holes in it included."""
-        return 0 if self._partial is None else self._partial.length - self._remaining
+    def feed(self, items: list[StreamItem]) -> CutFrames:
+        """Cut the next part of the stream."""
+        cut = self.feed_until_loss(items)
+        while cut.rest:
+            more = self.feed_until_loss(cut.rest)
+            cut.frames += more.frames
+            cut.losses += more.losses
+            cut.rest = more.rest
+        return cut
 
-    def take(self) -> list[Frame]:
-        """Return the frames that ended since the last call, in stream order."""
-        frames, self._frames = self._frames, []
-        return frames
+    def feed_until_loss(self, items: list[StreamItem]) -> CutFrames:
+        """Cut the next part of the stream, up to where sync is lost.
 
-    def take_losses(self) -> list[tuple[int, int | None, int, int]]:
-        """Return where sync was lost since the last call."""
-        losses, self.losses = self.losses, []
-        return losses
+        The caller brings the locator up to date before it feeds the rest.
+        """
+        losses = self._losses
+        for index in range(len(items)):
+            item = items[index]
+            rest = self._gap(item) if isinstance(item, Gap) else self._cut_chunks([item])
+            if losses:
+                return self._cut_frames([*rest, *items[index + 1 :]])
+        return self._cut_frames(_NO_ITEMS)
 
-    def feed(self, items: list[StreamItem]) -> None:
-        """Take in the next part of the stream."""
-        for item in items:
-            if isinstance(item, Gap):
-                self._gap(item)
-            else:
-                self._work([item])
-
-    def finish(self) -> None:
-        """End the stream: look for frames in what a search still holds, and pass over the rest."""
+    def finish(self) -> CutFrames:
+        """End the stream: look for frames in what a search still holds, and skip the rest."""
         while self._search is not None:
-            found = self._look(self._search)
+            found: list[StreamItem] = [*self._look(self._search)]
             if not found:
                 self.skipped_bytes += self._search.clear()
-                return
-            self._work(found)
+                break
+            while found:
+                item = found.pop(0)
+                assert not isinstance(item, Gap)
+                found = [*self._cut_chunks([item]), *found]
+        return self._cut_frames(_NO_ITEMS)
 
     def settle(self) -> None:
-        """Keep what an unfinished frame needs before the buffers are used again."""
-        if self._partial is not None:
-            self._partial.detach()
+        """Copy what the incomplete frame needs, before the buffers are used again."""
+        if self.partial is not None:
+            self.partial.detach()
+
+    def _cut_frames(self, rest: list[StreamItem]) -> CutFrames:
+        """Hand over what was found."""
+        cut = CutFrames(self._frames, self._losses or _NO_LOSSES, rest)
+        self._frames = []
+        if self._losses:
+            self._losses = []
+        return cut
 
     # -- in sync ------------------------------------------------------------------------------
 
-    def _work(self, chunks: list[Chunk]) -> None:
-        """Take in chunks, the last of the list first.
+    def _cut_chunks(self, chunks: list[Chunk]) -> list[Chunk]:
+        """Cut chunks, the last of the list first; return what is left where sync is lost, in order.
 
-        Where sync is lost and found again on the way, what was found goes before its rest.
+        Where a search ends, the located bytes come before the rest of the chunk.
         """
+        known = len(self._losses)
         while chunks:
             chunk = chunks.pop()
             if self._search is None:
                 chunks += self._cut(chunk)
+                if len(self._losses) > known:
+                    break
             else:
                 chunks += self._search_in(self._search, chunk)
+        return chunks[::-1] if chunks else chunks
 
     def _cut(self, chunk: Chunk) -> list[Chunk]:
-        """Cut a chunk in sync; return what is left where sync was lost, backwards."""
+        """Cut a chunk in sync; return what is left where sync was lost, in reverse order."""
         segments = chunk.segments
         lengths = segments.lengths
         index, last = chunk.first, chunk.last
         offset, used = chunk.stream_offset, 0
         while index < last:
-            if self._partial is not None:
+            if self.partial is not None:
                 first, skip, taken = index, used, 0
                 while True:
                     length = lengths[index] - used
@@ -285,7 +335,7 @@ class FrameCutter:
                         break
                     offset += lengths[index]
                     index, used = index + 1, 0
-                self._go_on(self._partial, spread_of(segments, first, skip, taken), index)
+                self._extend(self.partial, spread_of(segments, first, skip, taken), index)
             elif self._prefix_frame is not None:
                 used = self._complete_prefix(self._prefix_frame, segments, index)
             else:
@@ -298,10 +348,10 @@ class FrameCutter:
         return []
 
     def _cut_segment(self, segments: Segments, index: int, offset: int, used: int) -> int:
-        """Cut from byte ``used`` of a segment, which is at stream ``offset``, on.
+        """Cut a segment, which begins at stream ``offset``, from its byte ``used`` on.
 
-        Returns how far that came: to the end of the segment, or to where a frame begins that goes
-        on after it, or to where sync was lost.
+        Returns where that ended: at the segment's end, where a frame begins that continues in the
+        next segment, or where sync was lost.
         """
         length = segments.lengths[index]
         start, captured = segments.starts[index], segments.captureds[index]
@@ -315,18 +365,18 @@ class FrameCutter:
                 self._out_of_sync(offset + used, size, time_ns, packet)
                 return used
             if used + size + 4 > length:
-                self._partial = frame_begun(size + 4, offset + used, time_ns, packet)
+                self.partial = frame_begun(size + 4, offset + used, time_ns, packet)
                 self._remaining = size + 4
                 return used
             self._frames.append(frame_in_segment(segments, index, used, size + 4, offset + used))
             used += size + 4
         return used
 
-    def _go_on(self, frame: Frame, spread: Spread, index: int) -> None:
-        """Let a frame go on with bytes of which the last is in the segment at ``index``."""
-        if spread.held_bytes:
+    def _extend(self, frame: Frame, spread: SegmentSpan, index: int) -> None:
+        """Add bytes to a frame; the last of them is in the segment at ``index``."""
+        if spread.buffered_bytes:
             frame.add_spread(frame.length - self._remaining, spread)
-        frame.missing_bytes += spread.length - spread.held_bytes
+        frame.missing_bytes += spread.length - spread.buffered_bytes
         self._remaining -= spread.length
         if not self._remaining:
             self._finish(spread.segments.times[index], spread.segments.packets[index])
@@ -338,22 +388,24 @@ class FrameCutter:
         return True
 
     def _finish(self, time_ns: int, packet: int) -> None:
-        """End the frame that has begun, with a packet or with none."""
-        frame = self._partial
-        self._partial, self._remaining = None, 0
+        """Complete the frame that has begun, with its last packet or NO_PACKET."""
+        frame = self.partial
+        self.partial, self._remaining = None, 0
         if frame is None:
             return
         frame.end_with(time_ns, packet)
-        begin = frame.stream_offset
-        # Did a search end with it, and it was not all there then?
-        seems = begin == self._found_at and begin + frame.length > self._found_until
-        if seems and not self._locate.confirm(frame):
-            self._refuse(frame)
+        if self._is_unconfirmed(frame) and not self._locator.confirm(frame):
+            self._reject(frame)
         else:
             self._frames.append(frame)
 
-    def _refuse(self, frame: Frame) -> None:
-        """Give up what seemed to be a frame when its search ended: search on after it."""
+    def _is_unconfirmed(self, frame: Frame) -> bool:
+        """Tell whether a search ended with a frame that was not complete then."""
+        begin = frame.stream_offset
+        return begin == self._found_at and begin + frame.length > self._found_until
+
+    def _reject(self, frame: Frame) -> None:
+        """Drop what only looked like a frame when its search ended; search on after it."""
         self.skipped_bytes += frame.length - frame.missing_bytes
         if self._search is None:
             end = frame.stream_offset + frame.length
@@ -363,7 +415,7 @@ class FrameCutter:
             self._out_of_sync(end, None, time_ns, packet)
 
     def _begin_prefix(self, segments: Segments, index: int, offset: int, used: int) -> None:
-        """Take a size prefix that is not all in a segment: the rest comes, or was snapped off."""
+        """Begin with a size prefix of which a segment holds a part: the rest comes, or was cut."""
         length, captured = segments.length[index], segments.captured[index]
         time_ns, packet = segments.time_ns[index], segments.packet[index]
         if captured < length:
@@ -375,7 +427,7 @@ class FrameCutter:
         self._prefix_frame = Frame(0, offset + used, time_ns, packet)
 
     def _complete_prefix(self, frame: Frame, segments: Segments, index: int) -> int:
-        """Take in the rest of a split size prefix; return how many bytes of the segment it has."""
+        """Add the rest of a split size prefix; return how many bytes of the segment it takes."""
         length, captured = segments.length[index], segments.captured[index]
         time_ns, packet = segments.time_ns[index], segments.packet[index]
         take = min(4 - len(self._prefix), length)
@@ -393,7 +445,7 @@ class FrameCutter:
             return 0
         frame.length = size + 4
         frame.add(0, memoryview(prefix))
-        self._partial = frame
+        self.partial = frame
         self._remaining = size
         if size == 0:
             self._finish(time_ns, packet)
@@ -401,21 +453,26 @@ class FrameCutter:
 
     # -- gaps and loss of sync -------------------------------------------------------------------
 
-    def _gap(self, gap: Gap) -> None:
+    def _gap(self, gap: Gap) -> list[StreamItem]:
+        """Step over missing bytes; return what is to be fed again where sync was lost before."""
         if self._search is not None:
-            self._work(self._look(self._search))
+            known = len(self._losses)
+            rest = self._cut_chunks(self._look(self._search))
+            if len(self._losses) > known:
+                return [*rest, gap]
         if self._search is not None:
             self.skipped_bytes += self._search.clear()
-            return
-        frame = self._partial
+            return []
+        frame = self.partial
         if frame is None or gap.length > self._remaining:
             self._out_of_sync(gap.stream_offset, None, gap.time_ns, gap.packet)
-            return
+            return []
         frame.missing_bytes += gap.length
         frame.lost_bytes += gap.length
         self._remaining -= gap.length
         if self._remaining == 0:
             self._finish(0, NO_PACKET)
+        return []
 
     def _out_of_sync(
         self,
@@ -426,56 +483,59 @@ class FrameCutter:
         *,
         search_from: int | None = None,
     ) -> None:
-        self.losses.append((stream_offset, size, time_ns, packet))
-        self._search = _Search()
-        if self._partial is not None:
-            # What is there of it may still give a header; its size as sent is known.
-            self._partial.missing_bytes += self._remaining
-            self._partial.lost_bytes += self._remaining
+        self._losses.append(SyncLoss(stream_offset, size, time_ns, packet))
+        self._search = _BoundarySearch()
+        if self.partial is not None:
+            # Its bytes so far may hold the header; its size on the wire is known.
+            self.partial.missing_bytes += self._remaining
+            self.partial.lost_bytes += self._remaining
             self._finish(0, NO_PACKET)
         self._prefix = b""
         self._prefix_frame = None
         self._search_from = stream_offset if search_from is None else search_from
 
-    def _search_in(self, search: _Search, chunk: Chunk) -> list[Chunk]:
+    def _search_in(self, search: _BoundarySearch, chunk: Chunk) -> list[Chunk]:
         """Look for a boundary; return the unread rest of the chunk, then what begins there.
 
-        Goes on in small steps, so that finding and losing sync again and again stays cheap; but
-        what is held is looked at again only when it has grown by a quarter, so that a search
-        takes time in proportion to its bytes.
+        It goes in small steps, so that finding and losing sync repeatedly stays cheap. Buffered
+        bytes are searched again only when they have grown by a quarter, so a search takes time in
+        proportion to its bytes.
         """
         index, stream_offset = chunk.first, chunk.stream_offset
         lengths = chunk.segments.length
         while index < chunk.last:
             if search.is_empty:
-                passed, place = self._pass_pieces(chunk.segments, index, chunk.last)
-                stream_offset += sum(lengths[index : index + passed])
-                index += passed
-                if place is not None:
+                skipped, begin = self._skip_pieces(chunk.segments, index, chunk.last)
+                stream_offset += sum(lengths[index : index + skipped])
+                index += skipped
+                if begin is not None:
                     search.add(chunk.segments, index, stream_offset)
-                    found = self._end_search(search, place)
+                    found = self._end_search(search, begin)
                     return _with_rest(chunk, index + 1, stream_offset + lengths[index], found)
-                if passed:
+                if skipped:
                     continue
-            enough = min(max(search.seen + _SEARCH_STEP_BYTES, search.seen * 5 // 4), search.wanted)
+            enough = min(
+                max(search.searched_bytes + _SEARCH_STEP_BYTES, search.searched_bytes * 5 // 4),
+                search.needed_bytes,
+            )
             while index < chunk.last and search.size < enough and not search.is_cut:
                 search.add(chunk.segments, index, stream_offset)
                 stream_offset += lengths[index]
                 index += 1
-            if not search.has_news:
+            if not search.is_due:
                 break
             found = self._look(search)
             if found:
                 return _with_rest(chunk, index, stream_offset, found)
             if search.is_cut:
-                # What comes after a snapped segment does not follow its bytes.
+                # The next segment does not follow the bytes of one that was cut.
                 self.skipped_bytes += search.clear()
         return []
 
-    def _pass_pieces(self, segments: Segments, first: int, last: int) -> tuple[int, int | None]:
-        """Look for a boundary in segments that the snap length cut, as many as come together.
+    def _skip_pieces(self, segments: Segments, first: int, last: int) -> tuple[int, int | None]:
+        """Look for a boundary in consecutive segments that the snap length cut.
 
-        Returns how many have none, and the place of the one in the segment after them, if there.
+        Returns how many have none, and the index of one in the segment after them, if there.
         """
         starts, lengths, captured = segments.start, segments.length, segments.captured
         end = min(last, first + _PIECES_AT_ONCE)
@@ -484,28 +544,28 @@ class FrameCutter:
         while index < end and captured[index] < lengths[index]:
             pieces.append(segments.buffer[starts[index] : starts[index] + captured[index]])
             index += 1
-        found = self._locate.in_pieces(pieces) if pieces else None
+        found = self._locator.in_pieces(pieces) if pieces else None
         if found is not None:
             index = first + found[0]
         self.skipped_bytes += sum(lengths[first:index])
         return index - first, None if found is None else found[1]
 
-    def _look(self, search: _Search) -> list[Chunk]:
-        """Look for a boundary in what a search holds; return what begins there, if there is one."""
+    def _look(self, search: _BoundarySearch) -> list[Chunk]:
+        """Look for a boundary in the bytes of a search; return what begins there, if any."""
         view = search.view()
         if search.is_cut:
-            found = self._locate.in_pieces([view])
+            found = self._locator.in_pieces([view])
             index, keep = (None if found is None else found[1]), 0
         else:
-            index, keep = self._locate(view)
+            index, keep = self._locator(view)
         if index is None:
             self.skipped_bytes += search.drop(keep)
-            search.note_seen()
+            search.note_searched()
             return []
         return self._end_search(search, index)
 
-    def _end_search(self, search: _Search, index: int) -> list[Chunk]:
-        """End a search with a frame at an index; return what begins there."""
+    def _end_search(self, search: _BoundarySearch, index: int) -> list[Chunk]:
+        """End a search with a frame at an index; return the bytes from there."""
         self.skipped_bytes += index
         segments, self._found_at = search.rest(index)
         self._found_until = self._found_at + search.size - index
@@ -514,18 +574,18 @@ class FrameCutter:
 
 
 def _with_rest(chunk: Chunk, index: int, stream_offset: int, found: list[Chunk]) -> list[Chunk]:
-    """Return what is left of a chunk from a segment on, and before that what was found."""
+    """Return the rest of a chunk from a segment on, then what was found: the last is cut first."""
     if index == chunk.last:
         return found
     return [Chunk(stream_offset, chunk.segments, index, chunk.last), *found]
 
 
 def _from(chunk: Chunk, index: int, stream_offset: int, begin: int) -> list[Chunk]:
-    """Return what is left of a chunk from stream offset ``begin`` on, its second part first.
+    """Return the rest of a chunk from stream offset ``begin`` on, its second part first.
 
-    ``begin`` lies in the segment at ``index``, whose own offset is ``stream_offset``, or at its
-    end; it lies before it when a split size prefix turned out to be none, and then the search
-    begins with this segment.
+    ``begin`` is in the segment at ``index``, whose own offset is ``stream_offset``, or at its end.
+    It is before the segment when a split size prefix was implausible; then the search begins with
+    this segment.
     """
     segments = chunk.segments
     skip = max(0, begin - stream_offset)
@@ -548,51 +608,55 @@ def _from(chunk: Chunk, index: int, stream_offset: int, begin: int) -> list[Chun
     return left
 
 
-class _Search:
-    """Bytes that belong to no known frame, with where they came from; bounded by its caller."""
+class _BoundarySearch:
+    """Bytes of no known frame, with the packets they came from; bounded by its caller."""
 
     def __init__(self) -> None:
         self._bytes = bytearray()
         self._marks: list[tuple[int, int, int]] = []  # (index in _bytes, time_ns, packet)
         self._stream_offset = 0  # of _bytes[0]
-        self._snapped_bytes = 0
-        self.seen = 0
-        """How many of the bytes were looked at before."""
-        self.wanted = _NO_BYTES
-        """How many there have to be for the frame that may begin with the first of them."""
+        self._cut_bytes = 0
+        self.searched_bytes = 0
+        """How many of the bytes were searched before."""
+        self.needed_bytes = _NO_BYTES
+        """How many bytes the frame needs that may begin with the first of them."""
 
     def state(self) -> State:
         """Return what :meth:`from_state` takes."""
         return (
-            *(bytes(self._bytes), self._stream_offset, self._snapped_bytes, self.seen),
-            *(self.wanted, tuple(self._marks)),
+            *(bytes(self._bytes), self._stream_offset, self._cut_bytes, self.searched_bytes),
+            *(self.needed_bytes, tuple(self._marks)),
         )
 
     @classmethod
-    def from_state(cls, state: object) -> _Search:
-        """Make one from a state; raises ValueError where that is none."""
-        data, offset, snapped, seen, wanted, marks = fields(state, "ynnnnt")
+    def from_state(cls, state: object) -> _BoundarySearch:
+        """Make one from a state; raises ValueError for any other value."""
+        data, offset, cut_off, searched, needed, marks = fields(state, "ynnnnt")
         made = cls()
         made._bytes += data
-        made._stream_offset, made._snapped_bytes = offset, snapped
-        made.seen, made.wanted = seen, wanted
+        made._stream_offset, made._cut_bytes = offset, cut_off
+        made.searched_bytes, made.needed_bytes = searched, needed
         made._marks = [fields(mark, "nin") for mark in items(marks, "t")]
-        places = [mark[0] for mark in made._marks]
-        if places != sorted(places) or seen > len(data) or bool(data or snapped) > bool(places):
+        indices = [mark[0] for mark in made._marks]
+        if (
+            indices != sorted(indices)
+            or searched > len(data)
+            or bool(data or cut_off) > bool(indices)
+        ):
             raise ValueError("bytes of a search that came with no packet")
-        if places and (places[0] != 0 or places[-1] > len(data)):
+        if indices and (indices[0] != 0 or indices[-1] > len(data)):
             raise ValueError("a packet behind the bytes of a search")
         return made
 
     @property
     def size(self) -> int:
-        """How many bytes are held."""
+        """How many bytes are buffered."""
         return len(self._bytes)
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is held, and nothing was cut off after it."""
-        return not self._bytes and not self._snapped_bytes
+        """True if nothing is buffered, and nothing was cut off after it."""
+        return not self._bytes and not self._cut_bytes
 
     @property
     def offset(self) -> int:
@@ -600,21 +664,23 @@ class _Search:
         return self._stream_offset
 
     @property
-    def has_news(self) -> bool:
-        """Whether there is enough new to look again."""
+    def is_due(self) -> bool:
+        """True if enough bytes have come to search again."""
         size = len(self._bytes)
-        if self._snapped_bytes:
+        if self._cut_bytes:
             return True
-        if size <= self.seen:
+        if size <= self.searched_bytes:
             return False
-        return size <= _SMALL_SEARCH_BYTES or size >= min(self.seen * 5 // 4, self.wanted)
+        return size <= _SMALL_SEARCH_BYTES or size >= min(
+            self.searched_bytes * 5 // 4, self.needed_bytes
+        )
 
-    def note_seen(self) -> None:
-        """Note that all bytes held were looked at, and no frame was found that is all there."""
+    def note_searched(self) -> None:
+        """Note that all bytes were searched, and no complete frame was found."""
         size = len(self._bytes)
-        self.seen = size
-        wanted = _SIZE(self._bytes)[0] + 4 if size >= 4 else 0
-        self.wanted = wanted if wanted > size else _NO_BYTES
+        self.searched_bytes = size
+        needed = _SIZE(self._bytes)[0] + 4 if size >= 4 else 0
+        self.needed_bytes = needed if needed > size else _NO_BYTES
 
     def add(self, segments: Segments, index: int, stream_offset: int) -> None:
         """Append a segment; nothing may follow one that a snap length cut."""
@@ -623,29 +689,29 @@ class _Search:
             self._stream_offset = stream_offset
         self._marks.append((len(self._bytes), segments.time_ns[index], segments.packet[index]))
         self._bytes += segments.buffer[start : start + captured]
-        self._snapped_bytes = segments.length[index] - captured
+        self._cut_bytes = segments.length[index] - captured
 
     @property
     def is_cut(self) -> bool:
         """Whether the last segment was cut by a snap length."""
-        return self._snapped_bytes > 0
+        return self._cut_bytes > 0
 
     def view(self) -> memoryview:
-        """Return all bytes held (a copy: the search goes on with its own)."""
+        """Return a copy of all bytes."""
         return memoryview(bytes(self._bytes))
 
     def clear(self) -> int:
-        """Forget all; return how many bytes that were."""
-        given_up = len(self._bytes) + self._snapped_bytes
-        self._snapped_bytes = 0
-        self.seen = 0
-        self.wanted = _NO_BYTES
+        """Drop all; return how many bytes that were."""
+        dropped = len(self._bytes) + self._cut_bytes
+        self._cut_bytes = 0
+        self.searched_bytes = 0
+        self.needed_bytes = _NO_BYTES
         self._bytes.clear()
         self._marks.clear()
-        return given_up
+        return dropped
 
     def drop(self, before: int) -> int:
-        """Forget the bytes before index ``before``; return how many."""
+        """Drop the bytes before index ``before``; return how many."""
         before = min(before, len(self._bytes))
         if before <= 0:
             return 0
@@ -659,14 +725,14 @@ class _Search:
         """Return the bytes from ``index`` on as segments of their own, and their offset."""
         starts, lengths, captured, times, packets = [], [], [], [], []
         ends = [*(mark[0] for mark in self._marks[1:]), len(self._bytes)]
-        beyond = [0] * (len(ends) - 1) + [self._snapped_bytes]
-        for (start, time_ns, packet), end, snapped in zip(self._marks, ends, beyond, strict=True):
-            held = end - max(start, index)
-            if held + snapped <= 0 or held < 0:
+        beyond = [0] * (len(ends) - 1) + [self._cut_bytes]
+        for (start, time_ns, packet), end, cut_off in zip(self._marks, ends, beyond, strict=True):
+            size = end - max(start, index)
+            if size + cut_off <= 0 or size < 0:
                 continue
             starts.append(max(start, index) - index)
-            lengths.append(held + snapped)
-            captured.append(held)
+            lengths.append(size + cut_off)
+            captured.append(size)
             times.append(time_ns)
             packets.append(packet)
         data = memoryview(bytes(self._bytes[index:]))

@@ -1,22 +1,6 @@
-# The C types of findings.py.
-cimport cython
-
+# The C types of connection_anomalies.py.
 from kanalyze.kafka.framing.frame cimport Frame
+from kanalyze.kafka.session.exchange cimport Exchange
 
 
-@cython.final
-cdef class Findings:
-    cdef public long long decoded_bytes
-    cdef public long long undecoded_bytes
-    cdef public object _tcp
-    cdef public list _anomalies
-    cdef public list _tokens
-    cdef public tuple unread
-    cdef public list _begun
-    cdef readonly bint has_begun
-    cdef readonly bint has_unread
-
-    cpdef take(self)
-    cpdef take_tokens(self)
-    cpdef losses(self, cutter, int side)
-    cpdef show_ended(self, Frame frame, int side)
+cpdef frame_anomaly(kind, tcp, Frame frame, int side, detail=*, Exchange exchange=*)

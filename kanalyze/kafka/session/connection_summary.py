@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
     from kanalyze.model.tcp import TcpConnection
 
-__all__ = ["ConnectionCounts", "EndedConnection", "UnknownTotal"]
+__all__ = ["ConnectionCounts", "ConnectionSummary", "UnknownTotal"]
 
 
 class ConnectionCounts:
@@ -114,7 +114,7 @@ class UnknownTotal:
         self.bytes += size
 
 
-class EndedConnection(NamedTuple):
+class ConnectionSummary(NamedTuple):
     """One TCP connection that ended, or whose capture did."""
 
     tcp: TcpConnection

@@ -1,26 +1,25 @@
-# The C types of pairing.py.
+# The C types of correlation.py.
 cimport cython
 
 from kanalyze.kafka.session.exchange cimport Exchange
-from kanalyze.kafka.session.pending_requests cimport Pending
+from kanalyze.kafka.session.pending_requests cimport PendingRequests
 
 
 @cython.final
-cdef class Pairing:
-    cdef public Pending _pending
+cdef class Correlator:
+    cdef public PendingRequests _pending
     cdef public bint _requests_lost
     cdef public bint _responses_lost
     cdef public _UsedIds _used
-    cdef public bint _repeats
+    cdef public bint _reuses_ids
     cdef public bint _pipelined
     cdef public long long _unsure_before
-    cdef readonly list given_up
 
-    cpdef ask(self, Exchange exchange)
-    cpdef answer(self, long long correlation_id, long long packet)
+    cpdef add(self, Exchange exchange)
+    cpdef bint is_ambiguous(self) except -1
+    cpdef match(self, long long correlation_id, long long packet)
     cpdef oldest(self, long long correlation_id)
-    cpdef take_given_up(self)
-    cdef _answer_unique(self, long long correlation_id, long long packet)
+    cdef _match_unique(self, long long correlation_id, long long packet)
 
 
 @cython.final
@@ -32,10 +31,10 @@ cdef class _UsedIds:
 
     cpdef bint add(self, long long correlation_id) except -1
     @cython.locals(firsts=list, lasts=list, index=cython.Py_ssize_t)
-    cdef bint _begin_run(self, long long correlation_id) except -1
+    cdef bint _start_run(self, long long correlation_id) except -1
 
 
 cdef long long _NO_ID
 
 
-cdef long long _began(Exchange exchange) except? -1
+cdef long long _begin(Exchange exchange) except? -1

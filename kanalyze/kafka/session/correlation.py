@@ -1,21 +1,20 @@
-"""Which request a response answers, also where parts of the connection were not captured.
+"""Which request a response belongs to, also where parts of the connection were not captured.
 
 In: requests and responses as they are read, and where bytes were lost. Out: the exchange that a
-response completes, or none when that is not certain. This module must not know how messages are
-read.
+response completes, or none if that is not certain. Must not know: how messages are read.
 
-Where nothing is lost, the oldest unanswered request with a response's correlation id is the one it
-answers. After a loss that holds as long as no id comes twice: an id that is found is the one that
-was sent. A client that uses ids again (some send 0 always) is another matter: the response to one
-request may have been lost, and the next one with that id is not its own. What is known then:
+Without a loss, a response belongs to the oldest pending request with its correlation id. After a
+loss that still holds if no id is used twice. But some clients reuse ids (some always send 0): then
+the response to a request may be lost, and the next response with that id is not its own. In this
+case:
 
-- No response answers a request that was sent after it.
-- A client that never sent a request before the last one was answered does not begin to: a response
-  answers the last request before it, and what was sent before that was answered unseen.
-- Otherwise a response is paired where only one request can be meant, and with none where several
-  can: a wrong latency is worse than none.
+- No response belongs to a request that was sent after it.
+- A client that never pipelined requests does not begin to: a response belongs to the last request
+  before it, and the responses to earlier requests were lost.
+- Otherwise a response is paired if it can belong to one request only. If several are possible it is
+  paired with none: a wrong latency is worse than none.
 
-Compiled by Cython, with the types in ``pairing.pxd``; uncompiled it does the same, slowly.
+Compiled by Cython, with the types in ``correlation.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -24,95 +23,86 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from kanalyze.common.plain_values import fields, items
-from kanalyze.kafka.session.pending_requests import Pending
+from kanalyze.kafka.session.pending_requests import PendingRequests
 
 if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
-    from kanalyze.kafka.session.exchange import Bodies, Exchange, Peers
+    from kanalyze.kafka.session.exchange import BodyStates, Exchange, Peers
 
-__all__ = ["Pairing"]
+__all__ = ["Correlator"]
 
 _MOST_RUNS = 64
-"""Clients count, on one connection or over several, and losses leave holes. Of more runs the lowest
-ones are taken for one: a client that goes on below is taken to use its ids again."""
+"""Clients count ids up, on one connection or over several, and losses leave holes. Beyond so many
+runs the lowest ones are merged; a client that continues below them counts as reusing ids."""
 
 
-class Pairing:
-    """The unanswered requests of one connection, and what is known of losses."""
+class Correlator:
+    """The pending requests of one connection, and what is known of losses."""
 
     __slots__ = (
         "_pending",
         "_pipelined",
-        "_repeats",
         "_requests_lost",
         "_responses_lost",
+        "_reuses_ids",
         "_unsure_before",
         "_used",
-        "given_up",
     )
-    _LEFT_OUT = ("given_up",)
 
     def __init__(self, *, from_start: bool) -> None:
-        """Begin; ``from_start`` says that no request of the connection was sent unseen."""
-        self._pending = Pending()
+        """Begin; ``from_start``: no request of the connection was sent before the capture."""
+        self._pending = PendingRequests()
         self._requests_lost = not from_start
         self._responses_lost = False
         self._used = _UsedIds()
-        self._repeats = False
+        self._reuses_ids = False
         self._pipelined = False
         self._unsure_before = 0
-        """Packet: a request that began before it may have been answered unseen."""
-        self.given_up: list[Exchange] = []
-        """What :meth:`take_given_up` returns."""
+        """A packet: the response to a request that began before it may be lost."""
 
-    def state(self, bodies: Bodies) -> State:
-        """Return what :meth:`load_state` takes, once what was given up was taken."""
+    def state(self, bodies: BodyStates) -> State:
+        """Return what :meth:`load_state` takes."""
         return (
-            *(self._requests_lost, self._responses_lost, self._repeats, self._pipelined),
+            *(self._requests_lost, self._responses_lost, self._reuses_ids, self._pipelined),
             *(self._unsure_before, self._used.state(), self._pending.state(bodies)),
         )
 
-    def load_state(self, state: object, peers: Peers, bodies: Bodies) -> None:
-        """Go on from a state; raises ValueError where that is none."""
+    def load_state(self, state: object, peers: Peers, bodies: BodyStates) -> None:
+        """Continue from a state; raises ValueError for any other value."""
         values = fields(state, "bbbbntt")
-        self._requests_lost, self._responses_lost, self._repeats, self._pipelined = values[:4]
+        self._requests_lost, self._responses_lost, self._reuses_ids, self._pipelined = values[:4]
         self._unsure_before = values[4]
         self._used.load_state(values[5])
         self._pending.load_state(values[6], peers, bodies)
 
     @property
     def requests_lost(self) -> bool:
-        """Whether the client may have sent requests that were not seen."""
+        """True if requests may be lost."""
         return self._requests_lost
 
     @property
     def is_lossy(self) -> bool:
-        """Whether there is anything that may not have been seen."""
+        """True if any message may be lost."""
         return self._requests_lost or self._responses_lost
 
     @property
     def unsure_before(self) -> int:
-        """A packet: a request that began before it may have been answered unseen."""
+        """A packet: the response to a request that began before it may be lost."""
         return self._unsure_before
-
-    @property
-    def repeats(self) -> bool:
-        """Whether the client uses ids again."""
-        return self._repeats
 
     def __len__(self) -> int:
         return len(self._pending)
 
-    def take_oldest(self, count: int) -> list[Exchange]:
-        """Take out the ``count`` requests that wait for longest."""
-        oldest = sorted(self._pending, key=_began)[:count]
+    def drop_oldest(self, count: int) -> list[Exchange]:
+        """Remove and return the ``count`` oldest requests."""
+        oldest = sorted(self._pending, key=_begin)[:count]
         for exchange in oldest:
             self._pending.remove(exchange)
         return oldest
 
-    def keys(self) -> dict[int, set[tuple[int, int]]]:
-        """Return the (api_key, api_version) of the waiting requests of each correlation id."""
-        return self._pending.keys()
+    def pending_apis(self) -> dict[int, set[tuple[int, int]]]:
+        """Return the (api_key, api_version) of the pending requests of each correlation id."""
+        return self._pending.apis()
 
     def lose_requests(self) -> None:
         """Note that requests may have been lost."""
@@ -123,94 +113,100 @@ class Pairing:
         self._responses_lost = True
         self._unsure_before = max(self._unsure_before, packet)
 
-    def ask(self, exchange: Exchange) -> Exchange | None:
-        """Let a request wait; return one that is given up because too many do."""
-        if not self._repeats:
-            self._repeats = self._used.add(exchange.correlation)
+    def add(self, exchange: Exchange) -> Exchange | None:
+        """Add a request; return the oldest one if there are too many."""
+        if not self._reuses_ids:
+            self._reuses_ids = self._used.add(exchange.correlation)
         return self._pending.add(exchange)
 
-    def answer(self, correlation_id: int, packet: int) -> Exchange | None:
-        """Take out the request that a response which begins in ``packet`` answers.
+    def is_ambiguous(self) -> bool:
+        """Tell whether :meth:`drop_ambiguous` has to come before a response is matched."""
+        return self._reuses_ids and (self._requests_lost or self._responses_lost)
 
-        None when none waits, or several may be meant; those are given up.
+    def drop_ambiguous(self, correlation_id: int, packet: int) -> list[Exchange]:
+        """Remove and return the requests that no response can be matched with any more.
+
+        Args:
+            correlation_id: that of the response to be matched next.
+            packet: in which that begins.
         """
-        if not self._repeats:
-            return self._answer_unique(correlation_id, packet)
-        if not (self._requests_lost or self._responses_lost):
-            found = self._pending.answer(correlation_id)
-        elif self._pipelined:
-            found = self._answer_certain(correlation_id, packet)
+        dropped = []
+        if self._pipelined:
+            oldest = self._pending.oldest(correlation_id)
+            if oldest is not None and _begin(oldest) <= packet and not self._is_certain(oldest):
+                dropped = [each for each in self._pending if each.correlation == correlation_id]
         else:
-            found = self._answer_last(correlation_id, packet)
+            sent = [exchange for exchange in self._pending if _begin(exchange) < packet]
+            last = max(sent, key=_begin, default=None)
+            dropped = [exchange for exchange in sent if exchange is not last]
+        for exchange in dropped:
+            self._pending.remove(exchange)
+        return dropped
+
+    def match(self, correlation_id: int, packet: int) -> Exchange | None:
+        """Remove and return the request of a response that begins in ``packet``; None for none."""
+        if not self._reuses_ids:
+            return self._match_unique(correlation_id, packet)
+        if not (self._requests_lost or self._responses_lost):
+            found = self._pending.pop(correlation_id)
+        elif self._pipelined:
+            oldest = self._pending.oldest(correlation_id)
+            is_certain = oldest is not None and self._is_certain(oldest)
+            found = self._match_earlier(correlation_id, packet) if is_certain else None
+        else:
+            found = self._match_last(correlation_id, packet)
         if found is not None and not self._pipelined and self._pending.size > 0:
-            self._pipelined = self._sent_between(_began(found), packet)
+            self._pipelined = self._sent_between(_begin(found), packet)
         return found
 
     def _sent_between(self, first: int, last: int) -> bool:
-        """Tell whether a request that waits was sent between two packets."""
-        return any(first < _began(other) < last for other in self._pending)
+        """Tell whether a pending request was sent between two packets."""
+        return any(first < _begin(other) < last for other in self._pending)
 
     def oldest(self, correlation_id: int) -> Exchange | None:
-        """Return the oldest waiting request with an id."""
+        """Return the oldest pending request with an id."""
         return self._pending.oldest(correlation_id)
 
     def may_be_lost(self, exchange: Exchange) -> bool:
-        """Tell whether the response to a request may have come unseen."""
-        return self._responses_lost and _began(exchange) < self._unsure_before
+        """Tell whether the response to a request may be lost."""
+        return self._responses_lost and _begin(exchange) < self._unsure_before
 
-    def waiting(self) -> list[Exchange]:
-        """Return the requests whose response is still to come, as far as can be told."""
+    def in_flight(self) -> list[Exchange]:
+        """Return the requests whose response is still to come, as far as is known."""
         return [exchange for exchange in self._pending if not self.may_be_lost(exchange)]
 
-    def take_given_up(self) -> list[Exchange]:
-        """Return the requests that no response can be told of any more, since the last call."""
-        given_up, self.given_up = self.given_up, []
-        return given_up
+    def drop_all(self) -> list[Exchange]:
+        """Remove and return all, in the order of their requests."""
+        return self._pending.pop_all()
 
-    def take_all(self) -> list[Exchange]:
-        """Take out all that wait, in the order of their requests."""
-        return self._pending.take_all()
-
-    def _answer_unique(self, correlation_id: int, packet: int) -> Exchange | None:
+    def _match_unique(self, correlation_id: int, packet: int) -> Exchange | None:
         if not (self._requests_lost or self._responses_lost):
-            return self._pending.answer(correlation_id)
+            return self._pending.pop(correlation_id)
+        return self._match_earlier(correlation_id, packet)
+
+    def _match_earlier(self, correlation_id: int, packet: int) -> Exchange | None:
+        """Match the oldest request with the id, unless it was sent after the response."""
         found = self._pending.oldest(correlation_id)
-        if found is None or _began(found) > packet:
+        if found is None or _begin(found) > packet:
             return None
-        return self._pending.answer(correlation_id)
+        return self._pending.pop(correlation_id)
 
-    def _answer_last(self, correlation_id: int, packet: int) -> Exchange | None:
-        """Answer for a client that waits for each answer: the last request before the response."""
-        sent = [exchange for exchange in self._pending if _began(exchange) < packet]
-        if not sent:
-            return None
-        last = max(sent, key=_began)
-        for exchange in sent:
-            if exchange is not last:
+    def _match_last(self, correlation_id: int, packet: int) -> Exchange | None:
+        """Match for a client that does not pipeline: the last request before the response."""
+        for exchange in self._pending:
+            if _begin(exchange) < packet and exchange.correlation == correlation_id:
                 self._pending.remove(exchange)
-                self.given_up.append(exchange)
-        if last.correlation != correlation_id:
-            return None
-        self._pending.remove(last)
-        return last
-
-    def _answer_certain(self, correlation_id: int, packet: int) -> Exchange | None:
-        """Answer where only one request can be meant; give up all of that id where several can."""
-        oldest = self._pending.oldest(correlation_id)
-        if oldest is None or _began(oldest) > packet:
-            return None
-        alone = self._pending.count(correlation_id) == 1
-        if not self._requests_lost and (alone or _began(oldest) >= self._unsure_before):
-            return self._pending.answer(correlation_id)
-        while oldest is not None:
-            self._pending.remove(oldest)
-            self.given_up.append(oldest)
-            oldest = self._pending.oldest(correlation_id)
+                return exchange
         return None
+
+    def _is_certain(self, oldest: Exchange) -> bool:
+        """Tell whether the next response with an id can belong to its oldest request only."""
+        is_alone = self._pending.count(oldest.correlation) == 1
+        return not self._requests_lost and (is_alone or _begin(oldest) >= self._unsure_before)
 
 
 class _UsedIds:
-    """Which ids were used: runs of consecutive ones, of which most clients have one."""
+    """The ids that were used, as runs of consecutive ids; most clients have one run."""
 
     __slots__ = ("_firsts", "_last", "_lasts", "_limit")
 
@@ -218,7 +214,7 @@ class _UsedIds:
         self._firsts: list[int] = []
         self._lasts: list[int] = []
         self._last = 0
-        """The end of the run that grows; its next id is free below ``_limit``."""
+        """The end of the growing run; ids after it are free below ``_limit``."""
         self._limit = 0
 
     def state(self) -> State:
@@ -226,26 +222,26 @@ class _UsedIds:
         return self._last, self._limit, tuple(self._firsts), tuple(self._lasts)
 
     def load_state(self, state: object) -> None:
-        """Go on from a state; raises ValueError where that is none."""
+        """Continue from a state; raises ValueError for any other value."""
         self._last, self._limit, firsts, lasts = fields(state, "iitt")
         self._firsts, self._lasts = list(items(firsts, "i")), list(items(lasts, "i"))
         ids = [each for run in zip(firsts, lasts, strict=True) for each in run]
         if len(ids) > 2 * _MOST_RUNS or ids != sorted(ids):
             raise ValueError("runs of ids that overlap")
         if firsts and not firsts[0] <= self._last < _NO_ID:
-            raise ValueError("a run that grows and is not there")
+            raise ValueError("a growing run that does not exist")
 
     def add(self, correlation_id: int) -> bool:
-        """Note an id; tell whether it was used before, or may have been."""
+        """Add an id; tell whether it was used before, or may have been."""
         if correlation_id == self._last + 1 and correlation_id < self._limit:
             self._last = correlation_id
             return False
-        return self._begin_run(correlation_id)
+        return self._start_run(correlation_id)
 
-    def _begin_run(self, correlation_id: int) -> bool:
+    def _start_run(self, correlation_id: int) -> bool:
         firsts, lasts = self._firsts, self._lasts
         if firsts and correlation_id > self._last and self._limit == _NO_ID:
-            # A client that counts over several connections leaves holes in each of them.
+            # A client with one counter for several connections leaves holes in each of them.
             lasts[-1] = self._last
             firsts.append(correlation_id)
             lasts.append(correlation_id)
@@ -278,5 +274,5 @@ _NO_ID = 1 << 31
 """Above all ids."""
 
 
-def _began(exchange: Exchange) -> int:
+def _begin(exchange: Exchange) -> int:
     return exchange.request.start_packet if exchange.request is not None else 0

@@ -1,4 +1,4 @@
-# The C types of undecided.py.
+# The C types of detection.py.
 from kanalyze.model.segments cimport Segments
 
 

@@ -1,15 +1,15 @@
-"""Connections of which nobody knows yet whether they are Kafka: what is held, and the verdict.
+"""Detects Kafka by content: one undecided connection, and the verdict on it.
 
-In: stream updates. Out: Kafka, with its wire and its client; TLS; something else; or not known
-yet. This module must not know exchanges, nor what becomes of a connection once it is decided.
+In: stream updates. Out: Kafka, with its wire protocol and its client; TLS; something else; or not
+known yet. Must not know: exchanges, or what becomes of a connection once it is decided.
 
-A connection is undecided until one of its directions holds a request: a header that makes sense,
-a body that takes up the frame to the byte, and evidence that it is no accident (see
-:mod:`~kanalyze.kafka.session.heuristics`). Until then its bytes are kept (a bounded part), so that
-nothing of a connection that turns out to be Kafka is lost. Most connections are known at first
-sight, and nothing of them is held: see :meth:`Judge.at_first_sight`.
+A connection is Kafka when one of its directions holds a request: a plausible header, a body that
+takes up the frame to the byte, and evidence that this is no coincidence (see
+:mod:`~kanalyze.kafka.session.heuristics`). Until then its bytes are buffered, within bounds, so
+that nothing of a Kafka connection is lost. Most connections are detected at first sight, and
+nothing of them is buffered: see :meth:`ProtocolDetector.at_first_sight`.
 
-Compiled by Cython, with the types in ``undecided.pxd``; uncompiled it does the same, slowly.
+Compiled by Cython, with the types in ``detection.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from kanalyze.common.plain_values import fields
 from kanalyze.kafka.framing.framer import LARGEST_FRAME_BYTES
 from kanalyze.kafka.session.first_bytes import FirstBytes, FirstBytesReader
 from kanalyze.kafka.session.heuristics import is_answered_first
-from kanalyze.kafka.session.replay_buffer import HeldStream
-from kanalyze.kafka.session.request_scan import Search, Searcher
+from kanalyze.kafka.session.replay_buffer import ReplayBuffer
+from kanalyze.kafka.session.request_scan import RequestScanner, ScanState
 from kanalyze.kafka.session.resync import RequestLocator
 from kanalyze.kafka.session.tls import (
     find_records,
@@ -42,85 +42,91 @@ if TYPE_CHECKING:
     from kanalyze.model.streams import StreamItem, StreamUpdate
     from kanalyze.model.tcp import TcpConnection
 
-__all__ = ["Found", "Judge", "Side", "Undecided", "client_hello_side"]
+__all__ = [
+    "KafkaMatch",
+    "ProtocolDetector",
+    "UndecidedConnection",
+    "UndecidedStream",
+    "client_hello_side",
+]
 
 _STEP_BYTES = 16 * 1024
-"""Of each direction, how much is taken in before a verdict is sought: what comes after a verdict
-is never copied."""
+"""So much of each direction is taken in before each verdict: what comes after the final verdict is
+never copied."""
 _FIRST_STEP_BYTES = 512
-"""The same at first, four times as much each time: most show what they are with one message."""
-_SOUGHT_BYTES = LARGEST_FRAME_BYTES + 16 * 1024 * 1024
-"""How much of a connection is searched before it is taken for something else: the capture may begin
-within the largest of requests."""
+"""The first step; each later one is four times as long. One message is mostly enough."""
+_SEARCHED_BYTES = LARGEST_FRAME_BYTES + 16 * 1024 * 1024
+"""So much of a connection is searched before it counts as something else: the capture may begin
+within the largest possible request."""
 _ONE_SIDED_BYTES = 16 * 1024
-"""How much that is no request is held while the other end is silent: its request may have been
-captured later than the answer."""
+"""So many bytes that are no request are buffered while the other end is silent: its request may be
+captured later than the response."""
 _LONG_BYTES = 64 * 1024
 _TLS_HEAD_BYTES = 5
 
 
-class Found(NamedTuple):
-    """A connection of Kafka."""
+class KafkaMatch(NamedTuple):
+    """A connection that is Kafka: its client, and the protocol on the wire."""
 
     client_side: int
     wire: Wire
 
 
-_AT_FIRST_SIGHT = (Found(0, "kafka"), Found(1, "kafka"))
+_AT_FIRST_SIGHT = (KafkaMatch(0, "kafka"), KafkaMatch(1, "kafka"))
 
 
-class Side:
+class UndecidedStream:
     """One direction of an undecided connection."""
 
-    __slots__ = ("first", "held", "index", "is_tls", "search", "tcp")
+    __slots__ = ("buffer", "first", "index", "is_tls", "scan", "tcp")
     _LEFT_OUT = ("index", "tcp")
 
     def __init__(self, tcp: TcpConnection, index: int) -> None:
         self.tcp = tcp
         self.index = index
-        self.held = HeldStream()
+        self.buffer = ReplayBuffer()
         self.first = FirstBytes()
-        self.search = Search()
+        self.scan = ScanState()
         self.is_tls = False
 
     def state(self) -> State:
         """Return what :meth:`load_state` takes."""
-        return self.is_tls, self.held.state(), self.first.state(), self.search.state()
+        return self.is_tls, self.buffer.state(), self.first.state(), self.scan.state()
 
     def load_state(self, state: object) -> None:
-        """Go on from a state; raises ValueError where that is none."""
-        self.is_tls, held, first, search = fields(state, "bttt")
-        self.held = HeldStream.from_state(held)
+        """Continue from a state; raises ValueError for any other value."""
+        self.is_tls, buffer, first, scan = fields(state, "bttt")
+        self.buffer = ReplayBuffer.from_state(buffer)
         self.first = FirstBytes.from_state(first)
-        self.search = Search.from_state(search)
+        self.scan = ScanState.from_state(scan)
 
     @property
     def opened(self) -> bool:
-        """Whether the first byte is that of the stream."""
+        """True if the beginning of the stream was seen."""
         return self.tcp.start_seen[self.index]
 
     @property
     def from_start(self) -> bool:
-        """Whether the first byte held is the stream's first one."""
-        return self.opened and self.held.is_whole and not self.held.begins_with_gap
+        """True if the first buffered byte is the stream's first one."""
+        return self.opened and self.buffer.is_whole and not self.buffer.begins_with_gap
 
     @property
     def is_known_no_client(self) -> bool:
-        """Whether the stream's first bytes were seen and are no client's of Kafka."""
-        return self.opened and not self.held.begins_with_gap and self.first.is_hopeless
+        """True if the stream's first bytes were seen and are not those of a Kafka client."""
+        return self.opened and not self.buffer.begins_with_gap and self.first.is_hopeless
 
 
-class Undecided:
-    """A connection, as far as it is held.
+class UndecidedConnection:
+    """A connection whose protocol is not known yet, with its buffered bytes.
 
-    Where no SYN was seen the first byte seen is just that: streams do not begin there.
+    Without a SYN the first byte seen is not the first byte of the stream.
     """
 
     _LEFT_OUT = ("_items", "_next", "tcp")
 
     def __init__(self, tcp: TcpConnection) -> None:
         self.tcp = tcp
-        self.sides = (Side(tcp, 0), Side(tcp, 1))
+        self.sides = (UndecidedStream(tcp, 0), UndecidedStream(tcp, 1))
         self._items: tuple[list[StreamItem], list[StreamItem]] = ([], [])
         self._next: list[tuple[int, int]] = [(0, -1), (0, -1)]
         self._step_bytes = _FIRST_STEP_BYTES
@@ -130,27 +136,27 @@ class Undecided:
         return self._step_bytes, self.sides[0].state(), self.sides[1].state()
 
     def load_state(self, state: object) -> None:
-        """Go on from a state; raises ValueError where that is none."""
+        """Continue from a state; raises ValueError for any other value."""
         self._step_bytes, one, other = fields(state, "ntt")
         if not 0 < self._step_bytes <= _STEP_BYTES:
-            raise ValueError("a step of nothing, or too much")
+            raise ValueError("a step of no bytes, or too many")
         self.sides[0].load_state(one)
         self.sides[1].load_state(other)
 
     @property
-    def held_bytes(self) -> int:
-        """Memory that both directions take."""
-        return self.sides[0].held.held_bytes + self.sides[1].held.held_bytes
+    def buffered_bytes(self) -> int:
+        """Memory that the bytes of both directions take."""
+        return self.sides[0].buffer.buffered_bytes + self.sides[1].buffer.buffered_bytes
 
     @property
     def payload_bytes(self) -> int:
-        """Payload of both directions, each byte once: what came, and what is left of the update."""
+        """Payload of both directions, each byte once, with the rest of the update."""
         left = 0
         for side in (0, 1):
             for item in self._left(side):
                 if isinstance(item, Chunk):
                     left += sum(item.segments.length[item.first : item.last])
-        return left + sum(side.held.payload_bytes for side in self.sides)
+        return left + sum(side.buffer.payload_bytes for side in self.sides)
 
     @property
     def tls_sides(self) -> list[int]:
@@ -158,20 +164,20 @@ class Undecided:
         return [side for side in (0, 1) if self.sides[side].is_tls]
 
     def begin(self, update: StreamUpdate) -> None:
-        """Begin to take in an update, step by step."""
+        """Begin with an update, which is taken in steps."""
         self._items = update.items
         self._next = [(0, -1), (0, -1)]
 
     def step(self) -> bool:
-        """Take in some of each direction; False when nothing was left."""
+        """Take in some of each direction; return False if nothing was left."""
         more = self._step(0)
         more = self._step(1) or more
         self._step_bytes = min(4 * self._step_bytes, _STEP_BYTES)
         return more
 
     def rest(self, side: int) -> list[StreamItem]:
-        """Return what is held of a direction, and what is left of the update."""
-        return [*self.sides[side].held.items(), *self._left(side)]
+        """Return the buffered bytes of a direction, and the rest of the update."""
+        return [*self.sides[side].buffer.items(), *self._left(side)]
 
     def _left(self, side: int) -> list[StreamItem]:
         index, first = self._next[side]
@@ -181,22 +187,22 @@ class Undecided:
         return left
 
     def end_step(self) -> None:
-        """Let go of the update, whose buffers are used again."""
+        """Drop the update, whose buffers are used again."""
         self._items = ([], [])
         self._next = [(0, -1), (0, -1)]
 
     def _step(self, side: int) -> bool:
         index, first = self._next[side]
-        items, held = self._items[side], self.sides[side].held
+        items, buffer = self._items[side], self.sides[side].buffer
         if index >= len(items):
             return False
-        before = held.end
-        while index < len(items) and held.end - before < self._step_bytes:
+        before = buffer.end
+        while index < len(items) and buffer.end - before < self._step_bytes:
             item = items[index]
             begin = first
             if begin < 0 and isinstance(item, Chunk):
                 begin = item.first
-            first = held.add(item, begin, self._step_bytes)
+            first = buffer.add(item, begin, self._step_bytes)
             if first < 0:
                 index += 1
         self._next[side] = (index, first)
@@ -204,30 +210,30 @@ class Undecided:
         return True
 
     @staticmethod
-    def _note_tls(side: Side) -> None:
-        if side.is_tls or side.held.payload_bytes > 2 * _STEP_BYTES:
+    def _note_tls(side: UndecidedStream) -> None:
+        if side.is_tls or side.buffer.payload_bytes > 2 * _STEP_BYTES:
             return
-        head = side.held.head
+        head = side.buffer.head
         if looks_like_tls(head[:_TLS_HEAD_BYTES]):
             # Where the stream does not begin, records have to go on as far as can be seen.
-            side.is_tls = side.opened or records_fit(side.held.read(0, side.held.first_run_end))
+            side.is_tls = side.opened or records_fit(side.buffer.read(0, side.buffer.first_run_end))
 
 
-class Judge:
-    """Tells what a connection is."""
+class ProtocolDetector:
+    """Tells whether a connection is Kafka, and which end is the client."""
 
     def __init__(self, reader: MessageReader, catalog: Catalog) -> None:
         self._reader = reader
         self.locate = RequestLocator(reader, catalog)
         self._first = FirstBytesReader(reader, catalog, self.locate)
-        self._searcher = Searcher(reader, self.locate)
+        self._scanner = RequestScanner(reader, self.locate)
 
-    def at_first_sight(self, update: StreamUpdate, client_side: int | None) -> Found | None:
-        """Tell of a new connection that it is Kafka, where its first segments leave no doubt.
+    def at_first_sight(self, update: StreamUpdate, client_side: int | None) -> KafkaMatch | None:
+        """Tell whether the first segments of a new connection prove that it is Kafka.
 
-        So it is with nearly every connection, and nothing of it has to be held. :meth:`find` and
-        :meth:`forced` would say the same: such a request settles it, whatever follows, unless the
-        other end speaks TLS. ``client_side`` is that of a connection that is Kafka by order.
+        Nearly every connection is detected here, and nothing of it has to be buffered. :meth:`find`
+        and :meth:`forced` would say the same: such a request is enough, whatever follows, unless
+        the other end speaks TLS. ``client_side``: of a connection that the user says is Kafka.
         """
         tcp = update.connection
         side = client_side if client_side is not None else tcp.opened_by or 0
@@ -243,8 +249,8 @@ class Judge:
                 return None
         return _AT_FIRST_SIGHT[side]
 
-    def find(self, state: Undecided, *, last: bool = False) -> Found | None:
-        """Tell whose requests are in what is held; None where there are none (yet).
+    def find(self, state: UndecidedConnection, *, last: bool = False) -> KafkaMatch | None:
+        """Return whose requests are among the buffered bytes; None if there are none (yet).
 
         ``last`` says that the connection ended.
         """
@@ -252,74 +258,81 @@ class Judge:
         for side in order:
             wire = self._wire(state.sides[side], state.sides[1 - side], last=last)
             if wire is not None:
-                return Found(side, wire)
+                return KafkaMatch(side, wire)
         return None
 
-    def forced(self, state: Undecided, client_side: int, *, last: bool = False) -> Found | None:
-        """Tell which wire a connection speaks that is Kafka by order; None: not to be told yet."""
+    def forced(
+        self, state: UndecidedConnection, client_side: int, *, last: bool = False
+    ) -> KafkaMatch | None:
+        """Return the wire protocol of what the user says is Kafka; None if not known yet."""
         side, other = state.sides[client_side], state.sides[1 - client_side]
-        if not side.held.payload_bytes and not last:
-            # Answers alone do not tell; but no more of them is held than of any other.
-            return Found(client_side, "kafka") if _is_long(other.held) else None
+        if not side.buffer.payload_bytes and not last:
+            # Responses alone prove nothing; but they are buffered no longer than other bytes.
+            return KafkaMatch(client_side, "kafka") if _is_long(other.buffer) else None
         wire = self._wire(side, other, last=last)
         if wire is not None or not side.from_start:
-            return Found(client_side, wire or "kafka")
+            return KafkaMatch(client_side, wire or "kafka")
         first = side.first
         if first.new == "no" and first.old != "no":
-            return Found(client_side, "kafka-0.7")
+            return KafkaMatch(client_side, "kafka-0.7")
         if first.new == "no" and first.tokens != "no":
-            return Found(client_side, "kafka after tokens")
+            return KafkaMatch(client_side, "kafka after tokens")
         if first.new == "perhaps" and not first.heads and not last:
             return None
-        return Found(client_side, "kafka")
+        return KafkaMatch(client_side, "kafka")
 
     @staticmethod
-    def is_hopeless(state: Undecided) -> bool:
-        """Tell whether this can be no Kafka connection any more."""
+    def is_hopeless(state: UndecidedConnection) -> bool:
+        """Tell whether this cannot be a Kafka connection any more."""
         sides = state.sides
-        if not all(side.is_known_no_client or not side.held.payload_bytes for side in sides):
-            return sum(side.held.payload_bytes for side in sides) >= _SOUGHT_BYTES
-        if all(side.held.payload_bytes for side in sides):
+        if not all(side.is_known_no_client or not side.buffer.payload_bytes for side in sides):
+            return sum(side.buffer.payload_bytes for side in sides) >= _SEARCHED_BYTES
+        if all(side.buffer.payload_bytes for side in sides):
             return True
-        return any(side.held.payload_bytes > _ONE_SIDED_BYTES for side in sides)
+        return any(side.buffer.payload_bytes > _ONE_SIDED_BYTES for side in sides)
 
     @staticmethod
-    def is_tls(state: Undecided) -> bool:
-        """Tell whether what is held lies within a TLS connection whose beginning was not seen."""
+    def is_tls(state: UndecidedConnection) -> bool:
+        """Tell whether the buffered bytes are from the middle of a TLS connection."""
         for side in state.sides:
-            held = side.held
-            if not side.from_start and find_records(held.read(held.begin, held.end)) is not None:
+            buffer = side.buffer
+            if (
+                not side.from_start
+                and find_records(buffer.read(buffer.begin, buffer.end)) is not None
+            ):
                 return True
         return False
 
-    def clear_client(self, state: Undecided) -> Found | None:
-        """Tell whether one end spoke Kafka in the clear, and the other one wants TLS.
+    def clear_client(self, state: UndecidedConnection) -> KafkaMatch | None:
+        """Return a Kafka client without TLS whose broker wants TLS; None if that is not the case.
 
-        Such a broker answers with an alert (RFC 8446 section 6) and closes.
+        Such a broker sends an alert (RFC 8446 section 6) and closes.
         """
         (server,) = state.tls_sides
         client = state.sides[1 - server]
-        if not is_alert(state.sides[server].held.head) or not client.from_start:
+        if not is_alert(state.sides[server].buffer.head) or not client.from_start:
             return None
-        self._first.look(client.first, client.held)
-        return Found(1 - server, "kafka") if client.first.new == "yes" else None
+        self._first.look(client.first, client.buffer)
+        return KafkaMatch(1 - server, "kafka") if client.first.new == "yes" else None
 
     # -- how --------------------------------------------------------------------------------------
 
-    def _wire(self, side: Side, other: Side, *, last: bool) -> Wire | None:
-        if not side.held.payload_bytes or side.is_known_no_client:
+    def _wire(self, side: UndecidedStream, other: UndecidedStream, *, last: bool) -> Wire | None:
+        if not side.buffer.payload_bytes or side.is_known_no_client:
             return None
         if side.from_start:
-            self._first.look(side.first, side.held, last=last)
+            self._first.look(side.first, side.buffer, last=last)
             wire = self._first_wire(side, other, last=last)
-            if wire is not None or side.held.is_unbroken or side.first.is_hopeless:
+            if wire is not None or side.buffer.is_unbroken or side.first.is_hopeless:
                 return wire
-        return self._searcher.look(side.search, side.held, other.held, last=last)
+        return self._scanner.look(side.scan, side.buffer, other.buffer, last=last)
 
-    def _first_wire(self, side: Side, other: Side, *, last: bool) -> Wire | None:
+    def _first_wire(
+        self, side: UndecidedStream, other: UndecidedStream, *, last: bool
+    ) -> Wire | None:
         first = side.first
         answered = self._is_answered(side, other)
-        if last and answered is None and other.held.captured_bytes and other.from_start:
+        if last and answered is None and other.buffer.captured_bytes and other.from_start:
             answered = False  # a few bytes, and no more will come
         # A body that is not all there, newer than the tables, or sound in both readings: an
         # answer with the same correlation id speaks for the later versions.
@@ -327,12 +340,12 @@ class Judge:
             return "kafka-0.7"
         if first.new != "no":
             return "kafka" if self._is_believed(side, answered, last=last) else None
-        if first.old == "perhaps" and _is_long(side.held):
+        if first.old == "perhaps" and _is_long(side.buffer):
             return "kafka-0.7"
         return "kafka after tokens" if first.tokens == "yes" else None
 
     @staticmethod
-    def _is_believed(side: Side, answered: bool | None, *, last: bool) -> bool:
+    def _is_believed(side: UndecidedStream, answered: bool | None, *, last: bool) -> bool:
         first = side.first
         if not first.heads:
             return False
@@ -340,27 +353,24 @@ class Judge:
         if first.new == "yes":
             # Without a name: once the other end answered, or never said a word.
             return named or bool(answered) or (last and answered is None)
-        return bool(answered) or (named and (last or _is_long(side.held)))
+        return bool(answered) or (named and (last or _is_long(side.buffer)))
 
-    def _is_answered(self, side: Side, other: Side) -> bool | None:
-        """Tell whether the other end's first words answer one of the first requests, if known.
+    def _is_answered(self, side: UndecidedStream, other: UndecidedStream) -> bool | None:
+        """Tell whether the other end begins with a response to one of the first requests.
 
-        The first request may need no answer (acks=0).
+        None if that is not known. The first request may expect no response (acks=0).
         """
         heads = side.first.heads
         if not heads or not other.from_start:
             return None
-        answers = other.held.read(0, min(other.held.first_run_end, _STEP_BYTES))
+        answers = other.buffer.read(0, min(other.buffer.first_run_end, _STEP_BYTES))
         fits = side.first.new == "yes"
         found = [is_answered_first(self._reader, head, answers, fits=fits) for head in heads]
         return True if True in found else found[0]
 
 
 def _first_captured(items: list[StreamItem]) -> Chunk | None:
-    """Return what a stream begins with; None where bytes before it, or of its first segment, lack.
-
-    A capture may lack them, or a snap length may have cut them.
-    """
+    """Return the first chunk; None if bytes before it or of its first segment are missing."""
     item = items[0]
     if not isinstance(item, Chunk) or not _is_captured(item.segments, item.first):
         return None
@@ -380,8 +390,8 @@ def _first_segment(chunk: Chunk) -> memoryview:
 _NO_BYTES = memoryview(b"")
 
 
-def _is_long(held: HeldStream) -> bool:
-    return held.end >= _LONG_BYTES
+def _is_long(buffer: ReplayBuffer) -> bool:
+    return buffer.end >= _LONG_BYTES
 
 
 def _from(chunk: Chunk, first: int) -> Chunk:
@@ -390,9 +400,9 @@ def _from(chunk: Chunk, first: int) -> Chunk:
     return Chunk(chunk.stream_offset + skipped, chunk.segments, first, chunk.last)
 
 
-def client_hello_side(state: Undecided) -> int | None:
+def client_hello_side(state: UndecidedConnection) -> int | None:
     """Return the direction that sent a ClientHello, None where none was seen."""
     for side in (0, 1):
-        if is_client_hello(state.sides[side].held.head):
+        if is_client_hello(state.sides[side].buffer.head):
             return side
     return None

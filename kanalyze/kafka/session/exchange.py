@@ -1,7 +1,7 @@
 """A request with its response, as the connection stage hands it on.
 
-In: nothing. Out: :class:`Exchange`, :class:`Message` and :class:`Peers`. This module must not know
-how frames are read or what becomes of an exchange.
+In: nothing. Out: :class:`Exchange`, :class:`Message` and :class:`Peers`. Must not know: how frames
+are read, or what becomes of an exchange.
 
 Compiled by Cython, with the types in ``exchange.pxd``; uncompiled it is the same, slowly.
 """
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from kanalyze.model.tcp import Endpoint, TcpConnection
 
 NO_ID = 1 << 40
-"""In place of a correlation id: those have 32 bits."""
+"""In place of a correlation id, which has 32 bits."""
 
-__all__ = ["Bodies", "Exchange", "Message", "Peers", "exchange_of", "message_of"]
+__all__ = ["BodyStates", "Exchange", "Message", "Peers", "exchange_of", "message_of"]
 
 
-class Bodies(Protocol):
-    """Knows what was read of bodies as plain values."""
+class BodyStates(Protocol):
+    """Saves and loads what was read of bodies, as plain values."""
 
     def body_state(
         self, message: Message, api_key: int | None, kind: Literal["request", "response"]
@@ -46,21 +46,21 @@ class Bodies(Protocol):
         """Return what was read of a message of an API; None where nothing was."""
         ...
 
-    def take_up_body(
+    def load_body_state(
         self,
         message: Message,
         state: object,
         api_key: int | None,
         kind: Literal["request", "response"],
     ) -> None:
-        """Give it to a message that has it no more; raises ValueError where it is none."""
+        """Load it into a message; raises ValueError for any other value."""
         ...
 
 
 class Peers:
-    """The two ends of a Kafka connection and what they said of themselves so far.
+    """The two ends of a Kafka connection, and what they said of themselves so far.
 
-    It does not change: what is learned later makes another one, for the exchanges from there on.
+    It does not change: what is learned later makes a new one, for the exchanges from then on.
     """
 
     __slots__ = ("broker", "client", "principal", "software_name", "software_version", "tcp")
@@ -85,20 +85,20 @@ class Peers:
         """The user of SASL/PLAIN or SCRAM; never a secret."""
 
     def state(self) -> State:
-        """Return what :meth:`saying` takes."""
+        """Return what :meth:`with_state` takes."""
         return self.software_name, self.software_version, self.principal
 
-    def saying(self, state: object) -> Peers:
-        """Return the same ends, as they had said something; raises ValueError where that is none.
+    def with_state(self, state: object) -> Peers:
+        """Return the same ends with what a state says of them, itself if that is the same.
 
-        Itself, where they said no more since.
+        Raises ValueError for any other value.
         """
         if state == self.state():
             return self
         return Peers(self.tcp, self.client, self.broker, *fields(state, "SSS"))
 
     def with_software(self, name: str, version: str) -> Peers:
-        """Return the same with what the client calls itself."""
+        """Return the same with the name and version of the client's software."""
         return Peers(self.tcp, self.client, self.broker, name, version, self.principal)
 
     def with_principal(self, principal: str) -> Peers:
@@ -110,18 +110,18 @@ class Peers:
 class Message:
     """When and how large one request or response was on the wire, and what was read of it.
 
-    What may be None is a number for compiled modules, and None only as an object.
+    For compiled modules a number stands in place of None; Python sees None.
 
     Attributes:
         start_ns, start_packet: of the packet with the first byte.
-        last_ns, last_packet: of the packet with the last byte; where that one was lost,
-            ``last_packet`` is ``NO_PACKET``. As objects: ``end_ns``, ``end_packet``.
+        last_ns, last_packet: of the packet with the last byte; if that one was lost,
+            ``last_packet`` is ``NO_PACKET``. For Python: ``end_ns``, ``end_packet``.
         length: bytes with the 4-byte size prefix.
-        taped: what was read of the wanted fields; None when the body was not read, or its values
-            were set.
-        read_as: API version that the body was read as, ``NO_VERSION`` when it was not read. As an
-            object: ``version``.
-        data: the whole frame from its size prefix on, where it was asked for and is all there.
+        taped: the selected fields as they were decoded; None when the body was not decoded, or its
+            values were set.
+        read_as: API version that the body was read as, ``NO_VERSION`` when it was not read. For
+            Python: ``version``.
+        data: the whole frame from its size prefix on, if it is to be kept and is complete.
     """
 
     __slots__ = (
@@ -162,7 +162,7 @@ class Message:
         values: Any,
         version: int | None,
     ) -> Message:
-        """Make one of a message that was read already; raises ValueError for half an end."""
+        """Make one from its parts; raises ValueError for half an end."""
         if (end_ns is None) != (end_packet is None):
             raise ValueError("half an end of a message")
         made = cls.__new__(cls)
@@ -195,7 +195,7 @@ class Message:
 
     @property
     def values(self) -> Any:
-        """What the decoder gave for the wanted fields; None when the body was not read."""
+        """The values of the selected fields; None when the body was not read."""
         if self._values is None and self.taped is not None:
             self._values = self.taped.values()
         return self._values
@@ -205,7 +205,7 @@ class Message:
         self._values = values
 
     def state(self) -> State:
-        """Return what :meth:`from_state` takes; what was read of the body is :class:`Bodies`'."""
+        """Return what :meth:`from_state` takes, without the body: see :class:`BodyStates`."""
         is_ended = self.last_packet != NO_PACKET
         return (
             *(self.start_ns, self.start_packet),
@@ -215,7 +215,7 @@ class Message:
 
     @classmethod
     def from_state(cls, state: object) -> Message:
-        """Make one from a state; raises ValueError where that is none."""
+        """Make one from a state; raises ValueError for any other value."""
         start_ns, start_packet, end_ns, end_packet, length, version, data = fields(state, "inINnNY")
         made = cls.read(start_ns, start_packet, end_ns, end_packet, length, None, version)
         made.data = data
@@ -225,15 +225,13 @@ class Message:
 class Exchange:
     """One request and its response.
 
-    ``response`` is None for one that needs none (``one_way``), unless it came all the same, and for
-    one that never came;
-    ``request`` is None for a response whose request was not seen, and then ``api_key`` and
+    ``response`` is None if none was expected (``one_way``) and none came, and if it never came.
+    ``request`` is None for a response whose request was not seen; then ``api_key`` and
     ``api_version`` are None too.
 
-    These are objects of ``key`` and ``key_version``, which are ``NO_API`` then;
-    ``correlation_id`` is one of ``correlation``, ``NO_ID`` in Kafka 0.7, and ``settled_packet``
-    one of ``settled``, which may be ``NO_PACKET``. ``anomalies`` is made of ``_anomalies``, which
-    is None while there are none, when it is asked for.
+    Compiled modules read numbers: ``key`` and ``key_version`` (``NO_API`` for None),
+    ``correlation`` (``NO_ID`` in Kafka 0.7), ``settled`` (``NO_PACKET`` for None). ``_anomalies``
+    is None while there are none; ``anomalies`` makes the list when first used.
     """
 
     __slots__ = (
@@ -274,7 +272,7 @@ class Exchange:
         )
         self.response = response
         self.one_way = one_way
-        """No response is due: Produce with acks=0."""
+        """No response is expected: Produce with acks=0."""
         self.wire = wire
         """``kafka`` or ``kafka-0.7``: which protocol's keys and values these are."""
 
@@ -288,7 +286,7 @@ class Exchange:
         client_id: str | None,
     ) -> None:
         self.peers = peers
-        """As they were known with the request; of a response alone, when it was read."""
+        """As known when the request was read; of a response alone, when that was read."""
         self.request = request
         self.response = None
         self.key = key
@@ -300,8 +298,7 @@ class Exchange:
         """A body could not be read: it breaks its grammar, or bytes of it are missing."""
         self._anomalies: list[AnomalyKind] | None = None
         self.lost_ns: int | None = None
-        """When bytes of the connection were last found missing before the exchange ended; None
-        while all were there."""
+        """When bytes of the connection were last found missing before; None if none were."""
         self.settled = NO_PACKET
         self.wire = "kafka"
 
@@ -316,7 +313,7 @@ class Exchange:
 
     @property
     def api_version(self) -> int | None:
-        """The version that was asked for; None where it is not known."""
+        """The version of the request; None where it is not known."""
         return None if self.key_version == NO_API else self.key_version
 
     @api_version.setter
@@ -325,15 +322,12 @@ class Exchange:
 
     @property
     def correlation_id(self) -> int | None:
-        """What request and response have in common; None in Kafka 0.7, which has none."""
+        """The id that request and response share; None in Kafka 0.7, which has none."""
         return None if self.correlation == NO_ID else self.correlation
 
     @property
     def settled_packet(self) -> int | None:
-        """The packet by which it was known that nothing more comes, where that ended it.
-
-        None where its own last packet did.
-        """
+        """The packet that showed that no response comes; None if its own ones completed it."""
         return None if self.settled == NO_PACKET else self.settled
 
     @settled_packet.setter
@@ -342,7 +336,7 @@ class Exchange:
 
     @property
     def anomalies(self) -> list[AnomalyKind]:
-        """What was found wrong with it."""
+        """The kinds of anomaly that concern it."""
         if self._anomalies is None:
             self._anomalies = []
         return self._anomalies
@@ -351,7 +345,7 @@ class Exchange:
     def anomalies(self, kinds: list[AnomalyKind]) -> None:
         self._anomalies = kinds
 
-    def state(self, bodies: Bodies) -> State:
+    def state(self, bodies: BodyStates) -> State:
         """Return what :meth:`from_state` takes."""
         request, response = self.request, self.response
         api_key = None if self.key == NO_API else self.key
@@ -369,28 +363,28 @@ class Exchange:
         )
 
     @classmethod
-    def from_state(cls, state: object, peers: Peers, bodies: Bodies) -> Exchange:
-        """Make one from a state, of a connection whose ends ``peers`` has.
+    def from_state(cls, state: object, peers: Peers, bodies: BodyStates) -> Exchange:
+        """Make one from a state, of a connection with these ends.
 
-        Raises ValueError where that is none.
+        Raises ValueError for any other value.
         """
         values = fields(state, "sIIISbbINttTTTT")
         wire, api_key, api_version, correlation_id, client_id = values[:5]
-        anomalies, said, request, asked, response, answered = values[9:]
+        anomalies, identity, request, request_body, response, response_body = values[9:]
         if wire not in _WIRES or not (_is_int16(api_key) and _is_int16(api_version)):
             raise ValueError("no API")
         if not _is_int32(correlation_id):
             raise ValueError("a correlation id of more than 32 bits")
-        known = peers.saying(said)
+        known = peers.with_state(identity)
         made = cls(known, None, None, api_key, api_version, correlation_id, client_id, wire=wire)
         made.one_way, made.malformed, made.lost_ns, made.settled_packet = values[5:9]
         made.anomalies = [kind_of(kind) for kind in items(anomalies, "s")]
         if request is not None:
             made.request = Message.from_state(request)
-            bodies.take_up_body(made.request, asked, api_key, "request")
+            bodies.load_body_state(made.request, request_body, api_key, "request")
         if response is not None:
             made.response = Message.from_state(response)
-            bodies.take_up_body(made.response, answered, api_key, "response")
+            bodies.load_body_state(made.response, response_body, api_key, "response")
         return made
 
 

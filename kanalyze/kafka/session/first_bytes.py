@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.kafka.session.message_reader import MessageReader
-    from kanalyze.kafka.session.replay_buffer import HeldStream
+    from kanalyze.kafka.session.replay_buffer import ReplayBuffer
     from kanalyze.kafka.session.resync import RequestLocator
     from kanalyze.kafka.v07.resync import Verdict
     from kanalyze.model.segments import Segments
@@ -71,7 +71,7 @@ class FirstBytes:
 
     @classmethod
     def from_state(cls, state: object) -> FirstBytes:
-        """Make one from a state; raises ValueError where that is none."""
+        """Make one from a state; raises ValueError for any other value."""
         new, old, tokens, next_end, heads = fields(state, "sssnt")
         if not {new, old, tokens} <= _VERDICTS:
             raise ValueError("no verdict")
@@ -85,9 +85,9 @@ class FirstBytes:
         """Whether no stream of a Kafka client begins so."""
         return self.new == self.old == self.tokens == "no"
 
-    def is_due(self, held: HeldStream, *, last: bool) -> bool:
+    def is_due(self, buffer: ReplayBuffer, *, last: bool) -> bool:
         """Tell whether looking again may say more."""
-        return held.first_run_end >= self._next_end or (last and not self.is_hopeless)
+        return buffer.first_run_end >= self._next_end or (last and not self.is_hopeless)
 
     def looked_at(self, view: memoryview) -> None:
         """Settle when to look again."""
@@ -114,11 +114,11 @@ class FirstBytesReader:
         self._catalog = catalog
         self._locate = locate
 
-    def look(self, first: FirstBytes, held: HeldStream, *, last: bool = False) -> None:
+    def look(self, first: FirstBytes, buffer: ReplayBuffer, *, last: bool = False) -> None:
         """Bring ``first`` up to date, if what came since can change it."""
-        if not first.is_due(held, last=last):
+        if not first.is_due(buffer, last=last):
             return
-        view = held.read(0, held.first_run_end)
+        view = buffer.read(0, buffer.first_run_end)
         first.new = self.verdict(view)
         first.old = verdict_07(view)
         first.tokens = after_tokens(view, self.verdict) if first.new == "no" else "no"

@@ -1,4 +1,4 @@
-# The C types of candidates.py.
+# The C types of header_candidates.py.
 cimport cython
 
 from kanalyze.kafka.codec.machine cimport int16_at, int32_at
@@ -46,7 +46,7 @@ cdef bint _may_be_old_produce(
 ) except -1
 @cython.locals(index=cython.longlong, number=cython.longlong, size=cython.longlong)
 cdef list _responses(
-    const unsigned char[::1] data, long long limit, waiting, unsigned char[::1] table
+    const unsigned char[::1] data, long long limit, pending, unsigned char[::1] table
 )
 @cython.locals(index=cython.longlong)
 cpdef list tls_records(

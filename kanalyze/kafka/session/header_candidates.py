@@ -1,11 +1,13 @@
-"""Where the fixed part of a header could stand, in bytes that begin anywhere.
+"""Finds where a header could begin, in bytes that begin anywhere.
 
-In: bytes, and what may be there: the APIs that there are, or the ids that wait for an answer. Out:
-indices, few enough to look at each. This module must not know what becomes of them.
+In: bytes, and what may be there: the known APIs, or the ids of pending requests. Out: indices, few
+enough to check each. Must not know: what becomes of them.
 
-It says no only where reading the header would, which takes a hundred times as long.
+An index is left out only if reading the header there would fail. Reading takes a hundred times as
+long.
 
-Compiled by Cython, with the types in ``candidates.pxd``; uncompiled it does the same, slowly.
+Compiled by Cython, with the types in ``header_candidates.pxd``; uncompiled it does the same,
+slowly.
 """
 
 from __future__ import annotations
@@ -43,15 +45,15 @@ __all__ = ["RequestCandidates", "responses", "tls_records"]
 
 
 class RequestCandidates:
-    """Finds where a request's header could stand."""
+    """Finds where a request's header could begin."""
 
     __slots__ = ("_has_high_byte", "_highest")
 
     def __init__(self, catalog: Catalog) -> None:
-        """Make a table of the keys that there are, by their bytes.
+        """Make a table of the known keys, by their bytes.
 
-        Of each low byte the highest plausible version, or -1: at most 255, for of a version too
-        the low byte is looked at.
+        For each low byte the highest plausible version, or -1. At most 255: only the low byte of a
+        version is checked.
         """
         highest, has_high_byte = array("i", [-1] * 256), bytearray(256)
         for api in catalog.apis:
@@ -62,9 +64,9 @@ class RequestCandidates:
         self._has_high_byte = memoryview(has_high_byte)
 
     def find(self, data: memoryview, limit: int) -> list[int]:
-        """Return the indices below ``limit``, no more than can be looked at.
+        """Return the indices below ``limit``, at most ``MOST_CANDIDATES``.
 
-        After each of them there are at least the bytes of a header without a client id.
+        At least the bytes of a header without a client id follow each of them.
         """
         found: list[int] = []
         for index in range(limit):
@@ -86,7 +88,7 @@ class RequestCandidates:
 
 
 def _may_have_client_id(data: memoryview, index: int, size: int) -> bool:
-    """Tell whether a header's client id may be one that is null, or there and sane."""
+    """Tell whether a header's client id is null or plausible."""
     length = int16_at(data, index + 12)
     if length == -1:
         return True
@@ -103,10 +105,10 @@ def _may_have_client_id(data: memoryview, index: int, size: int) -> bool:
 
 
 def _may_be_old_produce(data: memoryview, index: int, size: int) -> bool:
-    """Tell whether a candidate may be what it seems, if that is one of the first Produce requests.
+    """Tell whether a candidate that looks like an early Produce request may really be one.
 
-    API key, version and the length of an empty client id are all 0 there, as so much else is: of
-    what looks like a header in other data nearly all looks like these.
+    API key, version and the length of an empty client id are all 0 there, as many other bytes are:
+    nearly all false candidates in other data look like these.
     """
     if data[index + 5] != PRODUCE or data[index + 7] > LAST_OLD_PRODUCE:
         return True
@@ -123,27 +125,27 @@ def _may_be_old_produce(data: memoryview, index: int, size: int) -> bool:
     return 1 <= name_length <= LONGEST_TOPIC_BYTES
 
 
-def responses(data: memoryview, limit: int, waiting: Collection[int]) -> list[int]:
-    """Return the indices below ``limit`` where a response to one of some requests may stand.
+def responses(data: memoryview, limit: int, pending: Collection[int]) -> list[int]:
+    """Return the indices below ``limit`` where a response to a pending request may begin.
 
-    ``waiting`` has their ids. After each index there are at least 8 bytes.
+    ``pending`` has their ids. At least 8 bytes follow each index.
     """
-    # Most bytes are no id of these: what a small table does not have is not looked up.
+    # A small table rules out most bytes before the lookup.
     table = bytearray(FILTER_BITS)
-    for number in waiting:
+    for number in pending:
         table[number & (FILTER_BITS - 1)] = 1
-    return _responses(data, limit, waiting, table)
+    return _responses(data, limit, pending, table)
 
 
 def _responses(
-    data: memoryview, limit: int, waiting: Collection[int], table: bytearray | memoryview
+    data: memoryview, limit: int, pending: Collection[int], table: bytearray | memoryview
 ) -> list[int]:
     found: list[int] = []
     for index in range(limit):
         if data[index] > TOP_SIZE_BYTE:
             continue
         number = int32_at(data, index + 4)
-        if table[number & (FILTER_BITS - 1)] == 0 or number not in waiting:
+        if table[number & (FILTER_BITS - 1)] == 0 or number not in pending:
             continue
         size = int32_at(data, index)
         if 4 <= size <= LARGEST_FRAME_BYTES:

@@ -1,1 +1,1 @@
-# No C types: evidence.py is compiled as it is, which takes half the time of each new connection.
+# No C types: heuristics.py is compiled as it is, which takes half the time of each new connection.

@@ -17,7 +17,7 @@ is believed where it carries records, whose head has its magic, its length and i
 or, if it tells a name, where another request of that name begins when its size says so, or where an
 answer fits to the byte.
 
-Compiled by Cython, with the types in ``evidence.pxd``; uncompiled it does the same, slowly.
+Compiled by Cython, with the types in ``heuristics.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from kanalyze.kafka.wire import WireError
 if TYPE_CHECKING:
     from kanalyze.kafka.framing.headers import RequestHeader
     from kanalyze.kafka.session.message_reader import MessageReader
-    from kanalyze.kafka.session.replay_buffer import HeldStream
+    from kanalyze.kafka.session.replay_buffer import ReplayBuffer
 
 __all__ = [
     "RequestHead",
@@ -159,14 +159,14 @@ def is_answered_first(
         return False
     if head.correlation_id != _NO_ID and (fits or head.name):
         return True  # an id of zeros is found everywhere
-    answer_fits = reader.check_response(answers, size, head.api_key, head.api_version)
+    answer_fits = reader.checks.response_fits(answers, size, head.api_key, head.api_version)
     return bool(answer_fits) or (answer_fits is None and fits)
 
 
 def has_answer(
     reader: MessageReader,
     head: RequestHead,
-    other: HeldStream,
+    other: ReplayBuffer,
     first: int,
     *,
     to_the_byte: bool = False,
@@ -190,7 +190,7 @@ def has_answer(
         if not 4 <= size <= LARGEST_FRAME_BYTES:
             continue
         view = other.read(start, start + min(size + 4, _MOST_READ_BYTES))
-        fits = reader.check_response(view, size, head.api_key, head.api_version)
+        fits = reader.checks.response_fits(view, size, head.api_key, head.api_version)
         if fits or (fits is None and may_be_begun):
             return True
     return False

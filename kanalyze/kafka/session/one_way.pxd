@@ -1,12 +1,12 @@
 # The C types of one_way.py.
 cimport cython
 
-from kanalyze.kafka.session.pending_requests cimport Pending
+from kanalyze.kafka.session.pending_requests cimport PendingRequests
 
 
 @cython.final
 cdef class OneWayRequests:
-    cdef public Pending _waiting
-    cdef public object _is_answered
+    cdef public PendingRequests _requests
+    cdef public object _sends_responses
 
-    cpdef bint is_waiting(self) except -1
+    cpdef bint has_any(self) except -1

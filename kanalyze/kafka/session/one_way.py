@@ -1,11 +1,11 @@
-"""Requests that want no response, until it is plain that none comes.
+"""Requests that expect no response, until it is clear that none comes.
 
-In: exchanges as their requests are read, and which responses came. Out: the exchanges that end
-without a response. This module must not know how messages are read.
+In: exchanges as their requests are read, and the responses that came. Out: the exchanges that are
+complete without a response. Must not know: how messages are read.
 
-Kafka answers no Produce with acks=0; some others do (librdkafka's mock cluster). Responses come in
-the order of their requests: where a later request was answered first, or none is for long, the
-broker is taken for one that does not, and nothing waits any more.
+Kafka sends no response to a Produce with acks=0; some others do (librdkafka's mock cluster).
+Responses come in the order of their requests: if a later request gets its response first, or none
+comes for long, the broker counts as one that sends none, and nothing waits any more.
 
 Compiled by Cython, with the types in ``one_way.pxd``; uncompiled it does the same, slowly.
 """
@@ -15,11 +15,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kanalyze.common.plain_values import fields
-from kanalyze.kafka.session.pending_requests import Pending
+from kanalyze.kafka.session.early_responses import answers
+from kanalyze.kafka.session.pending_requests import PendingRequests
 
 if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
-    from kanalyze.kafka.session.exchange import Bodies, Exchange, Peers
+    from kanalyze.kafka.framing.frame import Frame
+    from kanalyze.kafka.session.exchange import BodyStates, Exchange, Peers
+    from kanalyze.kafka.session.message_checks import MessageChecks
 
 __all__ = ["OneWayRequests"]
 
@@ -28,89 +31,88 @@ _PATIENCE_NS = 5_000_000_000
 
 
 class OneWayRequests:
-    """The requests of one connection that want no response and may have one all the same."""
+    """The requests of one connection that expect no response and may still get one."""
 
-    __slots__ = ("_is_answered", "_waiting")
+    __slots__ = ("_requests", "_sends_responses")
 
     def __init__(self) -> None:
-        self._waiting = Pending(2 * _MOST_WAITING)
-        self._is_answered: bool | None = None
-        """Whether the broker answers such requests; None while that is not known."""
+        self._requests = PendingRequests(2 * _MOST_WAITING)
+        self._sends_responses: bool | None = None
+        """Whether the broker sends responses to such requests; None while that is not known."""
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self._requests)
 
-    def is_waiting(self) -> bool:
-        """Tell whether there are any."""
-        return self._waiting.size > 0
+    def has_any(self) -> bool:
+        """Tell whether any request waits."""
+        return self._requests.size > 0
 
-    def state(self, bodies: Bodies) -> State:
+    def state(self, bodies: BodyStates) -> State:
         """Return what :meth:`load_state` takes."""
-        return self._is_answered, self._waiting.state(bodies)
+        return self._sends_responses, self._requests.state(bodies)
 
-    def load_state(self, state: object, peers: Peers, bodies: Bodies) -> None:
-        """Go on from a state; raises ValueError where that is none."""
-        is_answered, waiting = fields(state, "Bt")
-        self._is_answered = is_answered
-        self._waiting.load_state(waiting, peers, bodies)
+    def load_state(self, state: object, peers: Peers, bodies: BodyStates) -> None:
+        """Continue from a state; raises ValueError for any other value."""
+        self._sends_responses, requests = fields(state, "Bt")
+        self._requests.load_state(requests, peers, bodies)
 
     def add(self, exchange: Exchange) -> list[Exchange]:
-        """Let a request wait; return those that end without a response, in their order."""
-        if self._is_answered is False:
+        """Add a request; return those that are complete without a response, in their order."""
+        if self._sends_responses is False:
             return [exchange]
-        self._waiting.add(exchange)
-        return self.overdue(_began_ns(exchange))
+        self._requests.add(exchange)
+        return self.expire(_begin_ns(exchange))
 
-    def overdue(self, now_ns: int) -> list[Exchange]:
-        """Take out the requests that have waited for too long, or are too many."""
+    def expire(self, now_ns: int) -> list[Exchange]:
+        """Remove and return the requests that have waited for too long, or are too many."""
         found = []
-        while len(self._waiting):
-            oldest = next(iter(self._waiting))
-            if len(self._waiting) <= _MOST_WAITING and now_ns - _began_ns(oldest) <= _PATIENCE_NS:
+        while len(self._requests):
+            oldest = next(iter(self._requests))
+            if len(self._requests) <= _MOST_WAITING and now_ns - _begin_ns(oldest) <= _PATIENCE_NS:
                 break
-            self._waiting.remove(oldest)
+            self._requests.remove(oldest)
             found.append(oldest)
-        return found + self._none_comes() if found else []
+        return found + self._expect_none() if found else []
 
-    def oldest(self, correlation_id: int) -> Exchange | None:
-        """Return the oldest request with an id."""
-        return self._waiting.oldest(correlation_id)
+    def match(self, frame: Frame, correlation_id: int, checks: MessageChecks) -> Exchange | None:
+        """Remove and return the request that a response belongs to; None if it fits none."""
+        exchange = self._requests.oldest(correlation_id)
+        if exchange is None or not answers(frame, exchange, checks):
+            return None
+        self._requests.remove(exchange)
+        self._sends_responses = True
+        return exchange
 
-    def answer(self, exchange: Exchange) -> None:
-        """Take out a request that was answered."""
-        self._waiting.remove(exchange)
-        self._is_answered = True
-
-    def pass_over(self, packet: int, unsure_before: int) -> list[Exchange]:
-        """Take out what is not answered any more, in its order: a later request was.
+    def drop_before(self, packet: int, unsure_before: int) -> list[Exchange]:
+        """Remove and return the requests before one that got its response, in their order.
 
         Args:
             packet: in which that one began.
-            unsure_before: a packet; what began before it may have been answered unseen.
+            unsure_before: a packet; the response to what began before it may be lost.
         """
-        found = [exchange for exchange in self._waiting if _began(exchange) < packet]
+        found = [exchange for exchange in self._requests if _begin(exchange) < packet]
         for exchange in found:
-            self._waiting.remove(exchange)
-        found.sort(key=_began)
-        if found and _began(found[-1]) >= unsure_before:
-            found += self._none_comes()
+            self._requests.remove(exchange)
+        found.sort(key=_begin)
+        if found and _begin(found[-1]) >= unsure_before:
+            found += self._expect_none()
         return found
 
-    def take_all(self) -> list[Exchange]:
-        """Take out all that wait, in their order."""
-        return self._waiting.take_all()
+    def drop_all(self) -> list[Exchange]:
+        """Remove and return all, in their order."""
+        return self._requests.pop_all()
 
-    def _none_comes(self) -> list[Exchange]:
-        """Note that a request was passed over; return those that are, then, too."""
-        if self._is_answered:
+    def _expect_none(self) -> list[Exchange]:
+        """Note that a request got no response; return those that will get none either."""
+        if self._sends_responses:
             return []
-        self._is_answered = False
-        return self._waiting.take_all()
+        self._sends_responses = False
+        return self._requests.pop_all()
 
 
-def _began(exchange: Exchange) -> int:
+def _begin(exchange: Exchange) -> int:
     return exchange.request.start_packet if exchange.request is not None else 0
 
 
-def _began_ns(exchange: Exchange) -> int:
+def _begin_ns(exchange: Exchange) -> int:
     return exchange.request.start_ns if exchange.request is not None else 0

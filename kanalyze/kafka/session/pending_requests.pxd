@@ -1,11 +1,11 @@
-# The C types of pending.py.
+# The C types of pending_requests.py.
 cimport cython
 
 from kanalyze.kafka.session.exchange cimport Exchange
 
 
 @cython.final
-cdef class Pending:
+cdef class PendingRequests:
     cdef public long long _most
     cdef public dict _by_id
     cdef public Exchange _only
@@ -15,5 +15,5 @@ cdef class Pending:
     cpdef add(self, Exchange exchange)
     cpdef oldest(self, long long correlation_id)
     @cython.locals(only=Exchange)
-    cpdef answer(self, long long correlation_id)
+    cpdef pop(self, long long correlation_id)
     cpdef remove(self, Exchange exchange)

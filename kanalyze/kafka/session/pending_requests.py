@@ -1,12 +1,12 @@
 """The requests of one connection that wait for their response.
 
-In: exchanges as their requests are read. Out: the one that a correlation id answers. This module
-must not know how messages are read.
+In: exchanges as their requests are read. Out: the one that a response belongs to. Must not know:
+how messages are read.
 
-Correlation ids belong to one connection; they may be 0, negative, repeated, or fall. The oldest
-unanswered request with an id is the one that a response with that id answers.
+Correlation ids belong to one connection; they may be 0, negative, repeated, or fall. A response
+belongs to the oldest pending request with its id.
 
-Compiled by Cython, with the types in ``pending.pxd``; uncompiled it does the same, slowly.
+Compiled by Cython, with the types in ``pending_requests.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kanalyze.common.plain_values import State
-    from kanalyze.kafka.session.exchange import Bodies, Peers
+    from kanalyze.kafka.session.exchange import BodyStates, Peers
 
-__all__ = ["Pending"]
+__all__ = ["PendingRequests"]
 
 
-class Pending:
-    """Unanswered exchanges by correlation id, at most ``most`` of them, at least one.
+class PendingRequests:
+    """Exchanges without a response by correlation id, at most ``most`` of them, at least one.
 
-    Most clients have one request at a time: while it is the only one it is not in the table.
+    Most clients have one request in flight: a single one is not in the table.
     """
 
     __slots__ = ("_by_id", "_most", "_only", "size")
     _LEFT_OUT = ("_by_id", "_most", "_only", "size")
-    """It writes the exchanges one by one."""
+    """Its state is the exchanges, one by one."""
 
     def __init__(self, most: int = 10_000) -> None:
         self._most = most
@@ -54,25 +54,25 @@ class Pending:
                 yield waiting
 
     def _put_in_table(self) -> None:
-        """Let the only one be as those of many."""
+        """Move a single request into the table."""
         if self._only is not None:
             self._by_id[self._only.correlation] = self._only
             self._only = None
 
-    def state(self, bodies: Bodies) -> State:
+    def state(self, bodies: BodyStates) -> State:
         """Return what :meth:`load_state` takes."""
         return tuple([exchange.state(bodies) for exchange in self])
 
-    def load_state(self, state: object, peers: Peers, bodies: Bodies) -> None:
-        """Go on from a state; raises ValueError where that is none."""
+    def load_state(self, state: object, peers: Peers, bodies: BodyStates) -> None:
+        """Continue from a state; raises ValueError for any other value."""
         waiting = items(state, "t")
         if len(waiting) > self._most:
-            raise ValueError("more requests than wait at once")
+            raise ValueError("more requests than may be pending")
         for each in waiting:
             self.add(Exchange.from_state(each, peers, bodies))
 
     def add(self, exchange: Exchange) -> Exchange | None:
-        """Add an unanswered exchange; return the oldest one when there are too many."""
+        """Add an exchange; return the oldest one if there are too many."""
         if self.size == 0:
             self._only = exchange
             self.size = 1
@@ -87,24 +87,24 @@ class Pending:
         self.size += 1
         if self.size <= self._most:
             return None
-        return self.answer(next(iter(self._by_id)))
+        return self.pop(next(iter(self._by_id)))
 
     def oldest(self, correlation_id: int) -> Exchange | None:
-        """Return the exchange that this id answers, and leave it here."""
+        """Return the oldest exchange with this id."""
         self._put_in_table()
         waiting = self._by_id.get(correlation_id)
         return waiting[0] if isinstance(waiting, deque) else waiting
 
     def count(self, correlation_id: int) -> int:
-        """Return how many exchanges with this id are here."""
+        """Return how many exchanges have this id."""
         self._put_in_table()
         waiting = self._by_id.get(correlation_id)
         if waiting is None:
             return 0
         return len(waiting) if isinstance(waiting, deque) else 1
 
-    def answer(self, correlation_id: int) -> Exchange | None:
-        """Take out the exchange that this id answers; None when none waits."""
+    def pop(self, correlation_id: int) -> Exchange | None:
+        """Remove and return the oldest exchange with this id; None if there is none."""
         only = self._only
         if only is not None:
             if only.correlation != correlation_id:
@@ -125,7 +125,7 @@ class Pending:
         return waiting
 
     def remove(self, exchange: Exchange) -> None:
-        """Take out an exchange that is here."""
+        """Remove an exchange."""
         self._put_in_table()
         waiting = self._by_id[exchange.correlation]
         self.size -= 1
@@ -135,7 +135,7 @@ class Pending:
                 return
         del self._by_id[exchange.correlation]
 
-    def keys(self) -> dict[int, set[tuple[int, int]]]:
+    def apis(self) -> dict[int, set[tuple[int, int]]]:
         """Return the (api_key, api_version) of the exchanges of each correlation id."""
         found: dict[int, set[tuple[int, int]]] = {}
         for exchange in self:
@@ -144,8 +144,8 @@ class Pending:
                 found.setdefault(exchange.correlation, set()).add((key, version))
         return found
 
-    def take_all(self) -> list[Exchange]:
-        """Take out all that wait, in the order of their requests."""
+    def pop_all(self) -> list[Exchange]:
+        """Remove and return all, in the order of their requests."""
         if self.size == 0:
             return []
         left = list(self)

@@ -21,23 +21,23 @@ if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
     from kanalyze.model.streams import StreamItem
 
-__all__ = ["HEAD_BYTES", "MOST_HELD_BYTES", "HeldStream"]
+__all__ = ["HEAD_BYTES", "MOST_BUFFERED_BYTES", "ReplayBuffer"]
 
-MOST_HELD_BYTES = 256 * 1024
+MOST_BUFFERED_BYTES = 256 * 1024
 """Of one direction, costs of its columns included; what is older is given up."""
 HEAD_BYTES = 256
 """How many of the first bytes are kept to the end, to tell what an unknown connection was."""
 
 _LEFT_BYTES = 192 * 1024
-"""What is left when more than may be held came: so each byte is moved only a few times."""
+"""What is left when more than may be buffered came: so each byte is moved only a few times."""
 _COLUMNS = 5
 _ROW_BYTES = 8 * _COLUMNS
 _GAP = -1
 """Stands in the column of captured bytes for a gap."""
 
 
-class HeldStream:
-    """One direction, as far as it is held.
+class ReplayBuffer:
+    """One direction, as far as it is buffered.
 
     Positions count captured bytes from the first one ever added; they stay the same when old
     bytes are given up. A run is bytes that lie together: a gap ends it, and so does a segment
@@ -47,8 +47,8 @@ class HeldStream:
         payload_bytes: of the direction on the wire so far, gaps not counted.
         head: the first bytes seen, at most ``HEAD_BYTES``, up to the first hole.
         begins_with_gap: something was missing before the first byte that was there.
-        end_offset: in the stream, after the last byte held, and a gap after it.
-        ends: positions where runs ended, in rising order; of those that are still held.
+        end_offset: in the stream, after the last byte buffered, and a gap after it.
+        ends: positions where runs ended, in rising order; of those that are still buffered.
         first_run_end: position where the run that begins at position 0 ends so far.
     """
 
@@ -97,8 +97,8 @@ class HeldStream:
         )
 
     @classmethod
-    def from_state(cls, state: object) -> HeldStream:
-        """Make one from a state; raises ValueError where that is none."""
+    def from_state(cls, state: object) -> ReplayBuffer:
+        """Make one from a state; raises ValueError for any other value."""
         values = fields(state, "nybntnbbynntttt")
         made = cls()
         made.payload_bytes, made.head, made.begins_with_gap, made.end_offset = values[:4]
@@ -107,10 +107,10 @@ class HeldStream:
         lengths, captured, times, packets = values[11:]
         made._length, made._captured = array("q", items(lengths, "n")), array("q", captured)
         made._time_ns, made._packet = array("q", times), array("q", items(packets, "n"))
-        made._take_up(data)
+        made._load_state(data)
         return made
 
-    def _take_up(self, data: bytes) -> None:
+    def _load_state(self, data: bytes) -> None:
         """Have bytes for the columns again; raises ValueError where they do not fit."""
         at = self._begin
         for length, captured in zip(self._length, self._captured, strict=True):
@@ -131,12 +131,12 @@ class HeldStream:
 
     @property
     def begin(self) -> int:
-        """Position of the first byte held."""
+        """Position of the first byte buffered."""
         return self._begin
 
     @property
     def end(self) -> int:
-        """Position after the last byte held."""
+        """Position after the last byte buffered."""
         return self._begin + len(self._data)
 
     @property
@@ -150,13 +150,13 @@ class HeldStream:
         return not (self._broken or self.begins_with_gap)
 
     @property
-    def held_bytes(self) -> int:
+    def buffered_bytes(self) -> int:
         """Memory taken by bytes and columns."""
         return len(self._data) + _ROW_BYTES * len(self._start)
 
     @property
     def captured_bytes(self) -> int:
-        """Bytes of the stream that are held."""
+        """Bytes of the stream that are buffered."""
         return len(self._data)
 
     def add(self, item: StreamItem, first: int, most_bytes: int) -> int:
@@ -177,7 +177,7 @@ class HeldStream:
         return -1
 
     def read(self, first: int, last: int) -> memoryview:
-        """Return a copy of the bytes held at positions ``first`` to ``last``."""
+        """Return a copy of the bytes buffered at positions ``first`` to ``last``."""
         begin = self._begin
         return memoryview(bytes(self._data[max(0, first - begin) : max(0, last - begin)]))
 
@@ -187,7 +187,7 @@ class HeldStream:
         return -1 if at < 0 else at + self._begin
 
     def offset_of(self, position: int) -> int:
-        """Return where in the stream the byte at a position is; that position is held."""
+        """Return where in the stream the byte at a position is; that position is buffered."""
         row = bisect_right(self._start, position) - 1
         return self._stream_offset + sum(self._length[:row]) + position - self._start[row]
 
@@ -216,8 +216,8 @@ class HeldStream:
         return 0
 
     def bound(self) -> int:
-        """Give up the oldest bytes if too many are held; return how many were."""
-        if self.held_bytes <= MOST_HELD_BYTES:
+        """Give up the oldest bytes if too many are buffered; return how many were."""
+        if self.buffered_bytes <= MOST_BUFFERED_BYTES:
             return 0
         rows = len(self._start)
         left, row = 0, rows
@@ -231,7 +231,7 @@ class HeldStream:
         return self._drop(len(self._start))
 
     def items(self) -> list[StreamItem]:
-        """Return what is held as items of a stream."""
+        """Return what is buffered as items of a stream."""
         starts = [start - self._begin for start in self._start]
         segments = Segments(
             memoryview(bytes(self._data)),

@@ -1,11 +1,11 @@
-"""Finds out whether bytes that begin anywhere hold requests of Kafka.
+"""Finds out whether bytes that begin anywhere hold Kafka requests.
 
-In: one direction of a connection as it comes, and what the other one said. Out: which wire it is.
-This module must not know connections; where exactly the requests begin is of no concern here.
+In: one direction of a connection as it comes, and the bytes of the other one. Out: which wire
+protocol it is. Must not know: connections, nor where exactly the requests begin.
 
-Every byte is searched once, and a few times where a request that is not all there begins. What is
-found must have :mod:`~kanalyze.kafka.session.heuristics` beyond its own fit. Of a large request no
-more is held than of anything else: its head may be evidence enough, or what follows where it ends.
+Every byte is searched once, and a few times where an incomplete request begins. A request that fits
+needs further evidence (:mod:`~kanalyze.kafka.session.heuristics`). A large request is buffered no
+longer than other bytes: its head may be evidence enough, or what follows its end.
 """
 
 from __future__ import annotations
@@ -21,44 +21,52 @@ from kanalyze.kafka.wire import WireError
 if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
     from kanalyze.kafka.session.message_reader import MessageReader
-    from kanalyze.kafka.session.replay_buffer import HeldStream
+    from kanalyze.kafka.session.replay_buffer import ReplayBuffer
     from kanalyze.kafka.session.resync import RequestLocator
 
-__all__ = ["Search", "Searcher", "Wire"]
+__all__ = ["RequestScanner", "ScanState", "Wire"]
 
 Wire: TypeAlias = Literal["kafka", "kafka after tokens", "kafka-0.7"]
 
 _HEAD_BYTES = 14
 _PATIENCE_BYTES = 64 * 1024
-"""How long a request that is not all there is looked at again."""
+"""An incomplete request of up to this size is checked again when more bytes come."""
 _MOST_TRIES = 16
-"""Requests without evidence that are passed over at each look."""
+"""Requests without evidence that are skipped in each scan."""
 _MOST_BEGUN = 64
-"""Requests that are not all there of which it is awaited what follows them."""
+"""Incomplete requests whose followers are waited for."""
 _MOST_WAITING = 16
-"""Requests without a name whose answer is looked for."""
+"""Requests without a client id whose response is searched for."""
 _ENOUGH_IN_A_ROW = 3
 _ENOUGH_ANSWERED = 2
 _SHORTEST_TOPIC_07 = 3
 _FEW_BYTES = 64
 
 
-class Search:
-    """How far one direction has been searched; positions as in ``HeldStream``.
+class ScanState:
+    """How far one direction has been searched; positions as in ``ReplayBuffer``.
 
     Attributes:
-        sought: bytes before it begin no request, or one without evidence.
-        sought_07: the same for Kafka 0.7.
-        waiting: requests without evidence so far, and whether their answer has to fit to the byte.
-        begun: named requests that were not all there, and where in the stream they are to end.
+        searched: no request with evidence begins before it.
+        searched_07: the same for Kafka 0.7.
+        waiting: requests without evidence so far, and whether their response must fit exactly.
+        begun: incomplete requests with a client id, and where in the stream they are to end.
         is_row: some of them followed one another.
     """
 
-    __slots__ = ("begun", "is_row", "next_answer_end", "next_end", "sought", "sought_07", "waiting")
+    __slots__ = (
+        "begun",
+        "is_row",
+        "next_answer_end",
+        "next_end",
+        "searched",
+        "searched_07",
+        "waiting",
+    )
 
     def __init__(self) -> None:
-        self.sought = 0
-        self.sought_07 = 0
+        self.searched = 0
+        self.searched_07 = 0
         self.next_end = 1
         self.next_answer_end = 1
         self.is_row = False
@@ -68,17 +76,19 @@ class Search:
     def state(self) -> State:
         """Return what :meth:`from_state` takes."""
         return (
-            *(self.sought, self.sought_07, self.next_end, self.next_answer_end, self.is_row),
+            *(self.searched, self.searched_07, self.next_end, self.next_answer_end, self.is_row),
             tuple([(tuple(head), to_the_byte) for head, to_the_byte in self.waiting]),
             tuple([(end_offset, tuple(head)) for end_offset, head in self.begun]),
         )
 
     @classmethod
-    def from_state(cls, state: object) -> Search:
-        """Make one from a state; raises ValueError where that is none."""
+    def from_state(cls, state: object) -> ScanState:
+        """Make one from a state; raises ValueError for any other value."""
         values = fields(state, "nnnnbtt")
         made = cls()
-        made.sought, made.sought_07, made.next_end, made.next_answer_end, made.is_row = values[:5]
+        made.searched, made.searched_07, made.next_end, made.next_answer_end, made.is_row = values[
+            :5
+        ]
         for each in items(values[5], "t"):
             head, to_the_byte = fields(each, "tb")
             made.waiting.append((RequestHead.from_state(head), to_the_byte))
@@ -88,132 +98,134 @@ class Search:
         return made
 
     def wait_for(self, head: RequestHead, *, to_the_byte: bool = False) -> None:
-        """Note a request whose answer would be evidence; only the last few are kept."""
+        """Note a request whose response would be evidence; only the last few are kept."""
         if (head, to_the_byte) not in self.waiting:
             self.waiting.append((head, to_the_byte))
             del self.waiting[:-_MOST_WAITING]
             self.next_answer_end = 1
 
     def note_begun(self, end_offset: int, head: RequestHead) -> None:
-        """Note a request that is not all there; of very many those that end first are kept."""
+        """Note an incomplete request; of very many those that end first are kept."""
         if (end_offset, head) not in self.begun:
             self.begun.append((end_offset, head))
             if len(self.begun) > _MOST_BEGUN:
                 self.begun.remove(max(self.begun))
 
 
-class Searcher:
-    """Searches."""
+class RequestScanner:
+    """Scans directions for requests."""
 
     def __init__(self, reader: MessageReader, locate: RequestLocator) -> None:
         self._reader = reader
         self._locate = locate
 
     def look(
-        self, search: Search, held: HeldStream, other: HeldStream, *, last: bool = False
+        self, scan: ScanState, buffer: ReplayBuffer, other: ReplayBuffer, *, last: bool = False
     ) -> Wire | None:
-        """Search what came since the last look; None where there is no evidence (yet).
+        """ScanState what came since the last look; None where there is no evidence (yet).
 
         ``last`` says that nothing more will come.
         """
-        if search.begun and self._is_followed(search, held, last=last):
+        if scan.begun and self._is_followed(scan, buffer, last=last):
             return "kafka"
-        if held.end >= search.next_end or last:
-            wire = self._runs(search, held, last=last)
+        if buffer.end >= scan.next_end or last:
+            wire = self._runs(scan, buffer, last=last)
             if wire is not None:
                 return wire
-            open_bytes = held.end - min(search.sought, search.sought_07)
-            # A request that has begun is looked at again when half as much more has come.
-            search.next_end = held.end + (0 if open_bytes < _FEW_BYTES else open_bytes // 2) + 1
-        return "kafka" if self._is_answered(search, other, last=last) else None
+            open_bytes = buffer.end - min(scan.searched, scan.searched_07)
+            # An incomplete request is checked again when half as much more has come.
+            scan.next_end = buffer.end + (0 if open_bytes < _FEW_BYTES else open_bytes // 2) + 1
+        return "kafka" if self._is_answered(scan, other, last=last) else None
 
-    def _runs(self, search: Search, held: HeldStream, *, last: bool) -> Wire | None:
-        """Search run after run; what a hole ends will not go on."""
-        search.sought = max(search.sought, held.begin)
-        search.sought_07 = max(search.sought_07, held.begin)
+    def _runs(self, scan: ScanState, buffer: ReplayBuffer, *, last: bool) -> Wire | None:
+        """ScanState run after run; what a hole ends will not go on."""
+        scan.searched = max(scan.searched, buffer.begin)
+        scan.searched_07 = max(scan.searched_07, buffer.begin)
         while True:
-            at = min(search.sought, search.sought_07)
-            index = bisect_right(held.ends, at)
-            ends_here = index < len(held.ends)
-            end = held.ends[index] if ends_here else held.end
-            wire = self._run(search, held, end, final=last or ends_here)
+            at = min(scan.searched, scan.searched_07)
+            index = bisect_right(buffer.ends, at)
+            ends_here = index < len(buffer.ends)
+            end = buffer.ends[index] if ends_here else buffer.end
+            wire = self._run(scan, buffer, end, final=last or ends_here)
             if wire is not None or not ends_here:
                 return wire
-            search.sought = search.sought_07 = end
+            scan.searched = scan.searched_07 = end
 
-    def _run(self, search: Search, held: HeldStream, end: int, *, final: bool) -> Wire | None:
-        if self._new(search, held, end, final=final):
+    def _run(self, scan: ScanState, buffer: ReplayBuffer, end: int, *, final: bool) -> Wire | None:
+        if self._new(scan, buffer, end, final=final):
             return "kafka"
-        # What begins as Kafka does needs no search, and what reads 0.7 is not loaded for it.
+        # What begins as Kafka does needs no scan, and what reads 0.7 is not loaded for it.
         from kanalyze.kafka.v07.resync import Request07Locator
 
-        view = held.read(search.sought_07, end)
+        view = buffer.read(scan.searched_07, end)
         found, keep = Request07Locator()(view)
         if found is not None and _is_sound_07(view[found:]):
             return "kafka-0.7"
-        search.sought_07 += keep if found is None else found + 1
+        scan.searched_07 += keep if found is None else found + 1
         return None
 
-    def _new(self, search: Search, held: HeldStream, end: int, *, final: bool) -> bool:
-        """Search for requests of later versions, from ``sought`` to ``end``."""
-        first = search.sought
-        view = held.read(first, end)
+    def _new(self, scan: ScanState, buffer: ReplayBuffer, end: int, *, final: bool) -> bool:
+        """ScanState for requests of later versions, from ``searched`` to ``end``."""
+        first = scan.searched
+        view = buffer.read(first, end)
         keep = max(0, len(view) - _HEAD_BYTES + 1)
         is_open = False
         for at, verdict in islice(self._locate.candidates(view), _MOST_TRIES):
             position, here = first + at, view[at:]
             if verdict == "yes":
-                if self._begins(search, held, position, here):
+                if self._begins(scan, buffer, position, here):
                     return True
                 continue
             if carries_records(self._reader, here):
                 return True
-            self._note_begun(search, held, position, here)
+            self._note_begun(scan, buffer, position, here)
             if final:
-                self._wait_if_cut(search, held, position, here)
+                self._wait_if_cut(scan, buffer, position, here)
             elif not is_open and len(here) < _PATIENCE_BYTES:
-                # It is looked at again with what follows it.
+                # It is checked again with the bytes that follow.
                 keep, is_open = at, True
-        search.sought += keep
+        scan.searched += keep
         return False
 
-    def _begins(self, search: Search, held: HeldStream, position: int, view: memoryview) -> bool:
-        """Tell whether a request that begins here has evidence; else let it wait."""
+    def _begins(
+        self, scan: ScanState, buffer: ReplayBuffer, position: int, view: memoryview
+    ) -> bool:
+        """Tell whether a request that begins here has evidence; otherwise let it wait."""
         head = read_head(self._reader, view)
         if head is None:
             return False
         if head.is_named:
             return True
         end = position + head.end
-        if held.segment_at(position) and (end == held.end or held.segment_at(end)):
-            # Small requests are sent by themselves; small numbers fit anywhere.
-            search.wait_for(head)
-            search.is_row = search.is_row or self._is_row(view)
+        if buffer.segment_at(position) and (end == buffer.end or buffer.segment_at(end)):
+            # Small requests are sent in segments of their own; small numbers fit anywhere.
+            scan.wait_for(head)
+            scan.is_row = scan.is_row or self._is_row(view)
         return False
 
     def _note_begun(
-        self, search: Search, held: HeldStream, position: int, view: memoryview
+        self, scan: ScanState, buffer: ReplayBuffer, position: int, view: memoryview
     ) -> None:
-        """Note a request that is not all there: where it ends, another one is to begin.
+        """Note an incomplete request: another one is to begin where it ends.
 
-        Of its own little is checked: by two bytes out of step, a path of ZooKeeper is a client id.
+        Its own bytes prove little: read two bytes off, a ZooKeeper path looks like a client id.
         """
         head = read_head(self._reader, view)
         if head is not None and head.is_named:
-            search.note_begun(held.offset_of(position) + head.end, head)
+            scan.note_begun(buffer.offset_of(position) + head.end, head)
 
-    def _is_followed(self, search: Search, held: HeldStream, *, last: bool) -> bool:
-        """Tell whether a request that was not all there is followed by one of the same name.
+    def _is_followed(self, scan: ScanState, buffer: ReplayBuffer, *, last: bool) -> bool:
+        """Tell whether an incomplete request is followed by one with the same client id.
 
-        Those whose end has come are looked at once; then their answer would be evidence.
+        Each is checked once, when its end has come; then its response would be evidence.
         """
-        for begun in search.begun.copy():
+        for begun in scan.begun.copy():
             end_offset, head = begun
             size = _HEAD_BYTES + len(head.name.encode()) + 1
-            if end_offset + size > held.end_offset and not last:
+            if end_offset + size > buffer.end_offset and not last:
                 continue
-            search.begun.remove(begun)
-            view = held.read_at(end_offset, size)
+            scan.begun.remove(begun)
+            view = buffer.read_at(end_offset, size)
             follower = read_head(self._reader, view)
             if (
                 follower is not None
@@ -222,16 +234,16 @@ class Searcher:
                 and self._locate.verdict(view) != "no"
             ):
                 return True
-            search.wait_for(head, to_the_byte=True)
+            scan.wait_for(head, to_the_byte=True)
         return False
 
     def _wait_if_cut(
-        self, search: Search, held: HeldStream, position: int, view: memoryview
+        self, scan: ScanState, buffer: ReplayBuffer, position: int, view: memoryview
     ) -> None:
         """Note a request that the snap length cut: it takes up a segment to the byte."""
         head = read_head(self._reader, view)
-        if head is not None and head.is_named and held.segment_at(position) == head.end:
-            search.wait_for(head)
+        if head is not None and head.is_named and buffer.segment_at(position) == head.end:
+            scan.wait_for(head)
 
     def _is_row(self, view: memoryview) -> bool:
         """Tell whether requests follow one another whose correlation ids rise by 1."""
@@ -246,21 +258,21 @@ class Searcher:
             before, at = number, at + head.end
         return True
 
-    def _is_answered(self, search: Search, other: HeldStream, *, last: bool) -> bool:
-        """Tell whether one request with any name, or two without one, are answered.
+    def _is_answered(self, scan: ScanState, other: ReplayBuffer, *, last: bool) -> bool:
+        """Tell whether one request with a client id, or two without one, got a response.
 
-        Where the other end was not captured, those that follow one another will have to do.
+        If the other end was not captured, requests that follow one another are enough.
         """
-        if not search.waiting:
+        if not scan.waiting:
             return False
         if last and not other.payload_bytes:
-            return search.is_row
-        if other.end < search.next_answer_end and not last:
+            return scan.is_row
+        if other.end < scan.next_answer_end and not last:
             return False
-        search.next_answer_end = other.end + other.captured_bytes // 8 + 1
+        scan.next_answer_end = other.end + other.captured_bytes // 8 + 1
         answered = [
             head
-            for head, to_the_byte in search.waiting
+            for head, to_the_byte in scan.waiting
             if has_answer(self._reader, head, other, 0, to_the_byte=to_the_byte)
         ]
         return any(head.name for head in answered) or (
@@ -269,7 +281,7 @@ class Searcher:
 
 
 def _is_sound_07(view: memoryview) -> bool:
-    """Tell whether a request of Kafka 0.7 is one, and says enough to be no accident."""
+    """Tell whether a request of Kafka 0.7 fits, and says enough to be no coincidence."""
     from kanalyze.kafka.v07.messages import parse_request
     from kanalyze.kafka.v07.resync import Request07Locator  # as above
 

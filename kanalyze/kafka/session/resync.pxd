@@ -1,4 +1,4 @@
-# The C types of locate.py.
+# The C types of resync.py.
 cimport cython
 
 from kanalyze.kafka.codec.machine cimport int16_at, int32_at

@@ -1,13 +1,13 @@
 """Finds where a request or a response begins in bytes that begin anywhere.
 
-In: bytes of one direction, and for responses the requests that wait for one. Out: the index of a
-frame's first byte. This module must not know where the bytes come from.
+In: bytes of one direction, and for responses the pending requests. Out: the index of a frame's
+first byte. Must not know: where the bytes come from.
 
-A boundary is not guessed from a plausible size alone: the header has to make sense and the body
-has to be what the header says, down to the frame's last byte where that is at hand. A wrong
-boundary gives wrong rows; a boundary missed gives one row less.
+A plausible size alone is no boundary. The header has to make sense, and the body has to be what the
+header says, down to the frame's last byte if that has come. A wrong boundary gives wrong rows; a
+missed boundary costs one row.
 
-Compiled by Cython, with the types in ``locate.pxd``; uncompiled it does the same, slowly.
+Compiled by Cython, with the types in ``resync.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from kanalyze.common.plain_values import fields
-from kanalyze.kafka.framing.framer import LARGEST_FRAME_BYTES, Locate
+from kanalyze.kafka.framing.framer import LARGEST_FRAME_BYTES, FrameLocator
 from kanalyze.kafka.session.header_candidates import RequestCandidates, responses
 from kanalyze.kafka.session.heuristics import is_likely
 from kanalyze.kafka.session.sasl import looks_like_gssapi
@@ -46,39 +46,39 @@ if TYPE_CHECKING:
 __all__ = ["RequestLocator", "ResponseLocator", "after_tokens", "is_sane"]
 
 Verdict = Literal["yes", "perhaps", "no"]
-Waiting: TypeAlias = dict[int, set[tuple[int, int]]]
-"""(api_key, api_version) by correlation id."""
+PendingApis: TypeAlias = dict[int, set[tuple[int, int]]]
+"""The (api_key, api_version) of the pending requests of each correlation id."""
 
 _INT32 = struct.Struct(">i")
 _SIZE = _INT32.unpack_from
 _HEAD_BYTES = 14
 _PATIENCE_BYTES = 64 * 1024
-"""How much is held back to see whether a candidate is a frame; then a candidate whose body fits
-as far as it goes is believed."""
+"""Buffered to see whether a candidate is a frame. Beyond it, an incomplete candidate whose body
+fits so far is believed."""
 _LONGEST_CLIENT_ID = 1024
 _PADDING = bytes(_HEAD_BYTES + 12)
-"""Between pieces of segments: what a request might go on with is not what the next one holds."""
+"""Between pieces of segments: a request does not continue in the next piece."""
 _NEWER_VERSIONS = 8
-"""How many versions beyond the tables a request may have and still be taken for one."""
+"""How many versions beyond the tables a request may have."""
 _MOST_CANDIDATES = 4096
 _KEPT_BYTES = 32 * 1024
-"""Of what answers no request that is known: it is looked at again when more are."""
+"""Kept of bytes that belong to no pending request: they are searched again when more are known."""
 _NEAR_IDS = 1000
-"""Requests in flight at once: as far as the ids of neighbouring responses may be apart."""
+"""Requests in flight at once: the ids of neighbouring responses differ by no more."""
 _MOST_TOKENS = 16
 
 
-class RequestLocator(Locate):
+class RequestLocator(FrameLocator):
     """Finds requests.
 
-    One that is there to its last byte and fits comes before one that is not all there: only when
-    none is found for long is the latter believed, until its end proves it.
+    A complete request that fits is preferred. Only if none is found for long, an incomplete one is
+    believed, until its end confirms it.
     """
 
     def __init__(
         self, reader: MessageReader, catalog: Catalog, *, patience_bytes: int = _PATIENCE_BYTES
     ) -> None:
-        """Make a locator; ``patience_bytes`` are held back before a part of a frame is believed."""
+        """Make a locator; ``patience_bytes``: buffered before an incomplete frame is believed."""
         self._reader = reader
         self._patience = patience_bytes
         self._catalog = catalog
@@ -97,19 +97,19 @@ class RequestLocator(Locate):
         return _believe(perhaps, len(view), limit, self._patience)
 
     def in_pieces(self, pieces: list[memoryview]) -> tuple[int, int] | None:
-        """Return where the first request begins in pieces of segments (see ``framing.Locate``).
+        """Return where the first request begins in pieces of segments (see ``FrameLocator``).
 
-        It need not be there to its end: a name, or the head of records, is enough.
+        An incomplete one is accepted by its client id or the head of its records.
         """
         padded = b"".join([part for piece in pieces for part in (piece, _PADDING)])
         starts = [0, *accumulate(len(piece) + len(_PADDING) for piece in pieces)]
-        for place in self._candidates(memoryview(padded), len(padded) - _HEAD_BYTES + 1):
-            number = bisect_right(starts, place) - 1
-            piece, index = pieces[number], place - starts[number]
+        for at in self._candidates(memoryview(padded), len(padded) - _HEAD_BYTES + 1):
+            number = bisect_right(starts, at) - 1
+            piece, index = pieces[number], at - starts[number]
             if index + _HEAD_BYTES > len(piece):
                 continue
             verdict = self.verdict(piece[index:])
-            if verdict == "yes" and not self._goes_on(piece, index):
+            if verdict == "yes" and not self._may_continue(piece, index):
                 continue
             if verdict == "yes" or (
                 verdict == "perhaps" and is_likely(self._reader, piece[index:])
@@ -118,37 +118,36 @@ class RequestLocator(Locate):
         return None
 
     def candidates(self, view: memoryview) -> Iterator[tuple[int, Verdict]]:
-        """Give where requests seem to begin, and the verdict, but for ``no``.
+        """Yield where requests seem to begin, and the verdict unless it is ``no``.
 
-        One that is there is followed by another, or by nothing. What may begin in the last bytes,
-        fewer than a header takes, is not among them.
+        A complete one is followed by another one, or by nothing. The last bytes, fewer than a
+        header takes, are not searched.
         """
         for index in self._candidates(view, len(view) - _HEAD_BYTES + 1):
             verdict = self.verdict(view[index:])
-            if verdict == "perhaps" or (verdict == "yes" and self._goes_on(view, index)):
+            if verdict == "perhaps" or (verdict == "yes" and self._may_continue(view, index)):
                 yield index, verdict
 
     def confirm(self, frame: Frame) -> bool:
-        """Tell whether a frame that ended since it was found is a request."""
+        """Tell whether a frame that is complete now, but was not when found, is a request."""
         try:
             header = self._reader.request_header(frame)
         except WireError:
             return False
-        return self._reader.confirms_request(frame, header)
+        return self._reader.checks.confirms_request(frame, header)
 
     def verdict(self, view: memoryview) -> Verdict:
         """Tell whether a request begins at the view's first byte.
 
         ``yes``: a known API and version, whose body takes up the frame to the byte. ``perhaps``:
-        nothing speaks against it, but the frame is not all there, or the version is newer than
-        known.
+        nothing speaks against it, but the frame is incomplete, or the version is newer than known.
         """
         if len(view) < _HEAD_BYTES:
             return "perhaps" if len(view) < 4 or _SIZE(view)[0] >= 8 else "no"
         header = self._header(view)
         if header is None:
             return "no"
-        fits = self._reader.check_request(view, header, _SIZE(view)[0])
+        fits = self._reader.checks.request_fits(view, header, _SIZE(view)[0])
         if fits is None:
             return "perhaps"
         return "yes" if fits else "no"
@@ -156,8 +155,8 @@ class RequestLocator(Locate):
     def whole_request(self, segments: Segments, index: int) -> RequestHeader | None:
         """Return the header of the request that a segment begins with, if its verdict is ``yes``.
 
-        The segment was captured to its end. It is read where it lies: nearly every connection is
-        known so, and views of its bytes would take as long as all else.
+        The segment was captured to its end. It is read in place: nearly every connection is
+        detected here, and views of its bytes would take as long as all the rest.
         """
         frame = _whole_frame(segments, index)
         if frame is None or not self.is_near(_int16_in(frame, 4), _int16_in(frame, 6)):
@@ -166,7 +165,7 @@ class RequestLocator(Locate):
             header = self._reader.request_header(frame)
         except WireError:
             return None
-        fits = is_sane(header.client_id) and self._reader.takes_up(frame, header)
+        fits = is_sane(header.client_id) and self._reader.checks.whole_request_fits(frame, header)
         return header if fits else None
 
     def _header(self, view: memoryview) -> RequestHeader | None:
@@ -183,20 +182,20 @@ class RequestLocator(Locate):
         return header
 
     def is_near(self, api_key: int, api_version: int) -> bool:
-        """Tell whether there is such an API, in this version or one that is not much older."""
+        """Tell whether there is such an API, in this version or a slightly older one."""
         api = self._catalog.api(api_key)
         return api is not None and 0 <= api_version <= api.versions.highest + _NEWER_VERSIONS
 
-    def _goes_on(self, view: memoryview, index: int) -> bool:
-        """Tell whether what follows a request may be the next one; one frame alone may be luck.
+    def _may_continue(self, view: memoryview, index: int) -> bool:
+        """Tell whether the next bytes may be another request; one frame alone may be chance.
 
-        Its header says enough: a client may send a body that breaks its grammar.
+        Its header is enough: a client may send a body that breaks its grammar.
         """
         following = view[index + _SIZE(view, index)[0] + 4 :]
         return len(following) < _HEAD_BYTES or self._header(following) is not None
 
     def _candidates(self, view: memoryview, limit: int) -> list[int]:
-        """Return the indices below ``limit`` where the fixed part of a header could stand."""
+        """Return the indices below ``limit`` where a header could begin."""
         if limit <= 0:
             return []
         if self._candidates_in is None:
@@ -204,15 +203,14 @@ class RequestLocator(Locate):
         return self._candidates_in.find(view, limit)
 
 
-class ResponseLocator(Locate):
-    """Finds responses to the requests that wait for one; a ``framing.Locate``."""
+class ResponseLocator(FrameLocator):
+    """Finds the responses to pending requests, which it has to be given before a search."""
 
-    _LEFT_OUT = ("_patience", "_reader", "_waiting")
+    _LEFT_OUT = ("_patience", "_pending", "_reader")
 
     def __init__(
         self,
         reader: MessageReader,
-        waiting: Callable[[], Waiting],
         *,
         patience_bytes: int = _PATIENCE_BYTES,
         from_middle: bool = True,
@@ -221,15 +219,13 @@ class ResponseLocator(Locate):
 
         Args:
             reader: to see whether a body fits.
-            waiting: gives the (api_key, api_version) of the unanswered requests of each
-                correlation id.
-            patience_bytes: held back before a part of a frame is believed.
-            from_middle: the first bytes shown are those that the capture begins with, which may
-                be answers to requests from before it.
+            patience_bytes: buffered before an incomplete frame is believed.
+            from_middle: the capture begins with the first bytes of the search; they may be
+                responses to requests from before it.
         """
         self._reader = reader
         self._patience = patience_bytes
-        self._waiting = waiting
+        self._pending: PendingApis = {}
         self._at_first_byte = from_middle
 
     def state(self) -> State:
@@ -237,8 +233,12 @@ class ResponseLocator(Locate):
         return (self._at_first_byte,)
 
     def load_state(self, state: object) -> None:
-        """Go on from a state; raises ValueError where that is none."""
+        """Continue from a state; raises ValueError for any other value."""
         (self._at_first_byte,) = fields(state, "b")
+
+    def expect(self, pending: PendingApis) -> None:
+        """Set the pending requests, whose responses are searched for."""
+        self._pending = pending
 
     def __call__(self, view: memoryview) -> tuple[int | None, int]:
         """Return (index of a response's first byte or None, index of the first byte to keep)."""
@@ -248,12 +248,11 @@ class ResponseLocator(Locate):
         return found, keep
 
     def in_pieces(self, pieces: list[memoryview]) -> tuple[int, int] | None:
-        """Return where the first response begins in pieces of segments (see ``framing.Locate``).
+        """Return where the first response begins in pieces of segments (see ``FrameLocator``).
 
-        It need not be there to its end where a segment begins with it.
+        An incomplete one is accepted if a segment begins with it.
         """
-        waiting = self._waiting()
-        ids = [_INT32.pack(correlation_id) for correlation_id in waiting]
+        ids = [_INT32.pack(correlation_id) for correlation_id in self._pending]
         for number, piece in enumerate(pieces):
             if not self._at_first_byte:
                 data = bytes(piece)
@@ -262,88 +261,75 @@ class ResponseLocator(Locate):
             found, _ = self(piece)
             if found is not None:
                 return number, found
-            if self._begins(piece, waiting):
+            if self._begins(piece):
                 return number, 0
         return None
 
-    def _begins(self, piece: memoryview, waiting: Waiting) -> bool:
-        """Tell whether a response that is not all there begins with a piece."""
+    def _begins(self, piece: memoryview) -> bool:
+        """Tell whether an incomplete response begins with a piece."""
         if len(piece) < 8:
             return False
         size, correlation_id = _SIZE(piece)[0], _SIZE(piece, 4)[0]
-        if correlation_id not in waiting or not len(piece) - 4 < size <= LARGEST_FRAME_BYTES:
+        if correlation_id not in self._pending or not len(piece) - 4 < size <= LARGEST_FRAME_BYTES:
             return False
-        return self._fits(piece, size, waiting[correlation_id]) is None
+        return self._fits(piece, size, self._pending[correlation_id]) is None
 
     def _find(self, view: memoryview) -> tuple[int | None, int]:
         limit = len(view) - 8 + 1
         if limit <= 0:
             return None, 0
-        waiting = self._waiting()
         perhaps = None
-        for index in self._candidates(view, limit, waiting):
+        for index in self._candidates(view, limit):
             size, correlation_id = _SIZE(view, index)[0], _SIZE(view, index + 4)[0]
-            fits = self._fits(view[index:], size, waiting[correlation_id])
-            if fits and self._goes_on(view, index, waiting):
+            fits = self._fits(view[index:], size, self._pending[correlation_id])
+            if fits and self._may_continue(view, index):
                 leads = self._at_first_byte and _leads_to(view, index)
                 return (0 if leads else index), index
             if fits is None and perhaps is None:
                 perhaps = index
         if self._at_first_byte and perhaps is None and len(view) < self._patience:
-            # What nobody waits for may be answers to requests from before the capture: several
-            # with rising ids are; of one, what comes next will tell.
-            responses = _chain(view)
-            if responses is not None:
-                return (0 if responses > 1 else None), 0
-        # The requests may be told later than their answers, where bytes before them are missing.
+            # These may be responses to requests from before the capture: several with rising ids
+            # are; of a single one, the next bytes will tell.
+            count = _chained_responses(view)
+            if count is not None:
+                return (0 if count > 1 else None), 0
+        # Where bytes are missing, requests may become known later than their responses.
         return _believe(perhaps, len(view), max(0, limit - _KEPT_BYTES), self._patience)
 
-    def retire(self) -> None:
-        """Let go of the requests, when nothing is searched any more.
-
-        Those who tell of them hold this locator: some twenty objects a connection would be left to
-        the garbage collector. With many short connections that took a sixth of all time.
-        """
-        self._waiting = dict
-
     def confirm(self, frame: Frame) -> bool:
-        """Tell whether a frame that ended since it was found answers one that waits."""
+        """Tell whether a frame that is complete now, but was not when found, is a response."""
         try:
             correlation_id = self._reader.correlation_id(frame)
         except WireError:
             return False
-        asked = self._waiting().get(correlation_id, ())
-        return any(self._reader.confirms_response(frame, *api) for api in asked)
+        apis = self._pending.get(correlation_id, ())
+        return any(self._reader.checks.confirms_response(frame, *api) for api in apis)
 
-    def _fits(self, view: memoryview, size: int, asked: set[tuple[int, int]]) -> bool | None:
-        """Tell whether a response answers one of some APIs; None when the view ends too early."""
-        verdicts = [self._reader.check_response(view, size, *api) for api in asked]
+    def _fits(self, view: memoryview, size: int, apis: set[tuple[int, int]]) -> bool | None:
+        """Tell whether a response fits one of some APIs; None when the view ends too early."""
+        verdicts = [self._reader.checks.response_fits(view, size, *api) for api in apis]
         if True in verdicts:
             return True
         return None if None in verdicts else False
 
-    @staticmethod
-    def _candidates(view: memoryview, limit: int, waiting: Waiting) -> list[int]:
-        if not waiting:
-            return []
-        return responses(view, limit, waiting)
+    def _candidates(self, view: memoryview, limit: int) -> list[int]:
+        return responses(view, limit, self._pending) if self._pending else []
 
-    @staticmethod
-    def _goes_on(view: memoryview, index: int, waiting: Waiting) -> bool:
-        """Tell whether what follows a response may be the next one; one alone may be luck."""
+    def _may_continue(self, view: memoryview, index: int) -> bool:
+        """Tell whether the next bytes may be another response; one alone may be chance."""
         following = index + _SIZE(view, index)[0] + 4
         if following + 8 > len(view):
             return True
         size, correlation_id = _SIZE(view, following)[0], _SIZE(view, following + 4)[0]
         is_near = abs(correlation_id - _SIZE(view, index + 4)[0]) <= _NEAR_IDS
-        return 4 <= size <= LARGEST_FRAME_BYTES and (is_near or correlation_id in waiting)
+        return 4 <= size <= LARGEST_FRAME_BYTES and (is_near or correlation_id in self._pending)
 
 
 def _leads_to(view: memoryview, found: int) -> bool:
     """Tell whether sizes lead from the first byte to a response that was found, over rising ids.
 
-    A capture that begins between two frames begins with answers to requests that nobody saw; the
-    sizes and the ids are all that these say of themselves.
+    A capture that begins between two frames begins with responses to requests that it does not
+    hold. Only their sizes and ids can be checked.
     """
     at, last = 0, _SIZE(view, found + 4)[0] - _NEAR_IDS
     while at + 8 <= found:
@@ -354,10 +340,10 @@ def _leads_to(view: memoryview, found: int) -> bool:
     return at == found and last < _SIZE(view, found + 4)[0]
 
 
-def _chain(view: memoryview) -> int | None:
-    """Return how many responses, with rising ids, the view is made of; None when it is not.
+def _chained_responses(view: memoryview) -> int | None:
+    """Return how many responses with rising ids make up the view; None if it is anything else.
 
-    0 when the last one is not all there.
+    0 if the last one is incomplete.
     """
     at, last = 0, None
     for count in range(_MOST_CANDIDATES):
@@ -373,14 +359,14 @@ def _chain(view: memoryview) -> int | None:
 
 
 def _believe(perhaps: int | None, size: int, limit: int, patience: int) -> tuple[int | None, int]:
-    """Decide on the first candidate that is not all there: wait for its end, or take it."""
+    """Decide on the first incomplete candidate: wait for its end, or accept it."""
     if perhaps is None:
         return None, limit
     return (perhaps if size - perhaps >= patience else None), perhaps
 
 
 def after_tokens(view: memoryview, verdict_of: Callable[[memoryview], Verdict]) -> Verdict:
-    """Tell whether a stream begins with a GSSAPI login and goes on with requests (Kafka 0.9).
+    """Tell whether a stream begins with a GSSAPI login, then requests (Kafka 0.9).
 
     ``perhaps`` while no request has come after the tokens.
     """
@@ -400,14 +386,14 @@ def after_tokens(view: memoryview, verdict_of: Callable[[memoryview], Verdict]) 
 
 
 def is_sane(client_id: str | None) -> bool:
-    """Tell whether a client may well call itself so, or not at all."""
+    """Tell whether a client id is plausible; None is."""
     if client_id is None:
         return True
     return len(client_id) <= _LONGEST_CLIENT_ID and client_id.isprintable()
 
 
 def _whole_frame(segments: Segments, index: int) -> Frame | None:
-    """Return the frame that a segment begins with, if its size is a request's and it is whole."""
+    """Return the complete frame that a segment begins with, if its size may be a request's."""
     length = segments.lengths[index]
     if length < _HEAD_BYTES:
         return None
@@ -418,6 +404,6 @@ def _whole_frame(segments: Segments, index: int) -> Frame | None:
 
 
 def _int16_in(frame: Frame, at: int) -> int:
-    """Return the number at a position of a frame that lies together."""
+    """Return the number at a position of a contiguous frame."""
     assert frame.segments is not None
     return int16_at(frame.segments.data, frame.begin + at)

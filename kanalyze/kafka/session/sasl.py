@@ -1,8 +1,7 @@
-"""SASL tokens: which frames are some, and the user name in one, and nothing else of it.
+"""SASL tokens: which frames are tokens, and the user name in one.
 
-In: the bytes of one token. Out: a user name or None; whether it is a token at all. Tokens are
-secrets: this module keeps none, returns no part of one but the name, and must not be given a place
-to write to.
+In: the bytes of one frame. Out: whether it is a token; a user name or None. Must not know: where
+anything is written. Tokens are secrets: this module keeps none, and returns nothing but the name.
 """
 
 from __future__ import annotations
@@ -21,60 +20,59 @@ __all__ = ["RawLogin", "looks_like_gssapi", "principal_of"]
 
 _LONGEST_NAME_BYTES = 1024
 _MOST_TOKENS = 16
-"""SASL exchanges take a few round trips; more size-delimited frames that are no requests are
-something else."""
+"""A SASL login takes a few round trips; more frames that are no requests are something else."""
 _SMALLEST_RESPONSE_BYTES = 4
 
 
 class RawLogin:
-    """Tells the raw tokens of a login from requests and responses, which are framed alike.
+    """Tells the raw tokens of a login from requests and responses, which have the same framing.
 
     Raw tokens follow a SaslHandshake v0 that is accepted, in turn: one of the client, one of the
-    broker. What the tokens of a mechanism look like decides, where that is known; of other
-    mechanisms a frame is a token that cannot be a request and comes when one is due.
+    broker. If the form of a mechanism's tokens is known, that decides. Otherwise a frame is a token
+    if it cannot be a request and comes when a token is due.
     """
 
-    __slots__ = ("_client_left", "_has_requests", "_mechanism", "_unanswered")
+    __slots__ = ("_client_left", "_has_requests", "_mechanism", "_unreplied")
 
     def __init__(self, mechanism: str | None) -> None:
         """Begin; ``mechanism`` is as in :func:`principal_of`."""
         self._mechanism = mechanism
         self._client_left = _form_of(mechanism).most_tokens
-        self._unanswered = 0
-        """Tokens of the client that none of the broker's came after."""
+        self._unreplied = 0
+        """Tokens of the client without a token of the broker after them."""
         self._has_requests = False
-        """Whether something that is no token has come from the client since."""
+        """True if the client has sent something else since."""
 
     def state(self) -> State:
         """Return what :meth:`from_state` takes."""
-        return self._mechanism, self._client_left, self._unanswered, self._has_requests
+        return self._mechanism, self._client_left, self._unreplied, self._has_requests
 
     @classmethod
     def from_state(cls, state: object) -> RawLogin:
-        """Make one from a state; raises ValueError where that is none."""
-        mechanism, client_left, unanswered, has_requests = fields(state, "Snnb")
+        """Make one from a state; raises ValueError for any other value."""
+        mechanism, client_left, unreplied, has_requests = fields(state, "Snnb")
         made = cls(mechanism)
-        made._client_left, made._unanswered = client_left, unanswered
+        made._client_left, made._unreplied = client_left, unreplied
         made._has_requests = has_requests
         return made
 
     @property
     def is_over(self) -> bool:
-        """Whether no token of either end is due any more."""
-        return not self._client_left and not self._unanswered
+        """True if no token of either end is due any more."""
+        return not self._client_left and not self._unreplied
 
     def end(self) -> None:
-        """Note that the client has gone on to requests."""
+        """Note that the client has begun to send requests."""
         self._client_left = 0
         self._has_requests = True
 
     def settle(self) -> None:
-        """Note that the broker has answered a request."""
+        """Note that the broker has responded to a request."""
         if self._has_requests:
-            self._unanswered = 0
+            self._unreplied = 0
 
-    def takes_request(self, token: bytes | None, *, may_be_request: bool, is_lossy: bool) -> bool:
-        """Tell whether a frame of the client's is a token, and count it.
+    def accepts_request(self, token: bytes | None, *, may_be_request: bool, is_lossy: bool) -> bool:
+        """Tell whether a frame of the client is a token, and count it.
 
         Args:
             token: what the frame holds; None where bytes of it are missing.
@@ -89,15 +87,15 @@ class RawLogin:
         elif not token or form.is_clients(token):
             is_token = True
         else:
-            is_in_turn = is_lossy or not self._unanswered
+            is_in_turn = is_lossy or not self._unreplied
             is_token = not form.is_known and not may_be_request and is_in_turn
         if is_token:
             self._client_left -= 1
-            self._unanswered += 1
+            self._unreplied += 1
         return is_token
 
-    def takes_response(self, token: bytes, size: int, *, is_lossy: bool) -> bool:
-        """Tell whether a frame of the broker's that answers no request is a token, and count it.
+    def accepts_response(self, token: bytes, size: int, *, is_lossy: bool) -> bool:
+        """Tell whether a frame of the broker that no request explains is a token, and count it.
 
         Args:
             token: what the frame holds, as far as its bytes are there.
@@ -106,11 +104,11 @@ class RawLogin:
         """
         if self.is_over:
             return False
-        is_due = (self._unanswered > 0 or is_lossy) and not self._has_requests
+        is_due = (self._unreplied > 0 or is_lossy) and not self._has_requests
         is_small = size < _SMALLEST_RESPONSE_BYTES
         if not (is_due or is_small or _form_of(self._mechanism).is_brokers(token)):
             return False
-        self._unanswered = max(0, self._unanswered - 1)
+        self._unreplied = max(0, self._unreplied - 1)
         return True
 
 
@@ -158,13 +156,13 @@ def looks_like_gssapi(head: bytes | memoryview, size: int) -> bool:
     return head[at] == _OBJECT_IDENTIFIER and 0 < head[at + 1] <= _LONGEST_OID_BYTES
 
 
-class _Form(NamedTuple):
+class _TokenForm(NamedTuple):
     """What the tokens of a mechanism look like."""
 
     most_tokens: int
-    """That a client sends in one login."""
+    """Tokens that a client sends in one login."""
     is_known: bool
-    """Whether there are no other tokens than those that look so."""
+    """True if all tokens of the mechanism have this form."""
     is_clients: Callable[[bytes], bool]
     is_brokers: Callable[[bytes], bool]
 
@@ -197,16 +195,16 @@ def _is_gssapi(token: bytes) -> bool:
     return token.startswith(_WRAPPED) or looks_like_gssapi(token, len(token))
 
 
-_PLAIN = _Form(1, True, _is_plain, _is_none)
-_SCRAM = _Form(2, True, _is_scram_clients, _is_scram_brokers)
-_BEARER = _Form(2, True, _is_bearer_clients, _is_bearer_brokers)
-"""RFC 7628; the second one of the client says that it has read why it was refused."""
-_GSSAPI = _Form(_MOST_TOKENS, False, _is_gssapi, _is_gssapi)
-_OTHER = _Form(_MOST_TOKENS, False, _is_none, _is_none)
+_PLAIN = _TokenForm(1, True, _is_plain, _is_none)
+_SCRAM = _TokenForm(2, True, _is_scram_clients, _is_scram_brokers)
+_BEARER = _TokenForm(2, True, _is_bearer_clients, _is_bearer_brokers)
+"""RFC 7628; the client's second token says that it has read why it was refused."""
+_GSSAPI = _TokenForm(_MOST_TOKENS, False, _is_gssapi, _is_gssapi)
+_OTHER = _TokenForm(_MOST_TOKENS, False, _is_none, _is_none)
 _FORMS = {"PLAIN": _PLAIN, "OAUTHBEARER": _BEARER, "GSSAPI": _GSSAPI}
 
 
-def _form_of(mechanism: str | None) -> _Form:
+def _form_of(mechanism: str | None) -> _TokenForm:
     if mechanism is not None and mechanism.startswith("SCRAM-"):
         return _SCRAM
     return _FORMS.get(mechanism or "", _OTHER)

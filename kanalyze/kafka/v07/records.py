@@ -46,7 +46,7 @@ _int32 = Struct(">i").unpack_from
 _uint32 = Struct(">I").unpack_from
 
 
-class _Message(NamedTuple):
+class _RawMessage07(NamedTuple):
     start: int
     payload: int
     end: int
@@ -54,7 +54,7 @@ class _Message(NamedTuple):
     codec: int
 
 
-def _messages(data: bytes, problems: list[RecordProblem]) -> Iterator[_Message]:
+def _messages(data: bytes, problems: list[RecordProblem]) -> Iterator[_RawMessage07]:
     """Give the whole messages, in order; each step goes on by 9 bytes or more. Raises nothing."""
     at, size = 0, len(data)
     while at < size:
@@ -73,16 +73,16 @@ def _messages(data: bytes, problems: list[RecordProblem]) -> Iterator[_Message]:
             note(problems, RecordProblem.CUT_BATCH)
             return
         codec = data[at + _LENGTH_BYTES + 1] & 3 if magic else 0
-        yield _Message(at, at + _LENGTH_BYTES + _LEAST_HEAD_BYTES + magic, end, magic, codec)
+        yield _RawMessage07(at, at + _LENGTH_BYTES + _LEAST_HEAD_BYTES + magic, end, magic, codec)
         at = end
 
 
-def _is_checked(data: bytes, message: _Message) -> bool:
+def _is_checked(data: bytes, message: _RawMessage07) -> bool:
     payload, end = message.payload, message.end
     return bool(zlib.crc32(memoryview(data)[payload:end]) == _uint32(data, payload - 4)[0])
 
 
-class _Budget:
+class _Budget07:
     """How many bytes may still come out of codecs, and how many messages, over all depths."""
 
     def __init__(self, limits: DecompressionLimits, packed_bytes: int) -> None:
@@ -108,7 +108,7 @@ class InsideCounter:
 
     def __init__(self, limits: DecompressionLimits | None, field_bytes: int) -> None:
         """Make a counter for a field of so many bytes; None for ``limits`` opens no payload."""
-        self._budget = None if limits is None else _Budget(limits, field_bytes)
+        self._budget = None if limits is None else _Budget07(limits, field_bytes)
         self.count: int | None = 0
         """Messages so far; None once a payload cannot be read to its end, or holds too many."""
 
@@ -122,7 +122,7 @@ class InsideCounter:
         self.count = None if inside is None else self.count + inside
 
 
-def _count_inside(budget: _Budget, codec: int, payload: bytes, depth: int) -> int | None:
+def _count_inside(budget: _Budget07, codec: int, payload: bytes, depth: int) -> int | None:
     found, problem = budget.opened(codec, payload)
     if problem is not None:
         return None
@@ -180,7 +180,7 @@ class MessageSet07Records:
         for message in _messages(self._data, self.problems):
             yield self._batch(message)
 
-    def _batch(self, message: _Message) -> RecordBatch:
+    def _batch(self, message: _RawMessage07) -> RecordBatch:
         data = self._data
         offset = as_int64(self._first_offset + message.start)
 
@@ -189,7 +189,7 @@ class MessageSet07Records:
             if not message.codec:
                 yield Record(offset, None, None, payload)
                 return
-            budget = _Budget(self._limits, len(payload))
+            budget = _Budget07(self._limits, len(payload))
             yield from _inside(budget, message.codec, payload, offset, problems)
 
         from kanalyze.kafka.records.batch import RecordBatch  # loaded at every start otherwise
@@ -207,7 +207,7 @@ class MessageSet07Records:
 
 
 def _inside(
-    budget: _Budget,
+    budget: _Budget07,
     codec: int,
     payload: bytes,
     offset: int,

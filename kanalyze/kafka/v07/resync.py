@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from kanalyze.kafka.framing.framer import LARGEST_FRAME_BYTES, Locate
+from kanalyze.kafka.framing.framer import LARGEST_FRAME_BYTES, FrameLocator
 from kanalyze.kafka.v07.messages import (
     ERROR_NAMES_07,
     RequestType,
@@ -42,8 +42,8 @@ _LONGEST_HEAD_BYTES = 300
 _LARGEST_LEAD_BYTE = LARGEST_FRAME_BYTES >> 24
 
 
-class Request07Locator(Locate):
-    """Finds requests; a :class:`~kanalyze.kafka.framing.framer.Locate`."""
+class Request07Locator(FrameLocator):
+    """Finds requests; a :class:`~kanalyze.kafka.framing.framer.FrameLocator`."""
 
     def __call__(self, view: memoryview) -> tuple[int | None, int]:
         """Return (index of a request's first byte or None, index of the first byte to keep)."""
@@ -88,8 +88,8 @@ class Request07Locator(Locate):
         return len(following) < _HEAD_BYTES or self.verdict(following) != "no"
 
 
-class Response07Locator(Locate):
-    """Finds responses by the chain of their sizes; a ``framing.Locate``."""
+class Response07Locator(FrameLocator):
+    """Finds responses by the chain of their sizes; a ``framing.FrameLocator``."""
 
     def __call__(self, view: memoryview) -> tuple[int | None, int]:
         """Return (index of a response's first byte or None, index of the first byte to keep)."""

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.kafka.session.message_reader import Body, MessageReader
+from kanalyze.kafka.session.message_reader import DecodedBody, MessageReader
 from kanalyze.kafka.session.tracker import ConnectionTracker
 from kanalyze.model.streams import Chunk
 from kanalyze.net.shard import shards_of
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from kanalyze.kafka.framing.frame import Frame
     from kanalyze.kafka.framing.headers import RequestHeader
     from kanalyze.kafka.schema.catalog import Catalog
-    from kanalyze.kafka.session.message_reader import Kind, Wanted
-    from kanalyze.kafka.session.tracker import BrokerSide
+    from kanalyze.kafka.session.decode_plans import FieldSelection, MessageKind
+    from kanalyze.kafka.session.undecided import BrokerSide
     from kanalyze.model.streams import StreamItem, StreamUpdate
     from kanalyze.net.segment_columns import SegmentColumns
 
@@ -55,7 +55,7 @@ _REASSEMBLY_BYTES: Final = 64 << 20
 _UNDECIDED_BYTES: Final = 16 << 20
 _KAFKA_BYTES: Final = 48 << 20
 """Buffer limits of connections; beyond them payload is kept whole."""
-_UNREAD: Final = Body(None, None, None)
+_UNREAD: Final = DecodedBody(None, None, None)
 
 
 class _UnreadRange(NamedTuple):
@@ -68,11 +68,11 @@ class _UnreadRange(NamedTuple):
 class _SkippedBytesReader(MessageReader):
     """Decodes no message, but notes which of its bytes a decoder would skip."""
 
-    def __init__(self, catalog: Catalog, decoders: Decoders, wanted_fields: Wanted) -> None:
+    def __init__(self, catalog: Catalog, decoders: Decoders, wanted_fields: FieldSelection) -> None:
         super().__init__(catalog, decoders, wanted_fields)
-        self._unread: dict[Kind, list[_UnreadRange]] = {"request": [], "response": []}
+        self._unread: dict[MessageKind, list[_UnreadRange]] = {"request": [], "response": []}
 
-    def unread(self, kind: Kind) -> list[_UnreadRange]:
+    def unread(self, kind: MessageKind) -> list[_UnreadRange]:
         """Return the ranges that decoders skip in messages of a kind since the last call."""
         found, self._unread[kind] = self._unread[kind], []
         return found
@@ -82,12 +82,12 @@ class _SkippedBytesReader(MessageReader):
         frame: Frame,
         header: RequestHeader,
         view: memoryview | None = None,  # noqa: ARG002 - as in the class above
-    ) -> Body:
+    ) -> DecodedBody:
         if frame.length >= _LEAST_FRAME_BYTES:
             self._note("request", frame, self.needed_of_request(frame, header), frame.length)
         return _UNREAD
 
-    def response_body(self, frame: Frame, api_key: int, api_version: int) -> Body:
+    def response_body(self, frame: Frame, api_key: int, api_version: int) -> DecodedBody:
         if frame.length >= _LEAST_FRAME_BYTES:
             ranges = self.needed_of_response(frame, api_key, api_version)
             self._note("response", frame, ranges, frame.length)
@@ -107,7 +107,7 @@ class _SkippedBytesReader(MessageReader):
             self._note("response", frame, *read)
         return read
 
-    def _note(self, kind: Kind, frame: Frame, ranges: Ranges | None, until: int) -> None:
+    def _note(self, kind: MessageKind, frame: Frame, ranges: Ranges | None, until: int) -> None:
         if ranges is None or frame.missing_bytes:
             return
         at = 0
@@ -130,7 +130,7 @@ class PayloadPruner:
         self,
         catalog: Catalog,
         decoders: Decoders,
-        wanted_fields: Wanted,
+        wanted_fields: FieldSelection,
         is_broker: BrokerSide | None = None,
     ) -> None:
         """Make one.
@@ -172,9 +172,8 @@ class PayloadPruner:
         updates = self._reassembler.feed_segments(followed).updates
         found: list[tuple[int, int]] = []
         for update in updates:
-            self._tracker.feed(update)
+            self._tracker.feed([update])
             self._add_unread(update, segments.buffer, found)
-        self._tracker.take_anomalies()
         return _in_segments(found, segments)
 
     def _worthwhile(self, segments: SegmentColumns) -> NDArray[np.int64]:

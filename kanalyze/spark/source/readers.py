@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kanalyze.capture.listing import FoundCapture
-    from kanalyze.kafka.session.connection import Keep
+    from kanalyze.kafka.session.message_bodies import KeepsBytes
     from kanalyze.model.anomalies import Anomaly
     from kanalyze.runtime.stages import Captures
     from kanalyze.spark.source.options import Options
@@ -117,7 +117,7 @@ class ReadPlan:
         """The table of the options."""
         return TABLES[self.options.table]
 
-    def analysis(self, part: TablePartition, keep: Keep | None = None) -> Analysis:
+    def analysis(self, part: TablePartition, keep: KeepsBytes | None = None) -> Analysis:
         """Return the analysis of a partition; ``keep`` as there. Raises UsageError."""
         options = self.options
         most = options.max_memory_bytes

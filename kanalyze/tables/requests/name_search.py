@@ -18,8 +18,8 @@ from kanalyze.tables.requests.summaries import ExchangeSummary, PartitionColumns
 if TYPE_CHECKING:
     from kanalyze.kafka.codec.values import Taped
     from kanalyze.kafka.schema.catalog import Catalog
+    from kanalyze.kafka.session.decode_plans import MessageKind
     from kanalyze.kafka.session.exchange import Exchange
-    from kanalyze.kafka.session.message_reader import Kind
 
 __all__ = ["NameReader"]
 
@@ -35,7 +35,7 @@ class NameReader:
         self._cursor = TapeCursor()
         self._walks: dict[tuple[int, str], BodyWalk | None] = {}
 
-    def wanted_fields(self, api_key: int, kind: Kind) -> Projection:
+    def wanted_fields(self, api_key: int, kind: MessageKind) -> Projection:
         """Return the fields to read: none of the many messages that have no names."""
         if self._walk(api_key, kind) is None:
             return _NOTHING
@@ -50,7 +50,9 @@ class NameReader:
             found += self._found(exchange.api_key, "response", response.taped if response else None)
         return found
 
-    def _found(self, api_key: int, kind: Kind, taped: Taped | None) -> list[tuple[bytes, str]]:
+    def _found(
+        self, api_key: int, kind: MessageKind, taped: Taped | None
+    ) -> list[tuple[bytes, str]]:
         walk = None if taped is None else self._walk(api_key, kind)
         if walk is None or taped is None:
             return []
@@ -58,7 +60,7 @@ class NameReader:
         walk.read(taped, summary, PartitionColumns(), PartitionColumns())
         return summary.names
 
-    def _walk(self, api_key: int, kind: Kind) -> BodyWalk | None:
+    def _walk(self, api_key: int, kind: MessageKind) -> BodyWalk | None:
         if self._catalog.api(api_key) is None:
             return None
         key = (api_key, kind)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
-from kanalyze.kafka.framing.framer import FrameCutter, Locate
+from kanalyze.kafka.framing.framer import FrameCutter, FrameLocator, SyncLoss
 from kanalyze.kafka.session.message_reader import MessageReader
 from kanalyze.kafka.session.tracker import ConnectionTracker
 from kanalyze.kafka.wire import WireError
@@ -29,7 +29,7 @@ _PREFIX_BYTES = 3
 """At the most so much of a size prefix is lost with the boundary that it stood at."""
 
 
-class _Sizes(Locate):
+class _Sizes(FrameLocator):
     """Takes for a boundary any size that may be one: simple, and wrong as often as may be."""
 
     def __call__(self, view: memoryview) -> tuple[int | None, int]:
@@ -51,15 +51,15 @@ def cut_frames(data: bytes) -> None:
     frames: list[Frame] = []
     losses = []
     for item in items:
-        cutter.feed([item])
+        cut = cutter.feed([item])
         cutter.settle()
-        frames += cutter.take()
-        losses += cutter.take_losses()
+        frames += cut.frames
+        losses += cut.losses
     stream = b"".join(turn.data for turn in turns)
-    cutter.feed([Gap(len(stream), _FINAL_GAP_BYTES, 0, 0)])
-    frames += cutter.take()
-    losses += cutter.take_losses()
-    _check_frames(frames, stream, sorted(loss[0] for loss in losses))
+    cut = cutter.feed([Gap(len(stream), _FINAL_GAP_BYTES, 0, 0)])
+    frames += cut.frames
+    losses += cut.losses
+    _check_frames(frames, stream, sorted(loss.stream_offset for loss in losses))
     _check_sum(frames, losses, cutter.skipped_bytes, turns)
 
 
@@ -70,7 +70,7 @@ def _check_frames(frames: list[Frame], stream: bytes, losses: list[int]) -> None
         at = frame.stream_offset
         holds(end <= at < len(stream), "frames that overlap or lie outside")
         holds(0 <= frame.missing_bytes <= frame.length, "more missing than there is")
-        holds(frame.held_bytes == frame.length - frame.missing_bytes, "held and missing differ")
+        holds(frame.buffered_bytes == frame.length - frame.missing_bytes, "held and missing differ")
         end = at + frame.length
         if frame.end_packet is None:
             # It ended where sync was lost, or with a gap: what follows may begin inside of it.
@@ -93,12 +93,12 @@ def _check_bytes(frame: Frame, expected: bytes) -> None:
 
 def _check_sum(
     frames: list[Frame],
-    losses: list[tuple[int, int | None, int, int]],
+    losses: list[SyncLoss],
     skipped: int,
     turns: list[Turn],
 ) -> None:
     sent = sum(len(turn.data) for turn in turns if not turn.is_lost)
-    held = sum(frame.held_bytes for frame in frames)
+    held = sum(frame.buffered_bytes for frame in frames)
     holds(held + skipped <= sent, "more bytes in frames and skipped than were sent")
     if not any(turn.is_lost or turn.is_snapped for turn in turns):
         left = sent - held - skipped
@@ -126,8 +126,9 @@ def follow_connection(data: bytes) -> None:
         both: tuple[list[StreamItem], list[StreamItem]] = ([], [])
         both[side].append(item)
         is_last = number + 1 == len(items)
-        exchanges += tracker.feed(StreamUpdate(tcp, both, closed=is_last))
-        anomalies += len(tracker.take_anomalies())
+        events = tracker.feed([StreamUpdate(tcp, both, closed=is_last)])
+        exchanges += events.exchanges
+        anomalies += len(events.anomalies)
     sent = sum(len(turn.data) for turn in turns if not turn.is_lost)
     counts = tracker.counts
     holds(counts.kafka + counts.tls + counts.other == bool(items), "a connection that is nothing")

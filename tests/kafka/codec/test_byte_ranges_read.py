@@ -38,7 +38,7 @@ def fed(data: bytes, *, size: int, skims: int = 0) -> tuple[Frame, list[int]]:
         frame.add(at, memoryview(data[at : at + size]))
         if skims and at + size < len(data) and count % (len(pieces) // skims) == 0:
             read.skim_request(frame, read.request_header(frame))
-            held.append(frame.held_bytes)
+            held.append(frame.buffered_bytes)
     return frame, held
 
 
@@ -73,7 +73,7 @@ def test_what_a_decoder_wants_is_kept() -> None:
     read = reader("AuthBytes")
     frame.add(0, memoryview(data[:100_000]))
     read.skim_request(frame, read.request_header(frame))
-    assert frame.held_bytes == 100_000
+    assert frame.buffered_bytes == 100_000
     frame.add(100_000, memoryview(data[100_000:]))
     assert read.request_body(frame, read.request_header(frame)).values == (b"t" * 150_000,)
 
@@ -84,4 +84,4 @@ def test_an_api_that_is_not_known_is_left_alone() -> None:
     frame.add(0, memoryview(data[:80_000]))
     read = reader(RECORDS)
     read.skim_request(frame, read.request_header(frame))
-    assert frame.held_bytes == 80_000
+    assert frame.buffered_bytes == 80_000

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kanalyze.kafka.framing.frame import Frame, Spread
-from kanalyze.kafka.framing.framer import FrameCutter, Locate
+from kanalyze.kafka.framing.frame import Frame, SegmentSpan
+from kanalyze.kafka.framing.framer import FrameCutter, FrameLocator
 from kanalyze.kafka.wire import MissingBytes
 from kanalyze.model.segments import Segments
 from kanalyze.model.streams import Chunk
@@ -21,7 +21,7 @@ PARTS = st.lists(st.tuples(st.integers(1, 12), st.integers(0, 12)), min_size=1, 
 """Of each segment: its length, and how much of it a snap length leaves."""
 
 
-class Nowhere(Locate):
+class Nowhere(FrameLocator):
     """Finds no boundary."""
 
     def __call__(self, view: memoryview) -> tuple[int | None, int]:
@@ -62,8 +62,7 @@ def came(parts: Sequence[tuple[int, int]], at_once: int) -> Came:
     for first in range(0, len(parts), at_once):
         some = parts[first : first + at_once]
         segments, there = segments_of(data[offset:], some)
-        cutter.feed([Chunk(offset, segments, 0, len(some))])
-        frames += cutter.take()
+        frames += cutter.feed([Chunk(offset, segments, 0, len(some))]).frames
         cutter.settle()
         if not frames:
             segments.buffer[:] = b"\xdd" * len(segments.buffer)
@@ -87,7 +86,7 @@ def test_what_was_captured_can_be_read_and_nothing_else(parts, at_once, data):
     frame, known = came(parts, at_once)
     assert frame.length == len(known)
     assert frame.missing_bytes == known.count(None)
-    assert frame.held_bytes == len(known) - known.count(None)
+    assert frame.buffered_bytes == len(known) - known.count(None)
     assert frame.received == max(at for at, byte in enumerate(known) if byte is not None) + 1
     for _ in range(8):
         at = data.draw(st.integers(0, len(known) - 1))
@@ -111,7 +110,7 @@ def test_of_what_is_let_go_nothing_is_left_and_of_the_rest_all(parts, at_once, d
     for at in range(until):
         if not any(begin <= at < end for begin, end in ranges):
             known[at] = None
-    assert frame.held_bytes == len(known) - known.count(None)
+    assert frame.buffered_bytes == len(known) - known.count(None)
     for at in range(len(known)):
         assert_reads(frame, known, at, 1)
 
@@ -119,9 +118,9 @@ def test_of_what_is_let_go_nothing_is_left_and_of_the_rest_all(parts, at_once, d
 @given(PARTS, st.data())
 def test_a_frame_that_is_detached_outlives_its_buffers(parts, data):
     frame, known = came(parts, len(parts) + 1)
-    held = frame.held_bytes
+    held = frame.buffered_bytes
     frame.detach()
-    assert frame.held_bytes == held
+    assert frame.buffered_bytes == held
     for at in range(len(known)):
         assert_reads(frame, known, at, 1)
     begin = data.draw(st.integers(0, len(known) - 1))
@@ -130,8 +129,8 @@ def test_a_frame_that_is_detached_outlives_its_buffers(parts, data):
 
 def test_many_segments_are_one_piece_whose_views_are_joined_only_as_far_as_asked():
     segments, _ = segments_of(bytes(range(200)), [(10, 10)] * 20)
-    spread = Spread(segments, 1, 5, 180)
-    assert (len(spread), spread.held_bytes, spread.reach) == (180, 180, 180)
+    spread = SegmentSpan(segments, 1, 5, 180)
+    assert (len(spread), spread.buffered_bytes, spread.reach) == (180, 180, 180)
     assert list(spread.view(0, 1)) == list(range(15, 20))
     assert list(spread.view(3, 10)) == list(range(18, 30))
     assert list(spread.view(0, 1000)) == list(range(15, 195))
@@ -143,8 +142,8 @@ def test_many_segments_are_one_piece_whose_views_are_joined_only_as_far_as_asked
 
 def test_a_hole_in_many_segments_ends_a_view():
     segments, _ = segments_of(bytes(range(40)), [(10, 10), (10, 4), (10, 0), (10, 2)])
-    spread = Spread(segments, 0, 5, 35)
-    assert spread.held_bytes == 11
+    spread = SegmentSpan(segments, 0, 5, 35)
+    assert spread.buffered_bytes == 11
     assert spread.reach == 27
     assert list(spread.view(0, 100)) == list(range(5, 14))
     assert len(spread.view(10, 1)) == 0

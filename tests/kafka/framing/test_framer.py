@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kanalyze.kafka.framing.framer import FrameCutter, Locate
+from kanalyze.kafka.framing.framer import FrameCutter, FrameLocator
 from kanalyze.kafka.wire import MissingBytes, Truncated
 from kanalyze.model.segments import Segments
 from kanalyze.model.streams import Gap
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 BODIES = st.lists(st.binary(min_size=4, max_size=60), min_size=1, max_size=8)
 
 
-class Finds(Locate):
+class Finds(FrameLocator):
     """A locator made of a function."""
 
     def __init__(self, find: Callable[[memoryview], tuple[int | None, int]]) -> None:
@@ -47,7 +47,7 @@ def marked(view: memoryview) -> tuple[int | None, int]:
     return None, max(0, len(view) - 7)
 
 
-class Patient(Locate):
+class Patient(FrameLocator):
     """Finds a boundary as ``marked`` does, but none the first time it is asked."""
 
     def __init__(self) -> None:
@@ -60,22 +60,6 @@ class Patient(Locate):
         return None, 0
 
 
-class Curious(Locate):
-    """Finds a boundary as ``marked`` does; to confirm it, takes the frames there are."""
-
-    def __init__(self) -> None:
-        self.cutter: FrameCutter | None = None
-        self.frames: list[Frame] = []
-
-    def __call__(self, view: memoryview) -> tuple[int | None, int]:
-        return marked(view)
-
-    def confirm(self, frame: Frame) -> bool:
-        assert self.cutter is not None
-        self.frames += self.cutter.take()
-        return frame.size > 0
-
-
 def body_of(frame: Frame) -> bytes:
     return bytes(frame.read(4, frame.size))
 
@@ -84,8 +68,7 @@ def body_of(frame: Frame) -> bytes:
 def test_any_segmentation_gives_the_same_frames(bodies: list[bytes], sizes: list[int]) -> None:
     data = b"".join(map(frame_of, bodies))
     cutter = FrameCutter(never)
-    cutter.feed([chunk(cut(data, sizes))])
-    frames = cutter.take()
+    frames = cutter.feed([chunk(cut(data, sizes))]).frames
     assert [body_of(frame) for frame in frames] == bodies
     offsets = [sum(len(b) + 4 for b in bodies[:i]) for i in range(len(bodies))]
     assert [frame.stream_offset for frame in frames] == offsets
@@ -101,8 +84,8 @@ def test_times_are_those_of_the_first_and_the_last_byte(
     pieces = cut(data, sizes)
     packet_of = [number + 1 for number, piece in enumerate(pieces) for _ in piece]
     cutter = FrameCutter(never)
-    cutter.feed([chunk(pieces)])
-    for frame in cutter.take():
+    frames = cutter.feed([chunk(pieces)]).frames
+    for frame in frames:
         first, last = frame.stream_offset, frame.stream_offset + frame.length - 1
         assert (frame.start_packet, frame.end_packet) == (packet_of[first], packet_of[last])
         assert frame.start_time_ns == TIME_NS + packet_of[first]
@@ -122,8 +105,8 @@ def test_frames_survive_the_reuse_of_buffers_between_batches(
         item = chunk(some, stream_offset=at, first_packet=first + 1)
         own = item.segments
         columns = (own.start, own.length, own.captured, own.time_ns, own.packet)
-        cutter.feed([item._replace(segments=Segments(memoryview(storage), *columns))])
-        found += [body_of(frame) for frame in cutter.take()]
+        cut_frames = cutter.feed([item._replace(segments=Segments(memoryview(storage), *columns))])
+        found += [body_of(frame) for frame in cut_frames.frames]
         cutter.settle()
         storage[:] = b"\xee" * len(storage)
         at += sum(map(len, some))
@@ -133,14 +116,13 @@ def test_frames_survive_the_reuse_of_buffers_between_batches(
 def test_a_gap_inside_a_frame_costs_only_its_own_bytes() -> None:
     data = frame_of(b"a" * 40) + frame_of(b"next")
     cutter = FrameCutter(never)
-    cutter.feed(
+    holed, whole = cutter.feed(
         [
             chunk([data[:10]]),
             Gap(10, 20, TIME_NS, 3),
             chunk([data[30:]], stream_offset=30, first_packet=3),
         ]
-    )
-    holed, whole = cutter.take()
+    ).frames
     assert holed.missing_bytes == 20
     assert holed.end_packet == 3
     assert bytes(holed.read(0, 10)) == data[:10]
@@ -154,8 +136,10 @@ def test_a_gap_inside_a_frame_costs_only_its_own_bytes() -> None:
 def test_a_frame_whose_last_byte_was_lost_has_no_end_time() -> None:
     data = frame_of(b"a" * 40) + frame_of(b"next")
     cutter = FrameCutter(never)
-    cutter.feed([chunk([data[:10]]), Gap(10, 34, TIME_NS, 3), chunk([data[44:]], stream_offset=44)])
-    first, second = cutter.take()
+    frames = cutter.feed(
+        [chunk([data[:10]]), Gap(10, 34, TIME_NS, 3), chunk([data[44:]], stream_offset=44)]
+    ).frames
+    first, second = frames
     assert first.end_time_ns is None
     assert first.end_packet is None
     assert body_of(second) == b"next"
@@ -164,10 +148,10 @@ def test_a_frame_whose_last_byte_was_lost_has_no_end_time() -> None:
 def test_a_gap_over_a_boundary_loses_sync_and_the_next_frame_is_found() -> None:
     data = frame_of(b"a" * 40) + frame_of(b"lost") + frame_of(b"MARK and more")
     cutter = FrameCutter(marked)
-    cutter.feed([chunk([data[:10]]), Gap(10, 36, TIME_NS, 3)])
+    (cut_short,) = cutter.feed([chunk([data[:10]]), Gap(10, 36, TIME_NS, 3)]).frames
     assert not cutter.in_sync
-    cutter.feed([chunk([data[46:50], data[50:]], stream_offset=46, first_packet=3)])
-    cut_short, found = cutter.take()
+    items = [chunk([data[46:50], data[50:]], stream_offset=46, first_packet=3)]
+    (found,) = cutter.feed(items).frames
     assert cut_short.missing_bytes == 34
     assert body_of(found) == b"MARK and more"
     assert found.stream_offset == 52
@@ -177,10 +161,11 @@ def test_a_gap_over_a_boundary_loses_sync_and_the_next_frame_is_found() -> None:
 
 def test_a_frame_found_again_keeps_the_times_of_its_packets() -> None:
     data = b"x" * 30 + frame_of(b"MARK" + b"y" * 20) + frame_of(b"last one")
-    cutter = FrameCutter(marked, in_sync=False)
+    cutter, found = FrameCutter(marked, in_sync=False), []
     for number, piece in enumerate(cut(data, [5] * 20)):
-        cutter.feed([chunk([piece], stream_offset=5 * number, first_packet=number + 1)])
-    first, last = cutter.take()
+        items = [chunk([piece], stream_offset=5 * number, first_packet=number + 1)]
+        found += cutter.feed(items).frames
+    first, last = found
     assert (first.start_packet, first.end_packet) == (7, 12)
     assert body_of(last) == b"last one"
     assert cutter.skipped_bytes == 30
@@ -190,10 +175,10 @@ def test_a_frame_found_again_keeps_the_times_of_its_packets() -> None:
 def test_an_implausible_size_is_no_frame_and_is_not_waited_for(size: int) -> None:
     data = frame_of(b"good") + size.to_bytes(4, "big", signed=True) + frame_of(b"MARK!")
     cutter = FrameCutter(marked)
-    cutter.feed([chunk([data])])
-    assert [body_of(frame) for frame in cutter.take()] == [b"good", b"MARK!"]
-    ((offset, found, _, packet),) = cutter.take_losses()
-    assert (offset, found, packet) == (8, size, 1)
+    cut_frames = cutter.feed([chunk([data])])
+    assert [body_of(frame) for frame in cut_frames.frames] == [b"good", b"MARK!"]
+    (loss,) = cut_frames.losses
+    assert (loss.stream_offset, loss.size, loss.packet) == (8, size, 1)
     assert cutter.skipped_bytes == 4
 
 
@@ -201,21 +186,20 @@ def test_the_largest_frame_is_a_hundred_mebibytes_and_reserves_nothing() -> None
     cutter = FrameCutter(never)
     cutter.feed([chunk([(100 * 1024 * 1024).to_bytes(4, "big") + b"body"])])
     assert cutter.partial is not None
-    assert cutter.partial.held_bytes == 8
+    assert cutter.partial.buffered_bytes == 8
 
 
 def test_a_stream_of_zeros_is_not_cut_into_frames_for_ever() -> None:
     cutter = FrameCutter(never)
-    cutter.feed([chunk([bytes(1000)])])
-    assert len(cutter.take()) == 32
+    frames = cutter.feed([chunk([bytes(1000)])]).frames
+    assert len(frames) == 32
     assert not cutter.in_sync
 
 
 def test_a_snap_length_leaves_sizes_and_times() -> None:
     data = frame_of(b"a" * 96) + frame_of(b"b" * 96)
     cutter = FrameCutter(never)
-    cutter.feed([chunk([data[:100], data[100:]], snap=20)])
-    first, second = cutter.take()
+    first, second = cutter.feed([chunk([data[:100], data[100:]], snap=20)]).frames
     assert (first.size, first.missing_bytes, first.end_packet) == (96, 80, 1)
     assert (second.size, second.missing_bytes, second.end_packet) == (96, 80, 2)
     assert bytes(second.read(0, 20)) == data[100:120]
@@ -226,15 +210,15 @@ def test_a_snap_length_leaves_sizes_and_times() -> None:
 def test_a_size_prefix_that_was_snapped_off_loses_sync_until_a_later_segment() -> None:
     data = frame_of(b"a" * 16) + frame_of(b"hidden") + frame_of(b"MARK")
     cutter = FrameCutter(marked)
-    cutter.feed([chunk([data[:30]], snap=22), chunk([data[30:]], stream_offset=30)])
-    assert [frame.size for frame in cutter.take()] == [16, 4]
+    frames = cutter.feed([chunk([data[:30]], snap=22), chunk([data[30:]], stream_offset=30)]).frames
+    assert [frame.size for frame in frames] == [16, 4]
     assert cutter.skipped_bytes == 10
 
 
 def test_reading_beyond_a_frame_is_refused() -> None:
     cutter = FrameCutter(never)
-    cutter.feed([chunk([frame_of(b"abcd"), frame_of(b"efgh")])])
-    frame = cutter.take()[0]
+    frames = cutter.feed([chunk([frame_of(b"abcd"), frame_of(b"efgh")])]).frames
+    frame = frames[0]
     with pytest.raises(Truncated):
         frame.read(6, 3)
     with pytest.raises(Truncated):
@@ -245,8 +229,7 @@ def test_reading_beyond_a_frame_is_refused() -> None:
 def test_a_window_joins_only_what_is_asked_for() -> None:
     data = frame_of(bytes(range(200)) * 50)
     cutter = FrameCutter(never)
-    cutter.feed([chunk(cut(data, [500] * 30))])
-    (frame,) = cutter.take()
+    (frame,) = cutter.feed([chunk(cut(data, [500] * 30))]).frames
     first = len(frame.window(0))
     assert 2048 <= first < 3000
     assert bytes(frame.window(4)) == data[4 : 4 + len(frame.window(4))]
@@ -259,30 +242,17 @@ def test_finding_and_losing_sync_again_and_again_takes_linear_time() -> None:
     # 16,000 boundaries, each followed by a size that is none.
     data = (frame_of(b"MARKMARK") + b"\xff" * 4) * 16_000
     cutter = FrameCutter(marked)
-    cutter.feed([chunk(cut(data, [1448] * (len(data) // 1448)))])
-    assert len(cutter.take()) == 16_000
+    frames = cutter.feed([chunk(cut(data, [1448] * (len(data) // 1448)))]).frames
+    assert len(frames) == 16_000
 
 
 def test_at_the_end_whatever_a_search_holds_is_a_frame_or_passed_over() -> None:
     cutter = FrameCutter(Patient(), in_sync=False)
     data = b"??" + frame_of(b"MARK1") + b"\xff" * 4 + frame_of(b"MARK2") + b"rest"
-    cutter.feed([chunk([data])])
-    assert cutter.take() == []
-    cutter.finish()
-    assert [body_of(frame) for frame in cutter.take()] == [b"MARK1", b"MARK2"]
+    frames = cutter.feed([chunk([data])]).frames
+    assert frames == []
+    assert [body_of(frame) for frame in cutter.finish().frames] == [b"MARK1", b"MARK2"]
     assert cutter.skipped_bytes == len(data) - 18
-
-
-@pytest.mark.parametrize("size", [7, 40, 1000])
-def test_frames_may_be_taken_while_one_is_confirmed(size: int) -> None:
-    bodies = [b"MARK" + b"y" * 300, b"second", b"z" * 500, b"last"]
-    data = b"x" * 10 + b"".join(map(frame_of, bodies))
-    curious = Curious()
-    curious.cutter = FrameCutter(curious, in_sync=False)
-    curious.cutter.feed([chunk([data[:50]])])
-    curious.cutter.feed([chunk(cut(data[50:], [size] * 200), stream_offset=50, first_packet=2)])
-    curious.frames += curious.cutter.take()
-    assert [body_of(frame) for frame in curious.frames] == bodies
 
 
 def test_segments_of_a_large_frame_are_passed_over_and_the_next_frames_found() -> None:
@@ -290,22 +260,51 @@ def test_segments_of_a_large_frame_are_passed_over_and_the_next_frames_found() -
     data = b"".join(map(frame_of, bodies))
     for size in (1, 17, 1448):
         cutter = FrameCutter(never)
-        cutter.feed([chunk(cut(data, [size] * (len(data) // size)))])
-        assert [body_of(frame) for frame in cutter.take()] == bodies
+        frames = cutter.feed([chunk(cut(data, [size] * (len(data) // size)))]).frames
+        assert [body_of(frame) for frame in frames] == bodies
 
 
 def test_a_loss_within_a_large_frame_leaves_the_next_frames_and_the_size_of_the_hole() -> None:
     data = frame_of(b"a" * 100_000) + frame_of(b"next")
     for size in (100, 1448):
         cutter = FrameCutter(never)
-        cutter.feed(
+        holed, following = cutter.feed(
             [
                 chunk(cut(data[:30_000], [size] * 1_000)),
                 Gap(30_000, 20_000, TIME_NS, 400),
                 chunk(cut(data[50_000:], [size] * 1_000), stream_offset=50_000, first_packet=400),
             ]
+        ).frames
+        assert (holed.missing_bytes, holed.lost_bytes, holed.buffered_bytes) == (
+            20_000,
+            20_000,
+            80_004,
         )
-        holed, following = cutter.take()
-        assert (holed.missing_bytes, holed.lost_bytes, holed.held_bytes) == (20_000, 20_000, 80_004)
         assert bytes(holed.read(50_000, 50_004)) == data[50_000:100_004]
         assert body_of(following) == b"next"
+
+
+def test_a_step_ends_where_sync_is_lost_and_the_rest_is_fed_again() -> None:
+    data = frame_of(b"good") + b"\xff" * 4 + frame_of(b"MARK!") + frame_of(b"last")
+    cutter = FrameCutter(marked)
+    first = cutter.feed_until_loss([chunk([data]), chunk([frame_of(b"next")], stream_offset=29)])
+    assert [body_of(frame) for frame in first.frames] == [b"good"]
+    assert [loss.stream_offset for loss in first.losses] == [8]
+    assert not cutter.in_sync
+    assert cutter.needs_locator
+    second = cutter.feed_until_loss(first.rest)
+    assert [body_of(frame) for frame in second.frames] == [b"MARK!", b"last", b"next"]
+    assert (second.losses, second.rest, cutter.needs_locator) == ([], [], False)
+
+
+def test_a_located_frame_that_is_not_confirmed_is_dropped() -> None:
+    class Doubting(Finds):
+        def confirm(self, frame: Frame) -> bool:
+            return frame.size > 10
+
+    data = frame_of(b"MARKed") + frame_of(b"MARK and more of it")
+    cutter = FrameCutter(Doubting(marked), in_sync=False)
+    first = cutter.feed([chunk([data[:9]])])
+    assert (first.frames, cutter.needs_locator) == ([], True)
+    second = cutter.feed([chunk([data[9:]], stream_offset=9, first_packet=2)])
+    assert [body_of(frame) for frame in second.frames] == [b"MARK and more of it"]

@@ -15,6 +15,14 @@ def large(correlation_id: int, size: int) -> bytes:
     return k.request(999, 0, correlation_id, b"t" * size)
 
 
+def shed(talk: Talk) -> None:
+    """Let the connection drop what it has buffered, as the tracker does when memory is short."""
+    (kafka,) = talk.tracker._kafka._by_serial.values()
+    events = kafka.connection.shed()
+    talk.exchanges += events.exchanges
+    talk.anomalies += events.anomalies
+
+
 def talk_of(tracker: ConnectionTracker, serial: int) -> Talk:
     talk = Talk(tracker=tracker)
     ends = (Endpoint("10.0.0.1", 50000 + serial), Endpoint("10.0.0.2", 9092))
@@ -33,12 +41,12 @@ def test_a_message_that_does_not_end_concerns_the_bytes_that_came_not_those_it_a
 
 def test_all_together_hold_no_more_than_they_may() -> None:
     plain = Talk()
-    tracker = ConnectionTracker(plain.tracker._reader, plain.catalog, most_kafka_bytes=1_000_000)
+    tracker = ConnectionTracker(plain.reader, plain.catalog, most_kafka_bytes=1_000_000)
     talks = [talk_of(tracker, serial) for serial in range(1, 41)]
     for talk in talks:
         talk.client(k.heartbeat(1)).broker(k.heartbeat_answer(1))
         talk.client(large(2, 90_000)[:80_000])
-        assert tracker.kafka_held_bytes <= 1_000_000
+        assert tracker.kafka_bytes <= 1_000_000
     found = [anomaly for talk in talks for anomaly in talk.anomalies]
     kinds = {anomaly.kind for anomaly in found}
     assert kinds == {AnomalyKind.MEMORY_LIMIT}
@@ -52,9 +60,9 @@ def test_what_was_let_go_still_makes_an_exchange_with_times_and_sizes() -> None:
     talk = Talk()
     request = large(2, 90_000)
     talk.client(k.heartbeat(1)).broker(k.heartbeat_answer(1)).client(request[:80_000])
-    (kafka,) = talk.tracker._kafka.values()
-    kafka.connection.shed()
-    assert kafka.connection.held_bytes < 5000
+    (kafka,) = talk.tracker._kafka._by_serial.values()
+    shed(talk)
+    assert kafka.connection.buffered_bytes < 5000
     talk.client(request[80_000:], k.heartbeat(3)).broker(k.heartbeat_answer(3)).close()
     assert talk.pairs() == [(1, 1, 2), (3, 5, 6), (2, 3, None)]
     last = talk.exchanges[-1]
@@ -66,8 +74,7 @@ def test_what_was_let_go_still_makes_an_exchange_with_times_and_sizes() -> None:
 def test_requests_without_an_answer_are_given_up_oldest_first() -> None:
     talk = Talk()
     talk.client(*(k.heartbeat(number) for number in range(10)))
-    (kafka,) = talk.tracker._kafka.values()
-    kafka.connection.shed()
+    shed(talk)
     talk.broker(k.heartbeat_answer(9)).close()
     unanswered = [exchange.correlation_id for exchange in talk.exchanges if not exchange.response]
     assert sorted(unanswered) == list(range(9))
@@ -81,9 +88,9 @@ def test_a_search_that_is_let_go_counts_its_bytes_as_passed_over() -> None:
     # The beginning of an answer that is waited for, and is not all there.
     talk.client(k.request(k.METADATA, 1, 2, b"\0\0\0\0"))
     talk.broker(k.response(2, b"\0\0\0\x01" + b"\0" * 4 + b"\0\x09localhost" * 400)[:3000])
-    (kafka,) = talk.tracker._kafka.values()
-    held = kafka.connection.held_bytes
-    kafka.connection.shed()
-    assert held - kafka.connection.held_bytes >= 2900
+    (kafka,) = talk.tracker._kafka._by_serial.values()
+    held = kafka.connection.buffered_bytes
+    shed(talk)
+    assert held - kafka.connection.buffered_bytes >= 2900
     talk.close()
     assert "memory_limit" in talk.kinds()

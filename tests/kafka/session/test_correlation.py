@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kanalyze.kafka.session.correlation import Pairing, _UsedIds
+from kanalyze.kafka.session.correlation import Correlator, _UsedIds
 from tests.kafka.session.test_pending_requests import exchange
 
 if TYPE_CHECKING:
@@ -18,77 +18,78 @@ def ids_of(exchanges: list[Exchange]) -> list[int | None]:
     return [found.correlation_id for found in exchanges]
 
 
-def asked(pairing: Pairing, *requests: tuple[int, int]) -> list[Exchange]:
-    """Ask with (correlation id, packet) each."""
+def added(correlator: Correlator, *requests: tuple[int, int]) -> list[Exchange]:
+    """Add requests, each a correlation id and a packet."""
     made = [exchange(correlation_id, packet) for correlation_id, packet in requests]
     for request in made:
-        assert pairing.ask(request) is None
+        assert correlator.add(request) is None
     return made
 
 
 def test_without_a_loss_the_oldest_with_the_id_is_answered() -> None:
-    pairing = Pairing(from_start=True)
-    first, second = asked(pairing, (0, 1), (0, 2))
-    assert pairing.answer(0, 3) is first
-    assert pairing.answer(0, 4) is second
-    assert pairing.answer(0, 5) is None
+    correlator = Correlator(from_start=True)
+    first, second = added(correlator, (0, 1), (0, 2))
+    assert correlator.match(0, 3) is first
+    assert correlator.match(0, 4) is second
+    assert correlator.match(0, 5) is None
 
 
 def test_without_a_loss_a_response_may_be_captured_before_its_request() -> None:
-    pairing = Pairing(from_start=True)
-    (late,) = asked(pairing, (7, 9))
-    assert pairing.answer(7, 3) is late
+    correlator = Correlator(from_start=True)
+    (late,) = added(correlator, (7, 9))
+    assert correlator.match(7, 3) is late
 
 
 def test_after_a_loss_no_response_answers_a_later_request() -> None:
-    pairing = Pairing(from_start=True)
-    pairing.lose_requests()
-    (late,) = asked(pairing, (7, 9))
-    assert pairing.answer(7, 3) is None
-    assert pairing.answer(7, 10) is late
+    correlator = Correlator(from_start=True)
+    correlator.lose_requests()
+    (late,) = added(correlator, (7, 9))
+    assert correlator.match(7, 3) is None
+    assert correlator.match(7, 10) is late
 
 
 def test_an_id_that_comes_once_is_sure_whatever_was_lost() -> None:
-    pairing = Pairing(from_start=False)
-    first, second = asked(pairing, (4, 1), (5, 2))
-    pairing.lose_responses(3)
-    assert pairing.answer(5, 3) is second
-    assert pairing.may_be_lost(first)
+    correlator = Correlator(from_start=False)
+    first, second = added(correlator, (4, 1), (5, 2))
+    correlator.lose_responses(3)
+    assert correlator.match(5, 3) is second
+    assert correlator.may_be_lost(first)
 
 
 def test_a_client_with_one_id_that_waits_for_each_answer_is_paired_with_its_last_request() -> None:
-    pairing = Pairing(from_start=True)
-    asked(pairing, (0, 1))
-    assert pairing.answer(0, 2) is not None
-    unseen, last = asked(pairing, (0, 3), (0, 5))
-    pairing.lose_responses(6)
-    assert pairing.answer(0, 6) is last
-    assert pairing.take_given_up() == [unseen]
-    assert pairing.may_be_lost(unseen)
+    correlator = Correlator(from_start=True)
+    added(correlator, (0, 1))
+    assert correlator.match(0, 2) is not None
+    unseen, last = added(correlator, (0, 3), (0, 5))
+    correlator.lose_responses(6)
+    assert correlator.is_ambiguous()
+    assert correlator.drop_ambiguous(0, 6) == [unseen]
+    assert correlator.match(0, 6) is last
+    assert correlator.may_be_lost(unseen)
 
 
 def test_a_client_with_one_id_that_does_not_wait_is_not_paired_after_a_lost_answer() -> None:
-    pairing = Pairing(from_start=True)
-    asked(pairing, (0, 1), (0, 2))
-    assert pairing.answer(0, 3) is not None
-    assert pairing.answer(0, 4) is not None
-    asked(pairing, (0, 5), (0, 6))
-    pairing.lose_responses(8)
-    assert pairing.answer(0, 8) is None
-    assert ids_of(pairing.take_given_up()) == [0, 0]
+    correlator = Correlator(from_start=True)
+    added(correlator, (0, 1), (0, 2))
+    assert correlator.match(0, 3) is not None
+    assert correlator.match(0, 4) is not None
+    added(correlator, (0, 5), (0, 6))
+    correlator.lose_responses(8)
+    assert ids_of(correlator.drop_ambiguous(0, 8)) == [0, 0]
+    assert correlator.match(0, 8) is None
     # What is asked after the loss is certain again.
-    (after,) = asked(pairing, (0, 9))
-    assert pairing.answer(0, 10) is after
+    (after,) = added(correlator, (0, 9))
+    assert correlator.match(0, 10) is after
 
 
 def test_a_lost_request_of_such_a_client_leaves_every_later_answer_open() -> None:
-    pairing = Pairing(from_start=True)
-    asked(pairing, (0, 1), (0, 2))
-    pairing.answer(0, 3)
-    pairing.answer(0, 4)
-    pairing.lose_requests()
-    asked(pairing, (0, 6))
-    assert pairing.answer(0, 7) is None
+    correlator = Correlator(from_start=True)
+    added(correlator, (0, 1), (0, 2))
+    correlator.match(0, 3)
+    correlator.match(0, 4)
+    correlator.lose_requests()
+    added(correlator, (0, 6))
+    assert correlator.match(0, 7) is None
 
 
 @given(st.lists(st.integers(0, 40), max_size=60))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kanalyze.kafka.session.detection import Undecided, client_hello_side
+from kanalyze.kafka.session.detection import UndecidedConnection, client_hello_side
 from kanalyze.model.streams import Gap, StreamItem, StreamUpdate
 from tests.kafka.session.test_replay_buffer import told
 from tests.support import kafka as k
@@ -15,7 +15,7 @@ from tests.support.streams import TIME_NS, chunk, cut
 from tests.support.talk import Talk
 
 TCP = Talk().tcp
-JUDGE = Talk().tracker._judge
+DETECTOR = Talk().tracker._undecided._detector
 HELLO = bytes.fromhex("16030100c8010000c40303")
 ALERT = bytes.fromhex("15030300020228")
 
@@ -39,7 +39,7 @@ def test_what_is_held_and_what_is_left_are_the_whole(
             items.append(chunk([b"x" * size for size in part], stream_offset=offset))
             offset += sum(part)
             payload += sum(part)
-    state = Undecided(TCP)
+    state = UndecidedConnection(TCP)
     state.begin(StreamUpdate(state.tcp, ([], items), closed=False))
     for _ in range(steps):
         state.step()
@@ -52,14 +52,14 @@ def test_what_is_held_and_what_is_left_are_the_whole(
 
 
 def test_a_step_copies_little() -> None:
-    state = Undecided(Talk().tcp)
+    state = UndecidedConnection(Talk().tcp)
     state.begin(StreamUpdate(state.tcp, ([chunk([b"x" * 1448] * 2000)], []), closed=False))
     state.step()
-    assert state.held_bytes < 20_000
+    assert state.buffered_bytes < 20_000
 
 
 def test_the_side_that_says_hello_is_known() -> None:
-    state = Undecided(Talk().tcp)
+    state = UndecidedConnection(Talk().tcp)
     assert client_hello_side(state) is None
     state.begin(StreamUpdate(state.tcp, ([], [chunk([HELLO])]), closed=False))
     state.step()
@@ -119,13 +119,13 @@ def test_what_is_known_at_first_sight_is_what_is_found_by_holding_it(
     forced: int | None,
 ) -> None:
     update = first_update(opened_by, sayings, sizes, gaps)
-    at_once = JUDGE.at_first_sight(update, forced)
+    at_once = DETECTOR.at_first_sight(update, forced)
     if at_once is None:
         return
-    state = Undecided(update.connection)
+    state = UndecidedConnection(update.connection)
     state.begin(update)
     state.step()
-    held = JUDGE.find(state) if forced is None else JUDGE.forced(state, forced)
+    held = DETECTOR.find(state) if forced is None else DETECTOR.forced(state, forced)
     assert (at_once, state.tls_sides) == (held, [])
     assert [side.from_start for side in state.sides] == update.connection.start_seen
 
@@ -135,8 +135,8 @@ def test_what_is_known_at_first_sight_is_what_is_found_by_holding_it(
 def test_a_request_with_a_good_name_is_enough(opened_by: int, answer: bytes) -> None:
     sayings = (k.heartbeat(1), answer) if opened_by == 0 else (answer, k.heartbeat(1))
     update = first_update(opened_by, sayings, [], (0, 0))
-    assert JUDGE.at_first_sight(update, None) == (opened_by, "kafka")
-    assert JUDGE.at_first_sight(update, 1 - opened_by) is None
+    assert DETECTOR.at_first_sight(update, None) == (opened_by, "kafka")
+    assert DETECTOR.at_first_sight(update, 1 - opened_by) is None
 
 
 @pytest.mark.parametrize(
@@ -156,14 +156,14 @@ def test_where_anything_is_left_to_be_known_it_is_held(
     request_bytes: bytes, answer: bytes, sizes: list[int], gaps: tuple[int, int]
 ) -> None:
     update = first_update(0, (request_bytes, answer), sizes, gaps)
-    assert JUDGE.at_first_sight(update, None) is None
+    assert DETECTOR.at_first_sight(update, None) is None
 
 
 def test_where_the_stream_does_not_begin_nothing_is_known_at_first_sight() -> None:
-    assert JUDGE.at_first_sight(first_update(None, (k.heartbeat(1), b""), [], (0, 0)), 0) is None
+    assert DETECTOR.at_first_sight(first_update(None, (k.heartbeat(1), b""), [], (0, 0)), 0) is None
 
 
 def test_a_segment_that_was_cut_by_the_snap_length_is_held() -> None:
     update = first_update(0, (b"", b""), [], (0, 0))
     update.items[0].append(chunk([k.heartbeat(1) + b"more"], snap=len(k.heartbeat(1))))
-    assert JUDGE.at_first_sight(update, None) is None
+    assert DETECTOR.at_first_sight(update, None) is None

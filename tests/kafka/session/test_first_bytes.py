@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from kanalyze.kafka.session.first_bytes import FirstBytes
-from kanalyze.kafka.session.replay_buffer import HeldStream
+from kanalyze.kafka.session.replay_buffer import ReplayBuffer
 from tests.support import kafka as k
 from tests.support import kafka07 as old
 from tests.support.streams import chunk
 from tests.support.talk import Talk
 
-READER = Talk().tracker._judge._first
+READER = Talk().tracker._undecided._detector._first
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_what_begins_no_request_is_known_early(data: bytes) -> None:
 
 def test_byte_after_byte_gives_the_verdict_of_all_at_once() -> None:
     for frame in (k.heartbeat(1), old.fetch(0), k.produce(1, 1, records=k.record_batch(9, 3000))):
-        first, held = FirstBytes(), HeldStream()
+        first, held = FirstBytes(), ReplayBuffer()
         for index in range(len(frame)):
             held.add(chunk([frame[index : index + 1]], stream_offset=index), 0, 1)
             READER.look(first, held)
@@ -50,7 +50,7 @@ def test_byte_after_byte_gives_the_verdict_of_all_at_once() -> None:
 
 
 def test_a_second_request_is_known_with_the_first() -> None:
-    first, held = FirstBytes(), HeldStream()
+    first, held = FirstBytes(), ReplayBuffer()
     held.add(chunk([k.heartbeat(1) + k.heartbeat(2) + k.heartbeat(3)]), 0, 1 << 20)
     READER.look(first, held)
     assert [head.correlation_id[3] for head in first.heads] == [1, 2]
@@ -58,7 +58,7 @@ def test_a_second_request_is_known_with_the_first() -> None:
 
 def test_it_looks_seldom_while_a_large_request_comes() -> None:
     frame = k.produce(1, 1, records=k.record_batch(9, 30_000))
-    first, held, looks = FirstBytes(), HeldStream(), 0
+    first, held, looks = FirstBytes(), ReplayBuffer(), 0
     for index in range(4000):
         held.add(chunk([frame[index : index + 1]], stream_offset=index), 0, 1)
         looks += first.is_due(held, last=False)

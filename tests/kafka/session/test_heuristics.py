@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 
 from kanalyze.kafka.session.heuristics import has_answer, is_answered_first, names_client, read_head
-from kanalyze.kafka.session.replay_buffer import HeldStream
+from kanalyze.kafka.session.replay_buffer import ReplayBuffer
 from tests.support import kafka as k
 from tests.support.streams import chunk
 from tests.support.talk import Talk
 
-READER = Talk().tracker._reader
+READER = Talk().reader
 
 
-def held(*pieces: bytes) -> HeldStream:
-    stream = HeldStream()
+def held(*pieces: bytes) -> ReplayBuffer:
+    stream = ReplayBuffer()
     stream.add(chunk(pieces), 0, 1 << 30)
     return stream
 

@@ -29,8 +29,7 @@ READER = MessageReader(CATALOG, Decoders(CATALOG), Extractors(CATALOG).wanted_fi
 
 def frame_of(data: bytes, sizes: list[int] | None = None) -> Frame:
     cutter = FrameCutter(lambda view: (None, len(view)), smallest_bytes=0)
-    cutter.feed([chunk(cut(data, sizes or []))])
-    (frame,) = cutter.take()
+    (frame,) = cutter.feed([chunk(cut(data, sizes or []))]).frames
     return frame
 
 
@@ -112,7 +111,7 @@ def test_a_newer_version_is_read_as_the_newest_known_if_that_fits_to_the_byte() 
 def test_keys_and_versions_without_end_fill_no_memory() -> None:
     for number in range(6000):
         READER.request_header(frame_of(k.request(200 + number % 100, number, 1)))
-    assert len(READER._request_plans) <= 4096
+    assert len(READER._plans._requests) <= 4096
 
 
 def test_where_all_is_malformed_the_slow_reader_does_not_look_into_all_of_it() -> None:

@@ -35,10 +35,8 @@ def read(name: str, skipped: int) -> tuple[int, int, dict[str, int]]:
     """(rows, Kafka connections, the others by protocol) of a recording."""
     tracker, reassembler, rows = Talk().tracker, Reassembler(), 0
     for batch in held_of(name, skipped):
-        for update in reassembler.feed(batch).updates:
-            rows += len(tracker.feed(update))
-    for update in reassembler.finish().updates:
-        rows += len(tracker.feed(update))
+        rows += len(tracker.feed(reassembler.feed(batch)).exchanges)
+    rows += len(tracker.feed(reassembler.finish()).exchanges)
     return rows, tracker.counts.kafka, tracker.counts.by_protocol
 
 
@@ -77,7 +75,7 @@ def check(make: Callable[[random.Random], strangers.Turns], seed: int) -> None:
         assert counts.kafka == 0, (seed, opened_by)
         assert sum(counts.by_protocol.values()) == 1
         assert set(counts.by_protocol) <= set(PROTOCOLS)
-        assert talk.tracker.held_bytes == 0
+        assert talk.tracker.undecided_bytes == 0
 
 
 @pytest.mark.parametrize("make", strangers.ALL)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kanalyze.kafka.framing.frame import Frame
 from kanalyze.kafka.session.exchange import Exchange, Message
-from kanalyze.kafka.session.pending_requests import Pending
+from kanalyze.kafka.session.pending_requests import PendingRequests
 
 if TYPE_CHECKING:
     from kanalyze.kafka.session.exchange import Peers
@@ -24,7 +24,7 @@ def exchange(correlation_id: int, packet: int, peers: Peers | None = None) -> Ex
 def test_it_answers_as_a_list_searched_from_its_oldest_end(
     turns: list[tuple[bool, bool, int]],
 ) -> None:
-    pending, model = Pending(), list[Exchange]()
+    pending, model = PendingRequests(), list[Exchange]()
     for packet, (is_request, is_looked_for, correlation_id) in enumerate(turns):
         if is_request:
             asked = exchange(correlation_id, packet)
@@ -34,19 +34,19 @@ def test_it_answers_as_a_list_searched_from_its_oldest_end(
             found = next((e for e in model if e.correlation_id == correlation_id), None)
             if is_looked_for:
                 assert pending.oldest(correlation_id) is found
-            assert pending.answer(correlation_id) is found
+            assert pending.pop(correlation_id) is found
             if found is not None:
                 model.remove(found)
         assert len(pending) == len(model)
-    assert set(pending.keys()) == {e.correlation_id for e in model}
-    assert pending.take_all() == model
+    assert set(pending.apis()) == {e.correlation_id for e in model}
+    assert pending.pop_all() == model
     assert len(pending) == 0
 
 
 def test_beyond_the_limit_the_oldest_id_is_given_back() -> None:
-    pending = Pending(most=2)
+    pending = PendingRequests(most=2)
     first, second, third = (exchange(number, number) for number in (7, 8, 9))
     assert pending.add(first) is None
     assert pending.add(second) is None
     assert pending.add(third) is first
-    assert pending.answer(7) is None
+    assert pending.pop(7) is None

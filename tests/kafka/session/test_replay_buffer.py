@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kanalyze.kafka.session.replay_buffer import HEAD_BYTES, MOST_HELD_BYTES, HeldStream
+from kanalyze.kafka.session.replay_buffer import HEAD_BYTES, MOST_BUFFERED_BYTES, ReplayBuffer
 from kanalyze.model.streams import Chunk, Gap, StreamItem
 from tests.support.streams import TIME_NS, chunk
 
@@ -33,7 +33,7 @@ def told(items: list[StreamItem]) -> list[tuple[int, int, bytes | None, int]]:
 
 @given(st.lists(st.one_of(st.integers(1, 50), st.lists(st.binary(min_size=1, max_size=40)))))
 def test_items_come_out_as_they_went_in(parts: list[int | list[bytes]]) -> None:
-    held, items, offset = HeldStream(), [], 0
+    held, items, offset = ReplayBuffer(), [], 0
     for number, part in enumerate(parts):
         item: StreamItem
         if isinstance(part, int):
@@ -49,7 +49,7 @@ def test_items_come_out_as_they_went_in(parts: list[int | list[bytes]]) -> None:
 
 
 def test_an_item_is_taken_in_step_by_step() -> None:
-    held, item = HeldStream(), chunk([b"a" * 500, b"b" * 500, b"c"])
+    held, item = ReplayBuffer(), chunk([b"a" * 500, b"b" * 500, b"c"])
     first, steps = 0, 0
     while first >= 0:
         first = held.add(item, first, 100)
@@ -59,25 +59,25 @@ def test_an_item_is_taken_in_step_by_step() -> None:
 
 
 def test_the_first_bytes_are_kept_up_to_the_first_hole() -> None:
-    held = HeldStream()
+    held = ReplayBuffer()
     held.add(chunk([b"ab", b"c" * 10], snap=5), 0, LOTS)
     held.add(chunk([b"de"], stream_offset=12), 0, LOTS)
     assert held.head == b"abccccc"
     assert (held.first_run_end, list(held.ends), held.is_unbroken) == (7, [7], False)
-    held = HeldStream()
+    held = ReplayBuffer()
     held.add(chunk([b"x" * 1000]), 0, LOTS)
     assert held.head == b"x" * HEAD_BYTES
 
 
 @pytest.mark.parametrize("size", [1, 100, 1448])
 def test_the_oldest_bytes_are_given_up_and_positions_stay(size: int) -> None:
-    noise, held, sent = random.Random(1), HeldStream(), b""
+    noise, held, sent = random.Random(1), ReplayBuffer(), b""
     for number in range(700_000 // (size + 40)):
         part = noise.randbytes(size)
         held.add(chunk([part], stream_offset=len(sent), first_packet=number), 0, LOTS)
         sent += part
         held.bound()
-        assert held.held_bytes <= MOST_HELD_BYTES
+        assert held.buffered_bytes <= MOST_BUFFERED_BYTES
     assert not held.is_whole
     assert bytes(held.read(held.begin, held.end)) == sent[held.begin :]
     assert told(held.items())[0][0] == held.begin
@@ -85,13 +85,13 @@ def test_the_oldest_bytes_are_given_up_and_positions_stay(size: int) -> None:
 
 
 def test_segments_are_found_by_the_position_they_begin_at() -> None:
-    held = HeldStream()
+    held = ReplayBuffer()
     held.add(chunk([b"ab", b"cdefgh"], snap=4), 0, LOTS)
     assert [held.segment_at(position) for position in range(4)] == [2, 0, 6, 0]
 
 
 def test_what_is_cleared_is_gone_but_counted() -> None:
-    held = HeldStream()
+    held = ReplayBuffer()
     held.add(chunk([b"abc"]), 0, LOTS)
     assert held.clear() == 3
-    assert (held.held_bytes, held.payload_bytes, held.head) == (0, 3, b"abc")
+    assert (held.buffered_bytes, held.payload_bytes, held.head) == (0, 3, b"abc")

@@ -7,21 +7,21 @@ import struct
 
 import pytest
 
-from kanalyze.kafka.session.replay_buffer import HeldStream
-from kanalyze.kafka.session.request_scan import Search
+from kanalyze.kafka.session.replay_buffer import ReplayBuffer
+from kanalyze.kafka.session.request_scan import ScanState
 from kanalyze.model.streams import Gap
 from tests.support import kafka as k
 from tests.support import kafka07 as old
 from tests.support.streams import TIME_NS, chunk
 from tests.support.talk import Talk
 
-SEARCHER = Talk().tracker._judge._searcher
+SCANNER = Talk().tracker._undecided._detector._scanner
 LOTS = 1 << 30
 
 
-def held(*pieces: bytes | int, snap: int | None = None) -> HeldStream:
+def held(*pieces: bytes | int, snap: int | None = None) -> ReplayBuffer:
     """Segments; a number is a gap."""
-    stream, offset = HeldStream(), 0
+    stream, offset = ReplayBuffer(), 0
     for piece in pieces:
         if isinstance(piece, int):
             stream.add(Gap(offset, piece, TIME_NS, 1), -1, LOTS)
@@ -32,8 +32,10 @@ def held(*pieces: bytes | int, snap: int | None = None) -> HeldStream:
     return stream
 
 
-def look(stream: HeldStream, other: HeldStream | None = None, *, last: bool = False) -> str | None:
-    return SEARCHER.look(Search(), stream, other or HeldStream(), last=last)
+def look(
+    stream: ReplayBuffer, other: ReplayBuffer | None = None, *, last: bool = False
+) -> str | None:
+    return SCANNER.look(ScanState(), stream, other or ReplayBuffer(), last=last)
 
 
 def test_a_named_request_is_enough() -> None:
@@ -93,16 +95,16 @@ def join_group_answer(number: int) -> bytes:
 
 def stream(data: bytes, other: bytes = b"", *, skip: int = 0) -> str | None:
     """What is found in a direction that comes, and is given up, bit by bit, from a byte on."""
-    held_bytes, search, offset = HeldStream(), Search(), skip
-    answers = held(other) if other else HeldStream()
+    buffered_bytes, search, offset = ReplayBuffer(), ScanState(), skip
+    answers = held(other) if other else ReplayBuffer()
     while offset < len(data):
         piece = data[offset : offset + 16_000]
-        held_bytes.add(chunk([piece], stream_offset=offset), 0, LOTS)
+        buffered_bytes.add(chunk([piece], stream_offset=offset), 0, LOTS)
         offset += len(piece)
-        found = SEARCHER.look(search, held_bytes, answers, last=offset == len(data))
+        found = SCANNER.look(search, buffered_bytes, answers, last=offset == len(data))
         if found is not None:
             return found
-        held_bytes.bound()
+        buffered_bytes.bound()
     return None
 
 

@@ -23,7 +23,13 @@ REQUESTS = RequestLocator(READER, CATALOG)
 
 
 def responses(waiting: dict[int, tuple[int, int]]) -> ResponseLocator:
-    return ResponseLocator(READER, lambda: {key: {api} for key, api in waiting.items()})
+    return expecting({key: {api} for key, api in waiting.items()})
+
+
+def expecting(pending: dict[int, set[tuple[int, int]]], **options: bool) -> ResponseLocator:
+    locator = ResponseLocator(READER, **options)
+    locator.expect(pending)
+    return locator
 
 
 @given(st.binary(max_size=300), st.sampled_from([k.heartbeat(7), k.produce(9, acks=1)]))
@@ -140,8 +146,8 @@ def test_what_a_search_begins_with_is_taken_for_a_response_where_the_capture_beg
     unknown = k.response(5, b"an answer to a request from before the capture")
     view = memoryview(unknown + k.heartbeat_answer(77))
     waiting = {77: {(k.HEARTBEAT, 0)}}
-    at_start = ResponseLocator(READER, lambda: waiting)
-    later = ResponseLocator(READER, lambda: waiting, from_middle=False)
+    at_start = expecting(waiting)
+    later = expecting(waiting, from_middle=False)
     assert at_start(view)[0] == 0
     assert later(view)[0] == len(unknown)
     # Only once: what is looked at after that does not begin the capture.
@@ -158,7 +164,7 @@ def test_one_response_that_fits_is_luck_where_nonsense_follows() -> None:
 
 def test_what_answers_no_known_request_is_kept_for_a_while() -> None:
     waiting: dict[int, set[tuple[int, int]]] = {}
-    locate = ResponseLocator(READER, lambda: waiting, from_middle=False)
+    locate = expecting(waiting, from_middle=False)
     view = memoryview(b"\xee" * 9 + k.heartbeat_answer(77) + b"\xee" * 100)
     assert locate(view) == (None, 0)
     waiting[77] = {(k.HEARTBEAT, 0)}

@@ -128,7 +128,7 @@ def test_what_is_held_of_an_undecided_connection_is_bounded() -> None:
     talk = Talk(opened_by=None)
     for _ in range(40):
         talk.client(b"\x05" * 100_000)
-        assert 0 < talk.tracker.held_bytes <= 256 * 1024
+        assert 0 < talk.tracker.undecided_bytes <= 256 * 1024
 
 
 # -- bounds ---------------------------------------------------------------------------------------
@@ -136,7 +136,7 @@ def test_what_is_held_of_an_undecided_connection_is_bounded() -> None:
 
 def new_tracker(
     *,
-    collect_ended: bool = False,
+    collect_summaries: bool = False,
     most_undecided_bytes: int = 1 << 26,
     most_kafka_bytes: int = 1 << 26,
 ) -> ConnectionTracker:
@@ -145,7 +145,7 @@ def new_tracker(
     return ConnectionTracker(
         reader,
         catalog,
-        collect_ended=collect_ended,
+        collect_summaries=collect_summaries,
         most_undecided_bytes=most_undecided_bytes,
         most_kafka_bytes=most_kafka_bytes,
     )
@@ -162,7 +162,7 @@ def test_what_is_held_of_all_together_is_bounded_and_the_oldest_go_first() -> No
     talks = [other_talk(tracker, serial) for serial in range(1, 31)]
     for talk in talks:
         talk.client(b"\x05" * 10_000)
-        assert tracker.held_bytes <= 100_000
+        assert tracker.undecided_bytes <= 100_000
     found = [anomaly for talk in talks for anomaly in talk.anomalies]
     assert {anomaly.kind.value for anomaly in found} == {"memory_limit"}
     given_up = [anomaly.connection for anomaly in found]
@@ -172,7 +172,7 @@ def test_what_is_held_of_all_together_is_bounded_and_the_oldest_go_first() -> No
     for talk in talks:
         talk.client(b"\x05" * 100).close()
     assert tracker.counts.by_protocol == {"unknown": 30}
-    assert tracker.held_bytes == 0
+    assert tracker.undecided_bytes == 0
 
 
 def test_a_connection_that_was_given_up_is_not_taken_up_again() -> None:
@@ -190,7 +190,7 @@ def test_one_byte_segments_do_not_take_more_than_the_bound() -> None:
     talk = Talk(opened_by=None)
     for _ in range(60):
         talk.client(*[b"\x05"] * 400)
-        assert talk.tracker.held_bytes <= 256 * 1024
+        assert talk.tracker.undecided_bytes <= 256 * 1024
 
 
 def test_a_request_in_one_byte_segments_is_one_all_the_same() -> None:
@@ -200,7 +200,7 @@ def test_a_request_in_one_byte_segments_is_one_all_the_same() -> None:
         talk.client(frame[index : index + 1])
     talk.broker(k.heartbeat_answer(1), k.produce_answer(2)).close()
     assert [pair[0] for pair in talk.pairs()] == [1, 2]
-    assert talk.tracker.held_bytes == 0
+    assert talk.tracker.undecided_bytes == 0
 
 
 def test_time_is_in_proportion_to_the_segments() -> None:
@@ -219,8 +219,8 @@ def test_time_is_in_proportion_to_the_segments() -> None:
 def counted(tracker: ConnectionTracker) -> list[int]:
     """Let the search of requests note how many bytes it is shown each time."""
     lengths: list[int] = []
-    searcher = tracker._judge._searcher
-    locate = searcher._locate
+    scanner = tracker._undecided._detector._scanner
+    locate = scanner._locate
 
     class Counting:
         verdict = staticmethod(locate.verdict)
@@ -229,7 +229,7 @@ def counted(tracker: ConnectionTracker) -> list[int]:
             lengths.append(len(view))
             return locate.candidates(view)
 
-    searcher._locate = Counting()  # type: ignore[assignment]
+    scanner._locate = Counting()  # type: ignore[assignment]
     return lengths
 
 
@@ -342,7 +342,7 @@ def test_a_login_in_the_clear_is_not_tls() -> None:
 
 
 def test_each_connection_that_ends_is_told() -> None:
-    tracker = new_tracker(collect_ended=True)
+    tracker = new_tracker(collect_summaries=True)
     kafka, tls, web, silent, early = (
         other_talk(tracker, serial, opened_by=CLIENT) for serial in range(1, 6)
     )
@@ -352,7 +352,7 @@ def test_each_connection_that_ends_is_told() -> None:
     web.client(b"GET / HTTP/1.1\r\n\r\n").broker(b"HTTP/1.1 200 OK\r\n\r\n").close()
     silent.close()
     early.client(old.fetch(0)).broker(old.fetched()).close()
-    ended = tracker.take_ended()
+    ended = [each for talk in (kafka, tls, web, silent, early) for each in talk.summaries]
     assert [(e.tcp, e.protocol, e.client_side) for e in ended] == [
         (kafka.tcp, "kafka", CLIENT),
         (tls.tcp, "tls", CLIENT),
@@ -364,14 +364,13 @@ def test_each_connection_that_ends_is_told() -> None:
     assert (first.client_id, first.software_name, first.software_version) == ("test", "lib", "1.2")
     assert (first.requests, first.decoded_bytes > 0) == (2, True)
     assert ended[4].requests == 1
-    assert tracker.take_ended() == []
     counts = tracker.counts
     assert sum(counts.by_protocol.values()) == counts.tls + counts.other == 3
 
 
-def test_nothing_is_collected_where_nobody_asks() -> None:
+def test_without_being_asked_for_no_summary_is_collected() -> None:
     talk = Talk().client(k.heartbeat(1)).close()
-    assert talk.tracker.take_ended() == []
+    assert talk.summaries == []
 
 
 # -- Kafka 0.7 ------------------------------------------------------------------------------------
@@ -404,7 +403,7 @@ def test_later_versions_are_not_taken_for_kafka_0_7() -> None:
 def test_of_two_sound_readings_the_answer_decides() -> None:
     for answer, wire in ((old.fetched(), "kafka-0.7"), (None, "kafka")):
         talk = Talk()
-        reader = talk.tracker._judge._first
+        reader = talk.tracker._undecided._detector._first
         inner = reader.verdict
         # Stands for later versions finding the frame sound too.
         reader.verdict = (  # type: ignore[method-assign]
@@ -456,7 +455,7 @@ def test_tokens_are_shown_nowhere() -> None:
     shown = repr([talk.exchanges, talk.anomalies, talk.exchanges[0].request.values])  # type: ignore[union-attr]
     assert "ticket" not in shown
     assert "answer-" not in shown
-    assert not talk.tracker._undecided
+    assert not len(talk.tracker._undecided)
 
 
 def test_gssapi_tokens_that_no_request_follows_are_no_kafka() -> None:
@@ -498,7 +497,7 @@ def test_the_client_of_a_connection_that_ended_is_known_with_its_last_anomalies(
     talk.client(k.heartbeat(8)).broker(k.heartbeat_answer(8)).client(k.heartbeat(9)).close()
     assert talk.kinds()[-1] == "unanswered_request"
     assert talk.tracker.client_side(talk.tcp) == CLIENT
-    talk.tracker.take_anomalies()
+    talk.tracker.feed([])
     assert talk.tracker.client_side(talk.tcp) is None
 
 
@@ -507,8 +506,6 @@ def test_requests_that_are_given_up_for_want_of_memory_are_told_at_once() -> Non
     talk = Talk(tracker=tracker)
     silent = [k.heartbeat(number) for number in range(1, 400)]
     talk.at_once(*((CLIENT, request) for request in silent))
-    # The tracker hands them over with the batch, not with the connection.
-    talk.exchanges += tracker.feed_batch([]).sort()[0]
     given_up = [exchange for exchange in talk.exchanges if exchange.response is None]
     assert len(given_up) > 100
     assert {kind.value for exchange in given_up for kind in exchange.anomalies} >= {"pending_limit"}
@@ -520,14 +517,14 @@ def test_requests_that_are_given_up_for_want_of_memory_are_told_at_once() -> Non
 
 
 def test_nothing_is_held_of_a_connection_that_says_nothing_and_it_is_told_at_its_end() -> None:
-    tracker = new_tracker(collect_ended=True)
+    tracker = new_tracker(collect_summaries=True)
     talk = other_talk(tracker, 5)
     silent = StreamUpdate(talk.tcp, ([], []), closed=False)
-    assert peak_bytes_of(lambda: tracker.feed(silent)) < 1000
-    assert tracker._undecided == {}
+    assert peak_bytes_of(lambda: tracker.feed([silent])) < 1000
+    assert len(tracker._undecided) == 0
     assert tracker.client_side(talk.tcp) is None
     talk.close()
-    (ended,) = tracker.take_ended()
+    (ended,) = talk.summaries
     assert (ended.tcp, ended.protocol, ended.client_side) == (talk.tcp, "none", None)
     assert tracker.counts.by_protocol == {"none": 1}
 
@@ -535,8 +532,8 @@ def test_nothing_is_held_of_a_connection_that_says_nothing_and_it_is_told_at_its
 def test_a_connection_that_speaks_in_a_later_batch_is_known_at_first_sight() -> None:
     tracker = new_tracker()
     talk = other_talk(tracker, 5, opened_by=CLIENT)
-    tracker.feed(StreamUpdate(talk.tcp, ([], []), closed=False))
+    tracker.feed([StreamUpdate(talk.tcp, ([], []), closed=False)])
     talk.at_once((CLIENT, k.heartbeat(1)), (BROKER, k.heartbeat_answer(1)))
-    assert tracker._undecided == {}
+    assert len(tracker._undecided) == 0
     assert tracker.counts.kafka == 1
     assert len(talk.pairs()) == 1

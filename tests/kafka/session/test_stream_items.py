@@ -1,4 +1,4 @@
-"""Items in parts: before a loss, about it, and after it."""
+"""BothItems in parts: before a loss, about it, and after it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kanalyze.kafka.session.loss import Items, divide, last_packet_about, loss_packet
+from kanalyze.kafka.session.stream_items import BothItems, divide, last_packet_about, loss_packet
 from kanalyze.model.segments import Segments
 from kanalyze.model.streams import Chunk, Gap, StreamItem
 
@@ -28,7 +28,7 @@ def gap(offset: int, packet: int) -> Gap:
     return Gap(offset, SEGMENT_BYTES, 0, packet)
 
 
-def shown(items: Items) -> list[list[object]]:
+def shown(items: BothItems) -> list[list[object]]:
     """Each side as numbers of packets, and the packet behind a gap as text."""
     return [
         [
@@ -44,7 +44,7 @@ def shown(items: Items) -> list[list[object]]:
     ]
 
 
-LOSSY: Items = (
+LOSSY: BothItems = (
     [chunk(0, 1, 3), gap(20, 8), chunk(30, 8, 9, 10, 12)],
     [chunk(0, 2, 4, 7, 11)],
 )

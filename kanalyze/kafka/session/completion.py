@@ -1,0 +1,121 @@
+"""Completes exchanges: with a response, without one, or a response alone.
+
+In: exchanges and responses that belong together, or to nothing. Out: the complete exchanges and
+their anomalies, in :class:`ConnectionEvents`. Must not know: how responses are matched.
+
+Compiled by Cython, with the types in ``completion.pxd``; uncompiled it does the same, slowly.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kanalyze.kafka.session.connection_anomalies import exchange_anomaly, frame_anomaly
+from kanalyze.kafka.session.exchange import Exchange, Message
+from kanalyze.model.anomalies import AnomalyKind
+
+try:
+    import cython
+except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+    from kanalyze.common.compiled import cython
+
+if not cython.compiled:
+    from kanalyze.kafka.session.exchange import message_of
+    from kanalyze.kafka.session.message_reader import SASL_AUTHENTICATE
+
+if TYPE_CHECKING:
+    from kanalyze.kafka.framing.frame import Frame
+    from kanalyze.kafka.session.correlation import Correlator
+    from kanalyze.kafka.session.events import ConnectionEvents
+    from kanalyze.kafka.session.login import Login
+    from kanalyze.kafka.session.message_bodies import MessageBodies
+    from kanalyze.kafka.session.message_reader import MessageReader
+    from kanalyze.kafka.session.sync_losses import SyncLosses
+    from kanalyze.kafka.session.token_ranges import TokenRanges
+
+__all__ = ["ExchangeCompletion"]
+
+
+class ExchangeCompletion:
+    """Completes the exchanges of one connection; its parts are those of ``ExchangeBuilder``."""
+
+    __slots__ = (
+        *("_bodies", "_broker_side", "_correlator", "_login", "_losses", "_reader", "_tokens"),
+    )
+
+    def __init__(
+        self,
+        broker_side: int,
+        reader: MessageReader,
+        bodies: MessageBodies,
+        correlator: Correlator,
+        login: Login,
+        losses: SyncLosses,
+        tokens: TokenRanges,
+    ) -> None:
+        self._broker_side = broker_side
+        self._reader = reader
+        self._bodies = bodies
+        self._correlator = correlator
+        self._login = login
+        self._losses = losses
+        self._tokens = tokens
+
+    def with_response(self, exchange: Exchange, frame: Frame, events: ConnectionEvents) -> None:
+        """Complete an exchange with its response."""
+        side = self._broker_side
+        message = message_of(frame)
+        exchange.response = message
+        if exchange.key == SASL_AUTHENTICATE:
+            token = self._reader.fields.token_in_response(frame, exchange.key_version)
+            events.token_bytes.append(self._tokens.of_frame(frame, side, *token))
+        request = exchange.request
+        if request is not None and frame.start_packet < request.start_packet:
+            # By packets alone: which of the two was read first depends on where batches end.
+            kind = AnomalyKind.RESPONSE_BEFORE_REQUEST
+            events.anomalies.append(exchange_anomaly(kind, exchange))
+        if exchange.one_way:
+            kind = AnomalyKind.UNSOLICITED_RESPONSE
+            tcp = exchange.peers.tcp
+            events.anomalies.append(frame_anomaly(kind, tcp, frame, side, "", exchange))
+        if frame.missing_bytes:
+            self._losses.note_missing(frame, exchange)
+        self._bodies.read_response(frame, exchange, message, side, events)
+        if self._login.raw is not None:
+            self._login.follow_response(exchange, frame)
+        self._end(exchange, events)
+
+    def unanswered(self, exchange: Exchange, events: ConnectionEvents) -> None:
+        """Complete a request whose response never came."""
+        if self._correlator.may_be_lost(exchange):
+            exchange.anomalies.append(AnomalyKind.LOST_BYTES)
+        events.anomalies.append(exchange_anomaly(AnomalyKind.UNANSWERED_REQUEST, exchange))
+        self._end(exchange, events)
+
+    def orphan(self, frame: Frame, events: ConnectionEvents) -> None:
+        """Complete a response whose request was not seen."""
+        peers, correlation_id = self._login.peers, self._reader.correlation_id(frame)
+        exchange = Exchange(peers, None, Message(frame), None, None, correlation_id, None)
+        self._bodies.undecoded_bytes += frame.length
+        kind, side = AnomalyKind.ORPHAN_RESPONSE, self._broker_side
+        events.anomalies.append(frame_anomaly(kind, peers.tcp, frame, side, "", exchange))
+        self._end(exchange, events)
+
+    def one_way(
+        self, exchanges: list[Exchange], packet: int | None, events: ConnectionEvents
+    ) -> None:
+        """Complete requests without a response, which is certain since ``packet``."""
+        for exchange in exchanges:
+            exchange.settled_packet = packet
+            self._end(exchange, events)
+
+    def incomplete(self, exchange: Exchange, frame: Frame, events: ConnectionEvents) -> None:
+        """Complete an exchange with a response that the stream ended within."""
+        exchange.response = Message(frame)
+        exchange.malformed = True
+        exchange.anomalies.append(AnomalyKind.INCOMPLETE_FRAME)
+        self._end(exchange, events)
+
+    def _end(self, exchange: Exchange, events: ConnectionEvents) -> None:
+        exchange.lost_ns = self._losses.lost_ns
+        events.exchanges.append(exchange)

@@ -1,0 +1,37 @@
+# The C types of decode_plans.py.
+cimport cython
+
+from kanalyze.kafka.codec.decoder cimport BodyDecoder
+
+
+@cython.final
+cdef class DecodePlan:
+    cdef readonly long long key
+    cdef readonly int header_version
+    cdef readonly BodyDecoder decode
+    cdef readonly object version
+    cdef readonly bint known
+    cdef readonly object definition
+    cdef readonly BodyDecoder superseded
+
+
+@cython.final
+cdef class DecodePlans:
+    cdef object _catalog
+    cdef object _decoders
+    cdef object _selection
+    cdef readonly dict _requests
+    cdef dict _responses
+    cdef DecodePlan _last_request
+    cdef DecodePlan _last_response
+    cdef dict _known_apis
+
+    @cython.locals(plan=DecodePlan, last=DecodePlan, key=cython.longlong)
+    cpdef DecodePlan request(self, int api_key, int version)
+    @cython.locals(plan=DecodePlan, last=DecodePlan, key=cython.longlong)
+    cpdef DecodePlan response(self, int api_key, int version)
+    @cython.locals(last=DecodePlan)
+    cpdef bint knows(self, int api_key) except -1
+
+
+cdef long long _key_of(long long api_key, long long version)

@@ -1,0 +1,115 @@
+"""Responses that were read before their request.
+
+In: responses without a request, and requests as they are read. Out: the response to a request; the
+responses that will get none. Must not know: how messages are paired otherwise.
+
+A request may be captured after its response, or found after a loss only later.
+
+Compiled by Cython, with the types in ``early_responses.pxd``; uncompiled it does the same, slowly.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.common.plain_values import fields, items
+from kanalyze.kafka.framing.frame import Frame
+
+if TYPE_CHECKING:
+    from kanalyze.common.plain_values import State
+    from kanalyze.kafka.session.exchange import Exchange
+    from kanalyze.kafka.session.message_checks import MessageChecks
+
+__all__ = ["EarlyResponses", "answers"]
+
+_MOST_RESPONSES = 64
+_MOST_BYTES = 1024 * 1024
+
+
+class _EarlyResponse(NamedTuple):
+    frame: Frame
+    correlation_id: int
+
+
+class EarlyResponses:
+    """The early responses of one connection, oldest first; bounded."""
+
+    __slots__ = ("_responses", "buffered_bytes")
+    _LEFT_OUT = ("buffered_bytes",)
+
+    def __init__(self) -> None:
+        self._responses: list[_EarlyResponse] = []
+        self.buffered_bytes = 0
+
+    def has_any(self) -> bool:
+        """Tell whether there are any."""
+        return bool(self._responses)
+
+    def state(self) -> State:
+        """Return what :meth:`load_state` takes."""
+        return tuple([(each.frame.state(), each.correlation_id) for each in self._responses])
+
+    def load_state(self, state: object) -> None:
+        """Continue from a state; raises ValueError for any other value."""
+        for each in items(state, "t"):
+            frame, correlation_id = fields(each, "ti")
+            self._keep(_EarlyResponse(Frame.from_state(frame), correlation_id))
+
+    def add(self, frame: Frame, correlation_id: int) -> list[Frame]:
+        """Keep a response; return the oldest ones that are dropped because there are too many."""
+        frame.detach()
+        self._keep(_EarlyResponse(frame, correlation_id))
+        dropped = []
+        while len(self._responses) > _MOST_RESPONSES or self.buffered_bytes > _MOST_BYTES:
+            dropped.append(self._remove(0))
+        return dropped
+
+    def drop_before(self, stream_offset: int) -> list[Frame]:
+        """Drop and return the responses before one whose request came.
+
+        Responses come in the order of their requests (the protocol guide's "Network"): the request
+        of an earlier one would have come before.
+        """
+        responses = self._responses
+        earlier = [each.frame for each in responses if each.frame.stream_offset <= stream_offset]
+        self._responses = [each for each in responses if each.frame.stream_offset > stream_offset]
+        self.buffered_bytes -= sum([frame.buffered_bytes for frame in earlier])
+        return earlier
+
+    def drop_all(self) -> list[Frame]:
+        """Drop and return all."""
+        dropped = [each.frame for each in self._responses]
+        self._responses.clear()
+        self.buffered_bytes = 0
+        return dropped
+
+    def match(
+        self, exchange: Exchange, checks: MessageChecks, *, requests_lost: bool
+    ) -> Frame | None:
+        """Take out the response to a request, if it came."""
+        request = exchange.request
+        begin = request.start_packet if request is not None else 0
+        for index, (frame, correlation_id) in enumerate(self._responses):
+            # Where requests were lost, a response before the request belongs to a lost one.
+            is_of_lost = requests_lost and frame.start_packet < begin
+            if correlation_id != exchange.correlation_id or is_of_lost:
+                continue
+            if not exchange.one_way or answers(frame, exchange, checks):
+                return self._remove(index)
+        return None
+
+    def _keep(self, response: _EarlyResponse) -> None:
+        self._responses.append(response)
+        self.buffered_bytes += response.frame.buffered_bytes
+
+    def _remove(self, index: int) -> Frame:
+        frame = self._responses.pop(index).frame
+        self.buffered_bytes -= frame.buffered_bytes
+        return frame
+
+
+def answers(frame: Frame, exchange: Exchange, checks: MessageChecks) -> bool:
+    """Tell whether a response fits a request that expects none: an equal id may be chance."""
+    key, version = exchange.api_key, exchange.api_version
+    return key is not None and version is not None and checks.confirms_response(frame, key, version)

@@ -1,0 +1,30 @@
+# The C types of events.py.
+cimport cython
+
+from kanalyze.kafka.framing.frame cimport NO_PACKET
+from kanalyze.kafka.session.exchange cimport Exchange, Message
+
+
+@cython.final
+cdef class ConnectionEvents:
+    cdef public list exchanges
+    cdef public list anomalies
+    cdef public list token_bytes
+
+    cpdef extend(self, ConnectionEvents later)
+
+
+@cython.final
+cdef class SessionEvents:
+    cdef public list exchanges
+    cdef public list completion_packets
+    cdef public list anomalies
+    cdef public list token_bytes
+    cdef public list summaries
+
+    @cython.locals(latest=cython.longlong, packet=cython.longlong, exchange=Exchange)
+    cpdef add(self, ConnectionEvents events)
+
+
+@cython.locals(message=Message)
+cdef long long _completion_packet(Exchange exchange) except? -1

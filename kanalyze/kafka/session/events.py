@@ -1,0 +1,93 @@
+"""What a step brought: completed exchanges, anomalies, tokens, closed connections.
+
+In: what the stages of one connection found in one step. Out: the same, for all connections of a
+batch in the order of completion. Must not know: how messages are read.
+
+Compiled by Cython, with the types in ``events.pxd``; uncompiled it does the same, slowly.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+try:
+    import cython
+except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+    from kanalyze.common.compiled import cython
+
+if not cython.compiled:
+    from kanalyze.kafka.framing.frame import NO_PACKET
+
+if TYPE_CHECKING:
+    from kanalyze.kafka.session.connection_summary import ConnectionSummary
+    from kanalyze.kafka.session.exchange import Exchange
+    from kanalyze.model.anomalies import Anomaly
+    from kanalyze.model.streams import TokenBytes
+
+__all__ = ["ConnectionEvents", "SessionEvents"]
+
+
+class ConnectionEvents:
+    """What one step brought of one connection."""
+
+    __slots__ = ("anomalies", "exchanges", "token_bytes")
+
+    def __init__(self) -> None:
+        self.exchanges: list[Exchange] = []
+        """Those that are complete, in the order of the connection's streams."""
+        self.anomalies: list[Anomaly] = []
+        self.token_bytes: list[TokenBytes] = []
+
+    def extend(self, later: ConnectionEvents) -> None:
+        """Add what a later step brought."""
+        self.exchanges += later.exchanges
+        self.anomalies += later.anomalies
+        self.token_bytes += later.token_bytes
+
+
+class SessionEvents:
+    """What one batch brought of all connections."""
+
+    __slots__ = ("anomalies", "completion_packets", "exchanges", "summaries", "token_bytes")
+
+    def __init__(self) -> None:
+        self.exchanges: list[Exchange] = []
+        self.completion_packets: list[int] = []
+        """Of each exchange the packet by which it counts as complete."""
+        self.anomalies: list[Anomaly] = []
+        self.token_bytes: list[TokenBytes] = []
+        self.summaries: list[ConnectionSummary] = []
+        """Of the connections that closed, where they are collected."""
+
+    def add(self, events: ConnectionEvents) -> None:
+        """Add what a step brought of a connection.
+
+        An exchange does not count as complete before the one before it in the same streams,
+        whatever packets they came in.
+        """
+        latest = 0
+        for exchange in events.exchanges:
+            packet = _completion_packet(exchange)
+            if packet > latest:  # as max(), which makes objects
+                latest = packet
+            self.completion_packets.append(latest)
+        self.exchanges += events.exchanges
+        self.anomalies += events.anomalies
+        self.token_bytes += events.token_bytes
+
+    def sort(self) -> None:
+        """Put the exchanges in the order of completion."""
+        packets, exchanges = self.completion_packets, self.exchanges
+        # Equal packets are of one connection, whose order stays.
+        order = sorted(range(len(packets)), key=packets.__getitem__)
+        self.exchanges = [exchanges[index] for index in order]
+        self.completion_packets = [packets[index] for index in order]
+
+
+def _completion_packet(exchange: Exchange) -> int:
+    if exchange.settled != NO_PACKET:
+        return exchange.settled
+    message = exchange.request if exchange.response is None else exchange.response
+    if message is None:
+        return 0
+    return message.start_packet if message.last_packet == NO_PACKET else message.last_packet

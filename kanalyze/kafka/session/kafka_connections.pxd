@@ -1,0 +1,35 @@
+# The C types of kafka_connections.py.
+cimport cython
+
+from kanalyze.kafka.session.events cimport ConnectionEvents, SessionEvents
+from kanalyze.kafka.session.exchange cimport Exchange, Peers
+
+
+@cython.final
+cdef class OpenConnection:
+    cdef readonly object connection
+    cdef readonly int client_side
+    cdef readonly str protocol
+    cdef readonly long long dropped_bytes
+    cdef public object client_id
+    cdef public long long requests
+    cdef public long long buffered_bytes
+
+    @cython.locals(exchange=Exchange)
+    cpdef count(self, exchanges)
+
+
+cdef class KafkaConnections:
+    cdef object _reader
+    cdef object _locator
+    cdef object _keep
+    cdef long long _most_bytes
+    cdef bint _count_requests
+    cdef long long _buffered_bytes
+    cdef public dict _by_serial
+
+    cpdef OpenConnection find(self, serial)
+    cpdef ConnectionEvents read(self, OpenConnection opened, tuple streams)
+    @cython.locals(exchange=Exchange, events=ConnectionEvents)
+    cpdef ConnectionEvents close(self, serial, OpenConnection opened, packet)
+    cpdef account(self, OpenConnection opened, SessionEvents events)

@@ -1,0 +1,299 @@
+"""The Kafka connections that are open, and the memory that they take together.
+
+In: what was added to each connection. Out: exchanges and anomalies; a summary of each that closes.
+Must not know: how Kafka was detected.
+
+Compiled by Cython, with the types in ``kafka_connections.pxd``; uncompiled it does the same,
+slowly.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from kanalyze.common.plain_values import fields, items
+from kanalyze.kafka.session.connection import PATIENCE_BYTES, KafkaConnection
+from kanalyze.kafka.session.connection_summary import ConnectionSummary
+from kanalyze.kafka.session.events import ConnectionEvents
+from kanalyze.kafka.session.exchange import Peers
+from kanalyze.kafka.session.resync import RequestLocator
+from kanalyze.kafka.session.stream_items import divide, last_packet_about, loss_packet
+from kanalyze.kafka.session.undecided import open_connection
+from kanalyze.model.tcp import end_of_two
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from kanalyze.common.plain_values import State
+    from kanalyze.kafka.schema.catalog import Catalog
+    from kanalyze.kafka.session.events import SessionEvents
+    from kanalyze.kafka.session.exchange import Exchange
+    from kanalyze.kafka.session.message_bodies import KeepsBytes
+    from kanalyze.kafka.session.message_reader import MessageReader
+    from kanalyze.kafka.session.stream_items import BothItems
+    from kanalyze.kafka.session.undecided import KafkaStart
+    from kanalyze.kafka.v07.connection import Kafka07Connection
+    from kanalyze.model.tcp import TcpConnection
+
+__all__ = ["KafkaConnections", "OpenConnection"]
+
+_SEGMENTS_AFTER_A_LOSS = 32
+"""Of each direction, read before the rest; then four times as many."""
+
+_Connection: TypeAlias = "KafkaConnection | Kafka07Connection"
+
+
+class OpenConnection:
+    """A Kafka connection, and what its exchanges say of it."""
+
+    __slots__ = (
+        *("buffered_bytes", "client_id", "client_side", "connection", "dropped_bytes"),
+        *("protocol", "requests"),
+    )
+
+    def __init__(
+        self, connection: _Connection, client_side: int, protocol: str, dropped_bytes: int
+    ) -> None:
+        self.connection = connection
+        self.client_side = client_side
+        self.protocol = protocol
+        self.dropped_bytes = dropped_bytes
+        """Payload that was not buffered any more when this was known to be Kafka."""
+        self.client_id: str | None = None
+        self.requests = 0
+        self.buffered_bytes = 0
+
+    def state(self) -> State:
+        """Return what :meth:`KafkaConnections.load_state` takes."""
+        return (
+            *(self.client_side, self.protocol, self.dropped_bytes, self.client_id),
+            *(self.requests, self.buffered_bytes, self.connection.state()),
+        )
+
+    def count(self, exchanges: Iterable[Exchange]) -> None:
+        """Count requests, and take the client id of the first."""
+        for exchange in exchanges:
+            if exchange.request is None:
+                continue
+            self.requests += 1
+            if self.client_id is None:
+                self.client_id = exchange.client_id
+
+    def summary(self, tcp: TcpConnection) -> ConnectionSummary:
+        """Return what the connection was, once it is closed."""
+        connection = self.connection
+        return ConnectionSummary(
+            tcp,
+            self.protocol,
+            self.client_side,
+            self.client_id,
+            connection.peers.software_name,
+            connection.peers.software_version,
+            connection.peers.principal,
+            self.requests,
+            connection.decoded_bytes,
+            connection.undecoded_bytes,
+            connection.skipped_bytes + self.dropped_bytes,
+        )
+
+
+class KafkaConnections:
+    """Reads the open Kafka connections; bounds the memory that they take together."""
+
+    _LEFT_OUT = (
+        "_buffered_bytes",
+        "_count_requests",
+        "_keep",
+        "_locator",
+        "_most_bytes",
+        "_reader",
+    )
+
+    def __init__(
+        self,
+        reader: MessageReader,
+        catalog: Catalog,
+        keep: KeepsBytes | None,
+        most_bytes: int,
+        *,
+        count_requests: bool,
+    ) -> None:
+        """Begin; arguments as those of ``ConnectionTracker``."""
+        self._reader = reader
+        self._locator = RequestLocator(reader, catalog, patience_bytes=PATIENCE_BYTES)
+        self._keep = keep
+        self._most_bytes = most_bytes
+        self._count_requests = count_requests
+        self._buffered_bytes = 0
+        self._by_serial: dict[int, OpenConnection] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_serial)
+
+    def state(self) -> State:
+        """Return what :meth:`load_state` takes, between two batches."""
+        return tuple([(serial, each.state()) for serial, each in self._by_serial.items()])
+
+    def load_state(self, state: object, connections: Mapping[int, TcpConnection]) -> None:
+        """Continue from a state; raises ValueError for any other value."""
+        for each in items(state, "t"):
+            serial, known = fields(each, "nt")
+            self._by_serial[serial] = self._from_state(known, open_connection(connections, serial))
+        self._buffered_bytes = sum([each.buffered_bytes for each in self._by_serial.values()])
+
+    @property
+    def serials(self) -> set[int]:
+        """The serials of the connections."""
+        return set(self._by_serial)
+
+    @property
+    def buffered_bytes(self) -> int:
+        """About how much memory incomplete messages and pending requests take."""
+        return self._buffered_bytes
+
+    def find(self, serial: int) -> OpenConnection | None:
+        """Return the connection with a serial; None if there is none."""
+        return self._by_serial.get(serial)
+
+    def in_flight(self) -> Iterable[Exchange]:
+        """Yield the requests that wait for their response, connection by connection."""
+        for each in self._by_serial.values():
+            if isinstance(each.connection, KafkaConnection):
+                yield from each.connection.in_flight()
+
+    def expire(self, before_ns: int, events: SessionEvents) -> None:
+        """Complete requests that expect no response, if they waited for long at a time."""
+        for each in self._by_serial.values():
+            if isinstance(each.connection, KafkaConnection):
+                self._add(each, each.connection.expire(before_ns), events)
+
+    def begin(self, tcp: TcpConnection, start: KafkaStart) -> ConnectionEvents:
+        """Begin with a connection; return what its bytes so far bring."""
+        client_side = start.client_side
+        peers = Peers(tcp, tcp.endpoints[client_side], tcp.endpoints[1 - client_side])
+        from_start = tcp.start_seen[client_side] and start.in_sync[client_side]
+        connection: _Connection
+        if start.wire == "kafka-0.7":
+            from kanalyze.kafka.v07.connection import Kafka07Connection  # an old protocol
+
+            connection = Kafka07Connection(
+                peers, client_side, in_sync=start.in_sync, from_start=from_start, keep=self._keep
+            )
+            opened = OpenConnection(connection, client_side, "kafka-0.7", start.dropped_bytes)
+            self._by_serial[tcp.serial] = opened
+            return self.read(opened, start.items)
+        connection = KafkaConnection(
+            peers,
+            client_side,
+            self._reader,
+            self._locator,
+            in_sync=start.in_sync,
+            from_start=from_start,
+            keep=self._keep,
+            tokens_first=start.wire == "kafka after tokens",
+        )
+        opened = OpenConnection(connection, client_side, "kafka", start.dropped_bytes)
+        self._by_serial[tcp.serial] = opened
+        if from_start and all(start.in_sync):
+            return self.read(opened, start.items)
+        events = connection.begin()
+        events.extend(self.read(opened, start.items))
+        return events
+
+    def read(self, opened: OpenConnection, streams: BothItems) -> ConnectionEvents:
+        """Read what was added to a connection; :meth:`account` has to follow."""
+        connection = opened.connection
+        if isinstance(connection, KafkaConnection):
+            events = _read_streams(connection, streams)
+        else:
+            events = connection.feed(streams)
+        if self._count_requests:
+            opened.count(events.exchanges)
+        return events
+
+    def close(self, serial: int, opened: OpenConnection, packet: int | None) -> ConnectionEvents:
+        """End a connection, which ``packet`` closed; return what is left of it."""
+        del self._by_serial[serial]
+        self._buffered_bytes -= opened.buffered_bytes
+        events = opened.connection.close()
+        for exchange in events.exchanges:
+            exchange.settled_packet = packet
+        if self._count_requests:
+            opened.count(events.exchanges)
+        return events
+
+    def account(self, opened: OpenConnection, events: SessionEvents) -> None:
+        """Update what a connection takes; if all take too much, drop some of it."""
+        buffered = opened.connection.buffered_bytes
+        self._buffered_bytes += buffered - opened.buffered_bytes
+        opened.buffered_bytes = buffered
+        if self._buffered_bytes > self._most_bytes:
+            self._shed(events)
+
+    def _shed(self, events: SessionEvents) -> None:
+        """Drop what the largest connections have buffered, until a quarter of the room is free."""
+        enough = self._most_bytes - self._most_bytes // 4
+        for each in sorted(self._by_serial.values(), key=lambda each: -each.buffered_bytes):
+            if self._buffered_bytes <= enough or not each.buffered_bytes:
+                break
+            self._add(each, each.connection.shed(), events)
+            buffered = each.connection.buffered_bytes
+            self._buffered_bytes += buffered - each.buffered_bytes
+            each.buffered_bytes = buffered
+
+    def _add(self, opened: OpenConnection, found: ConnectionEvents, events: SessionEvents) -> None:
+        if self._count_requests:
+            opened.count(found.exchanges)
+        events.add(found)
+
+    def _from_state(self, state: object, tcp: TcpConnection) -> OpenConnection:
+        values = fields(state, "nsnSnnt")
+        client_side, protocol, dropped_bytes, client_id, requests, buffered_bytes, known = values
+        end_of_two(client_side)
+        connection: _Connection
+        if protocol == "kafka":
+            connection = KafkaConnection.from_state(
+                known, tcp, self._reader, self._locator, self._keep
+            )
+        elif protocol == "kafka-0.7":
+            from kanalyze.kafka.v07.connection import Kafka07Connection  # as above
+
+            connection = Kafka07Connection.from_state(known, tcp, self._keep)
+        else:
+            raise ValueError("not a protocol of Kafka")
+        made = OpenConnection(connection, client_side, protocol, dropped_bytes)
+        made.client_id, made.requests, made.buffered_bytes = client_id, requests, buffered_bytes
+        if connection.buffered_bytes != buffered_bytes:
+            raise ValueError("bytes that are not buffered")
+        return made
+
+
+def _read_streams(connection: KafkaConnection, streams: BothItems) -> ConnectionEvents:
+    """Read what was added to a connection, in smaller steps where bytes are missing."""
+    if not connection.is_in_sync:
+        return _read_after_loss(connection, streams)
+    packet = loss_packet(streams)
+    if packet is None:
+        return connection.feed(streams)
+    before, rest = divide(streams, packet - 1)
+    events = connection.feed(before)
+    events.extend(_read_after_loss(connection, rest))
+    return events
+
+
+def _read_after_loss(connection: KafkaConnection, streams: BothItems) -> ConnectionEvents:
+    """Read on after missing bytes: a few segments at a time until in sync, then the rest.
+
+    What a search finds after a loss depends on how many bytes it sees.
+    """
+    events = ConnectionEvents()
+    segments = _SEGMENTS_AFTER_A_LOSS
+    is_in_sync = False
+    while any(streams) and not is_in_sync:
+        some, streams = divide(streams, last_packet_about(streams, segments))
+        events.extend(connection.feed(some))
+        is_in_sync = connection.is_in_sync
+        segments *= 4
+    if any(streams):
+        events.extend(connection.feed(streams))
+    return events

@@ -1,0 +1,160 @@
+"""Bodies of the messages of one connection: read within bounds, and counted.
+
+In: frames whose header was read. Out: what was read, in the :class:`Message`; byte counts. Must not
+know: how requests and responses are paired.
+
+Compiled by Cython, with the types in ``message_bodies.pxd``; uncompiled it does the same, slowly.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from kanalyze.common.plain_values import fields
+from kanalyze.kafka.codec.values import Tape
+from kanalyze.kafka.session.connection_anomalies import frame_anomaly
+from kanalyze.kafka.session.message_reader import DecodedBody
+from kanalyze.model.anomalies import AnomalyKind
+
+try:
+    import cython
+except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+    from kanalyze.common.compiled import cython
+
+if not cython.compiled:
+    from kanalyze.kafka.session.exchange import NO_API, NO_VERSION
+
+    # Without record data. Values take up to 43 times as much (measured over all messages); the
+    # metadata of 200,000 partitions is about 10 MB.
+    LARGEST_BODY_BYTES = 16 * 1024 * 1024
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kanalyze.common.plain_values import State
+    from kanalyze.kafka.framing.frame import Frame
+    from kanalyze.kafka.framing.headers import RequestHeader
+    from kanalyze.kafka.session.events import ConnectionEvents
+    from kanalyze.kafka.session.exchange import Exchange, Message
+    from kanalyze.kafka.session.message_reader import MessageReader
+
+__all__ = ["KeepsBytes", "MessageBodies"]
+
+KeepsBytes: TypeAlias = "Callable[[int], bool]"
+"""Tells of an API key whether the bytes of its messages are kept."""
+
+_TOO_LARGE = DecodedBody(
+    None, None, AnomalyKind.MEMORY_LIMIT, "a body that is too large to be read"
+)
+
+
+class MessageBodies:
+    """Reads the bodies of one connection; counts whole frames by whether the body was read."""
+
+    __slots__ = ("_keep", "_reader", "_undetached", "decoded_bytes", "undecoded_bytes")
+    _LEFT_OUT = ("_keep", "_reader", "_undetached")
+
+    def __init__(self, reader: MessageReader, keep: KeepsBytes | None) -> None:
+        self._reader = reader
+        self._keep = keep
+        self._undetached: list[Exchange] = []
+        """Exchanges of the present feed."""
+        self.decoded_bytes = 0
+        self.undecoded_bytes = 0
+
+    def state(self) -> State:
+        """Return what :meth:`load_state` takes."""
+        return self.decoded_bytes, self.undecoded_bytes
+
+    def load_state(self, state: object) -> None:
+        """Continue from a state; raises ValueError for any other value."""
+        self.decoded_bytes, self.undecoded_bytes = fields(state, "nn")
+
+    def read_request(
+        self,
+        frame: Frame,
+        header: RequestHeader,
+        exchange: Exchange,
+        message: Message,
+        side: int,
+        events: ConnectionEvents,
+    ) -> None:
+        """Read the body of an exchange's request."""
+        self._undetached.append(exchange)
+        if frame.buffered_bytes > LARGEST_BODY_BYTES and self._is_too_large(frame, header.api_key):
+            body = _TOO_LARGE
+        else:
+            body = self._reader.request_body(frame, header)
+        self._record(frame, exchange, message, body, side, events)
+
+    def read_response(
+        self,
+        frame: Frame,
+        exchange: Exchange,
+        message: Message,
+        side: int,
+        events: ConnectionEvents,
+    ) -> None:
+        """Read the body of an exchange's response, if its API and version are known."""
+        key, version = exchange.key, exchange.key_version
+        if key == NO_API or version == NO_API:
+            return
+        if frame.buffered_bytes > LARGEST_BODY_BYTES and self._is_too_large(frame, key):
+            body = _TOO_LARGE
+        else:
+            body = self._reader.response_body(frame, key, version)
+        self._record(frame, exchange, message, body, side, events)
+
+    def keeps_bytes(self, api_key: int) -> bool:
+        """Tell whether the bytes of an API's messages are kept."""
+        return self._keep is not None and self._keep(api_key)
+
+    def detach_pending(self) -> None:
+        """Copy what was read of requests that wait on: all connections share one tape."""
+        waiting: list[Message] = []
+        cells = arena_bytes = 0
+        for index in range(len(self._undetached)):
+            exchange = self._undetached[index]
+            request = exchange.request
+            if exchange.response is None and request is not None and request.taped is not None:
+                waiting.append(request)
+                cells += request.taped.cells
+                arena_bytes += request.taped.arena_bytes
+        if waiting:
+            tape = Tape(cells, arena_bytes)
+            for request in waiting:
+                if request.taped is not None:
+                    request.taped = request.taped.moved(tape)
+        if self._undetached:
+            self._undetached = []
+
+    def _is_too_large(self, frame: Frame, api_key: int) -> bool:
+        """Tell whether reading a body could take memory out of all proportion.
+
+        Record data counts only where bytes are kept; otherwise it was dropped while it came.
+        """
+        return frame.buffered_bytes > LARGEST_BODY_BYTES and not self.keeps_bytes(api_key)
+
+    def _record(
+        self,
+        frame: Frame,
+        exchange: Exchange,
+        message: Message,
+        body: DecodedBody,
+        side: int,
+        events: ConnectionEvents,
+    ) -> None:
+        """Put what was read into the message, and count the frame."""
+        message.taped, message.read_as = body.taped, body.read_as
+        if self._keep is not None and self._keep(exchange.key) and not frame.missing_bytes:
+            message.data = bytes(frame.read(0, frame.length))
+        if message.read_as == NO_VERSION:
+            self.undecoded_bytes += frame.length
+        else:
+            self.decoded_bytes += frame.length
+        problem = body.problem
+        if problem is not None:
+            if problem in (AnomalyKind.MALFORMED_BODY, AnomalyKind.MISSING_BYTES):
+                exchange.malformed = True
+            tcp = exchange.peers.tcp
+            events.anomalies.append(frame_anomaly(problem, tcp, frame, side, body.detail, exchange))

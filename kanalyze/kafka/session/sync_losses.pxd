@@ -1,0 +1,23 @@
+# The C types of sync_losses.py.
+cimport cython
+
+from kanalyze.kafka.framing.frame cimport Frame
+from kanalyze.kafka.session.correlation cimport Correlator
+from kanalyze.kafka.session.events cimport ConnectionEvents
+from kanalyze.kafka.session.exchange cimport Exchange
+from kanalyze.kafka.session.token_ranges cimport TokenRanges
+
+
+@cython.final
+cdef class SyncLosses:
+    cdef object _tcp
+    cdef int _client_side
+    cdef Correlator _correlator
+    cdef TokenRanges _tokens
+    cdef public tuple _open
+    cdef readonly bint has_open
+    cdef readonly object lost_ns
+
+    cpdef add(self, list losses, int side, ConnectionEvents events)
+    cpdef end_before(self, Frame frame, int side, ConnectionEvents events)
+    cpdef note_missing(self, Frame frame, Exchange exchange)

@@ -1,0 +1,139 @@
+"""Where the streams of one connection lost sync, until a later frame is read.
+
+In: losses of sync, and the frames that come after them. Out: anomalies and unread bytes; when bytes
+were last missing. Must not know: what frames hold.
+
+Compiled by Cython, with the types in ``sync_losses.pxd``; uncompiled it does the same, slowly.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kanalyze.common.plain_values import fields, items
+from kanalyze.kafka.session.connection_anomalies import sync_loss_anomaly
+from kanalyze.kafka.session.events import ConnectionEvents
+from kanalyze.model.anomalies import AnomalyKind
+
+if TYPE_CHECKING:
+    from kanalyze.common.plain_values import State
+    from kanalyze.kafka.framing.frame import Frame
+    from kanalyze.kafka.framing.framer import SyncLoss
+    from kanalyze.kafka.session.correlation import Correlator
+    from kanalyze.kafka.session.exchange import Exchange
+    from kanalyze.kafka.session.token_ranges import TokenRanges
+    from kanalyze.model.tcp import TcpConnection
+
+__all__ = ["SyncLosses"]
+
+
+class SyncLosses:
+    """The losses of both directions that no frame was read after, and the time of the last one."""
+
+    __slots__ = (
+        "_client_side",
+        "_correlator",
+        "_open",
+        "_tcp",
+        "_tokens",
+        "has_open",
+        "lost_ns",
+    )
+    _LEFT_OUT = ("_client_side", "_correlator", "_tcp", "_tokens", "has_open")
+
+    def __init__(
+        self, tcp: TcpConnection, client_side: int, correlator: Correlator, tokens: TokenRanges
+    ) -> None:
+        self._tcp = tcp
+        self._client_side = client_side
+        self._correlator = correlator
+        self._tokens = tokens
+        self._open: tuple[list[tuple[int, int | None]], ...] = ([], [])
+        """By direction: stream offset and time of each loss."""
+        self.has_open = False
+        """True if there is any: asked for each message, and few connections have one."""
+        self.lost_ns: int | None = None
+        """When bytes were last found missing; None while none were."""
+
+    def state(self) -> State:
+        """Return what :meth:`load_state` takes."""
+        return self.lost_ns, tuple(self._open[0]), tuple(self._open[1])
+
+    def load_state(self, state: object) -> None:
+        """Continue from a state; raises ValueError for any other value."""
+        self.lost_ns, *both = fields(state, "Itt")
+        self._open = tuple([_losses_from_state(side) for side in both])
+        self._update()
+
+    @property
+    def is_waiting(self) -> bool:
+        """True if a loss that took bytes is not over."""
+        return any(time_ns is not None for side in self._open for _, time_ns in side)
+
+    def has_lost_responses(self) -> bool:
+        """Tell whether responses may be lost at the end of the stream."""
+        return bool(self._open[1 - self._client_side])
+
+    def begin(self, in_sync: tuple[bool, bool], *, is_whole: bool) -> ConnectionEvents:
+        """Return what is known of a connection that begins out of sync, or with bytes missing."""
+        events = ConnectionEvents()
+        first_ns = self._tcp.first_time_ns
+        self.lost_ns = None if is_whole else first_ns
+        for side in (0, 1):
+            if not in_sync[side]:
+                # Responses from before the capture belong to requests that nobody saw.
+                time_ns = None if side == self._client_side else first_ns
+                self._add(side, 0, time_ns, events)
+        return events
+
+    def add(self, losses: list[SyncLoss], side: int, events: ConnectionEvents) -> None:
+        """Note where a direction lost sync."""
+        for loss in losses:
+            events.anomalies.append(sync_loss_anomaly(self._tcp, loss, side))
+            if side == self._client_side:
+                self._correlator.lose_requests()
+            self._add(side, loss.stream_offset, loss.time_ns, events)
+
+    def end_before(self, frame: Frame, side: int, events: ConnectionEvents) -> None:
+        """Note that a frame could be read: the losses before it are over."""
+        waiting = self._open[side]
+        while waiting and waiting[0][0] <= frame.stream_offset:
+            stream_offset, time_ns = waiting.pop(0)
+            unread = self._tokens.of_unread(side, stream_offset, frame.stream_offset)
+            events.token_bytes.append(unread)
+            if time_ns is not None:
+                self._note_time(time_ns)
+                if side != self._client_side:
+                    self._correlator.lose_responses(frame.start_packet)
+        self._update()
+
+    def note_missing(self, frame: Frame, exchange: Exchange) -> None:
+        """Note in an exchange that bytes of a frame are missing, though it may be readable."""
+        self._note_time(frame.start_time_ns)
+        for kind, size in (
+            (AnomalyKind.LOST_BYTES, frame.lost_bytes),
+            (AnomalyKind.SNAPPED_BYTES, frame.missing_bytes - frame.lost_bytes),
+        ):
+            if size and kind not in exchange.anomalies:
+                exchange.anomalies.append(kind)
+
+    def _add(
+        self, side: int, stream_offset: int, time_ns: int | None, events: ConnectionEvents
+    ) -> None:
+        self._open[side].append((stream_offset, time_ns))
+        self.has_open = True
+        events.token_bytes.append(self._tokens.of_unread(side, stream_offset))
+
+    def _note_time(self, time_ns: int) -> None:
+        self.lost_ns = time_ns if self.lost_ns is None else max(self.lost_ns, time_ns)
+
+    def _update(self) -> None:
+        self.has_open = bool(self._open[0] or self._open[1])
+
+
+def _losses_from_state(state: object) -> list[tuple[int, int | None]]:
+    losses = []
+    for each in items(state, "t"):
+        stream_offset, time_ns = fields(each, "nI")
+        losses.append((stream_offset, time_ns))
+    return losses

@@ -1,0 +1,362 @@
+"""Makes exchanges of the messages of one connection of Kafka 0.7.
+
+In: frames of requests and responses, in the order in which they were complete. Out: exchanges and
+anomalies, in :class:`ConnectionEvents`. Must not know: how streams are cut into frames.
+
+Without correlation ids a pairing is certain only while no frame of either direction was lost. After
+a loss, and in a capture that begins in the middle, nothing is paired: requests are unanswered and
+responses are orphans. That ends when a consumer proves which response belongs to which request:
+offsets are positions in bytes, and the next FETCH reads from where a response ended.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Literal
+
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.common.plain_values import fields, items
+from kanalyze.kafka.codec.failures import NOT_ALL_THERE
+from kanalyze.kafka.session.connection_anomalies import exchange_anomaly, frame_anomaly
+from kanalyze.kafka.session.exchange import Exchange, Message
+from kanalyze.kafka.v07.messages import (
+    FetchPart07,
+    Request07,
+    RequestType,
+    parse_request,
+    parse_response,
+    request_from_state,
+    request_state,
+    response_from_state,
+    response_state,
+)
+from kanalyze.kafka.v07.records import COUNTING_LIMITS
+from kanalyze.kafka.wire import WireError
+from kanalyze.model.anomalies import AnomalyKind
+
+if TYPE_CHECKING:
+    from kanalyze.common.plain_values import State
+    from kanalyze.kafka.framing.frame import Frame
+    from kanalyze.kafka.session.events import ConnectionEvents
+    from kanalyze.kafka.session.exchange import Peers
+    from kanalyze.kafka.session.message_bodies import KeepsBytes
+    from kanalyze.kafka.v07.messages import Response07
+
+__all__ = ["WIRE", "ExchangeBuilder07"]
+
+WIRE = "kafka-0.7"
+_MOST_PENDING = 10_000
+_SIMILAR_APIS = (0, 1, 1, 0, 2)
+"""By request type, the key of the most similar later API: Produce, Fetch, ListOffsets."""
+
+
+class _GuessedAnswer(NamedTuple):
+    """A request and a response that may belong to it; the next request will tell."""
+
+    exchange: Exchange
+    request: Request07
+    response: Exchange
+    """The response as an orphan."""
+    values: Response07
+    next_offset: int
+    """Where the next request reads from, if it does belong to it."""
+
+    def state(self) -> State:
+        """Return what :meth:`from_state` takes."""
+        return (
+            *(self.exchange.state(_BODIES), request_state(self.request)),
+            *(self.response.state(_BODIES), response_state(self.values), self.next_offset),
+        )
+
+    @classmethod
+    def from_state(cls, state: object, peers: Peers) -> _GuessedAnswer:
+        """Make one from a state; raises ValueError for any other value."""
+        exchange, request, response, values, next_offset = fields(state, "ttttn")
+        made = cls(
+            Exchange.from_state(exchange, peers, _BODIES),
+            request_from_state(request),
+            Exchange.from_state(response, peers, _BODIES),
+            response_from_state(values),
+            next_offset,
+        )
+        if not made.request.parts:
+            raise ValueError("a guess without a request")
+        return made
+
+
+class _BodyStates07:
+    """Saves and loads bodies, as :class:`~kanalyze.kafka.session.exchange.BodyStates`."""
+
+    @staticmethod
+    def body_state(
+        message: Message,
+        api_key: int | None,  # noqa: ARG004 - bodies of Kafka 0.7 say what they are
+        kind: Literal["request", "response"],
+    ) -> State | None:
+        """Return what was read; None where nothing was."""
+        values = message.values
+        if values is None:
+            return None
+        return request_state(values) if kind == "request" else response_state(values)
+
+    @staticmethod
+    def load_body_state(
+        message: Message,
+        state: object,
+        api_key: int | None,  # noqa: ARG004 - as above
+        kind: Literal["request", "response"],
+    ) -> None:
+        """Load it into a message."""
+        if state is not None:
+            read = request_from_state if kind == "request" else response_from_state
+            message.values = read(state)
+
+
+_BODIES = _BodyStates07()
+
+
+class ExchangeBuilder07:
+    """Pairs requests and responses of one connection, and reads what they say."""
+
+    _LEFT_OUT = ("_client_side", "_keep", "_peers")
+
+    def __init__(
+        self, peers: Peers, client_side: int, *, is_certain: bool, keep: KeepsBytes | None
+    ) -> None:
+        """Begin with a connection; ``is_certain``: no frame was lost so far."""
+        self._peers = peers
+        self._client_side = client_side
+        self._keep = keep
+        self._is_certain = is_certain
+        self._pending: deque[tuple[Exchange, Request07 | None]] = deque()
+        self._guess: _GuessedAnswer | None = None
+        self.decoded_bytes = 0
+        self.undecoded_bytes = 0
+
+    def state(self) -> State:
+        """Return what :meth:`load_state` takes."""
+        return (
+            *(self._is_certain, self.decoded_bytes, self.undecoded_bytes),
+            tuple(
+                [
+                    (exchange.state(_BODIES), None if request is None else request_state(request))
+                    for exchange, request in self._pending
+                ]
+            ),
+            None if self._guess is None else self._guess.state(),
+        )
+
+    def load_state(self, state: object) -> None:
+        """Continue from a state; raises ValueError for any other value."""
+        values = fields(state, "bnntT")
+        self._is_certain, self.decoded_bytes, self.undecoded_bytes, pending, guess = values
+        for each in items(pending, "t"):
+            exchange, request = fields(each, "tT")
+            known = None if request is None else request_from_state(request)
+            self._pending.append((Exchange.from_state(exchange, self._peers, _BODIES), known))
+        self._guess = None if guess is None else _GuessedAnswer.from_state(guess, self._peers)
+
+    def __len__(self) -> int:
+        return len(self._pending)
+
+    def lose_sync(self, events: ConnectionEvents) -> None:
+        """Drop what is pending: responses cannot be matched any more."""
+        self._is_certain = False
+        self._drop_guess(events)
+        self._drop_pending(events)
+
+    def _drop_pending(self, events: ConnectionEvents) -> None:
+        while self._pending:
+            self._complete_unanswered(self._pending.popleft()[0], events)
+
+    def _drop_guess(self, events: ConnectionEvents) -> None:
+        guess, self._guess = self._guess, None
+        if guess is not None:
+            self._complete_unanswered(guess.exchange, events)
+            self._complete_orphan(guess.response, events)
+
+    def _check_guess(self, request: Request07, events: ConnectionEvents) -> None:
+        """See whether a request reads on from where the guessed response to the last one ended."""
+        guess = self._guess
+        if guess is None:
+            return
+        before = guess.request.parts[0]
+        following = before._replace(offset=guess.next_offset, max_size=None)
+        if [part._replace(max_size=None) for part in request.parts] != [following]:
+            self._drop_guess(events)
+            return
+        self._guess = None
+        self._is_certain = True
+        guess.exchange.response = guess.response.response
+        self._complete(guess.exchange, guess.values, events)
+
+    # -- requests ---------------------------------------------------------------------------------
+
+    def add_request(self, frame: Frame, events: ConnectionEvents) -> None:
+        """Take in a frame of the client."""
+        message = Message(frame)
+        exchange = Exchange(self._peers, message, None, None, None, None, None, wire=WIRE)
+        request = self._read_request(frame, exchange, events)
+        if request is None:
+            # Not even its type is certain: it may get a response or not.
+            self.lose_sync(events)
+            self._keep_bytes(frame, message, exchange.api_key)
+            self._complete_unanswered(exchange, events)
+            return
+        if request.parts:
+            message.values, message.version = request, 0
+        self._keep_bytes(frame, message, exchange.api_key)
+        self._check_guess(request, events)
+        if not request.type.is_answered:
+            exchange.one_way = True
+            events.exchanges.append(exchange)
+            return
+        if not self._is_certain:
+            # With several pending requests, no response can be guessed.
+            self._drop_pending(events)
+        self._pending.append((exchange, request))
+        if len(self._pending) > _MOST_PENDING:
+            kind, side = AnomalyKind.PENDING_LIMIT, self._client_side
+            events.anomalies.append(frame_anomaly(kind, self._peers.tcp, frame, side))
+            self.lose_sync(events)
+
+    def _read_request(
+        self, frame: Frame, exchange: Exchange, events: ConnectionEvents
+    ) -> Request07 | None:
+        side = self._client_side
+        if frame.missing_bytes:
+            self._add_problem(
+                AnomalyKind.MISSING_BYTES, frame, side, exchange, NOT_ALL_THERE, events
+            )
+            return _request_head(frame, exchange)
+        try:
+            request = parse_request(frame.read(0, frame.length), COUNTING_LIMITS)
+        except WireError as error:
+            kind = AnomalyKind.MALFORMED_BODY
+            self._add_problem(kind, frame, side, exchange, str(error), events)
+            return None
+        self.decoded_bytes += frame.length
+        exchange.api_key, exchange.api_version = int(request.type), 0
+        if any(part.messages and part.messages.bad_checksums for part in request.parts):
+            self._add_bad_checksum(frame, side, exchange, events)
+        return request
+
+    # -- responses --------------------------------------------------------------------------------
+
+    def add_response(self, frame: Frame, events: ConnectionEvents) -> None:
+        """Take in a frame of the broker."""
+        orphan = Exchange(self._peers, None, Message(frame), None, None, None, None, wire=WIRE)
+        if not self._pending or self._guess is not None:
+            # Its request was lost, or never seen.
+            self.undecoded_bytes += frame.length
+            self.lose_sync(events)
+            self._complete_orphan(orphan, events)
+            return
+        exchange, request = self._pending.popleft()
+        self._keep_bytes(frame, orphan.response, exchange.api_key)
+        values, problem = (None, "") if request is None else _read_response(frame, request)
+        if self._is_certain:
+            exchange.response = orphan.response
+            self._add_answer(frame, exchange, values, problem, events)
+        elif values is None or request is None or not _can_be_guessed(request, values):
+            self.undecoded_bytes += frame.length
+            self._complete_unanswered(exchange, events)
+            self._complete_orphan(orphan, events)
+        else:
+            self.decoded_bytes += frame.length
+            part = values[0]
+            assert isinstance(part, FetchPart07)
+            offset = (request.parts[0].offset or 0) + part.messages.whole_bytes
+            self._guess = _GuessedAnswer(exchange, request, orphan, values, offset)
+
+    def _add_answer(
+        self,
+        frame: Frame,
+        exchange: Exchange,
+        values: Response07 | None,
+        problem: str,
+        events: ConnectionEvents,
+    ) -> None:
+        side = 1 - self._client_side
+        if values is None:
+            kind = AnomalyKind.MISSING_BYTES if frame.missing_bytes else AnomalyKind.MALFORMED_BODY
+            self._add_problem(kind, frame, side, exchange, problem, events)
+        else:
+            self.decoded_bytes += frame.length
+            if any(isinstance(p, FetchPart07) and p.messages.bad_checksums for p in values):
+                self._add_bad_checksum(frame, side, exchange, events)
+        self._complete(exchange, values, events)
+
+    def _keep_bytes(self, frame: Frame, message: Message | None, kind: int | None) -> None:
+        """Keep the bytes of a message if they are to be kept and are complete."""
+        if self._keep is None or message is None or kind is None or frame.missing_bytes:
+            return
+        if self._keep(kind) or self._keep(_SIMILAR_APIS[kind]):
+            message.data = bytes(frame.read(0, frame.length))
+
+    def _complete(
+        self, exchange: Exchange, values: Response07 | None, events: ConnectionEvents
+    ) -> None:
+        if exchange.response is not None and values is not None:
+            exchange.response.values, exchange.response.version = values, 0
+        events.exchanges.append(exchange)
+
+    # -- completion -------------------------------------------------------------------------------
+
+    def _add_problem(
+        self,
+        kind: AnomalyKind,
+        frame: Frame,
+        side: int,
+        exchange: Exchange,
+        detail: str,
+        events: ConnectionEvents,
+    ) -> None:
+        self.undecoded_bytes += frame.length
+        exchange.malformed = True
+        tcp = self._peers.tcp
+        events.anomalies.append(frame_anomaly(kind, tcp, frame, side, detail, exchange))
+
+    def _add_bad_checksum(
+        self, frame: Frame, side: int, exchange: Exchange, events: ConnectionEvents
+    ) -> None:
+        kind, tcp = AnomalyKind.MALFORMED_BODY, self._peers.tcp
+        events.anomalies.append(frame_anomaly(kind, tcp, frame, side, "checksum", exchange))
+
+    def _complete_unanswered(self, exchange: Exchange, events: ConnectionEvents) -> None:
+        events.anomalies.append(exchange_anomaly(AnomalyKind.UNANSWERED_REQUEST, exchange))
+        events.exchanges.append(exchange)
+
+    def _complete_orphan(self, exchange: Exchange, events: ConnectionEvents) -> None:
+        events.anomalies.append(exchange_anomaly(AnomalyKind.ORPHAN_RESPONSE, exchange))
+        events.exchanges.append(exchange)
+
+
+def _request_head(frame: Frame, exchange: Exchange) -> Request07 | None:
+    """Return an incomplete request by its type alone."""
+    try:
+        number = int.from_bytes(frame.read(4, 2), "big")
+        kind = RequestType(number)
+    except (WireError, ValueError):
+        return None
+    exchange.api_key, exchange.api_version = number, 0
+    return Request07(kind, ())
+
+
+def _can_be_guessed(request: Request07, values: Response07) -> bool:
+    if request.type != RequestType.FETCH or not request.parts:
+        return False
+    part = values[0]
+    return isinstance(part, FetchPart07) and part.messages.whole_bytes > 0
+
+
+def _read_response(frame: Frame, request: Request07) -> tuple[Response07 | None, str]:
+    """Return the values of a response, or None and why it cannot be read."""
+    if frame.missing_bytes:
+        return None, NOT_ALL_THERE
+    if not request.parts:
+        return None, ""
+    try:
+        return parse_response(frame.read(0, frame.length), request, COUNTING_LIMITS), ""
+    except WireError as error:
+        return None, str(error)

@@ -1,0 +1,63 @@
+"""Responses that were read before their request."""
+
+from __future__ import annotations
+
+from kanalyze.kafka.session.early_responses import EarlyResponses
+from tests.kafka.session.test_message_reader import READER, frame_of
+from tests.kafka.session.test_pending_requests import exchange
+from tests.support import kafka as k
+
+
+def early(*ids: int) -> EarlyResponses:
+    responses = EarlyResponses()
+    for correlation_id in ids:
+        assert responses.add(frame_of(k.heartbeat_answer(correlation_id)), correlation_id) == []
+    return responses
+
+
+def test_the_response_with_the_id_is_taken_out_once() -> None:
+    responses, request = early(7, 8), exchange(8, 1)
+    assert responses.has_any()
+    found = responses.match(request, READER.checks, requests_lost=False)
+    assert found is not None
+    assert READER.correlation_id(found) == 8
+    assert responses.match(request, READER.checks, requests_lost=False) is None
+    assert responses.buffered_bytes == len(k.heartbeat_answer(7))
+
+
+def test_where_requests_were_lost_an_earlier_response_is_not_that_of_a_later_request() -> None:
+    responses, later = early(8), exchange(8, 9)
+    assert responses.match(later, READER.checks, requests_lost=True) is None
+    assert responses.match(later, READER.checks, requests_lost=False) is not None
+
+
+def test_a_response_to_what_expects_none_has_to_fit() -> None:
+    responses, request = early(8), exchange(8, 1)
+    request.one_way = True
+    request.api_key = k.METADATA
+    assert responses.match(request, READER.checks, requests_lost=False) is None
+    request.api_key = k.HEARTBEAT
+    assert responses.match(request, READER.checks, requests_lost=False) is not None
+
+
+def test_the_oldest_are_dropped_when_there_are_too_many_or_too_many_bytes() -> None:
+    responses = early(*range(64))
+    (dropped,) = responses.add(frame_of(k.heartbeat_answer(64)), 64)
+    assert READER.correlation_id(dropped) == 0
+    large = frame_of(k.response(65, bytes(1 << 20)))
+    assert len(responses.add(large, 65)) == 65
+    assert (responses.has_any(), responses.buffered_bytes) == (False, 0)
+
+
+def test_those_before_one_whose_request_came_are_dropped() -> None:
+    responses = early(7)
+    assert responses.drop_before(-1) == []
+    assert len(responses.drop_before(0)) == 1
+    assert (responses.drop_all(), responses.buffered_bytes) == ([], 0)
+
+
+def test_a_state_has_them_all() -> None:
+    responses, other = early(7, 8), EarlyResponses()
+    other.load_state(responses.state())
+    assert other.buffered_bytes == responses.buffered_bytes
+    assert [READER.correlation_id(frame) for frame in other.drop_all()] == [7, 8]

@@ -1,0 +1,77 @@
+"""What a batch brought, in the order of completion."""
+
+from __future__ import annotations
+
+from kanalyze.kafka.session.events import ConnectionEvents, SessionEvents
+from kanalyze.kafka.session.exchange import Exchange, Message, Peers
+from kanalyze.model.anomalies import Anomaly, AnomalyKind
+from kanalyze.model.tcp import Endpoint, TcpConnection
+from tests.support.streams import TIME_NS
+from tests.support.talk import CLIENT
+
+TCP = TcpConnection(1, (Endpoint("a", 1), Endpoint("b", 2)), 1, CLIENT, TIME_NS, TIME_NS)
+
+
+def exchange(number: int, *, request_packet: int, response_packet: int | None) -> Exchange:
+    peers = Peers(TCP, *TCP.endpoints)
+    request = Message.read(0, request_packet, 0, request_packet, 8, (), 0)
+    response = None
+    if response_packet is not None:
+        response = Message.read(0, response_packet, 0, response_packet, 8, (), 0)
+    return Exchange(peers, request, response, 0, 0, number, None)
+
+
+def sorted_events(*connections: list[Exchange]) -> SessionEvents:
+    found = SessionEvents()
+    for exchanges in connections:
+        of_one = ConnectionEvents()
+        of_one.exchanges += exchanges
+        found.add(of_one)
+    found.sort()
+    return found
+
+
+def ids_of(events: SessionEvents) -> list[int | None]:
+    return [each.correlation_id for each in events.exchanges]
+
+
+def test_no_exchanges_are_in_order() -> None:
+    found = sorted_events()
+    assert (found.exchanges, found.completion_packets) == ([], [])
+
+
+def test_exchanges_come_in_the_order_of_the_packets_that_completed_them() -> None:
+    found = sorted_events(
+        [exchange(1, request_packet=1, response_packet=9)],
+        [exchange(2, request_packet=2, response_packet=4)],
+        [exchange(3, request_packet=5, response_packet=None)],
+    )
+    assert ids_of(found) == [2, 3, 1]
+    assert found.completion_packets == [4, 5, 9]
+
+
+def test_of_one_connection_none_comes_before_the_one_before_it() -> None:
+    late = exchange(1, request_packet=1, response_packet=9)
+    early = exchange(2, request_packet=2, response_packet=4)
+    found = sorted_events([late, early], [exchange(4, request_packet=7, response_packet=7)])
+    assert ids_of(found) == [4, 1, 2]
+    assert found.completion_packets == [7, 9, 9]
+
+
+def test_a_request_without_a_response_is_complete_when_that_was_known() -> None:
+    silent = exchange(1, request_packet=1, response_packet=None)
+    silent.settled_packet = 7
+    of_one = [silent, exchange(2, request_packet=2, response_packet=7)]
+    assert ids_of(sorted_events(of_one, [exchange(3, request_packet=3, response_packet=6)])) == [
+        *(3, 1, 2)
+    ]
+
+
+def test_events_of_later_steps_follow_those_of_earlier_ones() -> None:
+    first, second = ConnectionEvents(), ConnectionEvents()
+    first.exchanges.append(exchange(1, request_packet=1, response_packet=2))
+    second.exchanges.append(exchange(2, request_packet=3, response_packet=4))
+    second.anomalies.append(Anomaly(AnomalyKind.LOST_BYTES))
+    first.extend(second)
+    assert [each.correlation_id for each in first.exchanges] == [1, 2]
+    assert (len(first.anomalies), first.token_bytes) == (1, [])

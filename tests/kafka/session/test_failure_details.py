@@ -1,0 +1,30 @@
+"""Where a malformed body cannot be read, within bounds of time."""
+
+from __future__ import annotations
+
+import struct
+
+from kanalyze.kafka.session.failure_details import FailureDetails
+from tests.kafka.session.test_decode_plans import new_plans
+from tests.kafka.session.test_message_reader import READER, frame_of
+from tests.support import kafka as k
+
+PLAN = new_plans().request(k.METADATA, 1)
+
+
+def explained(details: FailureDetails, body: bytes) -> str:
+    frame = frame_of(k.request(k.METADATA, 1, 1, body))
+    return details.explain(frame, READER.request_header(frame).body, PLAN, "why")
+
+
+def test_the_place_is_named_and_that_of_an_equal_message_remembered() -> None:
+    details = FailureDetails()
+    body = struct.pack(">i", 2) + k.string("t")
+    assert explained(details, body) == "topics[1].name, byte 25: the bytes end too early"
+    before = details._explained_bytes
+    assert explained(details, body) == "topics[1].name, byte 25: the bytes end too early"
+    assert details._explained_bytes == before
+
+
+def test_of_a_large_message_the_reason_alone_is_given() -> None:
+    assert explained(FailureDetails(), struct.pack(">i", 1 << 24) + bytes(20_000)) == "why"
