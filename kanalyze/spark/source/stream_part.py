@@ -161,7 +161,7 @@ class _RenumberedCaptures:
     def __init__(self, captures: Sequence[FoundCapture], before: _PartitionState) -> None:
         self._before = before
         self._packet_index = PacketIndex()
-        self._captures = MergedCaptures(captures, stores=Stores(), places=self._packet_index)
+        self._captures = MergedCaptures(captures, stores=Stores(), packet_index=self._packet_index)
         self.names = self._captures.names
         self.anomalies: list[Anomaly] = self._captures.anomalies
 
