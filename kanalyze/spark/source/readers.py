@@ -233,7 +233,7 @@ def read_partition(
 # -- parts ----------------------------------------------------------------------------------------
 
 
-def _shares(options: Options, found: Sequence[FoundCapture]) -> list[TablePartition]:
+def _shards(options: Options, found: Sequence[FoundCapture]) -> list[TablePartition]:
     """Give each task a shard of the connections in all captures."""
     count = options.partitions or _worthwhile_parts(found)
     return [TablePartition(tuple(found), Shard(index, count)) for index in range(count)]
@@ -328,18 +328,18 @@ def _between(block: RowBlock, since_ns: int | None, until_ns: int | None) -> Row
 
 
 TABLES: Final[dict[str, SourceTable]] = {
-    "requests": SourceTable(COLUMNS, REQUEST_OPTIONS, _shares, _of_blocks(_requests)),
+    "requests": SourceTable(COLUMNS, REQUEST_OPTIONS, _shards, _of_blocks(_requests)),
     "records": SourceTable(
         RECORD_COLUMNS,
         (*REQUEST_OPTIONS, "values", "maxRecords"),
-        _shares,
+        _shards,
         _of_blocks(_records),
         on_request=VALUE_COLUMNS,
     ),
     "connections": SourceTable(
-        CONNECTION_COLUMNS, (*CONNECTION_OPTIONS, "clientId"), _shares, _of_blocks(_connections)
+        CONNECTION_COLUMNS, (*CONNECTION_OPTIONS, "clientId"), _shards, _of_blocks(_connections)
     ),
-    "anomalies": SourceTable(ANOMALY_COLUMNS, CONNECTION_OPTIONS, _shares, _of_blocks(_anomalies)),
+    "anomalies": SourceTable(ANOMALY_COLUMNS, CONNECTION_OPTIONS, _shards, _of_blocks(_anomalies)),
     "packets": SourceTable(
         PACKET_COLUMNS, TIME_OPTIONS, _whole_captures, _packets, is_by_capture=True
     ),

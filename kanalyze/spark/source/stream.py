@@ -89,7 +89,7 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise UsageError("no capture given: load(PATH), or option path")
         self._paths = list(paths)
         self._schema = schema
-        self._shares = self._plan.options.partitions or 1
+        self._shards = self._plan.options.partitions or 1
         self._admitted: AdmittedCaptures | None = None
         self._target: int | None = None
         """The last offset of a query with trigger ``availableNow``."""
@@ -146,8 +146,8 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
         found = tuple(captures.between(first, last))
         return [
-            InputPartition(StreamPartition(first, last, Shard(index, self._shares), found))
-            for index in range(self._shares)
+            InputPartition(StreamPartition(first, last, Shard(index, self._shards), found))
+            for index in range(self._shards)
         ]
 
     @without_stack_trace()
@@ -189,7 +189,7 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _check(self, folder: StateFolder) -> None:
         """Check that the folder belongs to this query."""
-        ours = {"paths": self._paths, "numPartitions": self._shares}
+        ours = {"paths": self._paths, "numPartitions": self._shards}
         saved = folder.read(_SETTINGS)
         if saved is None:
             folder.write(_SETTINGS, json.dumps(ours).encode())
