@@ -90,12 +90,12 @@ def _frames() -> list[_Frame]:
 
 def _frames_of(name: str) -> Iterator[_Frame]:
     reassembler = Reassembler()
-    reader = MessageReader(CATALOG, DECODERS, EXTRACTORS.wanted)
+    reader = MessageReader(CATALOG, DECODERS, EXTRACTORS.wanted_fields)
     tracker = ConnectionTracker(reader, CATALOG, keep=lambda _: True)
     with open_capture(str(path(name))) as capture:
         for batch in capture.batches():
-            yield from _frames_in(name, tracker.feed(reassembler.feed(batch)).exchanges)
-        yield from _frames_in(name, tracker.feed(reassembler.finish()).exchanges)
+            yield from _frames_in(name, tracker.feed(reassembler.feed(batch).updates).exchanges)
+        yield from _frames_in(name, tracker.feed(reassembler.finish().updates).exchanges)
 
 
 def _frames_in(name: str, exchanges: Iterable[Exchange]) -> Iterator[_Frame]:

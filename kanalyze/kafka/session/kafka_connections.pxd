@@ -6,7 +6,7 @@ from kanalyze.kafka.session.exchange cimport Exchange, Peers
 
 
 @cython.final
-cdef class OpenConnection:
+cdef class OpenKafkaConnection:
     cdef readonly object connection
     cdef readonly int client_side
     cdef readonly str protocol
@@ -28,8 +28,8 @@ cdef class KafkaConnections:
     cdef long long _buffered_bytes
     cdef public dict _by_serial
 
-    cpdef OpenConnection find(self, serial)
-    cpdef ConnectionEvents read(self, OpenConnection opened, tuple streams)
+    cpdef OpenKafkaConnection find(self, serial)
+    cpdef ConnectionEvents read(self, OpenKafkaConnection opened, tuple streams)
     @cython.locals(exchange=Exchange, events=ConnectionEvents)
-    cpdef ConnectionEvents close(self, serial, OpenConnection opened, packet)
-    cpdef account(self, OpenConnection opened, SessionEvents events)
+    cpdef ConnectionEvents close(self, serial, OpenKafkaConnection opened, packet)
+    cpdef account(self, OpenKafkaConnection opened, SessionEvents events)

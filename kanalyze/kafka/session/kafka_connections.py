@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from kanalyze.kafka.v07.connection import Kafka07Connection
     from kanalyze.model.tcp import TcpConnection
 
-__all__ = ["KafkaConnections", "OpenConnection"]
+__all__ = ["KafkaConnections", "OpenKafkaConnection"]
 
 _SEGMENTS_AFTER_A_LOSS = 32
 """Of each direction, read before the rest; then four times as many."""
@@ -43,7 +43,7 @@ _SEGMENTS_AFTER_A_LOSS = 32
 _Connection: TypeAlias = "KafkaConnection | Kafka07Connection"
 
 
-class OpenConnection:
+class OpenKafkaConnection:
     """A Kafka connection, and what its exchanges say of it."""
 
     __slots__ = (
@@ -125,7 +125,7 @@ class KafkaConnections:
         self._most_bytes = most_bytes
         self._count_requests = count_requests
         self._buffered_bytes = 0
-        self._by_serial: dict[int, OpenConnection] = {}
+        self._by_serial: dict[int, OpenKafkaConnection] = {}
 
     def __len__(self) -> int:
         return len(self._by_serial)
@@ -151,7 +151,7 @@ class KafkaConnections:
         """About how much memory incomplete messages and pending requests take."""
         return self._buffered_bytes
 
-    def find(self, serial: int) -> OpenConnection | None:
+    def find(self, serial: int) -> OpenKafkaConnection | None:
         """Return the connection with a serial; None if there is none."""
         return self._by_serial.get(serial)
 
@@ -179,7 +179,7 @@ class KafkaConnections:
             connection = Kafka07Connection(
                 peers, client_side, in_sync=start.in_sync, from_start=from_start, keep=self._keep
             )
-            opened = OpenConnection(connection, client_side, "kafka-0.7", start.dropped_bytes)
+            opened = OpenKafkaConnection(connection, client_side, "kafka-0.7", start.dropped_bytes)
             self._by_serial[tcp.serial] = opened
             return self.read(opened, start.items)
         connection = KafkaConnection(
@@ -192,7 +192,7 @@ class KafkaConnections:
             keep=self._keep,
             tokens_first=start.wire == "kafka after tokens",
         )
-        opened = OpenConnection(connection, client_side, "kafka", start.dropped_bytes)
+        opened = OpenKafkaConnection(connection, client_side, "kafka", start.dropped_bytes)
         self._by_serial[tcp.serial] = opened
         if from_start and all(start.in_sync):
             return self.read(opened, start.items)
@@ -200,7 +200,7 @@ class KafkaConnections:
         events.extend(self.read(opened, start.items))
         return events
 
-    def read(self, opened: OpenConnection, streams: BothItems) -> ConnectionEvents:
+    def read(self, opened: OpenKafkaConnection, streams: BothItems) -> ConnectionEvents:
         """Read what was added to a connection; :meth:`account` has to follow."""
         connection = opened.connection
         if isinstance(connection, KafkaConnection):
@@ -211,7 +211,9 @@ class KafkaConnections:
             opened.count(events.exchanges)
         return events
 
-    def close(self, serial: int, opened: OpenConnection, packet: int | None) -> ConnectionEvents:
+    def close(
+        self, serial: int, opened: OpenKafkaConnection, packet: int | None
+    ) -> ConnectionEvents:
         """End a connection, which ``packet`` closed; return what is left of it."""
         del self._by_serial[serial]
         self._buffered_bytes -= opened.buffered_bytes
@@ -222,7 +224,7 @@ class KafkaConnections:
             opened.count(events.exchanges)
         return events
 
-    def account(self, opened: OpenConnection, events: SessionEvents) -> None:
+    def account(self, opened: OpenKafkaConnection, events: SessionEvents) -> None:
         """Update what a connection takes; if all take too much, drop some of it."""
         buffered = opened.connection.buffered_bytes
         self._buffered_bytes += buffered - opened.buffered_bytes
@@ -241,12 +243,14 @@ class KafkaConnections:
             self._buffered_bytes += buffered - each.buffered_bytes
             each.buffered_bytes = buffered
 
-    def _add(self, opened: OpenConnection, found: ConnectionEvents, events: SessionEvents) -> None:
+    def _add(
+        self, opened: OpenKafkaConnection, found: ConnectionEvents, events: SessionEvents
+    ) -> None:
         if self._count_requests:
             opened.count(found.exchanges)
         events.add(found)
 
-    def _from_state(self, state: object, tcp: TcpConnection) -> OpenConnection:
+    def _from_state(self, state: object, tcp: TcpConnection) -> OpenKafkaConnection:
         values = fields(state, "nsnSnnt")
         client_side, protocol, dropped_bytes, client_id, requests, buffered_bytes, known = values
         end_of_two(client_side)
@@ -261,7 +265,7 @@ class KafkaConnections:
             connection = Kafka07Connection.from_state(known, tcp, self._keep)
         else:
             raise ValueError("not a protocol of Kafka")
-        made = OpenConnection(connection, client_side, protocol, dropped_bytes)
+        made = OpenKafkaConnection(connection, client_side, protocol, dropped_bytes)
         made.client_id, made.requests, made.buffered_bytes = client_id, requests, buffered_bytes
         if connection.buffered_bytes != buffered_bytes:
             raise ValueError("bytes that are not buffered")

@@ -2,7 +2,7 @@
 cimport cython
 
 from kanalyze.kafka.session.events cimport ConnectionEvents, SessionEvents
-from kanalyze.kafka.session.kafka_connections cimport KafkaConnections, OpenConnection
+from kanalyze.kafka.session.kafka_connections cimport KafkaConnections, OpenKafkaConnection
 from kanalyze.kafka.session.stream_items cimport payload_bytes
 
 
@@ -18,8 +18,8 @@ cdef class ConnectionTracker:
 
     @cython.locals(events=SessionEvents)
     cpdef SessionEvents feed(self, updates)
-    @cython.locals(kafka=OpenConnection)
+    @cython.locals(kafka=OpenKafkaConnection)
     cdef _feed(self, update, SessionEvents events)
     cdef _finish_step(
-        self, update, OpenConnection kafka, ConnectionEvents found, SessionEvents events
+        self, update, OpenKafkaConnection kafka, ConnectionEvents found, SessionEvents events
     )

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.kafka.session.events import ConnectionEvents
     from kanalyze.kafka.session.exchange import Exchange
-    from kanalyze.kafka.session.kafka_connections import OpenConnection
+    from kanalyze.kafka.session.kafka_connections import OpenKafkaConnection
     from kanalyze.kafka.session.message_bodies import KeepsBytes
     from kanalyze.kafka.session.message_reader import MessageReader
     from kanalyze.kafka.session.undecided import BrokerSide, NotKafka
@@ -222,7 +222,7 @@ class ConnectionTracker:
     def _finish_step(
         self,
         update: StreamUpdate,
-        kafka: OpenConnection,
+        kafka: OpenKafkaConnection,
         found: ConnectionEvents,
         events: SessionEvents,
     ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.kafka.codec.byte_ranges_read import skim
+from kanalyze.kafka.codec.byte_ranges_read import drop_unread_bytes
 from kanalyze.kafka.codec.embedded_protocols import (
     parse_assignment,
     parse_subscription,
@@ -80,7 +80,7 @@ def decode_body(data: bytes) -> None:
     """Decode a body with every field, with those of a row, and plainly: all say the same."""
     key, version, kind, body = _read_input(data)
     everything = _outcome(DECODERS.get(key, kind, version, Projection.ALL), body)
-    some = _outcome(DECODERS.get(key, kind, version, EXTRACTORS.wanted(key, kind)), body)
+    some = _outcome(DECODERS.get(key, kind, version, EXTRACTORS.wanted_fields(key, kind)), body)
     if some is not None:
         _check_size(some, body)
     message = CATALOG.message(key, kind)
@@ -109,7 +109,7 @@ def decode_in_pieces(data: bytes) -> None:
     """Decode a body that lies in pieces, some of them lost: as from one, or a WireError."""
     key, version, kind, body = _read_input(data)
     sizes = [1 + size % 61 for size in data[-4:]] or [1]
-    decode = DECODERS.get(key, kind, version, EXTRACTORS.wanted(key, kind))
+    decode = DECODERS.get(key, kind, version, EXTRACTORS.wanted_fields(key, kind))
     whole = _outcome(decode, body)
     snapped = None if len(data) % 2 else 3
     frame = _frame_of(body, sizes, snapped)
@@ -146,7 +146,7 @@ def _frame_of(body: bytes, sizes: list[int], snapped: int | None) -> Frame | Non
 def skim_body(data: bytes) -> None:
     """Let go of what nobody reads while a frame comes in: what is read of it stays the same."""
     key, version, kind, body = _read_input(data)
-    decode = DECODERS.get(key, kind, version, EXTRACTORS.wanted(key, kind))
+    decode = DECODERS.get(key, kind, version, EXTRACTORS.wanted_fields(key, kind))
     size = 64 + 16 * (data[-1] if data else 0)
     every = 1 + len(body) // size // _SKIMS
     whole, skimmed = Frame(len(body), 0, 0, 1), Frame(len(body), 0, 0, 1)
@@ -156,7 +156,7 @@ def skim_body(data: bytes) -> None:
         skimmed.add(at, frame[at : at + size])
         if count % every == 0 and at + size < whole.length:
             held = skimmed.buffered_bytes
-            skim(skimmed, _BODY_AT, decode)
+            drop_unread_bytes(skimmed, _BODY_AT, decode)
             holds(skimmed.buffered_bytes <= held, "more is held than before")
     expected, found = _outcome_in_pieces(decode, whole), _outcome_in_pieces(decode, skimmed)
     holds(repr(found) == repr(expected), "what was let go was needed")

@@ -35,8 +35,8 @@ def read(name: str, skipped: int) -> tuple[int, int, dict[str, int]]:
     """(rows, Kafka connections, the others by protocol) of a recording."""
     tracker, reassembler, rows = Talk().tracker, Reassembler(), 0
     for batch in held_of(name, skipped):
-        rows += len(tracker.feed(reassembler.feed(batch)).exchanges)
-    rows += len(tracker.feed(reassembler.finish()).exchanges)
+        rows += len(tracker.feed(reassembler.feed(batch).updates).exchanges)
+    rows += len(tracker.feed(reassembler.finish().updates).exchanges)
     return rows, tracker.counts.kafka, tracker.counts.by_protocol
 
 

@@ -1,0 +1,92 @@
+"""The house: imports go one way, a name is one thing, each room says where to begin."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from functools import cache
+from pathlib import Path
+
+import kanalyze
+
+PACKAGE = Path(kanalyze.__file__).parent
+MOST_METHODS = 30
+
+
+@cache
+def trees() -> dict[str, ast.Module]:
+    """Each module, parsed, by its dotted name."""
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = ("kanalyze", *path.relative_to(PACKAGE).with_suffix("").parts)
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        found[name] = ast.parse(path.read_text())
+    return found
+
+
+def classes() -> list[tuple[str, ast.ClassDef]]:
+    return [
+        (module, node)
+        for module, tree in trees().items()
+        for node in tree.body
+        if isinstance(node, ast.ClassDef)
+    ]
+
+
+def imports_of(module: str) -> set[str]:
+    """The modules of the package that a module imports: at its top, in functions, for types."""
+    found = set()
+    for node in ast.walk(trees()[module]):
+        if isinstance(node, ast.ImportFrom) and node.module in trees():
+            inner = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= {name if name in trees() else node.module for name in inner}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names} & trees().keys()
+    return found - {module, "kanalyze"}  # the package itself loads its names when they are used
+
+
+def circles(graph: dict[str, set[str]]) -> set[str]:
+    """What is left once all is taken away that leads nowhere, or that nothing leads to."""
+    left = {name: set(targets) for name, targets in graph.items()}
+    while True:
+        led_to = {target for targets in left.values() for target in targets}
+        ends = [n for n, targets in left.items() if not targets & left.keys() or n not in led_to]
+        if not ends:
+            return set(left)
+        for name in ends:
+            del left[name]
+
+
+def test_a_circle_is_seen() -> None:
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": set()}) == {"b", "c"}
+    assert circles({"a": {"b"}, "b": {"c"}, "c": set()}) == set()
+
+
+def test_no_imports_go_in_circles() -> None:
+    """Not in functions either, nor for types alone."""
+    assert circles({name: imports_of(name) for name in trees()}) == set()
+
+
+def test_no_two_classes_have_one_name() -> None:
+    names = Counter(node.name for _, node in classes())
+    assert {name for name, count in names.items() if count > 1} == set()
+
+
+def test_each_package_says_what_comes_in_what_goes_out_and_where_to_begin() -> None:
+    packages = {path.parent for path in PACKAGE.rglob("__init__.py")} - {PACKAGE}
+    assert len(packages) > 30
+    for package in packages:
+        name = ".".join(("kanalyze", *package.relative_to(PACKAGE).parts))
+        text = " ".join((ast.get_docstring(trees()[name]) or "").split())
+        missing = {"In: ", "Out: ", "Begin reading with"} - {
+            words for words in ("In: ", "Out: ", "Begin reading with") if words in text
+        }
+        assert (name, missing) == (name, set())
+
+
+def test_no_class_does_everything() -> None:
+    sizes = {
+        f"{module}.{node.name}": sum(isinstance(each, ast.FunctionDef) for each in node.body)
+        for module, node in classes()
+    }
+    assert {name: size for name, size in sizes.items() if size > MOST_METHODS} == {}
