@@ -39,6 +39,17 @@ examples:
   kanalyze report --client-ip 10.1.0.0/16 --since 2026-01-31T09:30:00Z *.pcapng
 """
 
+_SQL_EPILOG = """\
+The tables are requests, connections and anomalies; the views partitions and errors have one line
+for each entry of those lists of requests. SQL is DuckDB's.
+
+examples:
+  kanalyze sql broker.pcap "SELECT client_id, count(*) FROM requests GROUP BY ALL"
+  kanalyze sql --list
+  kanalyze sql --query rebalances captures/
+  kanalyze sql -o slow.parquet broker.pcap "FROM requests WHERE latency_ns > 1e9"
+"""
+
 _REQUESTS_EPILOG = """\
 examples:
   kanalyze requests --errors broker.pcap
@@ -170,6 +181,7 @@ def _commands() -> dict[str, tuple[str, str, Callable[[argparse.ArgumentParser],
             _ANOMALIES_EPILOG,
             _add_anomalies,
         ),
+        "sql": ("answer a query over the tables of captures", _SQL_EPILOG, _add_sql),
         "protocol": (
             "show the supported APIs, versions, fields and errors",
             _PROTOCOL_EPILOG,
@@ -230,6 +242,30 @@ def _add_anomalies(made: argparse.ArgumentParser) -> None:
     filters = _add_captures(made)
     _repeated(filters, "--kind", "NAME", "kind, such as lost_bytes")
     _add_end_filters(filters, "anomalies")
+
+
+def _add_sql(made: argparse.ArgumentParser) -> None:
+    made.add_argument("--query", metavar="NAME", help="answer this query, one of --list")
+    made.add_argument("--list", action="store_true", help="list the queries, and what they answer")
+    made.add_argument(
+        "--param",
+        action="append",
+        default=[],
+        type=_setting,
+        metavar="NAME=VALUE",
+        help="value of a parameter, which is written $NAME in SQL; may be repeated",
+    )
+    made.add_argument("--queries", metavar="DIR", help="a folder with more queries, NAME.sql")
+    made.add_argument(
+        "-o", "--output", metavar="FILE", default="-", help="output file (default: standard output)"
+    )
+    made.add_argument(
+        "--format",
+        choices=_FORMATS,
+        help="default: from the ending of FILE; table on standard output",
+    )
+    _add_filters(_add_captures(made, stdin=False, with_query=True))
+    _add_jobs(made)
 
 
 def _add_output(made: argparse.ArgumentParser) -> None:
@@ -482,10 +518,13 @@ def _add_input(made: argparse.ArgumentParser) -> None:
     _add_filters(_add_captures(made, stdin=False))
 
 
-def _add_captures(made: argparse.ArgumentParser, *, stdin: bool = True) -> argparse._ArgumentGroup:
+def _add_captures(
+    made: argparse.ArgumentParser, *, stdin: bool = True, with_query: bool = False
+) -> argparse._ArgumentGroup:
     """Add the arguments of all commands that read captures; return the group for their filters.
 
-    ``stdin``: whether the command can read standard input.
+    ``stdin``: whether the command can read standard input; ``with_query``: whether the last of the
+    captures may be a query.
     """
     sources = "a pcap or pcapng file, compressed or not, a folder, a glob, "
     sources += (
@@ -493,9 +532,10 @@ def _add_captures(made: argparse.ArgumentParser, *, stdin: bool = True) -> argpa
     )
     made.add_argument(
         "captures",
-        nargs="+",
+        nargs="*" if with_query else "+",
         metavar="CAPTURE",
-        help=f"{sources}; several are read as one capture, in the order of time",
+        help=f"{sources}; several are read as one capture, in the order of time"
+        + ("; behind them the query, if no --query is given" if with_query else ""),
     )
     _add_detection(made.add_argument_group("Kafka"))
     limits = made.add_argument_group("limits")

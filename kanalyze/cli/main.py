@@ -38,8 +38,9 @@ def run() -> None:
     """Run the command of the process, and end the process."""
     _set_up_process()
     status = main(sys.argv[1:])
-    # At its end Python would search for cycles (27 ms).
-    gc.freeze()
+    # At its end Python would search for cycles (27 ms). DuckDB's binding reports what is left then.
+    if "_duckdb" not in sys.modules:
+        gc.freeze()
     sys.exit(status)
 
 
@@ -88,8 +89,12 @@ def _run_command(arguments: argparse.Namespace) -> None:
     """Import the command alone: imports are most of the time of a short one."""
     from kanalyze.cli.output_checks import check_outputs
 
-    check_outputs(arguments)
     command = arguments.command
+    if command == "sql":
+        from kanalyze.cli.sql import split_query
+
+        split_query(arguments)
+    check_outputs(arguments)
     if command == "live" and arguments.list:
         _list_interfaces()
         return

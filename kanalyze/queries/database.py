@@ -12,13 +12,15 @@ from __future__ import annotations
 
 import tempfile
 from array import array
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from kanalyze.errors import KanalyzeError, UsageError
 from kanalyze.queries.files import built_in
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from types import TracebackType
     from typing import Self
 
@@ -31,6 +33,11 @@ __all__ = ["Database", "QueryError"]
 _VIEWS = {"requests": ("partitions", "errors", "measured", "carried")}
 _REQUEST_ID = "request_id"
 _INCOMING = "incoming"
+_COPY_OPTIONS = {
+    "csv": "FORMAT csv, HEADER true",
+    "jsonl": "FORMAT json, ARRAY false",
+    "parquet": "FORMAT parquet, COMPRESSION zstd",
+}
 _LEAST_ROWS_AT_ONCE = 16_384
 """To insert costs 1 ms, whatever there is to be inserted."""
 
@@ -115,17 +122,41 @@ class Database:
         Raises:
             QueryError: it is no SQL, or names what is not there.
         """
-        import duckdb
-
         self._insert_all()
         try:
-            statements = duckdb.extract_statements(sql)
-            if len(statements) != 1 or statements[0].type not in _questions():
-                raise QueryError("only one query is answered, such as SELECT ... FROM requests")
+            self._check(sql)
             answer = self._connection.sql(sql, params=dict(parameters or {}))
             return answer.to_arrow_table()
         except self._error as error:
             raise QueryError(_one_line(error)) from None
+
+    @contextmanager
+    def answer_file(
+        self, sql: str, parameters: Mapping[str, object], file_format: str
+    ) -> Iterator[BinaryIO]:
+        """Give the answer to one query as a file, to be read within the block.
+
+        Args:
+            sql: as for :meth:`ask`.
+            parameters: likewise.
+            file_format: ``csv``, ``jsonl`` or ``parquet``.
+
+        Raises:
+            QueryError: as :meth:`ask`.
+        """
+        self._insert_all()
+        path = Path(self._folder.name, "answer")
+        try:
+            self._check(sql)
+            copy = f"COPY ({sql.strip().rstrip(';')}\n) TO '{path}' ({_COPY_OPTIONS[file_format]})"
+            self._connection.execute(copy, dict(parameters))
+        except self._error as error:
+            raise QueryError(_one_line(error)) from None
+        try:
+            with path.open("rb") as file:
+                yield file
+        finally:
+            path.unlink()
 
     def answer(self, query: Query, parameters: Mapping[str, object]) -> list[dict[str, Any]]:
         """Return the lines that answer a query, which takes the parameters that it has of these."""
@@ -135,6 +166,14 @@ class Database:
         found = self._connection.execute(query.sql, taken)
         names = [column[0] for column in found.description]
         return [dict(zip(names, line, strict=True)) for line in found.fetchall()]
+
+    def _check(self, sql: str) -> None:
+        """Raise QueryError for anything but one query: statements that change something."""
+        import duckdb
+
+        statements = duckdb.extract_statements(sql)
+        if len(statements) != 1 or statements[0].type not in _questions():
+            raise QueryError("only one query is answered, such as SELECT ... FROM requests")
 
     def _numbered(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return requests with their numbers in the first column."""

@@ -1,0 +1,157 @@
+"""``kanalyze sql``: queries over the tables of captures.
+
+The answer to a query may have any columns, so it is written by DuckDB, or shown as a table.
+"""
+
+from __future__ import annotations
+
+import io
+import shutil
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kanalyze.cli.analyze import analysis_of, progress_bar
+from kanalyze.cli.output import TABLE, default_format, width_and_colour
+from kanalyze.errors import UsageError
+from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
+from kanalyze.queries.files import built_in, find_query, read_queries
+
+if TYPE_CHECKING:
+    import argparse
+    from typing import TextIO
+
+    from kanalyze.queries.database import Database
+    from kanalyze.queries.files import Query
+
+__all__ = ["split_query", "sql"]
+
+_DEFAULT_MEMORY_BYTES = 1 << 30
+
+
+def split_query(arguments: argparse.Namespace) -> None:
+    """Take the query from the end of the captures, where it was typed; raises UsageError."""
+    arguments.sql = None
+    if arguments.query is None and not arguments.list:
+        if not arguments.captures:
+            raise UsageError(
+                'no query given, such as "SELECT api_name, count(*) FROM requests ..."'
+            )
+        arguments.sql = arguments.captures.pop()
+    if not arguments.captures and not arguments.list:
+        raise UsageError("no capture given")
+
+
+def sql(arguments: argparse.Namespace) -> None:
+    """Answer a query over captures; raises KanalyzeError and OSError."""
+    folders = [] if arguments.queries is None else [Path(arguments.queries)]
+    if arguments.list:
+        _list(folders)
+        return
+    query, parameters = _query(arguments, folders)
+    row_format = arguments.format or default_format(arguments.output)
+    from kanalyze.api.tables import fill
+    from kanalyze.queries.database import Database
+
+    analysis = analysis_of(arguments)
+    memory_bytes = arguments.max_memory or _DEFAULT_MEMORY_BYTES
+    with (
+        Database(max_memory_bytes=memory_bytes, threads=arguments.jobs or 1) as database,
+        closing(analysis),
+    ):
+        with progress_bar(analysis, arguments.output):
+            fill(database, analysis)
+        if row_format == TABLE:
+            _show(database, query, parameters, arguments.output)
+        else:
+            _write(database, query, parameters, arguments.output, row_format)
+
+
+def _list(folders: list[Path]) -> None:
+    """Write the name and title of each query."""
+    known = dict(built_in("questions"))
+    for folder in folders:
+        known.update(read_queries(folder))
+    for name, query in sorted(known.items()):
+        parameters = "".join(f" --param {each}=..." for each in query.parameters)
+        sys.stdout.write(f"{name + parameters:32} {query.title}\n")
+
+
+def _query(arguments: argparse.Namespace, folders: list[Path]) -> tuple[str, dict[str, Any]]:
+    """Return the SQL, and the values of its parameters."""
+    given = {name: _value(text) for name, text in arguments.param}
+    if arguments.query is None:
+        return arguments.sql, given
+    query: Query = find_query(arguments.query, *folders)
+    for name in query.parameters:
+        if name not in given:
+            raise UsageError(f"query {query.name!r} takes a parameter: --param {name}=...")
+    for name in given:
+        if name not in query.parameters:
+            raise UsageError(f"query {query.name!r} has no parameter {name!r}")
+    return query.sql, given
+
+
+def _value(text: str) -> int | float | str:
+    """Return a number for what is one; else the text."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _show(database: Database, query: str, parameters: dict[str, Any], destination: str) -> None:
+    if destination == STANDARD_OUTPUT:
+        width, colour = width_and_colour()
+        _write_table(database, query, parameters, sys.stdout, width=width, colour=colour)
+        return
+    with OutputFile(destination) as output:
+        text = io.TextIOWrapper(output.file, encoding="utf-8", errors="backslashreplace")
+        _write_table(database, query, parameters, text, width=None, colour=False)
+        text.detach()
+
+
+def _write_table(
+    database: Database,
+    query: str,
+    parameters: dict[str, Any],
+    stream: TextIO,
+    *,
+    width: int | None,
+    colour: bool,
+) -> None:
+    import pyarrow as pa
+
+    from kanalyze.render.answers import answer_columns
+    from kanalyze.render.table import RowTable
+
+    answer = database.ask(query, parameters)
+    are_numbers = [
+        pa.types.is_integer(field.type)
+        or pa.types.is_floating(field.type)
+        or pa.types.is_decimal(field.type)
+        for field in answer.schema
+    ]
+    readable = answer_columns(answer.column_names, are_numbers)
+    table = RowTable(stream, width=width, colour=colour, readable=readable, status_of=lambda _: "")
+    for batch in answer.to_batches(max_chunksize=1000):
+        columns = [column.to_pylist() for column in batch.columns]
+        table.write(list(zip(*columns, strict=True)))
+    table.close()
+
+
+def _write(
+    database: Database,
+    query: str,
+    parameters: dict[str, Any],
+    destination: str,
+    row_format: str,
+) -> None:
+    with (
+        OutputFile(destination) as output,
+        database.answer_file(query, parameters, row_format) as answer,
+    ):
+        shutil.copyfileobj(answer, output.file)
