@@ -209,12 +209,7 @@ def _time_buckets(series: Mapping[str, Any], most: int) -> tuple[int, int, int]:
 def _cell(line: dict[str, Any]) -> dict[str, Any]:
     """Return a sum with its histogram as numbers: bin, count, bin, count, ..."""
     bins = sorted((line["latencies"] or {}).items())
-    most = line["max_ns"]
-    return {
-        **line,
-        "max_ns": None if most is None else _digits(most),
-        "latencies": [number for pair in bins for number in pair],
-    }
+    return {**line, "latencies": [number for pair in bins for number in pair]}
 
 
 def _columns(lines: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
@@ -233,12 +228,7 @@ def _exact(ask: Any, keys: tuple[str, ...]) -> list[list[int | None]]:
         [
             *(line[key] for key in keys),
             int(line["waited"]),
-            *(_digits(line[name]) for name in ("p50", "p90", "p99", "max")),
+            *(line[name] for name in ("p50", "p90", "p99", "max")),
         ]
         for line in lines
     ]
-
-
-def _digits(number: int) -> int:
-    """Return a number with four digits that count: more of a duration are not shown."""
-    return int(float(f"{number:.4g}"))

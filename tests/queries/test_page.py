@@ -164,13 +164,9 @@ def test_errors_and_batches_are_what_plain_python_counts(name: str) -> None:
     assert found_sizes == sizes
 
 
-def shortened(number: int | None) -> int | None:
-    return None if number is None else int(float(f"{number:.4g}"))
-
-
 def figures(of: Iterable[int | None]) -> list[int | None]:
     known = durations(of)
-    return [shortened(known[name]) for name in ("p50", "p90", "p99", "max")]
+    return [known[name] for name in ("p50", "p90", "p99", "max")]
 
 
 @pytest.mark.parametrize("name", NAMES)
