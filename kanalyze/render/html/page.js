@@ -335,6 +335,9 @@
     }
 
     compare(one, other) {
+      // The others together stand last, whichever way.
+      const [isOthers, areOthers] = [one, other].map(({ line }) => line.key.includes(OTHERS));
+      if (isOthers !== areOthers) return isOthers - areOthers;
       const column = this.columns[this.sorted];
       const sign = this.isDown ? -1 : 1;
       if (NUMBERS.includes(column.kind)) {
@@ -590,12 +593,16 @@
     plot.setSelect({ left, top: 0, width: right - left, height: plot.over.clientHeight }, false);
     isDrawing = false;
   };
+  // Of three that stand side by side on A4, which is not laid out yet when it is drawn for.
+  const PAPER_WIDTH = 225;
   const makeCharts = (times) => {
     charts.forEach((plot) => plot.destroy());
     if (!model.buckets) return;
     charts = CHARTS.map((chart) => {
       const place = byId(chart.id);
-      return new uPlot(optionsOf(chart, Math.max(place.clientWidth, 200)), dataOf(chart, times), place);
+      const isPaper = document.documentElement.classList.contains("paper");
+      const width = isPaper ? PAPER_WIDTH : Math.max(place.clientWidth, 200);
+      return new uPlot(optionsOf(chart, width), dataOf(chart, times), place);
     });
     charts.forEach(showSpan);
   };

@@ -47,6 +47,7 @@ _MOST_LINES = (50, 25, 10, 3, 0)
 """Lines of each table as HTML: as many as leave the page small enough. Scripts show all."""
 _LINES = {"first_lines": 25, "most_lines": 500}
 """Lines of a table that scripts show at first, and when a reader asks for more."""
+_OTHERS = -1
 _LONGEST_HEAD = 2_000
 _MOST_HEADS = 60
 _FOLDER = Path(__file__).parent
@@ -109,6 +110,7 @@ def _page(
             f'<li><a href="#{table.name}">{escape(table.title)}</a></li>' for table in TABLES
         ),
         version=escape(__version__),
+        limits=escape(_limits_text(model)),
         data=_json_block(data),
         licence=_asset("uPlot.LICENSE").replace("--", "- -"),
         library=library,
@@ -168,6 +170,21 @@ def _heads_html(report: Mapping[str, Any]) -> str:
         else f"<li>{escape(line)}</li>"
         for line in lines[:_MOST_HEADS]
     )
+
+
+_TOLD_APART = {"client": "clients", "topic": "topics", "broker": "brokers", "group": "groups"}
+
+
+def _limits_text(model: Mapping[str, Any]) -> str:
+    """Say what the page tells apart, where that is not everything."""
+    parts = [
+        f"{count_text(len(model['names'][name]))} {word}"
+        for name, word in _TOLD_APART.items()
+        if _OTHERS in model["cells"].get(name, ())
+    ]
+    if not parts:
+        return ""
+    return f"The busiest are told apart, {', '.join(parts)}; the others count together."
 
 
 def _finding_count(findings: list[Any] | None) -> str:

@@ -240,7 +240,8 @@ def table_lines(table: Table, model: _Line, sums: _Line) -> list[_Line]:
         return [{**line, "key": []} for line in model["slowest"]]
     lines: list[_Line] = sums[table.name]
     by_key = sorted(lines, key=lambda line: [_sortable(part) for part in line["key"]])
-    return sorted(by_key, key=lambda line: -(line[table.sort] or 0))
+    # The others together stand last.
+    return sorted(by_key, key=lambda line: (-1 in line["key"], -(line[table.sort] or 0)))
 
 
 def _sortable(part: int | str) -> tuple[bool, int, str]:

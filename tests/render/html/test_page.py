@@ -194,7 +194,10 @@ def test_the_licence_of_what_others_wrote_is_in_the_page() -> None:
 
 def test_thousands_of_clients_and_topics_fit() -> None:
     report, cube = report_and_cube(many_rows(20_000, clients=5_000, topics=3_000))
-    assert len(html_page(report, cube).encode()) < MOST_BYTES
+    page = html_page(report, cube)
+    assert len(page.encode()) < MOST_BYTES
+    clients = len(cube["names"]["clients"])
+    assert f"The busiest are told apart, {clients} clients, " in page
 
 
 def test_thousands_of_long_names_that_are_longer_escaped_fit() -> None:
@@ -223,6 +226,10 @@ def test_a_page_is_made_of_every_capture(name: str) -> None:
     assert len(page.encode()) < MOST_BYTES
     ids = re.findall(r'\bid="([^"]+)"', page)
     assert len(ids) == len(set(ids))
+
+
+def test_where_everything_is_told_apart_nothing_is_said_of_limits() -> None:
+    assert "told apart" not in html_page(*report_and_cube_of("basics"))
 
 
 def test_a_page_is_made_of_nothing() -> None:

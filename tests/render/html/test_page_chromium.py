@@ -128,6 +128,11 @@ def test_charts_are_drawn(page: Page) -> None:
     assert min(colours) > 3
 
 
+@pytest.mark.parametrize("part", ["findings", "capture", "filter", "overview", "shapes", "apis"])
+def test_each_part_is_seen(page: Page, part: str) -> None:
+    assert page.run(f"document.getElementById('{part}').offsetHeight") > 40
+
+
 def test_totals_are_those_of_the_report(page: Page) -> None:
     report, _ = report_and_cube_of(CAPTURE)
     totals = report["totals"]
