@@ -36,6 +36,7 @@ of their bin is off by less than 5 %."""
 MOST_PACKED_BYTES = 300_000
 """What a cube may take when it is packed: then a page with it stays below 1 MB."""
 
+_MOST_SUM_BYTES = 260_000
 _MOST_CELLS = 200_000
 _MOST_CODES = 60
 _MOST_VERSIONS = 200
@@ -106,7 +107,12 @@ def cube_of(database: Database, report: Mapping[str, Any]) -> dict[str, Any]:
     names = _names(database)
     _keep(database, "requests", {})
     for level in _LEVELS:
-        cube = _cube(database, report, level, names)
+        asked = _Asked(database, report, level)
+        cube = _sums(asked, names)
+        # What is not known yet has to fit too: it is asked for when there is hope that it does.
+        if len(packed(cube)) > _MOST_SUM_BYTES and level is not _LEVELS[-1]:
+            continue
+        cube.update(_details(asked))
         if len(packed(cube)) <= MOST_PACKED_BYTES:
             break
     return cube
@@ -156,40 +162,52 @@ def _bounded(line: Mapping[str, Any]) -> dict[str, Any]:
 # -- sums -----------------------------------------------------------------------------------------
 
 
-def _cube(
-    database: Database,
-    report: Mapping[str, Any],
-    level: _Level,
-    names: Mapping[str, list[dict[str, Any]]],
-) -> dict[str, Any]:
-    start_ns, bucket_ns, buckets = _time_buckets(report["throughput"], level.buckets)
-    parameters: dict[str, object] = {
-        **level._asdict(),
-        "start_ns": start_ns,
-        "bucket_ns": bucket_ns,
-        "most_cells": _MOST_CELLS,
-        "most_events": _MOST_EVENTS,
-        "most": _MOST_SLOWEST,
-        "most_of_all": _MOST_OF_ALL,
-        "most_of_each": _MOST_OF_EACH,
-    }
+class _Asked:
+    """Queries, with the parameters of a level."""
 
-    def ask(name: str, **more: object) -> list[dict[str, Any]]:
-        return database.answer(built_in("page")[name], {**parameters, **more})
+    def __init__(self, database: Database, report: Mapping[str, Any], level: _Level) -> None:
+        self._database = database
+        self.level = level._asdict()
+        self.start_ns, self.bucket_ns, self.buckets = _time_buckets(
+            report["throughput"], level.buckets
+        )
+        self._parameters: dict[str, object] = {
+            **self.level,
+            "start_ns": self.start_ns,
+            "bucket_ns": self.bucket_ns,
+            "most_cells": _MOST_CELLS,
+            "most_events": _MOST_EVENTS,
+            "most": _MOST_SLOWEST,
+            "most_of_all": _MOST_OF_ALL,
+            "most_of_each": _MOST_OF_EACH,
+        }
 
-    counts = level._asdict()
+    def lines(self, name: str, **more: object) -> list[dict[str, Any]]:
+        """Return what a query answers."""
+        return self._database.answer(built_in("page")[name], {**self._parameters, **more})
+
+
+def _sums(asked: _Asked, names: Mapping[str, list[dict[str, Any]]]) -> dict[str, Any]:
+    """Return what is most of a cube."""
+    counts = asked.level
     return {
-        "start_ns": start_ns,
-        "bucket_ns": bucket_ns,
-        "buckets": buckets,
+        "start_ns": asked.start_ns,
+        "bucket_ns": asked.bucket_ns,
+        "buckets": asked.buckets,
         "bin_ratio": BIN_RATIO,
         "names": {kind: known[: counts.get(kind, len(known))] for kind, known in names.items()},
-        "cells": _columns(_cell(line) for line in ask("cells")),
-        "failures": _columns(ask("failures")),
-        "batches": _columns(ask("batches")),
-        "exact": {name: _exact(ask, keys) for name, keys in _EXACT.items()},
-        "slowest": [_bounded(line) for line in ask("slowest")],
-        "group_events": [_bounded(line) for line in ask("group_events")],
+        "cells": _columns(_cell(line) for line in asked.lines("cells")),
+        "failures": _columns(asked.lines("failures")),
+        "batches": _columns(asked.lines("batches")),
+    }
+
+
+def _details(asked: _Asked) -> dict[str, Any]:
+    """Return what takes longer to ask for."""
+    return {
+        "exact": {name: _exact(asked, keys) for name, keys in _EXACT.items()},
+        "slowest": [_bounded(line) for line in asked.lines("slowest")],
+        "group_events": [_bounded(line) for line in asked.lines("group_events")],
     }
 
 
@@ -221,9 +239,9 @@ def _columns(lines: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
     return columns
 
 
-def _exact(ask: Any, keys: tuple[str, ...]) -> list[list[int | None]]:
+def _exact(asked: _Asked, keys: tuple[str, ...]) -> list[list[int | None]]:
     """Return lines of keys, whether they waited, and the quantiles."""
-    lines = ask("exact", **{f"by_{key}": key in keys for key in _KEYS})
+    lines = asked.lines("exact", **{f"by_{key}": key in keys for key in _KEYS})
     return [
         [
             *(line[key] for key in keys),

@@ -200,11 +200,14 @@ def test_thousands_of_clients_and_topics_fit() -> None:
     assert f"The busiest are told apart, {clients} clients, " in page
 
 
-def test_thousands_of_long_names_that_are_longer_escaped_fit() -> None:
+@pytest.mark.parametrize(
+    "letters", ["<>&\"'\x00\u2028", "".join(map(chr, range(0x4E00, 0x9E00)))], ids=["marks", "Han"]
+)
+def test_thousands_of_long_names_that_are_longer_escaped_fit(letters: str) -> None:
     dice = random.Random(3)
     rows = []
     for row in many_rows(5_000, clients=3_000, topics=3_000):
-        name = "".join(dice.choice("<>&\"'\x00\u2028") for _ in range(249))
+        name = "".join(dice.choice(letters) for _ in range(249))
         rows.append(
             row._replace(
                 client_id=name,

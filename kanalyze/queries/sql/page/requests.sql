@@ -20,6 +20,12 @@ WITH named AS (
     ) AS partitions
     LEFT JOIN page_topics ON coalesce(partitions.topic, partitions.topic_id) = page_topics.name
     GROUP BY 1, 2
+),
+told_apart AS (
+    SELECT
+        *,
+        topic <> min(topic) OVER (PARTITION BY request_id) AS is_again
+    FROM named
 )
 SELECT
     measured.request_id,
@@ -29,7 +35,7 @@ SELECT
     coalesce(page_brokers.ix, -1) AS broker,
     CASE WHEN measured.group_id IS NULL THEN -2 ELSE coalesce(page_groups.ix, -1) END AS "group",
     coalesce(named.topic, -2) AS topic,
-    row_number() OVER (PARTITION BY measured.request_id ORDER BY named.topic) > 1 AS is_again,
+    coalesce(named.is_again, false) AS is_again,
     has_waited AS waited,
     status,
     coalesce(request_start_ns, response_start_ns) AS time_ns,
@@ -42,7 +48,7 @@ SELECT
     (is_produce OR is_fetch) AND has_uncounted_records AS is_uncounted,
     latency_ns
 FROM measured
-LEFT JOIN named ON measured.request_id = named.request_id
+LEFT JOIN told_apart AS named ON measured.request_id = named.request_id
 LEFT JOIN page_clients ON measured.client_id IS NOT DISTINCT FROM page_clients.name
 LEFT JOIN page_apis
     ON measured.wire = page_apis.wire

@@ -1,7 +1,7 @@
 -- The slowest requests of all, and of each client with each API; what waited is left out.
 WITH ranked AS (
     SELECT
-        *,
+        request_id,
         row_number() OVER (
             ORDER BY work_latency_ns DESC, coalesce(request_start_ns, 0), request_id
         ) AS place,
@@ -12,12 +12,21 @@ WITH ranked AS (
     FROM measured
     WHERE work_latency_ns IS NOT NULL
 ),
-kept AS (
-    SELECT *
+chosen AS (
+    SELECT
+        request_id,
+        place
     FROM ranked
     WHERE place <= $most_of_all OR own_place <= $most_of_each
     ORDER BY place
     LIMIT $most
+),
+kept AS (
+    SELECT
+        measured.*,
+        chosen.place
+    FROM measured
+    JOIN chosen ON measured.request_id = chosen.request_id
 )
 SELECT
     kept.capture,
