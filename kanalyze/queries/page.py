@@ -115,6 +115,7 @@ def cube_of(database: Database, report: Mapping[str, Any]) -> dict[str, Any]:
         cube.update(_details(asked))
         if len(packed(cube)) <= MOST_PACKED_BYTES:
             break
+    _forget(database)
     return cube
 
 
@@ -145,6 +146,12 @@ def _keep(database: Database, name: str, parameters: Mapping[str, object]) -> No
     query = built_in("page")[name]
     table = f"CREATE OR REPLACE TEMP TABLE page_{name} AS\n{query.sql}"
     database.answer(query._replace(sql=table), parameters)
+
+
+def _forget(database: Database) -> None:
+    """Remove the tables that were kept."""
+    for name in (*_NAMES, "requests"):
+        database.answer(_query("forget", f"DROP TABLE page_{name}"), {})
 
 
 def _query(name: str, sql: str) -> Query:

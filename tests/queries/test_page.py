@@ -10,13 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kanalyze.export.arrow import BatchMaker
+from kanalyze.queries.database import Database
 from kanalyze.queries.page import (
     BIN_RATIO,
     MOST_PACKED_BYTES,
     NONE,
     OTHERS,
+    cube_of,
     packed,
 )
+from kanalyze.queries.report import report_of
+from kanalyze.tables.quality import CaptureQuality
 from tests.support import rows as made
 from tests.support.captures import NAMES, analysis
 from tests.support.pages import report_and_cube, report_and_cube_of
@@ -234,6 +239,16 @@ def test_without_rows_there_is_a_cube_of_nothing() -> None:
     assert cube["buckets"] == 0
     assert lines(cube["cells"]) == []
     assert json.loads(json.dumps(cube)) == cube
+
+
+def test_no_table_is_left_behind() -> None:
+    maker = BatchMaker()
+    with Database(max_memory_bytes=1 << 28, threads=1) as database:
+        database.create("requests", maker.schema)
+        report = report_of(database, CaptureQuality())
+        before = database.ask("SELECT table_name FROM duckdb_tables()").to_pylist()
+        assert cube_of(database, report) == cube_of(database, report)
+        assert database.ask("SELECT table_name FROM duckdb_tables()").to_pylist() == before
 
 
 def test_a_bin_is_off_by_less_than_a_twentieth() -> None:

@@ -15,7 +15,7 @@ from kanalyze.render.units import bytes_text, count_text, duration_text
 from tests.render.html.test_page import HOSTILE, hostile_page
 from tests.support.browser import Page, browser_page
 from tests.support.captures import analysis
-from tests.support.pages import report_and_cube_of
+from tests.support.pages import report_and_cube, report_and_cube_of
 from tests.support.plain_report import plain_report
 
 if TYPE_CHECKING:
@@ -341,6 +341,26 @@ def test_what_came_over_the_wire_runs_nowhere(browser: Page, folder: Path) -> No
     assert browser.run("document.querySelectorAll('img').length") == 0
     assert HOSTILE[0] in browser.run("document.getElementById('clients').textContent") or (
         browser.run("document.querySelectorAll('#clients tbody tr').length") == 1
+    )
+
+
+def test_a_page_of_nothing_works(browser: Page, folder: Path) -> None:
+    path = folder / "nothing.html"
+    path.write_text(html_page(*report_and_cube([])), encoding="utf-8")
+    show(browser, path)
+    assert tile(browser, "requests") == "0"
+    assert browser.run("document.querySelector('#apis .rest').textContent") == "none"
+    assert browser.console == []
+
+
+def test_a_time_is_selected_with_the_keyboard_alone(page: Page) -> None:
+    page.run("document.querySelectorAll('#controls select')[5].focus()")
+    for key, code in (("ArrowDown", 40), ("ArrowDown", 40)):
+        for kind in ("keyDown", "keyUp"):
+            page.tell("Input.dispatchKeyEvent", type=kind, key=key, windowsVirtualKeyCode=code)
+    page.run("document.activeElement.blur()")
+    assert " of 309 requests; quantiles within 5 %" in page.run(
+        "document.getElementById('selected').textContent"
     )
 
 
