@@ -384,7 +384,11 @@
           const button = element("button", "pick", texts[at]);
           button.type = "button";
           button.title = `Select ${texts[at]}`;
-          button.addEventListener("click", () => select({ [dimension]: number }));
+          button.addEventListener("click", () => {
+            select({ [dimension]: number });
+            // The line of the button is written anew: who came by keyboard goes on where it is undone.
+            controls[dimension].focus({ preventScroll: true });
+          });
           cell.append(button);
         } else {
           cell.textContent = texts[at];

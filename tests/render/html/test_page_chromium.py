@@ -328,6 +328,13 @@ def test_a_text_finds_lines(page: Page) -> None:
     assert all("aiokafka" in line for line in found)
 
 
+def test_a_name_in_a_table_selects_what_it_names(page: Page) -> None:
+    name = page.run("document.querySelector('#clients .pick').textContent")
+    page.run("document.querySelector('#clients .pick').click()")
+    assert list(first_cells(page, "clients")) == [name]
+    assert page.run("document.activeElement.selectedOptions[0].text") == name
+
+
 # -- for everyone ---------------------------------------------------------------------------------
 
 
