@@ -45,6 +45,9 @@ if not HAS_PROMTOOL:
 HAS_PROMETHEUS = shutil.which("prometheus") is not None
 if not HAS_PROMETHEUS:
     collect_ignore_glob.append("*_prometheus.py")
+HAS_CHROMIUM = shutil.which("chromium") is not None
+if not HAS_CHROMIUM:
+    collect_ignore_glob.append("*_chromium.py")
 # Of root by sudo, which others are not.
 if not netns.can_be_made():
     collect_ignore_glob.append("*_sudo.py")
@@ -140,6 +143,9 @@ def pytest_report_header() -> list[str]:
         "prometheus: found, long tests ask it what our dashboard asks"
         if HAS_PROMETHEUS
         else "prometheus: not found, no test_*_prometheus.py is collected",
+        "chromium: found, it opens the HTML page"
+        if HAS_CHROMIUM
+        else "chromium: not found, no test_*_chromium.py is collected",
         "java: found, tests run Spark"
         if HAS_JAVA
         else "java: not found, no test that runs Spark is among those selected",

@@ -382,10 +382,10 @@ def test_one_wheel_of_the_source_archive_is_for_every_python(
         assert {source_path(name, end) for end in (".py", ".pxd", ".abi3.so")} <= contents
     data = [
         path.relative_to(ROOT).as_posix()
-        for end in ("*.json", "*.sql", "*.properties", "py.typed")
+        for end in ("*.json", "*.sql", "*.properties", "*.css", "*.js", "*.LICENSE", "py.typed")
         for path in (ROOT / "kanalyze").rglob(end)
     ]
-    assert set(data) <= contents
+    assert {*data, "kanalyze/render/html/page.html"} <= contents
     assert [name for name in contents if name.endswith(".c")] == []
 
     found = interpreters()

@@ -1,0 +1,259 @@
+"""The compact sums that the HTML page filters by: a cube of client, API, topic and time.
+
+In: a database with the requests, and the report on them. Out: plain values. This module must not
+know HTML. Each part of the cube is a file in ``sql/page/``.
+
+What a request names (its client, its API, ...) stands in the cube as a number, the place of the
+name in a list; ``OTHERS`` is whatever has no place there, ``NONE`` nothing at all. A request that
+names several topics stands in the cube once for each of them; all but one of these lines say
+``is_again``, so that sums over all topics count it once.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from typing import TYPE_CHECKING, Any
+
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.model.tcp import Endpoint
+from kanalyze.queries.files import built_in
+from kanalyze.statistics.bounded_counters import bounded_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from kanalyze.queries.database import Database
+    from kanalyze.queries.files import Query
+
+__all__ = ["BIN_RATIO", "NONE", "OTHERS", "cube_of", "packed"]
+
+OTHERS, NONE = -1, -2
+BIN_RATIO = 1.1
+"""Latencies of one bin of a histogram differ by less than that: what is told of them by the middle
+of their bin is off by less than 5 %."""
+
+MOST_PACKED_BYTES = 300_000
+"""What a cube may take when it is packed: then a page with it stays below 1 MB."""
+
+_MOST_SUM_BYTES = 260_000
+_MOST_CELLS = 200_000
+_MOST_CODES = 60
+_MOST_VERSIONS = 200
+_MOST_PARTS = 200
+_MOST_EVENTS = 600
+_MOST_SLOWEST = 300
+_MOST_OF_ALL = 100
+_MOST_OF_EACH = 3
+
+
+class _Level(NamedTuple):
+    """How much is told apart."""
+
+    buckets: int
+    clients: int
+    topics: int
+    brokers: int
+    groups: int
+    apis: int
+    versions: int
+
+
+_LEVELS = (
+    _Level(120, 100, 100, 50, 50, 100, _MOST_VERSIONS),
+    _Level(60, 100, 100, 50, 50, 100, _MOST_VERSIONS),
+    _Level(60, 50, 50, 20, 30, 100, _MOST_VERSIONS),
+    _Level(60, 25, 25, 12, 15, 100, 100),
+    _Level(40, 15, 15, 8, 10, 40, 0),
+    _Level(24, 8, 8, 4, 5, 20, 0),
+    _Level(12, 4, 4, 2, 2, 10, 0),
+    _Level(1, 1, 1, 1, 1, 1, 0),
+)
+"""The first of which the cube is small enough holds."""
+
+_NAMES = {
+    "clients": _LEVELS[0].clients,
+    "apis": _LEVELS[0].apis,
+    "versions": _LEVELS[0].versions,
+    "brokers": _LEVELS[0].brokers,
+    "groups": _LEVELS[0].groups,
+    "topics": _LEVELS[0].topics,
+    "codes": _MOST_CODES,
+    "parts": _MOST_PARTS,
+}
+"""What has numbers on the page, and how many of each."""
+
+_EXACT = {
+    "totals": (),
+    "apis": ("api",),
+    "clients": ("client",),
+    "client_apis": ("client", "api"),
+    "brokers": ("broker",),
+    "topics": ("topic",),
+    "times": ("bucket",),
+}
+"""By what exact quantiles are given."""
+_KEYS = ("client", "api", "broker", "topic", "bucket")
+
+
+def cube_of(database: Database, report: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the sums of a page.
+
+    Args:
+        database: with the requests that the report is on.
+        report: what :func:`kanalyze.queries.report.report_of` answers for it.
+    """
+    cube: dict[str, Any] = {}
+    names = _names(database)
+    _keep(database, "requests", {})
+    for level in _LEVELS:
+        asked = _Asked(database, report, level)
+        cube = _sums(asked, names)
+        # What is not known yet has to fit too: it is asked for when there is hope that it does.
+        if len(packed(cube)) > _MOST_SUM_BYTES and level is not _LEVELS[-1]:
+            continue
+        cube.update(_details(asked))
+        if len(packed(cube)) <= MOST_PACKED_BYTES:
+            break
+    _forget(database)
+    return cube
+
+
+def packed(values: Any) -> bytes:
+    """Return plain values as JSON, compressed by zlib."""
+    return zlib.compress(json.dumps(values, separators=(",", ":")).encode("ascii"), 9)
+
+
+# -- names ----------------------------------------------------------------------------------------
+
+
+def _names(database: Database) -> dict[str, list[dict[str, Any]]]:
+    """Give numbers to names; return those of each kind in the order of their numbers."""
+    names = {}
+    for kind, most in _NAMES.items():
+        _keep(database, kind, {"most": most})
+        sql = f"SELECT * EXCLUDE (ix) FROM page_{kind} ORDER BY ix"  # noqa: S608 - a constant
+        names[kind] = [_bounded(line) for line in database.answer(_query("kept", sql), {})]
+    names["brokers"] = [
+        {"broker": str(Endpoint(line["broker_ip"], line["broker_port"])), **line}
+        for line in names["brokers"]
+    ]
+    return names
+
+
+def _keep(database: Database, name: str, parameters: Mapping[str, object]) -> None:
+    """Keep the answer to a query as a table that the next ones ask."""
+    query = built_in("page")[name]
+    table = f"CREATE OR REPLACE TEMP TABLE page_{name} AS\n{query.sql}"
+    database.answer(query._replace(sql=table), parameters)
+
+
+def _forget(database: Database) -> None:
+    """Remove the tables that were kept."""
+    for name in (*_NAMES, "requests"):
+        database.answer(_query("forget", f"DROP TABLE page_{name}"), {})
+
+
+def _query(name: str, sql: str) -> Query:
+    return built_in("page")["clients"]._replace(name=name, sql=sql, parameters=())
+
+
+def _bounded(line: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a line whose texts from the wire are no longer than they may be."""
+    return {
+        name: bounded_text(value) if isinstance(value, str) else value
+        for name, value in line.items()
+    }
+
+
+# -- sums -----------------------------------------------------------------------------------------
+
+
+class _Asked:
+    """Queries, with the parameters of a level."""
+
+    def __init__(self, database: Database, report: Mapping[str, Any], level: _Level) -> None:
+        self._database = database
+        self.level = level._asdict()
+        self.start_ns, self.bucket_ns, self.buckets = _time_buckets(
+            report["throughput"], level.buckets
+        )
+        self._parameters: dict[str, object] = {
+            **self.level,
+            "start_ns": self.start_ns,
+            "bucket_ns": self.bucket_ns,
+            "most_cells": _MOST_CELLS,
+            "most_events": _MOST_EVENTS,
+            "most": _MOST_SLOWEST,
+            "most_of_all": _MOST_OF_ALL,
+            "most_of_each": _MOST_OF_EACH,
+        }
+
+    def lines(self, name: str, **more: object) -> list[dict[str, Any]]:
+        """Return what a query answers."""
+        return self._database.answer(built_in("page")[name], {**self._parameters, **more})
+
+
+def _sums(asked: _Asked, names: Mapping[str, list[dict[str, Any]]]) -> dict[str, Any]:
+    """Return what is most of a cube."""
+    counts = asked.level
+    return {
+        "start_ns": asked.start_ns,
+        "bucket_ns": asked.bucket_ns,
+        "buckets": asked.buckets,
+        "bin_ratio": BIN_RATIO,
+        "names": {kind: known[: counts.get(kind, len(known))] for kind, known in names.items()},
+        "cells": _columns(_cell(line) for line in asked.lines("cells")),
+        "failures": _columns(asked.lines("failures")),
+        "batches": _columns(asked.lines("batches")),
+    }
+
+
+def _details(asked: _Asked) -> dict[str, Any]:
+    """Return what takes longer to ask for."""
+    return {
+        "exact": {name: _exact(asked, keys) for name, keys in _EXACT.items()},
+        "slowest": [_bounded(line) for line in asked.lines("slowest")],
+        "group_events": [_bounded(line) for line in asked.lines("group_events")],
+    }
+
+
+def _time_buckets(series: Mapping[str, Any], most: int) -> tuple[int, int, int]:
+    """Return where the first span of time begins, how wide each is, and how many there are.
+
+    Each is so many of those of the report.
+    """
+    start_ns, width_ns = series["start_ns"] or 0, series["bucket_ns"]
+    end_ns = start_ns + len(series["requests"]) * width_ns
+    while -(-end_ns // width_ns) - start_ns // width_ns > most:
+        width_ns *= 2
+    first = start_ns // width_ns
+    return first * width_ns, width_ns, -(-end_ns // width_ns) - first
+
+
+def _cell(line: dict[str, Any]) -> dict[str, Any]:
+    """Return a sum with its histogram as numbers: bin, count, bin, count, ..."""
+    bins = sorted((line["latencies"] or {}).items())
+    return {**line, "latencies": [number for pair in bins for number in pair]}
+
+
+def _columns(lines: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """Return lines as columns, truth values as 0 and 1: that is half as long."""
+    columns: dict[str, list[Any]] = {}
+    for line in lines:
+        for name, value in line.items():
+            columns.setdefault(name, []).append(int(value) if value in (True, False) else value)
+    return columns
+
+
+def _exact(asked: _Asked, keys: tuple[str, ...]) -> list[list[int | None]]:
+    """Return lines of keys, whether they waited, and the quantiles."""
+    lines = asked.lines("exact", **{f"by_{key}": key in keys for key in _KEYS})
+    return [
+        [
+            *(line[key] for key in keys),
+            int(line["waited"]),
+            *(line[name] for name in ("p50", "p90", "p99", "max")),
+        ]
+        for line in lines
+    ]

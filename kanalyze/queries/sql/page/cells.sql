@@ -1,0 +1,30 @@
+-- Sums of requests by all that the page filters by, and by spans of time.
+--
+-- A request counts when it begins. `latencies` says how many latencies lie in each bin: bin b has
+-- those from 1.1^b ns on, below 1.1^(b + 1) ns.
+SELECT
+    CASE WHEN client < $clients THEN client ELSE -1 END AS client,
+    CASE WHEN api < $apis THEN api ELSE -1 END AS api,
+    CASE WHEN version < $versions THEN version ELSE -1 END AS version,
+    CASE WHEN broker < $brokers THEN broker ELSE -1 END AS broker,
+    CASE WHEN "group" < $groups THEN "group" ELSE -1 END AS "group",
+    CASE WHEN topic < $topics THEN topic ELSE -1 END AS topic,
+    is_again,
+    waited,
+    status,
+    coalesce((time_ns - $start_ns) // $bucket_ns, -1) AS bucket,
+    count(*) AS rows,
+    count(*) FILTER (WHERE is_answered) AS responses,
+    sum(request_bytes) AS request_bytes,
+    sum(response_bytes) AS response_bytes,
+    sum(records) AS records,
+    sum(record_bytes) AS record_bytes,
+    count(*) FILTER (WHERE is_uncounted) AS uncounted,
+    max(latency_ns) AS max_ns,
+    histogram(
+        CAST(floor(ln(CASE WHEN latency_ns < 1 THEN 1 ELSE latency_ns END) / ln(1.1)) AS INTEGER)
+    ) AS latencies
+FROM page_requests
+GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
+ORDER BY 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
+LIMIT $most_cells

@@ -1,0 +1,128 @@
+"""What is wrong, at the head of the page.
+
+In: findings, as plain values. Out: HTML. This module must not know what kinds there are.
+"""
+
+from __future__ import annotations
+
+import shlex
+from html import escape
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from kanalyze.common.escaping import escape as harmless
+from kanalyze.render.text import shown
+from kanalyze.render.times import moment_text
+from kanalyze.render.units import count_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["findings_html"]
+
+_MOST = 40
+_LONGEST_TEXT = 400
+_GRAVE, _SERIOUS = 70, 40
+_WORDS = {
+    "client_id": "client",
+    "client_ip": "from",
+    "broker": "broker",
+    "api_name": "API",
+    "topic": "topic",
+    "group_id": "group",
+    "error_name": "error",
+}
+_SELECTS = {
+    "client_id": ("client", "clients", "name"),
+    "api_name": ("api", "apis", "api_name"),
+    "topic": ("topic", "topics", "name"),
+    "broker": ("broker", "brokers", "broker"),
+    "group_id": ("group", "groups", "name"),
+}
+"""What a reader may select by what a finding concerns."""
+
+
+def findings_html(
+    findings: Sequence[Mapping[str, Any]] | None, captures: Sequence[str], names: Mapping[str, Any]
+) -> str:
+    """Return findings as a list, the worst first; what was not looked for is said."""
+    if findings is None:
+        return "<p>No findings were looked for.</p>"
+    if not findings:
+        return "<p>Nothing wrong was found.</p>"
+    by_kind = groupby(findings[:_MOST], key=lambda finding: finding["name"])
+    items = "".join(_kind(list(alike), captures, names) for _, alike in by_kind)
+    more = len(findings) - _MOST
+    return f"<ol>{items}</ol>" + (f"<p>and {count_text(more)} more</p>" if more > 0 else "")
+
+
+def _kind(
+    alike: Sequence[Mapping[str, Any]], captures: Sequence[str], names: Mapping[str, Any]
+) -> str:
+    """Return findings of one kind: what they have in common once, then each."""
+    first = alike[0]
+    items = "".join(_item(each, captures, names) for each in alike)
+    facts = (
+        ("Why it matters", first["why"]),
+        ("How sure", first["sure"]),
+        ("What repairs it", first["repair"]),
+    )
+    lines = "".join(f"<div><dt>{word}</dt><dd>{_text(text)}</dd></div>" for word, text in facts)
+    return (
+        f'<li class="{_grade(first["severity"])}"><h3>{_text(first["title"])}</h3>'
+        f"<dl>{lines}</dl><ul>{items}</ul></li>"
+    )
+
+
+def _item(finding: Mapping[str, Any], captures: Sequence[str], names: Mapping[str, Any]) -> str:
+    concerns = ", ".join(
+        f"{word} <b>{_text(finding['concerns'][name])}</b>"
+        for name, word in _WORDS.items()
+        if name in finding["concerns"]
+    )
+    head = f"{concerns}: " if concerns else ""
+    when = f' <span class="when">{_when(finding)}</span>' if _when(finding) else ""
+    return (
+        f'<li class="finding"{_selects(finding["concerns"], names)}>'
+        f"<p>{head}{_text(finding['what'])}{when}</p>"
+        f"<p><code>{escape(_command(finding, captures))}</code></p></li>"
+    )
+
+
+def _text(text: object) -> str:
+    return escape(shown(str(text), _LONGEST_TEXT))
+
+
+def _grade(severity: int) -> str:
+    return "grave" if severity >= _GRAVE else "serious" if severity >= _SERIOUS else "minor"
+
+
+def _when(finding: Mapping[str, Any]) -> str:
+    first, last = finding["first_time_ns"], finding["last_time_ns"]
+    texts = [] if first is None else [f"{moment_text(first)} UTC"]
+    if first is not None and last is not None and last != first:
+        texts = [f"{moment_text(first)} to {moment_text(last)} UTC"]
+    if finding["first_packet"] is not None:
+        texts.append(f"first in packet {finding['first_packet']}")
+    return escape(", ".join(texts))
+
+
+def _command(finding: Mapping[str, Any], captures: Sequence[str]) -> str:
+    """Return the command that shows the rows of a finding, to be pasted into a shell."""
+    name = shlex.quote(captures[0]) if len(captures) == 1 else "CAPTURE..."
+    words = ["kanalyze", "requests", name, *map(shlex.quote, finding["options"])]
+    return harmless(" ".join(words))
+
+
+def _selects(concerns: Mapping[str, Any], names: Mapping[str, Any]) -> str:
+    """Return attributes with the numbers of what a finding concerns, as far as they have some."""
+    found = ""
+    for concern, (dimension, kind, field) in _SELECTS.items():
+        if concern in concerns:
+            numbers = [
+                number
+                for number, line in enumerate(names[kind])
+                if line[field] == concerns[concern]
+            ]
+            found += f' data-{dimension}="{numbers[0] if numbers else -1}"'
+    return found

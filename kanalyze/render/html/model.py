@@ -1,0 +1,205 @@
+"""What the page shows, ready to be shown: names made harmless, times in µs.
+
+In: a report and its cube. Out: plain values, which stand in the page as JSON. This module must not
+know HTML.
+
+A number of JavaScript holds no nanosecond of this century: times are µs, durations stay ns.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import TYPE_CHECKING, Any
+
+from kanalyze.common.escaping import escape
+from kanalyze.render.text import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+__all__ = ["model_of"]
+
+_GLOB = re.compile(r"[*?\[]")
+_KINDS = {
+    "Produce": "produce",
+    "MultiProduce": "produce",
+    "Fetch": "fetch",
+    "MultiFetch": "fetch",
+    "ShareFetch": "fetch",
+    "JoinGroup": "join",
+    "SyncGroup": "sync",
+    "LeaveGroup": "leave",
+    "Heartbeat": "heartbeat",
+    "ConsumerGroupHeartbeat": "heartbeat",
+    "OffsetCommit": "commit",
+    "TxnOffsetCommit": "commit",
+}
+_OTHERS = {
+    "client": "(other clients)",
+    "api": "(other APIs)",
+    "version": "(others)",
+    "broker": "(other brokers)",
+    "group": "(other groups)",
+    "topic": "(other topics)",
+    "code": "(other errors)",
+    "part": "(other partitions)",
+}
+_MOST_SOFTWARE = 3
+
+
+def model_of(report: Mapping[str, Any], cube: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the page shows and sums."""
+    names = cube["names"]
+    start_us = cube["start_ns"] // 1000
+    return {
+        "start_us": start_us,
+        "bucket_us": cube["bucket_ns"] // 1000,
+        "buckets": cube["buckets"],
+        "bin_ratio": cube["bin_ratio"],
+        "dated": _is_dated(report["capture"]),
+        "others": _OTHERS,
+        "names": {
+            "client": _clients(names["clients"], report["clients"]),
+            "api": [_api(line) for line in names["apis"]],
+            "version": [{"label": _version(line)} for line in names["versions"]],
+            "broker": [_named(x["broker"], "--broker", _exactly) for x in names["brokers"]],
+            "group": [_named(x["name"], "--group", _literally) for x in names["groups"]],
+            "topic": [_named(x["name"], "--topic", _literally) for x in names["topics"]],
+            "code": [
+                {"label": f"{shown(x['error_name'])} {x['error_code']}"} for x in names["codes"]
+            ],
+            "part": [
+                {"label": str(x["partition"]), "topic": shown(x["topic"])} for x in names["parts"]
+            ],
+        },
+        "cells": cube["cells"],
+        "failures": _in_us(cube["failures"], "first_time_ns", "last_time_ns"),
+        "batches": _shown_codecs(cube["batches"]),
+        "exact": cube["exact"],
+        "slowest": [_slow(line) for line in cube["slowest"]],
+        "group_events": [_event(line) for line in cube["group_events"]],
+    }
+
+
+def _is_dated(capture: Mapping[str, Any]) -> bool:
+    """Return whether times of day are not enough."""
+    first, last = capture["first_time"], capture["last_time"]
+    return bool(first and last and first[:10] != last[:10])
+
+
+def _named(name: str | None, option: str, quoted: Callable[[str], str]) -> dict[str, Any]:
+    """Return a name, and the option of ``kanalyze requests`` that asks for it."""
+    line = {"label": shown(name)}
+    if name:
+        line["option"] = escape(f"{option} {quoted(name)}")
+    return line
+
+
+def _exactly(name: str) -> str:
+    return shlex.quote(name)
+
+
+def _literally(name: str) -> str:
+    """Return a pattern that matches a name alone, quoted for a shell."""
+    return shlex.quote(_GLOB.sub(r"[\g<0>]", name))
+
+
+def _clients(names: list[dict[str, Any]], known: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    by_name = {line["client_id"]: line for line in known if not line["other"]}
+    lines = []
+    for name in names:
+        line = _named(name["name"], "--client-id", _literally)
+        own = by_name.get(name["name"])
+        for field, column in (("software", "software"), ("client_ips", "from")):
+            line[column] = _some(own, field)
+        line["user"] = _some(own, "principals")
+        lines.append(line)
+    return lines
+
+
+def _some(line: Mapping[str, Any] | None, field: str) -> str:
+    if line is None or not line[field]:
+        return shown(None)
+    texts = [shown(text) for text in line[field]]
+    more = line[f"more_{field}"] or len(texts) > _MOST_SOFTWARE
+    return ", ".join(texts[:_MOST_SOFTWARE]) + (", \u2026" if more else "")
+
+
+def _api(line: Mapping[str, Any]) -> dict[str, Any]:
+    name, key = line["api_name"], line["api_key"]
+    if key is None and name is None:
+        return {"label": "(response alone)", "kind": ""}
+    label = shown(name) if name else f"(key {key})"
+    api = {
+        "label": label if line["wire"] == "kafka" else f"{label} {shown(line['wire'])}",
+        "kind": _KINDS.get(name, ""),
+    }
+    if name:
+        api["option"] = escape(f"--api {shlex.quote(name)}")
+    return api
+
+
+def _version(line: Mapping[str, Any]) -> str:
+    return "unknown" if line["api_version"] is None else str(line["api_version"])
+
+
+def _us(time_ns: int | None) -> int | None:
+    return None if time_ns is None else time_ns // 1000
+
+
+def _in_us(columns: Mapping[str, list[Any]], *names: str) -> dict[str, list[Any]]:
+    return {
+        name: [_us(value) for value in values] if name in names else values
+        for name, values in columns.items()
+    }
+
+
+def _shown_codecs(columns: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
+    return {
+        name: [codec and shown(codec) for codec in values] if name == "codec" else values
+        for name, values in columns.items()
+    }
+
+
+def _slow(line: Mapping[str, Any]) -> dict[str, Any]:
+    name = line["api_name"]
+    begin, sent = line["request_start_ns"], line["request_end_ns"]
+    answer, end = line["response_start_ns"], line["response_end_ns"]
+    is_error = line["status"] == "error"
+    return {
+        **{key: line[key] for key in ("client", "api", "broker", "group", "topics", "bucket")},
+        "latency": line["latency_ns"],
+        "api_label": f"{shown(name) if name else '(key ' + str(line['api_key']) + ')'} "
+        f"v{line['api_version']}",
+        "client_label": shown(line["client_id"]),
+        "status": shown(line["error_name"]) if is_error else shown(line["status"]),
+        "is_error": is_error,
+        "at": _us(begin),
+        "parts": [
+            max((sent or 0) - begin, 0) if begin is not None and sent is not None else 0,
+            line["latency_ns"],
+            max(end - answer, 0) if end is not None and answer is not None else 0,
+        ],
+        "packets": f"{_number(line['request_packet'])} \u2192 {_number(line['response_packet'])}",
+        "packet": line["request_packet"],
+        "connection": shown(line["connection"]),
+    }
+
+
+def _number(number: int | None) -> str:
+    return shown(None) if number is None else str(number)
+
+
+def _event(line: Mapping[str, Any]) -> dict[str, Any]:
+    begin = line["request_start_ns"]
+    is_error = line["status"] == "error"
+    return {
+        **{key: line[key] for key in ("group", "client", "api", "broker", "bucket")},
+        "kind": _KINDS[line["api_name"]],
+        "at": _us(begin),
+        "took": max(line["end_ns"] - begin, 0),
+        "status": shown(line["error_name"]) if is_error else shown(line["status"]),
+        "is_error": is_error,
+        "packet": line["request_packet"],
+    }

@@ -1,0 +1,746 @@
+"use strict";
+// Adds up, from the sums in the page, the figures of what a reader selects. Text from the wire is
+// set as text alone, never as markup. sums.py, tables.py and svg.py of kanalyze do the same for the
+// page as it stands without scripts; a test holds the two together.
+(async () => {
+  const NONE = -2;
+  const OTHERS = -1;
+  const MISSING = "-";
+  const DIMENSIONS = [["client", "Client"], ["api", "API"], ["topic", "Topic"], ["broker", "Broker"], ["group", "Group"]];
+  const byId = (id) => document.getElementById(id);
+
+  // -- what stands in the page ------------------------------------------------------------------
+
+  const inflate = async (text) => {
+    const bytes = Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+    return JSON.parse(await new Response(stream).text());
+  };
+  const model = await inflate(JSON.parse(byId("data").textContent).data);
+  const linesOf = (columns) => {
+    const names = Object.keys(columns);
+    const many = names.length ? columns[names[0]].length : 0;
+    return Array.from({ length: many }, (_, at) => Object.fromEntries(names.map((name) => [name, columns[name][at]])));
+  };
+  const cells = linesOf(model.cells);
+  const failures = linesOf(model.failures);
+  const batches = linesOf(model.batches);
+  const kindOf = (api) => (api >= 0 ? model.names.api[api].kind : "");
+  const labelOf = (dimension, number) =>
+    number >= 0 ? model.names[dimension][number].label : number === OTHERS ? model.others[dimension] : MISSING;
+
+  // -- numbers for people -----------------------------------------------------------------------
+
+  // Halves go to the even digit, as Python has it.
+  const fixed = (number, decimals) => {
+    const twice = number * 2 * 10 ** decimals;
+    if (decimals >= 0 && Number.isInteger(number * 2 ** (decimals + 1)) && Number.isInteger(twice) && twice % 2 === 1) {
+      const low = (twice - 1) / 2;
+      return ((low % 2 === 0 ? low : low + 1) / 10 ** decimals).toFixed(decimals);
+    }
+    return number.toFixed(Math.max(decimals, 0));
+  };
+  const three = (number) => {
+    if (number === 0) return 0;
+    if (number >= 1000) return Number(number.toPrecision(3));
+    return Number(fixed(number, 2 - Math.floor(Math.log10(number))));
+  };
+  const digits = (number) => {
+    if (Number.isInteger(number)) return String(number);
+    const rounded = three(number);
+    return fixed(rounded, rounded < 10 ? 2 : rounded < 100 ? 1 : 0);
+  };
+  const scaled = (number) => {
+    const prefixes = ["", "k", "M", "G", "T", "P", "E", "Z"];
+    let at = 0;
+    while (at < prefixes.length - 1 && three(number) >= 1000) {
+      number /= 1000;
+      at += 1;
+    }
+    return [digits(number), prefixes[at]];
+  };
+  const countText = (count) => (count === null ? MISSING : String(count).replace(/\B(?=(\d{3})+$)/g, ","));
+  const bytesText = (size) => (size === null ? MISSING : scaled(size).join(" ") + "B");
+  const rateText = (amount, ns, unit) => {
+    const [number, prefix] = scaled((amount * 1e9) / ns);
+    return unit ? `${number} ${prefix}${unit}/s` : `${number}${prefix}/s`;
+  };
+  const two = (number) => String(number).padStart(2, "0");
+  const durationText = (ns) => {
+    if (ns === null) return MISSING;
+    for (const [unit, size] of [["ns", 1], ["\u00b5s", 1e3], ["ms", 1e6]]) {
+      if (three(ns / size) < 1000) return `${digits(ns / size)} ${unit}`;
+    }
+    if (three(ns / 1e9) < 120) return `${digits(ns / 1e9)} s`;
+    const seconds = Math.floor(ns / 1e9);
+    const [minutes, hours, days] = [Math.floor(seconds / 60), Math.floor(seconds / 3600), Math.floor(seconds / 86400)];
+    if (days) return `${days}d${two(hours % 24)}h`;
+    return hours ? `${hours}h${two(minutes % 60)}m` : `${minutes}m${two(seconds % 60)}s`;
+  };
+  const isoText = (us) => new Date(Math.floor(us / 1000)).toISOString();
+  const clockText = (us) => {
+    if (us === null) return MISSING;
+    const text = isoText(us);
+    return model.dated ? `${text.slice(5, 10)} ${text.slice(11, 19)}` : text.slice(11, 23);
+  };
+  const percentText = (share) =>
+    share === 0 || share === 1 ? `${100 * share} %` : `${Math.min(Math.max(100 * share, 0.01), 99.99).toFixed(2)} %`;
+  const recordsText = (count, isKnown) => (!count && !isKnown ? "unknown" : (isKnown ? "" : "\u2265") + countText(count));
+
+  // -- what is selected -------------------------------------------------------------------------
+
+  const selected = { client: null, api: null, topic: null, broker: null, group: null, from: null, to: null };
+  const isSelected = () => Object.values(selected).some((value) => value !== null);
+  const isInSpan = (bucket) =>
+    selected.from === null || (bucket >= selected.from && bucket <= selected.to);
+  const isIn = (line, withTopic) =>
+    ["client", "api", "broker", "group"].every((name) => selected[name] === null || line[name] === selected[name]) &&
+    (!withTopic || selected.topic === null || line.topic === selected.topic) &&
+    isInSpan(line.bucket);
+
+  // -- sums -------------------------------------------------------------------------------------
+
+  const COUNTS = [
+    "requests", "responses", "errors", "unanswered", "sent", "received", "produces", "fetches", "joins", "syncs",
+    "leaves", "heartbeats", "commits", "records", "records_in", "records_out", "bytes_in", "bytes_out", "uncounted",
+  ];
+  const BY_KIND = {
+    produce: "produces", fetch: "fetches", join: "joins", sync: "syncs", leave: "leaves", heartbeat: "heartbeats", commit: "commits",
+  };
+  const GROUPED = {
+    apis: ["api", "waited"], clients: ["client"], client_apis: ["client", "api"], topics: ["topic"],
+    brokers: ["broker"], groups: ["group"], versions: ["api", "version"],
+  };
+  const WITHOUT_ORPHANS = ["clients", "client_apis", "groups", "versions"];
+
+  const newSum = (key) => ({
+    ...Object.fromEntries(COUNTS.map((name) => [name, 0])),
+    key, versions: new Set(), clientSet: new Set(), bins: new Map(), max: null,
+  });
+  const add = (sum, cell, kind, isOwn, isTimed) => {
+    if (kind === "produce" || kind === "fetch") {
+      const way = kind === "produce" ? "in" : "out";
+      sum.records += cell.records;
+      sum[`records_${way}`] += cell.records;
+      sum[`bytes_${way}`] += cell.record_bytes;
+    }
+    if (!isOwn) return;
+    if (cell.status !== "orphan_response") {
+      sum.requests += cell.rows;
+      sum.versions.add(cell.version);
+      sum.clientSet.add(cell.client);
+      if (kind in BY_KIND) sum[BY_KIND[kind]] += cell.rows;
+    }
+    if (cell.status === "error") sum.errors += cell.rows;
+    if (cell.status === "unanswered") sum.unanswered += cell.rows;
+    sum.responses += cell.responses;
+    sum.sent += cell.request_bytes;
+    sum.received += cell.response_bytes;
+    sum.uncounted += cell.uncounted;
+    if (isTimed && cell.max_ns !== null) {
+      sum.max = Math.max(sum.max || 0, cell.max_ns);
+      for (let at = 0; at < cell.latencies.length; at += 2) {
+        const bin = cell.latencies[at];
+        sum.bins.set(bin, (sum.bins.get(bin) || 0) + cell.latencies[at + 1]);
+      }
+    }
+  };
+  const exactOf = (name) => {
+    const found = new Map();
+    for (const line of model.exact[name] || []) {
+      const key = line.slice(0, -5);
+      const waited = line[line.length - 5];
+      if (name === "apis") found.set([...key, waited].join(), line.slice(-4));
+      else if (!waited) found.set(key.join(), line.slice(-4));
+    }
+    return found;
+  };
+  const exact = Object.fromEntries(Object.keys(model.exact).map((name) => [name, exactOf(name)]));
+  const finished = (sum, name) => {
+    const bins = [...sum.bins].sort((a, b) => a[0] - b[0]);
+    const many = bins.reduce((total, pair) => total + pair[1], 0);
+    for (const [quantile, share] of [["p50", 0.5], ["p90", 0.9], ["p99", 0.99]]) {
+      const rank = Math.max(Math.ceil(many * share), 1);
+      let seen = 0;
+      const bin = bins.find((pair) => (seen += pair[1]) >= rank);
+      sum[quantile] = bin ? Math.min(model.bin_ratio ** (bin[0] + 0.5), sum.max) : null;
+    }
+    const known = isSelected() || !exact[name] ? undefined : exact[name].get(sum.key.join());
+    if (known) [sum.p50, sum.p90, sum.p99, sum.max] = known;
+    sum.clients = sum.clientSet.size;
+    return sum;
+  };
+  const sumsOfCells = () => {
+    const tables = Object.fromEntries(Object.keys(GROUPED).map((name) => [name, new Map()]));
+    const whole = newSum([]);
+    const times = Array.from({ length: model.buckets }, (_, bucket) => newSum([bucket]));
+    for (const cell of cells) {
+      if (!isIn(cell, true)) continue;
+      const kind = kindOf(cell.api);
+      const isOwn = !cell.is_again || selected.topic !== null;
+      for (const [name, keys] of Object.entries(GROUPED)) {
+        if (name === "topics" ? cell.topic === NONE : name === "groups" && cell.group === NONE) continue;
+        if (WITHOUT_ORPHANS.includes(name) && cell.status === "orphan_response") continue;
+        const key = keys.map((each) => cell[each]);
+        const text = key.join();
+        if (!tables[name].has(text)) tables[name].set(text, newSum(key));
+        add(tables[name].get(text), cell, kind, isOwn || name === "topics", !cell.waited || name === "apis");
+      }
+      add(whole, cell, kind, isOwn, !cell.waited);
+      if (times[cell.bucket]) add(times[cell.bucket], cell, kind, isOwn, !cell.waited);
+    }
+    const lines = Object.entries(tables).map(([name, found]) => [name, [...found.values()].map((sum) => finished(sum, name))]);
+    return {
+      ...Object.fromEntries(lines),
+      totals: finished(whole, "totals"),
+      times: times.map((sum) => finished(sum, "times")),
+    };
+  };
+  const sumsOfFailures = () => {
+    const found = new Map();
+    for (const cell of failures) {
+      if (!isIn(cell, true) || (cell.is_again && selected.topic === null)) continue;
+      const key = [cell.code, cell.api, cell.client, cell.is_topicless ? NONE : cell.topic];
+      const text = key.join();
+      if (!found.has(text)) found.set(text, { key, count: 0, first: null, last: null });
+      const line = found.get(text);
+      line.count += cell.rows;
+      if (cell.first_time_ns !== null) {
+        line.first = line.first === null ? cell.first_time_ns : Math.min(line.first, cell.first_time_ns);
+        line.last = line.last === null ? cell.last_time_ns : Math.max(line.last, cell.last_time_ns);
+      }
+    }
+    return [...found.values()];
+  };
+  const sumsOfBatches = (keyOf, isProduce) => {
+    const found = new Map();
+    for (const cell of batches) {
+      const produces = kindOf(cell.api) === "produce";
+      if (!isIn(cell, true) || (isProduce && (!produces || cell.codec === null))) continue;
+      const key = keyOf(cell);
+      const text = key.join();
+      if (!found.has(text)) {
+        found.set(text, {
+          key, batches: 0, produces: 0, fetches: 0, records_in: 0, records_out: 0, bytes_in: 0, bytes_out: 0, mark: null,
+        });
+      }
+      const line = found.get(text);
+      const way = produces ? "in" : "out";
+      line.batches += cell.rows;
+      line[produces ? "produces" : "fetches"] += cell.rows;
+      line[`records_${way}`] += cell.records;
+      line[`bytes_${way}`] += cell.record_bytes;
+      if (cell.high_watermark !== null) line.mark = Math.max(line.mark || 0, cell.high_watermark);
+    }
+    for (const line of found.values()) {
+      line.bytes_each = Math.floor(line.bytes_in / line.batches);
+      line.records_each = Math.floor(line.records_in / line.batches);
+    }
+    return [...found.values()];
+  };
+  const slowest = () =>
+    model.slowest
+      .filter((line) => isIn(line, false) && (selected.topic === null || line.topics.includes(selected.topic)))
+      .map((line) => ({ ...line, key: [] }));
+  const allSums = () => ({
+    ...sumsOfCells(),
+    errors: sumsOfFailures(),
+    partitions: sumsOfBatches((cell) => [cell.part], false),
+    codecs: sumsOfBatches((cell) => [cell.client, cell.codec], true),
+    slowest: slowest(),
+  });
+
+  // -- tables -----------------------------------------------------------------------------------
+
+  const NUMBERS = ["count", "failed", "bytes", "ns", "records", "time"];
+  const numberText = (kind, value) => {
+    if (value === null) return MISSING;
+    if (kind === "bytes") return bytesText(value);
+    if (kind === "ns") return durationText(Math.floor(value));
+    return kind === "time" ? clockText(value) : countText(value);
+  };
+  const byLength = (a, b) => a.length - b.length || (a < b ? -1 : a > b ? 1 : 0);
+  const written = (column, line) => {
+    const { kind, field, dimension, place } = column;
+    if (kind === "name") return labelOf(dimension, line.key[place]);
+    if (kind === "info") return line.key[place] >= 0 ? model.names[dimension][line.key[place]][field] : MISSING;
+    if (kind === "api") return labelOf("api", line.key[0]) + (line.key[1] ? " (waited)" : "");
+    if (kind === "versions") {
+      return [...line.versions].filter((each) => each >= 0).map((each) => labelOf("version", each)).sort(byLength).join(" ") || MISSING;
+    }
+    if (kind === "key") return String(line.key[place]);
+    if (kind === "records") {
+      return ["produce", "fetch"].includes(kindOf(line.key[0])) ? recordsText(line.records, !line.uncounted) : MISSING;
+    }
+    if (field === "topics_label") {
+      const names = line.topics.filter((each) => each !== NONE).map((each) => labelOf("topic", each));
+      return names.slice(0, 3).join(", ") + (names.length > 3 ? ", \u2026" : "") || MISSING;
+    }
+    return kind === "text" ? line[field] : numberText(kind, line[field]);
+  };
+  const inOrder = (a, b) => {
+    for (let at = 0; at < a.key.length; at += 1) {
+      const [one, other] = [a.key[at], b.key[at]];
+      if (one === other) continue;
+      if (typeof one === "string") return one < other ? -1 : 1;
+      return one < 0 !== other < 0 ? (one < 0 ? 1 : -1) : one - other;
+    }
+    return 0;
+  };
+  const element = (tag, className, text) => {
+    const made = document.createElement(tag);
+    if (className) made.className = className;
+    if (text !== undefined) made.textContent = text;
+    return made;
+  };
+
+  class Table {
+    constructor(spec) {
+      this.spec = spec;
+      this.columns = spec.columns;
+      this.table = byId(`${spec.name}-table`);
+      this.rest = byId(spec.name).querySelector(".rest");
+      this.sorted = this.columns.findIndex((column) => column.field === spec.sort);
+      this.isDown = true;
+      this.text = "";
+      this.most = model.first_lines;
+      this.lines = [];
+      this.heads = [...this.table.tHead.rows[0].cells];
+      this.heads.forEach((head, at) => {
+        const button = element("button", "", head.textContent);
+        button.type = "button";
+        button.addEventListener("click", () => this.sortBy(at));
+        head.replaceChildren(button);
+      });
+      const label = element("label", "", "Find ");
+      const input = element("input");
+      input.type = "search";
+      input.addEventListener("input", () => {
+        this.text = input.value.toLowerCase();
+        this.draw();
+      });
+      label.append(input);
+      byId(spec.name).querySelector(".find").append(label);
+    }
+
+    sortBy(at) {
+      this.isDown = this.sorted === at ? !this.isDown : NUMBERS.includes(this.columns[at].kind);
+      this.sorted = at;
+      this.draw();
+    }
+
+    show(lines) {
+      this.lines = lines.sort(inOrder).map((line) => ({ line, texts: this.columns.map((column) => written(column, line)) }));
+      this.draw();
+    }
+
+    compare(one, other) {
+      // The others together stand last, whichever way.
+      const [isOthers, areOthers] = [one, other].map(({ line }) => line.key.includes(OTHERS));
+      if (isOthers !== areOthers) return isOthers - areOthers;
+      const column = this.columns[this.sorted];
+      const sign = this.isDown ? -1 : 1;
+      if (NUMBERS.includes(column.kind)) {
+        const [a, b] = [one.line[column.field], other.line[column.field]];
+        // What is not known stands last, whichever way.
+        if (a === null || b === null) return (a === null) - (b === null);
+        return sign * (a - b);
+      }
+      return sign * one.texts[this.sorted].localeCompare(other.texts[this.sorted], "en", { numeric: true });
+    }
+
+    draw() {
+      const found = this.lines
+        .filter((each) => !this.text || each.texts.some((text) => text.toLowerCase().includes(this.text)))
+        .sort((one, other) => this.compare(one, other));
+      this.heads.forEach((head, at) => {
+        if (at === this.sorted) head.setAttribute("aria-sort", this.isDown ? "descending" : "ascending");
+        else head.removeAttribute("aria-sort");
+      });
+      this.table.tBodies[0].replaceChildren(...found.slice(0, this.most).map((each) => this.row(each)));
+      const more = found.length - this.most;
+      this.rest.textContent = more > 0 ? `and ${countText(more)} more` : found.length ? "" : "none";
+      if (more > 0 && this.most < model.most_lines) {
+        const button = element("button", "", "Show them");
+        button.type = "button";
+        button.addEventListener("click", () => {
+          this.most = model.most_lines;
+          this.draw();
+          this.table.parentElement.focus();
+        });
+        this.rest.append(button);
+      }
+    }
+
+    row({ line, texts }) {
+      const row = element("tr");
+      this.columns.forEach((column, at) => {
+        const cell = element(at ? "td" : "th", NUMBERS.includes(column.kind) ? "n" : "");
+        if (!at) cell.scope = "row";
+        if (column.kind === "failed" && line[column.field]) cell.classList.add("bad");
+        const dimension = column.kind === "api" ? "api" : column.dimension;
+        const number = column.kind === "api" || column.kind === "name" ? line.key[column.place] : NONE;
+        if (dimension in selected && number >= 0) {
+          const button = element("button", "pick", texts[at]);
+          button.type = "button";
+          button.title = `Select ${texts[at]}`;
+          button.addEventListener("click", () => {
+            select({ [dimension]: number });
+            // The line of the button is written anew: who came by keyboard goes on where it is undone.
+            controls[dimension].focus({ preventScroll: true });
+          });
+          cell.append(button);
+        } else {
+          cell.textContent = texts[at];
+          if (texts[at].length > 30) cell.title = texts[at];
+        }
+        row.append(cell);
+      });
+      return row;
+    }
+  }
+
+  // -- drawings ---------------------------------------------------------------------------------
+
+  const WIDTH = 720;
+  const [LEFT, RIGHT, TOP, AXIS, HEIGHT, LABEL] = [62, 8, 8, 20, 150, 216];
+  const BINS_TOGETHER = 4;
+  const LEVELS = 6;
+  const at = (number) => String(Math.floor(number * 10 + 0.5) / 10);
+  const shape = (tag, attributes, text) => {
+    const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+    if (text !== undefined) made.textContent = text;
+    return made;
+  };
+  const word = (x, y, text, anchor = "start", className = "lb") =>
+    shape("text", { x: at(x), y: at(y), class: className, "text-anchor": anchor }, text);
+  const draw = (id, height, parts) => {
+    const old = byId(id).firstElementChild;
+    const svg = shape("svg", { viewBox: `0 0 ${WIDTH} ${height}`, role: "img", "aria-label": old.getAttribute("aria-label") });
+    svg.append(...parts);
+    old.replaceWith(svg);
+  };
+  const drawNothing = (id) => draw(id, 40, [word(LEFT, 24, "nothing to draw")]);
+  const decades = (first, last) => {
+    const places = Array.from({ length: 13 }, (_, power) => [10 ** power, (power * Math.log(10)) / Math.log(model.bin_ratio)]);
+    return places.filter(([, place]) => first <= place && place <= last);
+  };
+  const timeMarks = (left, bottom) => [
+    shape("path", { d: `M${left} ${bottom}H${WIDTH - RIGHT}`, class: "axis" }),
+    ...[[0, "start"], [0.5, "middle"], [1, "end"]].map(([part, anchor]) =>
+      word(left + (WIDTH - RIGHT - left) * part, bottom + 16, clockText(Math.floor(model.start_us + model.buckets * model.bucket_us * part)), anchor)),
+  ];
+  const drawHistogram = (sum) => {
+    const bins = [...sum.bins].sort((a, b) => a[0] - b[0]);
+    if (!bins.length) return drawNothing("histogram");
+    const first = bins[0][0] - 1;
+    const last = bins[bins.length - 1][0] + 2;
+    const step = (WIDTH - LEFT - RIGHT) / (last - first);
+    const most = bins.reduce((found, pair) => Math.max(found, pair[1]), 0);
+    const bottom = TOP + HEIGHT;
+    const bars = bins.map(([bin, count]) =>
+      `M${at(LEFT + (bin - first) * step)} ${bottom}V${at(bottom - (HEIGHT * count) / most)}h${at(Math.max(step - 1, 0.5))}V${bottom}z`);
+    const parts = [shape("path", { d: bars.join(""), class: "bar" })];
+    for (const [value, place] of decades(first, last)) {
+      const x = LEFT + (place - first) * step;
+      parts.push(shape("path", { d: `M${at(x)} ${bottom}v4`, class: "axis" }), word(x, bottom + 16, durationText(value), "middle"));
+    }
+    for (const name of ["p50", "p99"]) {
+      if (!sum[name]) continue;
+      const x = LEFT + (Math.log(sum[name]) / Math.log(model.bin_ratio) - first) * step;
+      parts.push(shape("path", { d: `M${at(x)} ${TOP}V${bottom}`, class: `mark ${name}` }));
+      parts.push(word(x + 3, TOP + (name === "p50" ? 9 : 21), name, "start", "lb strong"));
+    }
+    parts.push(word(LEFT - 6, TOP + 9, countText(most), "end"), word(LEFT - 6, bottom, "0", "end"));
+    parts.push(shape("path", { d: `M${LEFT} ${bottom}H${WIDTH - RIGHT}`, class: "axis" }));
+    draw("histogram", bottom + AXIS, parts);
+  };
+  const drawHeat = (times) => {
+    const squares = new Map();
+    times.forEach((sum, column) => {
+      for (const [bin, count] of sum.bins) {
+        const row = Math.floor(bin / BINS_TOGETHER);
+        const key = column * 4096 + row;
+        const square = squares.get(key) || { column, row, count: 0 };
+        square.count += count;
+        squares.set(key, square);
+      }
+    });
+    const found = [...squares.values()].sort((a, b) => a.column - b.column || a.row - b.row);
+    if (!found.length) return drawNothing("heat");
+    const low = Math.min(...found.map((square) => square.row));
+    const high = Math.max(...found.map((square) => square.row)) + 1;
+    const most = found.reduce((count, square) => Math.max(count, square.count), 0);
+    const wide = (WIDTH - LEFT - RIGHT) / times.length;
+    const tall = HEIGHT / (high - low);
+    const paths = Array(LEVELS).fill("");
+    for (const { column, row, count } of found) {
+      const level = Math.min(Math.floor((Math.log(count) / Math.log(most + 1)) * LEVELS), LEVELS - 1);
+      paths[level] += `M${at(LEFT + column * wide)} ${at(TOP + (high - 1 - row) * tall)}h${at(wide)}v${at(tall)}h${at(-wide)}z`;
+    }
+    const parts = [];
+    paths.forEach((path, level) => path && parts.push(shape("path", { d: path, class: `heat${level}` })));
+    const bottom = TOP + HEIGHT;
+    for (const [value, place] of decades(low * BINS_TOGETHER, high * BINS_TOGETHER)) {
+      const y = bottom - (place / BINS_TOGETHER - low) * tall;
+      parts.push(shape("path", { d: `M${LEFT - 4} ${at(y)}h4`, class: "axis" }), word(LEFT - 6, y + 4, durationText(value), "end"));
+    }
+    draw("heat", bottom + AXIS, [...parts, ...timeMarks(LEFT, bottom)]);
+  };
+  const cut = (text, most) => (text.length <= most ? text : text.slice(0, most - 1) + "\u2026");
+  const total = (numbers) => numbers.reduce((sum, number) => sum + number, 0);
+  const drawWaterfall = (lines) => {
+    if (!lines.length) return drawNothing("waterfall");
+    const shown = lines.slice(0, 20);
+    const scale = (WIDTH - LABEL - 70) / (Math.max(...shown.map((line) => total(line.parts))) || 1);
+    const parts = [];
+    shown.forEach((line, number) => {
+      const y = number * 18 + 4;
+      let x = LABEL;
+      parts.push(word(LABEL - 8, y + 11, cut(`${line.api_label} ${line.client_label}`, 30), "end"));
+      ["sending", "broker", "response"].forEach((className, place) => {
+        const took = line.parts[place];
+        const wide = Math.max(took * scale, took ? 1 : 0);
+        if (wide) parts.push(shape("rect", { x: at(x), y, width: at(wide), height: 13, class: `w ${className}` }));
+        x += wide;
+      });
+      parts.push(word(x + 5, y + 11, durationText(total(line.parts)), "start", "lb strong"));
+    });
+    draw("waterfall", shown.length * 18 + 8, parts);
+  };
+  const drawTimeline = (events) => {
+    const groups = [...new Set(events.map((event) => event.group))].sort((a, b) => a - b).slice(0, 12);
+    if (!groups.length) return drawNothing("timeline");
+    const wide = WIDTH - RIGHT - LABEL;
+    const span = model.buckets * model.bucket_us;
+    const parts = [];
+    groups.forEach((group, place) => {
+      const y = place * 26 + 8;
+      parts.push(word(LABEL - 8, y + 13, cut(labelOf("group", group), 28), "end"));
+      parts.push(shape("path", { d: `M${LABEL} ${y + 9}H${WIDTH - RIGHT}`, class: "rail" }));
+    });
+    for (const event of events) {
+      const place = groups.indexOf(event.group);
+      if (place < 0) continue;
+      const y = place * 26 + 8;
+      const x = LABEL + ((event.at - model.start_us) / span) * wide;
+      const className = `e ${event.kind}${event.is_error ? " bad" : ""}`;
+      if (event.kind === "join" || event.kind === "sync") {
+        const width = at(Math.max((event.took / 1000 / span) * wide, 2));
+        parts.push(shape("rect", { x: at(x), y: event.kind === "join" ? y : y + 10, width, height: 8, class: className }));
+      } else if (event.kind === "leave") {
+        parts.push(shape("path", { d: `M${at(x - 4)} ${y + 3}l8 12m0 -12l-8 12`, class: className }));
+      } else {
+        parts.push(shape("path", { d: `M${at(x)} ${y}v18`, class: className }));
+      }
+    }
+    const bottom = groups.length * 26 + 10;
+    draw("timeline", bottom + AXIS, [...parts, ...timeMarks(LABEL, bottom)]);
+  };
+
+  // -- charts over time -------------------------------------------------------------------------
+
+  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const starts = Array.from({ length: model.buckets }, (_, bucket) => (model.start_us + bucket * model.bucket_us) / 1e6);
+  const perSecond = 1e6 / model.bucket_us;
+  const short = (number, unit) => (number === null ? MISSING : scaled(number).join(unit ? " " : "") + unit);
+  const CHARTS = [
+    { id: "chart-requests", text: (value) => short(value, "") + "/s", lines: [["requests", "--accent", 1], ["errors", "--bad", 1]], scale: perSecond },
+    { id: "chart-bytes", text: (value) => short(value, "B") + "/s", lines: [["sent", "--accent", 1], ["received", "--second", 1]], scale: perSecond },
+    { id: "chart-latency", text: (value) => (value === null ? MISSING : durationText(Math.round(value))), lines: [["p50", "--accent", 0], ["p99", "--bad", 0]], scale: 1, isLog: true },
+  ];
+  let charts = [];
+  let isDrawing = false;
+  const dataOf = (chart, times) => [
+    starts,
+    ...chart.lines.map(([name]) => times.map((sum) => (sum[name] === null ? null : sum[name] * chart.scale))),
+  ];
+  const bucketAt = (plot, left) =>
+    Math.min(Math.max(Math.floor(((plot.posToVal(left, "x") * 1e6 - model.start_us) / model.bucket_us)), 0), model.buckets - 1);
+  const onSelect = (plot) => {
+    if (isDrawing || plot.select.width < 2) return;
+    select({ from: bucketAt(plot, plot.select.left), to: bucketAt(plot, plot.select.left + plot.select.width) });
+  };
+  const optionsOf = (chart, width) => {
+    const axis = { stroke: colour("--muted"), grid: { stroke: colour("--grid"), width: 1 }, ticks: { stroke: colour("--line"), width: 1 }, font: "11px system-ui, sans-serif" };
+    return {
+      width, height: 160, padding: [6, 6, 0, 0],
+      cursor: { sync: { key: "time", setSeries: false }, drag: { x: true, y: false, setScale: false }, points: { size: 5 } },
+      legend: { live: true },
+      scales: {
+        x: { time: true, range: [starts[0], starts[0] + (model.buckets * model.bucket_us) / 1e6] },
+        y: chart.isLog ? { distr: 3 } : { range: (plot, low, high) => [0, (high || 1) * 1.05] },
+      },
+      axes: [
+        { ...axis, size: 26, space: 90, values: (plot, splits) => splits.map((value) => clockText(value * 1e6).replace(/\.000$/, "")) },
+        { ...axis, size: 66, space: 30, values: (plot, splits) => splits.map((value) => (value === null ? "" : chart.text(value))) },
+      ],
+      series: [
+        { label: "at", value: (plot, value) => (value === null ? MISSING : clockText(value * 1e6)) },
+        ...chart.lines.map(([name, stroke, isFilled]) => ({
+          label: name, stroke: colour(stroke), width: 1.5, spanGaps: false,
+          fill: isFilled ? colour(stroke) + "22" : undefined,
+          paths: chart.isLog ? undefined : uPlot.paths.stepped({ align: 1 }),
+          points: { show: chart.isLog, size: 4 },
+          value: (plot, value) => chart.text(value === undefined ? null : value),
+        })),
+      ],
+      hooks: { setSelect: [onSelect] },
+    };
+  };
+  const showSpan = (plot) => {
+    const isWhole = selected.from === null;
+    const left = isWhole ? 0 : plot.valToPos(starts[selected.from], "x");
+    const right = isWhole ? 0 : plot.valToPos(starts[selected.to] + model.bucket_us / 1e6, "x");
+    isDrawing = true;
+    plot.setSelect({ left, top: 0, width: right - left, height: plot.over.clientHeight }, false);
+    isDrawing = false;
+  };
+  // Of three that stand side by side on A4, which is not laid out yet when it is drawn for.
+  const PAPER_WIDTH = 225;
+  const makeCharts = (times) => {
+    charts.forEach((plot) => plot.destroy());
+    if (!model.buckets) return;
+    charts = CHARTS.map((chart) => {
+      const place = byId(chart.id);
+      const isPaper = document.documentElement.classList.contains("paper");
+      const width = isPaper ? PAPER_WIDTH : Math.max(place.clientWidth, 200);
+      return new uPlot(optionsOf(chart, width), dataOf(chart, times), place);
+    });
+    charts.forEach(showSpan);
+  };
+  const drawTimes = (sums) => {
+    const body = byId("times-table").tBodies[0];
+    const bucketNs = model.bucket_us * 1000;
+    body.replaceChildren(...sums.times.map((sum, bucket) => {
+      const row = element("tr");
+      const head = element("th", "", clockText(model.start_us + bucket * model.bucket_us));
+      head.scope = "row";
+      row.append(head);
+      for (const name of ["requests", "errors"]) row.append(element("td", "n", rateText(sum[name], bucketNs, "")));
+      for (const name of ["sent", "received"]) row.append(element("td", "n", rateText(sum[name], bucketNs, "B")));
+      for (const name of ["p50", "p99"]) row.append(element("td", "n", numberText("ns", sum[name])));
+      return row;
+    }));
+  };
+
+  // -- the whole page ---------------------------------------------------------------------------
+
+  const tables = model.tables.map((spec) => new Table(spec));
+  const controls = {};
+  const requestsInAll = cells.filter((cell) => !cell.is_again && cell.status !== "orphan_response").reduce((sum, cell) => sum + cell.rows, 0);
+  let current = null;
+
+  const drawTiles = (sum) => {
+    const share = sum.requests ? Math.min(sum.errors / sum.requests, 1) : 0;
+    const texts = {
+      requests: countText(sum.requests), errors: `${countText(sum.errors)} (${percentText(share)})`, unanswered: countText(sum.unanswered),
+      sent: bytesText(sum.sent), received: bytesText(sum.received),
+      p50: numberText("ns", sum.p50), p99: numberText("ns", sum.p99), max: numberText("ns", sum.max),
+    };
+    for (const [name, text] of Object.entries(texts)) byId(`tile-${name}`).textContent = text;
+  };
+  const spanText = () =>
+    selected.from === null ? [] : [`${clockText(starts[selected.from] * 1e6)} to ${clockText((starts[selected.to]) * 1e6 + model.bucket_us)}`];
+  const drawSelected = (sum) => {
+    const parts = DIMENSIONS.filter(([name]) => selected[name] !== null).map(([name, title]) => `${title} ${labelOf(name, selected[name])}`);
+    byId("selected").textContent = isSelected()
+      ? `${[...parts, ...spanText()].join(", ")}: ${countText(sum.requests)} of ${countText(requestsInAll)} requests; quantiles within 5 %`
+      : `All ${countText(requestsInAll)} requests; quantiles are exact`;
+    byId("command").textContent = commandText();
+  };
+  const commandText = () => {
+    const chosen = DIMENSIONS.map(([name]) => name).filter((name) => selected[name] !== null);
+    if (!isSelected() || chosen.some((name) => selected[name] < 0 || !model.names[name][selected[name]].option)) return "";
+    const words = chosen.map((name) => model.names[name][selected[name]].option);
+    if (selected.from !== null) {
+      words.push(`--since ${isoText(starts[selected.from] * 1e6)}`, `--until ${isoText(starts[selected.to] * 1e6 + model.bucket_us)}`);
+    }
+    return `kanalyze requests CAPTURE ${words.join(" ")}`;
+  };
+  const drawFindings = () => {
+    const items = [...document.querySelectorAll("#findings .finding")];
+    let hidden = 0;
+    for (const item of items) {
+      const isOther = DIMENSIONS.some(([name]) => selected[name] !== null && name in item.dataset && Number(item.dataset[name]) !== selected[name]);
+      item.hidden = isOther;
+      hidden += isOther;
+    }
+    for (const kind of document.querySelectorAll("#findings ol > li")) {
+      kind.hidden = !kind.querySelector(".finding:not([hidden])");
+    }
+    byId("findings-note").textContent = hidden ? `${hidden} of ${items.length} findings concern others than what is selected` : "";
+  };
+  const drawAll = () => {
+    current = allSums();
+    drawTiles(current.totals);
+    drawSelected(current.totals);
+    drawFindings();
+    drawHistogram(current.totals);
+    drawHeat(current.times);
+    drawWaterfall(current.slowest);
+    drawTimeline(model.group_events.filter((event) => isIn(event, false)));
+    drawTimes(current);
+    for (const table of tables) table.show(current[table.spec.name]);
+    charts.forEach((plot, number) => {
+      plot.setData(dataOf(CHARTS[number], current.times));
+      showSpan(plot);
+    });
+    for (const [name, control] of Object.entries(controls)) {
+      control.value = selected[name] === null ? "" : String(selected[name]);
+      control.classList.toggle("set", selected[name] !== null);
+    }
+  };
+  const select = (changes) => {
+    Object.assign(selected, changes);
+    if (selected.from !== null && selected.to === null) selected.to = model.buckets - 1;
+    if (selected.to !== null && selected.from === null) selected.from = 0;
+    if (selected.from !== null && selected.from > selected.to) [selected.from, selected.to] = [selected.to, selected.from];
+    drawAll();
+  };
+  const control = (name, title, options) => {
+    const label = element("label", "", title);
+    const box = element("select");
+    box.append(new Option("all", ""), ...options.map(([value, text]) => new Option(text, String(value))));
+    box.addEventListener("change", () => select({ [name]: box.value === "" ? null : Number(box.value) }));
+    controls[name] = box;
+    label.append(box);
+    byId("controls").append(label);
+  };
+  const makeControls = () => {
+    for (const [name, title] of DIMENSIONS) {
+      const present = new Set(cells.map((cell) => cell[name]));
+      const options = model.names[name].map((line, number) => [number, cut(line.label, 60)]).filter(([number]) => present.has(number));
+      if (present.has(OTHERS)) options.push([OTHERS, model.others[name]]);
+      if (options.length) control(name, title, options);
+    }
+    control("from", "From", starts.map((start, bucket) => [bucket, clockText(start * 1e6)]));
+    control("to", "To", starts.map((start, bucket) => [bucket, clockText(start * 1e6 + model.bucket_us)]));
+    const clear = element("button", "", "Clear");
+    clear.type = "button";
+    clear.id = "clear";
+    clear.addEventListener("click", () => select(Object.fromEntries(Object.keys(selected).map((name) => [name, null]))));
+    byId("controls").append(clear);
+  };
+
+  for (const hidden of [byId("filter"), ...document.querySelectorAll(".script")]) hidden.hidden = false;
+  makeControls();
+  drawAll();
+  makeCharts(current.times);
+  let width = byId("charts").clientWidth;
+  addEventListener("resize", () => {
+    if (byId("charts").clientWidth === width) return;
+    width = byId("charts").clientWidth;
+    makeCharts(current.times);
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => makeCharts(current.times));
+  // What is printed is black on white, the charts too.
+  const onPaper = (isPaper) => {
+    document.documentElement.classList.toggle("paper", isPaper);
+    makeCharts(current.times);
+  };
+  addEventListener("beforeprint", () => onPaper(true));
+  addEventListener("afterprint", () => onPaper(false));
+  document.documentElement.dataset.ready = "yes";
+})();

@@ -1,0 +1,270 @@
+"""The page: findings, head, charts, drawings, tables, and the sums that all of them are made of.
+
+In: a report and its cube. Out: HTML in one text, which asks no network for anything. This module
+must not know where its figures come from.
+
+Whatever came over the wire stands in the page escaped: as text of HTML, or packed in the one block
+of JSON, which holds nothing but base64 and digits. A Content-Security-Policy lets run only the
+scripts, and hold only the styles, whose hashes it names.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import zlib
+from functools import cache
+from html import escape
+from pathlib import Path
+from string import Template
+from typing import TYPE_CHECKING, Any
+
+from kanalyze.render.header import header_lines
+from kanalyze.render.html.findings import findings_html
+from kanalyze.render.html.model import model_of
+from kanalyze.render.html.sums import sums_of
+from kanalyze.render.html.svg import group_timeline, heat_map, latency_histogram, waterfall
+from kanalyze.render.html.tables import TABLES, table_html, table_lines, table_specs
+from kanalyze.render.text import shown
+from kanalyze.render.times import clock_text
+from kanalyze.render.units import (
+    bytes_text,
+    count_text,
+    duration_text,
+    percent_text,
+    rate_text,
+)
+from kanalyze.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["MOST_BYTES", "html_page"]
+
+MOST_BYTES = 1_000_000
+_MOST_LINES = (50, 25, 10, 3, 0)
+"""Lines of each table as HTML: as many as leave the page small enough. Scripts show all."""
+_LINES = {"first_lines": 25, "most_lines": 500}
+"""Lines of a table that scripts show at first, and when a reader asks for more."""
+_OTHERS = -1
+_LONGEST_HEAD = 2_000
+_MOST_HEADS = 60
+_FOLDER = Path(__file__).parent
+
+_CHARTS = (
+    ("chart-requests", "Requests and errors per second"),
+    ("chart-bytes", "Bytes per second"),
+    ("chart-latency", "Latency, p50 and p99 (logarithmic)"),
+)
+_TIME_COLUMNS = ("requests", "errors", "sent", "received", "p50", "p99")
+
+
+def html_page(report: Mapping[str, Any], cube: Mapping[str, Any]) -> str:
+    """Return a report as a page, below 1 MB.
+
+    Args:
+        report: what :func:`kanalyze.queries.report.report_of` answers; with ``findings``, a list of
+            what ``Finding.to_dict`` gives, where they were looked for.
+        cube: what :func:`kanalyze.queries.page.cube_of` answers for it.
+    """
+    model = model_of(report, cube)
+    sums = sums_of(model)
+    page = ""
+    for most in _MOST_LINES:
+        page = _page(report, cube, model, sums, most)
+        if len(page.encode()) < MOST_BYTES:
+            break
+    return page
+
+
+def _page(
+    report: Mapping[str, Any],
+    cube: Mapping[str, Any],
+    model: dict[str, Any],
+    sums: Mapping[str, Any],
+    most: int,
+) -> str:
+    captures = report["capture"]["captures"]
+    library, script = _asset("uPlot.iife.min.js"), _asset("page.js")
+    style = _asset("uPlot.min.css") + _asset("page.css")
+    data = {**model, "tables": table_specs(), **_LINES}
+    return Template(_asset("page.html")).substitute(
+        policy=_policy([library, script], [style]),
+        title=escape(f"{_captures_text(captures)} \u2013 Kafka on the wire"),
+        capture=escape(_captures_text(captures)),
+        style=style,
+        span=escape(_span_text(report["capture"])),
+        findings=findings_html(report.get("findings"), captures, cube["names"]),
+        finding_count=_finding_count(report.get("findings")),
+        heads=_heads_html(report),
+        tiles=_tiles_html(sums["totals"]),
+        charts="".join(_chart_html(name, title) for name, title in _CHARTS),
+        times=_times_html(model, sums["times"]),
+        histogram=latency_histogram(sums["bins"], sums["totals"], model["bin_ratio"]),
+        heat=heat_map(sums["times_bins"], model),
+        waterfall=waterfall(model["slowest"]),
+        timeline=group_timeline(model["group_events"], model),
+        tables="".join(_table_html(table, model, sums, most) for table in TABLES),
+        links="".join(
+            f'<li><a href="#{table.name}">{escape(table.title)}</a></li>' for table in TABLES
+        ),
+        version=escape(__version__),
+        limits=escape(_limits_text(model)),
+        data=_json_block(data),
+        licence=_asset("uPlot.LICENSE").replace("--", "- -"),
+        library=library,
+        script=script,
+    )
+
+
+@cache
+def _asset(name: str) -> str:
+    """Return the text of a file beside this module."""
+    return (_FOLDER / name).read_text(encoding="utf-8")
+
+
+def _policy(scripts: list[str], styles: list[str]) -> str:
+    """Return what the page may do: run these scripts, hold these styles, and nothing else."""
+    return (
+        f"default-src 'none'; script-src {_hashes(scripts)}; style-src {_hashes(styles)}; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _hashes(texts: list[str]) -> str:
+    digests = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in texts)
+    return " ".join(f"'sha256-{digest}'" for digest in digests)
+
+
+def _json_block(data: Mapping[str, Any]) -> str:
+    """Return values as JSON, in which no character means anything to HTML."""
+    text = json.dumps(data, separators=(",", ":"), default=list)
+    block = base64.b64encode(zlib.compress(text.encode("ascii"), 9)).decode("ascii")
+    return json.dumps({"encoding": "base64 of zlib of JSON", "data": block})
+
+
+# -- head -----------------------------------------------------------------------------------------
+
+
+def _captures_text(captures: list[str]) -> str:
+    if not captures:
+        return "no capture"
+    more = f" and {count_text(len(captures) - 1)} more" if len(captures) > 1 else ""
+    return shown(captures[0]) + more
+
+
+def _span_text(capture: Mapping[str, Any]) -> str:
+    first, last = capture["first_time"], capture["last_time"]
+    if first is None or last is None:
+        return "no packets"
+    texts = [time[:19].replace("T", " ") for time in (first, last)]
+    return f"{texts[0]} to {texts[1]} UTC ({duration_text(capture['duration_ns'])})"
+
+
+def _heads_html(report: Mapping[str, Any]) -> str:
+    lines = [line.plain[:_LONGEST_HEAD] for line in header_lines(dict(report))][1:]
+    return "".join(
+        f'<li class="warning">{escape(line)}</li>'
+        if line.startswith("WARNING")
+        else f"<li>{escape(line)}</li>"
+        for line in lines[:_MOST_HEADS]
+    )
+
+
+_TOLD_APART = {"client": "clients", "topic": "topics", "broker": "brokers", "group": "groups"}
+
+
+def _limits_text(model: Mapping[str, Any]) -> str:
+    """Say what the page tells apart, where that is not everything."""
+    parts = [
+        f"{count_text(len(model['names'][name]))} {word}"
+        for name, word in _TOLD_APART.items()
+        if _OTHERS in model["cells"].get(name, ())
+    ]
+    if not parts:
+        return ""
+    return f"The busiest are told apart, {', '.join(parts)}; the others count together."
+
+
+def _finding_count(findings: list[Any] | None) -> str:
+    return "" if not findings else f" ({count_text(len(findings))})"
+
+
+def _tiles_html(totals: Mapping[str, Any]) -> str:
+    """Return the figures of whatever is selected; scripts write others into the same places."""
+    share = totals["errors"] / totals["requests"] if totals["requests"] else 0
+    tiles = (
+        ("requests", "requests", count_text(totals["requests"])),
+        (
+            "errors",
+            "with errors",
+            f"{count_text(totals['errors'])} ({percent_text(min(share, 1))})",
+        ),
+        ("unanswered", "unanswered", count_text(totals["unanswered"])),
+        ("sent", "sent to brokers", bytes_text(totals["sent"])),
+        ("received", "received", bytes_text(totals["received"])),
+        *(
+            (name, f"latency {name}", duration_text(_whole(totals[name])))
+            for name in ("p50", "p99", "max")
+        ),
+    )
+    return "".join(
+        f'<div><dt>{title}</dt><dd id="tile-{name}">{escape(text)}</dd></div>'
+        for name, title, text in tiles
+    )
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else int(value)
+
+
+# -- charts and tables ----------------------------------------------------------------------------
+
+
+def _chart_html(name: str, title: str) -> str:
+    return (
+        f'<figure class="chart"><figcaption>{escape(title)}</figcaption>'
+        f'<div id="{name}" class="canvas" aria-hidden="true"></div></figure>'
+    )
+
+
+def _times_html(model: Mapping[str, Any], times: list[Mapping[str, Any]]) -> str:
+    """Return the numbers of the charts, as the body of a table."""
+    return "".join(
+        f'<tr><th scope="row">{_time_text(model, place)}</th>'
+        + "".join(
+            f'<td class="n">{escape(_time_cell(name, line, model))}</td>' for name in _TIME_COLUMNS
+        )
+        + "</tr>"
+        for place, line in enumerate(times)
+    )
+
+
+def _time_text(model: Mapping[str, Any], place: int) -> str:
+    time_us = model["start_us"] + place * model["bucket_us"]
+    return escape(clock_text(time_us * 1000, dated=model["dated"]))
+
+
+def _time_cell(name: str, line: Mapping[str, Any], model: Mapping[str, Any]) -> str:
+    value = line[name]
+    if name in ("p50", "p99"):
+        return duration_text(_whole(value))
+    unit = "B" if name in ("sent", "received") else ""
+    return rate_text(value, model["bucket_us"] * 1000, unit)
+
+
+def _table_html(table: Any, model: dict[str, Any], sums: Mapping[str, Any], most: int) -> str:
+    lines = table_lines(table, model, sums)
+    note = f'<p class="note">{escape(table.note)}</p>' if table.note else ""
+    more = len(lines) - most
+    rest = f"and {count_text(more)} more" if more > 0 else "" if lines else "none"
+    return (
+        f'<section id="{table.name}" aria-labelledby="{table.name}-title">'
+        f'<div class="title"><h2 id="{table.name}-title">{escape(table.title)}</h2>'
+        f'<span class="find"></span></div>{note}'
+        f'<div class="scroll" tabindex="0" role="region" aria-labelledby="{table.name}-title">'
+        f'<table id="{table.name}-table"><caption>{escape(table.title)}</caption>'
+        f"{table_html(table, lines, model, most)}</table></div>"
+        f'<p class="rest">{rest}</p></section>'
+    )

@@ -1,0 +1,241 @@
+"""The figures of the page, added up from its cube.
+
+In: the model of a page. Out: one line for each line of its tables, and sums over time. This module
+must not know HTML. ``page.js`` does the same for what a reader selects; a test holds the two
+together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+__all__ = ["Sum", "sums_of"]
+
+_QUANTILES = (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))
+_COUNTS = (
+    *("requests", "responses", "errors", "unanswered", "sent", "received"),
+    *("produces", "fetches", "joins", "syncs", "leaves", "heartbeats", "commits"),
+    *("records", "records_in", "records_out", "bytes_in", "bytes_out", "uncounted"),
+)
+_BY_KIND = {
+    "produce": "produces",
+    "fetch": "fetches",
+    "join": "joins",
+    "sync": "syncs",
+    "leave": "leaves",
+    "heartbeat": "heartbeats",
+    "commit": "commits",
+}
+_GROUPED = {
+    "apis": ("api", "waited"),
+    "clients": ("client",),
+    "client_apis": ("client", "api"),
+    "topics": ("topic",),
+    "brokers": ("broker",),
+    "groups": ("group",),
+    "versions": ("api", "version"),
+}
+_WITHOUT_ORPHANS = ("clients", "client_apis", "groups", "versions")
+_NONE = -2
+
+
+class Sum:
+    """Sums over cells."""
+
+    def __init__(self, key: tuple[Any, ...]) -> None:
+        self.key = key
+        self.counts: Counter[str] = Counter()
+        self.versions: set[int] = set()
+        self.clients: set[int] = set()
+        self.bins: Counter[int] = Counter()
+        self.most_ns: int | None = None
+
+    def add(self, cell: Mapping[str, Any], kind: str, *, is_own: bool, is_timed: bool) -> None:
+        """Add a cell.
+
+        Args:
+            cell: of the cube.
+            kind: of its API.
+            is_own: that its requests are not counted elsewhere.
+            is_timed: that its latencies count.
+        """
+        counts = self.counts
+        if kind in ("produce", "fetch"):
+            way = "in" if kind == "produce" else "out"
+            counts["records"] += cell["records"]
+            counts[f"records_{way}"] += cell["records"]
+            counts[f"bytes_{way}"] += cell["record_bytes"]
+        if not is_own:
+            return
+        rows = cell["rows"]
+        if cell["status"] != "orphan_response":
+            counts["requests"] += rows
+            self.versions.add(cell["version"])
+            self.clients.add(cell["client"])
+            if kind in _BY_KIND:
+                counts[_BY_KIND[kind]] += rows
+        counts["errors"] += rows if cell["status"] == "error" else 0
+        counts["unanswered"] += rows if cell["status"] == "unanswered" else 0
+        counts["responses"] += cell["responses"]
+        counts["sent"] += cell["request_bytes"]
+        counts["received"] += cell["response_bytes"]
+        counts["uncounted"] += cell["uncounted"]
+        if is_timed and cell["max_ns"] is not None:
+            self.most_ns = max(self.most_ns or 0, cell["max_ns"])
+            pairs = cell["latencies"]
+            for place in range(0, len(pairs), 2):
+                self.bins[pairs[place]] += pairs[place + 1]
+
+    def quantiles(self, ratio: float) -> dict[str, float | None]:
+        """Return what the bins tell of the latencies, within 5 %."""
+        many = self.bins.total()
+        found: dict[str, float | None] = {"max": self.most_ns}
+        for name, share in _QUANTILES:
+            rank, seen = max(math.ceil(many * share), 1), 0
+            found[name] = None
+            for each in sorted(self.bins):
+                seen += self.bins[each]
+                if seen >= rank:
+                    found[name] = min(ratio ** (each + 0.5), self.most_ns or 0)
+                    break
+        return found
+
+
+def sums_of(model: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the lines of the tables, ``totals``, and sums by span of time (``times``)."""
+    tables: dict[str, dict[tuple[Any, ...], Sum]] = {name: {} for name in _GROUPED}
+    whole = Sum(())
+    times = [Sum((bucket,)) for bucket in range(model["buckets"])]
+    for cell in _lines(model["cells"]):
+        api = cell["api"]
+        kind = model["names"]["api"][api]["kind"] if api >= 0 else ""
+        is_own, has_waited = not cell["is_again"], bool(cell["waited"])
+        for name, keys in _GROUPED.items():
+            if _is_left_out(name, cell):
+                continue
+            key = tuple(cell[each] for each in keys)
+            found = tables[name].setdefault(key, Sum(key))
+            found.add(
+                cell,
+                kind,
+                is_own=is_own or name == "topics",
+                is_timed=not has_waited or name == "apis",
+            )
+        whole.add(cell, kind, is_own=is_own, is_timed=not has_waited)
+        if 0 <= cell["bucket"] < len(times):
+            times[cell["bucket"]].add(cell, kind, is_own=is_own, is_timed=not has_waited)
+    exact = {name: _exact(model, name) for name in model["exact"]}
+    ratio = model["bin_ratio"]
+    return {
+        **{
+            name: [_line(each, ratio, exact.get(name)) for each in found.values()]
+            for name, found in tables.items()
+        },
+        "totals": _line(whole, ratio, exact["totals"]),
+        "times": [_line(each, ratio, exact["times"]) for each in times],
+        "bins": whole.bins,
+        "times_bins": [each.bins for each in times],
+        "errors": _failures(model),
+        "partitions": list(_batches(model, lambda x: (x["part"],))),
+        "codecs": list(_batches(model, lambda x: (x["client"], x["codec"]), is_produce=True)),
+    }
+
+
+def _is_left_out(name: str, cell: Mapping[str, Any]) -> bool:
+    if name == "topics":
+        return bool(cell["topic"] == _NONE)
+    if name == "groups" and cell["group"] == _NONE:
+        return True
+    return name in _WITHOUT_ORPHANS and cell["status"] == "orphan_response"
+
+
+def _lines(columns: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:
+    for values in zip(*columns.values(), strict=True):
+        yield dict(zip(columns, values, strict=True))
+
+
+def _line(found: Sum, ratio: float, exact: Mapping[tuple[Any, ...], Any] | None) -> dict[str, Any]:
+    line = {
+        **dict.fromkeys(_COUNTS, 0),
+        **found.counts,
+        "key": list(found.key),
+        "versions": sorted(found.versions),
+        "clients": len(found.clients),
+        **found.quantiles(ratio),
+    }
+    known = None if exact is None else exact.get(found.key)
+    if known is not None:
+        line.update(zip(("p50", "p90", "p99", "max"), known, strict=True))
+    return line
+
+
+def _exact(model: Mapping[str, Any], name: str) -> dict[tuple[Any, ...], list[Any]]:
+    """Return exact quantiles by key; only APIs have some of requests that waited."""
+    found = {}
+    for line in model["exact"][name]:
+        *key, waited = line[:-4]
+        if name == "apis":
+            found[*key, waited] = line[-4:]
+        elif not waited:
+            found[tuple(key)] = line[-4:]
+    return found
+
+
+def _failures(model: Mapping[str, Any]) -> list[dict[str, Any]]:
+    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for cell in _lines(model["failures"]):
+        if cell["is_again"]:
+            continue
+        topic = _NONE if cell["is_topicless"] else cell["topic"]
+        key = (cell["code"], cell["api"], cell["client"], topic)
+        line = found.setdefault(
+            key, {"key": list(key), "count": 0, "first": math.inf, "last": -math.inf}
+        )
+        line["count"] += cell["rows"]
+        if cell["first_time_ns"] is not None:
+            line["first"] = min(line["first"], cell["first_time_ns"])
+            line["last"] = max(line["last"], cell["last_time_ns"])
+    for line in found.values():
+        if line["first"] == math.inf:
+            line["first"] = line["last"] = None
+    return list(found.values())
+
+
+def _batches(
+    model: Mapping[str, Any],
+    key_of: Callable[[Mapping[str, Any]], tuple[Any, ...]],
+    *,
+    is_produce: bool = False,
+) -> Iterator[dict[str, Any]]:
+    found: dict[tuple[Any, ...], Counter[str]] = {}
+    marks: dict[tuple[Any, ...], int | None] = {}
+    for cell in _lines(model["batches"]):
+        api = cell["api"]
+        produces = api >= 0 and model["names"]["api"][api]["kind"] == "produce"
+        if is_produce and (not produces or cell["codec"] is None):
+            continue
+        key, way = key_of(cell), "in" if produces else "out"
+        counts = found.setdefault(key, Counter())
+        counts["batches"] += cell["rows"]
+        counts["produces" if produces else "fetches"] += cell["rows"]
+        counts[f"records_{way}"] += cell["records"]
+        counts[f"bytes_{way}"] += cell["record_bytes"]
+        mark = cell["high_watermark"]
+        if mark is not None:
+            marks[key] = max(marks.get(key) or 0, mark)
+    names = (*("batches", "produces", "fetches"), "records_in", "records_out")
+    for key, counts in found.items():
+        size, many = counts["bytes_in"], counts["batches"]
+        yield {
+            **dict.fromkeys((*names, "bytes_in", "bytes_out"), 0),
+            **counts,
+            "key": list(key),
+            "mark": marks.get(key),
+            "bytes_each": size // many,
+            "records_each": counts["records_in"] // many,
+        }

@@ -1,0 +1,223 @@
+"""Drawings of the page that need no script: they are printed, and mailed, as they stand.
+
+In: the model of a page and its sums. Out: SVG. This module must not know the tables. ``page.js``
+draws the same of what a reader selects; a test holds the two together.
+
+Colours are classes: the style sheet has those for light, dark and paper.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from kanalyze.render.html.tables import label_of
+from kanalyze.render.times import clock_text
+from kanalyze.render.units import count_text, duration_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+__all__ = ["group_timeline", "heat_map", "latency_histogram", "waterfall"]
+
+WIDTH = 720
+_LEFT, _RIGHT, _TOP, _AXIS = 62, 8, 8, 20
+_HEIGHT = 150
+_BINS_TOGETHER = 4
+_LEVELS = 6
+_MOST_BARS = 20
+_MOST_GROUPS = 12
+_LABEL = 216
+
+
+def _element(tag: str, text: str | None = None, **attributes: Any) -> str:
+    words = "".join(
+        f' {name.rstrip("_").replace("_", "-")}="{escape(str(value))}"'
+        for name, value in attributes.items()
+    )
+    return f"<{tag}{words}/>" if text is None else f"<{tag}{words}>{escape(text)}</{tag}>"
+
+
+def _svg(height: int, label: str, parts: Iterable[str]) -> str:
+    return (
+        f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{escape(label)}">'
+        + "".join(parts)
+        + "</svg>"
+    )
+
+
+def _text(x: float, y: float, text: str, anchor: str = "start", class_: str = "lb") -> str:
+    return _element("text", text, x=_at(x), y=_at(y), class_=class_, text_anchor=anchor)
+
+
+def _at(number: float) -> str:
+    """Return a coordinate with one decimal, none where it is whole: as scripts write it."""
+    rounded = math.floor(number * 10 + 0.5) / 10
+    return str(int(rounded)) if rounded == int(rounded) else str(rounded)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1] + "\u2026"
+
+
+def _nothing(label: str) -> str:
+    return _svg(40, label, [_text(_LEFT, 24, "nothing to draw")])
+
+
+def _decades(first: int, last: int, ratio: float) -> list[tuple[int, float]]:
+    """Return powers of ten of ns between bins, with where they lie among the bins."""
+    found = []
+    for power in range(13):
+        place = power * math.log(10) / math.log(ratio)
+        if first <= place <= last:
+            found.append((10**power, place))
+    return found
+
+
+def latency_histogram(bins: Mapping[int, int], quantiles: Mapping[str, Any], ratio: float) -> str:
+    """Return how many requests took how long; latency grows by a factor with each bar."""
+    label = "Histogram of latency, logarithmic"
+    if not bins:
+        return _nothing(label)
+    first, last = min(bins) - 1, max(bins) + 2
+    step = (WIDTH - _LEFT - _RIGHT) / (last - first)
+    most = max(bins.values())
+    bottom = _TOP + _HEIGHT
+    bars = "".join(
+        f"M{_at(_LEFT + (each - first) * step)} {bottom}"
+        f"V{_at(bottom - _HEIGHT * bins[each] / most)}"
+        f"h{_at(max(step - 1, 0.5))}V{bottom}z"
+        for each in sorted(bins)
+    )
+    parts = [_element("path", d=bars, class_="bar")]
+    parts += _latency_marks(first, last, step, ratio, bottom)
+    for name in ("p50", "p99"):
+        value = quantiles[name]
+        if value:
+            x = _LEFT + (math.log(value) / math.log(ratio) - first) * step
+            parts.append(_element("path", d=f"M{_at(x)} {_TOP}V{bottom}", class_=f"mark {name}"))
+            parts.append(
+                _text(x + 3, _TOP + (9 if name == "p50" else 21), name, class_="lb strong")
+            )
+    parts.append(_text(_LEFT - 6, _TOP + 9, count_text(most), "end"))
+    parts.append(_text(_LEFT - 6, bottom, "0", "end"))
+    parts.append(_element("path", d=f"M{_LEFT} {bottom}H{WIDTH - _RIGHT}", class_="axis"))
+    return _svg(bottom + _AXIS, label, parts)
+
+
+def _latency_marks(first: int, last: int, step: float, ratio: float, bottom: int) -> Iterable[str]:
+    for value_ns, place in _decades(first, last, ratio):
+        x = _LEFT + (place - first) * step
+        yield _element("path", d=f"M{_at(x)} {bottom}v4", class_="axis")
+        yield _text(x, bottom + 16, duration_text(value_ns), "middle")
+
+
+def heat_map(times_bins: Sequence[Mapping[int, int]], model: Mapping[str, Any]) -> str:
+    """Return how many requests took how long, over time."""
+    label = "Heat map of latency over time"
+    squares: Counter[tuple[int, int]] = Counter()
+    for column, bins in enumerate(times_bins):
+        for each, count in bins.items():
+            squares[column, each // _BINS_TOGETHER] += count
+    if not squares:
+        return _nothing(label)
+    low = min(row for _, row in squares)
+    high = max(row for _, row in squares) + 1
+    most = max(squares.values())
+    wide = (WIDTH - _LEFT - _RIGHT) / len(times_bins)
+    tall = _HEIGHT / (high - low)
+    paths = [""] * _LEVELS
+    for column, row in sorted(squares):
+        count = squares[column, row]
+        level = min(int(math.log(count) / math.log(most + 1) * _LEVELS), _LEVELS - 1)
+        paths[level] += (
+            f"M{_at(_LEFT + column * wide)} {_at(_TOP + (high - 1 - row) * tall)}"
+            f"h{_at(wide)}v{_at(tall)}h{_at(-wide)}z"
+        )
+    parts = [
+        _element("path", d=path, class_=f"heat{level}") for level, path in enumerate(paths) if path
+    ]
+    bottom = _TOP + _HEIGHT
+    for value_ns, place in _decades(
+        low * _BINS_TOGETHER, high * _BINS_TOGETHER, model["bin_ratio"]
+    ):
+        y = bottom - (place / _BINS_TOGETHER - low) * tall
+        parts.append(_element("path", d=f"M{_LEFT - 4} {_at(y)}h4", class_="axis"))
+        parts.append(_text(_LEFT - 6, y + 4, duration_text(value_ns), "end"))
+    parts += _time_marks(model, _LEFT, bottom)
+    return _svg(bottom + _AXIS, label, parts)
+
+
+def _time_marks(model: Mapping[str, Any], left: int, bottom: int) -> Iterable[str]:
+    yield _element("path", d=f"M{left} {bottom}H{WIDTH - _RIGHT}", class_="axis")
+    for part, anchor in ((0, "start"), (0.5, "middle"), (1, "end")):
+        time_us = model["start_us"] + model["buckets"] * model["bucket_us"] * part
+        text = clock_text(math.floor(time_us) * 1000, dated=model["dated"])
+        yield _text(left + (WIDTH - _RIGHT - left) * part, bottom + 16, text, anchor)
+
+
+def waterfall(slowest: Sequence[Mapping[str, Any]]) -> str:
+    """Return the slowest exchanges, each from its first byte on."""
+    label = "Waterfall of the slowest requests"
+    if not slowest:
+        return _nothing(label)
+    shown = slowest[:_MOST_BARS]
+    most = max(sum(line["parts"]) for line in shown) or 1
+    scale = (WIDTH - _LABEL - 70) / most
+    parts = []
+    for number, line in enumerate(shown):
+        y, x = number * 18 + 4, float(_LABEL)
+        who = f"{line['api_label']} {line['client_label']}"
+        parts.append(
+            _text(_LABEL - 8, y + 11, who if len(who) <= 30 else who[:29] + "\u2026", "end")
+        )
+        for class_, took in zip(("sending", "broker", "response"), line["parts"], strict=True):
+            wide = max(took * scale, 1 if took else 0)
+            if wide:
+                parts.append(
+                    _element(
+                        "rect", x=_at(x), y=y, width=_at(wide), height=13, class_=f"w {class_}"
+                    )
+                )
+            x += wide
+        parts.append(_text(x + 5, y + 11, duration_text(sum(line["parts"])), class_="lb strong"))
+    return _svg(len(shown) * 18 + 8, label, parts)
+
+
+def group_timeline(events: Sequence[Mapping[str, Any]], model: Mapping[str, Any]) -> str:
+    """Return joins, syncs and leaves of groups over time, a line for each group."""
+    label = "Joins, syncs and leaves of consumer groups over time"
+    groups = sorted({event["group"] for event in events})[:_MOST_GROUPS]
+    if not groups:
+        return _nothing(label)
+    places = {group: place for place, group in enumerate(groups)}
+    wide = WIDTH - _RIGHT - _LABEL
+    span_us = model["buckets"] * model["bucket_us"]
+    parts = []
+    for group, place in places.items():
+        name = label_of(model, "group", group)
+        y = place * 26 + 8
+        parts.append(_text(_LABEL - 8, y + 13, _cut(name, 28), "end"))
+        parts.append(_element("path", d=f"M{_LABEL} {y + 9}H{WIDTH - _RIGHT}", class_="rail"))
+    for event in events:
+        if event["group"] not in places:
+            continue
+        y = places[event["group"]] * 26 + 8
+        x = _LABEL + (event["at"] - model["start_us"]) / span_us * wide
+        parts.append(_event(event, x, y, event["took"] / 1000 / span_us * wide))
+    bottom = len(groups) * 26 + 10
+    parts += _time_marks(model, _LABEL, bottom)
+    return _svg(bottom + _AXIS, label, parts)
+
+
+def _event(event: Mapping[str, Any], x: float, y: int, wide: float) -> str:
+    """Return the mark of an event: joins lie above the line, syncs below, leaves cross it."""
+    class_ = f"e {event['kind']}" + (" bad" if event["is_error"] else "")
+    if event["kind"] in ("join", "sync"):
+        top = y if event["kind"] == "join" else y + 10
+        return _element("rect", x=_at(x), y=top, width=_at(max(wide, 2)), height=8, class_=class_)
+    if event["kind"] == "leave":
+        return _element("path", d=f"M{_at(x - 4)} {y + 3}l8 12m0 -12l-8 12", class_=class_)
+    return _element("path", d=f"M{_at(x)} {y}v18", class_=class_)

@@ -1,0 +1,345 @@
+"""The tables of the page: what their columns are, and their first lines as HTML.
+
+In: the model of a page and its sums. Out: HTML, and the columns as plain values, by which
+``page.js`` writes the same lines. This module must not know where the sums come from.
+"""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.render.text import MISSING
+from kanalyze.render.times import clock_text
+from kanalyze.render.units import bytes_text, count_text, duration_text, records_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+__all__ = ["TABLES", "Table", "table_html", "table_lines", "table_specs", "written"]
+
+_Line: TypeAlias = "Mapping[str, Any]"
+_NUMBERS = ("count", "failed", "bytes", "ns", "records", "time")
+
+
+class Column(NamedTuple):
+    """A column of a table."""
+
+    title: str
+    kind: str
+    """How its cells are written: ``name`` and ``info`` are of a name, ``text`` as it stands, the
+    others are numbers."""
+    field: str = ""
+    """Of the line, or of what is named."""
+    dimension: str = ""
+    """What is named."""
+    place: int = 0
+    """Of the name in the key of a line."""
+
+
+class Table(NamedTuple):
+    """A table of the page."""
+
+    name: str
+    title: str
+    note: str
+    columns: tuple[Column, ...]
+    sort: str
+    """The field by which lines are sorted at first, the largest at the top."""
+
+
+def _name(title: str, dimension: str, place: int = 0) -> Column:
+    return Column(title, "name", "", dimension, place)
+
+
+def _ns(title: str) -> Column:
+    return Column(title, "ns", title)
+
+
+_REQUESTS = Column("requests", "count", "requests")
+_ERRORS = Column("errors", "failed", "errors")
+_UNANSWERED = Column("unanswered", "failed", "unanswered")
+_SENT = Column("sent", "bytes", "sent")
+_RECEIVED = Column("received", "bytes", "received")
+_TRAFFIC = (_REQUESTS, _ERRORS, _UNANSWERED, _SENT, _RECEIVED)
+_QUANTILES = (_ns("p50"), _ns("p90"), _ns("p99"), _ns("max"))
+_PARTITION_COLUMNS = (
+    Column("produces", "count", "produces"),
+    Column("records in", "count", "records_in"),
+    Column("bytes in", "bytes", "bytes_in"),
+    Column("fetches", "count", "fetches"),
+    Column("records out", "count", "records_out"),
+    Column("bytes out", "bytes", "bytes_out"),
+)
+
+TABLES = (
+    Table(
+        "apis",
+        "APIs",
+        "Requests that the broker held back on purpose, as a Fetch until there is data, stand "
+        "apart as (waited): their latency says nothing of work.",
+        (
+            Column("API", "api"),
+            Column("versions", "versions"),
+            *_TRAFFIC,
+            Column("records", "records", "records"),
+            *_QUANTILES,
+        ),
+        "requests",
+    ),
+    Table(
+        "clients",
+        "Clients",
+        "By client id. Latencies are of requests that did not wait on purpose.",
+        (
+            _name("client", "client"),
+            Column("software", "info", "software", "client"),
+            Column("from", "info", "from", "client"),
+            Column("user", "info", "user", "client"),
+            *_TRAFFIC,
+            *_QUANTILES,
+        ),
+        "requests",
+    ),
+    Table(
+        "client_apis",
+        "Clients by API",
+        "Latencies are of requests that did not wait on purpose.",
+        (_name("client", "client"), _name("API", "api", 1), *_TRAFFIC, *_QUANTILES),
+        "requests",
+    ),
+    Table(
+        "errors",
+        "Errors by client and topic",
+        "Every error code in a response counts, at any level.",
+        (
+            _name("error", "code"),
+            _name("API", "api", 1),
+            _name("client", "client", 2),
+            _name("topic", "topic", 3),
+            Column("count", "failed", "count"),
+            Column("first", "time", "first"),
+            Column("last", "time", "last"),
+        ),
+        "count",
+    ),
+    Table(
+        "topics",
+        "Topics",
+        "A request counts once for each topic that it names; records are those that went through.",
+        (
+            _name("topic", "topic"),
+            _REQUESTS,
+            _ERRORS,
+            *_PARTITION_COLUMNS,
+            *_QUANTILES,
+        ),
+        "requests",
+    ),
+    Table(
+        "partitions",
+        "Partitions",
+        "What was produced to and fetched from each; what a broker refused is left out.",
+        (
+            Column("topic", "info", "topic", "part"),
+            _name("partition", "part"),
+            *_PARTITION_COLUMNS,
+            Column("high watermark", "count", "mark"),
+        ),
+        "bytes_in",
+    ),
+    Table(
+        "brokers",
+        "Brokers",
+        "Latencies are of requests that did not wait on purpose.",
+        (_name("broker", "broker"), *_TRAFFIC, *_QUANTILES),
+        "requests",
+    ),
+    Table(
+        "groups",
+        "Consumer groups",
+        "Requests that name a group.",
+        (
+            _name("group", "group"),
+            _REQUESTS,
+            _ERRORS,
+            Column("clients", "count", "clients"),
+            Column("joins", "count", "joins"),
+            Column("syncs", "count", "syncs"),
+            Column("leaves", "count", "leaves"),
+            Column("heartbeats", "count", "heartbeats"),
+            Column("commits", "count", "commits"),
+        ),
+        "requests",
+    ),
+    Table(
+        "codecs",
+        "Codecs and batch sizes",
+        "How clients pack what they produce, for each partition of a request; what a broker "
+        "refused is left out.",
+        (
+            _name("client", "client"),
+            Column("codec", "key", "", "", 1),
+            Column("batches", "count", "batches"),
+            Column("records", "count", "records_in"),
+            Column("bytes", "bytes", "bytes_in"),
+            Column("bytes each", "bytes", "bytes_each"),
+            Column("records each", "count", "records_each"),
+        ),
+        "bytes_in",
+    ),
+    Table(
+        "versions",
+        "Versions in use",
+        "",
+        (
+            _name("API", "api"),
+            _name("version", "version", 1),
+            _REQUESTS,
+            _ERRORS,
+            Column("clients", "count", "clients"),
+        ),
+        "requests",
+    ),
+    Table(
+        "slowest",
+        "Slowest requests",
+        "Those that waited on purpose are left out. The packets are those of the first bytes of "
+        "request and response, numbered as Wireshark does.",
+        (
+            Column("latency", "ns", "latency"),
+            Column("API", "text", "api_label"),
+            Column("client", "text", "client_label"),
+            Column("topics", "text", "topics_label"),
+            Column("status", "text", "status"),
+            Column("at", "time", "at"),
+            Column("packets", "text", "packets"),
+            Column("connection", "text", "connection"),
+        ),
+        "latency",
+    ),
+)
+
+
+def table_specs() -> list[dict[str, Any]]:
+    """Return the tables as plain values, for scripts."""
+    return [
+        {
+            "name": table.name,
+            "sort": table.sort,
+            "columns": [column._asdict() for column in table.columns],
+        }
+        for table in TABLES
+    ]
+
+
+def table_lines(table: Table, model: _Line, sums: _Line) -> list[_Line]:
+    """Return the lines of a table, sorted as they stand at first."""
+    if table.name == "slowest":
+        return [{**line, "key": []} for line in model["slowest"]]
+    lines: list[_Line] = sums[table.name]
+    by_key = sorted(lines, key=lambda line: [_sortable(part) for part in line["key"]])
+    # The others together stand last.
+    return sorted(by_key, key=lambda line: (-1 in line["key"], -(line[table.sort] or 0)))
+
+
+def _sortable(part: int | str) -> tuple[bool, int, str]:
+    """Return what puts names in the order of their numbers, and the others behind."""
+    return (False, 0, part) if isinstance(part, str) else (part < 0, part, "")
+
+
+def table_html(table: Table, lines: Sequence[_Line], model: _Line, most: int) -> str:
+    """Return the first lines of a table as HTML, below its head."""
+    heads = "".join(
+        f'<th scope="col"{_class(column.kind)}>{escape(column.title)}</th>'
+        for column in table.columns
+    )
+    rows = "".join(_row_html(table.columns, line, model) for line in lines[:most])
+    return f"<thead><tr>{heads}</tr></thead><tbody>{rows}</tbody>"
+
+
+def _row_html(columns: Iterable[Column], line: _Line, model: _Line) -> str:
+    cells = [(column, written(column, line, model)) for column in columns]
+    first, *others = (
+        (f"{_class(column.kind, is_bad=_is_bad(column, line))}", escape(text))
+        for column, text in cells
+    )
+    return (
+        f'<tr><th scope="row"{first[0]}>{first[1]}</th>'
+        + "".join(f"<td{cls}>{text}</td>" for cls, text in others)
+        + "</tr>"
+    )
+
+
+def _is_bad(column: Column, line: _Line) -> bool:
+    return column.kind == "failed" and bool(line[column.field])
+
+
+def _class(kind: str, *, is_bad: bool = False) -> str:
+    names = ("n" if kind in _NUMBERS else "") + (" bad" if is_bad else "")
+    return f' class="{names.strip()}"' if names else ""
+
+
+def label_of(model: _Line, dimension: str, number: int) -> str:
+    """Return the name that a number stands for."""
+    if number >= 0:
+        return str(model["names"][dimension][number]["label"])
+    return str(model["others"][dimension]) if number == -1 else MISSING
+
+
+def written(column: Column, line: _Line, model: _Line) -> str:
+    """Return the text of a cell."""
+    kind, field = column.kind, column.field
+    if kind == "name":
+        return label_of(model, column.dimension, line["key"][column.place])
+    if kind == "info":
+        number = line["key"][column.place]
+        return str(model["names"][column.dimension][number][field]) if number >= 0 else MISSING
+    if kind == "api":
+        return _api_text(line, model)
+    if kind == "versions":
+        return _versions_text(line, model)
+    if kind == "key":
+        return str(line["key"][column.place])
+    if kind == "records":
+        return _records(line, model)
+    if field == "topics_label":
+        return _topics_text(line, model)
+    value = line[field]
+    return str(value) if kind == "text" else _number_text(kind, value, model)
+
+
+def _number_text(kind: str, value: float | None, model: _Line) -> str:
+    if value is None:
+        return MISSING
+    if kind == "bytes":
+        return bytes_text(int(value))
+    if kind == "ns":
+        return duration_text(int(value))
+    if kind == "time":
+        return clock_text(int(value) * 1000, dated=model["dated"])
+    return count_text(int(value))
+
+
+def _api_text(line: _Line, model: _Line) -> str:
+    api, waited = line["key"]
+    return label_of(model, "api", api) + (" (waited)" if waited else "")
+
+
+def _versions_text(line: _Line, model: _Line) -> str:
+    names = [label_of(model, "version", number) for number in line["versions"] if number >= 0]
+    return " ".join(sorted(names, key=lambda name: (len(name), name))) or MISSING
+
+
+def _topics_text(line: _Line, model: _Line) -> str:
+    names = [label_of(model, "topic", number) for number in line["topics"] if number != -2]
+    return ", ".join(names[:3]) + (", \u2026" if len(names) > 3 else "") or MISSING
+
+
+def _records(line: _Line, model: _Line) -> str:
+    api = line["key"][0]
+    kind = model["names"]["api"][api]["kind"] if api >= 0 else ""
+    if kind not in ("produce", "fetch"):
+        return MISSING
+    return records_text(line["records"], known=not line["uncounted"])

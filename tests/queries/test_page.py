@@ -1,0 +1,257 @@
+"""The sums that the HTML page is made of, counted a second way."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kanalyze.export.arrow import BatchMaker
+from kanalyze.queries.database import Database
+from kanalyze.queries.page import (
+    BIN_RATIO,
+    MOST_PACKED_BYTES,
+    NONE,
+    OTHERS,
+    cube_of,
+    packed,
+)
+from kanalyze.queries.report import report_of
+from kanalyze.tables.quality import CaptureQuality
+from tests.support import rows as made
+from tests.support.captures import NAMES, analysis
+from tests.support.pages import report_and_cube, report_and_cube_of
+from tests.support.plain_report import FETCH, PRODUCE, durations, is_uncounted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from kanalyze.tables.row import PartitionItem, Row
+
+MS = 1_000_000
+
+
+def lines(columns: Mapping[str, list[Any]]) -> list[dict[str, Any]]:
+    return [dict(zip(columns, each, strict=True)) for each in zip(*columns.values(), strict=True)]
+
+
+def topic_of(item: PartitionItem) -> str | None:
+    return item.topic if item.topic is not None else item.topic_id
+
+
+def bucket_of(row: Row, cube: Mapping[str, Any]) -> int:
+    time_ns = row.request_start_ns if row.request_start_ns is not None else row.response_start_ns
+    return -1 if time_ns is None else (time_ns - cube["start_ns"]) // cube["bucket_ns"]
+
+
+def spelled(cube: Mapping[str, Any], cell: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What a cell is the sum of, by name."""
+    names = cube["names"]
+    api = names["apis"][cell["api"]]
+    version = names["versions"][cell["version"]]["api_version"] if cell["version"] >= 0 else None
+    return (
+        names["clients"][cell["client"]]["name"] if cell["client"] >= 0 else None,
+        (api["wire"], api["api_key"], api["api_name"]),
+        version,
+        names["brokers"][cell["broker"]]["broker"],
+        None if cell["group"] == NONE else names["groups"][cell["group"]]["name"],
+        None if cell["topic"] == NONE else names["topics"][cell["topic"]]["name"],
+        bool(cell["waited"]),
+        cell["status"],
+        cell["bucket"],
+    )
+
+
+def own_key(row: Row, topic: str | None, cube: Mapping[str, Any]) -> tuple[Any, ...]:
+    is_request = row.status != "orphan_response"
+    ip = f"[{row.broker_ip}]" if ":" in row.broker_ip else row.broker_ip
+    return (
+        row.client_id,
+        (row.wire, row.api_key, row.api_name),
+        row.api_version if is_request else None,
+        f"{ip}:{row.broker_port}",
+        row.group_id,
+        topic,
+        bool(row.waited),
+        row.status,
+        bucket_of(row, cube),
+    )
+
+
+def bin_of(latency_ns: int) -> int:
+    return math.floor(math.log(max(latency_ns, 1)) / math.log(BIN_RATIO))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_sum_is_what_plain_python_counts(name: str) -> None:
+    rows, _ = analysis(name)
+    _, cube = report_and_cube_of(name)
+    expected: dict[Any, Counter[str]] = defaultdict(Counter)
+    bins: dict[Any, Counter[int]] = defaultdict(Counter)
+    for row in rows:
+        items: dict[str | None, list[PartitionItem]] = defaultdict(list)
+        for item in row.partitions:
+            items[topic_of(item)].append(item)
+        for topic in items or [None]:
+            key = own_key(row, topic, cube)
+            taken = [
+                item
+                for item in items.get(topic, [])
+                if row.api_name in PRODUCE + FETCH
+                and not (item.error_code and row.status == "error")
+            ]
+            expected[key] += Counter(
+                rows=1,
+                responses=row.response_start_ns is not None,
+                request_bytes=row.request_bytes or 0,
+                response_bytes=row.response_bytes or 0,
+                records=sum(item.record_count or 0 for item in taken),
+                record_bytes=sum(item.record_bytes or 0 for item in taken),
+                uncounted=row.api_name in PRODUCE + FETCH and is_uncounted(row),
+            )
+            if row.latency_ns is not None:
+                bins[key][bin_of(row.latency_ns)] += 1
+    found: dict[Any, Counter[str]] = defaultdict(Counter)
+    found_bins: dict[Any, Counter[int]] = defaultdict(Counter)
+    for cell in lines(cube["cells"]):
+        key = spelled(cube, cell)
+        names = ("rows", "responses", "request_bytes", "response_bytes", "records", "record_bytes")
+        found[key] += Counter({each: cell[each] for each in (*names, "uncounted")})
+        pairs = cell["latencies"]
+        for place in range(0, len(pairs), 2):
+            found_bins[key][pairs[place]] += pairs[place + 1]
+    assert found == expected
+    assert {k: b for k, b in found_bins.items() if b} == bins
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_not_counted_again_is_each_request_once(name: str) -> None:
+    rows, _ = analysis(name)
+    _, cube = report_and_cube_of(name)
+    cells = [cell for cell in lines(cube["cells"]) if not cell["is_again"]]
+    assert sum(cell["rows"] for cell in cells) == len(rows)
+    assert sum(cell["request_bytes"] for cell in cells) == sum(r.request_bytes or 0 for r in rows)
+    assert all(-1 <= cell["bucket"] < cube["buckets"] for cell in cells)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_errors_and_batches_are_what_plain_python_counts(name: str) -> None:
+    rows, _ = analysis(name)
+    _, cube = report_and_cube_of(name)
+    names = cube["names"]
+    errors = Counter(
+        (row.client_id, row.api_name, error.code, error.topic)
+        for row in rows
+        for error in row.errors
+    )
+    found: Counter[Any] = Counter()
+    for cell in lines(cube["failures"]):
+        if not cell["is_again"]:
+            topic = None if cell["is_topicless"] else names["topics"][cell["topic"]]["name"]
+            client = names["clients"][cell["client"]]["name"] if cell["client"] >= 0 else None
+            code = names["codes"][cell["code"]]["error_code"]
+            api = names["apis"][cell["api"]]["api_name"]
+            found[client, api, code, topic] += cell["rows"]
+    assert found == errors
+    sizes: Counter[Any] = Counter()
+    for row in rows:
+        for item in row.partitions if row.api_name in PRODUCE + FETCH else ():
+            if not item.error_code and item.partition is not None:
+                sizes[topic_of(item), item.partition, item.codec] += item.record_bytes or 0
+    found_sizes: Counter[Any] = Counter()
+    for cell in lines(cube["batches"]):
+        part = names["parts"][cell["part"]]
+        found_sizes[part["topic"], part["partition"], cell["codec"]] += cell["record_bytes"]
+    assert found_sizes == sizes
+
+
+def figures(of: Iterable[int | None]) -> list[int | None]:
+    known = durations(of)
+    return [known[name] for name in ("p50", "p90", "p99", "max")]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_exact_quantiles_are_those_of_plain_python(name: str) -> None:
+    rows, _ = analysis(name)
+    _, cube = report_and_cube_of(name)
+    names = cube["names"]
+    timed = [row for row in rows if row.latency_ns is not None and not row.waited]
+    for client, waited, *found in cube["exact"]["clients"]:
+        own = [r.latency_ns for r in timed if r.client_id == names["clients"][client]["name"]]
+        assert waited or found == figures(own)
+    for topic, waited, *found in cube["exact"]["topics"]:
+        name_ = None if topic == NONE else names["topics"][topic]["name"]
+        own = [
+            row.latency_ns
+            for row in timed
+            if name_ in (set(map(topic_of, row.partitions)) or {None})
+        ]
+        assert waited or found == figures(own)
+    for bucket, waited, *found in cube["exact"]["times"]:
+        assert waited or found == figures(
+            row.latency_ns for row in timed if bucket_of(row, cube) == bucket
+        )
+
+
+def many_rows(many: int, clients: int, topics: int) -> list[Row]:
+    dice = random.Random(17)
+    found = []
+    for number in range(many):
+        latency_ns = int(10 ** dice.uniform(4, 10))
+        start_ns = made.START_NS + number * 37 * MS
+        found.append(
+            made.row(
+                client_id=f"client-{dice.randrange(clients)}",
+                broker_ip=f"10.0.{dice.randrange(9)}.9",
+                group_id=f"group-{dice.randrange(500)}",
+                api_version=dice.randrange(30),
+                request_start_ns=start_ns,
+                request_end_ns=start_ns,
+                response_start_ns=start_ns + latency_ns,
+                response_end_ns=start_ns + latency_ns,
+                latency_ns=latency_ns,
+                total_time_ns=latency_ns,
+                partitions=[
+                    made.partition(f"topic-{dice.randrange(topics)}", dice.randrange(50))
+                    for _ in range(2)
+                ],
+            )
+        )
+    return found
+
+
+def test_thousands_of_clients_and_topics_leave_a_small_cube() -> None:
+    rows = many_rows(20_000, clients=5_000, topics=3_000)
+    _, cube = report_and_cube(rows)
+    assert len(packed(cube)) <= MOST_PACKED_BYTES
+    cells = lines(cube["cells"])
+    assert any(cell["client"] == OTHERS for cell in cells)
+    assert sum(cell["rows"] for cell in cells if not cell["is_again"]) == len(rows)
+    assert sum(cell["records"] for cell in cells) == 2 * len(rows)
+
+
+def test_without_rows_there_is_a_cube_of_nothing() -> None:
+    _, cube = report_and_cube([])
+    assert cube["buckets"] == 0
+    assert lines(cube["cells"]) == []
+    assert json.loads(json.dumps(cube)) == cube
+
+
+def test_no_table_is_left_behind() -> None:
+    maker = BatchMaker()
+    with Database(max_memory_bytes=1 << 28, threads=1) as database:
+        database.create("requests", maker.schema)
+        report = report_of(database, CaptureQuality())
+        before = database.ask("SELECT table_name FROM duckdb_tables()").to_pylist()
+        assert cube_of(database, report) == cube_of(database, report)
+        assert database.ask("SELECT table_name FROM duckdb_tables()").to_pylist() == before
+
+
+def test_a_bin_is_off_by_less_than_a_twentieth() -> None:
+    for latency_ns in (1, 2, 10, 999, 1_234_567, 10**12):
+        middle = BIN_RATIO ** (bin_of(latency_ns) + 0.5)
+        assert abs(middle - latency_ns) / latency_ns < 0.05

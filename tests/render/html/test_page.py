@@ -1,0 +1,267 @@
+"""The page as text: nothing in it runs that is not ours, and it is small."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import random
+import re
+import zlib
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kanalyze
+from kanalyze.render.html import html_page
+from kanalyze.render.html.page import MOST_BYTES
+from tests.queries.test_page import many_rows
+from tests.support import rows as made
+from tests.support.captures import NAMES
+from tests.support.pages import report_and_cube, report_and_cube_of
+
+ASSETS = Path(kanalyze.__file__).parent / "render" / "html"
+HOSTILE = (
+    "</script><script>alert(1)</script>",
+    "<!--<script>",
+    "\u2028\u2029",
+    "\u202eevil",
+    "]]>",
+    "'\"><img src=x onerror=alert(1)>",
+    "&lt;b&gt;",
+    "$data ${script}",
+    "\x00\x1b[31m",
+    "\ud800",
+    "`${alert(1)}`",
+    "__proto__",
+    "constructor",
+)
+VENDORED = {
+    "uPlot.iife.min.js": "19c8d4c6ad88929a79f4ae49d6f7161566dfd0ba3d15cc495e974f787eb78f1f",
+    "uPlot.min.css": "df630c6a8d6f8eeaff264b50f73ce5b114f646ffd9a0bb74f049b0a00135fa04",
+    "uPlot.LICENSE": "8f989229699b4fe2f1a0432d0e9edc338a8a911e250e2d1b01ecd770a5f5b1bd",
+}
+"""Of uPlot 1.6.32, as npm has it: SHA-256."""
+
+
+class Elements(HTMLParser):
+    """The elements of a page, each with its attributes and the text at its beginning."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.found: list[tuple[str, dict[str, str | None], list[str]]] = []
+        self._newest: list[str] = []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._newest = []
+        self.found.append((tag, dict(attrs), self._newest))
+
+    def handle_endtag(self, tag: str) -> None:
+        self._newest = []
+
+    def handle_data(self, data: str) -> None:
+        self._newest.append(data)
+
+    def texts(self, tag: str) -> list[str]:
+        return ["".join(texts) for each, _, texts in self.found if each == tag]
+
+
+def data_of(page: str) -> Any:
+    (block,) = [
+        "".join(texts)
+        for tag, attributes, texts in Elements(page).found
+        if tag == "script" and attributes.get("id") == "data"
+    ]
+    return json.loads(zlib.decompress(base64.b64decode(json.loads(block)["data"])))
+
+
+def hostile_page() -> str:
+    rows = [
+        made.failed(
+            name,
+            3,
+            name,
+            client_id=name,
+            group_id=name,
+            principal=name,
+            api_name=name if number % 2 else "Produce",
+            capture=name,
+            connection=name,
+            client_software_name=name,
+            client_software_version=name,
+            partitions=[made.partition(name, codec=name)],
+        )
+        for number, name in enumerate(HOSTILE)
+    ]
+    report, cube = report_and_cube(rows)
+    report["capture"]["captures"] = [HOSTILE[0]]
+    report["quality"]["comments"] = dict.fromkeys(HOSTILE, 1)
+    report["findings"] = [
+        {
+            **dict.fromkeys(("name", "title", "what", "sure", "why", "repair"), name),
+            "severity": 90,
+            "weight": 1.0,
+            "concerns": {"client_id": name, "topic": name},
+            "first_time_ns": made.START_NS,
+            "last_time_ns": made.START_NS + 1,
+            "first_packet": 1,
+            "options": ["--client-id", name],
+        }
+        for name in HOSTILE
+    ]
+    return html_page(report, cube)
+
+
+def test_what_came_over_the_wire_makes_no_element_and_ends_none() -> None:
+    page = hostile_page()
+    plain = html_page(*report_and_cube([made.row()]))
+    tags = {tag for tag, _, _ in Elements(page).found}
+    assert tags <= {tag for tag, _, _ in Elements(plain).found} | {"b", "ol", "li", "ul", "h3"}
+    assert page.count("<script") == plain.count("<script")
+    assert page.count("</script") == plain.count("</script")
+    assert page.count("<!--") == plain.count("<!--") == 1
+    assert not {"\u2028", "\u2029", "\u202e", "\x00", "\x1b"} & set(page)
+    assert page.encode("utf-8")
+    assert "&lt;/script&gt;&lt;script&gt;alert(1)&lt;/script&gt;" in page
+    assert HOSTILE[0] in [client["label"] for client in data_of(page)["names"]["client"]]
+
+
+def test_no_element_has_a_handler_a_style_or_an_address_elsewhere() -> None:
+    for tag, attributes, _ in Elements(hostile_page()).found:
+        for name, value in attributes.items():
+            assert not name.startswith("on"), (tag, name)
+            assert name not in ("style", "src", "srcset", "action", "formaction", "xlink:href")
+            if name == "href":
+                assert value is not None
+                assert value.startswith("#") or value == "data:,"
+
+
+def test_the_policy_names_the_hashes_of_scripts_and_styles() -> None:
+    page = hostile_page()
+    elements = Elements(page)
+    (policy,) = [
+        attributes["content"] or ""
+        for tag, attributes, _ in elements.found
+        if tag == "meta" and attributes.get("http-equiv") == "Content-Security-Policy"
+    ]
+    scripts = [
+        "".join(texts)
+        for tag, attributes, texts in elements.found
+        if tag == "script" and "type" not in attributes
+    ]
+    rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
+    assert rules["default-src"] == "'none'"
+    assert rules["script-src"].split() == [hash_of(script) for script in scripts]
+    assert rules["style-src"].split() == [hash_of(style) for style in elements.texts("style")]
+    assert "unsafe" not in policy
+
+
+def hash_of(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def test_our_scripts_make_no_text_to_markup_or_code() -> None:
+    script = (ASSETS / "page.js").read_text()
+    for word in (
+        "innerHTML",
+        "outerHTML",
+        "insertAdjacent",
+        "document.write",
+        "eval(",
+        "Function(",
+    ):
+        assert word not in script
+    for word in ("fetch(", "XMLHttpRequest", "import(", "WebSocket", "sendBeacon", "http:"):
+        assert word not in script.replace("http://www.w3.org/2000/svg", "")
+
+
+@pytest.mark.parametrize("name", VENDORED)
+def test_what_others_wrote_is_as_they_published_it(name: str) -> None:
+    assert hashlib.sha256((ASSETS / name).read_bytes()).hexdigest() == VENDORED[name]
+
+
+def test_the_licence_of_what_others_wrote_is_in_the_page() -> None:
+    page = html_page(*report_and_cube([made.row()]))
+    assert (ASSETS / "uPlot.LICENSE").read_text() in page
+
+
+# -- size -----------------------------------------------------------------------------------------
+
+
+def test_thousands_of_clients_and_topics_fit() -> None:
+    report, cube = report_and_cube(many_rows(20_000, clients=5_000, topics=3_000))
+    page = html_page(report, cube)
+    assert len(page.encode()) < MOST_BYTES
+    clients = len(cube["names"]["clients"])
+    assert f"The busiest are told apart, {clients} clients, " in page
+
+
+@pytest.mark.parametrize(
+    "letters", ["<>&\"'\x00\u2028", "".join(map(chr, range(0x4E00, 0x9E00)))], ids=["marks", "Han"]
+)
+def test_thousands_of_long_names_that_are_longer_escaped_fit(letters: str) -> None:
+    dice = random.Random(3)
+    rows = []
+    for row in many_rows(5_000, clients=3_000, topics=3_000):
+        name = "".join(dice.choice(letters) for _ in range(249))
+        rows.append(
+            row._replace(
+                client_id=name,
+                group_id=name,
+                principal=name,
+                client_software_name=name,
+                partitions=[made.partition(name, codec="none")],
+                connection=name,
+            )
+        )
+    report, cube = report_and_cube(rows)
+    report["findings"] *= 100
+    assert len(html_page(report, cube).encode()) < MOST_BYTES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_page_is_made_of_every_capture(name: str) -> None:
+    page = html_page(*report_and_cube_of(name))
+    assert len(page.encode()) < MOST_BYTES
+    ids = re.findall(r'\bid="([^"]+)"', page)
+    assert len(ids) == len(set(ids))
+
+
+def test_where_everything_is_told_apart_nothing_is_said_of_limits() -> None:
+    assert "told apart" not in html_page(*report_and_cube_of("basics"))
+
+
+def test_a_page_is_made_of_nothing() -> None:
+    report, cube = report_and_cube([])
+    del report["findings"]
+    page = html_page(report, cube)
+    assert "No findings were looked for." in page
+    assert "nothing to draw" in page
+
+
+# -- what it says ---------------------------------------------------------------------------------
+
+
+def test_a_finding_has_the_command_that_shows_its_rows() -> None:
+    page = html_page(*report_and_cube_of("groups"))
+    assert "kanalyze requests" in page
+    assert "--group groups-classic</code>" in page
+    assert "first in packet" in page
+
+
+def test_times_and_figures_are_written_as_the_terminal_has_them() -> None:
+    rows = [made.row(request_bytes=1_234_567, latency_ns=12_345_678)]
+    page = html_page(*report_and_cube(rows))
+    assert "1.23 MB" in page
+    assert "12.3 ms" in page
+
+
+def test_each_chart_over_time_has_its_numbers_in_a_table() -> None:
+    page = html_page(*report_and_cube_of("basics"))
+    _, cube = report_and_cube_of("basics")
+    (table,) = re.findall(r'<table id="times-table">.*?</table>', page, re.DOTALL)
+    assert table.count("<tr>") == 1 + cube["buckets"]

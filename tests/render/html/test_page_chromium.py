@@ -1,0 +1,407 @@
+"""The page in a browser: what it shows, what a reader selects, and that it asks for nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kanalyze.render.html import html_page
+from kanalyze.render.units import bytes_text, count_text, duration_text
+from tests.render.html.test_page import HOSTILE, hostile_page
+from tests.support.browser import Page, browser_page
+from tests.support.captures import analysis
+from tests.support.pages import report_and_cube, report_and_cube_of
+from tests.support.plain_report import plain_report
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+AXE = Path(__file__).parent / "axe" / "axe.min.js"
+AXE_SHA256 = "29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c"
+"""Of axe-core 4.14.1, as npm has it."""
+IS_READY = "document.documentElement.dataset.ready === 'yes'"
+CAPTURE = "basics"
+TEXTS_OF_TABLES = """
+    Object.fromEntries([...document.querySelectorAll("main section table[id]")].map((table) =>
+        [table.id, [...table.tBodies[0].rows].slice(0, 25).map((row) =>
+            [...row.cells].map((cell) => cell.textContent))]))
+"""
+DRAWINGS = """
+    Object.fromEntries(["histogram", "heat", "waterfall", "timeline"].map((id) =>
+        [id, document.getElementById(id).innerHTML]))
+"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Page]:
+    with browser_page() as page:
+        yield page
+
+
+@cache
+def written(folder: Path, name: str) -> Path:
+    path = folder / f"{name}.html"
+    path.write_text(html_page(*report_and_cube_of(name)), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("pages")
+
+
+@pytest.fixture
+def page(browser: Page, folder: Path) -> Iterator[Page]:
+    """The page of a capture, as it stands when it is opened."""
+    path = written(folder, CAPTURE)
+    show(browser, path)
+    yield browser
+    assert browser.console == []
+    assert browser.asked_for == [path.as_uri()]
+
+
+def show(browser: Page, path: Path, *, width: int = 1300, scheme: str = "light") -> None:
+    browser.console.clear()
+    browser.asked_for.clear()
+    set_size(browser, width)
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    browser.tell("Emulation.setEmulatedMedia", features=features)
+    browser.open(path)
+    browser.wait_for(IS_READY)
+
+
+def set_size(browser: Page, width: int) -> None:
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    browser.tell("Emulation.setDeviceMetricsOverride", **size)
+
+
+def choose(page: Page, title: str, text: str) -> None:
+    """Choose an option of a control, as a reader does."""
+    page.run(f"""(() => {{
+        const labels = [...document.querySelectorAll("#controls label")];
+        const box = labels.find((label) => label.firstChild.data === {json.dumps(title)})
+            .querySelector("select");
+        box.value = [...box.options].find((each) => each.text === {json.dumps(text)}).value;
+        box.dispatchEvent(new Event("change"));
+    }})()""")
+
+
+def tile(page: Page, name: str) -> str:
+    text: str = page.run(f"document.getElementById('tile-{name}').textContent")
+    return text
+
+
+def first_cells(page: Page, table: str) -> dict[str, list[str]]:
+    """Lines of a table by their first cell."""
+    return {line[0]: line for line in page.run(TEXTS_OF_TABLES)[f"{table}-table"]}
+
+
+# -- as it is opened ------------------------------------------------------------------------------
+
+
+def test_scripts_show_what_stands_in_the_page_without_them(page: Page, folder: Path) -> None:
+    texts, drawings = page.run(TEXTS_OF_TABLES), page.run(DRAWINGS)
+    assert len(texts) == 12
+    page.tell("Emulation.setScriptExecutionDisabled", value=True)
+    try:
+        page.open(written(folder, CAPTURE))
+        assert page.run(TEXTS_OF_TABLES) == texts
+        assert page.run(DRAWINGS) == drawings
+        assert page.run("getComputedStyle(document.getElementById('filter')).display") == "none"
+    finally:
+        page.tell("Emulation.setScriptExecutionDisabled", value=False)
+    page.asked_for.pop()
+
+
+def test_charts_are_drawn(page: Page) -> None:
+    colours = page.run("""
+        [...document.querySelectorAll("canvas")].map((canvas) => new Set(
+            new Uint32Array(canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height)
+                .data.buffer)).size)
+    """)
+    assert len(colours) == 3
+    assert min(colours) > 3
+
+
+@pytest.mark.parametrize("part", ["findings", "capture", "filter", "overview", "shapes", "apis"])
+def test_each_part_is_seen(page: Page, part: str) -> None:
+    assert page.run(f"document.getElementById('{part}').offsetHeight") > 40
+
+
+def test_totals_are_those_of_the_report(page: Page) -> None:
+    report, _ = report_and_cube_of(CAPTURE)
+    totals = report["totals"]
+    assert tile(page, "requests") == count_text(totals["requests"])
+    assert tile(page, "sent") == bytes_text(totals["request_bytes"])
+    assert tile(page, "received") == bytes_text(totals["response_bytes"])
+
+
+def test_lines_of_tables_are_those_of_the_report(page: Page) -> None:
+    report, _ = report_and_cube_of(CAPTURE)
+    found = first_cells(page, "clients")
+    for client in report["clients"][:20]:
+        _, _, _, _, requests, errors, _, sent, received, p50, p90, p99, most = found[
+            client["client_id"] or "-"
+        ]
+        latency = client["latency_ns"]
+        assert requests == count_text(client["requests"])
+        assert errors == count_text(client["errors"])
+        assert sent == bytes_text(client["request_bytes"])
+        assert received == bytes_text(client["response_bytes"])
+        assert [p50, p90, p99, most] == [
+            duration_text(latency[name]) for name in ("p50", "p90", "p99", "max")
+        ]
+
+
+# -- selected -------------------------------------------------------------------------------------
+
+
+def near(text: str, latency_ns: int | None) -> bool:
+    """Whether a text says a latency within 5 %, and its three digits."""
+    if latency_ns is None:
+        return text == "-"
+    number, unit = text.split()
+    size = {"ns": 1, "\u00b5s": 1e3, "ms": 1e6, "s": 1e9}[unit]
+    return abs(float(number) * size - latency_ns) <= 0.055 * latency_ns
+
+
+@pytest.mark.parametrize(
+    ("title", "text", "column"),
+    [
+        ("Client", "confluent-consume", "client_id"),
+        ("API", "Fetch", "api_name"),
+        ("API", "Produce", "api_name"),
+        ("Group", "group-confluent", "group_id"),
+    ],
+)
+def test_what_is_selected_is_what_the_report_says_of_it(
+    page: Page, title: str, text: str, column: str
+) -> None:
+    choose(page, title, text)
+    rows = [row for row in analysis(CAPTURE)[0] if getattr(row, column) == text]
+    assert rows
+    check_figures(page, plain_report(rows))
+
+
+def check_figures(page: Page, expected: dict[str, Any]) -> None:
+    """Compare the page with the report on the rows that are selected."""
+    totals = expected["totals"]
+    assert tile(page, "requests") == count_text(totals["requests"])
+    assert tile(page, "errors").split()[0] == count_text(totals["error"])
+    assert tile(page, "unanswered") == count_text(totals["unanswered"])
+    assert tile(page, "sent") == bytes_text(totals["request_bytes"])
+    assert tile(page, "received") == bytes_text(totals["response_bytes"])
+    clients = first_cells(page, "clients")
+    assert len(clients) == len(expected["clients"])
+    for client in expected["clients"]:
+        line = clients[client["client_id"] or "-"]
+        latency = client["latency_ns"]
+        assert line[4:6] == [count_text(client["requests"]), count_text(client["errors"])]
+        assert line[7:9] == [
+            bytes_text(client["request_bytes"]),
+            bytes_text(client["response_bytes"]),
+        ]
+        assert all(near(line[9 + at], latency[p]) for at, p in enumerate(("p50", "p90", "p99")))
+    brokers = first_cells(page, "brokers")
+    assert {name: line[1] for name, line in brokers.items()} == {
+        line["broker"]: count_text(line["requests"]) for line in expected["brokers"]
+    }
+    groups = first_cells(page, "groups")
+    assert {name: line[1] for name, line in groups.items()} == {
+        line["group_id"]: count_text(line["requests"]) for line in expected["groups"]
+    }
+    counts = [int(line[4]) for line in page.run(TEXTS_OF_TABLES)["errors-table"]]
+    assert sum(counts) == sum(line["count"] for line in expected["errors"])
+    slow = [line[0] for line in page.run(TEXTS_OF_TABLES)["slowest-table"]]
+    assert slow[:3] == [duration_text(x["latency_ns"]) for x in expected["slowest"][:3]]
+
+
+def test_a_topic_selects_the_requests_that_name_it(page: Page) -> None:
+    rows = analysis(CAPTURE)[0]
+    topic = next(item.topic for row in rows for item in row.partitions if item.topic)
+    choose(page, "Topic", topic)
+    own = [row for row in rows if any(item.topic == topic for item in row.partitions)]
+    check_figures(page, plain_report(own))
+    line = first_cells(page, "topics")[topic]
+    expected = next(x for x in plain_report(own)["topics"] if x["topic"] == topic)
+    assert line[3:5] == [
+        count_text(expected["produce_requests"]),
+        count_text(expected["produced_records"]),
+    ]
+    assert line[6:9] == [
+        count_text(expected["fetch_requests"]),
+        count_text(expected["fetched_records"]),
+        bytes_text(expected["fetched_bytes"]),
+    ]
+
+
+def test_a_span_dragged_on_a_chart_selects_it_everywhere(page: Page) -> None:
+    box = page.run("""(() => {
+        const over = document.querySelector("#chart-requests .u-over");
+        over.scrollIntoView({block: "center"});
+        return over.getBoundingClientRect().toJSON();
+    })()""")
+    y = box["y"] + box["height"] / 2
+    places = [box["x"] + box["width"] * share for share in (0.3, 0.5, 0.7)]
+    mouse = {"y": y, "button": "left", "clickCount": 1}
+    page.tell("Input.dispatchMouseEvent", type="mouseMoved", x=places[0], y=y)
+    page.tell("Input.dispatchMouseEvent", type="mousePressed", x=places[0], **mouse)
+    for x in places[1:]:
+        page.tell("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y, button="left", buttons=1)
+    page.tell("Input.dispatchMouseEvent", type="mouseReleased", x=places[2], **mouse)
+    first, last = (
+        int(value)
+        for value in page.run(
+            "[...document.querySelectorAll('#controls select')].slice(-2).map((box) => box.value)"
+        )
+    )
+    _, cube = report_and_cube_of(CAPTURE)
+    assert 0.25 < first / cube["buckets"] < 0.35
+    assert 0.65 < last / cube["buckets"] < 0.75
+    start_ns, width_ns = cube["start_ns"], cube["bucket_ns"]
+    rows = [
+        row
+        for row in analysis(CAPTURE)[0]
+        if first
+        <= ((row.request_start_ns or row.response_start_ns or 0) - start_ns) // width_ns
+        <= last
+    ]
+    check_figures(page, plain_report(rows))
+
+
+def test_cleared_it_is_as_before(page: Page) -> None:
+    before = page.run(TEXTS_OF_TABLES), page.run(DRAWINGS)
+    choose(page, "API", "Fetch")
+    assert page.run(DRAWINGS) != before[1]
+    page.run("document.getElementById('clear').click()")
+    assert (page.run(TEXTS_OF_TABLES), page.run(DRAWINGS)) == before
+
+
+def test_findings_of_others_step_back(page: Page) -> None:
+    choose(page, "Group", "group-confluent")
+    assert page.run("document.querySelectorAll('#findings .finding:not([hidden])').length") == 1
+    note = page.run("document.getElementById('findings-note').textContent")
+    assert note == "2 of 3 findings concern others than what is selected"
+
+
+def test_the_command_for_what_is_selected_is_shown(page: Page) -> None:
+    choose(page, "Client", "confluent-consume")
+    choose(page, "API", "Fetch")
+    command = page.run("document.getElementById('command').textContent")
+    assert command == "kanalyze requests CAPTURE --client-id confluent-consume --api Fetch"
+
+
+# -- tables ---------------------------------------------------------------------------------------
+
+
+def test_a_click_on_a_head_sorts_and_says_so(page: Page) -> None:
+    script = """(() => {
+        const head = [...document.querySelectorAll("#clients-table thead th")]
+            .find((each) => each.textContent === "client");
+        head.querySelector("button").click();
+        return [head.getAttribute("aria-sort"),
+            [...document.querySelectorAll("#clients tbody th")].map((cell) => cell.innerText)];
+    })()"""
+    order, names = page.run(script)
+    assert order == "ascending"
+    assert names == page.run(
+        f"[...{json.dumps(names)}].sort((a, b) => a.localeCompare(b, 'en', {{numeric: true}}))"
+    )
+    order, reverse = page.run(script)
+    assert order == "descending"
+    assert reverse == names[::-1]
+
+
+def test_a_text_finds_lines(page: Page) -> None:
+    found = page.run("""(() => {
+        const input = document.querySelector("#clients .find input");
+        input.value = "AIOKAFKA";
+        input.dispatchEvent(new Event("input"));
+        return [...document.querySelectorAll("#clients tbody tr")].map((row) => row.innerText);
+    })()""")
+    assert found
+    assert all("aiokafka" in line for line in found)
+
+
+def test_a_name_in_a_table_selects_what_it_names(page: Page) -> None:
+    name = page.run("document.querySelector('#clients .pick').textContent")
+    page.run("document.querySelector('#clients .pick').click()")
+    assert list(first_cells(page, "clients")) == [name]
+    assert page.run("document.activeElement.selectedOptions[0].text") == name
+
+
+# -- for everyone ---------------------------------------------------------------------------------
+
+
+def test_what_came_over_the_wire_runs_nowhere(browser: Page, folder: Path) -> None:
+    path = folder / "hostile.html"
+    path.write_text(hostile_page(), encoding="utf-8")
+    show(browser, path)
+    browser.run("document.querySelectorAll('#clients .pick')[0].click()")
+    assert browser.console == []
+    assert browser.asked_for == [path.as_uri()]
+    assert browser.run("document.querySelectorAll('img').length") == 0
+    assert HOSTILE[0] in browser.run("document.getElementById('clients').textContent") or (
+        browser.run("document.querySelectorAll('#clients tbody tr').length") == 1
+    )
+
+
+def test_a_page_of_nothing_works(browser: Page, folder: Path) -> None:
+    path = folder / "nothing.html"
+    path.write_text(html_page(*report_and_cube([])), encoding="utf-8")
+    show(browser, path)
+    assert tile(browser, "requests") == "0"
+    assert browser.run("document.querySelector('#apis .rest').textContent") == "none"
+    assert browser.console == []
+
+
+def test_a_time_is_selected_with_the_keyboard_alone(page: Page) -> None:
+    page.run("document.querySelectorAll('#controls select')[5].focus()")
+    for key, code in (("ArrowDown", 40), ("ArrowDown", 40)):
+        for kind in ("keyDown", "keyUp"):
+            page.tell("Input.dispatchKeyEvent", type=kind, key=key, windowsVirtualKeyCode=code)
+    page.run("document.activeElement.blur()")
+    assert " of 309 requests; quantiles within 5 %" in page.run(
+        "document.getElementById('selected').textContent"
+    )
+
+
+def test_axe_is_as_it_was_published() -> None:
+    assert hashlib.sha256(AXE.read_bytes()).hexdigest() == AXE_SHA256
+
+
+@pytest.mark.parametrize(
+    ("name", "width", "scheme"),
+    [("basics", 1300, "light"), ("errors", 1300, "dark"), ("groups", 400, "light")],
+)
+def test_axe_finds_nothing_serious(
+    browser: Page, folder: Path, name: str, width: int, scheme: str
+) -> None:
+    show(browser, written(folder, name), width=width, scheme=scheme)
+    browser.run(AXE.read_text() + ";0")
+    found = browser.run(
+        "axe.run(document, {resultTypes: ['violations']}).then((all) => "
+        "all.violations.map((each) => [each.impact, each.id, "
+        "each.nodes.slice(0, 3).map((node) => node.html)]))"
+    )
+    assert [each for each in found if each[0] in ("serious", "critical")] == []
+
+
+@pytest.mark.parametrize("width", [400, 1300])
+def test_the_page_is_no_wider_than_the_window(browser: Page, folder: Path, width: int) -> None:
+    show(browser, written(folder, CAPTURE), width=width)
+    assert browser.run("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_it_is_printed_on_paper_with_charts_and_without_controls(page: Page) -> None:
+    printed = page.tell("Page.printToPDF", printBackground=True, preferCSSPageSize=True)
+    assert printed["data"].startswith("JVBER")  # %PDF
+    page.tell("Emulation.setEmulatedMedia", media="print", features=[])
+    assert page.run("getComputedStyle(document.getElementById('controls')).display") == "none"
+    assert page.run("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    page.tell("Emulation.setEmulatedMedia", media="", features=[])

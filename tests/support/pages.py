@@ -1,0 +1,47 @@
+"""Reports, cubes and pages of rows."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+from kanalyze.export.arrow import BatchMaker
+from kanalyze.queries.database import Database
+from kanalyze.queries.files import built_in
+from kanalyze.queries.findings import findings_of, kind_of_finding
+from kanalyze.queries.page import cube_of
+from kanalyze.queries.report import report_of
+from kanalyze.tables.connections import CONNECTION_COLUMNS
+from kanalyze.tables.quality import CaptureQuality
+from tests.support.captures import analysis
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kanalyze.tables.row import Row
+
+__all__ = ["report_and_cube", "report_and_cube_of"]
+
+ROWS_AT_ONCE = 1_000
+
+
+def report_and_cube(
+    rows: Sequence[Row], quality: CaptureQuality | None = None
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the report on rows, with findings, and the cube that its page is made of."""
+    maker = BatchMaker()
+    with Database(max_memory_bytes=1 << 28, threads=1) as database:
+        database.create("requests", maker.schema)
+        for first in range(0, len(rows), ROWS_AT_ONCE):
+            database.insert("requests", maker.of_rows(rows[first : first + ROWS_AT_ONCE]))
+        database.create("connections", BatchMaker(CONNECTION_COLUMNS).schema)
+        report = report_of(database, quality or CaptureQuality())
+        kinds = [kind_of_finding(query) for query in built_in("findings").values()]
+        report["findings"] = [each.to_dict() for each in findings_of(database, kinds)]
+        return report, cube_of(database, report)
+
+
+@functools.cache
+def report_and_cube_of(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return those of a capture."""
+    return report_and_cube(*analysis(name))
