@@ -36,6 +36,7 @@ _REPORT_EPILOG = """\
 examples:
   kanalyze report broker.pcap
   kanalyze report --json report.json captures/
+  kanalyze report --html report.html captures/
   kanalyze report --client-ip 10.1.0.0/16 --since 2026-01-31T09:30:00Z *.pcapng
 """
 
@@ -201,6 +202,11 @@ def _add_report(made: argparse.ArgumentParser) -> None:
         "--json",
         metavar="FILE",
         help="also write the report as JSON; -: to standard output, and nothing else",
+    )
+    made.add_argument(
+        "--html",
+        metavar="FILE",
+        help="also write the report as a page that opens offline, with what was found to be wrong",
     )
     _add_input(made)
     _add_jobs(made)

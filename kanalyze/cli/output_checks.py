@@ -23,7 +23,7 @@ __all__ = ["INPUTS", "OUTPUTS", "check_outputs"]
 
 INPUTS: Final = ("captures", "pipe", "topic_ids", "definitions", "queries")
 """Arguments that name inputs."""
-OUTPUTS: Final = ("output", "json", "save", "write", "out", "checkpoint")
+OUTPUTS: Final = ("output", "json", "html", "save", "write", "out", "checkpoint")
 """Arguments that name outputs."""
 
 _REPORT_OF_BATCH: Final = "report.json"

@@ -24,7 +24,14 @@ __all__ = ["report", "write_report"]
 def report(arguments: argparse.Namespace) -> None:
     """Summarize captures on the terminal, and as JSON; raises KanalyzeError and OSError."""
     analysis = analysis_of(arguments)
-    write_report(arguments.json, lambda: _summary(analysis))
+    if arguments.html is None:
+        write_report(arguments.json, lambda: _summary(analysis))
+        return
+    # Opened first, so that an error comes before the work.
+    with OutputFile(arguments.html) as output:
+        summary, page = _with_page(analysis, arguments)
+        output.file.write(page.encode("utf-8"))
+    write_report(arguments.json, lambda: summary)
 
 
 def write_report(json_file: str | None, summarize: Callable[[], dict[str, Any]]) -> None:
@@ -64,3 +71,26 @@ def _summary(analysis: Analysis) -> dict[str, Any]:
             for block in analysis.batches():
                 statistics.add_block(block)
     return statistics.summary(analysis.quality, analysis.row_filter.conditions)
+
+
+def _with_page(analysis: Analysis, arguments: argparse.Namespace) -> tuple[dict[str, Any], str]:
+    """Return the report with its findings, by queries over the tables, and the page of it."""
+    from kanalyze.api.tables import fill
+    from kanalyze.queries.database import DEFAULT_MEMORY_BYTES, Database
+    from kanalyze.queries.files import built_in
+    from kanalyze.queries.findings import findings_of, kind_of_finding
+    from kanalyze.queries.page import cube_of
+    from kanalyze.queries.report import report_of
+    from kanalyze.render.html import html_page
+
+    kinds = map(kind_of_finding, built_in("findings").values())
+    memory_bytes = arguments.max_memory or DEFAULT_MEMORY_BYTES
+    with (
+        Database(max_memory_bytes=memory_bytes, threads=arguments.jobs or 1) as database,
+        closing(analysis),
+        progress_bar(analysis),
+    ):
+        fill(database, analysis)
+        summary = report_of(database, analysis.quality, analysis.row_filter.conditions)
+        summary["findings"] = [found.to_dict() for found in findings_of(database, kinds)]
+        return summary, html_page(summary, cube_of(database, summary))

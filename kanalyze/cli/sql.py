@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ["split_query", "sql"]
 
-_DEFAULT_MEMORY_BYTES = 1 << 30
-
 
 def split_query(arguments: argparse.Namespace) -> None:
     """Take the query from the end of the captures, where it was typed; raises UsageError."""
@@ -52,10 +50,10 @@ def sql(arguments: argparse.Namespace) -> None:
     query, parameters = _query(arguments, folders)
     row_format = arguments.format or default_format(arguments.output)
     from kanalyze.api.tables import fill
-    from kanalyze.queries.database import Database
+    from kanalyze.queries.database import DEFAULT_MEMORY_BYTES, Database
 
     analysis = analysis_of(arguments)
-    memory_bytes = arguments.max_memory or _DEFAULT_MEMORY_BYTES
+    memory_bytes = arguments.max_memory or DEFAULT_MEMORY_BYTES
     with (
         Database(max_memory_bytes=memory_bytes, threads=arguments.jobs or 1) as database,
         closing(analysis),

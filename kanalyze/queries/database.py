@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
     from kanalyze.queries.files import Query
 
-__all__ = ["Database", "QueryError"]
+__all__ = ["DEFAULT_MEMORY_BYTES", "Database", "QueryError"]
+
+DEFAULT_MEMORY_BYTES = 1 << 30
 
 _VIEWS = {"requests": ("partitions", "errors", "measured", "carried")}
 _REQUEST_ID = "request_id"
@@ -163,7 +165,10 @@ class Database:
         self._insert_all()
         taken = {name: parameters[name] for name in query.parameters}
         # Not by way of a relation, which is planned twice.
-        found = self._connection.execute(query.sql, taken)
+        try:
+            found = self._connection.execute(query.sql, taken)
+        except self._error as error:
+            raise QueryError(f"query {query.name!r}: {_one_line(error)}") from None
         names = [column[0] for column in found.description]
         return [dict(zip(names, line, strict=True)) for line in found.fetchall()]
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.render.chart import bar_lines, columns_for, resampled
+from kanalyze.render.findings import finding_lines
 from kanalyze.render.header import header_lines
 from kanalyze.render.layout import TableColumn, fitted, natural_widths, padded
 from kanalyze.render.lines import Line, table_line
@@ -69,7 +70,8 @@ def report_lines(summary: dict[str, Any], width: int) -> Iterator[Line]:
         _throughput(summary, width),
         _slowest(summary, width),
     )
-    for line in chain(header_lines(summary), *sections):
+    findings = finding_lines(summary["findings"]) if "findings" in summary else ()
+    for line in chain(header_lines(summary), findings, *sections):
         yield from line.fitted(width)
 
 

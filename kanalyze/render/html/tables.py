@@ -23,7 +23,7 @@ _Line: TypeAlias = "Mapping[str, Any]"
 _NUMBERS = ("count", "failed", "bytes", "ns", "records", "time")
 
 
-class Column(NamedTuple):
+class PageColumn(NamedTuple):
     """A column of a table."""
 
     title: str
@@ -44,33 +44,33 @@ class Table(NamedTuple):
     name: str
     title: str
     note: str
-    columns: tuple[Column, ...]
+    columns: tuple[PageColumn, ...]
     sort: str
     """The field by which lines are sorted at first, the largest at the top."""
 
 
-def _name(title: str, dimension: str, place: int = 0) -> Column:
-    return Column(title, "name", "", dimension, place)
+def _name(title: str, dimension: str, place: int = 0) -> PageColumn:
+    return PageColumn(title, "name", "", dimension, place)
 
 
-def _ns(title: str) -> Column:
-    return Column(title, "ns", title)
+def _ns(title: str) -> PageColumn:
+    return PageColumn(title, "ns", title)
 
 
-_REQUESTS = Column("requests", "count", "requests")
-_ERRORS = Column("errors", "failed", "errors")
-_UNANSWERED = Column("unanswered", "failed", "unanswered")
-_SENT = Column("sent", "bytes", "sent")
-_RECEIVED = Column("received", "bytes", "received")
+_REQUESTS = PageColumn("requests", "count", "requests")
+_ERRORS = PageColumn("errors", "failed", "errors")
+_UNANSWERED = PageColumn("unanswered", "failed", "unanswered")
+_SENT = PageColumn("sent", "bytes", "sent")
+_RECEIVED = PageColumn("received", "bytes", "received")
 _TRAFFIC = (_REQUESTS, _ERRORS, _UNANSWERED, _SENT, _RECEIVED)
 _QUANTILES = (_ns("p50"), _ns("p90"), _ns("p99"), _ns("max"))
 _PARTITION_COLUMNS = (
-    Column("produces", "count", "produces"),
-    Column("records in", "count", "records_in"),
-    Column("bytes in", "bytes", "bytes_in"),
-    Column("fetches", "count", "fetches"),
-    Column("records out", "count", "records_out"),
-    Column("bytes out", "bytes", "bytes_out"),
+    PageColumn("produces", "count", "produces"),
+    PageColumn("records in", "count", "records_in"),
+    PageColumn("bytes in", "bytes", "bytes_in"),
+    PageColumn("fetches", "count", "fetches"),
+    PageColumn("records out", "count", "records_out"),
+    PageColumn("bytes out", "bytes", "bytes_out"),
 )
 
 TABLES = (
@@ -80,10 +80,10 @@ TABLES = (
         "Requests that the broker held back on purpose, as a Fetch until there is data, stand "
         "apart as (waited): their latency says nothing of work.",
         (
-            Column("API", "api"),
-            Column("versions", "versions"),
+            PageColumn("API", "api"),
+            PageColumn("versions", "versions"),
             *_TRAFFIC,
-            Column("records", "records", "records"),
+            PageColumn("records", "records", "records"),
             *_QUANTILES,
         ),
         "requests",
@@ -94,9 +94,9 @@ TABLES = (
         "By client id. Latencies are of requests that did not wait on purpose.",
         (
             _name("client", "client"),
-            Column("software", "info", "software", "client"),
-            Column("from", "info", "from", "client"),
-            Column("user", "info", "user", "client"),
+            PageColumn("software", "info", "software", "client"),
+            PageColumn("from", "info", "from", "client"),
+            PageColumn("user", "info", "user", "client"),
             *_TRAFFIC,
             *_QUANTILES,
         ),
@@ -118,9 +118,9 @@ TABLES = (
             _name("API", "api", 1),
             _name("client", "client", 2),
             _name("topic", "topic", 3),
-            Column("count", "failed", "count"),
-            Column("first", "time", "first"),
-            Column("last", "time", "last"),
+            PageColumn("count", "failed", "count"),
+            PageColumn("first", "time", "first"),
+            PageColumn("last", "time", "last"),
         ),
         "count",
     ),
@@ -142,10 +142,10 @@ TABLES = (
         "Partitions",
         "What was produced to and fetched from each; what a broker refused is left out.",
         (
-            Column("topic", "info", "topic", "part"),
+            PageColumn("topic", "info", "topic", "part"),
             _name("partition", "part"),
             *_PARTITION_COLUMNS,
-            Column("high watermark", "count", "mark"),
+            PageColumn("high watermark", "count", "mark"),
         ),
         "bytes_in",
     ),
@@ -164,12 +164,12 @@ TABLES = (
             _name("group", "group"),
             _REQUESTS,
             _ERRORS,
-            Column("clients", "count", "clients"),
-            Column("joins", "count", "joins"),
-            Column("syncs", "count", "syncs"),
-            Column("leaves", "count", "leaves"),
-            Column("heartbeats", "count", "heartbeats"),
-            Column("commits", "count", "commits"),
+            PageColumn("clients", "count", "clients"),
+            PageColumn("joins", "count", "joins"),
+            PageColumn("syncs", "count", "syncs"),
+            PageColumn("leaves", "count", "leaves"),
+            PageColumn("heartbeats", "count", "heartbeats"),
+            PageColumn("commits", "count", "commits"),
         ),
         "requests",
     ),
@@ -180,12 +180,12 @@ TABLES = (
         "refused is left out.",
         (
             _name("client", "client"),
-            Column("codec", "key", "", "", 1),
-            Column("batches", "count", "batches"),
-            Column("records", "count", "records_in"),
-            Column("bytes", "bytes", "bytes_in"),
-            Column("bytes each", "bytes", "bytes_each"),
-            Column("records each", "count", "records_each"),
+            PageColumn("codec", "key", "", "", 1),
+            PageColumn("batches", "count", "batches"),
+            PageColumn("records", "count", "records_in"),
+            PageColumn("bytes", "bytes", "bytes_in"),
+            PageColumn("bytes each", "bytes", "bytes_each"),
+            PageColumn("records each", "count", "records_each"),
         ),
         "bytes_in",
     ),
@@ -198,7 +198,7 @@ TABLES = (
             _name("version", "version", 1),
             _REQUESTS,
             _ERRORS,
-            Column("clients", "count", "clients"),
+            PageColumn("clients", "count", "clients"),
         ),
         "requests",
     ),
@@ -208,14 +208,14 @@ TABLES = (
         "Those that waited on purpose are left out. The packets are those of the first bytes of "
         "request and response, numbered as Wireshark does.",
         (
-            Column("latency", "ns", "latency"),
-            Column("API", "text", "api_label"),
-            Column("client", "text", "client_label"),
-            Column("topics", "text", "topics_label"),
-            Column("status", "text", "status"),
-            Column("at", "time", "at"),
-            Column("packets", "text", "packets"),
-            Column("connection", "text", "connection"),
+            PageColumn("latency", "ns", "latency"),
+            PageColumn("API", "text", "api_label"),
+            PageColumn("client", "text", "client_label"),
+            PageColumn("topics", "text", "topics_label"),
+            PageColumn("status", "text", "status"),
+            PageColumn("at", "time", "at"),
+            PageColumn("packets", "text", "packets"),
+            PageColumn("connection", "text", "connection"),
         ),
         "latency",
     ),
@@ -259,7 +259,7 @@ def table_html(table: Table, lines: Sequence[_Line], model: _Line, most: int) ->
     return f"<thead><tr>{heads}</tr></thead><tbody>{rows}</tbody>"
 
 
-def _row_html(columns: Iterable[Column], line: _Line, model: _Line) -> str:
+def _row_html(columns: Iterable[PageColumn], line: _Line, model: _Line) -> str:
     cells = [(column, written(column, line, model)) for column in columns]
     first, *others = (
         (f"{_class(column.kind, is_bad=_is_bad(column, line))}", escape(text))
@@ -272,7 +272,7 @@ def _row_html(columns: Iterable[Column], line: _Line, model: _Line) -> str:
     )
 
 
-def _is_bad(column: Column, line: _Line) -> bool:
+def _is_bad(column: PageColumn, line: _Line) -> bool:
     return column.kind == "failed" and bool(line[column.field])
 
 
@@ -288,7 +288,7 @@ def label_of(model: _Line, dimension: str, number: int) -> str:
     return str(model["others"][dimension]) if number == -1 else MISSING
 
 
-def written(column: Column, line: _Line, model: _Line) -> str:
+def written(column: PageColumn, line: _Line, model: _Line) -> str:
     """Return the text of a cell."""
     kind, field = column.kind, column.field
     if kind == "name":

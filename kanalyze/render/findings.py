@@ -1,0 +1,61 @@
+"""Findings as lines: what is wrong, why it matters, what repairs it, and what shows the rows.
+
+In: findings as the report has them. Out: lines. This module must not know how they are found; names
+from the wire are escaped.
+"""
+
+from __future__ import annotations
+
+import shlex
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from kanalyze.render.lines import Line
+from kanalyze.render.text import shown
+from kanalyze.render.times import clock_text
+from kanalyze.render.units import count_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+__all__ = ["finding_lines"]
+
+_MOST_OF_A_KIND = 3
+_TEXT_LIMIT = 300
+
+
+def finding_lines(findings: Sequence[dict[str, Any]]) -> Iterator[Line]:
+    """Give the lines of findings, the worst first; the first few of each kind."""
+    yield Line()
+    yield Line("Findings", style="bold cyan")
+    if not findings:
+        yield Line("none", style="dim")
+    for _, group in groupby(findings, key=lambda finding: finding["name"]):
+        of_kind = list(group)
+        first = of_kind[0]
+        yield Line(first["title"], style="bold red")
+        for finding in of_kind[:_MOST_OF_A_KIND]:
+            yield Line(f"  {_seen(finding)}")
+            yield Line(f"    kanalyze requests CAPTURE {_options(finding)}", style="dim")
+        if len(of_kind) > _MOST_OF_A_KIND:
+            yield Line(f"  and {count_text(len(of_kind) - _MOST_OF_A_KIND)} more", style="dim")
+        yield Line(f"  {first['why']}")
+        yield Line(f"  {first['repair']}")
+
+
+def _seen(finding: dict[str, Any]) -> str:
+    """Return the figures, whom they concern, and from when on."""
+    whom = ", ".join(
+        f"{name.replace('_', ' ')} {shown(str(value))}"
+        for name, value in finding["concerns"].items()
+    )
+    parts = [shown(finding["what"], _TEXT_LIMIT), whom]
+    if finding["first_time_ns"] is not None:
+        parts.append(f"since {clock_text(finding['first_time_ns'])}")
+    if finding["first_packet"] is not None:
+        parts.append(f"packet {finding['first_packet']}")
+    return "; ".join(filter(None, parts))
+
+
+def _options(finding: dict[str, Any]) -> str:
+    return shown(shlex.join(finding["options"]), _TEXT_LIMIT) if finding["options"] else ""

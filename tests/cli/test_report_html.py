@@ -1,0 +1,48 @@
+"""``kanalyze report --html``: the page, and the findings in text and JSON."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from kanalyze.cli.main import main
+from tests.support.captures import path
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+
+def test_a_page_is_written_beside_the_report(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page, report = tmp_path / "r.html", tmp_path / "r.json"
+    words = ["--html", str(page), "--json", str(report)]
+    assert main(["report", *words, str(path("errors"))]) == 0
+    assert page.read_text().startswith("<!doctype html>")
+    assert page.stat().st_size < 1 << 20
+    findings = json.loads(report.read_text())["findings"]
+    assert {finding["name"] for finding in findings} == {"refused_work"}
+    out = capsys.readouterr().out
+    assert "MESSAGE_TOO_LARGE to Produce on errors-small" in out
+    assert "kanalyze requests CAPTURE --client-id aiokafka-too-large" in out
+
+
+def test_the_figures_are_those_of_the_report_without_a_page(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with_page, without = tmp_path / "with.json", tmp_path / "without.json"
+    capture = str(path("basics"))
+    words = ["--html", str(tmp_path / "r.html"), "--json", str(with_page)]
+    assert main(["report", *words, capture]) == 0
+    assert main(["report", "--json", str(without), capture]) == 0
+    found, expected = json.loads(with_page.read_text()), json.loads(without.read_text())
+    assert {name: found[name] for name in expected} == expected
+
+
+def test_a_capture_without_faults_has_no_findings(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", "--html", str(tmp_path / "r.html"), str(path("admin"))]) == 0
+    assert "Findings\nnone\n" in capsys.readouterr().out

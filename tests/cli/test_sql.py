@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq
+import pytest
+
+from kanalyze.cli.main import main
+from tests.support.captures import path
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CAPTURE = str(path("groups"))
+JOINS = "SELECT group_id, count(*) AS joins FROM requests WHERE api_name = 'JoinGroup' GROUP BY ALL"
+
+
+def test_an_answer_is_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sql", CAPTURE, JOINS]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split() for line in lines] == [["group_id", "joins"], ["groups-classic", "6"]]
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet", "txt"])
+def test_an_answer_is_a_file_by_its_ending(ending: str, tmp_path: Path) -> None:
+    target = tmp_path / f"joins.{ending}"
+    assert main(["sql", "-o", str(target), CAPTURE, JOINS]) == 0
+    if ending == "parquet":
+        assert pq.read_table(target).to_pylist() == [{"group_id": "groups-classic", "joins": 6}]
+    elif ending == "jsonl":
+        assert json.loads(target.read_text()) == {"group_id": "groups-classic", "joins": 6}
+    elif ending == "csv":
+        assert target.read_text() == "group_id,joins\ngroups-classic,6\n"
+    else:
+        assert target.read_text().split() == ["group_id", "joins", "groups-classic", "6"]
+
+
+def test_a_query_that_comes_with_it_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sql", "--query", "rebalances", "--format", "csv", CAPTURE]) == 0
+    assert capsys.readouterr().out.splitlines()[1].startswith("groups-classic,6,4,2,")
+
+
+def test_queries_are_listed_with_those_of_a_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mine.sql").write_text("-- How many?\nSELECT count(*) FROM $what")
+    assert main(["sql", "--list", "--queries", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert "mine --param what=...            How many?" in out
+    assert "rebalances " in out
+
+
+def test_a_parameter_is_a_value(capsys: pytest.CaptureFixture[str]) -> None:
+    sql = "SELECT count(*) AS n FROM requests WHERE api_key = $key AND api_name = $name"
+    words = ["--param", "key=11", "--param", "name=JoinGroup", "--format", "csv"]
+    assert main(["sql", *words, CAPTURE, sql]) == 0
+    assert capsys.readouterr().out == "n\n6\n"
+
+
+def test_a_filter_holds_for_the_tables(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["sql", "--api", "Heartbeat", "--format", "csv", CAPTURE]
+    assert main([*words, "SELECT DISTINCT api_name FROM requests"]) == 0
+    assert capsys.readouterr().out == "api_name\nHeartbeat\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        ([CAPTURE], "no capture given"),
+        ([], "no query given"),
+        ([CAPTURE, "SELEC 1"], "Parser Error"),
+        ([CAPTURE, "DROP TABLE requests"], "only one query is answered"),
+        (["--query", "none", CAPTURE], "unknown query: 'none'"),
+        (["--query", "connection_trace", CAPTURE], "takes a parameter: --param connection=..."),
+        (["--query", "rebalances", "--param", "x=1", CAPTURE], "has no parameter 'x'"),
+        (["no such file.pcap", "SELECT 1"], "no such file.pcap"),
+    ],
+)
+def test_what_cannot_be_answered_is_one_line_and_2(
+    words: list[str], problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["sql", *words]) == 2
+    said = capsys.readouterr().err
+    assert problem in said
+    assert said.count("\n") == 1
+
+
+def test_names_from_the_wire_do_nothing_to_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sql", CAPTURE, "SELECT chr(27) || '[31m' AS a, [1, NULL] AS b, NULL AS c"]) == 0
+    assert capsys.readouterr().out.splitlines()[1].split() == ["\\u001b[31m", "1,", "-", "-"]
