@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from functools import cache
 from pathlib import Path
@@ -90,3 +91,30 @@ def test_no_class_does_everything() -> None:
         for module, node in classes()
     }
     assert {name: size for name, size in sizes.items() if size > MOST_METHODS} == {}
+
+
+CONTRIBUTING = (PACKAGE.parent / "CONTRIBUTING.md").read_text("utf-8")
+
+
+def test_every_file_that_contributors_are_sent_to_is_there() -> None:
+    named = re.findall(r"`((?:kanalyze|tests|tools|benchmarks)/[\w/.]+\.\w+)`", CONTRIBUTING)
+    assert len(named) > 40
+    assert [name for name in named if not (PACKAGE.parent / name).exists()] == []
+
+
+def test_every_term_of_the_glossary_names_what_there_is() -> None:
+    named = set(re.findall(r"^\| [^|]+ \| [^|]+ \| `(\w+)` \|$", CONTRIBUTING, re.MULTILINE))
+    known = {getattr(node, "name", "") for tree in trees().values() for node in tree.body}
+    assert len(named) > 40
+    assert named <= known
+
+
+def test_no_journey_takes_more_than_20_files() -> None:
+    journeys = re.findall(
+        r"^\*\*A[^*]+\*\* \((\d+)\)(.+?)\n\n", CONTRIBUTING, re.MULTILINE | re.DOTALL
+    )
+    assert len(journeys) == 3
+    for told, text in journeys:
+        files = {Path(name).name for name in re.findall(r"`([\w/]+\.(?:py|sql))`", text)}
+        assert len(files) <= 20
+        assert abs(len(files) - int(told)) <= 1
