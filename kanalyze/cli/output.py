@@ -38,7 +38,6 @@ __all__ = [
     "column_names",
     "default_format",
     "opened_output",
-    "width_and_colour",
     "write_rows",
 ]
 
@@ -108,7 +107,7 @@ class Output(NamedTuple):
         chosen = None if self.names is None else choose_columns(self.names, self.table)
         style = self.table_style or {}
         if self.destination == STANDARD_OUTPUT:
-            width, colour = width_and_colour()
+            width, colour = _width_and_colour()
             table = RowTable(sys.stdout, width=width, colour=colour, columns=chosen, **style)
             yield table
             table.close()
@@ -168,7 +167,7 @@ def default_format(destination: str) -> str:
     return format_of(destination)
 
 
-def width_and_colour() -> tuple[int | None, bool]:
+def _width_and_colour() -> tuple[int | None, bool]:
     """Return the width of lines (None for programs), and whether they have colours."""
     is_for_people = sys.stdout.isatty() or "COLUMNS" in os.environ
     if is_plain():

@@ -26,12 +26,8 @@ def report(arguments: argparse.Namespace) -> None:
     analysis = analysis_of(arguments)
     if arguments.html is None:
         write_report(arguments.json, lambda: _summary(analysis))
-        return
-    # Opened first, so that an error comes before the work.
-    with OutputFile(arguments.html) as output:
-        summary, page = _with_page(analysis, arguments)
-        output.file.write(page.encode("utf-8"))
-    write_report(arguments.json, lambda: summary)
+    else:
+        write_report(arguments.json, lambda: _summary_and_page(analysis, arguments))
 
 
 def write_report(json_file: str | None, summarize: Callable[[], dict[str, Any]]) -> None:
@@ -73,8 +69,8 @@ def _summary(analysis: Analysis) -> dict[str, Any]:
     return statistics.summary(analysis.quality, analysis.row_filter.conditions)
 
 
-def _with_page(analysis: Analysis, arguments: argparse.Namespace) -> tuple[dict[str, Any], str]:
-    """Return the report with its findings, by queries over the tables, and the page of it."""
+def _summary_and_page(analysis: Analysis, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Write the page of a report; return the report with its findings, by queries."""
     from kanalyze.api.tables import fill
     from kanalyze.queries.database import DEFAULT_MEMORY_BYTES, Database
     from kanalyze.queries.files import built_in
@@ -86,6 +82,7 @@ def _with_page(analysis: Analysis, arguments: argparse.Namespace) -> tuple[dict[
     kinds = map(kind_of_finding, built_in("findings").values())
     memory_bytes = arguments.max_memory or DEFAULT_MEMORY_BYTES
     with (
+        OutputFile(arguments.html) as output,
         Database(max_memory_bytes=memory_bytes, threads=arguments.jobs or 1) as database,
         closing(analysis),
         progress_bar(analysis),
@@ -93,4 +90,5 @@ def _with_page(analysis: Analysis, arguments: argparse.Namespace) -> tuple[dict[
         fill(database, analysis)
         summary = report_of(database, analysis.quality, analysis.row_filter.conditions)
         summary["findings"] = [found.to_dict() for found in findings_of(database, kinds)]
-        return summary, html_page(summary, cube_of(database, summary))
+        output.file.write(html_page(summary, cube_of(database, summary)).encode("utf-8"))
+        return summary

@@ -5,7 +5,6 @@ The answer to a query may have any columns, so it is written by DuckDB, or shown
 
 from __future__ import annotations
 
-import io
 import shutil
 import sys
 from contextlib import closing
@@ -13,14 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.cli.analyze import analysis_of, progress_bar
-from kanalyze.cli.output import TABLE, default_format, width_and_colour
+from kanalyze.cli.output import TABLE, Output, default_format
 from kanalyze.errors import UsageError
-from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
-from kanalyze.queries.files import built_in, find_query, read_queries
+from kanalyze.export.files import OutputFile
+from kanalyze.queries.files import find_query, questions
 
 if TYPE_CHECKING:
     import argparse
-    from typing import TextIO
 
     from kanalyze.queries.database import Database
     from kanalyze.queries.files import Query
@@ -68,10 +66,7 @@ def sql(arguments: argparse.Namespace) -> None:
 
 def _list(folders: list[Path]) -> None:
     """Write the name and title of each query."""
-    known = dict(built_in("questions"))
-    for folder in folders:
-        known.update(read_queries(folder))
-    for name, query in sorted(known.items()):
+    for name, query in sorted(questions(*folders).items()):
         parameters = "".join(f" --param {each}=..." for each in query.parameters)
         sys.stdout.write(f"{name + parameters:32} {query.title}\n")
 
@@ -102,29 +97,9 @@ def _value(text: str) -> int | float | str:
 
 
 def _show(database: Database, query: str, parameters: dict[str, Any], destination: str) -> None:
-    if destination == STANDARD_OUTPUT:
-        width, colour = width_and_colour()
-        _write_table(database, query, parameters, sys.stdout, width=width, colour=colour)
-        return
-    with OutputFile(destination) as output:
-        text = io.TextIOWrapper(output.file, encoding="utf-8", errors="backslashreplace")
-        _write_table(database, query, parameters, text, width=None, colour=False)
-        text.detach()
-
-
-def _write_table(
-    database: Database,
-    query: str,
-    parameters: dict[str, Any],
-    stream: TextIO,
-    *,
-    width: int | None,
-    colour: bool,
-) -> None:
     import pyarrow as pa
 
     from kanalyze.render.answers import answer_columns
-    from kanalyze.render.table import RowTable
 
     answer = database.ask(query, parameters)
     are_numbers = [
@@ -134,11 +109,11 @@ def _write_table(
         for field in answer.schema
     ]
     readable = answer_columns(answer.column_names, are_numbers)
-    table = RowTable(stream, width=width, colour=colour, readable=readable, status_of=lambda _: "")
-    for batch in answer.to_batches(max_chunksize=1000):
-        columns = [column.to_pylist() for column in batch.columns]
-        table.write(list(zip(*columns, strict=True)))
-    table.close()
+    style = {"readable": readable, "status_of": lambda _: ""}
+    with Output(destination, TABLE, None, table_style=style).opened() as sink:
+        for batch in answer.to_batches(max_chunksize=1000):
+            columns = [column.to_pylist() for column in batch.columns]
+            sink.write(list(zip(*columns, strict=True)))
 
 
 def _write(

@@ -172,6 +172,15 @@ class Database:
         names = [column[0] for column in found.description]
         return [dict(zip(names, line, strict=True)) for line in found.fetchall()]
 
+    def keep(self, table: str, query: Query, parameters: Mapping[str, object]) -> None:
+        """Keep the answer to a query as a table, in place of one of that name."""
+        sql = f"CREATE OR REPLACE TEMP TABLE {table} AS\n{query.sql}"
+        self.answer(query._replace(sql=sql), parameters)
+
+    def forget(self, table: str) -> None:
+        """Remove a table that was kept."""
+        self._connection.execute(f"DROP TABLE {table}")
+
     def _check(self, sql: str) -> None:
         """Raise QueryError for anything but one query: statements that change something."""
         import duckdb

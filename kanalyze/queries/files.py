@@ -15,7 +15,7 @@ from pathlib import Path
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import UsageError
 
-__all__ = ["Query", "find_query", "read_queries"]
+__all__ = ["Query", "built_in", "find_query", "questions", "read_queries"]
 
 _BUILT_IN = Path(__file__).with_name("sql")
 _SUFFIX = ".sql"
@@ -51,14 +51,17 @@ def built_in(kind: str) -> dict[str, Query]:
     return read_queries(_BUILT_IN / kind)
 
 
-def find_query(name: str, *folders: Path) -> Query:
-    """Return the question of a name, from the built-in ones or a user's folders.
-
-    Raises UsageError where there is none.
-    """
+def questions(*folders: Path) -> dict[str, Query]:
+    """Return the built-in questions and those of a user's folders, of which the last ones count."""
     known = dict(built_in("questions"))
     for folder in folders:
         known.update(read_queries(folder))
+    return known
+
+
+def find_query(name: str, *folders: Path) -> Query:
+    """Return one of the :func:`questions` by name; raises UsageError where there is none."""
+    known = questions(*folders)
     if name not in known:
         raise UsageError(f"unknown query: {name!r}; there are {', '.join(sorted(known))}")
     return known[name]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["Finding", "FindingKind", "findings_of", "kind_of_finding"]
 
 MOST_OF_A_KIND = 20
-"""Findings of one kind that are given; how many there are is said in any case."""
+"""Findings of one kind that are given; those of less weight are left out."""
 
 _FIELD = re.compile(r"(severity|sure|why|repair): (.+)")
 _PARAMETER = re.compile(r"parameter ([a-z_0-9]+) = ([0-9.]+): (.+)")

@@ -17,14 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.model.tcp import Endpoint
-from kanalyze.queries.files import built_in
-from kanalyze.statistics.bounded_counters import bounded_text
+from kanalyze.queries.files import Query, built_in
+from kanalyze.queries.report import bounded_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from kanalyze.queries.database import Database
-    from kanalyze.queries.files import Query
 
 __all__ = ["BIN_RATIO", "NONE", "OTHERS", "cube_of", "packed"]
 
@@ -105,7 +104,7 @@ def cube_of(database: Database, report: Mapping[str, Any]) -> dict[str, Any]:
     """
     cube: dict[str, Any] = {}
     names = _names(database)
-    _keep(database, "requests", {})
+    database.keep("page_requests", built_in("page")["requests"], {})
     for level in _LEVELS:
         asked = _Asked(database, report, level)
         cube = _sums(asked, names)
@@ -115,7 +114,8 @@ def cube_of(database: Database, report: Mapping[str, Any]) -> dict[str, Any]:
         cube.update(_details(asked))
         if len(packed(cube)) <= MOST_PACKED_BYTES:
             break
-    _forget(database)
+    for name in (*_NAMES, "requests"):
+        database.forget(f"page_{name}")
     return cube
 
 
@@ -131,39 +131,15 @@ def _names(database: Database) -> dict[str, list[dict[str, Any]]]:
     """Give numbers to names; return those of each kind in the order of their numbers."""
     names = {}
     for kind, most in _NAMES.items():
-        _keep(database, kind, {"most": most})
-        sql = f"SELECT * EXCLUDE (ix) FROM page_{kind} ORDER BY ix"  # noqa: S608 - a constant
-        names[kind] = [_bounded(line) for line in database.answer(_query("kept", sql), {})]
+        database.keep(f"page_{kind}", built_in("page")[kind], {"most": most})
+        kept = Query(kind, "", "", (), f"FROM page_{kind} ORDER BY ix")
+        lines = database.answer(kept, {})
+        names[kind] = [bounded_line({k: v for k, v in x.items() if k != "ix"}) for x in lines]
     names["brokers"] = [
         {"broker": str(Endpoint(line["broker_ip"], line["broker_port"])), **line}
         for line in names["brokers"]
     ]
     return names
-
-
-def _keep(database: Database, name: str, parameters: Mapping[str, object]) -> None:
-    """Keep the answer to a query as a table that the next ones ask."""
-    query = built_in("page")[name]
-    table = f"CREATE OR REPLACE TEMP TABLE page_{name} AS\n{query.sql}"
-    database.answer(query._replace(sql=table), parameters)
-
-
-def _forget(database: Database) -> None:
-    """Remove the tables that were kept."""
-    for name in (*_NAMES, "requests"):
-        database.answer(_query("forget", f"DROP TABLE page_{name}"), {})
-
-
-def _query(name: str, sql: str) -> Query:
-    return built_in("page")["clients"]._replace(name=name, sql=sql, parameters=())
-
-
-def _bounded(line: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a line whose texts from the wire are no longer than they may be."""
-    return {
-        name: bounded_text(value) if isinstance(value, str) else value
-        for name, value in line.items()
-    }
 
 
 # -- sums -----------------------------------------------------------------------------------------
@@ -213,8 +189,8 @@ def _details(asked: _Asked) -> dict[str, Any]:
     """Return what takes longer to ask for."""
     return {
         "exact": {name: _exact(asked, keys) for name, keys in _EXACT.items()},
-        "slowest": [_bounded(line) for line in asked.lines("slowest")],
-        "group_events": [_bounded(line) for line in asked.lines("group_events")],
+        "slowest": [bounded_line(line) for line in asked.lines("slowest")],
+        "group_events": [bounded_line(line) for line in asked.lines("group_events")],
     }
 
 

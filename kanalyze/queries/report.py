@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.common.times import format_time
 from kanalyze.model.tcp import Endpoint
 from kanalyze.queries.files import built_in
 from kanalyze.statistics.bounded_counters import bounded_text
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from kanalyze.queries.database import Database
     from kanalyze.tables.quality import CaptureQuality
 
-__all__ = ["SCHEMA", "report_of"]
+__all__ = ["SCHEMA", "bounded_line", "report_of"]
 
 SCHEMA = 1
 MOST_KEYS = 10_000
@@ -51,22 +50,22 @@ def report_of(
 
     tables = {
         "apis": _apis(ask("apis"), ask("api_versions")),
-        "errors": [_bounded(line) for line in ask("errors")],
+        "errors": [bounded_line(line) for line in ask("errors")],
         "clients": _clients(ask("clients"), ask("client_identities")),
         "topics": _topics(ask("topics")),
-        "groups": [_bounded(line) for line in ask("groups")],
+        "groups": [bounded_line(line) for line in ask("groups")],
         "brokers": [_broker(line) for line in ask("brokers")],
     }
     span = ask("time_span")[0]
     buckets = _Buckets.of(span["first_time_ns"], span["last_time_ns"])
     return {
         "schema": SCHEMA,
-        "capture": _capture(quality),
+        "capture": quality.extent(),
         "filter": dict(conditions or {}),
         "quality": quality.to_dict(),
         "totals": ask("totals")[0],
         **tables,
-        **{name: [_bounded(line) for line in ask(name)] for name in _PLAIN_TABLES},
+        **{name: [bounded_line(line) for line in ask(name)] for name in _PLAIN_TABLES},
         "throughput": _throughput(buckets, ask),
         "latency": _latency(buckets, ask),
         "slowest": [_slow(line) for line in ask("slowest", most=MOST_SLOWEST)],
@@ -86,7 +85,7 @@ def _nested(line: Mapping[str, Any]) -> dict[str, Any]:
     return nested
 
 
-def _bounded(line: dict[str, Any]) -> dict[str, Any]:
+def bounded_line(line: dict[str, Any]) -> dict[str, Any]:
     """Return a line whose texts from the wire are no longer than they may be."""
     return {
         name: bounded_text(value) if isinstance(value, str) else value
@@ -167,7 +166,7 @@ def _texts(name: str, texts: Iterable[str | None], most: int) -> dict[str, Any]:
 
 def _topics(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the topics; those beyond the most are added up."""
-    topics = [_bounded({"topic": None, "topic_id": None, "other": False, **x}) for x in lines]
+    topics = [bounded_line({"topic": None, "topic_id": None, "other": False, **x}) for x in lines]
     kept, others = topics[:MOST_KEYS], topics[MOST_KEYS:]
     if others:
         added: dict[str, Any] = {"topic": None, "topic_id": None, "other": True}
@@ -239,19 +238,3 @@ def _slow(line: dict[str, Any]) -> dict[str, Any]:
         line["client_id"] = bounded_text(line["client_id"])
     names = (item["topic"] or item["topic_id"] for item in partitions)
     return {**line, **_texts("topics", names, MOST_SLOWEST_TOPICS)}
-
-
-def _capture(quality: CaptureQuality) -> dict[str, Any]:
-    first, last = quality.first_time_ns, quality.last_time_ns
-    return {
-        "captures": list(quality.captures),
-        "packets": quality.packets,
-        "captured_bytes": quality.captured_bytes,
-        "wire_bytes": quality.wire_bytes,
-        "first_time_ns": first,
-        "first_time": None if first is None else format_time(first),
-        "last_time_ns": last,
-        "last_time": None if last is None else format_time(last),
-        "duration_ns": quality.duration_ns,
-        "dropped_packets": quality.dropped_packets,
-    }

@@ -68,7 +68,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kanalyze.common.times import format_time
 from kanalyze.model.tcp import Endpoint
 from kanalyze.statistics.aggregation_inputs import AggregationInputs, rows_of_items
 from kanalyze.statistics.bounded_counters import BoundedCounters, Key
@@ -195,7 +194,7 @@ class Statistics:
         tables["brokers"].sort(key=_by_requests)
         return {
             "schema": SCHEMA,
-            "capture": _capture(quality),
+            "capture": quality.extent(),
             "filter": dict(conditions or {}),
             "quality": quality.to_dict(),
             "totals": self._totals(),
@@ -487,19 +486,3 @@ def _by_requests(item: dict[str, Any]) -> tuple[bool, int]:
 def _by_topic_bytes(item: dict[str, Any]) -> tuple[bool, int, int]:
     requests = item["produce_requests"] + item["fetch_requests"]
     return item["other"], -(item["produced_bytes"] + item["fetched_bytes"]), -requests
-
-
-def _capture(quality: CaptureQuality) -> dict[str, Any]:
-    first, last = quality.first_time_ns, quality.last_time_ns
-    return {
-        "captures": list(quality.captures),
-        "packets": quality.packets,
-        "captured_bytes": quality.captured_bytes,
-        "wire_bytes": quality.wire_bytes,
-        "first_time_ns": first,
-        "first_time": None if first is None else format_time(first),
-        "last_time_ns": last,
-        "last_time": None if last is None else format_time(last),
-        "duration_ns": quality.duration_ns,
-        "dropped_packets": quality.dropped_packets,
-    }

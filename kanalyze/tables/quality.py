@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from kanalyze.common.times import format_time
 from kanalyze.kafka.session.connection_summary import UnknownTotal
 
 if TYPE_CHECKING:
@@ -290,6 +291,22 @@ class CaptureQuality:
                 setattr(self, name, getattr(self, name) + count)
         for kind, total in other.anomalies.items():
             self.count_anomaly(kind, total.bytes, total.count)
+
+    def extent(self) -> dict[str, Any]:
+        """Return what was captured, and when, as the report's ``capture`` has it."""
+        first, last = self.first_time_ns, self.last_time_ns
+        return {
+            "captures": list(self.captures),
+            "packets": self.packets,
+            "captured_bytes": self.captured_bytes,
+            "wire_bytes": self.wire_bytes,
+            "first_time_ns": first,
+            "first_time": None if first is None else format_time(first),
+            "last_time_ns": last,
+            "last_time": None if last is None else format_time(last),
+            "duration_ns": self.duration_ns,
+            "dropped_packets": self.dropped_packets,
+        }
 
     def to_dict(self) -> dict[str, Any]:
         """Return every field and ``decoded_share`` (rounded down to 6 digits) as plain values.
