@@ -32,7 +32,7 @@ __all__ = ["DEFAULT_MEMORY_BYTES", "Database", "QueryError"]
 
 DEFAULT_MEMORY_BYTES = 1 << 30
 
-_VIEWS = {"requests": ("partitions", "errors", "measured", "carried")}
+_VIEWS = {"requests": ("partitions", "errors", "measured", "carried", "removed_versions")}
 _REQUEST_ID = "request_id"
 _INCOMING = "incoming"
 _COPY_OPTIONS = {

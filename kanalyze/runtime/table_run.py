@@ -16,13 +16,15 @@ from kanalyze.runtime.request_runs import step_blocks
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from kanalyze.net.shard import Shard
     from kanalyze.runtime.run_context import RunContext
-    from kanalyze.runtime.stages import Captures
+    from kanalyze.runtime.settings import AnalysisSettings
+    from kanalyze.runtime.stages import BatchEvents, Captures, Stages
     from kanalyze.tables.anomalies import AnomalyRow
     from kanalyze.tables.columns.block import RowBlock
     from kanalyze.tables.connections import ConnectionRow
 
-__all__ = ["TableRows", "TableRun", "matching_rows"]
+__all__ = ["OtherRows", "TableRows", "TableRun", "matching_rows"]
 
 
 class TableRows(NamedTuple):
@@ -46,17 +48,35 @@ class TableRun:
         settings = context.settings
         assembler = context.row_assembler(captures)
         stages = settings.stages(connections=True, every_anomaly=True)
-        seen = 0
+        others = OtherRows(settings, stages, captures, settings.shard)
         for step in context.steps(stages, captures):
             for block in step_blocks(step, assembler):
                 yield TableRows([block], [], [])
-            found = [*captures.anomalies[seen:], *step.anomalies]
-            seen = len(captures.anomalies)
-            yield TableRows(
-                [],
-                [row_of_connection(summary, captures) for summary in step.summaries],
-                anomaly_rows(found, settings, captures, stages.client_side),
-            )
+            yield TableRows([], *others.of(step))
+
+
+class OtherRows:
+    """Rows of connections and anomalies; those of captures come with the first shard."""
+
+    def __init__(
+        self, settings: AnalysisSettings, stages: Stages, captures: Captures, shard: Shard
+    ) -> None:
+        self._settings = settings
+        self._stages = stages
+        self._captures = captures
+        self._is_first = shard.is_first
+        self._seen = 0
+
+    def of(self, step: BatchEvents) -> tuple[list[ConnectionRow], list[AnomalyRow]]:
+        """Return the rows of a step."""
+        captures = self._captures
+        of_captures = captures.anomalies[self._seen :] if self._is_first else []
+        self._seen = len(captures.anomalies)
+        anomalies = [*of_captures, *step.anomalies]
+        return (
+            [row_of_connection(summary, captures) for summary in step.summaries],
+            anomaly_rows(anomalies, self._settings, captures, self._stages.client_side),
+        )
 
 
 def matching_rows(context: RunContext, rows: TableRows) -> TableRows:

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from kanalyze.capture.io.stores import Stores
     from kanalyze.capture.merge import MergeInput
     from kanalyze.runtime.settings import AnalysisSettings
-    from kanalyze.runtime.stages import BatchEvents, Stages
-    from kanalyze.runtime.table_run import TableRows
+    from kanalyze.runtime.stages import Stages
+    from kanalyze.runtime.table_run import OtherRows, TableRows
     from kanalyze.tables.anomalies import AnomalyRow
     from kanalyze.tables.connections import ConnectionRow
 
@@ -324,7 +324,7 @@ def _send_rows(task: WorkerTask, shard: Shard, pipe: Connection) -> None:
     assembler = settings.row_assembler(captures.place, names)
     every_table = task.every_table
     stages = settings.stages(shard, connections=every_table, every_anomaly=every_table)
-    others = _OtherRows(settings, stages, captures, shard) if every_table else None
+    others = _other_rows(settings, stages, captures, shard) if every_table else None
     for step in read_steps(stages, captures, quality, shard):
         first = 0
         while first < len(step.exchanges):
@@ -337,33 +337,12 @@ def _send_rows(task: WorkerTask, shard: Shard, pipe: Connection) -> None:
     _send(pipe, quality)
 
 
-class _OtherRows:
-    """Rows of connections and anomalies, those of captures with the first shard."""
+def _other_rows(
+    settings: AnalysisSettings, stages: Stages, captures: MergedCaptures, shard: Shard
+) -> OtherRows:
+    from kanalyze.runtime.table_run import OtherRows  # large tables, not for requests alone
 
-    def __init__(
-        self, settings: AnalysisSettings, stages: Stages, captures: MergedCaptures, shard: Shard
-    ) -> None:
-        self._settings = settings
-        self._stages = stages
-        self._captures = captures
-        self._is_first = shard.is_first
-        self._seen = 0
-
-    def of(self, step: BatchEvents) -> tuple[list[ConnectionRow], list[AnomalyRow]]:
-        """Return the rows of a step."""
-        from kanalyze.runtime.anomaly_run import (
-            anomaly_rows,  # large tables, not for requests alone
-        )
-        from kanalyze.runtime.connection_run import row_of_connection
-
-        captures = self._captures
-        of_captures = captures.anomalies[self._seen :] if self._is_first else []
-        self._seen = len(captures.anomalies)
-        anomalies = [*of_captures, *step.anomalies]
-        return (
-            [row_of_connection(summary, captures) for summary in step.summaries],
-            anomaly_rows(anomalies, self._settings, captures, self._stages.client_side),
-        )
+    return OtherRows(settings, stages, captures, shard)
 
 
 def _send(pipe: Connection, value: object) -> None:

@@ -8,34 +8,6 @@
 -- sends old versions too: it is not to blame, and `client_software_version` says so, where the
 -- client tells it (ApiVersions 3 and later). What never gets to a broker is seen here as well: the
 -- requests of a client that the broker turned away.
-WITH removed (api_key, first_version) AS (
-    -- 32767, above all versions: there is none.
-    VALUES
-        (0, 3), -- Produce
-        (1, 4), -- Fetch
-        (2, 1), -- ListOffsets
-        (4, 32767), -- LeaderAndIsr
-        (5, 32767), -- StopReplica
-        (6, 32767), -- UpdateMetadata
-        (7, 32767), -- ControlledShutdown
-        (8, 2), -- OffsetCommit
-        (9, 1), -- OffsetFetch
-        (19, 2), -- CreateTopics
-        (20, 1), -- DeleteTopics
-        (23, 2), -- OffsetForLeaderEpoch
-        (27, 1), -- WriteTxnMarkers
-        (29, 1), -- DescribeAcls
-        (30, 1), -- CreateAcls
-        (31, 1), -- DeleteAcls
-        (32, 1), -- DescribeConfigs
-        (34, 1), -- AlterReplicaLogDirs
-        (35, 1), -- DescribeLogDirs
-        (38, 1), -- CreateDelegationToken
-        (39, 1), -- RenewDelegationToken
-        (40, 1), -- ExpireDelegationToken
-        (41, 1), -- DescribeDelegationToken
-        (56, 2)  -- AlterPartition
-)
 SELECT
     client_id,
     client_ip,
@@ -46,7 +18,7 @@ SELECT
     list_sort(list(DISTINCT api_version)) AS versions,
     CASE WHEN wire = 'kafka' THEN nullif(max(first_version), 32767) END AS first_version,
     count(*) AS requests
-FROM requests LEFT JOIN removed USING (api_key)
+FROM requests LEFT JOIN removed_versions USING (api_key)
 WHERE
     wire = 'kafka-0.7'
     OR api_version < first_version
