@@ -64,9 +64,7 @@ def take(captures: Sequence[Path], buckets: int) -> Took:
     Raises:
         BenchmarkError: a part of a capture begins at another place than was thought.
     """
-    job = Job(
-        make_plan({}), buckets, prunes_payload=True, with_statistics=True, with_anomalies=True
-    )
+    job = Job(make_plan({}), buckets, prunes_payload=True, with_anomalies=True)
     splits = [split for capture in captures for split in _splits(capture)]
     began = time.perf_counter()
     sent = list(_sent(job, splits))

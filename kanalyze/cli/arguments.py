@@ -203,13 +203,17 @@ def _add_report(made: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="also write the report as JSON; -: to standard output, and nothing else",
     )
+    _add_html(made)
+    _add_input(made)
+    _add_jobs(made)
+
+
+def _add_html(made: argparse.ArgumentParser) -> None:
     made.add_argument(
         "--html",
         metavar="FILE",
         help="also write the report as a page that opens offline, with what was found to be wrong",
     )
-    _add_input(made)
-    _add_jobs(made)
 
 
 def _add_requests(made: argparse.ArgumentParser) -> None:
@@ -459,6 +463,7 @@ def _add_batch(made: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="also write the report as JSON; -: to standard output, and nothing else",
     )
+    _add_html(made)
     _add_input(made)
     _add_archive(made.add_argument_group("archives that grow"))
     _add_spark(made.add_argument_group("Spark"))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kanalyze.cli.analyze import filters_of
 from kanalyze.cli.console import print_message
 from kanalyze.cli.report import write_report
+from kanalyze.export.files import OutputFile
 from kanalyze.spark.session import check_packages, start
 
 if TYPE_CHECKING:
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from kanalyze.queries.engine import QueryEngine
     from kanalyze.spark.batch.run_plan import Settings
+    from kanalyze.spark.report import MakePage
     from kanalyze.spark.source.readers import ReadPlan
 
 __all__ = ["batch"]
@@ -28,15 +31,38 @@ def batch(arguments: argparse.Namespace) -> None:
     check_packages()
     # Wrong arguments are reported before Spark is started, which takes seconds.
     plan, settings = _plan(arguments), _settings(arguments)
-    write_report(arguments.json, lambda: _run(arguments, plan, settings))
+    if arguments.html is None:
+        write_report(arguments.json, lambda: _run(arguments, plan, settings))
+    else:
+        write_report(arguments.json, lambda: _run_with_page(arguments, plan, settings))
 
 
-def _run(arguments: argparse.Namespace, plan: ReadPlan, settings: Settings) -> dict[str, Any]:
+def _run(
+    arguments: argparse.Namespace,
+    plan: ReadPlan,
+    settings: Settings,
+    make_page: MakePage | None = None,
+) -> dict[str, Any]:
     from kanalyze.spark.batch.batch import run_batch
 
     _report_phase("starting Spark")
     with _session(arguments) as spark:
-        return run_batch(spark, plan, settings, warn=print_message, report_phase=_report_phase)
+        told = {"warn": print_message, "report_phase": _report_phase}
+        return run_batch(spark, plan, settings, **told, make_page=make_page)
+
+
+def _run_with_page(
+    arguments: argparse.Namespace, plan: ReadPlan, settings: Settings
+) -> dict[str, Any]:
+    from kanalyze.queries.page import cube_of
+    from kanalyze.render.html import html_page
+
+    with OutputFile(arguments.html) as output:
+
+        def write_page(report: dict[str, Any], engine: QueryEngine) -> None:
+            output.file.write(html_page(report, cube_of(engine, report)).encode("utf-8"))
+
+        return _run(arguments, plan, settings, write_page)
 
 
 def _plan(arguments: argparse.Namespace) -> ReadPlan:

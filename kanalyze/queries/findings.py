@@ -22,7 +22,7 @@ from kanalyze.model.tcp import Endpoint
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from kanalyze.queries.database import Database
+    from kanalyze.queries.engine import QueryEngine
     from kanalyze.queries.files import Query
 
 __all__ = ["Finding", "FindingKind", "findings_of", "kind_of_finding"]
@@ -85,7 +85,7 @@ class Finding(NamedTuple):
 
 
 def findings_of(
-    database: Database,
+    database: QueryEngine,
     kinds: Iterable[FindingKind],
     thresholds: Mapping[str, float] | None = None,
 ) -> list[Finding]:

@@ -23,7 +23,7 @@ from kanalyze.queries.report import bounded_line
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from kanalyze.queries.database import Database
+    from kanalyze.queries.engine import QueryEngine
 
 __all__ = ["BIN_RATIO", "NONE", "OTHERS", "cube_of", "packed"]
 
@@ -95,7 +95,7 @@ _EXACT = {
 _KEYS = ("client", "api", "broker", "topic", "bucket")
 
 
-def cube_of(database: Database, report: Mapping[str, Any]) -> dict[str, Any]:
+def cube_of(database: QueryEngine, report: Mapping[str, Any]) -> dict[str, Any]:
     """Return the sums of a page.
 
     Args:
@@ -127,7 +127,7 @@ def packed(values: Any) -> bytes:
 # -- names ----------------------------------------------------------------------------------------
 
 
-def _names(database: Database) -> dict[str, list[dict[str, Any]]]:
+def _names(database: QueryEngine) -> dict[str, list[dict[str, Any]]]:
     """Give numbers to names; return those of each kind in the order of their numbers."""
     names = {}
     for kind, most in _NAMES.items():
@@ -148,7 +148,7 @@ def _names(database: Database) -> dict[str, list[dict[str, Any]]]:
 class _Asked:
     """Queries, with the parameters of a level."""
 
-    def __init__(self, database: Database, report: Mapping[str, Any], level: _Level) -> None:
+    def __init__(self, database: QueryEngine, report: Mapping[str, Any], level: _Level) -> None:
         self._database = database
         self.level = level._asdict()
         self.start_ns, self.bucket_ns, self.buckets = _time_buckets(

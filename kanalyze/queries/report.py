@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import Self
 
-    from kanalyze.queries.database import Database
+    from kanalyze.queries.engine import QueryEngine
     from kanalyze.tables.quality import CaptureQuality
 
 __all__ = ["SCHEMA", "bounded_line", "report_of"]
@@ -39,7 +39,7 @@ _PLAIN_TABLES = ("client_apis", "client_errors", "topic_latency", "partitions", 
 
 
 def report_of(
-    database: Database, quality: CaptureQuality, conditions: Mapping[str, Any] | None = None
+    database: QueryEngine, quality: CaptureQuality, conditions: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     """Return the report on the requests of a database; ``conditions`` are its ``filter``."""
     queries = built_in("report")

@@ -1,84 +1,273 @@
 """Queries in Spark's SQL: written once in DuckDB's dialect, and translated by sqlglot.
 
-In: a :class:`~kanalyze.queries.files.Query`. Out: its text for Spark, over a view ``requests`` (and
-``connections``, where it asks them) with the columns of those tables. This module must not know
-what a query asks. sqlglot is imported when a query is translated: it takes 0.1 s.
+In: a :class:`~kanalyze.queries.files.Query`. Out: its text for Spark, over views with the columns
+of our tables. This module must not know what a query asks. sqlglot is imported when a query is
+translated: it takes 0.1 s.
+
+Where Spark means something else by the same words, or has no word, a rule here says what DuckDB
+means.
 """
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.queries.files import built_in
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from kanalyze.queries.files import Query
 
-__all__ = ["spark_sql"]
+__all__ = ["QUANTILE_ERROR", "asked_names", "asked_tables", "spark_sql"]
 
+QUANTILE_ERROR = 0.004
+"""How much a quantile that is not exact may differ from the exact one, as a share of it."""
+
+_STEPS = 150
+"""Of a logarithm: the middle of a step, as a whole number of 1000 or more, is off by less than
+0.4 % (``exp(1 / 300)`` and a half)."""
+_DECIMAL = re.compile(r"\d*\.\d+")
+_USUAL_SHARES = ("0.5", "0.9", "0.99")
 _NUMBERED = "SELECT *, monotonically_increasing_id() AS request_id FROM requests"
 """Spark's rows have no order, and no number of their own."""
 
 
-def spark_sql(query: Query) -> str:
+def spark_sql(
+    query: Query, sources: Mapping[str, str] | None = None, *, has_exact_quantiles: bool = True
+) -> str:
     """Return a query for ``spark.sql``; its parameters are written ``:name``.
 
     What it asks of the views that DuckDB has (``partitions``, ``measured``, ...) stands in front of
-    it, so that ``requests`` is all there has to be.
+    it, so that the tables are all there has to be.
+
+    Args:
+        query: the query.
+        sources: the view that each table is, ``requests`` with numbers of rows (``request_id``);
+            None where each has its own name, and ``requests`` no such column.
+        has_exact_quantiles: whether quantiles are exact, which takes memory for each value that
+            there is; or else within :data:`QUANTILE_ERROR`, for any number of rows.
     """
-    import sqlglot
     from sqlglot import exp
+
+    tree = _tree(query)
+    views = _views_of(tree)
+    own = tree.args.get("with_") or exp.With(expressions=[])
+    named = _sources(tree, views) if sources is None else _renamed(tree, views, sources)
+    tree.set("with_", exp.With(expressions=[*named, *views.values(), *own.expressions]))
+    return str(tree.sql(dialect=_dialect(is_exact=has_exact_quantiles), pretty=True))
+
+
+def asked_tables(query: Query) -> frozenset[str]:
+    """Return the tables that a query asks, by itself or through views."""
+    tree = _tree(query)
+    views = _views_of(tree)
+    return frozenset(_tables(tree, views))
+
+
+def asked_names(query: Query) -> frozenset[str]:
+    """Return all names in a query and in the views that it asks: of columns, and of others."""
+    from sqlglot import exp
+
+    tree = _tree(query)
+    trees = (tree, *_views_of(tree).values())
+    return frozenset(name.this for each in trees for name in each.find_all(exp.Identifier))
+
+
+def _tree(query: Query) -> Any:
+    import sqlglot
 
     tree = sqlglot.parse_one(query.sql, read="duckdb")
     tree.comments = None
-    own = tree.args.get("with_") or exp.With(expressions=[])
-    tree.set("with_", exp.With(expressions=[*_views_of(tree), *own.expressions]))
-    return tree.sql(dialect=_dialect(), pretty=True)
+    return tree
 
 
-def _views_of(tree: Any) -> list[Any]:
+def _own_names(tree: Any) -> set[str]:
+    """Return the names that a query gives to its parts."""
+    from sqlglot import exp
+
+    return {part.alias for part in tree.find_all(exp.CTE)}
+
+
+def _views_of(tree: Any) -> dict[str, Any]:
     """Return the views that a query asks, and those that these ask, each behind what it asks."""
-    import sqlglot
     from sqlglot import exp
 
     views = built_in("tables")
     found: dict[str, Any] = {}
 
     def look(node: Any) -> None:
+        own = _own_names(node)
         for table in node.find_all(exp.Table):
-            if table.name in views and table.name not in found:
-                view = sqlglot.parse_one(views[table.name].sql, read="duckdb")
+            if table.name in views and table.name not in own and table.name not in found:
+                view = _tree(views[table.name])
                 look(view)
-                found[table.name] = exp.CTE(
-                    this=view, alias=exp.TableAlias(this=exp.to_identifier(table.name))
-                )
+                found[table.name] = _part(table.name, view)
 
     look(tree)
-    if found:
-        numbered = exp.CTE(
-            this=sqlglot.parse_one(_NUMBERED, read="spark"),
-            alias=exp.TableAlias(this=exp.to_identifier("requests")),
-        )
-        return [numbered, *found.values()]
-    return []
+    return found
+
+
+def _tables(tree: Any, views: Mapping[str, Any]) -> list[str]:
+    """Return the names of what a query and its views ask that is no view and no part of them."""
+    from sqlglot import exp
+
+    found: dict[str, None] = {}
+    for node in (*views.values(), tree):
+        own = _own_names(node)
+        for table in node.find_all(exp.Table):
+            if table.name and table.name not in own and table.name not in views:
+                found[table.name] = None
+    return list(found)
+
+
+def _sources(tree: Any, views: Mapping[str, Any]) -> list[Any]:
+    """Return ``requests`` with numbers, where views ask for them."""
+    import sqlglot
+
+    if "requests" not in _tables(tree, views) or not views:
+        return []
+    return [_part("requests", sqlglot.parse_one(_NUMBERED, read="spark"))]
+
+
+def _renamed(tree: Any, views: Mapping[str, Any], sources: Mapping[str, str]) -> list[Any]:
+    """Return the tables that are asked under the names that they go by."""
+    from sqlglot import exp
+
+    asked = [name for name in _tables(tree, views) if name in sources]
+    return [_part(name, exp.select("*").from_(sources[name])) for name in asked]
+
+
+def _part(name: str, select: Any) -> Any:
+    """Return one part of a WITH."""
+    from sqlglot import exp
+
+    return exp.CTE(this=select, alias=exp.TableAlias(this=exp.to_identifier(name)))
+
+
+# -- words ----------------------------------------------------------------------------------------
 
 
 @cache
-def _dialect() -> Any:
-    """Return Spark's dialect with exact percentiles: sqlglot writes approximate ones."""
+def _dialect(*, is_exact: bool) -> Any:
+    """Return Spark's dialect, with rules for what sqlglot leaves to us."""
     from sqlglot import exp
     from sqlglot.dialects.spark import Spark
 
-    def within_group(generator: Any, node: Any) -> str:
-        inner = node.this
-        if not isinstance(inner, exp.PercentileDisc):
-            return str(Spark.Generator.TRANSFORMS[exp.WithinGroup](generator, node))
-        order = generator.sql(node, "expression").strip()
-        return f"PERCENTILE_DISC({generator.sql(inner, 'this')}) WITHIN GROUP ({order})"
-
-    class Exact(Spark):
+    class Rules(Spark):
         class Generator(Spark.Generator):  # type: ignore[misc,valid-type]
-            TRANSFORMS = {**Spark.Generator.TRANSFORMS, exp.WithinGroup: within_group}  # noqa: RUF012
+            TRANSFORMS = {  # noqa: RUF012
+                **Spark.Generator.TRANSFORMS,
+                exp.Anonymous: _function,
+                exp.ArrayAgg: _list,
+                exp.Concat: _text,
+                exp.Filter: _filtered,
+                exp.Literal: _literal,
+                exp.Round: _rounded,
+                exp.WithinGroup: _exact_quantile if is_exact else _quantile_in_steps,
+            }
 
-    return Exact
+    return Rules
+
+
+def _literal(generator: Any, node: Any) -> str:
+    """Write 100.0 as a float: DuckDB divides it as one, Spark would divide decimals."""
+    text = str(generator.literal_sql(node))
+    return f"{text}D" if not node.is_string and _DECIMAL.fullmatch(text) else text
+
+
+def _rounded(generator: Any, node: Any) -> str:
+    """Round as DuckDB does: what is to be whole, halves away from zero."""
+    value, digits = generator.sql(node, "this"), generator.sql(node, "decimals")
+    return f"ROUND({value} * 1e{digits}) / 1e{digits}" if digits else f"ROUND({value})"
+
+
+def _text(generator: Any, node: Any) -> str:
+    """Join values as texts, without those that are null.
+
+    Java writes large floats with an exponent, and DuckDB does not: but for those that are rounded.
+    """
+    from sqlglot import exp
+
+    texts = []
+    for each in node.expressions:
+        text = generator.sql(each)
+        if isinstance(each, exp.Round) and each.args.get("decimals"):
+            text = f"CAST({text} AS DECIMAL(38, {generator.sql(each, 'decimals')}))"
+        texts.append(text if each.is_string else f"COALESCE(CAST({text} AS STRING), '')")
+    return f"CONCAT({', '.join(texts)})"
+
+
+def _list(generator: Any, node: Any) -> str:
+    """Return a list in an order, which sqlglot would forget."""
+    from sqlglot import exp
+
+    if not isinstance(node.this, exp.Order):
+        return str(generator.func("COLLECT_LIST", node.this))
+    place = generator.sql(node.this.expressions[0], "this")
+    pair = f"STRUCT({place} AS place, {generator.sql(node.this, 'this')} AS item)"
+    return f"TRANSFORM(SORT_ARRAY(COLLECT_LIST({pair})), pair -> pair.item)"
+
+
+def _function(generator: Any, node: Any) -> str:
+    """Write how often each value occurs, for which Spark has no word; other functions as they are.
+
+    (Its ``histogram_numeric`` makes bins of its own.)
+    """
+    if node.name.lower() != "histogram":
+        return str(generator.anonymous_sql(node))
+    values = f"COLLECT_LIST({generator.sql(node.expressions[0])})"
+    count = f"CAST(SIZE(FILTER({values}, each -> each = bin)) AS BIGINT)"
+    return f"MAP_FROM_ENTRIES(TRANSFORM(ARRAY_DISTINCT({values}), bin -> STRUCT(bin, {count})))"
+
+
+# -- quantiles ------------------------------------------------------------------------------------
+
+
+def _filtered(generator: Any, node: Any) -> str:
+    """Write an aggregate with its condition; a quantile is several, each with the condition."""
+    from sqlglot import exp
+
+    if isinstance(node.this, exp.WithinGroup):
+        return str(generator.sql(node, "this"))
+    return str(generator.filter_sql(node))
+
+
+def _exact_quantile(generator: Any, node: Any) -> str:
+    """Return a quantile by nearest rank.
+
+    Spark's own takes eight times as long, and is a float. Those of the same values take one list.
+    """
+    values, share, condition = _asked(generator, node)
+    place = f"CAST(CEIL({share} * COUNT({values}){condition}) AS INT) - 1"
+    return f"GET(SORT_ARRAY(COLLECT_LIST({values}){condition}), {place})"
+
+
+def _quantile_in_steps(generator: Any, node: Any) -> str:
+    """Return a quantile of whole numbers by the middles of steps; those below 1000 are exact.
+
+    There are some thousands of steps, however many values there are, and Spark counts each. sqlglot
+    would write an approximate quantile, whose error is one of the rank.
+    """
+    values, share, condition = _asked(generator, node)
+    middle = f"CAST(ROUND(EXP(ROUND(LN({values}) * {_STEPS}) / {_STEPS})) AS BIGINT)"
+    steps = f"CASE WHEN {values} < 1000 THEN {values} ELSE {middle} END"
+    # One array for all that are usual, which Spark makes once.
+    shares = sorted({*_USUAL_SHARES, share}, key=float)
+    array = f"PERCENTILE_DISC(ARRAY({', '.join(shares)})) WITHIN GROUP (ORDER BY {steps})"
+    found = f"CAST(({array}{condition})[{shares.index(share)}] AS BIGINT)"
+    return f"GREATEST(MIN({values}){condition}, LEAST(MAX({values}){condition}, {found}))"
+
+
+def _asked(generator: Any, node: Any) -> tuple[str, str, str]:
+    """Return the values that a quantile is of, its share of them, and the condition of both."""
+    from sqlglot import exp
+
+    assert isinstance(node.this, exp.PercentileDisc), "the only one WITHIN GROUP in our queries"
+    values = generator.sql(node.expression.expressions[0], "this")
+    condition = ""
+    if isinstance(node.parent, exp.Filter):
+        condition = f" FILTER({generator.sql(node.parent, 'expression').strip()})"
+    return values, node.this.this.sql(), condition

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -22,8 +23,10 @@ from kanalyze.spark.archive.archive import read_captures, read_packets
 from kanalyze.spark.archive.division import buckets_for, tasks_for
 from kanalyze.spark.archive.tasks import Job
 from kanalyze.spark.batch.inventory import find_files
+from kanalyze.spark.report import report_on
 from kanalyze.spark.source.packets import PACKET_COLUMNS
 from kanalyze.spark.source.readers import make_plan
+from kanalyze.tables.connections import CONNECTION_COLUMNS
 from kanalyze.tables.quality import CaptureQuality
 
 if TYPE_CHECKING:
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from kanalyze.spark.archive.archive import ArchiveSegments, RebuiltConnections
+    from kanalyze.spark.source.readers import ReadPlan
 
 __all__ = [
     "Archive",
@@ -118,13 +122,21 @@ class Archive:
         return table.select(*(column.name for column in plan.columns))
 
     def report(self, **options: Any) -> dict[str, Any]:
-        """Return the summary that ``kanalyze report --json`` writes, over all captures."""
-        found = self._rebuilt("requests", options, with_statistics=True)
+        """Return the report that ``kanalyze report --json`` writes, over all captures.
+
+        Findings are at its head: ``findings``.
+        """
+        found = self._rebuilt("requests", options, with_anomalies=True)
         quality = CaptureQuality()
         quality.merge(self._captured.read_summary.quality)
         quality.merge(found.quality)
-        conditions = make_plan(self._texts("requests", options)).row_filter.conditions
-        return found.statistics.summary(quality, conditions)
+        row_filter = found.job.plan.row_filter
+        tables = {
+            "requests": found.rows,
+            "connections": self._connections_of(found).rows,
+            "anomalies": anomaly_table(self._spark, self._captured, found, [], row_filter),
+        }
+        return report_on(self._spark, tables, quality, row_filter.conditions)
 
     def close(self) -> None:
         """Remove all from Spark's cache; DataFrames from here cannot be used after that."""
@@ -133,6 +145,12 @@ class Archive:
         self._rebuilt_tables.clear()
         self._captured.close()
 
+    def _connections_of(self, found: RebuiltConnections) -> RebuiltConnections:
+        """Rebuild the rows of connections that pass the filter of requests."""
+        plan = found.job.plan
+        options = plan.options._replace(table="connections")
+        return self._kept(replace(plan, options=options, columns=CONNECTION_COLUMNS), None)
+
     def _rebuilt(
         self,
         table: str,
@@ -140,7 +158,11 @@ class Archive:
         names: dict[bytes, str] | None = None,
         **flags: Any,
     ) -> RebuiltConnections:
-        plan = make_plan(self._texts(table, options))
+        return self._kept(make_plan(self._texts(table, options)), names, **flags)
+
+    def _kept(
+        self, plan: ReadPlan, names: dict[bytes, str] | None, **flags: Any
+    ) -> RebuiltConnections:
         found = self._captured.rebuild(self._captured.job._replace(plan=plan, **flags), None, names)
         self._rebuilt_tables.append(found)
         return found

@@ -33,7 +33,6 @@ from kanalyze.spark.archive.shuffle_schema import (
 )
 from kanalyze.spark.archive.tasks import partition_packets, read_splits, rebuild
 from kanalyze.spark.schema import arrow_schema
-from kanalyze.statistics.summary import Statistics
 from kanalyze.tables.quality import CaptureQuality
 
 if TYPE_CHECKING:
@@ -123,7 +122,7 @@ class RebuiltConnections:
         names: Mapping[bytes, str],
     ) -> None:
         """Rebuild them now."""
-        self._job = job
+        self.job = job
         self._names = dict(names)
         while True:
             run = partial(rebuild, job, before, self._names)
@@ -171,7 +170,7 @@ class RebuiltConnections:
     @property
     def rows(self) -> DataFrame:
         """The rows."""
-        names = [column.name for column in self._job.plan.columns]
+        names = [column.name for column in self.job.plan.columns]
         return self._rows_and_reports.where(F.col("_kind").isNull()).select(*names)
 
     @property
@@ -194,15 +193,6 @@ class RebuiltConnections:
         for report in self.reports:
             quality.merge(report.open_quality)
         return quality
-
-    @property
-    def statistics(self) -> Statistics:
-        """Over all rows, if the job is with statistics."""
-        statistics = Statistics()
-        for report in sorted(self.reports, key=lambda report: report.bucket):
-            if report.statistics is not None:
-                statistics.merge(report.statistics)
-        return statistics
 
     def close(self) -> None:
         """Remove the rows from Spark's cache."""

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from kanalyze.capture.splits import SplitEnds
     from kanalyze.spark.archive.partitioner import SegmentBlock, UnmatchedFragment
-    from kanalyze.statistics.summary import Statistics
     from kanalyze.tables.quality import CaptureQuality
 
 __all__ = [
@@ -111,8 +110,6 @@ class BucketReport(NamedTuple):
     quality: CaptureQuality
     open_quality: CaptureQuality
     """What would be added if all open connections were closed now."""
-    statistics: Statistics | None
-    """None unless the job is with statistics."""
     topic_names: dict[bytes, str]
     """By topic id."""
     unresolved_ids: frozenset[bytes]

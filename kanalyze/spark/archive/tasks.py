@@ -50,7 +50,6 @@ from kanalyze.spark.archive.shuffle_schema import (
 )
 from kanalyze.spark.schema import arrow_schema, as_spark
 from kanalyze.spark.source.readers import TablePartition, read_partition
-from kanalyze.statistics.summary import Statistics
 from kanalyze.tables.anomalies import ANOMALY_COLUMNS, anomaly_row
 from kanalyze.tables.quality import CaptureQuality
 from kanalyze.tables.requests.extract import Extractors
@@ -70,7 +69,7 @@ __all__ = ["Job", "partition_packets", "read_splits", "rebuild"]
 class Job(NamedTuple):
     """The parameters of all tasks; can be pickled.
 
-    Those with ``with_`` in their name, and ``keeps_open``, are for the table of requests alone.
+    ``with_anomalies`` and ``keeps_open`` are for the table of requests alone.
     """
 
     plan: ReadPlan
@@ -78,8 +77,6 @@ class Job(NamedTuple):
     """Into how many parts connections are divided."""
     prunes_payload: bool
     """Do not shuffle payload that no row needs."""
-    with_statistics: bool = False
-    """Aggregate all rows, for a report."""
     with_anomalies: bool = False
     """Return the anomalies of connections too."""
     keeps_open: bool = False
@@ -319,12 +316,9 @@ def _requests(
     schema = arrow_schema(columns)
     maker = BatchMaker(columns)
     analysis = job.plan_with_names(topic_ids).analysis(TablePartition((), segments=source))
-    statistics = Statistics() if job.with_statistics else None
     run = analysis.resumable(carried, keeps_open=job.keeps_open)
     for blocks, anomalies in run.batches():
         for block in blocks:
-            if statistics is not None:
-                statistics.add_block(block)
             for batch in as_spark(maker.of_block(block), columns):
                 yield with_control_columns(batch)
         if anomalies and job.with_anomalies:
@@ -336,7 +330,6 @@ def _requests(
         bucket,
         analysis.quality,
         run.close_open(),
-        statistics,
         analysis.names.known,
         frozenset(analysis.names.unnamed),
     )

@@ -17,6 +17,7 @@ last run left open. New captures should be later than those of earlier runs.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -36,9 +37,11 @@ from kanalyze.spark.batch.commit import STAGING, Commit, Commits
 from kanalyze.spark.batch.hadoop_folder import HadoopFolder
 from kanalyze.spark.batch.run_plan import TABLES, captures_text, options_of, plan_run
 from kanalyze.spark.failures import failures_in_one_line
-from kanalyze.statistics.summary import Statistics
-from kanalyze.tables.anomalies import anomaly_row
+from kanalyze.spark.report import report_on
+from kanalyze.spark.schema import spark_schema
+from kanalyze.tables.anomalies import ANOMALY_COLUMNS, anomaly_row
 from kanalyze.tables.quality import CaptureQuality
+from kanalyze.tables.row import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,6 +51,7 @@ if TYPE_CHECKING:
     from kanalyze.spark.archive.archive import ArchiveSegments, RebuiltConnections
     from kanalyze.spark.batch.inventory import InputFile
     from kanalyze.spark.batch.run_plan import RunPlan, Settings
+    from kanalyze.spark.report import MakePage
     from kanalyze.spark.source.readers import ReadPlan
     from kanalyze.tables.anomalies import AnomalyRow
 
@@ -55,6 +59,7 @@ __all__ = ["REPORT", "run_batch"]
 
 REPORT: Final = "report.json"
 
+_COLUMNS: Final = {"requests": COLUMNS, "anomalies": ANOMALY_COLUMNS}
 _DAY_NS: Final = 86_400_000_000_000
 _HOUR_NS: Final = 3_600_000_000_000
 
@@ -66,6 +71,7 @@ def run_batch(
     *,
     warn: Callable[[str], None],
     report_phase: Callable[[str], None],
+    make_page: MakePage | None = None,
 ) -> dict[str, Any]:
     """Run a batch, and return the report over the whole archive.
 
@@ -75,6 +81,7 @@ def run_batch(
         settings: where from and to.
         warn: is called with warnings of one line.
         report_phase: is called with a few words when a phase begins.
+        make_page: see :func:`~kanalyze.spark.report.report_on`.
 
     Raises:
         KanalyzeError: nothing has changed, or the next run completes this one.
@@ -87,11 +94,9 @@ def run_batch(
         run = plan_run(spark, plan, settings, out, commits, warn)
         if not run.is_needed:
             warn("no new captures")
-            conditions = plan.row_filter.conditions
-            if run.before is None:
-                return Statistics().summary(CaptureQuality(), conditions)
-            return run.before.summary(conditions)
-        return _BatchRun(spark, plan, settings, run, out, warn, report_phase).execute(commits)
+        told = (warn, report_phase, make_page)
+        batch = _BatchRun(spark, plan, settings, run, out, *told)
+        return batch.execute(commits) if run.is_needed else batch.last_report()
 
 
 @dataclass(frozen=True)
@@ -105,6 +110,17 @@ class _BatchRun:
     out: HadoopFolder
     warn: Callable[[str], None]
     report_phase: Callable[[str], None]
+    make_page: MakePage | None
+
+    def last_report(self) -> dict[str, Any]:
+        """Return the report of the run before, or a new one where that is not enough."""
+        before = self.run.before
+        is_enough = before is not None and self.make_page is None
+        written = self.out.read(REPORT) if is_enough else None
+        if written is None:
+            return self._report(CaptureQuality() if before is None else before.whole_quality)
+        found: dict[str, Any] = json.loads(written)
+        return found
 
     def execute(self, commits: Commits) -> dict[str, Any]:
         """Read, rebuild, write and commit; return the report."""
@@ -139,7 +155,6 @@ class _BatchRun:
             self.plan,
             buckets,
             prunes_payload=True,
-            with_statistics=True,
             with_anomalies=True,
             keeps_open=self.run.checkpoint_folder is not None and not is_last,
             folder=str(Path.cwd()),
@@ -171,7 +186,8 @@ class _BatchRun:
         write_by_hour(found.rows, f"{self.out.url}/{STAGING}/requests")
         _write(anomalies.hint("rebalance"), f"{self.out.url}/{STAGING}/anomalies")
         checkpoint = self._checkpoint(captured, found, job)
-        summary = checkpoint.summary(self.plan.row_filter.conditions)
+        self.report_phase("summing up")
+        summary = self._report(checkpoint.whole_quality)
         self.out.write(f"{STAGING}/{REPORT}", summary_json(summary).encode("ascii"))
         folder = self.run.checkpoint_folder
         if folder is not None:
@@ -187,12 +203,10 @@ class _BatchRun:
     ) -> Checkpoint:
         """Return the state of the archive after this run."""
         before = self.run.before
-        names, statistics, quality = dict(found.topic_names), Statistics(), CaptureQuality()
+        names, quality = dict(found.topic_names), CaptureQuality()
         if before is not None:
             names = {**before.names, **names}
-            statistics.merge(before.statistics)
             quality.merge(before.quality)
-        statistics.merge(found.statistics)
         quality.merge(captured.read_summary.quality)
         quality.merge(found.quality)
         if self.run.changed:
@@ -211,17 +225,34 @@ class _BatchRun:
             options=options_of(self.plan),
             read={name: size for name, size in self.run.read.items() if name not in retryable},
             names=names,
-            statistics=statistics,
             quality=quality,
             open_quality=found.open_quality,
         )
 
+    def _report(self, quality: CaptureQuality) -> dict[str, Any]:
+        """Return the report on all rows: those of the runs before, and those of this one."""
+        tables = {table: self._rows(table) for table in TABLES}
+        conditions = self.plan.row_filter.conditions
+        return report_on(self.spark, tables, quality, conditions, self.make_page)
+
+    def _rows(self, table: str) -> DataFrame:
+        """Return a table as it will be when this run is committed."""
+        names = {*self._files(table), *self._files(f"{STAGING}/{table}")} - {*self.run.removed}
+        schema = spark_schema(_COLUMNS[table])
+        if not names:
+            return self.spark.createDataFrame([], schema)
+        urls = [f"{self.out.url}/{name}" for name in sorted(names)]
+        return self.spark.read.schema(schema).parquet(*urls)
+
+    def _files(self, folder: str) -> list[str]:
+        """Return the names of files with rows."""
+        names = (entry.name for entry in self.out.files(folder))
+        return [name for name in names if name.endswith(".parquet")]
+
     def _commit(self) -> Commit:
         moved = []
         for table in TABLES:
-            staged = [entry.name for entry in self.out.files(f"{STAGING}/{table}")]
-            rows = [name for name in staged if name.endswith(".parquet")]
-            for index, name in enumerate(rows):
+            for index, name in enumerate(self._files(f"{STAGING}/{table}")):
                 folder = name.removeprefix(f"{STAGING}/").rpartition("/")[0]
                 placed = f"{folder}/run-{self.run.run:06}-{index:05}.zstd.parquet"
                 moved.append((name, placed))

@@ -1,7 +1,7 @@
 """The checkpoints of an archive that grows: what a run saves for the next one.
 
-In: which files were read, the states of open connections, the state of the report. Out: files in a
-folder, and the same values from them. Must not know: how captures are read, nor which run is
+In: which files were read, the states of open connections, the quality of the captures. Out: files
+in a folder, and the same values from them. Must not know: how captures are read, nor which run is
 committed (:mod:`kanalyze.spark.batch.commit`).
 
 Each run has a folder, ``run-000001``, which does not change once it is complete: the states of open
@@ -17,26 +17,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from kanalyze.errors import UsageError
-from kanalyze.spark.batch.report_state import (
-    ReportStateError,
-    load_quality,
-    load_statistics,
-    save_quality,
-    save_statistics,
-)
+from kanalyze.spark.batch.quality_state import QualityStateError, load_quality, save_quality
 from kanalyze.tables.quality import CaptureQuality
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pyspark.sql import DataFrame, SparkSession
 
     from kanalyze.spark.batch.hadoop_folder import HadoopFolder
-    from kanalyze.statistics.summary import Statistics
 
 __all__ = ["Checkpoint", "CheckpointFolder"]
 
-_FORMAT: Final = 1
+_FORMAT: Final = 2
 """To be raised with every change of what is in the file."""
 _MAGIC: Final = b"kanalyze-checkpoint"
 _OWNER: Final = "archive.json"
@@ -62,19 +53,18 @@ class Checkpoint:
     """The sizes of the files that were read, by identity."""
     names: dict[bytes, str]
     """Of topics, by id."""
-    statistics: Statistics
-    """Over all rows."""
     quality: CaptureQuality
     """Of all captures, without connections that are open."""
     open_quality: CaptureQuality
     """What would be added if all open connections were closed now."""
 
-    def summary(self, conditions: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Return the report over all runs, which had the same conditions."""
-        quality = CaptureQuality()
-        quality.merge(self.quality)
-        quality.merge(self.open_quality)
-        return self.statistics.summary(quality, conditions)
+    @property
+    def whole_quality(self) -> CaptureQuality:
+        """Of all captures, with connections that are open."""
+        whole = CaptureQuality()
+        whole.merge(self.quality)
+        whole.merge(self.open_quality)
+        return whole
 
 
 class CheckpointFolder:
@@ -117,7 +107,7 @@ class CheckpointFolder:
         try:
             checkpoint, states = _from_json(json.loads(text))
         except (
-            ReportStateError,
+            QualityStateError,
             ArithmeticError,
             LookupError,
             TypeError,
@@ -180,7 +170,6 @@ def _to_json(checkpoint: Checkpoint, states: list[Any]) -> dict[str, Any]:
         "options": checkpoint.options,
         "read": checkpoint.read,
         "names": {topic_id.hex(): name for topic_id, name in checkpoint.names.items()},
-        "statistics": save_statistics(checkpoint.statistics),
         "quality": save_quality(checkpoint.quality),
         "open_quality": save_quality(checkpoint.open_quality),
         "states": states,
@@ -197,7 +186,6 @@ def _from_json(plain: dict[str, Any]) -> tuple[Checkpoint, list[Any]]:
         options=dict(plain["options"]),
         read={str(name): size for name, size in plain["read"].items()},
         names={bytes.fromhex(topic_id): str(name) for topic_id, name in plain["names"].items()},
-        statistics=load_statistics(plain["statistics"]),
         quality=load_quality(plain["quality"]),
         open_quality=load_quality(plain["open_quality"]),
     )

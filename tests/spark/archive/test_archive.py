@@ -6,7 +6,7 @@ import random
 from collections import Counter
 from contextlib import ExitStack, closing
 from itertools import product
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import pytest
@@ -125,6 +125,19 @@ def sample() -> list[Case]:
     ]
 
 
+def quality_of(*files: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What one process says of the extent and the quality of captures."""
+    rows = kanalyze.requests(*files)
+    for _ in rows:
+        pass
+    assert rows.quality is not None
+    return told(rows.quality)
+
+
+def told(quality: CaptureQuality) -> tuple[dict[str, Any], dict[str, Any]]:
+    return quality.extent(), quality.to_dict()
+
+
 def check(spark: SparkSession, case: Case, folder: Path) -> None:
     files = cut(case.name, case.count, folder)
 
@@ -150,13 +163,13 @@ def test_rows_of_all_captures_are_those_of_one_process(
 def test_of_no_packets_there_are_no_rows(spark: SparkSession, tmp_path: Path) -> None:
     file = tmp_path / "empty.pcap"
     file.write_bytes(pcap_file([]))
-    job = a_job()._replace(with_statistics=True)
+    job = a_job()
 
     nothing = archived(spark, job, [])
     empty = archived(spark, job, [[whole(file)]])
 
     assert nothing.rows == empty.rows == []
-    assert empty.found.statistics.summary(empty.quality) == kanalyze.report(str(file))
+    assert told(empty.quality) == quality_of(str(file))
 
 
 def test_columns_are_those_of_the_contract(spark: SparkSession, tmp_path: Path) -> None:
@@ -173,16 +186,16 @@ def test_columns_are_those_of_the_contract(spark: SparkSession, tmp_path: Path) 
 
 
 @pytest.mark.long
-def test_a_report_is_that_of_one_process(spark: SparkSession, tmp_path: Path) -> None:
+def test_quality_is_that_of_one_process(spark: SparkSession, tmp_path: Path) -> None:
     files = []
     for name in ("errors", "codecs"):
         (tmp_path / name).mkdir()
         files += cut(name, 7, tmp_path / name).files
-    job = a_job(3)._replace(with_statistics=True)
 
-    found = archived(spark, job, in_tasks(files, "report"))
+    found = archived(spark, a_job(3), in_tasks(files, "report"))
 
-    assert found.found.statistics.summary(found.quality) == kanalyze.report(*files)
+    assert counted(found.rows) == counted(kanalyze.requests(*files))
+    assert told(found.quality) == quality_of(*files)
 
 
 # -- tables of packets ----------------------------------------------------------------------------

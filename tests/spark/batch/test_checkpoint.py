@@ -8,7 +8,6 @@ import pytest
 from kanalyze.errors import UsageError
 from kanalyze.spark.batch.checkpoint import Checkpoint, CheckpointFolder
 from kanalyze.spark.batch.hadoop_folder import HadoopFolder
-from kanalyze.statistics.summary import Statistics
 from kanalyze.tables.quality import CaptureQuality
 from tests.support.captures import analysis
 
@@ -19,9 +18,7 @@ if TYPE_CHECKING:
 
 
 def checkpoint(run: int = 1) -> Checkpoint:
-    rows, quality = analysis("mock")
-    statistics = Statistics()
-    statistics.add(rows)
+    _, quality = analysis("mock")
     open_quality = CaptureQuality()
     open_quality.kafka_connections = 2
     return Checkpoint(
@@ -32,7 +29,6 @@ def checkpoint(run: int = 1) -> Checkpoint:
         options={"ports": [9092], "filters": {}},
         read={"/a.pcap": 10, "/\udcff.pcap": None},
         names={bytes(range(16)): "orders"},
-        statistics=statistics,
         quality=quality,
         open_quality=open_quality,
     )
@@ -51,16 +47,16 @@ def test_what_is_left_is_there_again(spark, folder):
     found = folder.read(1, "x")
     for name in ("run", "archive", "buckets", "is_finished", "options", "read", "names"):
         assert getattr(found, name) == getattr(left, name)
-    assert found.summary() == left.summary()
-    assert found.summary()["quality"]["kafka_connections"] == (
+    assert found.whole_quality.to_dict() == left.whole_quality.to_dict()
+    assert found.whole_quality.kafka_connections == (
         left.quality.kafka_connections + left.open_quality.kafka_connections
     )
     assert sorted(map(tuple, folder.states(spark, 1).collect())) == [(1, b"one"), (4, b"four")]
 
 
-def test_a_summary_changes_nothing():
+def test_adding_up_changes_nothing():
     left = checkpoint()
-    assert left.summary() == left.summary()
+    assert left.whole_quality.to_dict() == left.whole_quality.to_dict()
 
 
 def test_of_several_runs_one_is_kept(folder, tmp_path):

@@ -1,0 +1,142 @@
+"""The quality of captures as JSON values, so that a later run can add to it.
+
+In: quality. Out: JSON values, and from them equal quality. Must not know: where the values are
+stored.
+
+The values are checked when they are loaded: each must have the type of its attribute.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.errors import KanalyzeError
+from kanalyze.kafka.session.connection_summary import UnknownTotal
+from kanalyze.model.anomalies import AnomalyKind
+from kanalyze.tables.quality import AnomalyTotal, CaptureQuality
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["QualityStateError", "load_quality", "save_quality"]
+
+
+class QualityStateError(KanalyzeError):
+    """JSON values that are not the quality of captures."""
+
+
+class _Codec(NamedTuple):
+    """How values of one type are saved as JSON values, and loaded."""
+
+    save: Callable[[Any], Any]
+    load: Callable[[Any], Any]
+    """Raises one of :data:`_BAD` for JSON values of another type."""
+
+
+_BAD: Final = (ArithmeticError, LookupError, RecursionError, TypeError, ValueError)
+
+
+def save_quality(quality: CaptureQuality) -> Any:
+    """Return quality as JSON values."""
+    return _QUALITY.save(quality)
+
+
+def load_quality(json_value: Any) -> CaptureQuality:
+    """Undo :func:`save_quality`; raises QualityStateError."""
+    try:
+        quality: CaptureQuality = _QUALITY.load(json_value)
+    except _BAD as error:
+        raise QualityStateError("the quality of the captures is damaged") from error
+    return quality
+
+
+# -- single values --------------------------------------------------------------------------------
+
+
+def _of_type(kind: type) -> _Codec:
+    def check(json_value: Any) -> Any:
+        if type(json_value) is not kind:
+            raise TypeError(f"{type(json_value).__name__} for {kind.__name__}")
+        return json_value
+
+    return _Codec(check, check)
+
+
+_INT: Final = _of_type(int)
+_TEXT: Final = _of_type(str)
+
+
+def _maybe(codec: _Codec) -> _Codec:
+    return _Codec(
+        lambda value: None if value is None else codec.save(value),
+        lambda json_value: None if json_value is None else codec.load(json_value),
+    )
+
+
+def _list(codec: _Codec) -> _Codec:
+    return _Codec(
+        lambda value: [codec.save(each) for each in value],
+        lambda json_value: [codec.load(each) for each in json_value],
+    )
+
+
+def _tuple(*codecs: _Codec) -> _Codec:
+    def save(value: Any) -> Any:
+        return [codec.save(each) for codec, each in zip(codecs, value, strict=True)]
+
+    def load(json_value: Any) -> Any:
+        return tuple(codec.load(each) for codec, each in zip(codecs, json_value, strict=True))
+
+    return _Codec(save, load)
+
+
+def _dict(key: _Codec, item: _Codec) -> _Codec:
+    """A list of pairs, as keys need not be texts."""
+    pairs = _list(_tuple(key, item))
+    return _Codec(
+        lambda value: pairs.save(value.items()),
+        lambda json_value: dict(pairs.load(json_value)),
+    )
+
+
+# -- objects --------------------------------------------------------------------------------------
+
+
+def _object(make: Callable[[], Any], **attributes: _Codec) -> _Codec:
+    def save(value: Any) -> Any:
+        return [codec.save(getattr(value, name)) for name, codec in attributes.items()]
+
+    def load(json_value: Any) -> Any:
+        made = make()
+        for (name, codec), each in zip(attributes.items(), json_value, strict=True):
+            setattr(made, name, codec.load(each))
+        return made
+
+    return _Codec(save, load)
+
+
+_COUNTS: Final = _dict(_TEXT, _INT)
+_KINDS_BY_NAME: Final = {kind.value: kind for kind in AnomalyKind}
+_KIND: Final = _Codec(lambda kind: kind.value, lambda json_value: _KINDS_BY_NAME[json_value])
+_OTHER_CODECS: Final = {
+    "captures": _list(_TEXT),
+    "first_time_ns": _maybe(_INT),
+    "last_time_ns": _maybe(_INT),
+    "dropped_packets": _maybe(_INT),
+    "other_packets": _COUNTS,
+    "tunnels": _COUNTS,
+    "other_protocols": _COUNTS,
+    "refused_by": _COUNTS,
+    "unanswered_by": _COUNTS,
+    "interfaces": _COUNTS,
+    "comments": _COUNTS,
+    "kafka_ports": _COUNTS,
+    "unknown_ports": _dict(
+        _TEXT, _object(UnknownTotal, connections=_INT, packets=_INT, bytes=_INT)
+    ),
+    "anomalies": _dict(_KIND, _object(AnomalyTotal, count=_INT, bytes=_INT)),
+}
+_QUALITY: Final = _object(
+    CaptureQuality, **{name: _OTHER_CODECS.get(name, _INT) for name in vars(CaptureQuality())}
+)

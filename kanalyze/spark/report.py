@@ -1,0 +1,74 @@
+"""A report over tables on Spark, by the queries that make it on one machine.
+
+In: DataFrames of requests, connections, anomalies, and the quality of the captures. Out: the
+report, its findings too. This module must not know where the tables come from.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from kanalyze.queries.files import built_in
+from kanalyze.queries.findings import findings_of, kind_of_finding
+from kanalyze.queries.report import report_of
+from kanalyze.spark.dialect import QUANTILE_ERROR, asked_names, asked_tables
+from kanalyze.spark.tables import SparkTables
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from kanalyze.queries.engine import QueryEngine
+    from kanalyze.tables.quality import CaptureQuality
+
+__all__ = ["MakePage", "report_on"]
+
+_KINDS = ("report", "findings", "page")
+MakePage: TypeAlias = "Callable[[dict[str, Any], QueryEngine], None]"
+"""Makes something of a report, and of what answers queries on the same tables."""
+
+
+def report_on(
+    spark: SparkSession,
+    tables: Mapping[str, DataFrame],
+    quality: CaptureQuality,
+    conditions: Mapping[str, Any] | None = None,
+    make_page: MakePage | None = None,
+) -> dict[str, Any]:
+    """Return the report on tables, of which ``requests`` is one.
+
+    Findings that ask for a table which is not there are left out, and named in
+    ``findings_left_out``; ``quantile_error`` is there where quantiles are not exact.
+
+    Args:
+        spark: the session.
+        tables: the tables by name.
+        quality: that of the captures.
+        conditions: what rows were filtered by.
+        make_page: is called with the report, and with what answers queries on the tables.
+    """
+    findings = built_in("findings").values()
+    can_be_asked = {query.name: asked_tables(query) <= tables.keys() for query in findings}
+    with SparkTables(spark, _needed(tables)) as database:
+        report = report_of(database, quality, conditions)
+        kinds = [kind_of_finding(query) for query in findings if can_be_asked[query.name]]
+        report["findings"] = [found.to_dict() for found in findings_of(database, kinds)]
+        if not database.has_exact_quantiles:
+            report["quantile_error"] = QUANTILE_ERROR
+        left_out = sorted(name for name, can in can_be_asked.items() if not can)
+        if left_out:
+            report["findings_left_out"] = left_out
+        if make_page is not None:
+            make_page(report, database)
+    return report
+
+
+def _needed(tables: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
+    """Return tables with the columns that are named anywhere in the queries."""
+    queries = [query for kind in _KINDS for query in built_in(kind).values()]
+    named = frozenset[str]().union(*map(asked_names, queries))
+    return {
+        name: table.select(*(column for column in table.columns if column in named))
+        for name, table in tables.items()
+    }

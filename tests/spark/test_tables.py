@@ -1,0 +1,224 @@
+"""Every query gives the same on Spark as on one machine: on all captures, and on made-up faults."""
+
+from __future__ import annotations
+
+import re
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kanalyze.api.tables import fill
+from kanalyze.export.arrow import BatchMaker
+from kanalyze.queries.database import Database
+from kanalyze.queries.files import Query, built_in
+from kanalyze.queries.findings import kind_of_finding
+from kanalyze.queries.page import cube_of
+from kanalyze.queries.report import report_of
+from kanalyze.runtime.pipeline import Analysis
+from kanalyze.spark import tables as spark_tables
+from kanalyze.spark.dialect import QUANTILE_ERROR, asked_tables, spark_sql
+from kanalyze.spark.tables import SparkTables
+from kanalyze.tables.connections import CONNECTION_COLUMNS
+from kanalyze.tables.quality import CaptureQuality
+from kanalyze.tables.row import COLUMNS
+from tests.queries.test_findings import FAULTS
+from tests.support.captures import NAMES, path
+from tests.support.rows import row
+from tests.support.spark_tables import tables_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pyspark.sql import SparkSession
+
+    from kanalyze.tables.row import Row
+
+QUANTILE = re.compile(r"p\d\d$")
+CONNECTION = "10.0.0.7:51812>10.0.0.2:9092"
+
+
+@pytest.fixture(scope="module")
+def database() -> Iterator[Database]:
+    """A database with the rows of all captures, and with those of faults of every kind."""
+    with Database(max_memory_bytes=1 << 29, threads=1) as made:
+        with closing(Analysis([str(path(name)) for name in NAMES])) as analysis:
+            fill(made, analysis)
+        for number, (make, _) in enumerate(FAULTS.values()):
+            requests, connections, *_ = make()
+            # Clients of their own, so that one fault does not hide another.
+            own = [each._replace(client_id=f"{each.client_id}-{number}") for each in requests]
+            made.insert("requests", BatchMaker(COLUMNS).of_rows([*own, nameless(number)]))
+            made.insert("connections", BatchMaker(CONNECTION_COLUMNS).of_rows(connections))
+        yield made
+
+
+def nameless(number: int) -> Row:
+    """A response of which nothing else is known."""
+    return row(
+        connection=CONNECTION,
+        client_id=None,
+        api_key=None,
+        api_name=None,
+        api_version=None,
+        correlation_id=number,
+        status="orphan_response",
+        request_start_ns=None,
+        latency_ns=None,
+        response_bytes=number,
+    )
+
+
+@pytest.fixture(scope="module")
+def tables(spark: SparkSession, database: Database) -> Iterator[SparkTables]:
+    with SparkTables(spark, tables_of(spark, database)) as made:
+        yield made
+
+
+def asked() -> Iterator[Any]:
+    """Give every query that asks tables alone, and values for its parameters."""
+    others = {"most_keys": 20, "most": 10, "bucket_ns": 10**9, "connection": CONNECTION}
+    for query in built_in("findings").values():
+        thresholds = kind_of_finding(query).thresholds
+        yield pytest.param(query, thresholds, id=query.name)
+        yield pytest.param(query, anything(thresholds), id=f"{query.name}, anything")
+    for kind in ("report", "questions"):
+        for query in built_in(kind).values():
+            yield pytest.param(query, others, id=f"{kind}: {query.name}")
+    for view in built_in("tables"):
+        of_view = Query(view, "", "", (), f"SELECT * FROM {view}")
+        yield pytest.param(of_view, {}, id=f"view {view}")
+
+
+def anything(thresholds: Iterable[str]) -> dict[str, float]:
+    """Return values of thresholds that all pass."""
+    return {name: 0.0 if name.startswith("least_") else 1e15 for name in thresholds}
+
+
+@pytest.mark.parametrize(("query", "parameters"), list(asked()))
+def test_an_answer_is_that_of_one_machine(
+    query: Query, parameters: dict[str, Any], database: Database, tables: SparkTables
+) -> None:
+    expected, found = database.answer(query, parameters), tables.answer(query, parameters)
+    if query.name in built_in("tables"):
+        expected, found = sorted_lines(expected), sorted_lines(found)
+    if query.name in built_in("findings") and parameters == anything(parameters):
+        assert found
+    # Types too: 1 is not 1.0, nor a decimal.
+    assert list(map(repr, found)) == list(map(repr, expected))
+
+
+def sorted_lines(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the lines of a view, in which rows have other numbers, in an order of their own."""
+    alike = ({**line, "request_id": None} for line in lines)
+    return sorted((dict(sorted(line.items())) for line in alike), key=repr)
+
+
+def test_the_sums_of_the_page_are_those_of_one_machine(
+    database: Database, tables: SparkTables
+) -> None:
+    report = report_of(database, CaptureQuality())
+    assert cube_of(tables, report) == cube_of(database, report)
+
+
+def test_nothing_is_left_behind(spark: SparkSession) -> None:
+    before = left_in(spark)
+    requests = spark.createDataFrame([(1,)], "latency_ns bigint")
+    tables = SparkTables(spark, {"requests": requests})
+    tables.keep("one", Query("one", "", "", (), "SELECT 1 AS number"), {})
+    tables.keep("one", Query("one", "", "", (), "SELECT latency_ns AS number FROM requests"), {})
+    assert tables.answer(Query("", "", "", (), "SELECT * FROM one"), {}) == [{"number": 1}]
+    tables.close()
+    tables.close()
+    assert left_in(spark) == before
+
+
+def left_in(spark: SparkSession) -> tuple[set[str], set[int]]:
+    """Return the views of a session, and what it keeps in its cache."""
+    views = {view.viewName for view in spark.sql("SHOW VIEWS").collect()}
+    return views, set(spark.sparkContext._jsc.getPersistentRDDs())
+
+
+# -- rules of the dialect -------------------------------------------------------------------------
+
+
+def test_a_part_may_be_named_as_a_view() -> None:
+    query = Query("", "", "", (), "WITH carried AS (SELECT 1 AS x) SELECT * FROM carried")
+    assert asked_tables(query) == frozenset()
+    assert "LEFT JOIN" not in spark_sql(query)
+
+
+def test_tables_are_asked_through_views() -> None:
+    sql = "SELECT * FROM carried JOIN connections USING (connection)"
+    assert asked_tables(Query("", "", "", (), sql)) == {"requests", "connections"}
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "7 // 2",
+        "-7 // 2",
+        "9007199254740993 // 1",
+        "round(2.5e0)",
+        "round(-2.5e0)",
+        "round(0.15e0, 1)",
+        "round(1.45e0, 1)",
+        "CAST(round(1e15 + 0.5) AS BIGINT)",
+        "concat(NULL, 'x', 1, true)",
+        "concat(nullif(x, 2), ' v', nullif(y, 1))",
+        "concat(round(12345678.95e0, 1), ' s')",
+        "concat(round(-0.05e0, 1))",
+        "100.0 * 1 / 3",
+        "1 / 3",
+        "histogram(x)",
+        "list(x ORDER BY y)",
+        "list_sort(list(DISTINCT x))",
+        "array_to_string(list_sort(list(DISTINCT x)), ', ')",
+        "percentile_disc(0.5) WITHIN GROUP (ORDER BY x)",
+        "percentile_disc(0.95) WITHIN GROUP (ORDER BY x) FILTER (WHERE y > 2)",
+        "percentile_disc(0.5) WITHIN GROUP (ORDER BY x) FILTER (WHERE y > 9)",
+        "percentile_disc(0.5) WITHIN GROUP (ORDER BY x + 0.5)",
+        "arg_min(x, y)",
+        "arg_max(x, y)",
+        "sum(9007199254740993)",
+        "avg(x)",
+        "bool_or(x > 1)",
+        "count(*) FILTER (WHERE x > 1)",
+    ],
+)
+def test_words_mean_the_same(expression: str, spark: SparkSession) -> None:
+    of = "FROM (VALUES (1, 3), (2, 1), (2, 2), (5, 4)) AS t (x, y)"
+    query = Query("", "", "", (), f"SELECT {expression} AS found {of}")
+    found = [line.found for line in spark.sql(spark_sql(query)).collect()]
+    with Database(max_memory_bytes=1 << 28, threads=1) as database:
+        expected = [line["found"] for line in database.answer(query, {})]
+    # A number may be of another type here, for DuckDB has decimals where 100.0 is written.
+    assert found == expected
+
+
+# -- quantiles ------------------------------------------------------------------------------------
+
+
+def test_quantiles_of_many_rows_are_within_a_stated_error(
+    spark: SparkSession, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spark_tables, "MOST_EXACT_ROWS", 100)
+    kinds = ("client_apis", "apis", "codecs", "latency")
+    parameters = {"most_keys": 10_000, "bucket_ns": 10**9}
+    with SparkTables(spark, tables_of(spark, database)) as tables:
+        assert not tables.has_exact_quantiles
+        compared = 0
+        for query in (built_in("report")[kind] for kind in kinds):
+            expected, found = database.answer(query, parameters), tables.answer(query, parameters)
+            for one, other in zip(found, expected, strict=True):
+                for name, value in one.items():
+                    if not name.rpartition(".")[2].startswith(
+                        ("p50", "p90", "p99", "bytes_p", "records_p")
+                    ):
+                        assert value == other[name]
+                    elif other[name] is None:
+                        assert value is None
+                    else:
+                        assert abs(value - other[name]) <= QUANTILE_ERROR * other[name]
+                        compared += value != other[name]
+    assert compared > 100

@@ -1,0 +1,20 @@
+"""The tables of a database on Spark: the same rows, in the same order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from kanalyze.queries.database import Database
+
+_TABLES = "SELECT table_name AS name FROM duckdb_tables() WHERE NOT internal AND NOT temporary"
+
+
+def tables_of(spark: SparkSession, database: Database) -> dict[str, DataFrame]:
+    """Return all tables; requests without their numbers, which are those of a database."""
+    names = database.ask(_TABLES).column("name").to_pylist()
+    found = {name: spark.createDataFrame(database.ask(f"FROM {name}")) for name in names}
+    found["requests"] = found["requests"].drop("request_id")
+    return found
