@@ -2,12 +2,20 @@
 
 In: DataFrames of requests, connections, anomalies, and the quality of the captures. Out: the
 report, its findings too. This module must not know where the tables come from.
+
+Spark takes a second to plan each of the queries, of which there are dozens: what is small goes to
+the driver, where DuckDB answers them all in that time.
 """
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from pyspark.sql import functions as F  # noqa: N812 - what everyone calls it
+from pyspark.sql.types import ArrayType
+
+from kanalyze.queries.database import DEFAULT_MEMORY_BYTES, Database
 from kanalyze.queries.files import built_in
 from kanalyze.queries.findings import findings_of, kind_of_finding
 from kanalyze.queries.report import report_of
@@ -15,7 +23,7 @@ from kanalyze.spark.dialect import QUANTILE_ERROR, asked_names, asked_tables
 from kanalyze.spark.tables import SparkTables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -24,7 +32,10 @@ if TYPE_CHECKING:
 
 __all__ = ["MakePage", "report_on"]
 
-_KINDS = ("report", "findings", "page")
+MOST_LINES_HERE = 500_000
+"""Rows of all tables, and items of the lists in them, that are brought to the driver."""
+
+_KINDS = ("tables", "report", "findings", "page")
 MakePage: TypeAlias = "Callable[[dict[str, Any], QueryEngine], None]"
 """Makes something of a report, and of what answers queries on the same tables."""
 
@@ -50,11 +61,11 @@ def report_on(
     """
     findings = built_in("findings").values()
     can_be_asked = {query.name: asked_tables(query) <= tables.keys() for query in findings}
-    with SparkTables(spark, _needed(tables)) as database:
+    with _engine(spark, _needed(tables)) as database:
         report = report_of(database, quality, conditions)
         kinds = [kind_of_finding(query) for query in findings if can_be_asked[query.name]]
         report["findings"] = [found.to_dict() for found in findings_of(database, kinds)]
-        if not database.has_exact_quantiles:
+        if isinstance(database, SparkTables) and not database.has_exact_quantiles:
             report["quantile_error"] = QUANTILE_ERROR
         left_out = sorted(name for name, can in can_be_asked.items() if not can)
         if left_out:
@@ -62,6 +73,30 @@ def report_on(
         if make_page is not None:
             make_page(report, database)
     return report
+
+
+@contextmanager
+def _engine(spark: SparkSession, tables: Mapping[str, DataFrame]) -> Iterator[QueryEngine]:
+    """Give what answers queries on tables."""
+    if sum(map(_lines, tables.values())) > MOST_LINES_HERE:
+        with SparkTables(spark, tables) as many:
+            yield many
+        return
+    with Database(max_memory_bytes=DEFAULT_MEMORY_BYTES, threads=1) as database:
+        for name, table in tables.items():
+            rows = table.toArrow()
+            database.create(name, rows.schema)
+            for batch in rows.to_batches():
+                database.insert(name, batch)
+        yield database
+
+
+def _lines(table: DataFrame) -> int:
+    """Return how many rows a table has, and items in their lists: those have no bounds."""
+    lists = [field.name for field in table.schema if isinstance(field.dataType, ArrayType)]
+    lines = sum((F.coalesce(F.size(name), F.lit(0)) for name in lists), F.lit(1))
+    (found,) = table.agg(F.sum(lines)).collect()
+    return found[0] or 0
 
 
 def _needed(tables: Mapping[str, DataFrame]) -> dict[str, DataFrame]:

@@ -9,6 +9,7 @@ import pytest
 
 from kanalyze.export.arrow import record_batch
 from kanalyze.queries.page import cube_of
+from kanalyze.spark import report as spark_report
 from kanalyze.spark import tables as spark_tables
 from kanalyze.spark.dialect import QUANTILE_ERROR
 from kanalyze.spark.report import report_on
@@ -31,14 +32,32 @@ BY_DEFAULT = "errors"
 
 
 def tables_of(spark: SparkSession, rows: Sequence[Row]) -> dict[str, DataFrame]:
-    batches = as_spark(record_batch(rows), COLUMNS)
-    table = pa.Table.from_batches(batches, arrow_schema(COLUMNS))
     return {
-        "requests": spark.createDataFrame(table, spark_schema(COLUMNS)),
+        "requests": frame(spark, rows),
         "connections": spark.createDataFrame([], spark_schema(CONNECTION_COLUMNS)),
     }
 
 
+def frame(spark: SparkSession, rows: Sequence[Row]) -> DataFrame:
+    if not rows:
+        return spark.createDataFrame([], spark_schema(COLUMNS))
+    batches = as_spark(record_batch(rows), COLUMNS)
+    table = pa.Table.from_batches(batches, arrow_schema(COLUMNS))
+    return spark.createDataFrame(table, spark_schema(COLUMNS))
+
+
+@pytest.fixture(params=["spark", "driver"])
+def _where(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answer queries on Spark, however few rows there are, or where the driver is."""
+    if request.param == "spark":
+        on_spark(monkeypatch)
+
+
+def on_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spark_report, "MOST_LINES_HERE", -1)
+
+
+@pytest.mark.usefixtures("_where")
 @pytest.mark.parametrize(
     "name",
     [
@@ -51,6 +70,7 @@ def test_a_report_is_that_of_one_machine(name: str, spark: SparkSession) -> None
     assert report_on(spark, tables_of(spark, rows), quality) == report_and_cube_of(name)[0]
 
 
+@pytest.mark.usefixtures("_where")
 def test_of_nothing_there_are_no_lines_and_no_figures(spark: SparkSession) -> None:
     cubes = []
 
@@ -66,6 +86,7 @@ def test_of_nothing_there_are_no_lines_and_no_figures(spark: SparkSession) -> No
 def test_what_is_not_asked_or_not_exact_is_told(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    on_spark(monkeypatch)
     monkeypatch.setattr(spark_tables, "MOST_EXACT_ROWS", 10)
     rows, quality = analysis(BY_DEFAULT)
     tables = tables_of(spark, rows)

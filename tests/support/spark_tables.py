@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyspark.sql.pandas.types import from_arrow_schema
+
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from kanalyze.queries.database import Database
@@ -15,6 +18,12 @@ _TABLES = "SELECT table_name AS name FROM duckdb_tables() WHERE NOT internal AND
 def tables_of(spark: SparkSession, database: Database) -> dict[str, DataFrame]:
     """Return all tables; requests without their numbers, which are those of a database."""
     names = database.ask(_TABLES).column("name").to_pylist()
-    found = {name: spark.createDataFrame(database.ask(f"FROM {name}")) for name in names}
+    found = {name: _frame(spark, database.ask(f"FROM {name}")) for name in names}
     found["requests"] = found["requests"].drop("request_id")
     return found
+
+
+def _frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
+    if not rows.num_rows:
+        return spark.createDataFrame([], from_arrow_schema(rows.schema))
+    return spark.createDataFrame(rows)

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kanalyze.cli.main import main
+from kanalyze.spark import report as spark_report
 from kanalyze.spark.batch.commit import RECORD, STAGING
 from kanalyze.spark.batch.hadoop_folder import HadoopFolder
 from kanalyze.tables.anomalies import ANOMALY_COLUMNS
@@ -173,6 +174,17 @@ def test_the_report_is_that_of_one_process(once, expected):
     unreadable = found["quality"]["anomalies"].pop("capture_unreadable")
     assert unreadable == {"count": 1, "bytes": 0}
     assert found == expected.report
+
+
+def test_the_report_of_an_archive_that_goes_on_is_the_same_on_spark(
+    run, growing, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(spark_report, "MOST_LINES_HERE", -1)
+    growing.add(0, 1)
+    assert run(*growing.arguments).status == 0
+    growing.add(2, 3, 4, 5)
+    assert run(*growing.arguments, "--finish").status == 0
+    assert report(growing.out) == Expected(tmp_path, growing.folder.iterdir()).report
 
 
 def test_findings_are_at_its_head(once):
@@ -617,6 +629,15 @@ def test_an_archive_may_begin_without_captures(run, tmp_path):
     ran = run(folder, "--out", tmp_path / "out", "--checkpoint", tmp_path / "state")
     assert ran[:2] == (0, "kanalyze: no new captures\n")
     assert [file.name for file in tmp_path.iterdir()] == ["folder"]
+
+
+def test_a_page_is_made_of_what_is_there(run, archive, tmp_path):
+    page = tmp_path / "page.html"
+    before = everything(archive.out)
+    ran = run("--buckets", 2, *archive.arguments, "--html", page)
+    assert (ran.status, ran.err) == (0, "kanalyze: no new captures\n")
+    assert page.read_text().startswith("<!doctype html>")
+    assert everything(archive.out) == before
 
 
 def test_a_report_that_is_gone_is_made_again(run, archive):
