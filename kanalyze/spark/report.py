@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pyspark.sql import functions as F  # noqa: N812 - what everyone calls it
-from pyspark.sql.types import ArrayType
+from pyspark.sql.types import ArrayType, StringType
 
 from kanalyze.queries.database import DEFAULT_MEMORY_BYTES, Database
 from kanalyze.queries.files import built_in
@@ -23,7 +23,7 @@ from kanalyze.spark.dialect import QUANTILE_ERROR, asked_names, asked_tables
 from kanalyze.spark.tables import SparkTables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -32,8 +32,13 @@ if TYPE_CHECKING:
 
 __all__ = ["MakePage", "report_on"]
 
-MOST_LINES_HERE = 500_000
-"""Rows of all tables, and items of the lists in them, that are brought to the driver."""
+MOST_ROWS_HERE = 1_000_000
+"""Of all tables together, which are brought to the driver."""
+MOST_BYTES_HERE = 400 << 20
+"""That they may take, about: names from the wire are as long as somebody makes them."""
+
+_NUMBERS_BYTES = 400
+"""Of a row."""
 
 _KINDS = ("tables", "report", "findings", "page")
 MakePage: TypeAlias = "Callable[[dict[str, Any], QueryEngine], None]"
@@ -78,7 +83,7 @@ def report_on(
 @contextmanager
 def _engine(spark: SparkSession, tables: Mapping[str, DataFrame]) -> Iterator[QueryEngine]:
     """Give what answers queries on tables."""
-    if sum(map(_lines, tables.values())) > MOST_LINES_HERE:
+    if not _is_small(tables.values()):
         with SparkTables(spark, tables) as many:
             yield many
         return
@@ -91,11 +96,23 @@ def _engine(spark: SparkSession, tables: Mapping[str, DataFrame]) -> Iterator[Qu
         yield database
 
 
-def _lines(table: DataFrame) -> int:
-    """Return how many rows a table has, and items in their lists: those have no bounds."""
-    lists = [field.name for field in table.schema if isinstance(field.dataType, ArrayType)]
-    lines = sum((F.coalesce(F.size(name), F.lit(0)) for name in lists), F.lit(1))
-    (found,) = table.agg(F.sum(lines)).collect()
+def _is_small(tables: Collection[DataFrame]) -> bool:
+    """Return whether tables may be brought to the driver."""
+    # Files tell of rows without being read.
+    if sum(table.count() for table in tables) > MOST_ROWS_HERE:
+        return False
+    return sum(map(_bytes, tables)) <= MOST_BYTES_HERE
+
+
+def _bytes(table: DataFrame) -> int:
+    """Return about how much a table takes: texts and lists have no bounds."""
+    unbounded = (
+        F.octet_length(F.col(field.name).cast("string"))
+        for field in table.schema
+        if isinstance(field.dataType, ArrayType | StringType)
+    )
+    size = sum((F.coalesce(each, F.lit(0)) for each in unbounded), F.lit(_NUMBERS_BYTES))
+    (found,) = table.agg(F.sum(size)).collect()
     return found[0] or 0
 
 

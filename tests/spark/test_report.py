@@ -54,7 +54,7 @@ def _where(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def on_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spark_report, "MOST_LINES_HERE", -1)
+    monkeypatch.setattr(spark_report, "MOST_ROWS_HERE", -1)
 
 
 @pytest.mark.usefixtures("_where")
@@ -86,9 +86,10 @@ def test_of_nothing_there_are_no_lines_and_no_figures(spark: SparkSession) -> No
 def test_what_is_not_asked_or_not_exact_is_told(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    on_spark(monkeypatch)
-    monkeypatch.setattr(spark_tables, "MOST_EXACT_ROWS", 10)
     rows, quality = analysis(BY_DEFAULT)
+    # Few rows may be large.
+    monkeypatch.setattr(spark_report, "MOST_BYTES_HERE", 400 * len(rows) + 1)
+    monkeypatch.setattr(spark_tables, "MOST_EXACT_ROWS", 10)
     tables = tables_of(spark, rows)
     del tables["connections"]
     found = report_on(spark, tables, quality)

@@ -179,7 +179,7 @@ def test_the_report_is_that_of_one_process(once, expected):
 def test_the_report_of_an_archive_that_goes_on_is_the_same_on_spark(
     run, growing, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(spark_report, "MOST_LINES_HERE", -1)
+    monkeypatch.setattr(spark_report, "MOST_ROWS_HERE", -1)
     growing.add(0, 1)
     assert run(*growing.arguments).status == 0
     growing.add(2, 3, 4, 5)
