@@ -1,8 +1,12 @@
 """Tables of rows that answer SQL: DuckDB, in this process.
 
-In: Arrow batches of rows. Out: Arrow tables of answers. What does not fit into memory goes to
-files in a folder that is removed in the end. This module must not know where rows come from.
-DuckDB is imported when a database is made: it takes 0.1 s.
+In: Arrow batches of rows. Out: Arrow tables of answers. This module must not know where rows come
+from. DuckDB is imported when a database is made: it takes 0.1 s.
+
+Rows are compressed into a file, a row group at a time: that is faster to ask than rows in memory,
+and takes little memory whatever there is. The last rows of a table stay in memory, in a transaction
+that never ends: to write fewer rows than a row group costs six times as much for each. The file and
+all that queries write is in a folder of its own, which is removed in the end.
 
 Every row of ``requests`` gets a number, ``request_id``, from 1 in the order of the rows;
 ``partitions`` and ``errors`` name their request by it.
@@ -10,14 +14,14 @@ Every row of ``requests`` gets a number, ``request_id``, from 1 in the order of 
 
 from __future__ import annotations
 
-import tempfile
+import re
 from array import array
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from kanalyze.errors import KanalyzeError, UsageError
 from kanalyze.queries.files import built_in
+from kanalyze.queries.scratch import ScratchFolder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -32,7 +36,7 @@ __all__ = ["DEFAULT_MEMORY_BYTES", "Database", "QueryError"]
 
 DEFAULT_MEMORY_BYTES = 1 << 30
 
-_VIEWS = {"requests": ("partitions", "errors", "measured", "carried", "removed_versions")}
+_WORD = re.compile(r"\w+")
 _REQUEST_ID = "request_id"
 _INCOMING = "incoming"
 _COPY_OPTIONS = {
@@ -40,8 +44,10 @@ _COPY_OPTIONS = {
     "jsonl": "FORMAT json, ARRAY false",
     "parquet": "FORMAT parquet, COMPRESSION zstd",
 }
-_LEAST_ROWS_AT_ONCE = 16_384
-"""To insert costs 1 ms, whatever there is to be inserted."""
+_ROWS_AT_ONCE = 122_880
+"""A row group of DuckDB: what is compressed and written at once."""
+_BYTES_AT_ONCE = 32 << 20
+"""Rows that wait for others, in all tables, take no more than that."""
 
 
 class QueryError(UsageError):
@@ -61,21 +67,24 @@ class Database:
         import duckdb
 
         self._error: type[Exception] = duckdb.Error
-        self._folder = tempfile.TemporaryDirectory(prefix="kanalyze-")
+        self._folder = ScratchFolder()
         self._connection = duckdb.connect(
-            ":memory:",
+            self._folder.path / "tables.duckdb",
             config={
                 "max_memory": f"{max_memory_bytes}B",
                 "threads": threads,
-                "temp_directory": self._folder.name,
+                "temp_directory": str(self._folder.path),
                 # Nothing is fetched from a network.
                 "autoinstall_known_extensions": False,
                 "autoload_known_extensions": False,
             },
         )
         self._schemas: dict[str, pa.Schema] = {}
-        self._waiting: dict[str, list[pa.RecordBatch]] = {}
+        self._waiting: dict[str, _Waiting] = {}
+        self._derived: dict[str, str] = {}
+        """What there is of ``sql/tables/``: TABLE or VIEW."""
         self._requests = 0
+        self._is_in_transaction = False
 
     def __enter__(self) -> Self:
         return self
@@ -91,27 +100,26 @@ class Database:
     def close(self) -> None:
         """Forget all tables, and remove all files; a second time changes nothing."""
         self._connection.close()
-        self._folder.cleanup()
+        self._folder.close()
 
     def create(self, table: str, schema: pa.Schema) -> None:
-        """Make an empty table, with the columns of a schema, and the views of it."""
+        """Make an empty table, with the columns of a schema."""
         import pyarrow as pa
 
         if table == "requests":
             schema = schema.insert(0, pa.field(_REQUEST_ID, pa.int64(), nullable=False))
         self._schemas[table] = schema
-        self._waiting[table] = []
+        self._waiting[table] = _Waiting()
         self._run_with(schema.empty_table(), f"CREATE TABLE {table} AS FROM {_INCOMING}")
-        for view in _VIEWS.get(table, ()):
-            self._connection.execute(f"CREATE VIEW {view} AS {built_in('tables')[view].sql}")
 
     def insert(self, table: str, batch: pa.RecordBatch) -> None:
         """Add rows to a table; a batch has the columns that it was created with."""
         if table == "requests":
             batch = self._numbered(batch)
+        self._forget_derived()
         waiting = self._waiting[table]
-        waiting.append(batch)
-        if sum(each.num_rows for each in waiting) >= _LEAST_ROWS_AT_ONCE:
+        waiting.add(batch)
+        if waiting.rows >= _ROWS_AT_ONCE or waiting.bytes >= _BYTES_AT_ONCE:
             self._insert_waiting(table)
 
     def ask(self, sql: str, parameters: Mapping[str, object] | None = None) -> pa.Table:
@@ -124,9 +132,9 @@ class Database:
         Raises:
             QueryError: it is no SQL, or names what is not there.
         """
-        self._insert_all()
         try:
             self._check(sql)
+            self._derive(sql)
             answer = self._connection.sql(sql, params=dict(parameters or {}))
             return answer.to_arrow_table()
         except self._error as error:
@@ -146,10 +154,10 @@ class Database:
         Raises:
             QueryError: as :meth:`ask`.
         """
-        self._insert_all()
-        path = Path(self._folder.name, "answer")
+        path = self._folder.path / "answer"
         try:
             self._check(sql)
+            self._derive(sql)
             copy = f"COPY ({sql.strip().rstrip(';')}\n) TO '{path}' ({_COPY_OPTIONS[file_format]})"
             self._connection.execute(copy, dict(parameters))
         except self._error as error:
@@ -162,10 +170,10 @@ class Database:
 
     def answer(self, query: Query, parameters: Mapping[str, object]) -> list[dict[str, Any]]:
         """Return the lines that answer a query, which takes the parameters that it has of these."""
-        self._insert_all()
         taken = {name: parameters[name] for name in query.parameters}
         # Not by way of a relation, which is planned twice.
         try:
+            self._derive(query.sql)
             found = self._connection.execute(query.sql, taken)
         except self._error as error:
             raise QueryError(f"query {query.name!r}: {_one_line(error)}") from None
@@ -180,6 +188,24 @@ class Database:
     def forget(self, table: str) -> None:
         """Remove a table that was kept."""
         self._connection.execute(f"DROP TABLE {table}")
+
+    def _derive(self, sql: str) -> None:
+        """Insert all rows, and make those of the derived tables that a statement may name."""
+        self._insert_all()
+        if "requests" not in self._schemas:
+            return
+        tables = built_in("tables")
+        for name in _WORD.findall(sql):
+            if name in tables and name not in self._derived:
+                kind = self._derived[name] = "TABLE" if tables[name].is_kept else "VIEW"
+                self._derive(tables[name].sql)
+                self._connection.execute(f"CREATE TEMP {kind} {name} AS {tables[name].sql}")
+
+    def _forget_derived(self) -> None:
+        """Remove what was derived of rows: there are more of them now."""
+        for name, kind in self._derived.items():
+            self._connection.execute(f"DROP {kind} {name}")
+        self._derived.clear()
 
     def _check(self, sql: str) -> None:
         """Raise QueryError for anything but one query: statements that change something."""
@@ -202,15 +228,23 @@ class Database:
         )
 
     def _insert_all(self) -> None:
-        for table in self._waiting:
-            self._insert_waiting(table)
+        for table, waiting in self._waiting.items():
+            if waiting.batches:
+                self._begin()
+                self._insert_waiting(table)
+
+    def _begin(self) -> None:
+        """Write nothing to the file from now on."""
+        if not self._is_in_transaction:
+            self._connection.execute("BEGIN")
+            self._is_in_transaction = True
 
     def _insert_waiting(self, table: str) -> None:
         import pyarrow as pa
 
-        waiting, self._waiting[table] = self._waiting[table], []
-        if waiting:
-            self._run_with(pa.Table.from_batches(waiting), f"INSERT INTO {table} FROM {_INCOMING}")
+        waiting, self._waiting[table] = self._waiting[table], _Waiting()
+        rows = pa.Table.from_batches(waiting.batches)
+        self._run_with(rows, f"INSERT INTO {table} FROM {_INCOMING}")
 
     def _run_with(self, incoming: pa.Table, sql: str) -> None:
         """Run a statement that reads ``incoming``."""
@@ -221,6 +255,20 @@ class Database:
             raise KanalyzeError(_one_line(error)) from None
         finally:
             self._connection.unregister(_INCOMING)
+
+
+class _Waiting:
+    """Rows that wait until there are enough."""
+
+    def __init__(self) -> None:
+        self.batches: list[pa.RecordBatch] = []
+        self.rows = 0
+        self.bytes = 0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        self.batches.append(batch)
+        self.rows += batch.num_rows
+        self.bytes += batch.nbytes
 
 
 def _questions() -> frozenset[object]:
