@@ -12,17 +12,20 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.runtime.anomaly_run import anomaly_rows
 from kanalyze.runtime.connection_run import row_of_connection
 from kanalyze.runtime.request_runs import step_blocks
+from kanalyze.tables.anomalies import ANOMALY_COLUMNS
+from kanalyze.tables.columns.block import RowBlock, columns_of_rows
+from kanalyze.tables.connections import CONNECTION_COLUMNS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from kanalyze.net.shard import Shard
     from kanalyze.runtime.run_context import RunContext
     from kanalyze.runtime.settings import AnalysisSettings
     from kanalyze.runtime.stages import BatchEvents, Captures, Stages
     from kanalyze.tables.anomalies import AnomalyRow
-    from kanalyze.tables.columns.block import RowBlock
     from kanalyze.tables.connections import ConnectionRow
+    from kanalyze.tables.row import AnyRow, Column
 
 __all__ = ["OtherRows", "TableRows", "TableRun", "matching_rows"]
 
@@ -33,6 +36,15 @@ class TableRows(NamedTuple):
     requests: list[RowBlock]
     connections: list[ConnectionRow]
     anomalies: list[AnomalyRow]
+
+    def blocks(self) -> Iterator[tuple[str, RowBlock]]:
+        """Give the rows by column, each block with the name of its table; none is empty."""
+        for block in self.requests:
+            yield "requests", block
+        if self.connections:
+            yield "connections", _block_of(self.connections, CONNECTION_COLUMNS)
+        if self.anomalies:
+            yield "anomalies", _block_of(self.anomalies, ANOMALY_COLUMNS)
 
 
 class TableRun:
@@ -77,6 +89,10 @@ class OtherRows:
             [row_of_connection(summary, captures) for summary in step.summaries],
             anomaly_rows(anomalies, self._settings, captures, self._stages.client_side),
         )
+
+
+def _block_of(rows: Sequence[AnyRow], columns: Sequence[Column]) -> RowBlock:
+    return RowBlock(len(rows), columns_of_rows(rows, columns))
 
 
 def matching_rows(context: RunContext, rows: TableRows) -> TableRows:

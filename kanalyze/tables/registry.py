@@ -1,0 +1,56 @@
+"""The tables of a run: their names, their columns, and what a line of each is.
+
+In: nothing. Out: :data:`TABLES`, which databases and documentation are made from. This module must
+not know how rows are made or where they go. It loads the columns of all tables; who gives rows of
+one table does without it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.errors import UsageError
+from kanalyze.tables.anomalies import ANOMALY_COLUMNS
+from kanalyze.tables.connections import CONNECTION_COLUMNS
+from kanalyze.tables.row import COLUMNS, Column
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["ALWAYS", "TABLES", "TableSpec", "choose_tables"]
+
+
+class TableSpec(NamedTuple):
+    """The definition of a table of a run."""
+
+    name: str
+    line: str
+    """What one line is."""
+    columns: tuple[Column, ...]
+
+
+TABLES: dict[str, TableSpec] = {
+    table.name: table
+    for table in (
+        TableSpec("requests", "one request and its response", COLUMNS),
+        TableSpec("connections", "one TCP connection, Kafka or not", CONNECTION_COLUMNS),
+        TableSpec("anomalies", "one thing that is wrong with the input", ANOMALY_COLUMNS),
+    )
+}
+"""By name, in the order in which they are told of."""
+
+ALWAYS = ("requests", "connections", "anomalies")
+"""Tables that cost next to nothing; the others are made for those who ask."""
+
+
+def choose_tables(names: Iterable[str] = ()) -> tuple[TableSpec, ...]:
+    """Return the tables with these names, and those of :data:`ALWAYS`; each once.
+
+    Raises UsageError for a name that is no table.
+    """
+    asked = {*ALWAYS, *names}
+    for name in sorted(asked):
+        if name not in TABLES:
+            raise UsageError(f"unknown table: {name!r}; there are {', '.join(TABLES)}")
+    return tuple(table for table in TABLES.values() if table.name in asked)
