@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kanalyze.export.arrow import BatchMaker
-from kanalyze.tables.registry import choose_tables
+from kanalyze.tables.registry import ALWAYS, choose_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,6 +31,6 @@ def fill(database: Database, analysis: Analysis, tables: Iterable[str] = ()) -> 
     makers = {table.name: BatchMaker(table.columns) for table in chosen}
     for name, maker in makers.items():
         database.create(name, maker.schema)
-    for rows in analysis.table_rows():
+    for rows in analysis.table_rows(set(makers).difference(ALWAYS)):
         for name, block in rows.blocks():
             database.insert(name, makers[name].of_block(block))

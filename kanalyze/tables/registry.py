@@ -13,7 +13,10 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import UsageError
 from kanalyze.tables.anomalies import ANOMALY_COLUMNS
 from kanalyze.tables.connections import CONNECTION_COLUMNS
+from kanalyze.tables.records.row import columns_of_records
 from kanalyze.tables.row import COLUMNS, Column
+from kanalyze.tables.told.group_row import GROUP_COLUMNS
+from kanalyze.tables.told.metadata_row import METADATA_COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,6 +39,24 @@ TABLES: dict[str, TableSpec] = {
         TableSpec("requests", "one request and its response", COLUMNS),
         TableSpec("connections", "one TCP connection, Kafka or not", CONNECTION_COLUMNS),
         TableSpec("anomalies", "one thing that is wrong with the input", ANOMALY_COLUMNS),
+        TableSpec(
+            "groups",
+            "one event of a consumer group that says something: a join, sync or leave, a heartbeat "
+            "that failed or brought something new, each partition of a commit or of offsets "
+            "fetched",
+            GROUP_COLUMNS,
+        ),
+        TableSpec(
+            "metadata",
+            "one broker, leader of a partition, or coordinator, as a connection was told it for "
+            "the first time, or otherwise than before",
+            METADATA_COLUMNS,
+        ),
+        TableSpec(
+            "records",
+            "one record in a Produce request or a Fetch response, without what users wrote",
+            columns_of_records(values=False),
+        ),
     )
 }
 """By name, in the order in which they are told of."""
