@@ -9,32 +9,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kanalyze.export.arrow import BatchMaker
-from kanalyze.tables.anomalies import ANOMALY_COLUMNS
-from kanalyze.tables.connections import CONNECTION_COLUMNS
-from kanalyze.tables.row import COLUMNS
+from kanalyze.tables.registry import ALWAYS, choose_tables
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from kanalyze.queries.database import Database
     from kanalyze.runtime.pipeline import Analysis
 
 __all__ = ["fill"]
 
 
-def fill(database: Database, analysis: Analysis) -> None:
-    """Put the rows of an analysis into tables: ``requests``, ``connections``, ``anomalies``.
+def fill(database: Database, analysis: Analysis, tables: Iterable[str] = ()) -> None:
+    """Put the rows of an analysis into tables.
 
-    Raises KanalyzeError where a capture cannot be read.
+    Those of :data:`kanalyze.tables.registry.ALWAYS` are filled in any case, ``tables`` names those
+    that are wanted too. Raises UsageError for a name that is no table, and KanalyzeError where a
+    capture cannot be read.
     """
-    requests, connections, anomalies = map(
-        BatchMaker, (COLUMNS, CONNECTION_COLUMNS, ANOMALY_COLUMNS)
-    )
-    database.create("requests", requests.schema)
-    database.create("connections", connections.schema)
-    database.create("anomalies", anomalies.schema)
-    for rows in analysis.table_rows():
-        for block in rows.requests:
-            database.insert("requests", requests.of_block(block))
-        if rows.connections:
-            database.insert("connections", connections.of_rows(rows.connections))
-        if rows.anomalies:
-            database.insert("anomalies", anomalies.of_rows(rows.anomalies))
+    chosen = choose_tables(tables)
+    makers = {table.name: BatchMaker(table.columns) for table in chosen}
+    for name, maker in makers.items():
+        database.create(name, maker.schema)
+    for rows in analysis.table_rows(set(makers).difference(ALWAYS)):
+        for name, block in rows.blocks():
+            database.insert(name, makers[name].of_block(block))

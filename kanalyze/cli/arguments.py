@@ -47,6 +47,7 @@ for each entry of those lists of requests. SQL is DuckDB's.
 examples:
   kanalyze sql broker.pcap "SELECT client_id, count(*) FROM requests GROUP BY ALL"
   kanalyze sql --list
+  kanalyze sql --tables
   kanalyze sql --query rebalances captures/
   kanalyze sql -o slow.parquet broker.pcap "FROM requests WHERE latency_ns > 1e9"
 """
@@ -253,6 +254,9 @@ def _add_anomalies(made: argparse.ArgumentParser) -> None:
 def _add_sql(made: argparse.ArgumentParser) -> None:
     made.add_argument("--query", metavar="NAME", help="answer this query, one of --list")
     made.add_argument("--list", action="store_true", help="list the queries, and what they answer")
+    made.add_argument(
+        "--tables", action="store_true", help="list the tables, their columns, and what they mean"
+    )
     made.add_argument(
         "--param",
         action="append",

@@ -16,7 +16,7 @@ from pathlib import Path
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import UsageError
 
-__all__ = ["Query", "built_in", "find_query", "questions", "read_queries"]
+__all__ = ["Query", "built_in", "find_query", "questions", "read_queries", "words_of"]
 
 _BUILT_IN = Path(__file__).with_name("sql")
 _SUFFIX = ".sql"
@@ -24,6 +24,7 @@ _PARAMETER = re.compile(r"\$([a-z_][a-z_0-9]*)")
 _KEPT = re.compile(r"^kept: ", re.MULTILINE)
 _TEXT = re.compile(r"'(?:[^']|'')*'|--[^\n]*")
 """What holds no parameters: texts and comments."""
+_WORD = re.compile(r"\w+")
 _LARGEST_BYTES = 1 << 20
 
 
@@ -72,6 +73,11 @@ def find_query(name: str, *folders: Path) -> Query:
     if name not in known:
         raise UsageError(f"unknown query: {name!r}; there are {', '.join(sorted(known))}")
     return known[name]
+
+
+def words_of(sql: str) -> frozenset[str]:
+    """Return the words of SQL in lower case, among them the names of all tables that it asks."""
+    return frozenset(_WORD.findall(_TEXT.sub("", sql).lower()))
 
 
 def _read(file: Path) -> Query:

@@ -1,0 +1,30 @@
+"""The columns that a line takes over from the row of its request.
+
+In: nothing. Out: :data:`CARRIED_COLUMNS`. This module must not know the tables that have them.
+"""
+
+from __future__ import annotations
+
+from kanalyze.tables.row import COLUMNS, Column
+
+__all__ = ["CARRIED_COLUMNS", "CARRIED_NAMES", "REQUEST_ID"]
+
+REQUEST_ID = Column(
+    "request_id",
+    "int64",
+    "",
+    False,
+    "number of the request's row, from 1, in the order of the table requests",
+)
+
+_NAMES = (
+    *("capture", "connection", "connection_number", "client_ip", "broker_ip", "broker_port"),
+    *("client_id", "principal", "api_key", "api_name", "api_version", "correlation_id"),
+    *("request_start_ns", "request_end_ns", "response_start_ns", "response_end_ns"),
+    *("latency_ns", "waited", "request_packet", "response_packet", "status"),
+)
+_BY_NAME = {column.name: column for column in COLUMNS}
+
+CARRIED_NAMES = _NAMES
+"""As they stand in the row."""
+CARRIED_COLUMNS: tuple[Column, ...] = (REQUEST_ID, *(_BY_NAME[name] for name in _NAMES))
