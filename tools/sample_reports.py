@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+import kanalyze
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.render.json import summary_json
 from kanalyze.render.terminal import render_report
-from kanalyze.runtime.pipeline import Analysis
-from kanalyze.statistics.summary import Statistics
 from kanalyze.tables.anomalies import ANOMALY_COLUMNS, stage_of
 from kanalyze.tables.connections import CONNECTION_COLUMNS
 from kanalyze.tables.registry import SQL_TABLES
@@ -48,11 +47,7 @@ What `kanalyze sql` can ask, as `kanalyze sql --tables` lists it. Written by
 
 def report_of(capture: str) -> tuple[str, str]:
     """Return the report of a capture as text and as JSON."""
-    analysis = Analysis([capture])
-    statistics = Statistics()
-    for rows in analysis.row_batches():
-        statistics.add(rows)
-    summary = statistics.summary(analysis.quality)
+    summary = kanalyze.report(capture)
     out = io.StringIO()
     render_report(summary, Console(file=out, width=WIDTH, color_system=None, markup=False))
     text = "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"

@@ -75,7 +75,7 @@ class Results(Generic[ItemT]):
         analysis: Callable[[], Analysis],
         batches: Callable[[Analysis], Iterator[Iterable[ItemT]]],
     ) -> None:
-        """KeepsBytes what is to be read; nothing is opened yet.
+        """Keep what is to be read; nothing is opened yet.
 
         Args:
             analysis: makes an analysis of the captures.
@@ -117,7 +117,7 @@ class Rows(Results[RowT]):
         columns: tuple[Column, ...],
         blocks: Callable[[Analysis], Iterator[RowBlock]] | None = None,
     ) -> None:
-        """KeepsBytes what is to be read; nothing is opened yet.
+        """Keep what is to be read; nothing is opened yet.
 
         Args:
             analysis: makes an analysis of the captures.
@@ -228,15 +228,18 @@ def requests(*captures: Captures, **options: Unpack[RequestOptions]) -> Rows[Row
         DefinitionError: a definition breaks a rule, or the folder cannot be read.
         UsageError: an argument makes no sense; the text begins with its name.
     """
-    return _requests("requests", captures, options)
+    make = _maker(_request_arguments("requests", captures, options))
+    return Rows(make, Analysis.row_batches, COLUMNS, Analysis.batches)
 
 
-def _requests(function: str, captures: tuple[Captures, ...], options: RequestOptions) -> Rows[Row]:
+def _request_arguments(
+    function: str, captures: tuple[Captures, ...], options: RequestOptions
+) -> dict[str, Any]:
     from kanalyze.api.options import RequestOptions
 
     arguments = _arguments(function, captures, options, RequestOptions.__optional_keys__)
     arguments["jobs"] = count("jobs", options.get("jobs", 1), _MOST_JOBS)
-    return Rows(_maker(arguments), Analysis.row_batches, COLUMNS, Analysis.batches)
+    return arguments
 
 
 def report(*captures: Captures, **options: Unpack[RequestOptions]) -> dict[str, Any]:
@@ -249,15 +252,17 @@ def report(*captures: Captures, **options: Unpack[RequestOptions]) -> dict[str, 
         DefinitionError: as :func:`requests`.
         UsageError: as :func:`requests`.
     """
-    # The command line loads this module for rows too, which take no statistics.
-    from kanalyze.statistics.summary import Statistics
+    # Loaded late: the command line loads this module for rows too, which take no queries.
+    from kanalyze.api.reports import report_on
+    from kanalyze.queries.database import REPORT_MEMORY_BYTES, Database
+    from kanalyze.queries.findings import finding_kinds
 
-    found = _requests("report", captures, options)
-    statistics = Statistics()
-    for block in found._row_blocks():
-        statistics.add_block(block)
-    assert found.quality is not None  # read to the end
-    return statistics.summary(found.quality, found.conditions)
+    arguments = _request_arguments("report", captures, options)
+    with (
+        closing(_maker(arguments)()) as analysis,
+        Database(max_memory_bytes=REPORT_MEMORY_BYTES, threads=arguments["jobs"]) as database,
+    ):
+        return report_on(analysis, database, finding_kinds())
 
 
 def records(*captures: Captures, **options: Unpack[RecordOptions]) -> Rows[RecordRow]:

@@ -6,6 +6,8 @@ In: nothing. Out: an ``argparse`` parser. It must not import anything slow: ``--
 from __future__ import annotations
 
 import argparse
+import math
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import kanalyze
@@ -207,7 +209,18 @@ def _add_report(made: argparse.ArgumentParser) -> None:
     made.add_argument(
         "--html",
         metavar="FILE",
-        help="also write the report as a page that opens offline, with what was found to be wrong",
+        help="also write the report as a page that opens offline",
+    )
+    made.add_argument(
+        "--threshold",
+        action="append",
+        default=[],
+        type=_threshold,
+        metavar="NAME=NUMBER",
+        help="when something counts as wrong, such as throttled.least_requests=10; may be repeated",
+    )
+    made.add_argument(
+        "--queries", metavar="DIR", help="a folder with more findings to look for, NAME.sql"
     )
     _add_input(made)
     _add_jobs(made)
@@ -684,6 +697,14 @@ def _setting(text: str) -> tuple[str, str]:
     if key and equals:
         return key, value
     raise argparse.ArgumentTypeError(f"not KEY=VALUE: {text!r}")
+
+
+def _threshold(text: str) -> tuple[str, float]:
+    key, _, value = text.partition("=")
+    with suppress(ValueError):
+        if key and math.isfinite(float(value)):
+            return key, float(value)
+    raise argparse.ArgumentTypeError(f"not NAME=NUMBER: {text!r}")
 
 
 def _port(text: str) -> int:

@@ -11,7 +11,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.cli.analyze import analysis_of, progress_bar
+from kanalyze.cli.analyze import analysis_of, progress_bar, worker_count
 from kanalyze.cli.output import TABLE, Output, default_format
 from kanalyze.errors import UsageError
 from kanalyze.export.files import OutputFile
@@ -62,7 +62,7 @@ def sql(arguments: argparse.Namespace) -> None:
     analysis = analysis_of(arguments)
     memory_bytes = arguments.max_memory or DEFAULT_MEMORY_BYTES
     with (
-        Database(max_memory_bytes=memory_bytes, threads=arguments.jobs or 1) as database,
+        Database(max_memory_bytes=memory_bytes, threads=worker_count(arguments)) as database,
         closing(analysis),
     ):
         with progress_bar(analysis, arguments.output):

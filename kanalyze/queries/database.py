@@ -14,13 +14,12 @@ Every row of ``requests`` gets a number, ``request_id``, from 1 in the order of 
 
 from __future__ import annotations
 
-import re
 from array import array
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from kanalyze.errors import KanalyzeError, UsageError
-from kanalyze.queries.files import built_in
+from kanalyze.queries.files import built_in, words_of
 from kanalyze.queries.scratch import ScratchFolder
 
 if TYPE_CHECKING:
@@ -32,11 +31,12 @@ if TYPE_CHECKING:
 
     from kanalyze.queries.files import Query
 
-__all__ = ["DEFAULT_MEMORY_BYTES", "Database", "QueryError"]
+__all__ = ["DEFAULT_MEMORY_BYTES", "REPORT_MEMORY_BYTES", "Database", "QueryError"]
 
 DEFAULT_MEMORY_BYTES = 1 << 30
+REPORT_MEMORY_BYTES = 128 << 20
+"""What the queries of a report need is a fraction of that, whatever there is to be reported on."""
 
-_WORD = re.compile(r"\w+")
 _REQUEST_ID = "request_id"
 _INCOMING = "incoming"
 _COPY_OPTIONS = {
@@ -110,7 +110,9 @@ class Database:
             schema = schema.insert(0, pa.field(_REQUEST_ID, pa.int64(), nullable=False))
         self._schemas[table] = schema
         self._waiting[table] = _Waiting()
-        self._run_with(schema.empty_table(), f"CREATE TABLE {table} AS FROM {_INCOMING}")
+        # Not schema.empty_table(), which loads pandas wherever that is installed.
+        empty = pa.Table.from_batches([], schema)
+        self._run_with(empty, f"CREATE TABLE {table} AS FROM {_INCOMING}")
 
     def insert(self, table: str, batch: pa.RecordBatch) -> None:
         """Add rows to a table; a batch has the columns that it was created with."""
@@ -195,8 +197,8 @@ class Database:
         if "requests" not in self._schemas:
             return
         tables = built_in("tables")
-        for name in _WORD.findall(sql):
-            if name in tables and name not in self._derived:
+        for name in sorted(words_of(sql) & tables.keys()):
+            if name not in self._derived:
                 kind = self._derived[name] = "TABLE" if tables[name].is_kept else "VIEW"
                 self._derive(tables[name].sql)
                 self._connection.execute(f"CREATE TEMP {kind} {name} AS {tables[name].sql}")
@@ -251,10 +253,9 @@ class Database:
         self._connection.register(_INCOMING, incoming)
         try:
             self._connection.execute(sql)
+            self._connection.unregister(_INCOMING)
         except self._error as error:
             raise KanalyzeError(_one_line(error)) from None
-        finally:
-            self._connection.unregister(_INCOMING)
 
 
 class _Waiting:
