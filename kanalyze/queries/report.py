@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from kanalyze.common.bounded_text import bounded_text
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.model.tcp import Endpoint
 from kanalyze.queries.files import built_in
-from kanalyze.statistics.bounded_counters import bounded_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -176,7 +176,7 @@ class Analysis:
         elif every_table:
             from kanalyze.runtime.table_run import TableRun  # large tables
 
-            self._started = TableRun(context, captures)
+            self._started = TableRun(context, captures, self.monitor, self._on_tokens)
         else:
             self._started = RequestRun(context, captures, self.monitor, self._on_tokens)
 

@@ -14,9 +14,11 @@ from kanalyze.runtime.connection_run import row_of_connection
 from kanalyze.runtime.request_runs import step_blocks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
+    from kanalyze.model.streams import TokenBytes
     from kanalyze.net.shard import Shard
+    from kanalyze.runtime.monitor import RunMonitor
     from kanalyze.runtime.run_context import RunContext
     from kanalyze.runtime.settings import AnalysisSettings
     from kanalyze.runtime.stages import BatchEvents, Captures, Stages
@@ -38,9 +40,18 @@ class TableRows(NamedTuple):
 class TableRun:
     """Rows of all tables, read by this process."""
 
-    def __init__(self, context: RunContext, captures: Captures) -> None:
+    def __init__(
+        self,
+        context: RunContext,
+        captures: Captures,
+        monitor: RunMonitor,
+        on_tokens: Callable[[Sequence[TokenBytes]], None] | None,
+    ) -> None:
+        """Begin; ``monitor`` sees the stages while they run, ``on_tokens`` as in ``Analysis``."""
         self._context = context
         self._captures = captures
+        self._monitor = monitor
+        self._on_tokens = on_tokens
 
     def rows(self) -> Iterator[TableRows]:
         """Give all rows, once; those of files that are left out are not among them."""
@@ -49,10 +60,14 @@ class TableRun:
         assembler = context.row_assembler(captures)
         stages = settings.stages(connections=True, every_anomaly=True)
         others = OtherRows(settings, stages, captures, settings.shard)
+        self._monitor.begin(stages)
         for step in context.steps(stages, captures):
+            if self._on_tokens is not None and step.token_bytes:
+                self._on_tokens(step.token_bytes)
             for block in step_blocks(step, assembler):
                 yield TableRows([block], [], [])
             yield TableRows([], *others.of(step))
+        self._monitor.end()
 
 
 class OtherRows:

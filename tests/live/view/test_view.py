@@ -92,7 +92,7 @@ def test_a_pause_shows():
 
 def test_help_names_every_key():
     shown = text(usual(), ViewState(helping=True), 80, 24)
-    for words in ("tab, 1 to 6", "p, space", "q, ctrl-c", "sort by the next column", "counting"):
+    for words in ("tab, 1 to 8", "p, space", "q, ctrl-c", "sort by the next column", "counting"):
         assert words in shown
 
 
