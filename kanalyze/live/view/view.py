@@ -74,7 +74,8 @@ def view_of(snapshot: Snapshot, state: ViewState, width: int, height: int) -> Vi
     """
     head = [_capture(snapshot, state, width), _rates(snapshot, width)]
     head += _alerts(snapshot, width, _max_alerts(height))
-    head += _charts(snapshot, width, _chart_height(height))
+    if state.request is None:
+        head += _charts(snapshot, width, _chart_height(height))
     head.append(_tabs(snapshot, state, width))
     foot = [_foot(state, width)]
     room = max(height - len(head) - len(foot), 0)

@@ -47,7 +47,11 @@ class FilteredWindows:
     def snapshot(self, whole: Snapshot) -> Snapshot:
         """Return a snapshot at the time of that of all rows, with its state of the capture."""
         self.follow()
-        return self._windows.snapshot(whole.time_ns)._replace(
+        made = self._windows.snapshot(whole.time_ns)
+        rows = self._rows
+        followed_ns = max(whole.time_ns - self._first_step * rows.step_ns, rows.step_ns)
+        return made._replace(
+            window_ns=min(whole.window_ns, followed_ns),
             packets=whole.packets,
             wire_bytes=whole.wire_bytes,
             dropped_packets=whole.dropped_packets,
@@ -63,4 +67,6 @@ class FilteredWindows:
         self._begun, self._serial = self._rows.begun, 0
         # Of a step of which some rows are gone the sums would be too low.
         self._first_step = self._rows.first_step
-        self._windows.tick(self._first_step * self._rows.step_ns)
+        steps = [each.step for each in self._rows.after(0) if each.step >= self._first_step]
+        if steps:
+            self._windows.tick(min(steps) * self._rows.step_ns)

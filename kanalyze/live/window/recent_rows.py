@@ -56,7 +56,7 @@ class RecentRows:
         self.begun = 0
         """How often the rows began anew."""
         self.first_step = 0
-        """The first step of which all rows are there."""
+        """The first step of which no row was dropped."""
 
     def add(self, step: int, block: RowBlock) -> None:
         """Add the rows of a step."""
@@ -71,11 +71,10 @@ class RecentRows:
             self._rows -= len(old.block)
             self._bytes -= old.size_bytes
 
-    def begin(self, step: int) -> None:
-        """Drop all rows; the first step is ``step``."""
+    def begin(self) -> None:
+        """Drop all rows; steps may be earlier ones."""
         self._blocks.clear()
-        self._rows = self._bytes = 0
-        self.first_step = self._newest = step
+        self._rows = self._bytes = self._newest = self.first_step = 0
         self.begun += 1
 
     def after(self, serial: int) -> Iterator[RecentBlock]:

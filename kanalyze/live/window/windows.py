@@ -195,7 +195,7 @@ class Windows:
         self._now_ns = self._since_ns = self._packets_ns = now_ns
         number = now_ns // self._step_ns
         if self.recent_rows is not None:
-            self.recent_rows.begin(number)
+            self.recent_rows.begin()
         self._window.begin(number)
         self._history.begin(number)
         self._recent.begin(number // self._recent_step)

@@ -99,6 +99,17 @@ def test_of_a_step_of_which_rows_are_gone_nothing_counts(monkeypatch):
     assert abs(made.traffic.requests / seconds - per_second) < per_second / 2
 
 
+def test_rows_from_before_the_first_look_at_the_time_count():
+    """A pipe gives all of a capture at once; its time is that of its last packet."""
+    windows = Windows(keeps_rows=True)
+    end_ns = START_NS + 5 * SECOND
+    made = [item for second in range(5) for item in traffic(second)]
+    windows.add(RowBlock.of_rows(made), end_ns)
+    whole = windows.snapshot(end_ns)
+    every = FilteredWindows(windows.recent_rows, RowChoice()).snapshot(whole)
+    assert figures(every) == figures(whole)
+
+
 def test_when_all_begins_anew_so_does_this():
     windows = begun()
     fed(range(3), windows)

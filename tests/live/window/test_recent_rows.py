@@ -37,7 +37,7 @@ def found(kept: RecentRows, choice=EVERY, *, since=0, most=100, slowest=False) -
 
 def filled() -> RecentRows:
     kept = RecentRows(60, SECOND)
-    kept.begin(0)
+    kept.begin()
     for step, numbers in enumerate([(1, 2), (5, 3), (4,)]):
         kept.add(step, block(*numbers, client_id=f"c{step}"))
     return kept
@@ -64,7 +64,7 @@ def test_a_request_without_a_latency_is_the_last():
 
 def test_rows_of_old_steps_are_dropped():
     kept = RecentRows(2, SECOND)
-    kept.begin(0)
+    kept.begin()
     for step in range(5):
         kept.add(step, block(step))
     assert found(kept) == [4, 3]
@@ -75,7 +75,7 @@ def test_rows_of_old_steps_are_dropped():
 def test_memory_is_bounded(monkeypatch, name, limit):
     monkeypatch.setattr(recent_rows, name, limit)
     kept = RecentRows(60, SECOND)
-    kept.begin(0)
+    kept.begin()
     for number in range(50):
         kept.add(number, block(number, client_id=f"{number}" + "x" * 5000))
     assert found(kept)[0] == 49
@@ -90,8 +90,8 @@ def test_blocks_are_followed_by_their_numbers():
     kept = filled()
     serials = [each.serial for each in kept.after(0)]
     assert [each.step for each in kept.after(serials[1])] == [2]
-    kept.begin(9)
-    assert (list(kept.after(0)), kept.begun, kept.first_step) == ([], 2, 9)
+    kept.begin()
+    assert (list(kept.after(0)), kept.begun, kept.first_step) == ([], 2, 0)
 
 
 def test_a_choice_may_be_any_function():
