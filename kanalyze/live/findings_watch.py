@@ -4,8 +4,8 @@ In: rows that are kept, and the time. Out: :class:`~kanalyze.live.window.snapsho
 Must not know: what shows them.
 
 A round of queries takes some 0.2 s, and 2 us for each request. It runs on a thread of its own;
-DuckDB lets the others run meanwhile. It takes at most one part in :data:`SHARE` of the time,
-however long it takes, and while packets are dropped there is none: the capture comes first.
+DuckDB lets the others run meanwhile. Rounds take at most one part in :data:`SHARE` of a processor,
+however long one takes, and while packets are dropped there is none: the capture comes first.
 """
 
 from __future__ import annotations
@@ -40,10 +40,11 @@ _MOST_MEMORY_BYTES: Final = 128 << 20
 
 
 class Answer(NamedTuple):
-    """What a round found, and how long it took."""
+    """What a round found, and what it took."""
 
     findings: tuple[Finding, ...]
     duration_ns: int
+    """Of the processor's time: others may be busy too."""
 
 
 class _Executor(Protocol):
@@ -111,7 +112,7 @@ def ask(parts: RowParts) -> Answer:
     A query that cannot be answered, of a table that is not kept or for lack of memory, finds
     nothing.
     """
-    began_ns = time.monotonic_ns()
+    began_ns = time.thread_time_ns()
     found: list[Finding] = []
     with database_of(parts.parts, _MOST_MEMORY_BYTES) as database:
         for kind in _kinds():
@@ -120,7 +121,7 @@ def ask(parts: RowParts) -> Answer:
             except QueryError:
                 continue
     found.sort(key=lambda each: (-each.severity, each.name, -each.weight))
-    return Answer(tuple(found), time.monotonic_ns() - began_ns)
+    return Answer(tuple(found), time.thread_time_ns() - began_ns)
 
 
 def _kinds() -> Sequence[FindingKind]:

@@ -120,6 +120,8 @@ def _nothing(capture: CaptureState, idle_ns: int) -> Alert:
 
 
 def _no_requests(snapshot: Snapshot) -> Alert:
+    if snapshot.filters:
+        return Alert(f"packets, but no requests with {snapshot.filters}", _WARNING)
     if snapshot.traffic.response_bytes:
         return Alert("responses without requests: is one direction captured elsewhere?", _WARNING)
     if snapshot.rows:

@@ -420,7 +420,7 @@ def _chosen(
 def _nothing(table: LiveTable, snapshot: Snapshot, state: ViewState) -> str:
     """Return why a table is empty."""
     found = snapshot.findings
-    if table.finds and found is not None and not found.findings:
+    if table.finds and found is not None and found.requests and not found.findings:
         span = duration_text(_rounded_up(found.span_ns, snapshot.step_ns))
         return f"none in the last {count_text(found.requests)} requests, of {span}"
     return "nothing matches" if state.shown_pattern() else "nothing yet"

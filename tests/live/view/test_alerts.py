@@ -156,6 +156,11 @@ def test_requests_that_were_not_answered_yet_are_requests(rows):
     assert told(snapshot._replace(capture=capture)) == []
 
 
+def test_where_rows_are_filtered_nothing_is_said_of_the_others():
+    snapshot = after_seconds(5, packets=100)._replace(filters="--api Fetch")
+    assert told(snapshot) == ["packets, but no requests with --api Fetch"]
+
+
 # -- traffic that goes wrong ----------------------------------------------------------------------
 
 
