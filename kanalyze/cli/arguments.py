@@ -367,6 +367,11 @@ def _add_live(made: argparse.ArgumentParser) -> None:
         metavar="SIZE",
         help="the kernel's buffer for packets (default: 128M)",
     )
+    _add_row_filters(
+        made.add_argument_group(
+            "requests (all of these must match; repeated values are alternatives)"
+        )
+    )
     _add_live_limits(made.add_argument_group("Kafka, and limits"))
     _add_live_output(made.add_argument_group("output"))
     _add_live_files(made.add_argument_group("files"))
@@ -613,6 +618,17 @@ def _add_definitions(group: argparse._ActionsContainer) -> None:
 
 
 def _add_filters(group: argparse._ArgumentGroup) -> None:
+    _add_request_filters(group)
+    _add_end_filters(group, "requests")
+
+
+def _add_row_filters(group: argparse._ArgumentGroup) -> None:
+    """Add all filters but those on times."""
+    _add_request_filters(group)
+    _add_address_filters(group)
+
+
+def _add_request_filters(group: argparse._ArgumentGroup) -> None:
     _repeated(group, "--api", "NAME", "API by name or key, such as Produce")
     _repeated(group, "--client-id", "GLOB", "client id, such as 'billing-*'")
     _repeated(group, "--topic", "GLOB", "topic")
@@ -626,10 +642,9 @@ def _add_filters(group: argparse._ArgumentGroup) -> None:
         help="only requests with a higher latency, such as 10ms or 1.5s, except those that the "
         "broker held back on purpose",
     )
-    _add_end_filters(group, "requests")
 
 
-def _add_end_filters(group: argparse._ArgumentGroup, what: str) -> None:
+def _add_address_filters(group: argparse._ArgumentGroup) -> None:
     _repeated(group, "--client-ip", "IP", "client address, or network such as 10.0.0.0/8")
     _repeated(
         group,
@@ -637,6 +652,10 @@ def _add_end_filters(group: argparse._ArgumentGroup, what: str) -> None:
         "IP[:PORT]",
         "broker address, whose connections are treated as Kafka whatever their bytes",
     )
+
+
+def _add_end_filters(group: argparse._ArgumentGroup, what: str) -> None:
+    _add_address_filters(group)
     group.add_argument(
         "--since",
         metavar="TIME",

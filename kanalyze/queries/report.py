@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kanalyze.common.bounded_text import bounded_text
 from kanalyze.model.tcp import Endpoint
 from kanalyze.queries.files import built_in
-from kanalyze.statistics.bounded_counters import bounded_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
