@@ -105,6 +105,11 @@ class Database:
         for view in _VIEWS.get(table, ()):
             self._connection.execute(f"CREATE VIEW {view} AS {built_in('tables')[view].sql}")
 
+    @property
+    def tables(self) -> frozenset[str]:
+        """The names of the tables that were made, without those of views."""
+        return frozenset(self._schemas)
+
     def insert(self, table: str, batch: pa.RecordBatch) -> None:
         """Add rows to a table; a batch has the columns that it was created with."""
         if table == "requests":
