@@ -1,0 +1,33 @@
+-- The capture has lost packets.
+--
+-- severity: 32
+-- show: anomalies
+-- sure: certain: the ends acknowledged bytes that the capture does not have.
+-- why: Requests and responses in the holes are missing from every figure, and some that stand here without an answer had one.
+-- repair: Capture again with a larger buffer (tcpdump -B 65536), a filter for the ports of Kafka, shorter files on a fast disk; on a mirror port, one that is not overloaded.
+-- parameter least_bytes = 1: bytes that are missing, at least
+WITH lost AS (
+    SELECT
+        sum(client_lost_bytes + broker_lost_bytes) AS bytes,
+        sum(client_payload_bytes + broker_payload_bytes) AS captured_bytes,
+        count(*) AS connections,
+        min(start_ns) AS first_time_ns,
+        max(end_ns) AS last_time_ns,
+        min(first_packet) AS first_packet
+    FROM connections
+    WHERE
+        client_lost_bytes + broker_lost_bytes > 0
+        AND client_packets > 0
+        AND broker_packets > 0
+)
+SELECT
+    concat(
+        bytes, ' B missing from ', connections, ' connections, of which ', captured_bytes,
+        ' B are there'
+    ) AS what,
+    bytes AS weight,
+    first_time_ns,
+    last_time_ns,
+    first_packet
+FROM lost
+WHERE bytes >= $least_bytes
