@@ -50,7 +50,7 @@ def findings(
     with Database(max_memory_bytes=1 << 28, threads=1) as database:
         database.create("requests", of_requests.schema)
         database.create("connections", of_connections.schema)
-        for table in ("groups", "metadata"):
+        for table in ("groups", "metadata", "capture_quality"):
             database.create(table, BatchMaker(TABLES[table].columns).schema)
         database.insert("requests", of_requests.of_rows(requests))
         database.insert("connections", of_connections.of_rows(connections))

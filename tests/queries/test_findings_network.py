@@ -20,6 +20,7 @@ from kanalyze.queries.database import Database
 from kanalyze.queries.files import built_in
 from kanalyze.queries.findings import Finding, findings_of, kind_of_finding
 from kanalyze.runtime.pipeline import Analysis
+from kanalyze.tables.quality_facts import QUALITY, QualityFact
 from kanalyze.tables.registry import TABLES
 from tests.queries.test_findings import MS, START_NS, S, connection, request
 from tests.support.captures import TROUBLED, path, truth
@@ -201,7 +202,7 @@ def findings(name: str, tables: Tables, **thresholds: float) -> list[Finding]:
     """What is found of one kind."""
     kind = kind_of_finding(built_in("findings")[name])
     with Database(max_memory_bytes=1 << 27, threads=1) as database:
-        for table in ("requests", "connections", "groups", "metadata"):
+        for table in ("requests", "connections", "groups", "metadata", QUALITY):
             maker = BatchMaker(TABLES[table].columns)
             database.create(table, maker.schema)
             database.insert(table, maker.of_rows(tables.get(table, [])))
@@ -461,6 +462,12 @@ def test_what_a_capture_lacks_is_said(kind: str, changes: dict[str, Any]) -> Non
     sound = connection(**WHOLE)
     assert findings(kind, {"connections": [sound]}) == []
     assert len(findings(kind, {"connections": [sound._replace(**changes)]})) == 1
+
+
+def test_what_the_capturing_side_dropped_is_said() -> None:
+    for packets, said in ((0, []), (7, ["7 packets dropped, as the capturing side says"])):
+        facts = [QualityFact("dropped_packets", None, packets), QualityFact("packets", None, 9)]
+        assert words(findings("capture_lost_packets", {QUALITY: facts})) == said
 
 
 def test_tls_matters_where_kafka_may_be_spoken() -> None:
