@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from dataclasses import replace
 from functools import cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -24,9 +25,12 @@ from kanalyze.tables.quality_facts import QUALITY, QualityFact
 from kanalyze.tables.registry import TABLES
 from tests.queries.test_findings import MS, START_NS, S, connection, request
 from tests.support.captures import TROUBLED, path, truth
+from tests.support.loss import packets_of
+from tests.support.packets import Packet, pcap_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
 BESIDE = {
     # It is away from when it was killed to when it is there again.
@@ -468,6 +472,35 @@ def test_what_the_capturing_side_dropped_is_said() -> None:
     for packets, said in ((0, []), (7, ["7 packets dropped, as the capturing side says"])):
         facts = [QualityFact("dropped_packets", None, packets), QualityFact("packets", None, 9)]
         assert words(findings("capture_lost_packets", {QUALITY: facts})) == said
+
+
+def beyond_nat(packet: Packet) -> Packet:
+    """The same packet on the other side of a NAT, a moment later, with another client address."""
+    data = bytearray(packet.data)
+    is_request = data[36:38] == (9092).to_bytes(2, "big")
+    at = 26 if is_request else 30
+    data[at : at + 4] = bytes((10, 9, 8, 7))
+    return replace(packet, data=bytes(data), time_ns=packet.time_ns + MS)
+
+
+def test_a_capture_of_both_sides_of_a_nat_holds_each_request_twice(tmp_path: Path) -> None:
+    one_side = packets_of("groups")
+    both = sorted([*one_side, *map(beyond_nat, one_side)], key=lambda packet: packet.time_ns)
+    file = tmp_path / "both.pcap"
+    file.write_bytes(pcap_file(both))
+    with Database(max_memory_bytes=1 << 28, threads=1) as database:
+        fill(database, Analysis([str(file)]))
+        kind = kind_of_finding(built_in("findings")["capture_twice"])
+        [found] = findings_of(database, [kind])
+        told = database.ask(
+            "SELECT count(*) AS n, sum(requests) AS requests FROM connections WHERE requests >= 5 "
+            "AND client_ip = '127.0.0.1' AND connection IN "
+            "(SELECT connection FROM requests WHERE record_count > 0)"
+        ).to_pylist()[0]
+    assert found.what == (
+        f"{told['n']} connections between 127.0.0.1 and 127.0.0.1:9092 are those between 10.9.8.7 "
+        f"and 127.0.0.1:9092: {told['requests']} requests stand here twice"
+    )
 
 
 def test_tls_matters_where_kafka_may_be_spoken() -> None:
