@@ -250,6 +250,9 @@ def test_a_fetch_may_be_held_for_as_long_as_it_allows() -> None:
     assert findings("unanswered", held) == []
     held["connections"] = unanswered(3 * S)["connections"]
     assert len(findings("unanswered", held)) == 1
+    # The longest that the wire can say.
+    held["requests"][0] = held["requests"][0]._replace(max_wait_ms=2**31 - 1)
+    assert findings("unanswered", held) == []
 
 
 def test_what_comes_when_the_client_has_gone_is_no_answer() -> None:
@@ -375,6 +378,8 @@ def made_line(table: str, **values: Any) -> Any:
 def test_a_heartbeat_is_late_after_a_third_of_the_session_timeout() -> None:
     assert len(findings("late_heartbeats", beats(4 * S, 10_000), least_share=0.4)) == 1
     assert findings("late_heartbeats", beats(4 * S - 1, 10_000), least_share=0.4) == []
+    for odd_ms in (0, -1, 2**31 - 1):
+        assert findings("late_heartbeats", beats(4 * S, odd_ms)) == []
     # The timeout is not in the capture: 45 s.
     assert len(findings("late_heartbeats", beats(16 * S, None))) == 1
     assert findings("late_heartbeats", beats(15 * S, None)) == []

@@ -13,7 +13,7 @@ WITH sessions AS (
         member_id,
         max(session_timeout_ms) AS session_ms
     FROM groups
-    WHERE event = 'join' AND session_timeout_ms IS NOT NULL AND member_id IS NOT NULL
+    WHERE event = 'join' AND session_timeout_ms > 0 AND member_id IS NOT NULL
     GROUP BY group_id, member_id
 ),
 signs AS (

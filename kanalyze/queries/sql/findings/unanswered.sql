@@ -16,7 +16,7 @@ WITH waiting AS (
         requests.request_packet,
         requests.response_start_ns,
         connections.closed_ns - requests.request_end_ns AS waited_ns,
-        coalesce(requests.max_wait_ms, 0) * 1000000 AS held_ns,
+        CAST(coalesce(requests.max_wait_ms, 0) AS BIGINT) * 1000000 AS held_ns,
         connections.client_retransmitted_packets,
         connections.closed_by
     FROM requests
