@@ -9,10 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.api.tables import fill
-from kanalyze.queries.files import words_of
 from kanalyze.queries.findings import findings_of
 from kanalyze.queries.report import report_of
-from kanalyze.tables.registry import TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,8 +41,7 @@ def report_on(
         QueryError: a finding of a user cannot be answered.
         UsageError: there is no such threshold.
     """
-    named = frozenset().union(*(words_of(kind.query.sql) for kind in kinds))
-    fill(database, analysis, named & TABLES.keys())
+    fill(database, analysis, {table for kind in kinds for table in kind.tables})
     report = report_of(database, analysis.quality, analysis.row_filter.conditions)
     found = findings_of(database, kinds, thresholds)
     return {**report, "findings": [each.to_dict() for each in found]}

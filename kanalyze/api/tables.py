@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kanalyze.export.arrow import BatchMaker
+from kanalyze.tables.quality_facts import QUALITY, quality_facts
 from kanalyze.tables.registry import ALWAYS, choose_tables
 
 if TYPE_CHECKING:
@@ -31,6 +32,9 @@ def fill(database: Database, analysis: Analysis, tables: Iterable[str] = ()) -> 
     makers = {table.name: BatchMaker(table.columns) for table in chosen}
     for name, maker in makers.items():
         database.create(name, maker.schema)
-    for rows in analysis.table_rows(set(makers).difference(ALWAYS)):
+    for rows in analysis.table_rows(set(makers).difference((*ALWAYS, QUALITY))):
         for name, block in rows.blocks():
             database.insert(name, makers[name].of_block(block))
+    if QUALITY in makers:
+        facts = list(quality_facts(analysis.quality))
+        database.insert(QUALITY, makers[QUALITY].of_rows(facts))

@@ -82,6 +82,7 @@ class TcpMeasures:
     """
 
     __slots__ = (
+        "closed_time_ns",
         "duplicate_packets",
         "fin_packets",
         "handshake_ack_time_ns",
@@ -106,6 +107,8 @@ class TcpMeasures:
         """Packets (no SYN, FIN, RST) that announce a receive window of 0."""
         self.reset_packets = [0, 0]
         self.fin_packets = [0, 0]
+        self.closed_time_ns: int | None = None
+        """Of the first FIN or RST of either end; None while none was seen."""
         self.syn_retransmissions = [0, 0]
         """SYNs after the first, of each end."""
         self.syn_time_ns: int | None = None
@@ -141,6 +144,7 @@ class TcpMeasures:
             self.syn_time_ns,
             self.syn_ack_time_ns,
             self.handshake_ack_time_ns,
+            self.closed_time_ns,
             one.state(),
             other.state(),
         )
@@ -148,7 +152,7 @@ class TcpMeasures:
     @classmethod
     def from_state(cls, state: object) -> TcpMeasures:
         """Make them from a state; raises ValueError where that is none."""
-        values = fields(state, "n" * 14 + "NIIItt")
+        values = fields(state, "n" * 14 + "NIIIItt")
         made = cls()
         made.duplicate_packets = list(values[0:2])
         made.retransmitted_packets = list(values[2:4])
@@ -159,7 +163,8 @@ class TcpMeasures:
         made.syn_retransmissions = list(values[12:14])
         made.opened_by = end_of_two(values[14])
         made.syn_time_ns, made.syn_ack_time_ns, made.handshake_ack_time_ns = values[15:18]
-        made.round_trips = RoundTrips.from_state(values[18]), RoundTrips.from_state(values[19])
+        made.closed_time_ns = values[18]
+        made.round_trips = RoundTrips.from_state(values[19]), RoundTrips.from_state(values[20])
         return made
 
     @property

@@ -114,6 +114,11 @@ class Database:
         empty = pa.Table.from_batches([], schema)
         self._run_with(empty, f"CREATE TABLE {table} AS FROM {_INCOMING}")
 
+    @property
+    def tables(self) -> frozenset[str]:
+        """The names of the tables that were made, without those of views."""
+        return frozenset(self._schemas)
+
     def insert(self, table: str, batch: pa.RecordBatch) -> None:
         """Add rows to a table; a batch has the columns that it was created with."""
         if table == "requests":

@@ -92,6 +92,9 @@ class ConnectionRow(NamedTuple):
             nullable=True,
         ),
     ]
+    closed_ns: Annotated[
+        int | None, _perhaps("time of the first FIN or RST; null when none was seen", "ns")
+    ]
     end: Annotated[
         ConnectionEnd,
         Meaning(
@@ -318,6 +321,7 @@ def connection_row(
         duration_ns=tcp.last_time_ns - tcp.first_time_ns,
         opened_by=_end_name(tcp.opened_by, client_index),
         closed_by=_end_name(tcp.closed_by, client_index),
+        closed_ns=None if tcp.measures is None else tcp.measures.closed_time_ns,
         end=tcp.end or "open",
         **figures,
         decoded_bytes=decoded_bytes,

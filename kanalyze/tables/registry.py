@@ -14,6 +14,7 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import UsageError
 from kanalyze.tables.anomalies import ANOMALY_COLUMNS
 from kanalyze.tables.connections import CONNECTION_COLUMNS
+from kanalyze.tables.quality_facts import QUALITY, QUALITY_COLUMNS
 from kanalyze.tables.records.row import columns_of_records
 from kanalyze.tables.row import COLUMNS, Column
 from kanalyze.tables.told.carried import REQUEST_ID
@@ -58,6 +59,11 @@ TABLES: dict[str, TableSpec] = {
             "records",
             "one record in a Produce request or a Fetch response, without what users wrote",
             columns_of_records(values=False),
+        ),
+        TableSpec(
+            QUALITY,
+            "one count of what the capture holds, lacks, or could not be read",
+            QUALITY_COLUMNS,
         ),
     )
 }

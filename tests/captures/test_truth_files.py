@@ -131,7 +131,7 @@ def test_one_way_requests_have_no_response(name: str) -> None:
     assert 0 <= abandoned <= sum(logged_requests(truth).get("Fetch", {}).values())
 
 
-@pytest.mark.parametrize("name", LOGGED)
+@pytest.mark.parametrize("name", [name for name in LOGGED if TRUTHS[name].get("whole", True)])
 def test_broker_and_clients_counted_the_same_records(name: str) -> None:
     truth = TRUTHS[name]
     for topic, number in truth["sent_records"].items():

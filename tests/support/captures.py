@@ -20,7 +20,14 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "captures"
-NAMES = sorted(path.name.removesuffix(".truth.json") for path in FOLDER.glob("*.truth.json"))
+_WHOLE = {
+    file.name.removesuffix(".truth.json"): json.loads(file.read_text()).get("whole", True)
+    for file in sorted(FOLDER.glob("*.truth.json"))
+}
+NAMES = [name for name, is_whole in _WHOLE.items() if is_whole]
+"""Those in which is all that broker and clients counted, and nothing more."""
+TROUBLED = [name for name, is_whole in _WHOLE.items() if not is_whole]
+"""The others: network, broker or capture did not do what they should."""
 
 
 def truth(name: str) -> dict[str, Any]:

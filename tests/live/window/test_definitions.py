@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from kanalyze.api.tables import fill
-from kanalyze.live.window.latency_sketch import EXACT_LIMIT, RELATIVE_ERROR
+from kanalyze.live.window.latency_sketch import RELATIVE_ERROR
 from kanalyze.live.window.windows import Windows
 from kanalyze.model.tcp import Endpoint
 from kanalyze.queries.database import Database
@@ -35,10 +35,11 @@ def report_and_snapshot(name: str):
 
 def assert_near(found: int | None, latency: dict, share: str) -> None:
     wanted = latency[share]
-    if wanted is None or latency["count"] <= EXACT_LIMIT:
-        assert found == wanted
+    if wanted is None:
+        assert found is None
     else:
-        assert abs(found - wanted) <= wanted * RELATIVE_ERROR
+        # Both may be so far from the latency of that rank.
+        assert abs(found - wanted) <= 2 * wanted * RELATIVE_ERROR
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -34,6 +34,11 @@ KEYS = """\
 | `packets`, `dropped_by_kernel` | packets in the file; packets lost while recording, always 0 | \
 tcpdump, dumpcap |
 | `link_type`, `mtu`, `segmentation_offload` | of the interface | capinfos, the recorder |
+| `provoked` | what was done for the fault: limits, delays, times for which something stood still \
+| recorder |
+| `whole` | false: what broker and clients counted is not all in the capture, or more is: packets \
+were lost or one direction left out on purpose, connections cut, requests never answered \
+| recorder |
 | `ports` | listener (or mock broker) and its TCP port; only these ports were recorded | recorder |
 | `broker_requests` | requests on the recorded listeners: API, version, number. Whatever is in \
 TLS is in it too (see `encrypted_listeners`). A request forwarded to the controller is an Envelope \

@@ -14,6 +14,7 @@ from lab.namespace import Namespace
 from lab.oldbroker import OldBroker
 from lab.processes import run
 from lab.sniffer import Recording
+from lab.way import Line, Way
 
 Result = dict[str, Any]
 PRODUCER = "org.apache.kafka.tools.ConsoleProducer"
@@ -37,6 +38,7 @@ class Lab:
         self._broker = broker
         self.old: OldBroker | None = None
         self.nodes: Cluster | None = None
+        self.way: Way | None = None
         self.clients: list[Result] = []
         self.rejected: dict[str, int] = {}
 
@@ -208,3 +210,9 @@ class Scenario:
     old: tuple[str, str] | None = None
     nodes: int = 0
     broker_version: tuple[str, str] | None = None
+    clients_only: bool = False
+    line: Line | None = None
+    filter: str | None = None
+    fault: str = ""
+    provoked: Mapping[str, float] = field(default_factory=dict)
+    whole: bool = True

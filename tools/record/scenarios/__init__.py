@@ -8,6 +8,7 @@ from scenarios import (
     cluster,
     codecs,
     errors,
+    faults_network,
     foreign,
     groups,
     large,
@@ -39,4 +40,5 @@ ALL: tuple[Scenario, ...] = (
     cluster.SCENARIO,
     *old.SCENARIOS,
     foreign.SCENARIO,
+    *faults_network.SCENARIOS,
 )

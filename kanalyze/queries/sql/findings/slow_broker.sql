@@ -26,7 +26,7 @@ compared AS (
     SELECT
         own.*,
         (
-            SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY others.p99_ns)
+            SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY others.p99_ns DESC)
             FROM of_brokers AS others
             WHERE
                 others.api_name = own.api_name
