@@ -79,7 +79,7 @@ def _summary_and_page(analysis: Analysis, arguments: argparse.Namespace) -> dict
     from kanalyze.queries.report import report_of
     from kanalyze.render.html import html_page
 
-    kinds = map(kind_of_finding, built_in("findings").values())
+    kinds = [kind_of_finding(query) for query in built_in("findings").values()]
     memory_bytes = arguments.max_memory or DEFAULT_MEMORY_BYTES
     with (
         OutputFile(arguments.html) as output,
@@ -87,7 +87,7 @@ def _summary_and_page(analysis: Analysis, arguments: argparse.Namespace) -> dict
         closing(analysis),
         progress_bar(analysis),
     ):
-        fill(database, analysis)
+        fill(database, analysis, {table for kind in kinds for table in kind.tables})
         summary = report_of(database, analysis.quality, analysis.row_filter.conditions)
         summary["findings"] = [found.to_dict() for found in findings_of(database, kinds)]
         output.file.write(html_page(summary, cube_of(database, summary)).encode("utf-8"))

@@ -32,7 +32,9 @@ __all__ = ["DEFAULT_MEMORY_BYTES", "Database", "QueryError"]
 
 DEFAULT_MEMORY_BYTES = 1 << 30
 
-_VIEWS = {"requests": ("partitions", "errors", "measured", "carried", "removed_versions")}
+_VIEWS = {
+    "requests": ("partitions", "errors", "refusals", "measured", "carried", "removed_versions"),
+}
 _REQUEST_ID = "request_id"
 _INCOMING = "incoming"
 _COPY_OPTIONS = {
@@ -104,6 +106,11 @@ class Database:
         self._run_with(schema.empty_table(), f"CREATE TABLE {table} AS FROM {_INCOMING}")
         for view in _VIEWS.get(table, ()):
             self._connection.execute(f"CREATE VIEW {view} AS {built_in('tables')[view].sql}")
+
+    @property
+    def tables(self) -> frozenset[str]:
+        """The names of the tables that were made, without those of views."""
+        return frozenset(self._schemas)
 
     def insert(self, table: str, batch: pa.RecordBatch) -> None:
         """Add rows to a table; a batch has the columns that it was created with."""

@@ -36,7 +36,9 @@ def finding_lines(findings: Sequence[dict[str, Any]]) -> Iterator[Line]:
         yield Line(first["title"], style="bold red")
         for finding in of_kind[:_MOST_OF_A_KIND]:
             yield Line(f"  {_seen(finding)}")
-            yield Line(f"    kanalyze requests CAPTURE {_options(finding)}", style="dim")
+            yield Line(
+                f"    kanalyze {finding['command']} CAPTURE {_options(finding)}", style="dim"
+            )
         if len(of_kind) > _MOST_OF_A_KIND:
             yield Line(f"  and {count_text(len(of_kind) - _MOST_OF_A_KIND)} more", style="dim")
         yield Line(f"  {first['why']}")

@@ -109,6 +109,7 @@ def hostile_page() -> str:
             "first_time_ns": made.START_NS,
             "last_time_ns": made.START_NS + 1,
             "first_packet": 1,
+            "command": "requests",
             "options": ["--client-id", name],
         }
         for name in HOSTILE

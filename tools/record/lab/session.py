@@ -107,6 +107,7 @@ class _Session:
             warnings=_warnings(broker.server_log()[words:]),
             rejected=lab.rejected,
             handshakes=_handshakes(broker.server_log()[words:]),
+            uncounted=self.scenario.uncounted,
         )
         return lab, taken, broker_truth(seen), seen.recorded
 
@@ -223,6 +224,7 @@ class _Session:
             "format": 1,
             "capture": self.file.name,
             "summary": scenario.summary,
+            **({"fault": scenario.fault} if scenario.fault else {}),
             "made_by": {
                 "command": f"python3 tools/record/record.py {scenario.name}",
                 "recorded_on": datetime.datetime.now(datetime.UTC).date().isoformat(),

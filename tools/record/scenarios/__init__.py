@@ -8,6 +8,7 @@ from scenarios import (
     cluster,
     codecs,
     errors,
+    faults_protocol,
     foreign,
     groups,
     large,
@@ -39,4 +40,5 @@ ALL: tuple[Scenario, ...] = (
     cluster.SCENARIO,
     *old.SCENARIOS,
     foreign.SCENARIO,
+    *faults_protocol.SCENARIOS,
 )
