@@ -78,6 +78,8 @@ def _member(job: Job, name: str) -> Consumer:
     }
     # What a job sets wins.
     consumer = Consumer(settings(job) | config | job.get("config", {}))
+    # Topics are known by name before their ids are told to the member.
+    consumer.list_topics(job["topics"][0], 10)
     consumer.subscribe(job["topics"])
     return consumer
 
