@@ -49,6 +49,8 @@ __all__ = [
     "anomalies",
     "connections",
     "decode",
+    "groups",
+    "metadata",
     "records",
     "report",
     "requests",
@@ -232,11 +234,18 @@ def requests(*captures: Captures, **options: Unpack[RequestOptions]) -> Rows[Row
 
 
 def _requests(function: str, captures: tuple[Captures, ...], options: RequestOptions) -> Rows[Row]:
+    arguments = _request_arguments(function, captures, options)
+    return Rows(_maker(arguments), Analysis.row_batches, COLUMNS, Analysis.batches)
+
+
+def _request_arguments(
+    function: str, captures: tuple[Captures, ...], options: RequestOptions
+) -> dict[str, Any]:
     from kanalyze.api.options import RequestOptions
 
     arguments = _arguments(function, captures, options, RequestOptions.__optional_keys__)
     arguments["jobs"] = count("jobs", options.get("jobs", 1), _MOST_JOBS)
-    return Rows(_maker(arguments), Analysis.row_batches, COLUMNS, Analysis.batches)
+    return arguments
 
 
 def report(*captures: Captures, **options: Unpack[RequestOptions]) -> dict[str, Any]:
@@ -309,6 +318,57 @@ def records(*captures: Captures, **options: Unpack[RecordOptions]) -> Rows[Recor
         return map(rows_of, blocks(analysis))
 
     return Rows(_maker(arguments), rows, columns_of_records(values=values), blocks)
+
+
+def groups(*captures: Captures, **options: Unpack[RequestOptions]) -> Rows[tuple[Any, ...]]:
+    """Return what requests tell of consumer groups, one row per event that says something.
+
+    Joins, syncs, leaves, heartbeats that failed or brought something new, and each partition of a
+    commit or of offsets fetched: the table ``groups`` of ``kanalyze sql``. Rows are named tuples.
+    Arguments as in :func:`requests`, of the requests that tell it; ``request_id`` is the number of
+    such a request.
+
+    Raises:
+        DefinitionError: as :func:`requests`.
+        UsageError: as :func:`requests`.
+    """
+    from kanalyze.tables.told.group_row import GROUP_COLUMNS
+
+    return _told("groups", GROUP_COLUMNS, captures, options)
+
+
+def metadata(*captures: Captures, **options: Unpack[RequestOptions]) -> Rows[tuple[Any, ...]]:
+    """Return what brokers told of their cluster: brokers, leaders of partitions, coordinators.
+
+    One row for each that a connection was told for the first time, or otherwise than before: the
+    table ``metadata`` of ``kanalyze sql``. Otherwise as :func:`groups`.
+
+    Raises:
+        DefinitionError: as :func:`requests`.
+        UsageError: as :func:`requests`.
+    """
+    from kanalyze.tables.told.metadata_row import METADATA_COLUMNS
+
+    return _told("metadata", METADATA_COLUMNS, captures, options)
+
+
+def _told(
+    table: str,
+    columns: tuple[Column, ...],
+    captures: tuple[Captures, ...],
+    options: RequestOptions,
+) -> Rows[tuple[Any, ...]]:
+    from kanalyze.tables.told.carried import rows_maker
+
+    make = rows_maker(f"{table.capitalize()}Row", columns)
+
+    def blocks(analysis: Analysis) -> Iterator[RowBlock]:
+        return analysis.line_blocks(table)
+
+    def rows(analysis: Analysis) -> Iterator[list[tuple[Any, ...]]]:
+        return map(make, analysis.line_blocks(table))
+
+    return Rows(_maker(_request_arguments(table, captures, options)), rows, columns, blocks)
 
 
 def decode(*captures: Captures, **options: Unpack[MessageOptions]) -> Results[dict[str, Any]]:

@@ -144,3 +144,18 @@ def test_a_filter_holds_for_records() -> None:
 def test_rows_of_requests_are_the_same_with_every_table(name: str) -> None:
     everything = tables(name, "groups", "metadata", "records")["requests"]
     assert everything == tables(name)["requests"]
+
+
+@pytest.mark.parametrize("table", TOLD)
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_the_library_gives_the_same_rows(
+    table: str, jobs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers, "_LEAST_BYTES", 0)
+    rows = getattr(kanalyze, table)(path("groups"), client_id="member-*", jobs=jobs)
+    found = tables("groups", table, row_filter=make_filter(None, client_ids=("member-*",)))[table]
+    assert found
+    assert rows.to_arrow().to_pylist() == found
+    assert [row.request_id for row in rows] == [line["request_id"] for line in found]
+    assert [row._fields for row in rows] == [tuple(found[0])] * len(found)
+    assert rows.quality.packets == 458
