@@ -9,18 +9,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 import kanalyze
-from kanalyze.api.tables import fill
 from kanalyze.errors import UsageError
 from kanalyze.export.arrow import BatchMaker
 from kanalyze.queries.database import Database
 from kanalyze.queries.files import Query, built_in
-from kanalyze.queries.findings import Finding, FindingKind, findings_of, kind_of_finding
-from kanalyze.runtime.pipeline import Analysis
+from kanalyze.queries.findings import Finding, findings_of, kind_of_finding
 from kanalyze.tables.anomalies import AnomalyRow
 from kanalyze.tables.registry import TABLES
 from kanalyze.tables.told.group_row import GroupEvent
 from tests.support import rows as made
 from tests.support.captures import NAMES, path, truth
+from tests.support.findings import findings_in, kinds_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -51,12 +50,6 @@ class Made(NamedTuple):
     groups: Sequence[Any] = ()
 
 
-def kinds_of(*names: str) -> list[FindingKind]:
-    """Return the kinds with these names, or all."""
-    queries = built_in("findings")
-    return [kind_of_finding(queries[name]) for name in names or queries]
-
-
 def findings(*rows: Sequence[Any], only: Sequence[str] = (), **thresholds: float) -> list[Finding]:
     """Return what is wrong in rows of each table, the worst first; of some kinds, or of all."""
     with Database(max_memory_bytes=1 << 28, threads=1) as database:
@@ -65,17 +58,6 @@ def findings(*rows: Sequence[Any], only: Sequence[str] = (), **thresholds: float
             database.create(name, maker.schema)
             database.insert(name, maker.of_rows(some))
         return findings_of(database, kinds_of(*only), thresholds)
-
-
-@cache
-def findings_in(name: str) -> list[Finding]:
-    """Return what is wrong in a capture, the worst first."""
-    kinds = kinds_of()
-    with Database(max_memory_bytes=1 << 28, threads=1) as database:
-        fill(
-            database, Analysis([str(path(name))]), {each for kind in kinds for each in kind.tables}
-        )
-        return findings_of(database, kinds)
 
 
 @cache
