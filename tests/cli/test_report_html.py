@@ -25,7 +25,7 @@ def test_a_page_is_written_beside_the_report(
     findings = json.loads(report.read_text())["findings"]
     assert {finding["name"] for finding in findings} == {"too_large"}
     out = capsys.readouterr().out
-    assert "MESSAGE_TOO_LARGE to Produce on errors-small" in out
+    assert "1 of 1 Produce requests refused; client id aiokafka-too-large" in out
     assert "kanalyze requests CAPTURE --client-id aiokafka-too-large" in out
 
 

@@ -1,4 +1,4 @@
--- Error codes in answers, by code, API, client and topic: whose, since when, in bursts or all along.
+-- Error codes in answers by code, API, client and topic: since when, how often, in bursts.
 --
 -- A burst ends where 10 s go by without such a code. `asked` counts the requests of that API that
 -- the client sent in all; one answer may tell a code for several partitions.
