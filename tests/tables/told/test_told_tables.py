@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from typing import Any
+from random import Random
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from kanalyze.api.tables import fill
 from kanalyze.queries.database import Database
 from kanalyze.runtime import workers
 from kanalyze.runtime.pipeline import Analysis
+from kanalyze.tables.told import fields
 from kanalyze.tables.told.carried import CARRIED_NAMES
 from tests.support.captures import NAMES, path, request_log
 from tests.support.plain_told import (
@@ -23,6 +25,9 @@ from tests.support.plain_told import (
     plain_metadata,
     topic_names,
 )
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 TOLD = {"groups": GROUP_COLUMNS, "metadata": METADATA_COLUMNS}
 FILTERS: list[dict[str, Any]] = [
@@ -159,3 +164,26 @@ def test_the_library_gives_the_same_rows(
     assert [row.request_id for row in rows] == [line["request_id"] for line in found]
     assert [row._fields for row in rows] == [tuple(found[0])] * len(found)
     assert rows.quality.packets == 458
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_bytes_that_are_wrong_raise_nothing(seed: int, tmp_path: Path) -> None:
+    """And what can be read is told: a line has a request, and its values fit their columns."""
+    random = Random(seed)
+    data = bytearray(path("groups").read_bytes())
+    for _ in range(400):
+        data[random.randrange(24, len(data))] ^= 1 << random.randrange(8)
+    broken = tmp_path / "broken.pcap"
+    broken.write_bytes(data)
+    with Database(max_memory_bytes=1 << 28, threads=1) as database:
+        fill(database, Analysis([broken]), ["groups", "metadata", "records"])
+        for table in TOLD:
+            left = f"FROM {table} ANTI JOIN requests USING (request_id, capture, connection)"
+            assert database.ask(left).num_rows == 0
+
+
+def test_a_body_of_too_many_values_tells_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fields, "_MOST_CELLS", 20)
+    found = tables("groups", *TOLD)
+    assert len(found["requests"]) == len(messages("groups"))
+    assert len(found["metadata"]) < len(plain("groups", messages("groups"))["metadata"])
