@@ -315,7 +315,7 @@ def hot_partition() -> Any:
     return [request(partitions=[*parts, hot])], []
 
 
-@fault("hot_client", "96 % of the bytes of 6 clients")
+@fault("hot_client", "96 % of the bytes of 6 clients that produce: 120000 B")
 def hot_client() -> Any:
     sizes = [("hot", 120_000), *((f"cool-{n}", 1_000) for n in range(5))]
     return [

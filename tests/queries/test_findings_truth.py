@@ -91,7 +91,7 @@ EXPECTED: dict[str, Callable[[dict[str, Any]], list[str]]] = {
         "2 with the same members and topics, so new partitions",
     ],
     "fault-hot-client": lambda told: [
-        f"% of the bytes of {len(told['requests_by_client_id'])} clients"
+        f"% of the bytes of {len(told['requests_by_client_id'])} clients that produce"
     ],
     "fault-hot-partition": hot_partition,
     "fault-login-loop": lambda told: [
