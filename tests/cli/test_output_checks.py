@@ -256,7 +256,7 @@ NO_FILES = {
     "interval", "jobs", "kind", "list", "master", "max_memory", "max_records", "metrics",
     "metrics_host", "param", "port", "query", "replace", "tables",
     "save_errors", "save_files", "save_size", "save_slower_than", "settle", "since",
-    "slower_than", "split_size", "tables", "threshold", "topic", "until",
+    "slower_than", "split_size", "threshold", "topic", "until",
     "values", "write_every", "write_files",
     "write_size",
 }  # fmt: skip

@@ -136,7 +136,7 @@ def heartbeat(request: Body, response: Body | None, version: int) -> Iterator[Bo
         yield {
             "event": "heartbeat",
             "group_id": request["groupId"],
-            "member_id": request["memberId"],
+            "member_id": request["memberId"] or None,
             "group_instance_id": request.get("groupInstanceId"),
             "generation_id": request["generationId"],
             "error_code": response["errorCode"],

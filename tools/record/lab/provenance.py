@@ -31,6 +31,7 @@ KEYS = """\
 
 | key | meaning | counted by |
 |---|---|---|
+| `fault` | the finding that the capture was made for | recorder |
 | `packets`, `dropped_by_kernel` | packets in the file; packets lost while recording, always 0 | \
 tcpdump, dumpcap |
 | `link_type`, `mtu`, `segmentation_offload` | of the interface | capinfos, the recorder |
@@ -89,6 +90,9 @@ acknowledgements | clients |
 `broker_requests`: what came after (`broker_listeners` counts these only), and what came before, \
 by \
 API (without SaslAuthenticate) | request log; the broker's own log |
+| `completed_requests`, `refused_requests` | where the broker gets requests that it cannot read, \
+or loses part of its log, in place of `broker_requests`, `produced_records` and `sent_records`: \
+the requests it completed, and how many more it received | request log; JMX |
 | `principals` | principal of each client address that asked something after it was let in | \
 request log |
 | `client_committed`, `client_aborted`, `client_consumed_by_isolation` | records by the end of \

@@ -194,6 +194,8 @@ class Scenario:
     the broker starts and ends it after the broker stopped. ``old`` is the version of an old broker
     and of its Scala. With ``nodes`` there is a cluster of so many, recorded on all their ports from
     before they start. ``broker_version`` is that of a KRaft broker before 4.0 and of its Scala.
+    ``fault`` is the finding that the capture was made for. ``uncounted``: the broker cannot tell
+    all, because it gets requests that it cannot read, or loses part of its log.
     """
 
     name: str
@@ -216,3 +218,4 @@ class Scenario:
     fault: str = ""
     provoked: Mapping[str, float] = field(default_factory=dict)
     whole: bool = True
+    uncounted: bool = False

@@ -111,6 +111,7 @@ class _Session:
             warnings=_warnings(broker.server_log()[words:]),
             rejected=lab.rejected,
             handshakes=_handshakes(broker.server_log()[words:]),
+            uncounted=self.scenario.uncounted,
         )
         return lab, taken, broker_truth(seen), seen.recorded
 

@@ -9,6 +9,7 @@ from scenarios import (
     codecs,
     errors,
     faults_network,
+    faults_protocol,
     foreign,
     groups,
     large,
@@ -41,4 +42,5 @@ ALL: tuple[Scenario, ...] = (
     *old.SCENARIOS,
     foreign.SCENARIO,
     *faults_network.SCENARIOS,
+    *faults_protocol.SCENARIOS,
 )
