@@ -405,7 +405,7 @@ LIMITS = {
 """Thresholds of a kind: the last with which its fault is found, and one with which it is not."""
 
 
-@pytest.mark.parametrize("kind", sorted(set(built_in("findings")) - set(LIMITS)))
+@pytest.mark.parametrize("kind", sorted(set(FAULTS) - set(LIMITS)))
 def test_what_is_just_no_fault_is_not_found(kind: str) -> None:
     assert not findings(*without_one(kind), only=[kind])
 

@@ -40,12 +40,25 @@ topics AS (
         CASE WHEN topic IS NULL THEN topic_id END AS topic_id,
         api_name,
         latency_ns,
-        latency_bin
+        CAST(sign(latency_ns) * floor(ln(abs(latency_ns) + 1) * 252) AS INTEGER) AS latency_bin
     FROM partitions
     WHERE
         api_name IN ('Produce', 'MultiProduce', 'Fetch', 'MultiFetch', 'ShareFetch')
         AND latency_ns IS NOT NULL
         AND waited IS NOT TRUE
+),
+packed AS (
+    SELECT
+        client_id,
+        codec,
+        record_bytes,
+        record_count,
+        CAST(sign(record_bytes) * floor(ln(abs(record_bytes) + 1) * 252) AS INTEGER)
+            AS record_bytes_bin,
+        CAST(sign(record_count) * floor(ln(abs(record_count) + 1) * 252) AS INTEGER)
+            AS record_count_bin
+    FROM partitions
+    WHERE api_name IN ('Produce', 'MultiProduce') AND codec IS NOT NULL
 ),
 binned AS (
     SELECT
@@ -170,8 +183,8 @@ binned AS (
         min(record_bytes) AS lowest,
         max(record_bytes) AS highest,
         sum(record_bytes) AS total
-    FROM partitions
-    WHERE api_name IN ('Produce', 'MultiProduce') AND codec IS NOT NULL AND record_bytes IS NOT NULL
+    FROM packed
+    WHERE record_bytes IS NOT NULL
     GROUP BY client_id, codec, record_bytes_bin
     UNION ALL
     SELECT
@@ -186,8 +199,8 @@ binned AS (
         min(record_count) AS lowest,
         max(record_count) AS highest,
         sum(record_count) AS total
-    FROM partitions
-    WHERE api_name IN ('Produce', 'MultiProduce') AND codec IS NOT NULL AND record_count IS NOT NULL
+    FROM packed
+    WHERE record_count IS NOT NULL
     GROUP BY client_id, codec, record_count_bin
 ),
 ranked AS (
