@@ -298,11 +298,9 @@ def _add_sql(made: argparse.ArgumentParser) -> None:
 
 def _add_compare(made: argparse.ArgumentParser) -> None:
     made.add_argument(
-        "captures",
-        nargs=2,
-        metavar=("A", "B"),
-        help="before and after: a capture, a folder or glob of one, or a report's JSON",
+        "a", metavar="A", help="before: a capture, a folder or glob of one, or a report's JSON"
     )
+    made.add_argument("b", metavar="B", help="after: likewise")
     made.add_argument(
         "--json",
         metavar="FILE",

@@ -38,7 +38,7 @@ _FAIL_ON = {
 
 def compare(arguments: argparse.Namespace) -> int:
     """Compare; return 1 where --fail-on found something. Raises KanalyzeError and OSError."""
-    a, b = arguments.captures
+    a, b = arguments.a, arguments.b
     thresholds = Thresholds.of(arguments.at_least, arguments.least_ms, arguments.least_percent)
     if any(filters_of(arguments).values()) and any(map(report_in, (a, b))):
         raise UsageError("filters are for captures: a report has no rows to leave out")

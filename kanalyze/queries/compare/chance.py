@@ -219,7 +219,8 @@ class Resampled:
         """
         places = []
         for times, bins in zip(self._times, (one, other), strict=True):
-            running = np.cumsum(times @ bins, axis=1)
+            # In single precision, which counts to 16 million: an interval needs no more.
+            running = times.astype(np.float32) @ np.cumsum(bins, axis=1).astype(np.float32)
             total = running[:, -1:]
             place = (running < part * total).sum(axis=1).astype(np.float64)
             place[total[:, 0] == 0] = np.nan

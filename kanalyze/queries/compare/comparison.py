@@ -313,8 +313,9 @@ class _Found:
         by_line: dict[LineKey, list[dict[str, Any]]] = {}
         for place, measure in enumerate(self._measures):
             if measure.matters(self._thresholds) and not self._is_sure(place):
-                by_line.setdefault(measure.key, []).append(self._told(place))
-        ranked = sorted(by_line.items(), key=_rank, reverse=True)
+                by_line.setdefault(measure.key, []).append(self._told(place, sure=False))
+        # Those of an API stand before what they are made of.
+        ranked = sorted(by_line.items(), key=lambda item: _KINDS.index(item[0][0]) > 0)
         return _folded([self._change(key, told, is_worse=False) for key, told in ranked])
 
     def alike(self) -> int:
@@ -329,11 +330,11 @@ class _Found:
         assert measure.counts is not None
         return partial(_turned, measure.counts) if self._turned else measure.counts
 
-    def _told(self, place: int) -> dict[str, Any]:
-        """Return a figure of both sides, its chance and its interval."""
+    def _told(self, place: int, *, sure: bool = True) -> dict[str, Any]:
+        """Return a figure of both sides, its chance and, where it is ``sure``, its interval."""
         measure = self._measures[place]
         chance = self._chances[place] if self._chances else None
-        interval = self._interval(measure)
+        interval = self._interval(measure) if sure else None
         told: dict[str, Any] = {"measure": measure.name, "a": measure.a, "b": measure.b}
         if measure.is_latency:
             told["ratio"] = round(measure.b / measure.a, 4) if measure.a else None
@@ -457,8 +458,9 @@ def _says_already(before: dict[str, Any], change: dict[str, Any]) -> bool:
 
 
 def _overlap(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Return whether two figures differ alike, as far as is known."""
     if one["low"] is None or other["low"] is None:
-        return False
+        return one["chance"] is not None
     return bool(one["low"] <= other["high"] and other["low"] <= one["high"])
 
 

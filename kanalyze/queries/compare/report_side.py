@@ -65,7 +65,7 @@ def side_of_report(name: str, report: dict[str, Any]) -> Side:
     Raises:
         UsageError: a part of it is not what it should be.
     """
-    read = _Reader(name)
+    read = _ReportReader(name)
     capture = read.dict_of(report, "capture")
     totals = read.dict_of(report, "totals")
     lines: dict[LineKey, SideLine] = {}
@@ -96,7 +96,7 @@ def side_of_report(name: str, report: dict[str, Any]) -> Side:
     )
 
 
-class _Reader:
+class _ReportReader:
     """Takes values of a type out of JSON, or says that they are not."""
 
     def __init__(self, name: str) -> None:
@@ -136,7 +136,7 @@ class _Reader:
                 yield value
 
 
-def _api(read: _Reader, item: Mapping[str, Any]) -> str | None:
+def _api(read: _ReportReader, item: Mapping[str, Any]) -> str | None:
     """Return what an API is called, as the rows have it; None for responses alone."""
     name, key = read.text(item, "api_name"), read.number(item, "api_key")
     if name is None:
@@ -149,17 +149,17 @@ def _client(client_id: str | None) -> str | None:
     return None if client_id is None else _UUID.sub("*", client_id)
 
 
-def _topic(read: _Reader, item: Mapping[str, Any]) -> str | None:
+def _topic(read: _ReportReader, item: Mapping[str, Any]) -> str | None:
     topic, topic_id = read.text(item, "topic"), read.text(item, "topic_id")
     return f"id {topic_id}" if topic is None and topic_id is not None else topic
 
 
-def _latency(read: _Reader, item: Mapping[str, Any]) -> dict[str, int | None]:
+def _latency(read: _ReportReader, item: Mapping[str, Any]) -> dict[str, int | None]:
     latency = read.dict_of(item, "latency_ns")
     return {name: read.number(latency, name) for name in ("count", *QUANTILES)}
 
 
-def _line(read: _Reader, item: Mapping[str, Any]) -> SideLine:
+def _line(read: _ReportReader, item: Mapping[str, Any]) -> SideLine:
     requests = read.number(item, "requests") or 0
     return SideLine(
         requests,
@@ -174,7 +174,7 @@ def _line(read: _Reader, item: Mapping[str, Any]) -> SideLine:
     )
 
 
-def _api_line(read: _Reader, item: Mapping[str, Any]) -> SideLine:
+def _api_line(read: _ReportReader, item: Mapping[str, Any]) -> SideLine:
     line = _line(read, item)
     statuses = read.dict_of(item, "statuses")
     return line._replace(
@@ -184,13 +184,15 @@ def _api_line(read: _Reader, item: Mapping[str, Any]) -> SideLine:
     )
 
 
-def _latency_line(read: _Reader, item: Mapping[str, Any]) -> SideLine:
+def _latency_line(read: _ReportReader, item: Mapping[str, Any]) -> SideLine:
     latency = _latency(read, item)
     count = latency["count"] or 0
     return SideLine(count, count, None, None, None, None, None, None, latency)
 
 
-def _span_ns(read: _Reader, report: Mapping[str, Any], capture: Mapping[str, Any]) -> int | None:
+def _span_ns(
+    read: _ReportReader, report: Mapping[str, Any], capture: Mapping[str, Any]
+) -> int | None:
     """Return how long there were requests, as well as it is known."""
     series = read.dict_of(report, "throughput")
     many = len(read.kept(series, "requests", list) or [])
@@ -198,7 +200,7 @@ def _span_ns(read: _Reader, report: Mapping[str, Any], capture: Mapping[str, Any
     return many * width_ns if many and width_ns else read.number(capture, "duration_ns")
 
 
-def _names(read: _Reader, report: Mapping[str, Any]) -> dict[str, dict[str, Presence]]:
+def _names(read: _ReportReader, report: Mapping[str, Any]) -> dict[str, dict[str, Presence]]:
     """Return who and what was there; tables that a report does not have are not known."""
     names: dict[str, dict[str, Presence]] = {
         kind: {} for table, (kind, _) in _NAMED.items() if table in report
@@ -224,16 +226,16 @@ def _add(names: dict[str, dict[str, Presence]], kind: str, name: str | None, cou
         known[name] = Presence(count + (before.requests if before else 0), None)
 
 
-def _requests_of(read: _Reader, item: Mapping[str, Any]) -> int:
+def _requests_of(read: _ReportReader, item: Mapping[str, Any]) -> int:
     keys = ("requests", "count", "produce_requests", "fetch_requests")
     return sum(read.number(item, key) or 0 for key in keys)
 
 
-def _error(read: _Reader, item: Mapping[str, Any]) -> str:
+def _error(read: _ReportReader, item: Mapping[str, Any]) -> str:
     return f"{read.text(item, 'api_name')} {read.text(item, 'error_name')}"
 
 
-_NAMED: dict[str, tuple[str, Callable[[_Reader, Mapping[str, Any]], str | None]]] = {
+_NAMED: dict[str, tuple[str, Callable[[_ReportReader, Mapping[str, Any]], str | None]]] = {
     "apis": ("API", lambda read, item: read.text(item, "api_name")),
     "errors": ("error", _error),
     "clients": ("client", lambda read, item: _client(read.text(item, "client_id"))),

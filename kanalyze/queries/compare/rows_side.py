@@ -122,10 +122,12 @@ def _side_line(
     slices: int | None,
 ) -> SideLine:
     latencies = LatencyCells(cells["slice"], cells["bin"], cells["requests"])
-    by_slice = {
-        name: np.bincount(ends["slice"], ends[name], slices or 1).astype(np.int64)
-        for name in ("due", *STATUSES)
-    }
+    by_slice = None
+    if slices is not None:
+        by_slice = {
+            name: np.bincount(ends["slice"], ends[name], slices).astype(np.int64)
+            for name in ("due", *STATUSES)
+        }
     return SideLine(
         line["requests"],
         line["due"],
