@@ -122,8 +122,8 @@ def _head(comparison: _Item) -> Iterator[str]:
     settings = comparison["settings"]
     times, least = _times(settings["at_least"]), duration_text(settings["least_ns"])
     yield (
-        f"told is what is {times} as slow, by {least}, or fails {times} as often, by "
-        f"{_points(settings['least_share'])} of requests; or the other way round"
+        f"told: {times} as slow and {least} more, or {times} as many failures and "
+        f"{_points(settings['least_share'])} more of all requests; or the other way round"
     )
     if comparison["tested"]:
         slices = " and ".join(
