@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from kanalyze.api.filters import api_names, keeps_bytes
 from kanalyze.api.topic_ids import read_topic_ids
 from kanalyze.common.argument_values import count, parsed, path_text, size_bytes, texts, truth
+from kanalyze.errors import UsageError
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.runtime.stages import MemoryBounds
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from kanalyze.api.options import (
         AnomalyOptions,
         Captures,
+        CompareOptions,
         ConnectionOptions,
         MessageOptions,
         RecordOptions,
@@ -47,6 +49,7 @@ __all__ = [
     "Results",
     "Rows",
     "anomalies",
+    "compare",
     "connections",
     "decode",
     "groups",
@@ -265,6 +268,59 @@ def report(*captures: Captures, **options: Unpack[RequestOptions]) -> dict[str, 
         Database(max_memory_bytes=REPORT_MEMORY_BYTES, threads=arguments["jobs"]) as database,
     ):
         return report_on(analysis, database, finding_kinds())
+
+
+def compare(
+    a: Captures | dict[str, Any], b: Captures | dict[str, Any], **options: Unpack[CompareOptions]
+) -> dict[str, Any]:
+    """Return what differs between A (before) and B (after), as ``kanalyze compare --json`` has it.
+
+    A difference is told where it matters and is beyond chance, by a test that deals slices of time
+    to A and B anew; :mod:`kanalyze.queries.compare.chance` says how. Of reports nothing is tested.
+
+    Args:
+        a: captures as in :func:`requests`, a file that ``kanalyze report --json`` wrote, or what
+            :func:`report` returned.
+        b: likewise.
+        **options: those of :func:`requests`, which hold for both; conditions are for captures
+            alone. And
+
+            - ``at_least``: times as slow, or as often (1.2, by default): more than 1.
+            - ``least_ms``: least difference of a latency, in ms (1).
+            - ``least_percent``: least difference of the part of requests that fail, in percent of
+              all (0.1).
+
+    Raises:
+        CaptureError: an input is missing, or is neither a capture nor a report.
+        DefinitionError: as :func:`requests`.
+        UsageError: as :func:`requests`.
+    """
+    from kanalyze.api.comparing import compare_inputs, report_in
+    from kanalyze.api.options import CompareOptions, check_names
+    from kanalyze.queries.compare.comparison import Thresholds
+
+    check_names("compare", options, CompareOptions.__optional_keys__)
+    given: dict[str, Any] = dict(options)
+    thresholds = Thresholds.of(
+        *(given.pop(name, None) for name in ("at_least", "least_ms", "least_percent"))
+    )
+    arguments = [
+        None
+        if report_in(each) is not None
+        else _arguments("compare", (each,), given, CompareOptions.__optional_keys__)
+        for each in (a, b)
+    ]
+    jobs = count("jobs", given.pop("jobs", 1), _MOST_JOBS)
+    limit = size_bytes("max_memory_bytes", given.pop("max_memory_bytes", None))
+    if None in arguments and any(given.values()):
+        raise UsageError("conditions are for captures: a report has no rows to leave out")
+
+    def analysis_of(captures: Any) -> Analysis:
+        found = arguments[0 if captures is a else 1]
+        assert found is not None
+        return Analysis(**found, jobs=jobs)
+
+    return compare_inputs(a, b, analysis_of, thresholds, max_memory_bytes=limit, threads=jobs)
 
 
 def records(*captures: Captures, **options: Unpack[RecordOptions]) -> Rows[RecordRow]:

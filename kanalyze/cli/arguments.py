@@ -54,6 +54,26 @@ examples:
   kanalyze sql -o slow.parquet broker.pcap "FROM requests WHERE latency_ns > 1e9"
 """
 
+_COMPARE_EPILOG = """\
+A is before, B is after: each a capture, a folder or glob of one (in quotes), or a report as
+report --json writes it, of which nothing is tested for chance. What is compared are latencies,
+shares of requests and rates, by API, and by client, topic and broker within an API.
+
+Told is what is larger than --at-least and --least-ms (or --least-percent), and than chance: the
+time of both is cut into slices of the same length (32 for the shorter one), these are dealt to A
+and B anew 1,999 times, and fewer than 1 in 20 deals have a difference that large anywhere. So a
+burst in one slice is no difference; what holds for as long as the captures do is one, whatever its
+reason. It takes 8 seconds with requests; 30 requests for a median or errors, 1,000 for a p99. What
+waited on purpose is left out of latencies, which are within 0.25 %. UUIDs in client ids are *.
+
+status: 0, or 1 where --fail-on found something; 2 for a wrong argument or input
+
+examples:
+  kanalyze compare before.pcap after.pcap
+  kanalyze compare 'monday/*.pcap' 'tuesday/*.pcap' --api Produce --since 09:00 --until 10:00
+  kanalyze compare a.pcap b.pcap --fail-on slower,errors --at-least 1.5 --json difference.json
+"""
+
 _REQUESTS_EPILOG = """\
 examples:
   kanalyze requests --errors broker.pcap
@@ -134,6 +154,7 @@ _MAX_JOBS = 256
 _MAX_COUNT = 65536
 _MAX_RECORDS = 2**31 - 1
 _MAX_SECONDS = 1e9
+_FAIL_ON = ("slower", "errors", "new", "gone", "any")
 _FORMATS = ("table", "csv", "jsonl", "parquet")
 
 
@@ -186,6 +207,7 @@ def _commands() -> dict[str, tuple[str, str, Callable[[argparse.ArgumentParser],
             _add_anomalies,
         ),
         "sql": ("answer a query over the tables of captures", _SQL_EPILOG, _add_sql),
+        "compare": ("tell what differs between two captures", _COMPARE_EPILOG, _add_compare),
         "protocol": (
             "show the supported APIs, versions, fields and errors",
             _PROTOCOL_EPILOG,
@@ -288,6 +310,58 @@ def _add_sql(made: argparse.ArgumentParser) -> None:
         help="default: from the ending of FILE; table on standard output",
     )
     _add_filters(_add_captures(made, stdin=False, with_query=True))
+    _add_jobs(made)
+
+
+def _add_compare(made: argparse.ArgumentParser) -> None:
+    made.add_argument(
+        "a", metavar="A", help="before: a capture, a folder or glob of one, or a report's JSON"
+    )
+    made.add_argument("b", metavar="B", help="after: likewise")
+    made.add_argument(
+        "--json",
+        metavar="FILE",
+        help="also write the comparison as JSON; -: to standard output, and nothing else",
+    )
+    made.add_argument(
+        "--format",
+        choices=("text", "json", "md"),
+        default="text",
+        help="of standard output (default: text)",
+    )
+    matters = made.add_argument_group("what matters")
+    matters.add_argument(
+        "--at-least",
+        type=_number,
+        default=1.2,
+        metavar="TIMES",
+        help="tell what is this many times as slow or as frequent, or as fast or seldom "
+        "(default: 1.2)",
+    )
+    matters.add_argument(
+        "--least-ms",
+        type=_number,
+        default=1.0,
+        metavar="MS",
+        help="and differs by this many milliseconds of latency (default: 1)",
+    )
+    matters.add_argument(
+        "--least-percent",
+        type=_number,
+        default=0.1,
+        metavar="PERCENT",
+        help="or by this part of requests, for errors (default: 0.1, which is 1 in 1,000)",
+    )
+    matters.add_argument(
+        "--fail-on",
+        type=_fail_on,
+        default=[],
+        metavar="WORDS",
+        help=f"exit with status 1 if there is any of these: {', '.join(_FAIL_ON)}; several with "
+        "commas",
+    )
+    filters = _add_settings(made)
+    _add_filters(filters)
     _add_jobs(made)
 
 
@@ -565,6 +639,11 @@ def _add_captures(
         help=f"{sources}; several are read as one capture, in the order of time"
         + ("; behind them the query, if no --query is given" if with_query else ""),
     )
+    return _add_settings(made)
+
+
+def _add_settings(made: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+    """Add how captures are read; return the group for filters."""
     _add_detection(made.add_argument_group("Kafka"))
     limits = made.add_argument_group("limits")
     limits.add_argument(
@@ -709,6 +788,21 @@ def _seconds(text: str) -> float:
     if 0 <= seconds <= _MAX_SECONDS:
         return seconds
     raise argparse.ArgumentTypeError(f"not a number of seconds: {text!r}")
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"not a number: {text!r}") from None
+
+
+def _fail_on(text: str) -> list[str]:
+    words = text.split(",")
+    for word in words:
+        if word not in _FAIL_ON:
+            raise argparse.ArgumentTypeError(f"not one of {', '.join(_FAIL_ON)}: {word!r}")
+    return words
 
 
 def _setting(text: str) -> tuple[str, str]:
