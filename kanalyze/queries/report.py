@@ -34,7 +34,9 @@ MOST_SLOWEST = 10
 MOST_SLOWEST_TOPICS = 3
 MOST_BUCKETS = 240
 _FINEST_BUCKET_NS = 1_000_000
-_PLAIN_TABLES = ("client_apis", "client_errors", "topic_latency", "partitions", "codecs")
+_PLAIN_TABLES = (
+    *("client_apis", "client_errors", "topic_latency", "partitions", "codecs", "latency_parts"),
+)
 """What the report has as the queries answer it."""
 
 

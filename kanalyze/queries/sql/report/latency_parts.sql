@@ -1,0 +1,35 @@
+-- Where the time of requests went, by API and broker: sending, network, broker.
+--
+-- Of the requests whose parts are known, without those that waited on purpose. The parts add up to
+-- `total_time_ns`, but for `client_network_ns`, which comes on top; `per_mille` is of the sum of
+-- `total_time_ns`. Where the capture was taken stands with each line, for the network is divided
+-- there.
+SELECT
+    api_name,
+    broker_ip,
+    broker_port,
+    capture_point,
+    count(*) AS requests,
+    count(*) FILTER (WHERE retransmitted_packets > 0) AS with_retransmissions,
+    count(*) FILTER (WHERE zero_windows > 0) AS with_zero_windows,
+    percentile_disc(0.5) WITHIN GROUP (ORDER BY total_time_ns) AS "total_time_ns.p50",
+    percentile_disc(0.5) WITHIN GROUP (ORDER BY request_send_ns) AS "request_send_ns.p50",
+    sum(request_send_ns) // nullif(sum(total_time_ns) // 1000, 0) AS "request_send_ns.per_mille",
+    percentile_disc(0.5) WITHIN GROUP (ORDER BY broker_network_ns) AS "broker_network_ns.p50",
+    sum(broker_network_ns) // nullif(sum(total_time_ns) // 1000, 0) AS "broker_network_ns.per_mille",
+    percentile_disc(0.5) WITHIN GROUP (ORDER BY retransmission_wait_ns)
+        AS "retransmission_wait_ns.p50",
+    sum(retransmission_wait_ns) // nullif(sum(total_time_ns) // 1000, 0)
+        AS "retransmission_wait_ns.per_mille",
+    percentile_disc(0.5) WITHIN GROUP (ORDER BY pipeline_wait_ns) AS "pipeline_wait_ns.p50",
+    sum(pipeline_wait_ns) // nullif(sum(total_time_ns) // 1000, 0) AS "pipeline_wait_ns.per_mille",
+    percentile_disc(0.5) WITHIN GROUP (ORDER BY broker_time_ns) AS "broker_time_ns.p50",
+    sum(broker_time_ns) // nullif(sum(total_time_ns) // 1000, 0) AS "broker_time_ns.per_mille",
+    percentile_disc(0.5) WITHIN GROUP (ORDER BY response_send_ns) AS "response_send_ns.p50",
+    sum(response_send_ns) // nullif(sum(total_time_ns) // 1000, 0) AS "response_send_ns.per_mille",
+    percentile_disc(0.5) WITHIN GROUP (ORDER BY client_network_ns) AS "client_network_ns.p50"
+FROM measured
+WHERE work_total_time_ns IS NOT NULL AND broker_time_ns IS NOT NULL AND response_send_ns IS NOT NULL
+GROUP BY api_name, broker_ip, broker_port, capture_point
+ORDER BY requests DESC, api_name NULLS LAST, broker_ip, broker_port, capture_point NULLS LAST
+LIMIT $most_keys
