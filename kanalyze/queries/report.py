@@ -33,7 +33,9 @@ MOST_SLOWEST_TOPICS = 3
 _FINEST_BUCKET_NS = 1_000_000
 _THROUGHPUT = ("requests", "errors", "request_bytes", "response_bytes")
 _LATENCY = ("p50", "p90", "p99", "max")
-_PLAIN_TABLES = ("client_apis", "client_errors", "topic_latency", "partitions", "codecs")
+_PLAIN_TABLES = (
+    *("client_apis", "client_errors", "topic_latency", "partitions", "codecs", "latency_parts"),
+)
 """What the report has as the queries answer it."""
 
 

@@ -269,6 +269,90 @@ class Row(NamedTuple):
         str | None, Meaning("string", "of a transactional producer", nullable=True)
     ]
     anomalies: Annotated[list[str], Meaning("list<string>", "kinds seen in this exchange")]
+    capture_point: Annotated[
+        str | None,
+        Meaning(
+            "string",
+            "where the capture was taken, by the round trips to both ends: client or broker "
+            "(there, or less than 1 ms away), between; host: both ends have one address; null "
+            "where the round trips do not tell",
+            nullable=True,
+        ),
+    ]
+    request_send_ns: Annotated[
+        int | None,
+        Meaning("int64", "request_end_ns - request_start_ns: sending the request", "ns", True),
+    ]
+    broker_network_ns: Annotated[
+        int | None,
+        Meaning(
+            "int64",
+            "part of latency_ns: network from the capture point to the broker and back, the "
+            "least round trip of the connection so far; null where none was measured",
+            "ns",
+            nullable=True,
+        ),
+    ]
+    retransmission_wait_ns: Annotated[
+        int | None,
+        Meaning(
+            "int64",
+            "part of latency_ns: until bytes of the request were sent again for the last time",
+            "ns",
+            nullable=True,
+        ),
+    ]
+    pipeline_wait_ns: Annotated[
+        int | None,
+        Meaning(
+            "int64",
+            "part of latency_ns: for the response before it on the same connection, which a "
+            "broker sends first",
+            "ns",
+            nullable=True,
+        ),
+    ]
+    broker_time_ns: Annotated[
+        int | None,
+        Meaning(
+            "int64",
+            "rest of latency_ns: in the broker, what it waited for on purpose too (waited); "
+            "its own RequestQueueTime, LocalTime, RemoteTime and ResponseQueueTime",
+            "ns",
+            nullable=True,
+        ),
+    ]
+    response_send_ns: Annotated[
+        int | None,
+        Meaning("int64", "response_end_ns - response_start_ns: sending the response", "ns", True),
+    ]
+    client_network_ns: Annotated[
+        int | None,
+        Meaning(
+            "int64",
+            "network from the capture point to the client and back, the least round trip of the "
+            "connection so far: what the client waits beyond total_time_ns",
+            "ns",
+            nullable=True,
+        ),
+    ]
+    retransmitted_packets: Annotated[
+        int | None,
+        Meaning(
+            "int64",
+            "packets of the connection sent again, by either end, from the first packet of the "
+            "request to the last of the response",
+            nullable=True,
+        ),
+    ]
+    zero_windows: Annotated[
+        int | None,
+        Meaning(
+            "int64",
+            "packets of the connection that say: send no more for now; as retransmitted_packets",
+            nullable=True,
+        ),
+    ]
 
 
 def columns_of(row_type: type[NamedTuple]) -> tuple[Column, ...]:

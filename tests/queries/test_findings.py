@@ -330,21 +330,23 @@ def hot_client() -> Any:
     ], []
 
 
-@fault("slow_network", "round trip to the broker 10.0 ms of a latency of 12.0 ms; 3 packets")
+@fault("slow_network", "20 of 21 requests took 12.0 ms on average, of which round trips 8.0 ms; 1")
 def slow_network() -> Any:
-    far = connection(
-        broker_handshake_rtt_ns=10 * MS,
-        client_retransmitted_packets=1,
-        broker_retransmitted_packets=2,
-    )
-    return spread(20, 10, latency_ns=12 * MS), [far]
+    far = {"total_time_ns": 11 * MS, "broker_network_ns": 7 * MS, "client_network_ns": MS}
+    rows = spread(20, 10, latency_ns=11 * MS, **far)
+    resent = rows[0]._replace(broker_network_ns=2 * MS, retransmitted_packets=1, zero_windows=1)
+    waits = {"retransmission_wait_ns": 2 * MS, "response_send_ns": 1 * MS}
+    rows[0] = resent._replace(**waits)
+    rows[1] = rows[1]._replace(broker_network_ns=12 * MS)  # 8 ms on average, all the same
+    near = rows[2]._replace(broker_network_ns=0, client_network_ns=0)
+    return [*rows, near], []
 
 
 @fault("slow_broker", "99 % of 100 within 30.0 ms; of the other brokers within 10.0 ms")
 def slow_broker() -> Any:
     return [
-        *spread(100, 10, latency_ns=10 * MS, broker_ip="10.0.0.1"),
-        *spread(100, 10, latency_ns=30 * MS, broker_ip="10.0.0.2"),
+        *spread(100, 10, broker_time_ns=10 * MS, broker_ip="10.0.0.1"),
+        *spread(100, 10, broker_time_ns=30 * MS, broker_ip="10.0.0.2"),
     ], []
 
 
@@ -376,7 +378,7 @@ def without_one(kind: str) -> tuple[Any, ...]:
     if kind == "idle_cut":
         return rows, [each._replace(closed_ns=START_NS + 500 * S) for each in connections]
     if kind == "slow_network":
-        return rows, [each._replace(broker_handshake_rtt_ns=MS) for each in connections]
+        return [rows[0]._replace(retransmission_wait_ns=0), *rows[1:]], connections
     return rows[:-1], connections[:-1]
 
 

@@ -47,6 +47,16 @@ group_id string
 member_id string
 transactional_id string
 anomalies list<string>
+capture_point string
+request_send_ns int64
+broker_network_ns int64
+retransmission_wait_ns int64
+pipeline_wait_ns int64
+broker_time_ns int64
+response_send_ns int64
+client_network_ns int64
+retransmitted_packets int64
+zero_windows int64
 """
 
 
