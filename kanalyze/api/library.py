@@ -19,7 +19,7 @@ from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.runtime.stages import MemoryBounds
 from kanalyze.tables.columns.block import RowBlock, columns_of_rows
-from kanalyze.tables.row import COLUMNS
+from kanalyze.tables.row import COLUMNS, with_times
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -103,8 +103,10 @@ class Rows(Results[RowT]):
     """The rows of a table. Each iteration, and each conversion, reads the captures anew.
 
     The conversions make columns of columns, without an object for each row or value; their types
-    are those of :attr:`columns`. As any object with ``__arrow_c_stream__`` it can be given to what
-    reads Arrow: ``pyarrow.table(rows)``, ``polars.DataFrame(rows)``, DuckDB, ...
+    are those of :attr:`columns`, and beside each point in time in ns stands the same as a timestamp
+    (``request_start_time`` beside ``request_start_ns``). As any object with ``__arrow_c_stream__``
+    it can be given to what reads Arrow: ``pyarrow.table(rows)``, ``polars.DataFrame(rows)``,
+    DuckDB, ...
 
     All of them raise CaptureError where an input is missing or is no capture, and
     ModuleNotFoundError, which says what to install, where the library is not there.
@@ -171,7 +173,7 @@ class Rows(Results[RowT]):
         """Return the schema as a capsule of the Arrow PyCapsule interface."""
         from kanalyze.export.schema import arrow_schema
 
-        return arrow_schema(self.columns).__arrow_c_schema__()
+        return arrow_schema(with_times(self.columns)).__arrow_c_schema__()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Return the rows as a capsule of the Arrow PyCapsule interface: a stream of batches.
