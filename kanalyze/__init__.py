@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         records,
         report,
         requests,
+        save,
     )
     from kanalyze.errors import CaptureError, DefinitionError, KanalyzeError, UsageError
     from kanalyze.tables.anomalies import AnomalyRow
@@ -49,6 +50,7 @@ __all__ = [
     "records",
     "report",
     "requests",
+    "save",
 ]
 
 _HOMES = {

@@ -7,14 +7,18 @@ Python. What the functions take stands in :mod:`kanalyze.api.options`.
 
 from __future__ import annotations
 
+import os
 from contextlib import closing
 from functools import partial
 from itertools import chain, islice
+from operator import methodcaller
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from kanalyze.api.filters import api_names, keeps_bytes
 from kanalyze.api.topic_ids import read_topic_ids
 from kanalyze.common.argument_values import count, parsed, path_text, size_bytes, texts, truth
+from kanalyze.common.saved_files import saved_files
+from kanalyze.errors import UsageError
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.runtime.stages import MemoryBounds
@@ -23,7 +27,7 @@ from kanalyze.tables.row import COLUMNS, with_times
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
-    from typing import Unpack
+    from typing import TypeAlias, Unpack
 
     import pandas as pd
     import polars as pl
@@ -37,11 +41,14 @@ if TYPE_CHECKING:
         RecordOptions,
         RequestOptions,
     )
+    from kanalyze.api.saved import SavedAnalysis
     from kanalyze.tables.anomalies import AnomalyRow
     from kanalyze.tables.connections import ConnectionRow
     from kanalyze.tables.quality import CaptureQuality
     from kanalyze.tables.records.row import RecordRow
     from kanalyze.tables.row import Column, Row
+
+    _AnyAnalysis: TypeAlias = Analysis | SavedAnalysis
 
 __all__ = [
     "Results",
@@ -52,6 +59,7 @@ __all__ = [
     "records",
     "report",
     "requests",
+    "save",
 ]
 
 ItemT = TypeVar("ItemT")
@@ -72,8 +80,8 @@ class Results(Generic[ItemT]):
 
     def __init__(
         self,
-        analysis: Callable[[], Analysis],
-        batches: Callable[[Analysis], Iterator[Iterable[ItemT]]],
+        analysis: Callable[[], _AnyAnalysis],
+        batches: Callable[[Any], Iterator[Iterable[ItemT]]],
     ) -> None:
         """KeepsBytes what is to be read; nothing is opened yet.
 
@@ -93,7 +101,7 @@ class Results(Generic[ItemT]):
         for batch in self._run(self._batches):
             yield from batch
 
-    def _run(self, batches: Callable[[Analysis], Iterator[_Batch]]) -> Iterator[_Batch]:
+    def _run(self, batches: Callable[[Any], Iterator[_Batch]]) -> Iterator[_Batch]:
         with closing(self._analysis()) as analysis:
             yield from batches(analysis)
         self.quality, self.conditions = analysis.quality, analysis.row_filter.conditions
@@ -114,10 +122,10 @@ class Rows(Results[RowT]):
 
     def __init__(
         self,
-        analysis: Callable[[], Analysis],
-        rows: Callable[[Analysis], Iterator[list[RowT]]],
+        analysis: Callable[[], _AnyAnalysis],
+        rows: Callable[[Any], Iterator[list[RowT]]],
         columns: tuple[Column, ...],
-        blocks: Callable[[Analysis], Iterator[RowBlock]] | None = None,
+        blocks: Callable[[Any], Iterator[RowBlock]] | None = None,
     ) -> None:
         """KeepsBytes what is to be read; nothing is opened yet.
 
@@ -238,7 +246,8 @@ def _requests(function: str, captures: tuple[Captures, ...], options: RequestOpt
 
     arguments = _arguments(function, captures, options, RequestOptions.__optional_keys__)
     arguments["jobs"] = count("jobs", options.get("jobs", 1), _MOST_JOBS)
-    return Rows(_maker(arguments), Analysis.row_batches, COLUMNS, Analysis.batches)
+    rows, blocks = methodcaller("row_batches"), methodcaller("batches")
+    return Rows(_maker_of_rows(arguments), rows, COLUMNS, blocks)
 
 
 def report(*captures: Captures, **options: Unpack[RequestOptions]) -> dict[str, Any]:
@@ -260,6 +269,46 @@ def report(*captures: Captures, **options: Unpack[RequestOptions]) -> dict[str, 
         statistics.add_block(block)
     assert found.quality is not None  # read to the end
     return statistics.summary(found.quality, found.conditions)
+
+
+def save(
+    *captures: Captures, output: str | os.PathLike[str], **options: Unpack[MessageOptions]
+) -> None:
+    """Write the tables of captures to a file that is read in their place, as ``kanalyze save``.
+
+    :func:`requests`, :func:`connections`, :func:`anomalies` and :func:`report` take the file as
+    they take captures, and give the same; any filter but ``port`` holds there too. It is a database
+    of DuckDB.
+
+    Args:
+        *captures: as in :func:`requests`.
+        output: the file. One that is there is replaced once the new one is whole; a capture never.
+        **options: those of :func:`requests` but ``jobs``; rows that are filtered out are not saved.
+
+    Raises:
+        CaptureError: an input is missing or is no capture.
+        DefinitionError: as :func:`requests`.
+        KanalyzeError: the file cannot be written.
+        UsageError: as :func:`requests`; or ``output`` is a capture or a stream.
+    """
+    from kanalyze.api.options import MessageOptions
+    from kanalyze.api.saving import save_tables  # with DuckDB
+
+    arguments = _arguments("save", captures, options, MessageOptions.__optional_keys__)
+    limits = {}
+    if "max_memory_bytes" in arguments:
+        limits["max_memory_bytes"] = arguments["max_memory_bytes"]
+    names = {
+        "topic_ids": path_text("topic_ids", options.get("topic_ids")),
+        "definitions": path_text("definitions", options.get("definitions")),
+    }
+    with closing(Analysis(**arguments)) as analysis:
+        save_tables(
+            analysis,
+            os.fspath(output),
+            {"port": arguments["ports"], **names},
+            **limits,
+        )
 
 
 def records(*captures: Captures, **options: Unpack[RecordOptions]) -> Rows[RecordRow]:
@@ -366,7 +415,8 @@ def connections(*captures: Captures, **options: Unpack[ConnectionOptions]) -> Ro
     from kanalyze.tables.connections import CONNECTION_COLUMNS  # a table of its own
 
     arguments = _arguments("connections", captures, options, ConnectionOptions.__optional_keys__)
-    return Rows(_maker(arguments), Analysis.connection_batches, CONNECTION_COLUMNS)
+    rows = methodcaller("connection_batches")
+    return Rows(_maker_of_rows(arguments), rows, CONNECTION_COLUMNS)
 
 
 def anomalies(*captures: Captures, **options: Unpack[AnomalyOptions]) -> Rows[AnomalyRow]:
@@ -388,13 +438,13 @@ def anomalies(*captures: Captures, **options: Unpack[AnomalyOptions]) -> Rows[An
     arguments = _arguments("anomalies", captures, options, AnomalyOptions.__optional_keys__)
     kinds = parsed("kind", parse_kinds, texts("kind", options.get("kind")))
 
-    def rows(analysis: Analysis) -> Iterator[list[AnomalyRow]]:
+    def rows(analysis: _AnyAnalysis) -> Iterator[list[AnomalyRow]]:
         for found in analysis.anomaly_batches():
             wanted = [row for row in found if row.kind in kinds] if kinds else found
             if wanted:
                 yield wanted
 
-    return Rows(_maker(arguments), rows, ANOMALY_COLUMNS)
+    return Rows(_maker_of_rows(arguments), rows, ANOMALY_COLUMNS)
 
 
 def _arguments(
@@ -438,3 +488,32 @@ def _maker(arguments: dict[str, Any]) -> Callable[[], Analysis]:
     make = partial(Analysis, **arguments)
     make()  # says what else makes no sense; nothing is opened
     return make
+
+
+def _maker_of_rows(arguments: dict[str, Any]) -> Callable[[], _AnyAnalysis]:
+    """Return what makes the same analysis each time: of captures, or of saved files."""
+    files = saved_files(arguments["captures"])
+    if not files:
+        return _maker(arguments)
+    for name, argument in (
+        ("port", "ports"),
+        ("topic_ids", "topic_ids"),
+        ("definitions", "catalog"),
+    ):
+        if arguments[argument]:
+            raise UsageError(
+                f"{name}: decides how packets are read, and {files[0]} has rows alone: give it to "
+                "save()"
+            )
+    from kanalyze.api.saved import SavedAnalysis  # with DuckDB
+
+    limits = {}
+    if "max_memory_bytes" in arguments:
+        limits["max_memory_bytes"] = arguments["max_memory_bytes"]
+    return partial(
+        SavedAnalysis,
+        files,
+        row_filter=arguments["row_filter"],
+        threads=arguments.get("jobs", 1),
+        **limits,
+    )

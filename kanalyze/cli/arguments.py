@@ -51,6 +51,17 @@ examples:
   kanalyze sql -o slow.parquet broker.pcap "FROM requests WHERE latency_ns > 1e9"
 """
 
+_SAVE_EPILOG = """\
+requests, connections, anomalies, report and sql read the file in place of the captures, with the
+same result; so does DuckDB itself.
+
+examples:
+  kanalyze save -o before.duckdb captures/
+  kanalyze report before.duckdb
+  kanalyze requests --errors --client-id 'billing-*' before.duckdb
+  kanalyze sql before.duckdb "SELECT api_name, max(latency_ns) FROM requests GROUP BY ALL"
+"""
+
 _REQUESTS_EPILOG = """\
 examples:
   kanalyze requests --errors broker.pcap
@@ -182,6 +193,11 @@ def _commands() -> dict[str, tuple[str, str, Callable[[argparse.ArgumentParser],
             _ANOMALIES_EPILOG,
             _add_anomalies,
         ),
+        "save": (
+            "save the tables of captures to a file, to be read again",
+            _SAVE_EPILOG,
+            _add_save,
+        ),
         "sql": ("answer a query over the tables of captures", _SQL_EPILOG, _add_sql),
         "protocol": (
             "show the supported APIs, versions, fields and errors",
@@ -272,6 +288,12 @@ def _add_sql(made: argparse.ArgumentParser) -> None:
     )
     _add_filters(_add_captures(made, stdin=False, with_query=True))
     _add_jobs(made)
+
+
+def _add_save(made: argparse.ArgumentParser) -> None:
+    made.add_argument("-o", "--output", metavar="FILE", required=True, help="the file, a database")
+    # Workers would give connections and anomalies in another order than these commands have.
+    _add_input(made)
 
 
 def _add_output(made: argparse.ArgumentParser) -> None:

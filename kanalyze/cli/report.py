@@ -6,7 +6,7 @@ import sys
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.cli.analyze import analysis_of, progress_bar
+from kanalyze.cli.analyze import progress_bar, rows_of
 from kanalyze.cli.console import is_plain, plain_width
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
 from kanalyze.render.terminal import render_report, report_lines
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
+    from kanalyze.api.saved import SavedAnalysis
     from kanalyze.runtime.pipeline import Analysis
 
 __all__ = ["report", "write_report"]
@@ -23,7 +24,7 @@ __all__ = ["report", "write_report"]
 
 def report(arguments: argparse.Namespace) -> None:
     """Summarize captures on the terminal, and as JSON; raises KanalyzeError and OSError."""
-    analysis = analysis_of(arguments)
+    analysis = rows_of(arguments)
     if arguments.html is None:
         write_report(arguments.json, lambda: _summary(analysis))
     else:
@@ -59,7 +60,7 @@ def _show(summary: dict[str, Any]) -> None:
     render_report(summary, Console(markup=False, emoji=False, highlight=False))
 
 
-def _summary(analysis: Analysis) -> dict[str, Any]:
+def _summary(analysis: Analysis | SavedAnalysis) -> dict[str, Any]:
     statistics = Statistics()
     with closing(analysis):
         analysis.start()
@@ -69,7 +70,9 @@ def _summary(analysis: Analysis) -> dict[str, Any]:
     return statistics.summary(analysis.quality, analysis.row_filter.conditions)
 
 
-def _summary_and_page(analysis: Analysis, arguments: argparse.Namespace) -> dict[str, Any]:
+def _summary_and_page(
+    analysis: Analysis | SavedAnalysis, arguments: argparse.Namespace
+) -> dict[str, Any]:
     """Write the page of a report; return the report with its findings, by queries."""
     from kanalyze.api.tables import fill
     from kanalyze.queries.database import DEFAULT_MEMORY_BYTES, Database

@@ -5,7 +5,9 @@ files in a folder that is removed in the end. This module must not know where ro
 DuckDB is imported when a database is made: it takes 0.1 s.
 
 Every row of ``requests`` gets a number, ``request_id``, from 1 in the order of the rows;
-``partitions`` and ``errors`` name their request by it.
+``partitions`` and ``errors`` name their request by it. Rows stand in the schema ``stored``; the
+views that are asked have timestamps (``TIMESTAMP_NS``, in UTC) beside each point in time, made when
+they are asked for.
 """
 
 from __future__ import annotations
@@ -18,9 +20,18 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from kanalyze.errors import KanalyzeError, UsageError
 from kanalyze.queries.files import built_in
+from kanalyze.queries.saved import (
+    REQUEST_ID,
+    ROWS,
+    attach_saved,
+    header_lines,
+    quoted,
+    shown_columns,
+    view_of,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from types import TracebackType
     from typing import Self
 
@@ -33,7 +44,6 @@ __all__ = ["DEFAULT_MEMORY_BYTES", "Database", "QueryError"]
 DEFAULT_MEMORY_BYTES = 1 << 30
 
 _VIEWS = {"requests": ("partitions", "errors", "measured", "carried", "removed_versions")}
-_REQUEST_ID = "request_id"
 _INCOMING = "incoming"
 _COPY_OPTIONS = {
     "csv": "FORMAT csv, HEADER true",
@@ -42,6 +52,8 @@ _COPY_OPTIONS = {
 }
 _LEAST_ROWS_AT_ONCE = 16_384
 """To insert costs 1 ms, whatever there is to be inserted."""
+_READ_ROWS = 4096
+"""In a batch of a saved file."""
 
 
 class QueryError(UsageError):
@@ -51,23 +63,28 @@ class QueryError(UsageError):
 class Database:
     """Tables, filled once and asked often. A context manager; closing it removes its files."""
 
-    def __init__(self, *, max_memory_bytes: int, threads: int) -> None:
+    def __init__(self, *, max_memory_bytes: int, threads: int, file: str | None = None) -> None:
         """Make an empty one.
 
         Args:
             max_memory_bytes: what tables and queries may take of memory; the rest goes to files.
             threads: how many a query may use.
+            file: a path where there is nothing, for the tables to be kept; see :meth:`finish`.
         """
         import duckdb
 
         self._error: type[Exception] = duckdb.Error
         self._folder = tempfile.TemporaryDirectory(prefix="kanalyze-")
         self._connection = duckdb.connect(
-            ":memory:",
+            ":memory:" if file is None else file,
             config={
                 "max_memory": f"{max_memory_bytes}B",
                 "threads": threads,
                 "temp_directory": self._folder.name,
+                # A quarter of DuckDB's own: small files are a third as large, and large no larger.
+                "default_block_size": 65_536,
+                # More often, what is at the end of each table is written again and again.
+                "wal_autocheckpoint": "256MB",
                 # Nothing is fetched from a network.
                 "autoinstall_known_extensions": False,
                 "autoload_known_extensions": False,
@@ -76,6 +93,25 @@ class Database:
         self._schemas: dict[str, pa.Schema] = {}
         self._waiting: dict[str, list[pa.RecordBatch]] = {}
         self._requests = 0
+        self.headers: list[dict[str, Any]] = []
+        """Of the saved files whose tables these are."""
+        self.attached: list[str] = []
+        """Those tables."""
+        # It would stand in the midst of what goes to standard output.
+        self._connection.execute("SET enable_progress_bar = false")
+        self._connection.execute(f"CREATE SCHEMA {ROWS}")
+
+    def attach(self, files: Sequence[str]) -> None:
+        """Have the tables of saved files, one behind the other, in place of any others.
+
+        From then on nothing but these files can be reached.
+
+        Raises:
+            SavedFileError: see :func:`kanalyze.queries.saved.attach_saved`.
+        """
+        self.headers, self.attached = attach_saved(self._connection, files, self._folder.name)
+        for table in self.attached:
+            self._define(table, shown_columns(table))
 
     def __enter__(self) -> Self:
         return self
@@ -98,10 +134,15 @@ class Database:
         import pyarrow as pa
 
         if table == "requests":
-            schema = schema.insert(0, pa.field(_REQUEST_ID, pa.int64(), nullable=False))
+            schema = schema.insert(0, pa.field(REQUEST_ID, pa.int64(), nullable=False))
         self._schemas[table] = schema
         self._waiting[table] = []
-        self._run_with(schema.empty_table(), f"CREATE TABLE {table} AS FROM {_INCOMING}")
+        self._run_with(schema.empty_table(), f"CREATE TABLE {ROWS}.{table} AS FROM {_INCOMING}")
+        self._define(table, [(field.name, _time_beside(field)) for field in schema])
+
+    def _define(self, table: str, columns: Iterable[tuple[str, str | None]]) -> None:
+        """Make the views of a table; columns as :func:`kanalyze.queries.saved.view_of` has them."""
+        self._connection.execute(view_of(table, columns))
         for view in _VIEWS.get(table, ()):
             self._connection.execute(f"CREATE VIEW {view} AS {built_in('tables')[view].sql}")
 
@@ -113,6 +154,48 @@ class Database:
         waiting.append(batch)
         if sum(each.num_rows for each in waiting) >= _LEAST_ROWS_AT_ONCE:
             self._insert_waiting(table)
+
+    def batches(self, table: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Give some columns of all rows of a table, in their order, in batches.
+
+        Raises:
+            QueryError: they cannot be read.
+        """
+        self._insert_all()
+        names = ", ".join(map(quoted, columns))
+        try:
+            found = self._connection.sql(f"SELECT {names} FROM {ROWS}.{table}")
+            yield from found.to_arrow_reader(_READ_ROWS)
+        except self._error as error:
+            raise QueryError(_one_line(error)) from None
+
+    def values(self, sql: str, parameters: Mapping[str, object]) -> list[tuple[Any, ...]]:
+        """Return the lines that answer a statement of ours.
+
+        Raises:
+            QueryError: it cannot be answered.
+        """
+        self._insert_all()
+        try:
+            return self._connection.execute(sql, parameters).fetchall()
+        except self._error as error:
+            raise QueryError(_one_line(error)) from None
+
+    def finish(self, header: Mapping[str, Any]) -> None:
+        """Write everything to the file, with a header of plain values.
+
+        Raises:
+            KanalyzeError: it cannot be written.
+        """
+        self._insert_all()
+        try:
+            self._connection.execute(f"CREATE TABLE {ROWS}.header (name VARCHAR, value VARCHAR)")
+            self._connection.executemany(
+                f"INSERT INTO {ROWS}.header VALUES (?, ?)", header_lines(header)
+            )
+            self._connection.execute("CHECKPOINT")
+        except self._error as error:
+            raise KanalyzeError(_one_line(error)) from None
 
     def ask(self, sql: str, parameters: Mapping[str, object] | None = None) -> pa.Table:
         """Return the answer to one statement of SQL.
@@ -210,7 +293,9 @@ class Database:
 
         waiting, self._waiting[table] = self._waiting[table], []
         if waiting:
-            self._run_with(pa.Table.from_batches(waiting), f"INSERT INTO {table} FROM {_INCOMING}")
+            self._run_with(
+                pa.Table.from_batches(waiting), f"INSERT INTO {ROWS}.{table} FROM {_INCOMING}"
+            )
 
     def _run_with(self, incoming: pa.Table, sql: str) -> None:
         """Run a statement that reads ``incoming``."""
@@ -228,6 +313,12 @@ def _questions() -> frozenset[object]:
     from duckdb import StatementType
 
     return frozenset({StatementType.SELECT, StatementType.EXPLAIN, StatementType.MULTI})
+
+
+def _time_beside(field: pa.Field) -> str | None:
+    """Return the name of the timestamps beside a column, where it is a point in time."""
+    name = (field.metadata or {}).get(b"timestamp")
+    return None if name is None else name.decode("utf-8")
 
 
 def _one_line(error: Exception) -> str:
