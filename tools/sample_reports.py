@@ -1,4 +1,4 @@
-"""Makes the sample reports in reports/ and the generated parts of README.md.
+"""Makes the sample reports in reports/, docs/tables.md and the generated parts of README.md.
 
     .venv/bin/python tools/sample_reports.py [--check]
 
@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+import kanalyze
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.render.json import summary_json
 from kanalyze.render.terminal import render_report
-from kanalyze.runtime.pipeline import Analysis
-from kanalyze.statistics.summary import Statistics
 from kanalyze.tables.anomalies import ANOMALY_COLUMNS, stage_of
 from kanalyze.tables.connections import CONNECTION_COLUMNS
+from kanalyze.tables.registry import SQL_TABLES
 from kanalyze.tables.row import COLUMNS
 
 if TYPE_CHECKING:
@@ -34,15 +34,20 @@ ROOT = Path(__file__).resolve().parent.parent
 SAMPLES = ("basics.pcap", "errors.pcapng", "waits.pcap", "snaplen.pcap", "tls.pcap")
 WIDTH = 100
 EXAMPLE_LINES = 26
+TABLES_HEAD = """\
+# Tables
+
+What `kanalyze sql` can ask, as `kanalyze sql --tables` lists it. Written by
+`tools/sample_reports.py` from `kanalyze/tables/registry.py`. A null is what is not known.
+
+`requests`, `connections`, `anomalies` and the views `partitions` and `errors` are always there;
+`groups`, `metadata` and `records` are read where the query names them.
+"""
 
 
 def report_of(capture: str) -> tuple[str, str]:
     """Return the report of a capture as text and as JSON."""
-    analysis = Analysis([capture])
-    statistics = Statistics()
-    for rows in analysis.row_batches():
-        statistics.add(rows)
-    summary = statistics.summary(analysis.quality)
+    summary = kanalyze.report(capture)
     out = io.StringIO()
     render_report(summary, Console(file=out, width=WIDTH, color_system=None, markup=False))
     text = "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
@@ -68,6 +73,15 @@ def kind_table() -> str:
     return "\n".join(lines) + "\n"
 
 
+def tables_page() -> str:
+    """Return the page on all tables."""
+    parts = [TABLES_HEAD]
+    for table in SQL_TABLES.values():
+        line = f"{table.line[0].upper()}{table.line[1:]}."
+        parts.append(f"\n## {table.name}\n\n{line}\n\n{column_table(table.columns)}")
+    return "".join(parts)
+
+
 def folded(title: str, table: str) -> str:
     """Return a long table as a part of a page that opens on a click."""
     return f"<details><summary>{title}</summary>\n\n{table}\n</details>\n"
@@ -91,6 +105,7 @@ def outputs() -> Iterator[tuple[Path, str]]:
         yield ROOT / "reports" / f"{stem}.json", json_text
         if name == SAMPLES[0]:
             example = "\n".join(text.splitlines()[:EXAMPLE_LINES]) + "\n"
+    yield ROOT / "docs" / "tables.md", tables_page()
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     readme = between(readme, "example", f"```\n{example}```\n")
     readme = between(readme, "columns", column_table())

@@ -56,6 +56,8 @@ __all__ = [
     "anomalies",
     "connections",
     "decode",
+    "groups",
+    "metadata",
     "records",
     "report",
     "requests",
@@ -83,7 +85,7 @@ class Results(Generic[ItemT]):
         analysis: Callable[[], _AnyAnalysis],
         batches: Callable[[Any], Iterator[Iterable[ItemT]]],
     ) -> None:
-        """KeepsBytes what is to be read; nothing is opened yet.
+        """Keep what is to be read; nothing is opened yet.
 
         Args:
             analysis: makes an analysis of the captures.
@@ -127,7 +129,7 @@ class Rows(Results[RowT]):
         columns: tuple[Column, ...],
         blocks: Callable[[Any], Iterator[RowBlock]] | None = None,
     ) -> None:
-        """KeepsBytes what is to be read; nothing is opened yet.
+        """Keep what is to be read; nothing is opened yet.
 
         Args:
             analysis: makes an analysis of the captures.
@@ -238,16 +240,18 @@ def requests(*captures: Captures, **options: Unpack[RequestOptions]) -> Rows[Row
         DefinitionError: a definition breaks a rule, or the folder cannot be read.
         UsageError: an argument makes no sense; the text begins with its name.
     """
-    return _requests("requests", captures, options)
+    make = _maker_of_rows(_request_arguments("requests", captures, options))
+    return Rows(make, methodcaller("row_batches"), COLUMNS, methodcaller("batches"))
 
 
-def _requests(function: str, captures: tuple[Captures, ...], options: RequestOptions) -> Rows[Row]:
+def _request_arguments(
+    function: str, captures: tuple[Captures, ...], options: RequestOptions
+) -> dict[str, Any]:
     from kanalyze.api.options import RequestOptions
 
     arguments = _arguments(function, captures, options, RequestOptions.__optional_keys__)
     arguments["jobs"] = count("jobs", options.get("jobs", 1), _MOST_JOBS)
-    rows, blocks = methodcaller("row_batches"), methodcaller("batches")
-    return Rows(_maker_of_rows(arguments), rows, COLUMNS, blocks)
+    return arguments
 
 
 def report(*captures: Captures, **options: Unpack[RequestOptions]) -> dict[str, Any]:
@@ -260,15 +264,17 @@ def report(*captures: Captures, **options: Unpack[RequestOptions]) -> dict[str, 
         DefinitionError: as :func:`requests`.
         UsageError: as :func:`requests`.
     """
-    # The command line loads this module for rows too, which take no statistics.
-    from kanalyze.statistics.summary import Statistics
+    # Loaded late: the command line loads this module for rows too, which take no queries.
+    from kanalyze.api.reports import report_on
+    from kanalyze.queries.database import REPORT_MEMORY_BYTES, Database
+    from kanalyze.queries.findings import finding_kinds
 
-    found = _requests("report", captures, options)
-    statistics = Statistics()
-    for block in found._row_blocks():
-        statistics.add_block(block)
-    assert found.quality is not None  # read to the end
-    return statistics.summary(found.quality, found.conditions)
+    arguments = _request_arguments("report", captures, options)
+    with (
+        closing(_maker_of_rows(arguments)()) as analysis,
+        Database(max_memory_bytes=REPORT_MEMORY_BYTES, threads=arguments["jobs"]) as database,
+    ):
+        return report_on(analysis, database, finding_kinds())
 
 
 def save(
@@ -360,6 +366,58 @@ def records(*captures: Captures, **options: Unpack[RecordOptions]) -> Rows[Recor
         return map(rows_of, blocks(analysis))
 
     return Rows(_maker(arguments), rows, columns_of_records(values=values), blocks)
+
+
+def groups(*captures: Captures, **options: Unpack[RequestOptions]) -> Rows[tuple[Any, ...]]:
+    """Return what requests tell of consumer groups, one row per event that says something.
+
+    Joins, syncs, leaves, heartbeats that failed or brought something new, and each partition of a
+    commit or of offsets fetched: the table ``groups`` of ``kanalyze sql``. Rows are named tuples.
+    Arguments as in :func:`requests`, of the requests that tell it; ``request_id`` is the number of
+    such a request.
+
+    Raises:
+        DefinitionError: as :func:`requests`.
+        UsageError: as :func:`requests`.
+    """
+    from kanalyze.tables.told.group_row import GROUP_COLUMNS
+
+    return _told("groups", GROUP_COLUMNS, captures, options)
+
+
+def metadata(*captures: Captures, **options: Unpack[RequestOptions]) -> Rows[tuple[Any, ...]]:
+    """Return what brokers told of their cluster: brokers, leaders of partitions, coordinators.
+
+    One row for each that a connection was told for the first time, or otherwise than before: the
+    table ``metadata`` of ``kanalyze sql``. Otherwise as :func:`groups`.
+
+    Raises:
+        DefinitionError: as :func:`requests`.
+        UsageError: as :func:`requests`.
+    """
+    from kanalyze.tables.told.metadata_row import METADATA_COLUMNS
+
+    return _told("metadata", METADATA_COLUMNS, captures, options)
+
+
+def _told(
+    table: str,
+    columns: tuple[Column, ...],
+    captures: tuple[Captures, ...],
+    options: RequestOptions,
+) -> Rows[tuple[Any, ...]]:
+    from kanalyze.tables.told.carried import rows_maker
+
+    make = rows_maker(f"{table.capitalize()}Row", columns)
+
+    def blocks(analysis: _AnyAnalysis) -> Iterator[RowBlock]:
+        return analysis.line_blocks(table)
+
+    def rows(analysis: _AnyAnalysis) -> Iterator[list[tuple[Any, ...]]]:
+        return map(make, analysis.line_blocks(table))
+
+    arguments = _request_arguments(table, captures, options)
+    return Rows(_maker_of_rows(arguments), rows, columns, blocks)
 
 
 def decode(*captures: Captures, **options: Unpack[MessageOptions]) -> Results[dict[str, Any]]:

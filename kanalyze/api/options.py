@@ -103,7 +103,7 @@ class RecordOptions(MessageOptions, total=False):
 
 
 class RequestOptions(MessageOptions, total=False):
-    """What :func:`kanalyze.requests` and :func:`kanalyze.report` take."""
+    """What :func:`kanalyze.requests`, its like, and :func:`kanalyze.report` take."""
 
     jobs: int
 

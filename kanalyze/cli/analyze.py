@@ -188,9 +188,12 @@ def _quoted(value: object) -> str:
 
 
 def _jobs(arguments: argparse.Namespace) -> int | None:
-    """Return ``--jobs``; by default the usable cores. None if the command has no workers."""
-    if not hasattr(arguments, "jobs"):
-        return None
+    """Return how many workers read; None if the command has none."""
+    return worker_count(arguments) if hasattr(arguments, "jobs") else None
+
+
+def worker_count(arguments: argparse.Namespace) -> int:
+    """Return ``--jobs``; by default the usable cores."""
     if arguments.jobs is not None:
         return int(arguments.jobs)
     if hasattr(os, "sched_getaffinity"):

@@ -6,6 +6,8 @@ In: nothing. Out: an ``argparse`` parser. It must not import anything slow: ``--
 from __future__ import annotations
 
 import argparse
+import math
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import kanalyze
@@ -47,6 +49,7 @@ for each entry of those lists of requests. SQL is DuckDB's.
 examples:
   kanalyze sql broker.pcap "SELECT client_id, count(*) FROM requests GROUP BY ALL"
   kanalyze sql --list
+  kanalyze sql --tables
   kanalyze sql --query rebalances captures/
   kanalyze sql -o slow.parquet broker.pcap "FROM requests WHERE latency_ns > 1e9"
 """
@@ -222,7 +225,18 @@ def _add_report(made: argparse.ArgumentParser) -> None:
     made.add_argument(
         "--html",
         metavar="FILE",
-        help="also write the report as a page that opens offline, with what was found to be wrong",
+        help="also write the report as a page that opens offline",
+    )
+    made.add_argument(
+        "--threshold",
+        action="append",
+        default=[],
+        type=_threshold,
+        metavar="NAME=NUMBER",
+        help="when something counts as wrong, such as throttled.least_requests=10; may be repeated",
+    )
+    made.add_argument(
+        "--queries", metavar="DIR", help="a folder with more findings to look for, NAME.sql"
     )
     _add_input(made)
     _add_jobs(made)
@@ -269,6 +283,9 @@ def _add_anomalies(made: argparse.ArgumentParser) -> None:
 def _add_sql(made: argparse.ArgumentParser) -> None:
     made.add_argument("--query", metavar="NAME", help="answer this query, one of --list")
     made.add_argument("--list", action="store_true", help="list the queries, and what they answer")
+    made.add_argument(
+        "--tables", action="store_true", help="list the tables, their columns, and what they mean"
+    )
     made.add_argument(
         "--param",
         action="append",
@@ -371,6 +388,11 @@ def _add_live(made: argparse.ArgumentParser) -> None:
         default=128 << 20,
         metavar="SIZE",
         help="the kernel's buffer for packets (default: 128M)",
+    )
+    _add_row_filters(
+        made.add_argument_group(
+            "requests (all of these must match; repeated values are alternatives)"
+        )
     )
     _add_live_limits(made.add_argument_group("Kafka, and limits"))
     _add_live_output(made.add_argument_group("output"))
@@ -618,6 +640,17 @@ def _add_definitions(group: argparse._ActionsContainer) -> None:
 
 
 def _add_filters(group: argparse._ArgumentGroup) -> None:
+    _add_request_filters(group)
+    _add_end_filters(group, "requests")
+
+
+def _add_row_filters(group: argparse._ArgumentGroup) -> None:
+    """Add all filters but those on times."""
+    _add_request_filters(group)
+    _add_address_filters(group)
+
+
+def _add_request_filters(group: argparse._ArgumentGroup) -> None:
     _repeated(group, "--api", "NAME", "API by name or key, such as Produce")
     _repeated(group, "--client-id", "GLOB", "client id, such as 'billing-*'")
     _repeated(group, "--topic", "GLOB", "topic")
@@ -631,10 +664,9 @@ def _add_filters(group: argparse._ArgumentGroup) -> None:
         help="only requests with a higher latency, such as 10ms or 1.5s, except those that the "
         "broker held back on purpose",
     )
-    _add_end_filters(group, "requests")
 
 
-def _add_end_filters(group: argparse._ArgumentGroup, what: str) -> None:
+def _add_address_filters(group: argparse._ArgumentGroup) -> None:
     _repeated(group, "--client-ip", "IP", "client address, or network such as 10.0.0.0/8")
     _repeated(
         group,
@@ -642,6 +674,10 @@ def _add_end_filters(group: argparse._ArgumentGroup, what: str) -> None:
         "IP[:PORT]",
         "broker address, whose connections are treated as Kafka whatever their bytes",
     )
+
+
+def _add_end_filters(group: argparse._ArgumentGroup, what: str) -> None:
+    _add_address_filters(group)
     group.add_argument(
         "--since",
         metavar="TIME",
@@ -702,6 +738,14 @@ def _setting(text: str) -> tuple[str, str]:
     if key and equals:
         return key, value
     raise argparse.ArgumentTypeError(f"not KEY=VALUE: {text!r}")
+
+
+def _threshold(text: str) -> tuple[str, float]:
+    key, _, value = text.partition("=")
+    with suppress(ValueError):
+        if key and math.isfinite(float(value)):
+            return key, float(value)
+    raise argparse.ArgumentTypeError(f"not NAME=NUMBER: {text!r}")
 
 
 def _port(text: str) -> int:

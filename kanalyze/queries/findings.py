@@ -18,19 +18,22 @@ from typing import TYPE_CHECKING, Any
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import UsageError
 from kanalyze.model.tcp import Endpoint
+from kanalyze.queries.files import built_in, read_queries
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from pathlib import Path
 
     from kanalyze.queries.database import Database
     from kanalyze.queries.files import Query
 
-__all__ = ["Finding", "FindingKind", "findings_of", "kind_of_finding"]
+__all__ = ["Finding", "FindingKind", "finding_kinds", "findings_of", "kind_of_finding"]
 
 MOST_OF_A_KIND = 20
 """Findings of one kind that are given; those of less weight are left out."""
 
 _FIELD = re.compile(r"(severity|sure|why|repair): (.+)")
+_SEVERITY = re.compile(r"^severity: ", re.MULTILINE)
 _PARAMETER = re.compile(r"parameter ([a-z_0-9]+) = ([0-9.]+): (.+)")
 _GLOB = re.compile(r"[*?\[]")
 _OPTIONS = {
@@ -113,6 +116,22 @@ def findings_of(
     if given:
         raise UsageError(f"unknown threshold: {next(iter(given))!r}")
     return sorted(found, key=lambda each: (-each.severity, each.name, -each.weight))
+
+
+def finding_kinds(*folders: Path) -> list[FindingKind]:
+    """Return the built-in kinds, and those of a user's folders, of which the last ones count.
+
+    Queries of such a folder whose head says no severity are no findings. Raises UsageError where a
+    folder or a head cannot be read.
+    """
+    queries = dict(built_in("findings"))
+    for folder in folders:
+        queries.update(
+            (name, query)
+            for name, query in read_queries(folder).items()
+            if _SEVERITY.search(query.description)
+        )
+    return [kind_of_finding(query) for query in queries.values()]
 
 
 def kind_of_finding(query: Query) -> FindingKind:

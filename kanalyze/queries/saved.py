@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from kanalyze.errors import KanalyzeError
 from kanalyze.tables.registry import ALWAYS, TABLES
 from kanalyze.tables.row import Column, time_name
+from kanalyze.tables.told.carried import REQUEST_ID as ID_COLUMN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -44,7 +45,7 @@ LAYOUT = 1
 """Of the file. A later one is not read; columns that an older file does not have are null."""
 ROWS = "stored"
 """The schema of the tables that hold rows."""
-REQUEST_ID = "request_id"
+REQUEST_ID = ID_COLUMN.name
 
 _MOST_HEADER_BYTES = 16 << 20
 _TYPES = {
@@ -55,7 +56,6 @@ _TYPES = {
     "bool": "BOOLEAN",
     "list<string>": "VARCHAR[]",
 }
-ID_COLUMN = Column(REQUEST_ID, "int64", "", False, "")
 _SHIFTED = (REQUEST_ID, "connection_number")
 """Columns of numbers from 1: of a second file they go on behind those of the first."""
 

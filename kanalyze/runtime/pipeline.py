@@ -183,7 +183,7 @@ class Analysis:
         elif tables is not None:
             from kanalyze.runtime.table_run import TableRun  # large tables
 
-            self._started = TableRun(context, captures, tables)
+            self._started = TableRun(context, captures, tables, self.monitor, self._on_tokens)
         else:
             self._started = RequestRun(context, captures, self.monitor, self._on_tokens)
 

@@ -77,7 +77,7 @@ class AnalysisSettings(NamedTuple):
         if "records" in tables:
             given = self.keep
             keep = has_records if given is None else lambda key: has_records(key) or given(key)
-        extractors = Extractors(self.catalog, fields_of(self.catalog, tables))
+        extractors = Extractors(self.catalog, fields_of(tables))
         return self._replace(keep=keep, extractors=extractors)
 
     def told_reader(self, tables: Collection[str]) -> ToldReader:

@@ -21,10 +21,12 @@ from kanalyze.tables.connections import CONNECTION_COLUMNS
 from kanalyze.tables.told.reader import LineMaker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from kanalyze.kafka.session.exchange import Exchange
+    from kanalyze.model.streams import TokenBytes
     from kanalyze.net.shard import Shard
+    from kanalyze.runtime.monitor import RunMonitor
     from kanalyze.runtime.run_context import RunContext
     from kanalyze.runtime.settings import AnalysisSettings
     from kanalyze.runtime.stages import BatchEvents, Captures, Stages
@@ -77,10 +79,20 @@ class TableRows(NamedTuple):
 class TableRun:
     """Rows of all tables, read by this process."""
 
-    def __init__(self, context: RunContext, captures: Captures, tables: Tables) -> None:
+    def __init__(
+        self,
+        context: RunContext,
+        captures: Captures,
+        tables: Tables,
+        monitor: RunMonitor,
+        on_tokens: Callable[[Sequence[TokenBytes]], None] | None,
+    ) -> None:
+        """Begin; ``monitor`` sees the stages while they run, ``on_tokens`` as in ``Analysis``."""
         self._context = context
         self._captures = captures
         self._tables = tables
+        self._monitor = monitor
+        self._on_tokens = on_tokens
 
     def rows(self) -> Iterator[TableRows]:
         """Give all rows, once; those of files that are left out are not among them."""
@@ -90,8 +102,11 @@ class TableRun:
         reader = settings.told_reader(tables.more)
         stages = settings.stages(connections=tables.others, every_anomaly=tables.others)
         others = OtherRows(settings, stages, captures, settings.shard) if tables.others else None
+        self._monitor.begin(stages)
         for step in context.steps(stages, captures):
             first = 0
+            if self._on_tokens is not None and step.token_bytes:
+                self._on_tokens(step.token_bytes)
             for block in step_blocks(step, assembler):
                 exchanges = step.exchanges[first : first + len(block)]
                 first += len(block)
@@ -99,6 +114,7 @@ class TableRun:
                 yield TableRows([block], [], [], reader.read(exchanges, block), kept)
             if others is not None:
                 yield TableRows([], *others.of(step))
+        self._monitor.end()
 
 
 class OtherRows:

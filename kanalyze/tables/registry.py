@@ -1,8 +1,9 @@
 """The tables of a run: their names, their columns, and what a line of each is.
 
-In: nothing. Out: :data:`TABLES`, which databases and documentation are made from. This module must
-not know how rows are made or where they go. It loads the columns of all tables; who gives rows of
-one table does without it.
+In: nothing. Out: :data:`TABLES`, which databases are made from, and :data:`SQL_TABLES`, as who asks
+sees them, with the views, which the documentation is made from. This module must not know how rows
+are made or where they go. It loads the columns of all tables; who gives rows of one table does
+without it.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ from kanalyze.tables.anomalies import ANOMALY_COLUMNS
 from kanalyze.tables.connections import CONNECTION_COLUMNS
 from kanalyze.tables.records.row import columns_of_records
 from kanalyze.tables.row import COLUMNS, Column
+from kanalyze.tables.told.carried import REQUEST_ID
 from kanalyze.tables.told.group_row import GROUP_COLUMNS
 from kanalyze.tables.told.metadata_row import METADATA_COLUMNS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
-__all__ = ["ALWAYS", "TABLES", "TableSpec", "choose_tables"]
+__all__ = ["ALWAYS", "SQL_TABLES", "TABLES", "TableSpec", "choose_tables"]
 
 
 class TableSpec(NamedTuple):
@@ -63,6 +65,44 @@ TABLES: dict[str, TableSpec] = {
 
 ALWAYS = ("requests", "connections", "anomalies")
 """Tables that cost next to nothing; the others are made for those who ask."""
+
+_OF_REQUEST = (
+    *("request_id", "capture", "connection", "connection_number", "client_ip", "broker_ip"),
+    *("broker_port", "client_id", "principal", "group_id", "wire", "api_key", "api_name"),
+    *("api_version", "correlation_id", "request_start_ns", "response_start_ns", "latency_ns"),
+    *("waited", "request_packet", "response_packet"),
+)
+_BY_NAME = {column.name: column for column in (REQUEST_ID, *COLUMNS)}
+
+
+def _view(
+    name: str, more: Iterable[str], names: Mapping[str, str], last: tuple[Column, ...] = ()
+) -> TableSpec:
+    """Return the view of a list of requests.
+
+    Args:
+        name: of the view, and of the list.
+        more: further columns of the request.
+        names: what some columns of the items are called in the view.
+        last: the columns behind those of the items.
+    """
+    request = [_BY_NAME[column] for column in (*_OF_REQUEST, *more)]
+    items = [
+        column._replace(name=names.get(column.name, column.name))
+        for column in _BY_NAME[name].fields
+    ]
+    line = f"one item of the list {name} of a request, with what matters of the request"
+    return TableSpec(name, line, (*request, *items, *last))
+
+
+_COUNTED = _BY_NAME["record_count"]._replace(name="request_record_count")
+SQL_TABLES: dict[str, TableSpec] = {
+    **TABLES,
+    "requests": TABLES["requests"]._replace(columns=(REQUEST_ID, *COLUMNS)),
+    "partitions": _view("partitions", ("status", "acks"), {}, (_COUNTED,)),
+    "errors": _view("errors", (), {"code": "error_code", "name": "error_name"}),
+}
+"""The tables and views that may be asked in SQL."""
 
 
 def choose_tables(names: Iterable[str] = ()) -> tuple[TableSpec, ...]:

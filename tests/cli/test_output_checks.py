@@ -255,9 +255,10 @@ NO_FILES = {
     "all", "api", "broker", "buckets", "buffer", "client_id", "client_ip", "columns", "conf",
     "duration", "errors", "filter", "finish", "format", "group", "help", "host", "interface",
     "interval", "jobs", "kind", "list", "master", "max_memory", "max_records", "metrics",
-    "metrics_host", "param", "port", "query", "replace",
+    "metrics_host", "param", "port", "query", "replace", "tables",
     "save_errors", "save_files", "save_size", "save_slower_than", "settle", "since",
-    "slower_than", "split_size", "topic", "until", "values", "write_every", "write_files",
+    "slower_than", "split_size", "threshold", "topic", "until",
+    "values", "write_every", "write_files",
     "write_size",
 }  # fmt: skip
 

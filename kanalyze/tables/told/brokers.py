@@ -272,7 +272,8 @@ def _topic_lines(
     code, packed = value
     old = set() if before is None else set(_partitions(before[1]))
     told = _partitions(packed)
-    if not told or code != 0:
+    was_said = before is not None and before[0] == code and (code != 0 or not old)
+    if (not told or code != 0) and not was_said:
         yield ToldThing(
             "topic", topic=topic, topic_id=topic_id, error_code=code, error_name=error_name(code)
         )

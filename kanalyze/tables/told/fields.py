@@ -1,6 +1,6 @@
 """The fields that tables of what messages tell need beside those of rows, and where they stand.
 
-In: the catalog of messages, names of tables. Out: projections for
+In: what tables want. Out: projections for
 :class:`~kanalyze.tables.requests.extract.Extractors`; and, of a body that was read with them, its
 values by the names of Kafka's definitions. This module must not know what they mean.
 """
@@ -28,39 +28,21 @@ Wanted: TypeAlias = "Mapping[int, tuple[tuple[str, ...], tuple[str, ...]]]"
 
 _MOST_CELLS = 1 << 22
 """A body of more values than that tells nothing here: as objects they would take 200 MB."""
-_Level: TypeAlias = "dict[str, tuple[int, _Level | None]]"
-"""The fields of a struct by name: the place of each among the values, and the level below."""
+_Level: TypeAlias = "dict[str, _Level | None]"
+"""The fields of a struct by name, each with those of the struct that it is."""
 
 
-def more_fields(catalog: Catalog, wanted: Iterable[Wanted]) -> dict[tuple[int, str], Projection]:
+def more_fields(wanted: Iterable[Wanted]) -> dict[tuple[int, str], Projection]:
     """Return the fields that are to be read more, by API key and kind of message.
 
-    Those that a user's definitions do not have are left out.
+    A user's definitions have all of them too.
     """
     paths: dict[tuple[int, str], set[str]] = {}
     for of_table in wanted:
         for api_key, (of_request, of_response) in of_table.items():
             paths.setdefault((api_key, "request"), set()).update(of_request)
             paths.setdefault((api_key, "response"), set()).update(of_response)
-    return {
-        (api_key, kind): Projection.of(*_known(catalog, api_key, kind, found))
-        for (api_key, kind), found in paths.items()
-        if catalog.api(api_key) is not None
-    }
-
-
-def _known(catalog: Catalog, api_key: int, kind: Any, paths: Iterable[str]) -> list[str]:
-    struct = catalog.message(api_key, kind).struct
-    return [path for path in paths if _has(struct, path.split("."))]
-
-
-def _has(struct: Struct | None, names: list[str]) -> bool:
-    for name in names:
-        field = None if struct is None else struct.field(name)
-        if field is None:
-            return False
-        struct = field.struct
-    return True
+    return {place: Projection.of(*found) for place, found in paths.items()}
 
 
 class BodyFields:
@@ -92,25 +74,24 @@ class BodyFields:
 
 
 def _level_of(struct: Struct, selection: Selection) -> _Level:
-    """Return where the selected fields stand: in the order of the definition."""
-    fields = [field for field in struct.fields if field.name in selection]
+    """Return the selected fields in the order of the definition, as their values come."""
     return {
-        field.name: (
-            place,
-            None if field.struct is None else _level_of(field.struct, selection[field.name]),
-        )
-        for place, field in enumerate(fields)
+        field.name: None if field.struct is None else _level_of(field.struct, selection[field.name])
+        for field in struct.fields
+        if field.name in selection
     }
 
 
 def _named(values: tuple[Any, ...], level: _Level) -> dict[str, Any]:
-    made = {}
-    for name, (place, below) in level.items():
-        value = values[place]
-        if below is not None and value is not None:
-            if isinstance(value, list):
-                value = [_named(each, below) for each in value]
-            else:
-                value = _named(value, below)
-        made[name] = value
+    made: dict[str, Any] = dict(zip(level, values, strict=True))
+    for name, below in level.items():
+        value = made[name]
+        if below is None or value is None:
+            continue
+        if not isinstance(value, list):
+            made[name] = _named(value, below)
+        elif any(below.values()):
+            made[name] = [_named(each, below) for each in value]
+        else:  # most of all structs are within no other
+            made[name] = [dict(zip(below, each)) for each in value]  # noqa: B905 - faster
     return made

@@ -57,9 +57,9 @@ class Told(NamedTuple):
     """Of groups events, of metadata things."""
 
 
-def fields_of(catalog: Catalog, tables: Collection[str]) -> dict[tuple[int, str], Projection]:
+def fields_of(tables: Collection[str]) -> dict[tuple[int, str], Projection]:
     """Return the fields that some tables need beside those of rows."""
-    return more_fields(catalog, [_FIELDS[table] for table in sorted(TOLD_TABLES & {*tables})])
+    return more_fields([_FIELDS[table] for table in sorted(TOLD_TABLES & {*tables})])
 
 
 class ToldReader:
