@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         records,
         report,
         requests,
+        save,
     )
     from kanalyze.errors import CaptureError, DefinitionError, KanalyzeError, UsageError
     from kanalyze.tables.anomalies import AnomalyRow
@@ -55,6 +56,7 @@ __all__ = [
     "records",
     "report",
     "requests",
+    "save",
 ]
 
 _HOMES = {

@@ -15,6 +15,7 @@ from kanalyze.queries.report import report_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from kanalyze.api.saved import SavedAnalysis
     from kanalyze.queries.database import Database
     from kanalyze.queries.findings import FindingKind
     from kanalyze.runtime.pipeline import Analysis
@@ -23,7 +24,7 @@ __all__ = ["report_on"]
 
 
 def report_on(
-    analysis: Analysis,
+    analysis: Analysis | SavedAnalysis,
     database: Database,
     kinds: Sequence[FindingKind],
     thresholds: Mapping[str, float] | None = None,

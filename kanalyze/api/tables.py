@@ -6,22 +6,67 @@ asked of it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import closing, contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any
 
+from kanalyze.api.saved import SavedAnalysis
+from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.export.arrow import BatchMaker
+from kanalyze.queries.database import DEFAULT_MEMORY_BYTES, Database
 from kanalyze.tables.quality_facts import QUALITY, quality_facts
 from kanalyze.tables.registry import ALWAYS, choose_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
+    from contextlib import AbstractContextManager
 
-    from kanalyze.queries.database import Database
     from kanalyze.runtime.pipeline import Analysis
+    from kanalyze.tables.quality import CaptureQuality
 
-__all__ = ["fill"]
+__all__ = ["OpenedTables", "fill", "opened_tables"]
 
 
-def fill(database: Database, analysis: Analysis, tables: Iterable[str] = ()) -> None:
+class OpenedTables(NamedTuple):
+    """The tables of captures or saved files, and what is told of them."""
+
+    database: Database
+    quality: CaptureQuality
+    conditions: dict[str, Any]
+    """By what the rows are filtered."""
+
+
+@contextmanager
+def opened_tables(
+    analysis: Analysis | SavedAnalysis,
+    tables: Iterable[str] = (),
+    *,
+    max_memory_bytes: int = DEFAULT_MEMORY_BYTES,
+    threads: int = 1,
+    progress: AbstractContextManager[None] | None = None,
+) -> Iterator[OpenedTables]:
+    """Run an analysis, and have its tables in a database within the block.
+
+    Args:
+        analysis: of captures, or of saved files.
+        tables: as for :func:`fill`.
+        max_memory_bytes: what tables and queries may take of memory.
+        threads: how many a query may use.
+        progress: is entered while the analysis runs.
+
+    Raises as :func:`fill`.
+    """
+    with (
+        Database(max_memory_bytes=max_memory_bytes, threads=threads) as database,
+        closing(analysis),
+    ):
+        with progress or nullcontext():
+            fill(database, analysis, tables)
+        yield OpenedTables(database, analysis.quality, analysis.row_filter.conditions)
+
+
+def fill(
+    database: Database, analysis: Analysis | SavedAnalysis, tables: Iterable[str] = ()
+) -> None:
     """Put the rows of an analysis into tables.
 
     Those of :data:`kanalyze.tables.registry.ALWAYS` are filled in any case, ``tables`` names those
@@ -29,6 +74,11 @@ def fill(database: Database, analysis: Analysis, tables: Iterable[str] = ()) -> 
     capture cannot be read.
     """
     chosen = choose_tables(tables)
+    if isinstance(analysis, SavedAnalysis):
+        chosen = analysis.tables([table.name for table in chosen])
+        if analysis.is_whole:
+            database.attach(analysis.files)
+            return
     makers = {table.name: BatchMaker(table.columns) for table in chosen}
     for name, maker in makers.items():
         database.create(name, maker.schema)

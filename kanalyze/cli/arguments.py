@@ -74,6 +74,17 @@ examples:
   kanalyze compare a.pcap b.pcap --fail-on slower,errors --at-least 1.5 --json difference.json
 """
 
+_SAVE_EPILOG = """\
+requests, connections, anomalies, report and sql read the file in place of the captures, with the
+same result; so does DuckDB itself.
+
+examples:
+  kanalyze save -o before.duckdb captures/
+  kanalyze report before.duckdb
+  kanalyze requests --errors --client-id 'billing-*' before.duckdb
+  kanalyze sql before.duckdb "SELECT api_name, max(latency_ns) FROM requests GROUP BY ALL"
+"""
+
 _REQUESTS_EPILOG = """\
 examples:
   kanalyze requests --errors broker.pcap
@@ -205,6 +216,11 @@ def _commands() -> dict[str, tuple[str, str, Callable[[argparse.ArgumentParser],
             "write one row per anomaly: what is missing or wrong, and where",
             _ANOMALIES_EPILOG,
             _add_anomalies,
+        ),
+        "save": (
+            "save the tables of captures to a file, to be read again",
+            _SAVE_EPILOG,
+            _add_save,
         ),
         "sql": ("answer a query over the tables of captures", _SQL_EPILOG, _add_sql),
         "compare": ("tell what differs between two captures", _COMPARE_EPILOG, _add_compare),
@@ -363,6 +379,12 @@ def _add_compare(made: argparse.ArgumentParser) -> None:
     filters = _add_settings(made)
     _add_filters(filters)
     _add_jobs(made)
+
+
+def _add_save(made: argparse.ArgumentParser) -> None:
+    made.add_argument("-o", "--output", metavar="FILE", required=True, help="the file, a database")
+    # Workers would give connections and anomalies in another order than these commands have.
+    _add_input(made)
 
 
 def _add_output(made: argparse.ArgumentParser) -> None:

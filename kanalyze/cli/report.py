@@ -7,7 +7,7 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.cli.analyze import analysis_of, progress_bar, worker_count
+from kanalyze.cli.analyze import progress_bar, rows_of, worker_count
 from kanalyze.cli.console import is_plain, plain_width
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
 from kanalyze.render.terminal import render_report, report_lines
@@ -33,7 +33,7 @@ def report(arguments: argparse.Namespace) -> None:
     with ExitStack() as stack:
         # Opened first, so that an error comes before the work.
         page = None if arguments.html is None else stack.enter_context(OutputFile(arguments.html))
-        analysis = stack.enter_context(closing(analysis_of(arguments)))
+        analysis = stack.enter_context(closing(rows_of(arguments)))
         threads = worker_count(arguments)
         database = stack.enter_context(Database(max_memory_bytes=memory_bytes, threads=threads))
 

@@ -11,7 +11,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.cli.analyze import analysis_of, progress_bar, worker_count
+from kanalyze.cli.analyze import progress_bar, rows_of, worker_count
 from kanalyze.cli.output import TABLE, Output, default_format
 from kanalyze.errors import UsageError
 from kanalyze.export.files import OutputFile
@@ -59,7 +59,7 @@ def sql(arguments: argparse.Namespace) -> None:
     from kanalyze.queries.database import DEFAULT_MEMORY_BYTES, Database
     from kanalyze.tables.registry import TABLES  # large tables
 
-    analysis = analysis_of(arguments)
+    analysis = rows_of(arguments)
     memory_bytes = arguments.max_memory or DEFAULT_MEMORY_BYTES
     with (
         Database(max_memory_bytes=memory_bytes, threads=worker_count(arguments)) as database,

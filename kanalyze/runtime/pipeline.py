@@ -153,6 +153,11 @@ class Analysis:
         """Which rows are given; times of day are those of the day of the first packet."""
         return self._context.row_filter
 
+    @property
+    def first_time_ns(self) -> int | None:
+        """Unix time in ns of the first packet; None where there is none, or it is not read yet."""
+        return self._context.first_time_ns
+
     def start(self, tables: Tables | None = None) -> None:
         """Open the captures for :meth:`batches`, which does it itself where nobody did before.
 

@@ -37,6 +37,10 @@ def _number(text: str, unit: str = "") -> Meaning:
     return Meaning("int64", text, unit)
 
 
+def _moment(text: str) -> Meaning:
+    return Meaning("int64", text, "ns", is_time=True)
+
+
 def _perhaps(text: str, unit: str = "") -> Meaning:
     return Meaning("int64", text, unit, nullable=True)
 
@@ -73,8 +77,8 @@ class ConnectionRow(NamedTuple):
         int | None,
         _perhaps("number in the capture, from 1, of the first packet; null where it has none"),
     ]
-    start_ns: Annotated[int, _number("time of the first packet", "ns")]
-    end_ns: Annotated[int, _number("time of the last packet", "ns")]
+    start_ns: Annotated[int, _moment("time of the first packet")]
+    end_ns: Annotated[int, _moment("time of the last packet")]
     duration_ns: Annotated[int, _number("end_ns - start_ns", "ns")]
     opened_by: Annotated[
         End | None,

@@ -16,7 +16,7 @@ from kanalyze.tables.anomalies import ANOMALY_COLUMNS
 from kanalyze.tables.connections import CONNECTION_COLUMNS
 from kanalyze.tables.quality_facts import QUALITY, QUALITY_COLUMNS
 from kanalyze.tables.records.row import columns_of_records
-from kanalyze.tables.row import COLUMNS, Column
+from kanalyze.tables.row import COLUMNS, Column, with_times
 from kanalyze.tables.told.carried import REQUEST_ID
 from kanalyze.tables.told.group_row import GROUP_COLUMNS
 from kanalyze.tables.told.metadata_row import METADATA_COLUMNS
@@ -103,8 +103,8 @@ def _view(
 
 _COUNTED = _BY_NAME["record_count"]._replace(name="request_record_count")
 SQL_TABLES: dict[str, TableSpec] = {
-    **TABLES,
-    "requests": TABLES["requests"]._replace(columns=(REQUEST_ID, *COLUMNS)),
+    **{n: table._replace(columns=with_times(table.columns)) for n, table in TABLES.items()},
+    "requests": TABLES["requests"]._replace(columns=with_times((REQUEST_ID, *COLUMNS))),
     "partitions": _view("partitions", ("status", "acks"), {}, (_COUNTED,)),
     "errors": _view("errors", (), {"code": "error_code", "name": "error_name"}),
 }

@@ -31,6 +31,8 @@ __all__ = [
     "Row",
     "Status",
     "columns_of",
+    "time_name",
+    "with_times",
 ]
 
 AnyRow: TypeAlias = tuple[typing.Any, ...]
@@ -46,13 +48,20 @@ class Meaning(NamedTuple):
     text: str
     unit: str = ""
     nullable: bool = False
+    is_time: bool = False
+
+
+def _moment(text: str) -> Meaning:
+    return Meaning("int64", text, "ns", nullable=True, is_time=True)
 
 
 class Column(NamedTuple):
     """One column of a table.
 
     ``type`` is one of ``string int16 int32 int64 bool``, ``list<string>``, or ``list<struct>``
-    with the struct's columns in ``fields``.
+    with the struct's columns in ``fields``. A column with ``is_time`` is a point in time: Unix
+    time in ns, its name ends in ``_ns``. Beside these Arrow and Parquet have columns of type
+    ``timestamp``, each made of the column in ``source`` (see :func:`with_times`).
     """
 
     name: str
@@ -61,6 +70,8 @@ class Column(NamedTuple):
     nullable: bool
     meaning: str
     fields: "tuple[Column, ...]" = ()
+    is_time: bool = False
+    source: str = ""
 
 
 CAPTURE = Meaning("string", "the input as given; live:IFACE for an interface")
@@ -172,19 +183,19 @@ class Row(NamedTuple):
     client_id: Annotated[str | None, CLIENT_ID]
     request_start_ns: Annotated[
         int | None,
-        Meaning("int64", "time of the packet with the request's first byte", "ns", nullable=True),
+        _moment("time of the packet with the request's first byte"),
     ]
     request_end_ns: Annotated[
         int | None,
-        Meaning("int64", "time of the packet with the request's last byte", "ns", nullable=True),
+        _moment("time of the packet with the request's last byte"),
     ]
     response_start_ns: Annotated[
         int | None,
-        Meaning("int64", "time of the packet with the response's first byte", "ns", nullable=True),
+        _moment("time of the packet with the response's first byte"),
     ]
     response_end_ns: Annotated[
         int | None,
-        Meaning("int64", "time of the packet with the response's last byte", "ns", nullable=True),
+        _moment("time of the packet with the response's last byte"),
     ]
     latency_ns: Annotated[
         int | None, Meaning("int64", "response_start_ns - request_end_ns", "ns", nullable=True)
@@ -366,7 +377,32 @@ def _column(name: str, hint: typing.Any) -> Column:
     fields: tuple[Column, ...] = ()
     if meaning.type == "list<struct>":
         fields = columns_of(typing.get_args(python_type)[0])
-    return Column(name, meaning.type, meaning.unit, meaning.nullable, meaning.text, fields)
+    return Column(
+        name, meaning.type, meaning.unit, meaning.nullable, meaning.text, fields, meaning.is_time
+    )
+
+
+def time_name(name: str) -> str:
+    """Return the name of the timestamps beside the points in time of a column ``name``.
+
+    ``_time`` stands in place of ``_ns``, once: ``request_start_time``, ``time``, ``first_time``.
+    """
+    stem = name.removesuffix("_ns")
+    return stem if stem.split("_")[-1] == "time" else f"{stem}_time"
+
+
+def with_times(columns: "typing.Iterable[Column]") -> tuple[Column, ...]:
+    """Return columns, and behind each point in time the same as a timestamp with nanoseconds."""
+    found = []
+    for column in columns:
+        found.append(column)
+        if column.is_time:
+            meaning = f"{column.name} as a timestamp, in UTC"
+            name = time_name(column.name)
+            found.append(
+                Column(name, "timestamp", "", column.nullable, meaning, source=column.name)
+            )
+    return tuple(found)
 
 
 COLUMNS: tuple[Column, ...] = columns_of(Row)

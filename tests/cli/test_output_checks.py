@@ -31,6 +31,7 @@ WRITE = {
     "records -o": ["records", "--format", "csv", "-o", "{out}", "{capture}"],
     "decode -o": ["decode", "--format", "jsonl", "-o", "{out}", "{capture}"],
     "connections -o": ["connections", "--format", "csv", "-o", "{out}", "{capture}"],
+    "save -o": ["save", "-o", "{out}", "{capture}"],
     "anomalies -o": ["anomalies", "--format", "csv", "-o", "{out}", "{capture}"],
 }
 """Each command that writes a file, by its options for that."""

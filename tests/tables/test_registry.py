@@ -38,6 +38,7 @@ DUCKDB_TYPES = {
     "int32": "INTEGER",
     "int64": "BIGINT",
     "list<string>": "VARCHAR[]",
+    "timestamp": "TIMESTAMP_NS",
 }
 
 
