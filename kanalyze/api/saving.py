@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SAVED_TABLES", "save_tables"]
 
-SAVED_TABLES = ("groups", "metadata")
+SAVED_TABLES = ("groups", "metadata", "capture_quality")
 """What is saved beside the tables that every run fills. Records are not: they are what others
 wrote, and may be as large as the captures."""
 

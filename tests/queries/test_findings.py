@@ -20,7 +20,7 @@ from kanalyze.tables.registry import TABLES
 from kanalyze.tables.row import Row
 from kanalyze.tables.told.group_row import GroupEvent
 from tests.support import rows as made
-from tests.support.captures import NAMES, path, truth
+from tests.support.captures import WHOLE, path, truth
 from tests.support.findings import findings_in, kinds_of
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def names(found: Sequence[Finding]) -> set[str]:
     return {each.name for each in found}
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", WHOLE)
 def test_what_is_found_in_a_capture_is_what_is_wrong_with_it(name: str) -> None:
     found = findings_in(name)
     fault = truth(name).get("fault")

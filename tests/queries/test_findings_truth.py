@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kanalyze.cli.main import main
-from tests.support.captures import NAMES, path, request_log, truth
+from tests.support.captures import WHOLE, path, request_log, truth
 from tests.support.findings import findings_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-FAULTS = [name for name in NAMES if "fault" in truth(name)]
+FAULTS = [name for name in WHOLE if "fault" in truth(name)]
 WITH_FINDINGS = [*FAULTS, "errors", "sasl", "tls", "old-0-8-2-2"]
 COLUMN = {"requests": "request_packet", "connections": "first_packet"}
 
