@@ -30,8 +30,10 @@ def test_a_finding_says_what_was_seen_whom_it_concerns_and_what_shows_it() -> No
         "",
         "Findings",
         "Records that are too large",
-        "  3 of 4 Produce requests refused, of billing-2; client id it's; group id billing; "
-        "since 14:13:20.000; packet 7",
+        (
+            "  3 of 4 Produce requests refused, of billing-2; client id it's; group id billing; "
+            "since 14:13:20.000; packet 7"
+        ),
         """    kanalyze requests CAPTURE --client-id 'it'"'"'s'""",
         "  why: They are not written.",
         "  repair: Make them smaller.",
